@@ -1,0 +1,131 @@
+//! [`Algorithm`]: how the units in use are counted. The arithmetic is in [`crate::tracks`].
+
+use std::{fmt, str::FromStr};
+
+use crate::{duration_text::parse_integer, limit::MAX_UNITS};
+
+/// How a policy counts the units in use.
+///
+/// ```
+/// use tidegate::{Algorithm, Buckets};
+///
+/// let ten: Algorithm = "sliding_buckets:10".parse()?;
+/// assert_eq!(ten, Algorithm::SlidingBuckets(Buckets::new(10)?));
+/// assert_eq!(Algorithm::default(), Algorithm::SlidingLog);
+/// # Ok::<(), tidegate::AlgorithmError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Algorithm {
+    /// Remembers every charge for one window. Never more than `max` in any window; a few bytes a request.
+    #[default]
+    SlidingLog,
+    /// Two counters and an interpolation. Close on ordinary traffic, at most `2 * max` against an adversary.
+    SlidingCounter,
+    /// One counter a bucket. Never more than `max` in any window; a unit is held up to a bucket longer than need be.
+    SlidingBuckets(Buckets),
+    /// One counter that starts anew at every multiple of the window: up to `2 * max` across that moment.
+    FixedWindow,
+    /// A debt that drains at `max` per window; at most the burst at once, or `max` where no burst is given.
+    Gcra(Option<Burst>),
+}
+
+/// The number of buckets in a window: 1 to 1000. They need not divide the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Buckets(u16);
+
+impl Buckets {
+    /// Makes a number of buckets.
+    ///
+    /// # Errors
+    /// If it is not within 1 to 1000.
+    pub fn new(buckets: u64) -> Result<Self, AlgorithmError> {
+        match u16::try_from(buckets) {
+            Ok(n @ 1..=1000) => Ok(Self(n)),
+            _ => Err(AlgorithmError::Buckets { buckets }),
+        }
+    }
+
+    /// How many.
+    pub fn get(self) -> u64 {
+        self.0.into()
+    }
+}
+
+/// The most units that `gcra` lets through at once: 1 to 10^12.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Burst(u64);
+
+impl Burst {
+    /// Makes a burst.
+    ///
+    /// # Errors
+    /// If it is not within 1 to 10^12.
+    pub fn new(burst: u64) -> Result<Self, AlgorithmError> {
+        if (1..=MAX_UNITS).contains(&burst) { Ok(Self(burst)) } else { Err(AlgorithmError::Burst { burst }) }
+    }
+
+    /// How many units.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SlidingLog => f.write_str("sliding_log"),
+            Self::SlidingCounter => f.write_str("sliding_counter"),
+            Self::SlidingBuckets(n) => write!(f, "sliding_buckets:{}", n.0),
+            Self::FixedWindow => f.write_str("fixed_window"),
+            Self::Gcra(None) => f.write_str("gcra"),
+            Self::Gcra(Some(burst)) => write!(f, "gcra:{}", burst.0),
+        }
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = AlgorithmError;
+
+    fn from_str(text: &str) -> Result<Self, AlgorithmError> {
+        let unknown = || AlgorithmError::Unknown { text: text.chars().take(40).collect() };
+        let (name, number) = match text.split_once(':') {
+            Some((name, number)) => (name, Some(parse_integer(number).ok_or_else(unknown)?)),
+            None => (text, None),
+        };
+        match (name, number) {
+            ("sliding_log", None) => Ok(Self::SlidingLog),
+            ("sliding_counter", None) => Ok(Self::SlidingCounter),
+            ("sliding_buckets", Some(n)) => Ok(Self::SlidingBuckets(Buckets::new(n)?)),
+            ("fixed_window", None) => Ok(Self::FixedWindow),
+            ("gcra", None) => Ok(Self::Gcra(None)),
+            ("gcra", Some(burst)) => Ok(Self::Gcra(Some(Burst::new(burst)?))),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// Why an [`Algorithm`] was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AlgorithmError {
+    /// The number of buckets is out of range.
+    #[error("{buckets} buckets are out of range: use 1 to 1000")]
+    Buckets {
+        /// What was asked for.
+        buckets: u64,
+    },
+    /// The burst is out of range.
+    #[error("a burst of {burst} is out of range: use 1 to 1000000000000")]
+    Burst {
+        /// What was asked for.
+        burst: u64,
+    },
+    /// The text names no algorithm.
+    #[error(
+        "`{text}` is no algorithm: use sliding_log, sliding_counter, sliding_buckets:10, fixed_window, gcra or gcra:20"
+    )]
+    Unknown {
+        /// The beginning of the text.
+        text: String,
+    },
+}

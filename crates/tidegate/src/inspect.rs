@@ -1,0 +1,86 @@
+//! [`Inspection`]: what is known of a key.
+
+use std::time::Duration;
+
+use crate::{
+    limit::Limit,
+    policy::Policy,
+    reshape::slots,
+    shape::Rule,
+    timestamp::Timestamp,
+    tracks::Track,
+    weigh::{Moment, wait},
+};
+
+/// The most slots that are listed for one limit.
+const MAX_LISTED: usize = 1000;
+
+/// The state of a key under a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspection {
+    /// The time of the newest charge.
+    pub newest_charge: Timestamp,
+    /// What is in use under each limit, in the policy's order.
+    pub limits: Vec<InUse>,
+}
+
+/// What is in use under one limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InUse {
+    /// The limit.
+    pub limit: Limit,
+    /// Units in use.
+    pub used: u64,
+    /// Units left.
+    pub remaining: u64,
+    /// How long until nothing is in use any more if nobody spends.
+    pub reset_after: Duration,
+    /// The units that are remembered, oldest first: one entry a time for a log, one a slot for counters, none for gcra.
+    /// Of more than a thousand, the newest thousand.
+    pub entries: Vec<Entry>,
+    /// How many older entries are not listed.
+    pub unlisted: usize,
+}
+
+/// Units charged at some time from `first` to `last`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// The first instant they may have been charged at.
+    pub first: Timestamp,
+    /// The last one.
+    pub last: Timestamp,
+    /// How many.
+    pub units: u64,
+}
+
+impl Inspection {
+    pub(crate) fn new(policy: &Policy, rules: &[Rule], tracks: &[Track], newest: i64, moment: Moment) -> Self {
+        let in_use = |(limit, rule): (&Limit, &Rule)| {
+            let track = &tracks[rule.track];
+            let used = track.used(rule, newest, moment.at);
+            let reset = if used == 0 { moment.now } else { track.falls_to(rule, newest, 0, moment.at) };
+            let (entries, unlisted) = entries(track, rule, newest, moment.at);
+            InUse {
+                limit: *limit,
+                used,
+                remaining: rule.capacity.saturating_sub(used),
+                reset_after: Duration::from_micros(wait(reset, moment.now)),
+                entries,
+                unlisted,
+            }
+        };
+        Self {
+            newest_charge: Timestamp::from_micros(newest.cast_unsigned()),
+            limits: policy.limits().iter().zip(rules).map(in_use).collect(),
+        }
+    }
+}
+
+fn entries(track: &Track, rule: &Rule, newest: i64, at: i64) -> (Vec<Entry>, usize) {
+    let mut all = slots(track, rule.grid, newest);
+    all.retain(|(_, last, units)| *units > 0 && (!matches!(track, Track::Log(_)) || *last > at - rule.grid.window));
+    let unlisted = all.len().saturating_sub(MAX_LISTED);
+    let time = |micros: i64| Timestamp::from_micros(micros.max(0).cast_unsigned());
+    let entry = |(first, last, units)| Entry { first: time(first), last: time(last), units };
+    (all.into_iter().skip(unlisted).map(entry).collect(), unlisted)
+}

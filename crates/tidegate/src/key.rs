@@ -1,0 +1,90 @@
+//! [`Key`]: who is counted.
+
+use std::borrow::Cow;
+
+/// The longest key, in bytes.
+const MAX_LEN: usize = 1024;
+
+/// Who is counted: 1 to 1024 bytes, or several parts joined so that no two lists of parts are the same key.
+///
+/// ```
+/// use tidegate::Key;
+///
+/// let user = Key::new("alice")?;
+/// let route = Key::join(["alice", "/search"])?;
+/// assert_ne!(route, Key::join(["alice/", "search"])?);
+/// # Ok::<(), tidegate::KeyError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Key<'a> {
+    bytes: Cow<'a, [u8]>,
+    joined: bool,
+}
+
+impl<'a> Key<'a> {
+    /// Borrows a key; nothing is copied.
+    ///
+    /// # Errors
+    /// If it is empty or longer than 1024 bytes.
+    pub fn new<B: AsRef<[u8]> + ?Sized>(bytes: &'a B) -> Result<Self, KeyError> {
+        let bytes = bytes.as_ref();
+        check_len(bytes.len())?;
+        Ok(Self { bytes: Cow::Borrowed(bytes), joined: false })
+    }
+
+    /// Joins parts into one key, each with its length before it, so that different lists never meet; nor does
+    /// a list meet a plain key of the same bytes. Parts may be empty.
+    ///
+    /// # Errors
+    /// If there is no part, or if the parts and two bytes for each are longer than 1024 bytes.
+    pub fn join<B: AsRef<[u8]>>(parts: impl IntoIterator<Item = B>) -> Result<Key<'static>, KeyError> {
+        let mut bytes = Vec::new();
+        for part in parts {
+            let part = part.as_ref();
+            let len = u16::try_from(part.len()).map_err(|_| KeyError::TooLong { len: part.len() })?;
+            bytes.extend_from_slice(&len.to_be_bytes());
+            bytes.extend_from_slice(part);
+            check_len(bytes.len())?;
+        }
+        check_len(bytes.len())?;
+        Ok(Key { bytes: Cow::Owned(bytes), joined: true })
+    }
+
+    /// The bytes that identify the key; together with [`is_joined`](Self::is_joined) they do so uniquely.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether the key was made of parts.
+    pub fn is_joined(&self) -> bool {
+        self.joined
+    }
+
+    /// The same key, owned.
+    pub fn into_owned(self) -> Key<'static> {
+        Key { bytes: Cow::Owned(self.bytes.into_owned()), joined: self.joined }
+    }
+}
+
+fn check_len(len: usize) -> Result<(), KeyError> {
+    match len {
+        0 => Err(KeyError::Empty),
+        1..=MAX_LEN => Ok(()),
+        _ => Err(KeyError::TooLong { len }),
+    }
+}
+
+/// Why a [`Key`] was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The key is empty.
+    #[error("the key is empty: use 1 to 1024 bytes")]
+    Empty,
+    /// The key is too long.
+    #[error("the key has {len} bytes or more: use 1 to 1024, counting two for each joined part")]
+    TooLong {
+        /// The length at which counting stopped.
+        len: usize,
+    },
+}

@@ -1,0 +1,31 @@
+#![doc = include_str!("../../../README.md")]
+
+mod algorithm;
+mod clock;
+mod cost;
+mod decision;
+mod duration_text;
+mod inspect;
+mod key;
+mod limit;
+mod limiter;
+mod policy;
+mod reshape;
+mod shape;
+mod store;
+mod sync;
+mod timestamp;
+mod tracks;
+mod weigh;
+
+pub use algorithm::{Algorithm, AlgorithmError, Buckets, Burst};
+pub use clock::{Clock, ManualClock};
+pub use cost::{Cost, CostError};
+pub use decision::{Decision, Decisions, Reason, Refund};
+pub use inspect::{Entry, InUse, Inspection};
+pub use key::{Key, KeyError};
+pub use limit::{Limit, LimitError};
+pub use limiter::Limiter;
+pub use policy::{Mode, Policy, PolicyError};
+pub use store::{AtCapacity, MemoryStore, MemoryStoreBuilder, Op, Spend, SpendError, Stats, StoreError};
+pub use timestamp::Timestamp;

@@ -1,0 +1,120 @@
+//! [`Limit`]: at most `max` units in a `window`, written `100/1m`.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use crate::duration_text::{parse_integer, parse_micros, write_micros};
+
+/// The most units a limit, a burst or a cost can have.
+pub(crate) const MAX_UNITS: u64 = 1_000_000_000_000;
+
+const MIN_WINDOW: u64 = 1_000;
+const MAX_WINDOW: u64 = 366 * 86_400_000_000;
+
+/// At most `max` units in any `window`.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate::Limit;
+///
+/// let limit = Limit::new(100, Duration::from_secs(60))?;
+/// assert_eq!(limit, "100/1m".parse()?);
+/// assert_eq!(limit.to_string(), "100/1m");
+/// # Ok::<(), tidegate::LimitError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Limit {
+    max: u64,
+    window_us: u64,
+}
+
+impl Limit {
+    /// Makes a limit of `max` units in a `window`.
+    ///
+    /// # Errors
+    /// If `max` is not within 1 to 10^12, or the window not within 1 ms to 366 days in whole microseconds.
+    pub fn new(max: u64, window: Duration) -> Result<Self, LimitError> {
+        if window.subsec_nanos() % 1_000 != 0 {
+            return Err(LimitError::FractionOfMicrosecond);
+        }
+        Self::from_micros(max, u64::try_from(window.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    /// A limit that may be out of range: the conformance vectors go a little beyond it.
+    #[doc(hidden)]
+    pub fn from_vector(max: u64, window_us: u64) -> Self {
+        Self { max, window_us }
+    }
+
+    fn from_micros(max: u64, window_us: u64) -> Result<Self, LimitError> {
+        if !(1..=MAX_UNITS).contains(&max) {
+            return Err(LimitError::Max { max });
+        }
+        if !(MIN_WINDOW..=MAX_WINDOW).contains(&window_us) {
+            return Err(LimitError::Window);
+        }
+        Ok(Self { max, window_us })
+    }
+
+    /// The most units that fit into one window.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The length of the window.
+    pub fn window(&self) -> Duration {
+        Duration::from_micros(self.window_us)
+    }
+
+    pub(crate) fn window_us(&self) -> u64 {
+        self.window_us
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/", self.max)?;
+        write_micros(f, self.window_us)
+    }
+}
+
+impl fmt::Debug for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Limit({self})")
+    }
+}
+
+impl FromStr for Limit {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, LimitError> {
+        let malformed = || LimitError::Text { text: text.chars().take(40).collect() };
+        let (max, window) = text.split_once('/').ok_or_else(malformed)?;
+        let max = parse_integer(max).ok_or_else(malformed)?;
+        let window = parse_micros(window).ok_or_else(malformed)?;
+        Self::from_micros(max, window)
+    }
+}
+
+/// Why a [`Limit`] was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// The number of units is out of range.
+    #[error("a limit of {max} units is out of range: use 1 to 1000000000000")]
+    Max {
+        /// What was asked for.
+        max: u64,
+    },
+    /// The window is out of range.
+    #[error("the window is out of range: use 1ms to 366d")]
+    Window,
+    /// The window is not a whole number of microseconds.
+    #[error("the window has a fraction of a microsecond: use whole microseconds")]
+    FractionOfMicrosecond,
+    /// The text is not a limit.
+    #[error("`{text}` is not a limit: write units and window, as in `100/1m`, with ms, s, m, h, d or w")]
+    Text {
+        /// The beginning of the text.
+        text: String,
+    },
+}

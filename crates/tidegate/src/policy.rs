@@ -1,0 +1,219 @@
+//! [`Policy`]: a name, one or more limits, an algorithm and a mode.
+
+use std::sync::Arc;
+
+use siphasher::sip128::SipHasher13;
+
+use crate::{
+    algorithm::{Algorithm, Burst},
+    limit::Limit,
+    shape::{Rule, Shape},
+};
+
+/// The most limits one policy can have.
+pub(crate) const MAX_LIMITS: usize = 8;
+
+const MAX_NAME: usize = 128;
+
+/// Whether a policy denies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mode {
+    /// Decides and denies.
+    #[default]
+    Enforce,
+    /// Decides and counts as if it enforced, but lets everything through and says what it would have denied.
+    Shadow,
+}
+
+/// Limits that are decided as one, under a name that their state is kept by.
+///
+/// ```
+/// use tidegate::{Algorithm, Policy};
+///
+/// let login = Policy::new("login", ["5/1m".parse()?, "50/1d".parse()?])?;
+/// let search = Policy::new("search", ["100/1s".parse()?])?.with_algorithm(Algorithm::SlidingCounter);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Policy {
+    name: Option<Arc<str>>,
+    limits: Arc<[Limit]>,
+    algorithm: Algorithm,
+    mode: Mode,
+    rules: Arc<[Rule]>,
+    shape: Arc<Shape>,
+    identity: Identity,
+}
+
+/// What tells one policy's state from another's: a digest for plain keys and one for joined keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) plain: u128,
+    pub(crate) joined: u128,
+}
+
+impl Policy {
+    /// Makes a policy that enforces `limits` by the exact sliding log.
+    ///
+    /// # Errors
+    /// If the name is empty, longer than 128 bytes or not of printable ASCII without spaces, quotes and
+    /// backslashes; if there are no limits or more than 8; or if two of them have the same window.
+    pub fn new(name: &str, limits: impl IntoIterator<Item = Limit>) -> Result<Self, PolicyError> {
+        let printable = |b: u8| b.is_ascii_graphic() && b != b'"' && b != b'\\';
+        if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(printable) {
+            return Err(PolicyError::Name);
+        }
+        Self::assemble(Some(name.into()), limits)
+    }
+
+    /// Makes a policy of limits that a caller brings along. Its state is that of the key, the algorithm and the
+    /// windows, so that callers with other limits don't overwrite each other.
+    ///
+    /// # Errors
+    /// If there are no limits or more than 8, or if two of them have the same window.
+    pub fn unnamed(limits: impl IntoIterator<Item = Limit>) -> Result<Self, PolicyError> {
+        Self::assemble(None, limits)
+    }
+
+    fn assemble(name: Option<Arc<str>>, limits: impl IntoIterator<Item = Limit>) -> Result<Self, PolicyError> {
+        let limits: Arc<[Limit]> = limits.into_iter().take(MAX_LIMITS + 1).collect();
+        if limits.is_empty() || limits.len() > MAX_LIMITS {
+            return Err(PolicyError::Limits { limits: limits.len() });
+        }
+        for (i, limit) in limits.iter().enumerate() {
+            if limits[..i].iter().any(|other| other.window() == limit.window()) {
+                return Err(PolicyError::SameWindow { limit: *limit });
+            }
+        }
+        let algorithm = Algorithm::default();
+        let shape = Shape::new(algorithm, &limits);
+        Ok(Self {
+            rules: shape.rules(limits.iter().map(Limit::max)).into(),
+            identity: Identity::new(name.as_deref(), &shape),
+            shape: Arc::new(shape),
+            name,
+            limits,
+            algorithm,
+            mode: Mode::default(),
+        })
+    }
+
+    /// The same policy, counted by another algorithm.
+    #[must_use]
+    pub fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
+        let shape = Shape::new(algorithm, &self.limits);
+        let capacity = |limit: &Limit| match algorithm {
+            Algorithm::Gcra(Some(burst)) => burst.get(),
+            _ => limit.max(),
+        };
+        self.algorithm = algorithm;
+        self.rules = shape.rules(self.limits.iter().map(capacity)).into();
+        self.identity = Identity::new(self.name.as_deref(), &shape);
+        self.shape = Arc::new(shape);
+        self
+    }
+
+    /// The same policy, counted by gcra with a burst for each limit.
+    ///
+    /// # Errors
+    /// If there are not as many bursts as limits.
+    pub fn with_bursts(self, bursts: impl IntoIterator<Item = Burst>) -> Result<Self, PolicyError> {
+        let bursts: Vec<u64> = bursts.into_iter().take(MAX_LIMITS + 1).map(Burst::get).collect();
+        if bursts.len() != self.limits.len() {
+            let (bursts, limits) = (bursts.len(), self.limits.len());
+            return Err(PolicyError::Bursts { bursts, limits });
+        }
+        let mut policy = self.with_algorithm(Algorithm::Gcra(None));
+        policy.rules = policy.shape.rules(bursts.into_iter()).into();
+        Ok(policy)
+    }
+
+    /// The same policy in another mode.
+    #[must_use]
+    pub fn with_mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// The name, unless the limits were brought by the caller.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// The limits, in the order given.
+    pub fn limits(&self) -> &[Limit] {
+        &self.limits
+    }
+
+    /// The algorithm.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The mode.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The most units that can be in use at once under `limit`: its burst for gcra, else its max.
+    pub fn capacity(&self, limit: Limit) -> u64 {
+        let own = self.limits.iter().position(|own| own.window() == limit.window());
+        own.map_or(limit.max(), |i| self.rules[i].capacity)
+    }
+
+    pub(crate) fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    pub(crate) fn shape(&self) -> &Arc<Shape> {
+        &self.shape
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        self.identity
+    }
+}
+
+impl Identity {
+    fn new(name: Option<&str>, shape: &Shape) -> Self {
+        let described = match name {
+            Some(name) => format!("named {name}"),
+            None => format!("unnamed {}", shape.describe()),
+        };
+        // The digest need not be secret, only different for different policies: it is mixed with a keyed hash.
+        let digest = |domain| {
+            let hasher = SipHasher13::new_with_keys(0x7469_6465, domain);
+            hasher.hash(described.as_bytes()).as_u128()
+        };
+        Self { plain: digest(1), joined: digest(2) }
+    }
+}
+
+/// Why a [`Policy`] was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// The name is not usable.
+    #[error("a policy's name has 1 to 128 printable ASCII characters, without spaces, quotes and backslashes")]
+    Name,
+    /// There are too few or too many limits.
+    #[error("a policy has 1 to 8 limits: this one has {limits} or more")]
+    Limits {
+        /// How many were seen.
+        limits: usize,
+    },
+    /// There is not one burst for each limit.
+    #[error("{bursts} bursts for {limits} limits: give one for each limit, in order")]
+    Bursts {
+        /// How many bursts there are, or one more than can be.
+        bursts: usize,
+        /// How many limits there are.
+        limits: usize,
+    },
+    /// Two limits have the same window.
+    #[error("a second limit has the window of `{limit}`: keep the smaller of the two")]
+    SameWindow {
+        /// The second one.
+        limit: Limit,
+    },
+}

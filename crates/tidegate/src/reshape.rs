@@ -1,0 +1,426 @@
+//! A changed limit with the history kept.
+//!
+//! Which limits a policy has may change while state is held under its name. A change of `max` is no matter: the state is
+//! the same. Any other change of [`Shape`] goes like this:
+//!
+//! - **Between log, counter, buckets and fixed window**, units are read at the latest moment the old shape allows: the
+//!   last instant of their slot, never after the newest charge. That reading ([`history`]) depends on nothing but the
+//!   state, so a denial or a peek needs not write it down. The first charge does: from then on the state is [`Moved`], a
+//!   log of exact dates that every shape can read, until the longest window of both shapes has passed since the last
+//!   change. So two nodes that alternate between an old and a new shape during a deploy date nothing twice.
+//! - **To, from and between gcra**, what is in use becomes one charge now, on the first charge. Until then the old shape's
+//!   arithmetic goes on under the new capacity, so that a retry time told meanwhile is true.
+//!
+//! The limits of a policy are matched by window, then by position where gcra is on one side; elsewhere they share one
+//! history, in which a longer window's older units lie before what a shorter one remembers.
+
+use crate::{
+    policy::{MAX_LIMITS, Policy},
+    shape::{Grid, Kind, Rule, Shape},
+    tracks::{
+        Recorded, Track,
+        fixed_window::{Count, start},
+        gcra::Debt,
+        log::Log,
+        sliding_buckets::{bucket, first_instant},
+        sliding_counter::Counts,
+    },
+};
+
+/// A state that does not fit into its slot.
+#[derive(Debug, Clone)]
+pub(crate) enum Held {
+    One(Track),
+    Many(Box<[Track]>),
+    Moved(Box<Moved>),
+}
+
+/// A state whose shape has changed of late.
+#[derive(Debug, Clone)]
+pub(crate) struct Moved {
+    /// Always a log.
+    history: Track,
+    /// The time of the last charge that found another shape.
+    changed_at: i64,
+    /// The longest window of the shapes that read it.
+    longest: i64,
+    /// The slots of the last two shapes, within which charges need not be told apart. A log has none.
+    grids: Option<Vec<Grid>>,
+}
+
+/// The tracks a request is decided by, and the rules that read them where they aren't the policy's own.
+pub(crate) struct Reading<'a> {
+    tracks: Tracks<'a>,
+    rules: Option<Vec<Rule>>,
+}
+
+enum Tracks<'a> {
+    Borrowed(&'a [Track]),
+    Owned(Vec<Track>),
+}
+
+impl Reading<'_> {
+    pub(crate) fn tracks(&self) -> &[Track] {
+        match &self.tracks {
+            Tracks::Borrowed(tracks) => tracks,
+            Tracks::Owned(tracks) => tracks,
+        }
+    }
+
+    pub(crate) fn rules<'r>(&'r self, policy: &'r Policy) -> &'r [Rule] {
+        self.rules.as_deref().unwrap_or_else(|| policy.rules())
+    }
+}
+
+impl Held {
+    /// A state in which nothing is in use.
+    pub(crate) fn empty(shape: &Shape) -> Self {
+        match shape.tracks() {
+            1 => Self::One(shape.empty_track()),
+            more => Self::Many((0..more).map(|_| shape.empty_track()).collect()),
+        }
+    }
+
+    pub(crate) fn plain(mut tracks: Vec<Track>) -> Self {
+        match tracks.pop() {
+            Some(only) if tracks.is_empty() => Self::One(only),
+            Some(last) => {
+                tracks.push(last);
+                Self::Many(tracks.into())
+            }
+            None => Self::Many(tracks.into()),
+        }
+    }
+
+    /// The tracks, unless the shape has changed of late.
+    #[inline]
+    pub(crate) fn tracks(&self) -> Option<&[Track]> {
+        match self {
+            Self::One(track) => Some(std::slice::from_ref(track)),
+            Self::Many(tracks) => Some(tracks),
+            Self::Moved(_) => None,
+        }
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let boxed = |tracks: &[Track]| size_of_val(tracks) + tracks.iter().map(Track::heap_bytes).sum::<usize>();
+        match self {
+            Self::One(track) => track.heap_bytes(),
+            Self::Many(tracks) => boxed(tracks),
+            Self::Moved(moved) => {
+                let grids = moved.grids.as_ref().map_or(0, Vec::capacity) * size_of::<Grid>();
+                size_of::<Moved>() + grids + moved.history.heap_bytes()
+            }
+        }
+    }
+
+    /// How `policy` sees this state of shape `from`.
+    pub(crate) fn read(&self, from: &Shape, policy: &Policy, newest: i64) -> Reading<'_> {
+        let to = policy.shape();
+        if from.kind() == Kind::Gcra || to.kind() == Kind::Gcra {
+            if let (Some(tracks), true) = (self.tracks(), from.id() == to.id()) {
+                let (tracks, rules) = (Tracks::Borrowed(tracks), None);
+                return Reading { tracks, rules };
+            }
+            let (tracks, rules) = self.under_other_capacities(from, policy, newest);
+            let (tracks, rules) = (Tracks::Owned(tracks), Some(rules));
+            return Reading { tracks, rules };
+        }
+        let tracks = match (self.tracks(), self) {
+            (Some(tracks), _) if from.id() == to.id() => Tracks::Borrowed(tracks),
+            // Logs of any windows read each other as they are.
+            (Some(tracks), _) if from.kind() == Kind::Log && to.kind() == Kind::Log => Tracks::Borrowed(tracks),
+            (None, Self::Moved(moved)) if to.kind() == Kind::Log => {
+                Tracks::Borrowed(std::slice::from_ref(&moved.history))
+            }
+            _ => Tracks::Owned(fold(&self.history(from, newest), to, newest)),
+        };
+        Reading { tracks, rules: None }
+    }
+
+    /// The state to charge under `policy` at `at`, made of this one of shape `from`.
+    pub(crate) fn rewritten(&self, from: &Shape, policy: &Policy, newest: i64, at: i64) -> Self {
+        let to = policy.shape();
+        if from.kind() == Kind::Gcra || to.kind() == Kind::Gcra {
+            return self.as_one_charge(from, policy, newest, at);
+        }
+        let (before, exact) = match self {
+            Self::Moved(moved) => (moved.longest, moved.grids.is_none()),
+            _ => (from.longest(), false),
+        };
+        let exact = exact || from.kind() == Kind::Log || to.kind() == Kind::Log;
+        Self::Moved(Box::new(Moved {
+            history: Track::Log(self.history(from, newest)),
+            changed_at: at,
+            longest: before.max(to.longest()),
+            grids: (!exact).then(|| from.grids().iter().chain(to.grids()).copied().collect()),
+        }))
+    }
+
+    /// Charges `units` at `at` to a state of `shape`.
+    pub(crate) fn charge(&mut self, shape: &Shape, newest: i64, units: u64, at: i64, room: bool) -> Recorded {
+        if let Self::Moved(moved) = self {
+            if at - moved.changed_at <= moved.longest {
+                return moved.charge(newest, units, at, room);
+            }
+            self.settle(shape, newest);
+        }
+        let tracks = match self {
+            Self::One(track) => std::slice::from_mut(track),
+            Self::Many(tracks) => tracks,
+            Self::Moved(_) => return Recorded::Exactly,
+        };
+        let mut recorded = Recorded::Exactly;
+        for (rule, track) in shape.bare_rules().iter().zip(tracks) {
+            if track.charge(rule, newest, units, at, room) == Recorded::Joined {
+                recorded = Recorded::Joined;
+            }
+        }
+        recorded
+    }
+
+    /// Gives units back to `charged_at`, in the shape that holds them; whether there were any.
+    pub(crate) fn refund(&mut self, shape: &Shape, newest: i64, units: u64, charged_at: i64, at: i64) -> bool {
+        let tracks = match self {
+            Self::One(track) => std::slice::from_mut(track),
+            Self::Many(tracks) => tracks,
+            Self::Moved(moved) => return moved.refund(shape, newest, units, charged_at, at),
+        };
+        let each = shape.bare_rules().iter().zip(tracks);
+        each.fold(false, |any, (rule, track)| track.refund(rule, newest, units, charged_at, at) || any)
+    }
+
+    /// Puts what was in use at `newest` to `now`, long before it.
+    pub(crate) fn rebase(&mut self, shape: &Shape, newest: i64, now: i64) {
+        self.settle(shape, newest);
+        let tracks = match self {
+            Self::One(track) => std::slice::from_mut(track),
+            Self::Many(tracks) => tracks,
+            Self::Moved(_) => return,
+        };
+        for (rule, track) in shape.bare_rules().iter().zip(tracks) {
+            track.rebase(rule, newest, now);
+        }
+    }
+
+    /// Whether nothing is in use at `at`, and nothing could be wanted back.
+    pub(crate) fn is_idle(&self, shape: &Shape, newest: i64, at: i64) -> bool {
+        match (self, self.tracks()) {
+            (Self::Moved(moved), _) => at - newest > 2 * moved.longest,
+            (_, Some(tracks)) => {
+                let mut rules = shape.bare_rules().iter();
+                rules.all(|rule| tracks[rule.track].used(rule, newest, at) == 0)
+            }
+            (_, None) => false,
+        }
+    }
+
+    /// Ends the time in which another shape's state could be wanted back.
+    fn settle(&mut self, shape: &Shape, newest: i64) {
+        if let Self::Moved(_) = self {
+            *self = Self::plain(fold(&self.history(shape, newest), shape, newest));
+        }
+    }
+
+    /// All units with their dates, as one history for all limits.
+    fn history(&self, shape: &Shape, newest: i64) -> Log {
+        let tracks = match self {
+            Self::Moved(moved) => std::slice::from_ref(&moved.history),
+            Self::One(track) => std::slice::from_ref(track),
+            Self::Many(tracks) => tracks,
+        };
+        if let [Track::Log(log)] = tracks {
+            return log.clone();
+        }
+        let mut limits: Vec<_> = shape.grids().iter().zip(tracks).collect();
+        limits.sort_by_key(|(grid, _)| grid.window);
+        let mut dated: Vec<(i64, u64)> = Vec::new();
+        let mut told_since = i64::MAX;
+        for (grid, track) in limits {
+            // The newest of these units are those whose dates a shorter window has told already; the others lie before
+            // what it remembers.
+            let mut told: u64 = dated.iter().map(|entry| entry.1).sum();
+            for (first, last, units) in slots(track, *grid, newest).into_iter().rev() {
+                let more = units.saturating_sub(told);
+                told -= units - more;
+                dated.push((last.min(newest).min(first.max(told_since - 1)), more));
+            }
+            dated.sort_unstable();
+            told_since = told_since.min(remembered_since(shape.kind(), *grid, newest));
+        }
+        dated.retain(|entry| entry.1 > 0);
+        Log::from_entries(dated, newest)
+    }
+
+    /// The tracks of shape `from` under the capacities of the limits of `policy` that they belong to.
+    fn under_other_capacities(&self, from: &Shape, policy: &Policy, newest: i64) -> (Vec<Track>, Vec<Rule>) {
+        let own = from.bare_rules();
+        let tracks = match self.tracks() {
+            Some(tracks) => tracks.to_vec(),
+            None => fold(&self.history(from, newest), from, newest),
+        };
+        let mut all = tracks;
+        let mut rules = Vec::new();
+        for (rule, partner) in policy.rules().iter().zip(partners(from, policy.shape())) {
+            let (read_as, track) = match partner {
+                Some(i) => (own[i], own[i].track),
+                None => {
+                    all.push(policy.shape().empty_track());
+                    (*rule, all.len() - 1)
+                }
+            };
+            let capacity = rule.capacity;
+            rules.push(Rule { capacity, track, ..read_as });
+        }
+        (all, rules)
+    }
+
+    /// What is in use at `at`, as one charge at that time.
+    fn as_one_charge(&self, from: &Shape, policy: &Policy, newest: i64, at: i64) -> Self {
+        let (tracks, rules) = self.under_other_capacities(from, policy, newest);
+        if from.kind() == Kind::Gcra && policy.shape().kind() == Kind::Gcra {
+            let moved = policy.rules().iter().zip(&rules).map(|(to, from)| match tracks[from.track] {
+                Track::Gcra(debt) => Track::Gcra(debt.moved(from.grid, to.grid, newest, at)),
+                _ => Track::Gcra(Debt::default()),
+            });
+            return Self::plain(moved.collect());
+        }
+        let mut used = [0; MAX_LIMITS];
+        for (rule, used) in rules.iter().zip(&mut used) {
+            *used = tracks[rule.track].used(rule, newest, at);
+        }
+        Self::in_use(policy, &used, at)
+    }
+
+    /// A state in which `used` units are in use under each limit, charged at `at`.
+    pub(crate) fn in_use(policy: &Policy, used: &[u64; MAX_LIMITS], at: i64) -> Self {
+        if policy.shape().kind() != Kind::Log {
+            let charged = policy.rules().iter().zip(used).map(|(rule, used)| {
+                let mut track = policy.shape().empty_track();
+                track.charge(rule, at, *used, at, true);
+                track
+            });
+            return Self::plain(charged.collect());
+        }
+        // In a log that all limits share, what only a longer window holds lies just before the shorter one begins.
+        let mut by_window: Vec<_> = policy.rules().iter().zip(used).collect();
+        by_window.sort_by_key(|(rule, _)| rule.grid.window);
+        let mut entries = Vec::new();
+        let (mut date, mut told) = (at, 0);
+        for (rule, used) in by_window {
+            entries.push((date, used.saturating_sub(told)));
+            told = told.max(*used);
+            date = at - rule.grid.window;
+        }
+        entries.retain(|entry| entry.1 > 0);
+        entries.reverse();
+        Self::One(Track::Log(Log::from_entries(entries, at)))
+    }
+}
+
+impl Moved {
+    fn charge(&mut self, newest: i64, units: u64, at: i64, room: bool) -> Recorded {
+        let Track::Log(log) = &mut self.history else {
+            return Recorded::Exactly;
+        };
+        // A counter looks back over the window before this one, too.
+        log.forget_until(newest, at - 2 * self.longest);
+        let apart = |grid: &Grid| bucket(*grid, newest) != bucket(*grid, at);
+        let told_apart = self.grids.as_ref().is_none_or(|grids| grids.iter().any(apart));
+        log.push(newest, if told_apart { at } else { newest }, units, room)
+    }
+
+    fn refund(&mut self, shape: &Shape, newest: i64, units: u64, charged_at: i64, at: i64) -> bool {
+        let Track::Log(log) = &mut self.history else {
+            return false;
+        };
+        let finest = shape.grids().iter().min_by_key(|grid| grid.window / grid.buckets);
+        let (Some(finest), true) = (finest, charged_at > at - 2 * shape.longest()) else {
+            return false;
+        };
+        let slot = if shape.kind() == Kind::Log {
+            charged_at..charged_at + 1
+        } else {
+            let held = bucket(*finest, charged_at);
+            first_instant(*finest, held)..first_instant(*finest, held + 1)
+        };
+        let dates: Vec<_> = log.entries(newest).filter(|entry| slot.contains(&entry.0)).collect();
+        let mut left = units;
+        for (date, _) in dates.into_iter().rev() {
+            left -= log.take_back(newest, date, left);
+        }
+        left < units
+    }
+}
+
+/// The tracks of `shape` that a history amounts to.
+fn fold(history: &Log, shape: &Shape, newest: i64) -> Vec<Track> {
+    if shape.kind() == Kind::Log {
+        return vec![Track::Log(history.clone())];
+    }
+    let since = |first: i64| history.units_after(newest, first - 1);
+    let track = |grid: &Grid| {
+        let begins = start(grid.window, newest);
+        match shape.kind() {
+            Kind::Fixed => Track::Fixed(Count(since(begins))),
+            Kind::Counter => {
+                let current = since(begins);
+                let previous = since(begins - grid.window) - current;
+                Track::Counter(Counts { current, previous })
+            }
+            _ => {
+                let newest_bucket = bucket(*grid, newest);
+                let mut counts: Vec<(i64, u64)> = Vec::new();
+                for (date, units) in history.entries(newest) {
+                    let number = bucket(*grid, date);
+                    match counts.last_mut() {
+                        _ if number < newest_bucket - grid.buckets => {}
+                        Some((last, sum)) if *last == number => *sum += units,
+                        _ => counts.push((number, units)),
+                    }
+                }
+                Track::Buckets(Log::from_entries(counts, newest_bucket))
+            }
+        }
+    };
+    shape.grids().iter().map(track).collect()
+}
+
+/// The first instant of which a track would still hold the units.
+fn remembered_since(kind: Kind, grid: Grid, newest: i64) -> i64 {
+    match kind {
+        Kind::Counter => start(grid.window, newest) - grid.window,
+        Kind::Buckets => first_instant(grid, bucket(grid, newest) - grid.buckets),
+        _ => start(grid.window, newest),
+    }
+}
+
+/// The slots of a track, oldest first: their first and last instants and their units.
+pub(crate) fn slots(track: &Track, grid: Grid, newest: i64) -> Vec<(i64, i64, u64)> {
+    let begins = start(grid.window, newest);
+    match track {
+        Track::Fixed(count) => vec![(begins, begins + grid.window - 1, count.0)],
+        Track::Counter(counts) => vec![
+            (begins - grid.window, begins - 1, counts.previous),
+            (begins, begins + grid.window - 1, counts.current),
+        ],
+        Track::Gcra(_) => Vec::new(),
+        Track::Log(log) => log.entries(newest).map(|(date, units)| (date, date, units)).collect(),
+        Track::Buckets(log) => {
+            let slot = |(number, units)| {
+                let last = first_instant(grid, number + 1) - 1;
+                (first_instant(grid, number), last, units)
+            };
+            log.entries(bucket(grid, newest)).map(slot).collect()
+        }
+    }
+}
+
+/// For each limit of `to`, the limit of `from` that it takes its state from: the one of its window, or else the next one
+/// that nobody's window claims.
+fn partners(from: &Shape, to: &Shape) -> Vec<Option<usize>> {
+    let same = |grid: &Grid, others: &[Grid]| others.iter().position(|other| other.window == grid.window);
+    let mut unclaimed = (0..from.grids().len()).filter(|i| same(&from.grids()[*i], to.grids()).is_none());
+    let partner = |grid: &Grid| same(grid, from.grids()).or_else(|| unclaimed.next());
+    to.grids().iter().map(partner).collect()
+}

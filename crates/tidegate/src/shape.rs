@@ -1,0 +1,140 @@
+//! What of a policy its stored state depends on ([`Shape`]), and what each limit's arithmetic needs ([`Rule`]).
+//!
+//! Two policies of one shape read each other's state as it is. A change of `max` or `burst` is no change of shape,
+//! but for gcra, whose debt drains at `max` a window.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::{algorithm::Algorithm, limit::Limit, tracks::Track};
+
+/// The form in which a policy's state is kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    kind: Kind,
+    /// One for each limit, in the policy's order.
+    grids: Vec<Grid>,
+    /// The rules of a policy without capacity, for questions that don't ask what fits.
+    bare_rules: Vec<Rule>,
+    longest: i64,
+    /// Equal for equal shapes.
+    id: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Log,
+    Counter,
+    Buckets,
+    Fixed,
+    Gcra,
+}
+
+/// How one limit divides time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Grid {
+    pub(crate) window: i64,
+    /// Buckets in a window; 1 for algorithms without.
+    pub(crate) buckets: i64,
+    /// Units that drain from a debt in a window; 0 for algorithms without.
+    pub(crate) drain: u64,
+}
+
+/// One limit as the arithmetic sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub(crate) grid: Grid,
+    /// The most units that can be in use at once.
+    pub(crate) capacity: u64,
+    /// Which track of the state counts for this limit: the limits of a log share one.
+    pub(crate) track: usize,
+    /// The longest window of the policy, for as long as which a shared log is kept.
+    pub(crate) longest: i64,
+}
+
+impl Shape {
+    pub(crate) fn new(algorithm: Algorithm, limits: &[Limit]) -> Self {
+        let kind = match algorithm {
+            Algorithm::SlidingLog => Kind::Log,
+            Algorithm::SlidingCounter => Kind::Counter,
+            Algorithm::SlidingBuckets(_) => Kind::Buckets,
+            Algorithm::FixedWindow => Kind::Fixed,
+            Algorithm::Gcra(_) => Kind::Gcra,
+        };
+        let grid = |limit: &Limit| Grid {
+            window: limit.window_us().cast_signed(),
+            buckets: match algorithm {
+                Algorithm::SlidingBuckets(n) => n.get().cast_signed(),
+                _ => 1,
+            },
+            drain: match algorithm {
+                Algorithm::Gcra(_) => limit.max(),
+                _ => 0,
+            },
+        };
+        let grids: Vec<Grid> = limits.iter().map(grid).collect();
+        let mut hasher = DefaultHasher::new();
+        (kind, &grids).hash(&mut hasher);
+        let mut shape = Self {
+            kind,
+            bare_rules: Vec::new(),
+            longest: grids.iter().map(|grid| grid.window).max().unwrap_or(0),
+            id: hasher.finish(),
+            grids,
+        };
+        shape.bare_rules = shape.rules(std::iter::repeat(0));
+        shape
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn grids(&self) -> &[Grid] {
+        &self.grids
+    }
+
+    /// The longest window of the limits.
+    pub(crate) fn longest(&self) -> i64 {
+        self.longest
+    }
+
+    /// The rules of this shape without capacities.
+    pub(crate) fn bare_rules(&self) -> &[Rule] {
+        &self.bare_rules
+    }
+
+    /// How many tracks the state has: the limits of a log share one.
+    pub(crate) fn tracks(&self) -> usize {
+        match self.kind {
+            Kind::Log => 1,
+            _ => self.grids.len(),
+        }
+    }
+
+    /// A track in which nothing is in use.
+    pub(crate) fn empty_track(&self) -> Track {
+        Track::empty(self.kind)
+    }
+
+    /// The rules of a policy of this shape with the capacities given, one for each limit.
+    pub(crate) fn rules(&self, capacities: impl Iterator<Item = u64>) -> Vec<Rule> {
+        let rule = |(i, (grid, capacity)): (usize, (&Grid, u64))| Rule {
+            grid: *grid,
+            capacity,
+            track: if self.kind == Kind::Log { 0 } else { i },
+            longest: self.longest,
+        };
+        self.grids.iter().zip(capacities).enumerate().map(rule).collect()
+    }
+
+    /// What callers who bring the same limits share: the algorithm and the windows, in any order.
+    pub(crate) fn describe(&self) -> String {
+        let mut windows: Vec<_> = self.grids.iter().map(|grid| (grid.window, grid.buckets)).collect();
+        windows.sort_unstable();
+        format!("{:?} {windows:?}", self.kind)
+    }
+}

@@ -1,0 +1,76 @@
+//! [`Bounds`]: how much all shards together hold, and may hold.
+
+use crate::sync::{AtomicUsize, Ordering};
+
+/// What a key gets that there is no room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum AtCapacity {
+    /// Shares its limits with others that there was no room for: they are limited more, never less.
+    #[default]
+    Shared,
+    /// Is denied.
+    Deny,
+    /// Is let through, uncounted.
+    Admit,
+}
+
+/// Keys and bytes, held and allowed.
+#[derive(Debug)]
+pub(super) struct Bounds {
+    pub(super) at_capacity: AtCapacity,
+    max_keys: usize,
+    max_bytes: usize,
+    keys: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Bounds {
+    pub(super) fn new(max_keys: usize, max_bytes: usize, at_capacity: AtCapacity) -> Self {
+        Self {
+            at_capacity,
+            max_keys,
+            // A sixteenth is for keys that share slots, and for what a log takes before it is noticed.
+            max_bytes: max_bytes - max_bytes / 16,
+            keys: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+        }
+    }
+
+    /// Counts one key more, if it may be.
+    pub(super) fn take_key(&self) -> bool {
+        let next = |keys| (keys < self.max_keys).then_some(keys + 1);
+        self.keys.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
+    }
+
+    /// Counts one key more that has only just been counted out.
+    pub(super) fn take_key_regardless(&self) {
+        self.keys.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn give_back_key(&self) {
+        self.keys.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether `bytes` more may be held.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.bytes.load(Ordering::Acquire).saturating_add(bytes) <= self.max_bytes
+    }
+
+    /// Notes that what took `before` bytes now takes `after`.
+    #[inline]
+    pub(super) fn note(&self, before: usize, after: usize) {
+        if after > before {
+            self.bytes.fetch_add(after - before, Ordering::AcqRel);
+        } else if before > after {
+            self.bytes.fetch_sub(before - after, Ordering::AcqRel);
+        }
+    }
+
+    pub(super) fn keys(&self) -> usize {
+        self.keys.load(Ordering::Acquire)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,45 @@
+//! [`Id`]: what a key's state is found by.
+//!
+//! A 128-bit fingerprint stands for policy and key, so that every slot has the same size and a key is never stored. Keys
+//! are chosen by strangers, so it must be one under which nobody who doesn't know the store's secret can make two keys
+//! meet: `SipHash` of the key under that secret, combined by exclusive or with the policy's public digest. For any two
+//! different pairs of policy and key a collision asks of the secret hash a value fixed beforehand: a chance of 2^-128.
+
+use std::hash::{BuildHasher, RandomState};
+
+use siphasher::sip128::SipHasher13;
+
+use crate::{key::Key, policy::Policy};
+
+/// The fingerprint of a policy and a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Id {
+    /// Where in its shard's table it belongs. Never `u64::MAX`, which marks an empty slot.
+    pub(super) order: u64,
+    /// Tells apart what meets there, and which shard it is.
+    pub(super) rest: u64,
+}
+
+impl Id {
+    pub(super) fn new(fingerprint: u128) -> Self {
+        Self { order: ((fingerprint >> 64) as u64).min(u64::MAX - 1), rest: fingerprint as u64 }
+    }
+}
+
+/// The secret that fingerprints are keyed with.
+pub(super) struct Secret(SipHasher13);
+
+impl Secret {
+    /// A secret of the process's own randomness.
+    pub(super) fn random() -> Self {
+        let random = || RandomState::new().hash_one(0_u8);
+        Self(SipHasher13::new_with_keys(random(), random()))
+    }
+
+    #[inline]
+    pub(super) fn id(&self, policy: &Policy, key: &Key<'_>) -> Id {
+        let identity = policy.identity();
+        let digest = if key.is_joined() { identity.joined } else { identity.plain };
+        Id::new(self.0.hash(key.as_bytes()).as_u128() ^ digest)
+    }
+}

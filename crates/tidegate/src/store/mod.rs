@@ -1,0 +1,264 @@
+//! [`MemoryStore`]: state in this process's memory.
+//!
+//! Keys are spread over shards ([`shard`]), each behind one lock. A key's state is found by a fingerprint ([`id`]) in an
+//! open-addressed table ([`table`]) of 32-byte slots ([`slot`]); what doesn't fit there is in the shard's attic ([`attic`]).
+//! All shards share one bound on keys and bytes ([`bounds`]). No thread of its own: states whose time has passed are
+//! cleared away as new keys come.
+
+mod attic;
+mod bounds;
+mod id;
+mod several;
+mod shapes;
+mod shard;
+mod slot;
+mod table;
+
+use std::fmt;
+
+pub use bounds::AtCapacity;
+use bounds::Bounds;
+use id::{Id, Secret};
+pub use several::{Spend, SpendError};
+use shard::{Part, Shard};
+
+use crate::{
+    cost::Cost,
+    decision::{Decision, Refund},
+    inspect::Inspection,
+    key::Key,
+    policy::Policy,
+    sync::Mutex,
+    timestamp::Timestamp,
+    weigh::Outcome,
+};
+
+/// What to do with a cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Spend it if it fits.
+    Check,
+    /// Answer as a check would, and spend nothing.
+    Peek,
+    /// Spend it whether it fits or not.
+    Charge,
+}
+
+/// Keeps state in memory, bounded in keys and bytes.
+///
+/// Every operation takes the time, so that a trace can be replayed; a [`Limiter`](crate::Limiter) reads it from a clock.
+///
+/// ```
+/// use tidegate::{Cost, Key, MemoryStore, Op, Policy, Timestamp};
+///
+/// let store = MemoryStore::builder().max_keys(10_000).build()?;
+/// let policy = Policy::new("api", ["2/1s".parse()?])?;
+/// let key = Key::new("alice")?;
+/// let now = Timestamp::from_micros(1_745_000_000_000_000);
+/// let decision = store.decide(Op::Check, &policy, &key, Cost::ONE, now);
+/// assert!(decision.is_allowed());
+/// assert_eq!(decision.remaining(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MemoryStore {
+    secret: Secret,
+    bounds: Bounds,
+    shards: Box<[Padded]>,
+}
+
+/// A shard that shares no cache line with another.
+#[repr(align(128))]
+struct Padded(Mutex<Shard>);
+
+/// What a store holds and has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Keys that have a state of their own.
+    pub keys: usize,
+    /// Bytes held for states, tables included.
+    pub bytes: usize,
+    /// Requests let through, shadowed denials among them.
+    pub allowed: u64,
+    /// Requests denied.
+    pub denied: u64,
+    /// States forgotten because their time had passed.
+    pub evicted: u64,
+    /// Requests of keys that there was no room for.
+    pub refused: u64,
+    /// Charges that a log had no room for and joined with the one before.
+    pub joined: u64,
+}
+
+impl MemoryStore {
+    /// A store to be given its bounds: a million keys and 512 MiB unless said otherwise.
+    pub fn builder() -> MemoryStoreBuilder {
+        MemoryStoreBuilder::default()
+    }
+
+    /// Decides one request in one atomic step.
+    #[inline]
+    pub fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost, now: Timestamp) -> Decision {
+        let part = self.part(policy, key, cost.get(), now);
+        let mut shard = self.shard(part.id).0.lock();
+        let seen = shard.weigh(&part, &self.bounds, op == Op::Peek);
+        let outcome = match (op, seen.fits()) {
+            (Op::Check, true) | (Op::Charge, _) => Outcome::Charged,
+            (Op::Peek, true) => Outcome::Spared,
+            (Op::Check | Op::Peek, false) => Outcome::Denied,
+        };
+        let decision = shard.conclude(&part, seen, outcome, &self.bounds);
+        if op != Op::Peek {
+            shard.count(&decision);
+        }
+        decision
+    }
+
+    /// Gives units back to the moment they were charged at, as far as they are still in use there.
+    pub fn refund(&self, policy: &Policy, key: &Key<'_>, cost: Cost, charged_at: Timestamp, now: Timestamp) -> Refund {
+        let part = self.part(policy, key, cost.get(), now);
+        let mut shard = self.shard(part.id).0.lock();
+        shard.refund(&part, charged_at.as_micros().cast_signed(), &self.bounds)
+    }
+
+    /// Forgets a key under a policy; whether there was anything to forget.
+    pub fn reset(&self, policy: &Policy, key: &Key<'_>) -> bool {
+        let id = self.secret.id(policy, key);
+        self.shard(id).0.lock().reset(id, &self.bounds)
+    }
+
+    /// Shows the state of a key under a policy, if it has one.
+    pub fn inspect(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Option<Inspection> {
+        let part = self.part(policy, key, Cost::ONE.get(), now);
+        let mut shard = self.shard(part.id).0.lock();
+        shard.inspect(&part, &self.bounds)
+    }
+
+    /// What the store holds and has done so far. Shards are asked in turn, so under load the figures are not of one moment.
+    pub fn stats(&self) -> Stats {
+        let mut stats = Stats {
+            keys: self.bounds.keys(),
+            bytes: self.bounds.bytes() + size_of_val(&*self.shards),
+            ..Stats::default()
+        };
+        for shard in &self.shards {
+            let tally = shard.0.lock().tally();
+            stats.allowed += tally.allowed;
+            stats.denied += tally.denied;
+            stats.evicted += tally.evicted;
+            stats.refused += tally.refused;
+            stats.joined += tally.joined;
+        }
+        stats
+    }
+
+    #[inline]
+    fn part<'a>(&self, policy: &'a Policy, key: &Key<'_>, cost: u64, now: Timestamp) -> Part<'a> {
+        Part { policy, id: self.secret.id(policy, key), cost, now: now.as_micros().cast_signed() }
+    }
+
+    #[inline]
+    fn shard_number(&self, id: Id) -> usize {
+        // There is a power of two of them.
+        id.rest as usize & (self.shards.len() - 1)
+    }
+
+    #[inline]
+    fn shard(&self, id: Id) -> &Padded {
+        &self.shards[self.shard_number(id)]
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore")
+            .field("bounds", &self.bounds)
+            .field("shards", &self.shards.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        MemoryStoreBuilder::default().assemble()
+    }
+}
+
+/// The bounds of a [`MemoryStore`] to be.
+#[derive(Debug, Clone)]
+pub struct MemoryStoreBuilder {
+    max_keys: usize,
+    max_bytes: usize,
+    at_capacity: AtCapacity,
+}
+
+const MIN_BYTES: usize = 64 * 1024;
+
+impl Default for MemoryStoreBuilder {
+    fn default() -> Self {
+        Self { max_keys: 1_000_000, max_bytes: 512 * 1024 * 1024, at_capacity: AtCapacity::default() }
+    }
+}
+
+impl MemoryStoreBuilder {
+    /// The most keys that have a state of their own at once.
+    #[must_use]
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys;
+        self
+    }
+
+    /// The most bytes to hold for states, at least 64 KiB.
+    #[must_use]
+    pub fn max_bytes(mut self, max_bytes: usize) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    /// What a new key gets that there is no room for. A known key is never turned away: a log that can't grow joins
+    /// charges, which is stricter, never looser.
+    #[must_use]
+    pub fn at_capacity(mut self, at_capacity: AtCapacity) -> Self {
+        self.at_capacity = at_capacity;
+        self
+    }
+
+    /// Makes the store.
+    ///
+    /// # Errors
+    /// If `max_keys` is 0 or `max_bytes` below 64 KiB.
+    pub fn build(self) -> Result<MemoryStore, StoreError> {
+        if self.max_keys == 0 {
+            return Err(StoreError::NoKeys);
+        }
+        if self.max_bytes < MIN_BYTES {
+            return Err(StoreError::FewBytes { max_bytes: self.max_bytes });
+        }
+        Ok(self.assemble())
+    }
+
+    fn assemble(self) -> MemoryStore {
+        // So many that a shard's table grows in well under a millisecond, so few that they don't fill the cache.
+        let shards = (self.max_keys / 16_384).clamp(16, 1024).next_power_of_two();
+        let shard = |_| Padded(Mutex::new(Shard::default()));
+        MemoryStore {
+            secret: Secret::random(),
+            bounds: Bounds::new(self.max_keys, self.max_bytes, self.at_capacity),
+            shards: (0..shards).map(shard).collect(),
+        }
+    }
+}
+
+/// Why a [`MemoryStore`] could not be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// It could hold no key.
+    #[error("a store for 0 keys would limit nobody: use max_keys of at least 1")]
+    NoKeys,
+    /// It could hold next to nothing.
+    #[error("{max_bytes} bytes are too few for a store: use max_bytes of at least 65536")]
+    FewBytes {
+        /// What was asked for.
+        max_bytes: usize,
+    },
+}

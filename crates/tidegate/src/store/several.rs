@@ -1,0 +1,166 @@
+//! Several requests as one decision: all are charged, or none is.
+
+use std::cmp::Reverse;
+
+use super::{MemoryStore, Op, shard::Part};
+use crate::{
+    cost::Cost,
+    decision::{Decision, Decisions, Reason},
+    key::Key,
+    policy::{Mode, Policy},
+    timestamp::Timestamp,
+    weigh::Outcome,
+};
+
+/// The most requests in one decision.
+const MAX_PARTS: usize = 64;
+
+/// One of several requests that are decided as one.
+#[derive(Debug, Clone, Copy)]
+pub struct Spend<'a> {
+    /// By which limits.
+    pub policy: &'a Policy,
+    /// Who.
+    pub key: &'a Key<'a>,
+    /// How much.
+    pub cost: Cost,
+}
+
+/// Why several requests can't be decided as one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpendError {
+    /// There are none or too many.
+    #[error("{parts} requests can't be one decision: use 1 to 64")]
+    Parts {
+        /// How many there are.
+        parts: usize,
+    },
+    /// The same policy and key came more than once, and the costs add up to too much.
+    #[error(
+        "the costs of request {part} and of earlier ones for the same policy and key add up to more than 1000000000000"
+    )]
+    Sum {
+        /// The request at which it was too much.
+        part: usize,
+    },
+    /// Two policies of one name have different limits.
+    #[error("request {part} names a policy that an earlier one names too, with other limits: use one of them")]
+    Conflict {
+        /// The later one.
+        part: usize,
+    },
+}
+
+impl MemoryStore {
+    /// Decides several requests as one, in one atomic step: all are charged or, if one is denied, none. A policy in
+    /// shadow mode has no say in it. The same policy and key twice is one request of the summed cost.
+    ///
+    /// # Errors
+    /// If there are none or more than 64, if costs add up to more than 10^12, or if two policies of one name differ.
+    pub fn decide_all(&self, op: Op, spends: &[Spend<'_>], now: Timestamp) -> Result<Decisions, SpendError> {
+        let (parts, part_of) = self.distinct_parts(spends, now)?;
+        // Always in the order of their numbers, so that two decisions never wait for each other.
+        let mut numbers: Vec<_> = parts.iter().map(|part| self.shard_number(part.id)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut locked: Vec<_> = numbers.iter().map(|number| self.shards[*number].0.lock()).collect();
+        let lock_of = |part: &Part<'_>| numbers.partition_point(|number| *number < self.shard_number(part.id));
+
+        let mut seen = Vec::with_capacity(parts.len());
+        for part in &parts {
+            seen.push(locked[lock_of(part)].weigh(part, &self.bounds, op == Op::Peek));
+        }
+        let denies =
+            |(part, seen): (&Part<'_>, &super::shard::Seen)| part.policy.mode() == Mode::Enforce && !seen.fits();
+        let admitted = !parts.iter().zip(&seen).any(denies);
+        let mut decided = Vec::with_capacity(parts.len());
+        for (part, seen) in parts.iter().zip(seen) {
+            let outcome = match (op, seen.fits()) {
+                (Op::Charge, _) => Outcome::Charged,
+                (Op::Check, true) if admitted => Outcome::Charged,
+                (_, true) => Outcome::Spared,
+                (_, false) => Outcome::Denied,
+            };
+            let shard = &mut locked[lock_of(part)];
+            let decision = shard.conclude(part, seen, outcome, &self.bounds);
+            if op != Op::Peek {
+                shard.count(&decision);
+            }
+            decided.push(decision);
+        }
+        drop(locked);
+
+        let parts: Vec<_> = part_of.into_iter().map(|distinct| decided[distinct]).collect();
+        let overall = combine(spends, &parts);
+        Ok(Decisions { overall, parts })
+    }
+
+    /// The requests with those of the same policy and key added up, and which of them each of `spends` belongs to.
+    fn distinct_parts<'a>(
+        &self,
+        spends: &[Spend<'a>],
+        now: Timestamp,
+    ) -> Result<(Vec<Part<'a>>, Vec<usize>), SpendError> {
+        if spends.is_empty() || spends.len() > MAX_PARTS {
+            return Err(SpendError::Parts { parts: spends.len() });
+        }
+        let mut parts: Vec<Part<'a>> = Vec::with_capacity(spends.len());
+        let mut part_of = Vec::with_capacity(spends.len());
+        for (number, spend) in spends.iter().enumerate() {
+            let new = self.part(spend.policy, spend.key, spend.cost.get(), now);
+            let Some(known) = parts.iter().position(|part| part.id == new.id) else {
+                part_of.push(parts.len());
+                parts.push(new);
+                continue;
+            };
+            let part = &mut parts[known];
+            let same = |a: &Policy, b: &Policy| {
+                a.rules() == b.rules() && a.shape().id() == b.shape().id() && a.mode() == b.mode()
+            };
+            if !same(part.policy, new.policy) {
+                return Err(SpendError::Conflict { part: number });
+            }
+            let sum = Cost::new(part.cost + new.cost).map_err(|_| SpendError::Sum { part: number })?;
+            part.cost = sum.get();
+            part_of.push(known);
+        }
+        Ok((parts, part_of))
+    }
+}
+
+/// The one decision that the parts' decisions amount to.
+fn combine(spends: &[Spend<'_>], parts: &[Decision]) -> Decision {
+    let all = || spends.iter().zip(parts).enumerate();
+    let enforces = |spend: &Spend<'_>| spend.policy.mode() == Mode::Enforce;
+    let any_enforces = spends.iter().any(enforces);
+    // What watches only has no say, unless nothing else is there.
+    let counted = || all().filter(move |(_, (spend, _))| enforces(spend) || !any_enforces);
+    let of_reason = |reason| move |(_, (_, decision)): &(usize, (&Spend<'_>, &Decision))| decision.reason == reason;
+
+    let reason = [Reason::Impossible, Reason::StoreUnavailable, Reason::Limited, Reason::Shadow]
+        .into_iter()
+        .find(|reason| parts.iter().any(|decision| decision.reason == *reason))
+        .unwrap_or(Reason::Allowed);
+    let capacity = |spend: &Spend<'_>, decision: &Decision| spend.policy.capacity(decision.limit);
+    let bound = match reason {
+        Reason::Impossible => {
+            all().filter(of_reason(reason)).min_by_key(|(_, (spend, decision))| capacity(spend, decision))
+        }
+        Reason::Allowed => {
+            counted().min_by_key(|(_, (_, decision))| (decision.remaining, Reverse(decision.reset_after_us)))
+        }
+        _ => all()
+            .filter(of_reason(reason))
+            .min_by_key(|(_, (_, decision))| (Reverse(decision.retry_after_us), decision.remaining)),
+    };
+    let (part, mut overall) = bound.map_or((0, parts[0]), |(part, (_, decision))| (part, *decision));
+    overall.part = part as u16;
+    for (_, (_, decision)) in counted() {
+        overall.remaining = overall.remaining.min(decision.remaining);
+        overall.reset_after_us = overall.reset_after_us.max(decision.reset_after_us);
+    }
+    overall.charged_at = parts.iter().filter_map(|decision| decision.charged_at).max();
+    overall.degraded = parts.iter().any(|decision| decision.degraded);
+    overall
+}

@@ -1,0 +1,660 @@
+//! [`Shard`]: a part of the keys, behind one lock.
+//!
+//! A decision is made in two steps under the lock: [`Shard::weigh`] finds the key's state and looks whether the cost fits,
+//! [`Shard::conclude`] charges it if the whole decision says so, and answers. Of several keys in one decision, all are weighed
+//! before any is charged.
+
+use std::sync::Arc;
+
+use super::{
+    attic::Attic,
+    bounds::{AtCapacity, Bounds},
+    id::Id,
+    shapes::Shapes,
+    slot::{Slot, pack},
+    table::Table,
+};
+use crate::{
+    decision::{Decision, Reason, Refund},
+    inspect::Inspection,
+    policy::{MAX_LIMITS, Mode, Policy},
+    reshape::Held,
+    shape::{Rule, Shape},
+    tracks::{Recorded, Track},
+    weigh::{Fit, Moment, Outcome, Weighed, answer, weigh},
+};
+
+/// A clock that is behind the newest charge by more than this, and by more than the longest window, is believed.
+const FAR_BACK: i64 = 60_000_000;
+/// How many slots a new key looks at for one whose time has passed, and how many if there is no room.
+const SWEEP: usize = 4;
+const SWEEP_FOR_ROOM: usize = 32;
+/// The most states that keys without room share in one shard, and how many of them one policy gets.
+const MAX_SHARED: usize = 256;
+const SHARED_PER_POLICY: u128 = 4;
+/// What a log may take at once: a block, and its queue's growth.
+const LOG_STEP: usize = 1024;
+
+/// One request of a decision.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a> {
+    pub(super) policy: &'a Policy,
+    pub(super) id: Id,
+    pub(super) cost: u64,
+    pub(super) now: i64,
+}
+
+/// What a request met.
+pub(super) struct Seen {
+    place: Place,
+    newest: i64,
+    moment: Moment,
+    weighed: Weighed,
+    /// What a peek has to put back.
+    before: Option<Box<(Slot, Held)>>,
+}
+
+/// Where a key's state is, or would be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Own(usize),
+    /// Nowhere yet, but there is room.
+    New,
+    /// With others that there is no room for.
+    Shared,
+    /// Nowhere, and it is let through.
+    Uncounted,
+    /// Nowhere, and it is denied.
+    Refused,
+}
+
+/// Which of a shard's tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Keys,
+    Shared,
+}
+
+/// What a shard has done so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    pub(super) allowed: u64,
+    pub(super) denied: u64,
+    pub(super) evicted: u64,
+    pub(super) refused: u64,
+    pub(super) joined: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    keys: Table,
+    shapes: Shapes,
+    attic: Attic,
+    shared: Table,
+    tally: Tally,
+    /// The next slot to look at for one whose time has passed.
+    hand: usize,
+}
+
+impl Seen {
+    pub(super) fn fits(&self) -> bool {
+        self.weighed.fit == Fit::Fits && self.place != Place::Refused
+    }
+}
+
+impl Shard {
+    /// Looks whether the cost fits. Only what a clock that went far back asks for is written, and a peek puts that back.
+    #[inline]
+    pub(super) fn weigh(&mut self, part: &Part<'_>, bounds: &Bounds, peek: bool) -> Seen {
+        match self.keys.find(part.id) {
+            Some(at) => self.weigh_at(Of::Keys, at, Place::Own(at), part, bounds, peek),
+            None => self.weigh_unknown(part, bounds, peek),
+        }
+    }
+
+    #[inline]
+    fn weigh_at(&mut self, of: Of, at: usize, place: Place, part: &Part<'_>, bounds: &Bounds, peek: bool) -> Seen {
+        let before = self.believe(of, at, part.policy, part.now, bounds, peek);
+        let newest = self.table(of).slot(at).newest();
+        let moment = Moment { now: part.now, at: part.now.max(newest) };
+        let weighed =
+            self.read(of, at, part.policy, |rules, tracks| weigh(rules, tracks, newest, moment.at, part.cost));
+        Seen { place, newest, moment, weighed, before }
+    }
+
+    #[cold]
+    fn weigh_unknown(&mut self, part: &Part<'_>, bounds: &Bounds, peek: bool) -> Seen {
+        let place = if self.make_room(part, bounds) {
+            Place::New
+        } else {
+            self.tally.refused += u64::from(!peek);
+            match bounds.at_capacity {
+                AtCapacity::Shared => Place::Shared,
+                AtCapacity::Admit => Place::Uncounted,
+                AtCapacity::Deny => Place::Refused,
+            }
+        };
+        // A key that has shared limits with others starts from what they have used, so that it is not forgiven its part.
+        let shared = self.shared.find(shared_id(part));
+        let moment = Moment { now: part.now, at: part.now };
+        match (place, shared) {
+            (Place::New | Place::Shared, Some(at)) => {
+                let mut seen = self.weigh_at(Of::Shared, at, place, part, bounds, peek);
+                if place == Place::New {
+                    seen.newest = seen.moment.at;
+                    self.put_back(Of::Shared, at, seen.before.take(), bounds);
+                }
+                seen
+            }
+            _ => {
+                let impossible = part.policy.rules().iter().any(|rule| part.cost > rule.capacity);
+                let fit = if impossible { Fit::Impossible } else { Fit::Fits };
+                let used = [0; MAX_LIMITS];
+                Seen {
+                    place: if place == Place::Shared && !self.has_shared_place(part.now, bounds) {
+                        Place::Refused
+                    } else {
+                        place
+                    },
+                    newest: part.now,
+                    moment,
+                    weighed: Weighed { fit, used },
+                    before: None,
+                }
+            }
+        }
+    }
+
+    /// Charges if the outcome says so, and answers.
+    #[inline]
+    pub(super) fn conclude(&mut self, part: &Part<'_>, mut seen: Seen, outcome: Outcome, bounds: &Bounds) -> Decision {
+        let mut decision = match seen.place {
+            Place::Own(at) => {
+                // Another part of the decision may have moved it.
+                let at = if self.keys.places() > at && self.keys.slot(at).id == part.id {
+                    Some(at)
+                } else {
+                    self.keys.find(part.id)
+                };
+                match at {
+                    Some(at) => self.conclude_at(Of::Keys, at, part, &mut seen, outcome, bounds),
+                    // Its time had passed, and another part has cleared it away.
+                    None => {
+                        bounds.take_key_regardless();
+                        self.conclude_new(part, &seen, outcome, bounds)
+                    }
+                }
+            }
+            _ => self.conclude_elsewhere(part, &mut seen, outcome, bounds),
+        };
+        if part.policy.mode() == Mode::Shadow && !decision.is_allowed() {
+            decision.reason = Reason::Shadow;
+        }
+        decision
+    }
+
+    #[inline]
+    fn conclude_at(
+        &mut self,
+        of: Of,
+        at: usize,
+        part: &Part<'_>,
+        seen: &mut Seen,
+        outcome: Outcome,
+        bounds: &Bounds,
+    ) -> Decision {
+        let mut recorded = Recorded::Exactly;
+        if outcome == Outcome::Charged {
+            recorded = self.charge(of, at, part, seen.newest, seen.moment.at, bounds);
+            seen.newest = seen.moment.at;
+        }
+        let mut decision =
+            self.read(of, at, part.policy, |rules, tracks| answer_from(part, (rules, tracks), seen, outcome));
+        decision.degraded = recorded == Recorded::Joined;
+        self.put_back(of, at, seen.before.take(), bounds);
+        decision
+    }
+
+    #[cold]
+    fn conclude_elsewhere(&mut self, part: &Part<'_>, seen: &mut Seen, outcome: Outcome, bounds: &Bounds) -> Decision {
+        let mut decision = match (seen.place, outcome) {
+            (Place::New | Place::Own(_), _) => return self.conclude_new(part, seen, outcome, bounds),
+            (Place::Shared, _) => match (self.shared.find(shared_id(part)), outcome) {
+                (Some(at), _) => self.conclude_at(Of::Shared, at, part, seen, outcome, bounds),
+                (None, Outcome::Charged) => {
+                    let held = self.charged_state(part, seen);
+                    let at = self.put_new(Of::Shared, shared_id(part), part.policy, held, seen.moment.at, bounds);
+                    seen.newest = seen.moment.at;
+                    match at {
+                        Some(at) => self.read(Of::Shared, at, part.policy, |rules, tracks| {
+                            answer_from(part, (rules, tracks), seen, outcome)
+                        }),
+                        None => refused(part, seen, outcome),
+                    }
+                }
+                (None, _) => self.conclude_new_uncharged(part, seen, outcome),
+            },
+            (Place::Uncounted, _) => {
+                let outcome = if outcome == Outcome::Charged { Outcome::Spared } else { outcome };
+                self.conclude_new_uncharged(part, seen, outcome)
+            }
+            (Place::Refused, _) => refused(part, seen, outcome),
+        };
+        decision.degraded = true;
+        decision
+    }
+
+    /// Answers a key that has no state of its own, and gives it one if it is charged. Its place is reserved already.
+    fn conclude_new(&mut self, part: &Part<'_>, seen: &Seen, outcome: Outcome, bounds: &Bounds) -> Decision {
+        if outcome != Outcome::Charged {
+            bounds.give_back_key();
+            return self.conclude_new_uncharged(part, seen, outcome);
+        }
+        let held = self.charged_state(part, seen);
+        match self.put_new(Of::Keys, part.id, part.policy, held, seen.moment.at, bounds) {
+            Some(at) => {
+                self.read(Of::Keys, at, part.policy, |rules, tracks| answer_from(part, (rules, tracks), seen, outcome))
+            }
+            None => {
+                bounds.give_back_key();
+                refused(part, seen, outcome)
+            }
+        }
+    }
+
+    #[expect(clippy::unused_self, reason = "stands beside its siblings")]
+    fn conclude_new_uncharged(&self, part: &Part<'_>, seen: &Seen, outcome: Outcome) -> Decision {
+        let held = Held::in_use(part.policy, &seen.weighed.used, seen.moment.at);
+        let reading = held.read(part.policy.shape(), part.policy, seen.moment.at);
+        answer_from(part, (reading.rules(part.policy), reading.tracks()), seen, outcome)
+    }
+
+    /// The state of a new key once it is charged: on top of what the keys have used that it shared limits with.
+    #[expect(clippy::unused_self, reason = "stands beside its siblings")]
+    fn charged_state(&self, part: &Part<'_>, seen: &Seen) -> Held {
+        let at = seen.moment.at;
+        let mut held = if seen.weighed.used.iter().all(|used| *used == 0) {
+            Held::empty(part.policy.shape())
+        } else {
+            Held::in_use(part.policy, &seen.weighed.used, at)
+        };
+        let _ = held.charge(part.policy.shape(), at, part.cost, at, true);
+        held
+    }
+
+    /// Gives units back to the moment they were charged.
+    pub(super) fn refund(&mut self, part: &Part<'_>, charged_at: i64, bounds: &Bounds) -> Refund {
+        let found = self.keys.find(part.id).map(|at| (Of::Keys, at));
+        let found = found.or_else(|| self.shared.find(shared_id(part)).map(|at| (Of::Shared, at)));
+        let Some((of, at)) = found else {
+            let capacities = part.policy.rules().iter().map(|rule| rule.capacity);
+            return Refund { returned: false, remaining: capacities.min().unwrap_or(0), reset_after_us: 0 };
+        };
+        let mut seen = self.weigh_at(of, at, Place::Own(at), part, bounds, false);
+        let mut returned = false;
+        if charged_at <= seen.newest {
+            let shape = self.shape_of(of, at);
+            returned = self
+                .change(of, at, bounds, |held| held.refund(&shape, seen.newest, part.cost, charged_at, seen.moment.at));
+            seen = self.weigh_at(of, at, Place::Own(at), part, bounds, false);
+        }
+        let after =
+            self.read(of, at, part.policy, |rules, tracks| answer_from(part, (rules, tracks), &seen, Outcome::Spared));
+        Refund { returned, remaining: after.remaining, reset_after_us: after.reset_after_us }
+    }
+
+    /// Forgets a key; whether there was anything to forget.
+    pub(super) fn reset(&mut self, id: Id, bounds: &Bounds) -> bool {
+        match self.keys.find(id) {
+            Some(at) => {
+                self.remove(at, bounds);
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub(super) fn inspect(&mut self, part: &Part<'_>, bounds: &Bounds) -> Option<Inspection> {
+        let at = self.keys.find(part.id)?;
+        let mut seen = self.weigh_at(Of::Keys, at, Place::Own(at), part, bounds, true);
+        let inspection = self.read(Of::Keys, at, part.policy, |rules, tracks| {
+            Inspection::new(part.policy, rules, tracks, seen.newest, seen.moment)
+        });
+        self.put_back(Of::Keys, at, seen.before.take(), bounds);
+        Some(inspection)
+    }
+
+    pub(super) fn count(&mut self, decision: &Decision) {
+        if decision.is_allowed() {
+            self.tally.allowed += 1;
+        } else {
+            self.tally.denied += 1;
+        }
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    // ---- states ----
+
+    #[inline]
+    fn table(&self, of: Of) -> &Table {
+        match of {
+            Of::Keys => &self.keys,
+            Of::Shared => &self.shared,
+        }
+    }
+
+    #[inline]
+    fn table_mut(&mut self, of: Of) -> &mut Table {
+        match of {
+            Of::Keys => &mut self.keys,
+            Of::Shared => &mut self.shared,
+        }
+    }
+
+    fn shape_of(&self, of: Of, at: usize) -> Arc<Shape> {
+        Arc::clone(self.shapes.get(self.table(of).slot(at).shape()))
+    }
+
+    /// Lends the tracks of a state as `policy` sees it.
+    #[inline]
+    fn read<R>(&self, of: Of, at: usize, policy: &Policy, with: impl FnOnce(&[Rule], &[Track]) -> R) -> R {
+        let slot = self.table(of).slot(at);
+        if self.shapes.is(slot.shape(), policy.shape()) {
+            match slot.held() {
+                None => {
+                    let track = slot.unpack(policy.shape().kind());
+                    return with(policy.rules(), std::slice::from_ref(&track));
+                }
+                Some(place) => {
+                    if let Some(tracks) = self.attic.get(place).tracks() {
+                        return with(policy.rules(), tracks);
+                    }
+                }
+            }
+        }
+        let shape = self.shapes.get(slot.shape());
+        let unpacked;
+        let held = match slot.held() {
+            Some(place) => self.attic.get(place),
+            None => {
+                unpacked = Held::One(slot.unpack(shape.kind()));
+                &unpacked
+            }
+        };
+        let reading = held.read(shape, policy, slot.newest());
+        with(reading.rules(policy), reading.tracks())
+    }
+
+    /// Charges a state, in the policy's shape whatever it was in before.
+    #[inline]
+    fn charge(&mut self, of: Of, at: usize, part: &Part<'_>, newest: i64, to: i64, bounds: &Bounds) -> Recorded {
+        let slot = *self.table(of).slot(at);
+        let same = self.shapes.is(slot.shape(), part.policy.shape());
+        if same && slot.held().is_none() {
+            let rule = &part.policy.rules()[0];
+            let mut track = slot.unpack(part.policy.shape().kind());
+            let _ = track.charge(rule, newest, part.cost, to, true);
+            if let Some(body) = pack(&track) {
+                let slot = self.table_mut(of).slot_mut(at);
+                slot.set_packed(body);
+                slot.set_newest(to);
+                return Recorded::Exactly;
+            }
+        }
+        self.charge_held(of, at, part, newest, to, bounds, same)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the slow half of `charge`")]
+    fn charge_held(
+        &mut self,
+        of: Of,
+        at: usize,
+        part: &Part<'_>,
+        newest: i64,
+        to: i64,
+        bounds: &Bounds,
+        same: bool,
+    ) -> Recorded {
+        let room = bounds.has_room(LOG_STEP + self.attic.bytes_to_put());
+        let from = self.shape_of(of, at);
+        // Where there are too many shapes already, the state keeps the one it has.
+        let number = if same { None } else { self.shapes.take(part.policy.shape()) };
+        let recorded = self.change(of, at, bounds, |held| {
+            if number.is_none() {
+                return held.charge(&from, newest, part.cost, to, room);
+            }
+            *held = held.rewritten(&from, part.policy, newest, to);
+            let newest = if matches!(held, Held::Moved(_)) { newest } else { to };
+            held.charge(part.policy.shape(), newest, part.cost, to, room)
+        });
+        let slot = self.table_mut(of).slot_mut(at);
+        slot.set_newest(to);
+        if let Some(number) = number {
+            let old = slot.shape();
+            slot.set_shape(number);
+            self.shapes.give_back(old);
+        }
+        self.tally.joined += u64::from(recorded == Recorded::Joined);
+        recorded
+    }
+
+    /// Changes a state, wherever it is held, and puts it where it belongs by its size.
+    fn change<R>(&mut self, of: Of, at: usize, bounds: &Bounds, with: impl FnOnce(&mut Held) -> R) -> R {
+        let slot = *self.table(of).slot(at);
+        let Some(place) = slot.held() else {
+            let mut held = Held::One(slot.unpack(self.shapes.get(slot.shape()).kind()));
+            let result = with(&mut held);
+            self.store(of, at, held, bounds);
+            return result;
+        };
+        let held = self.attic.get_mut(place);
+        let before = held.heap_bytes();
+        let result = with(held);
+        let after = held.heap_bytes();
+        bounds.note(before, after);
+        if let Held::One(track) = held {
+            if let Some(body) = pack(track) {
+                self.attic.take(place);
+                self.table_mut(of).slot_mut(at).set_packed(body);
+                bounds.note(after, 0);
+            }
+        }
+        result
+    }
+
+    /// Puts a state into its slot, or into the attic if it doesn't fit. It was held nowhere before.
+    fn store(&mut self, of: Of, at: usize, held: Held, bounds: &Bounds) {
+        let packed = match &held {
+            Held::One(track) => pack(track),
+            _ => None,
+        };
+        if let Some(body) = packed {
+            self.table_mut(of).slot_mut(at).set_packed(body);
+            return;
+        }
+        let (before, own) = (self.attic.heap_bytes(), held.heap_bytes());
+        let place = self.attic.put(held);
+        bounds.note(before, self.attic.heap_bytes() + own);
+        self.table_mut(of).slot_mut(at).set_held(place);
+    }
+
+    /// Puts in a state that was not there; `None` if there are too many shapes.
+    fn put_new(&mut self, of: Of, id: Id, policy: &Policy, held: Held, newest: i64, bounds: &Bounds) -> Option<usize> {
+        let before = self.shapes.heap_bytes();
+        let shape = self.shapes.take(policy.shape())?;
+        bounds.note(before, self.shapes.heap_bytes());
+        let before = self.table(of).heap_bytes();
+        let at = self.table_mut(of).insert(Slot::new(id, shape, newest));
+        bounds.note(before, self.table(of).heap_bytes());
+        self.store(of, at, held, bounds);
+        Some(at)
+    }
+
+    fn remove(&mut self, at: usize, bounds: &Bounds) {
+        let slot = self.keys.remove(at);
+        self.discard(&slot, bounds);
+        bounds.give_back_key();
+    }
+
+    /// Lets go of what a removed slot stood for.
+    fn discard(&mut self, slot: &Slot, bounds: &Bounds) {
+        self.shapes.give_back(slot.shape());
+        if let Some(place) = slot.held() {
+            bounds.note(self.attic.take(place).heap_bytes(), 0);
+        }
+    }
+
+    // ---- a clock that went far back ----
+
+    /// Believes a clock that is far behind the newest charge: what was in use then is in use now. Gives what was there
+    /// before, if it is to be put back.
+    #[inline]
+    fn believe(
+        &mut self,
+        of: Of,
+        at: usize,
+        policy: &Policy,
+        now: i64,
+        bounds: &Bounds,
+        peek: bool,
+    ) -> Option<Box<(Slot, Held)>> {
+        let behind = self.table(of).slot(at).newest() - now;
+        if behind <= FAR_BACK || behind <= policy.shape().longest() {
+            return None;
+        }
+        self.rebase(of, at, now, bounds, peek)
+    }
+
+    #[cold]
+    fn rebase(&mut self, of: Of, at: usize, now: i64, bounds: &Bounds, peek: bool) -> Option<Box<(Slot, Held)>> {
+        let slot = *self.table(of).slot(at);
+        let shape = self.shape_of(of, at);
+        let before = self.change(of, at, bounds, |held| {
+            let before = peek.then(|| held.clone());
+            held.rebase(&shape, slot.newest(), now);
+            before
+        });
+        self.table_mut(of).slot_mut(at).set_newest(now);
+        before.map(|held| Box::new((slot, held)))
+    }
+
+    #[inline]
+    fn put_back(&mut self, of: Of, at: usize, before: Option<Box<(Slot, Held)>>, bounds: &Bounds) {
+        if let Some(before) = before {
+            let (slot, state) = *before;
+            self.change(of, at, bounds, |held| *held = state);
+            self.table_mut(of).slot_mut(at).set_newest(slot.newest());
+        }
+    }
+
+    // ---- room ----
+
+    /// Reserves a place for one more key, clearing away what has had its time.
+    fn make_room(&mut self, part: &Part<'_>, bounds: &Bounds) -> bool {
+        self.sweep(SWEEP, part.now, bounds);
+        if !bounds.take_key() {
+            self.sweep(SWEEP_FOR_ROOM, part.now, bounds);
+            if !bounds.take_key() {
+                return false;
+            }
+        }
+        if self.keys.is_full() && bounds.has_room(self.keys.bytes_to_grow()) {
+            self.sweep(self.keys.places(), part.now, bounds);
+            if self.keys.is_full() {
+                let before = self.keys.heap_bytes();
+                self.keys.grow();
+                bounds.note(before, self.keys.heap_bytes());
+            }
+        } else if self.keys.is_full() {
+            self.sweep(SWEEP_FOR_ROOM, part.now, bounds);
+        }
+        let room = !self.keys.is_full() && bounds.has_room(LOG_STEP + self.attic.bytes_to_put());
+        if !room {
+            bounds.give_back_key();
+        }
+        room
+    }
+
+    /// Looks at the next `slots` and forgets those whose time has passed.
+    fn sweep(&mut self, slots: usize, now: i64, bounds: &Bounds) {
+        for _ in 0..slots {
+            if self.hand >= self.keys.places() {
+                self.hand = 0;
+            }
+            if self.hand < self.keys.places() && self.is_over(*self.keys.slot(self.hand), now) {
+                // What moves up into its place is looked at next.
+                self.remove(self.hand, bounds);
+                self.tally.evicted += 1;
+            } else {
+                self.hand += 1;
+            }
+        }
+    }
+
+    /// Whether a state may be forgotten: nothing is in use, and the longest window has passed since the newest charge.
+    fn is_over(&self, slot: Slot, now: i64) -> bool {
+        if slot.is_empty() {
+            return false;
+        }
+        let shape = self.shapes.get(slot.shape());
+        if now - slot.newest() <= shape.longest() {
+            return false;
+        }
+        match slot.held() {
+            None => Held::One(slot.unpack(shape.kind())).is_idle(shape, slot.newest(), now),
+            Some(place) => self.attic.get(place).is_idle(shape, slot.newest(), now),
+        }
+    }
+
+    /// Whether another state can be shared; forgets those whose time has passed to get there.
+    fn has_shared_place(&mut self, now: i64, bounds: &Bounds) -> bool {
+        if self.shared.len() >= MAX_SHARED {
+            let mut at = 0;
+            while at < self.shared.places() {
+                if self.is_over(*self.shared.slot(at), now) {
+                    let slot = self.shared.remove(at);
+                    self.discard(&slot, bounds);
+                } else {
+                    at += 1;
+                }
+            }
+        }
+        if self.shared.is_full() {
+            let before = self.shared.heap_bytes();
+            self.shared.grow();
+            bounds.note(before, self.shared.heap_bytes());
+        }
+        self.shared.len() < MAX_SHARED
+    }
+}
+
+/// The id of the state that keys without room share: one of a few for each policy.
+fn shared_id(part: &Part<'_>) -> Id {
+    let which = u128::from(part.id.rest >> 32) % SHARED_PER_POLICY;
+    let identity = part.policy.identity().plain;
+    Id::new(identity ^ which << 64)
+}
+
+fn answer_from(part: &Part<'_>, (rules, tracks): (&[Rule], &[Track]), seen: &Seen, outcome: Outcome) -> Decision {
+    let limits = part.policy.limits();
+    answer(limits, (rules, tracks), seen.newest, seen.moment, part.cost, &seen.weighed, outcome)
+}
+
+/// The answer where there is no room for a key and none is shared. A charge is let through, uncounted, as charges are.
+#[cold]
+fn refused(part: &Part<'_>, seen: &Seen, outcome: Outcome) -> Decision {
+    let empty = Held::empty(part.policy.shape());
+    let reading = empty.read(part.policy.shape(), part.policy, seen.moment.at);
+    let parts = (reading.rules(part.policy), reading.tracks());
+    let outcome_told = if outcome == Outcome::Charged { Outcome::Spared } else { outcome };
+    let mut decision = answer_from(part, parts, seen, outcome_told);
+    if outcome == Outcome::Denied && decision.reason == Reason::Allowed {
+        decision.reason = Reason::StoreUnavailable;
+        decision.remaining = 0;
+    }
+    decision.degraded = true;
+    decision
+}

@@ -1,0 +1,96 @@
+//! `gcra`: a debt that every charge raises and time drains.
+//!
+//! `used(t) = ceil(debt * max / window)`; the debt grows by `cost * window / max` a charge and falls by 1 µs a µs. Promise:
+//! `max` per window sustained, at most `burst` at once, so at most `max + burst` in a window. State: the debt as of the
+//! newest charge, held exactly as `debt * max`: a whole number of unit-microseconds, of which a charge adds
+//! `cost * window` and a microsecond drains `max`.
+
+use crate::{shape::Grid, timestamp::SATURATION};
+
+/// The debt as of the newest charge, in unit-microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Debt {
+    high: u64,
+    low: u64,
+}
+
+impl Debt {
+    pub(crate) fn new(unit_micros: u128) -> Self {
+        let (high, low) = ((unit_micros >> 64) as u64, unit_micros as u64);
+        Self { high, low }
+    }
+
+    pub(crate) fn unit_micros(self) -> u128 {
+        u128::from(self.high) << 64 | u128::from(self.low)
+    }
+
+    #[inline]
+    fn at(self, grid: Grid, newest: i64, t: i64) -> u128 {
+        self.unit_micros().saturating_sub(drained(grid, t - newest))
+    }
+
+    #[inline]
+    pub(crate) fn used(self, grid: Grid, newest: i64, t: i64) -> u64 {
+        let units = div_ceil(self.at(grid, newest, t), grid.window.cast_unsigned());
+        u64::try_from(units).unwrap_or(SATURATION).min(SATURATION)
+    }
+
+    #[inline]
+    pub(crate) fn falls_to(self, grid: Grid, newest: i64, level: u64, t: i64) -> i64 {
+        let debt = self.at(grid, newest, t);
+        let kept = u128::from(level) * u128::from(grid.window.cast_unsigned());
+        let wait = div_ceil(debt.saturating_sub(kept), grid.drain);
+        // The debt is never above SATURATION microseconds.
+        t + wait as i64
+    }
+
+    #[inline]
+    pub(crate) fn charge(&mut self, grid: Grid, newest: i64, units: u64, t: i64) {
+        let most = u128::from(SATURATION) * u128::from(grid.drain);
+        let debt = self.at(grid, newest, t) + worth(grid, units);
+        *self = Self::new(debt.min(most));
+    }
+
+    pub(crate) fn refund(&mut self, grid: Grid, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
+        let worth = worth(grid, units).saturating_sub(drained(grid, t - charged_at));
+        let returned = worth.min(self.at(grid, newest, t));
+        *self = Self::new(self.unit_micros() - returned);
+        returned > 0
+    }
+
+    /// The same units in use as of `t`, in the terms of another limit. What is in use is rounded as `used` rounds it,
+    /// so that it is the same there; the fraction of a unit goes along.
+    pub(crate) fn moved(self, from: Grid, to: Grid, newest: i64, t: i64) -> Self {
+        let debt = self.at(from, newest, t);
+        let (whole, rest) = (debt / micros(from), debt % micros(from));
+        let most = u128::from(SATURATION) * u128::from(to.drain);
+        let part = (rest * micros(to)).div_ceil(micros(from));
+        Self::new(whole.saturating_mul(micros(to)).saturating_add(part).min(most))
+    }
+}
+
+/// What `units` add to the debt.
+#[inline]
+fn worth(grid: Grid, units: u64) -> u128 {
+    u128::from(units) * micros(grid)
+}
+
+/// What `elapsed` microseconds drain from it.
+#[inline]
+fn drained(grid: Grid, elapsed: i64) -> u128 {
+    u128::from(elapsed.cast_unsigned()) * u128::from(grid.drain)
+}
+
+#[inline]
+fn micros(grid: Grid) -> u128 {
+    u128::from(grid.window.cast_unsigned())
+}
+
+/// Division of 128 bits is a library call; most debts need only 64.
+#[inline]
+fn div_ceil(dividend: u128, divisor: u64) -> u128 {
+    match u64::try_from(dividend) {
+        Ok(small) => small.div_ceil(divisor).into(),
+        Err(_) => dividend.div_ceil(divisor.into()),
+    }
+}

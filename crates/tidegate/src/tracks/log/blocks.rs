@@ -1,0 +1,180 @@
+//! The closed entries of a long log: a queue of 256-byte blocks.
+
+use std::collections::VecDeque;
+
+use super::chunk::Chunk;
+
+const BLOCK_BYTES: usize = 236;
+
+/// Blocks of entries, oldest first; there is at least one.
+#[derive(Debug, Clone)]
+pub(super) struct Blocks {
+    queue: VecDeque<Box<Block>>,
+}
+
+#[derive(Debug, Clone)]
+struct Block {
+    /// The time of the first entry that is left.
+    first: i64,
+    /// Units before that entry since the log began. It wraps; only differences are meant.
+    before: u64,
+    /// The bytes of the entries that are left.
+    start: u16,
+    end: u16,
+    bytes: [u8; BLOCK_BYTES],
+}
+
+impl Block {
+    fn new(first: i64, before: u64, code: &[u8]) -> Box<Self> {
+        let mut block = Box::new(Self { first, before, start: 0, end: 0, bytes: [0; BLOCK_BYTES] });
+        block.append(code);
+        block
+    }
+
+    #[inline]
+    fn append(&mut self, code: &[u8]) {
+        let end = usize::from(self.end) + code.len();
+        self.bytes[usize::from(self.end)..end].copy_from_slice(code);
+        self.end = end as u16;
+    }
+
+    #[inline]
+    fn chunk(&self) -> Chunk<'_> {
+        Chunk::new(self.first, &self.bytes[self.start.into()..self.end.into()])
+    }
+
+    fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+}
+
+impl Blocks {
+    pub(super) fn new(first: i64, code: &[u8]) -> Self {
+        let mut queue = VecDeque::with_capacity(4);
+        queue.push_back(Block::new(first, 0, code));
+        Self { queue }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    #[inline]
+    pub(super) fn chunk(&self, index: usize) -> Chunk<'_> {
+        self.queue[index].chunk()
+    }
+
+    /// Whether `width` bytes more fit without another block.
+    pub(super) fn fits(&self, width: usize) -> bool {
+        self.queue.back().is_some_and(|block| usize::from(block.end) + width <= BLOCK_BYTES)
+    }
+
+    /// Appends an entry, given how many units there are so far.
+    #[inline]
+    pub(super) fn append(&mut self, time: i64, code: &[u8], closed: u64) {
+        match self.queue.back_mut() {
+            Some(block) if usize::from(block.end) + code.len() <= BLOCK_BYTES => {
+                if block.is_empty() {
+                    block.first = time;
+                }
+                block.append(code);
+            }
+            _ => {
+                let before = self.queue.front().map_or(0, |front| front.before.wrapping_add(closed));
+                self.queue.push_back(Block::new(time, before, code));
+            }
+        }
+    }
+
+    /// Drops what is dated `horizon` or before; how many units that was. Something later must be left.
+    #[inline]
+    pub(super) fn forget_until(&mut self, horizon: i64) -> u64 {
+        if self.queue[0].first > horizon {
+            return 0;
+        }
+        let before = self.queue[0].before;
+        let whole = self.last_from(|block| block.first <= horizon);
+        self.queue.drain(..whole);
+        let front = &mut self.queue[0];
+        let split = front.chunk().split_after(horizon);
+        front.before = front.before.wrapping_add(split.units);
+        front.start += split.offset as u16;
+        front.first = split.time;
+        if front.is_empty() {
+            self.queue.pop_front();
+        }
+        self.queue[0].before.wrapping_sub(before)
+    }
+
+    /// Units dated `horizon` or before.
+    #[inline]
+    pub(super) fn units_until(&self, horizon: i64) -> u64 {
+        let front = &self.queue[0];
+        if front.first > horizon {
+            return 0;
+        }
+        let block = &self.queue[self.last_from(|block| block.first <= horizon)];
+        block.before.wrapping_sub(front.before) + block.chunk().split_after(horizon).units
+    }
+
+    /// The time of the entry that holds the `nth` unit, counted from 1.
+    #[inline]
+    pub(super) fn time_of_unit(&self, nth: u64) -> i64 {
+        let base = self.queue[0].before;
+        let block = &self.queue[self.last_from(|block| block.before.wrapping_sub(base) < nth)];
+        block.chunk().time_of_unit(nth - block.before.wrapping_sub(base))
+    }
+
+    /// Takes up to `units` back from the entry at exactly `time`; how many there were to take.
+    pub(super) fn take_back(&mut self, time: i64, units: u64) -> u64 {
+        if self.queue[0].first > time {
+            return 0;
+        }
+        let index = self.last_from(|block| block.first <= time);
+        let block = &mut self.queue[index];
+        let Some(smaller) = block.chunk().without(time, units) else {
+            return 0;
+        };
+        block.first = smaller.first;
+        (block.start, block.end) = (0, 0);
+        block.append(&smaller.bytes);
+        let emptied = block.is_empty();
+        for later in self.queue.range_mut(index + 1..) {
+            later.before = later.before.wrapping_sub(smaller.taken);
+        }
+        if emptied && self.queue.len() > 1 {
+            self.queue.remove(index);
+        }
+        smaller.taken
+    }
+
+    pub(super) fn shift(&mut self, delta: i64) {
+        for block in &mut self.queue {
+            block.first += delta;
+        }
+    }
+
+    /// The first time and the bytes, if there are no more than `few` of them.
+    #[inline]
+    pub(super) fn few_bytes(&self, few: usize) -> Option<(i64, &[u8])> {
+        let block = &self.queue[0];
+        let bytes = &block.bytes[block.start.into()..block.end.into()];
+        (self.queue.len() == 1 && bytes.len() <= few).then_some((block.first, bytes))
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.queue.len() * size_of::<Block>() + self.queue.capacity() * size_of::<Box<Block>>()
+    }
+
+    /// The last block for which `is_before` holds, given that it holds for the first one and for none after one for
+    /// which it doesn't. Most questions are about the front.
+    #[inline]
+    fn last_from(&self, is_before: impl Fn(&Block) -> bool) -> usize {
+        match self.queue.get(1) {
+            Some(second) if is_before(second) => self.queue.partition_point(|block| is_before(block)) - 1,
+            _ => 0,
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Block>() == 256);

@@ -1,0 +1,161 @@
+//! A run of closed entries as bytes.
+//!
+//! An entry is a variable-length integer of `2 * delta + (units != 1)`, where delta is the time since the entry before,
+//! and, if the last bit says so, another of its units: seven bits a byte, the lowest first, the highest bit set on all but
+//! the last byte. At a thousand requests a minute that is three bytes. The time of a chunk's first entry is kept beside the
+//! bytes, so its delta is not read, and a chunk can lose entries at its front without being written anew.
+
+/// The longest encoded entry: ten bytes of time, eight of units up to 9 * 10^15.
+pub(super) const MAX_ENTRY: usize = 18;
+
+/// Entries, oldest first; there is at least one.
+#[derive(Clone, Copy)]
+pub(super) struct Chunk<'a> {
+    first: i64,
+    bytes: &'a [u8],
+}
+
+pub(super) struct Entry {
+    delta: u64,
+    units: u64,
+}
+
+/// Where a chunk divides by time.
+pub(super) struct Split {
+    /// Units before the division.
+    pub(super) units: u64,
+    /// The first byte behind it.
+    pub(super) offset: usize,
+    /// The time of the entry there.
+    pub(super) time: i64,
+}
+
+/// A chunk from which units were taken.
+pub(super) struct Smaller {
+    pub(super) first: i64,
+    pub(super) bytes: Vec<u8>,
+    pub(super) taken: u64,
+}
+
+impl Entry {
+    #[inline]
+    pub(super) fn encode(delta: u64, units: u64) -> ([u8; MAX_ENTRY], usize) {
+        let mut bytes = [0; MAX_ENTRY];
+        let mut len = 0;
+        let mut put = |mut value: u64| {
+            while value > 0x7f {
+                bytes[len] = value as u8 | 0x80;
+                value >>= 7;
+                len += 1;
+            }
+            bytes[len] = value as u8;
+            len += 1;
+        };
+        put(delta << 1 | u64::from(units != 1));
+        if units != 1 {
+            put(units);
+        }
+        (bytes, len)
+    }
+
+    /// Reads the entry at `at` and moves `at` behind it.
+    #[inline]
+    fn decode(bytes: &[u8], at: &mut usize) -> Self {
+        let head = read(bytes, at);
+        let units = if head & 1 == 0 { 1 } else { read(bytes, at) };
+        Self { delta: head >> 1, units }
+    }
+}
+
+#[inline]
+fn read(bytes: &[u8], at: &mut usize) -> u64 {
+    let mut value = 0;
+    let mut shift = 0;
+    loop {
+        let byte = bytes[*at];
+        *at += 1;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return value;
+        }
+        shift += 7;
+    }
+}
+
+impl<'a> Chunk<'a> {
+    #[inline]
+    pub(super) fn new(first: i64, bytes: &'a [u8]) -> Self {
+        Self { first, bytes }
+    }
+
+    /// The entries as times and units.
+    pub(super) fn entries(self) -> impl Iterator<Item = (i64, u64)> + 'a {
+        let (mut at, mut time) = (0, self.first);
+        std::iter::from_fn(move || {
+            let begins = at;
+            (at < self.bytes.len()).then(|| {
+                let entry = Entry::decode(self.bytes, &mut at);
+                if begins > 0 {
+                    time += entry.delta.cast_signed();
+                }
+                (time, entry.units)
+            })
+        })
+    }
+
+    /// Divides behind the last entry dated `horizon` or before. There must be an entry behind it, or the time given is
+    /// that of the last entry.
+    #[inline]
+    pub(super) fn split_after(self, horizon: i64) -> Split {
+        let (mut offset, mut at, mut time, mut units) = (0, 0, self.first, 0);
+        while at < self.bytes.len() {
+            let begins = at;
+            let entry = Entry::decode(self.bytes, &mut at);
+            if begins > 0 {
+                time += entry.delta.cast_signed();
+            }
+            if time > horizon {
+                return Split { units, offset: begins, time };
+            }
+            units += entry.units;
+            offset = at;
+        }
+        Split { units, offset, time }
+    }
+
+    /// The time of the entry that holds the `nth` unit, counted from 1; of the last entry if there are fewer.
+    #[inline]
+    pub(super) fn time_of_unit(self, nth: u64) -> i64 {
+        let (mut at, mut time, mut units) = (0, self.first, 0);
+        while at < self.bytes.len() {
+            let begins = at;
+            let entry = Entry::decode(self.bytes, &mut at);
+            if begins > 0 {
+                time += entry.delta.cast_signed();
+            }
+            units += entry.units;
+            if units >= nth {
+                break;
+            }
+        }
+        time
+    }
+
+    /// The chunk with up to `units` less at exactly `time`; `None` if nothing is there. It is never longer than before.
+    pub(super) fn without(self, time: i64, units: u64) -> Option<Smaller> {
+        let mut entries: Vec<_> = self.entries().collect();
+        let index = entries.binary_search_by_key(&time, |entry| entry.0).ok()?;
+        let taken = units.min(entries[index].1);
+        entries[index].1 -= taken;
+        entries.retain(|entry| entry.1 > 0);
+        let first = entries.first().map_or(self.first, |entry| entry.0);
+        let mut bytes = Vec::with_capacity(self.bytes.len());
+        let mut before = first;
+        for (time, units) in entries {
+            let (code, width) = Entry::encode((time - before).cast_unsigned(), units);
+            bytes.extend_from_slice(&code[..width]);
+            before = time;
+        }
+        Some(Smaller { first, bytes, taken })
+    }
+}

@@ -1,0 +1,294 @@
+//! [`Log`]: dated units, oldest first, at a few bytes an entry.
+//!
+//! ```text
+//!   oldest                                            newest
+//!   [chunk][chunk][chunk] … [chunk]                    open
+//!   closed entries, delta-coded                        units at the newest time
+//! ```
+//!
+//! The entry at the newest time is open: it is not encoded yet, so that charges at one time (or in one bucket) are one
+//! entry, and the commonest refund touches nothing else. Closed entries are delta-coded in chunks ([`chunk`]). A short log
+//! is one small chunk inside the struct; a long one is a queue of 256-byte blocks ([`blocks`]), each of which knows its
+//! first time and how many units came before it, so that a question about a moment or an amount is a binary search over
+//! blocks and a scan of one. The time of the newest charge is kept by the owner and passed in.
+//!
+//! Nothing is dropped but by [`Log::forget_until`]: a question about a later time leaves the log as it is, because the next
+//! one may ask about an earlier time again.
+
+mod blocks;
+mod chunk;
+
+use blocks::Blocks;
+use chunk::{Chunk, Entry, MAX_ENTRY};
+
+use super::Recorded;
+use crate::timestamp::SATURATION;
+
+const SHORT: usize = 30;
+
+/// Dated units, oldest first; at most [`SATURATION`] in all.
+#[derive(Debug, Clone)]
+pub(crate) struct Log {
+    /// Units at the newest time.
+    open: u64,
+    /// Units of all closed entries.
+    closed: u64,
+    /// The time of the last closed entry.
+    last: i64,
+    body: Body,
+}
+
+#[derive(Debug, Clone)]
+enum Body {
+    Short { first: i64, len: u8, bytes: [u8; SHORT] },
+    Long(Box<Blocks>),
+}
+
+impl Log {
+    pub(crate) fn new() -> Self {
+        Self::of_newest(0)
+    }
+
+    /// A log of one entry, at the newest time.
+    pub(crate) fn of_newest(units: u64) -> Self {
+        Self { open: units, closed: 0, last: 0, body: Body::EMPTY }
+    }
+
+    /// The units at the newest time, if there is nothing else.
+    pub(crate) fn only_newest(&self) -> Option<u64> {
+        (self.closed == 0).then_some(self.open)
+    }
+
+    /// A log of `entries`, in order of time and none after `newest`.
+    pub(crate) fn from_entries(entries: impl IntoIterator<Item = (i64, u64)>, newest: i64) -> Self {
+        let mut log = Self::new();
+        let mut last = i64::MIN;
+        for (time, units) in entries {
+            log.push(last, time, units, true);
+            last = time;
+        }
+        log.push(last, newest, 0, true);
+        log
+    }
+
+    /// Units dated after `horizon`.
+    #[inline]
+    pub(crate) fn units_after(&self, newest: i64, horizon: i64) -> u64 {
+        if newest <= horizon {
+            return 0;
+        }
+        self.open + self.closed - self.closed_until(horizon)
+    }
+
+    /// The entry with whose leaving no more than `level` of the units dated after `horizon` are left; `None` if there
+    /// are no more than that already.
+    #[inline]
+    pub(crate) fn falls_to(&self, newest: i64, horizon: i64, level: u64) -> Option<i64> {
+        if newest <= horizon {
+            return None;
+        }
+        if level == 0 && self.open > 0 {
+            return Some(newest);
+        }
+        let gone = self.closed_until(horizon);
+        let used = self.open + self.closed - gone;
+        if used <= level {
+            return None;
+        }
+        let leaving = gone + (used - level);
+        Some(if leaving <= self.closed { self.time_of_unit(leaving) } else { newest })
+    }
+
+    /// Drops what is dated `horizon` or before.
+    #[inline]
+    pub(crate) fn forget_until(&mut self, newest: i64, horizon: i64) {
+        if newest <= horizon {
+            *self = Self::new();
+            return;
+        }
+        if self.closed == 0 {
+            return;
+        }
+        if self.last <= horizon {
+            self.closed = 0;
+            self.body = Body::EMPTY;
+            return;
+        }
+        match &mut self.body {
+            Body::Short { first, len, bytes } => {
+                if *first > horizon {
+                    return;
+                }
+                let chunk = Chunk::new(*first, &bytes[..usize::from(*len)]);
+                let split = chunk.split_after(horizon);
+                self.closed -= split.units;
+                *first = split.time;
+                bytes.copy_within(split.offset..usize::from(*len), 0);
+                *len -= split.offset as u8;
+            }
+            Body::Long(blocks) => {
+                self.closed -= blocks.forget_until(horizon);
+                if let Some((first, few)) = blocks.few_bytes(SHORT / 2) {
+                    let mut bytes = [0; SHORT];
+                    bytes[..few.len()].copy_from_slice(few);
+                    let len = few.len() as u8;
+                    self.body = Body::Short { first, len, bytes };
+                }
+            }
+        }
+    }
+
+    /// Adds `units` at `time`, which becomes the newest. Without `room` it takes no memory: if it needed some, the entry
+    /// before is joined with this one, as if it had been charged now.
+    #[inline]
+    pub(crate) fn push(&mut self, newest: i64, time: i64, units: u64, room: bool) -> Recorded {
+        let units = units.min(SATURATION - self.open - self.closed);
+        let mut recorded = Recorded::Exactly;
+        if time > newest && self.open > 0 {
+            if self.close(newest, room) {
+                self.open = 0;
+            } else {
+                recorded = Recorded::Joined;
+            }
+        }
+        self.open += units;
+        recorded
+    }
+
+    /// Encodes the open entry behind the closed ones; `false` if that needs memory and there is no room.
+    #[inline]
+    fn close(&mut self, newest: i64, room: bool) -> bool {
+        if self.closed == 0 {
+            self.last = newest;
+            if let Body::Short { first, len, .. } = &mut self.body {
+                (*first, *len) = (newest, 0);
+            }
+        }
+        let (code, width) = Entry::encode((newest - self.last).cast_unsigned(), self.open);
+        let code = &code[..width];
+        match &mut self.body {
+            Body::Short { first, len, bytes } => {
+                let end = usize::from(*len) + width;
+                if end <= SHORT {
+                    bytes[usize::from(*len)..end].copy_from_slice(code);
+                    *len = end as u8;
+                } else if room {
+                    let mut blocks = Blocks::new(*first, &bytes[..usize::from(*len)]);
+                    blocks.append(newest, code, self.closed);
+                    self.body = Body::Long(Box::new(blocks));
+                } else {
+                    return false;
+                }
+            }
+            Body::Long(blocks) => {
+                if !blocks.fits(width) && !room {
+                    return false;
+                }
+                blocks.append(newest, code, self.closed);
+            }
+        }
+        self.closed += self.open;
+        self.last = newest;
+        true
+    }
+
+    /// Takes up to `units` back from the entry at exactly `time`; how many there were to take.
+    pub(crate) fn take_back(&mut self, newest: i64, time: i64, units: u64) -> u64 {
+        if time == newest {
+            let taken = units.min(self.open);
+            self.open -= taken;
+            return taken;
+        }
+        if time > newest || self.closed == 0 {
+            return 0;
+        }
+        let taken = match &mut self.body {
+            Body::Short { first, len, bytes } => {
+                let Some(smaller) = Chunk::new(*first, &bytes[..usize::from(*len)]).without(time, units) else {
+                    return 0;
+                };
+                bytes[..smaller.bytes.len()].copy_from_slice(&smaller.bytes);
+                *len = smaller.bytes.len() as u8;
+                *first = smaller.first;
+                smaller.taken
+            }
+            Body::Long(blocks) => blocks.take_back(time, units),
+        };
+        self.closed -= taken;
+        if self.closed == 0 {
+            self.body = Body::EMPTY;
+        } else if time == self.last {
+            self.last = self.time_of_unit(self.closed);
+        }
+        taken
+    }
+
+    /// Moves every entry by `delta` microseconds.
+    pub(crate) fn shift(&mut self, delta: i64) {
+        self.last += delta;
+        match &mut self.body {
+            Body::Short { first, .. } => *first += delta,
+            Body::Long(blocks) => blocks.shift(delta),
+        }
+    }
+
+    /// All entries with units, oldest first.
+    pub(crate) fn entries(&self, newest: i64) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let open = (self.open > 0).then_some((newest, self.open));
+        (0..self.chunk_count()).flat_map(|i| self.chunk(i).entries()).chain(open)
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match &self.body {
+            Body::Short { .. } => 0,
+            Body::Long(blocks) => blocks.heap_bytes(),
+        }
+    }
+
+    /// Units of closed entries dated `horizon` or before.
+    #[inline]
+    fn closed_until(&self, horizon: i64) -> u64 {
+        if self.closed == 0 {
+            return 0;
+        }
+        if self.last <= horizon {
+            return self.closed;
+        }
+        match &self.body {
+            Body::Short { first, .. } if *first > horizon => 0,
+            Body::Short { .. } => self.chunk(0).split_after(horizon).units,
+            Body::Long(blocks) => blocks.units_until(horizon),
+        }
+    }
+
+    /// The time of the entry that holds the `nth` closed unit, counted from 1.
+    #[inline]
+    fn time_of_unit(&self, nth: u64) -> i64 {
+        match &self.body {
+            Body::Short { .. } => self.chunk(0).time_of_unit(nth),
+            Body::Long(blocks) => blocks.time_of_unit(nth),
+        }
+    }
+
+    fn chunk_count(&self) -> usize {
+        match &self.body {
+            _ if self.closed == 0 => 0,
+            Body::Short { .. } => 1,
+            Body::Long(blocks) => blocks.len(),
+        }
+    }
+
+    #[inline]
+    fn chunk(&self, index: usize) -> Chunk<'_> {
+        match &self.body {
+            Body::Short { first, len, bytes } => Chunk::new(*first, &bytes[..usize::from(*len)]),
+            Body::Long(blocks) => blocks.chunk(index),
+        }
+    }
+}
+
+impl Body {
+    const EMPTY: Self = Self::Short { first: 0, len: 0, bytes: [0; SHORT] };
+}
+
+const _: () = assert!(MAX_ENTRY <= SHORT, "an entry fits into an empty short log");

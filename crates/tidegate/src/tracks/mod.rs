@@ -1,0 +1,119 @@
+//! The algorithms: what is in use, and when it falls to a level.
+//!
+//! A [`Track`] is the state of one limit (of all limits, for a log) as of the time of the newest charge. Each
+//! algorithm is a pure function of it, the rule and the time: no clock, no search over time. Two questions answer
+//! everything, since with no further charges the units in use never grow:
+//!
+//! - `used(t)`: the units in use at `t`, which is never before the newest charge;
+//! - `falls_to(level, t)`: the first moment, `t` or later, at which no more than `level` units are in use. The retry
+//!   time of a request is that of `capacity - cost`, the reset time that of 0.
+
+pub(crate) mod fixed_window;
+pub(crate) mod gcra;
+pub(crate) mod log;
+pub(crate) mod sliding_buckets;
+pub(crate) mod sliding_counter;
+pub(crate) mod sliding_log;
+
+use fixed_window::Count;
+use gcra::Debt;
+use log::Log;
+use sliding_counter::Counts;
+
+use crate::shape::{Kind, Rule};
+
+/// What is in use under one limit, or under all that share a log.
+#[derive(Debug, Clone)]
+pub(crate) enum Track {
+    Fixed(Count),
+    Counter(Counts),
+    Gcra(Debt),
+    Log(Log),
+    Buckets(Log),
+}
+
+/// Whether a log had memory to record a charge at its own time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    Exactly,
+    /// Joined with the charge before it and dated like this one: stricter, never looser.
+    Joined,
+}
+
+impl Track {
+    pub(crate) fn empty(kind: Kind) -> Self {
+        match kind {
+            Kind::Fixed => Self::Fixed(Count(0)),
+            Kind::Counter => Self::Counter(Counts { current: 0, previous: 0 }),
+            Kind::Gcra => Self::Gcra(Debt::default()),
+            Kind::Log => Self::Log(Log::new()),
+            Kind::Buckets => Self::Buckets(Log::new()),
+        }
+    }
+
+    /// Units in use at `t`, given that the newest charge was at `newest <= t`.
+    #[inline]
+    pub(crate) fn used(&self, rule: &Rule, newest: i64, t: i64) -> u64 {
+        match self {
+            Self::Fixed(count) => count.used(rule.grid.window, newest, t),
+            Self::Counter(counts) => counts.used(rule.grid.window, newest, t),
+            Self::Gcra(debt) => debt.used(rule.grid, newest, t),
+            Self::Log(log) => sliding_log::used(log, rule.grid.window, newest, t),
+            Self::Buckets(log) => sliding_buckets::used(log, rule.grid, newest, t),
+        }
+    }
+
+    /// The first moment from `t` on at which no more than `level` units are in use.
+    #[inline]
+    pub(crate) fn falls_to(&self, rule: &Rule, newest: i64, level: u64, t: i64) -> i64 {
+        match self {
+            Self::Fixed(count) => count.falls_to(rule.grid.window, newest, level, t),
+            Self::Counter(counts) => counts.falls_to(rule.grid.window, newest, level, t),
+            Self::Gcra(debt) => debt.falls_to(rule.grid, newest, level, t),
+            Self::Log(log) => sliding_log::falls_to(log, rule.grid.window, newest, level, t),
+            Self::Buckets(log) => sliding_buckets::falls_to(log, rule.grid, newest, level, t),
+        }
+    }
+
+    /// Charges `units` at `t`, which becomes the time of the newest charge. Without `room`, a log takes no memory.
+    #[inline]
+    pub(crate) fn charge(&mut self, rule: &Rule, newest: i64, units: u64, t: i64, room: bool) -> Recorded {
+        match self {
+            Self::Fixed(count) => count.charge(rule.grid.window, newest, units, t),
+            Self::Counter(counts) => counts.charge(rule.grid.window, newest, units, t),
+            Self::Gcra(debt) => debt.charge(rule.grid, newest, units, t),
+            Self::Log(log) => return sliding_log::charge(log, rule.longest, newest, units, t, room),
+            Self::Buckets(log) => return sliding_buckets::charge(log, rule.grid, newest, units, t, room),
+        }
+        Recorded::Exactly
+    }
+
+    /// Gives `units` back to the moment `charged_at <= newest`, as far as they are still in use at `t`; whether any were.
+    pub(crate) fn refund(&mut self, rule: &Rule, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
+        match self {
+            Self::Fixed(count) => count.refund(rule.grid.window, newest, units, charged_at, t),
+            Self::Counter(counts) => counts.refund(rule.grid.window, newest, units, charged_at, t),
+            Self::Gcra(debt) => debt.refund(rule.grid, newest, units, charged_at, t),
+            Self::Log(log) => sliding_log::refund(log, rule.longest, newest, units, charged_at, t),
+            Self::Buckets(log) => sliding_buckets::refund(log, rule.grid, newest, units, charged_at, t),
+        }
+    }
+
+    /// Puts what was in use at `newest` to `now`, long before it: the clock that wrote it is not to be believed.
+    pub(crate) fn rebase(&mut self, rule: &Rule, newest: i64, now: i64) {
+        match self {
+            Self::Fixed(_) | Self::Gcra(_) => {}
+            Self::Counter(counts) => counts.rebase(rule.grid.window, newest),
+            Self::Log(log) => log.shift(now - newest),
+            Self::Buckets(log) => sliding_buckets::rebase(log, rule.grid, newest),
+        }
+    }
+
+    /// Bytes held on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Log(log) | Self::Buckets(log) => log.heap_bytes(),
+            _ => 0,
+        }
+    }
+}

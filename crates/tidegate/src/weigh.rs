@@ -1,0 +1,158 @@
+//! From tracks to a decision: whether a cost fits under every limit, and what to tell about it.
+
+use crate::{
+    decision::{Decision, Reason},
+    limit::Limit,
+    policy::MAX_LIMITS,
+    shape::Rule,
+    timestamp::{SATURATION, Timestamp},
+    tracks::Track,
+};
+
+/// When a request is decided.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    /// What the caller's clock said; waits are counted from here.
+    pub(crate) now: i64,
+    /// What it is read as: never before the newest charge.
+    pub(crate) at: i64,
+}
+
+/// Whether a cost fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fit {
+    Fits,
+    Limited,
+    Impossible,
+}
+
+/// What a request meets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Weighed {
+    pub(crate) fit: Fit,
+    /// Units in use under each limit before the decision.
+    pub(crate) used: [u64; MAX_LIMITS],
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It was charged.
+    Charged,
+    /// It fits but was not charged: only looked at, or another part of the decision was denied.
+    Spared,
+    /// It was not charged because it does not fit.
+    Denied,
+}
+
+/// Weighs `cost` against every limit.
+#[inline]
+pub(crate) fn weigh(rules: &[Rule], tracks: &[Track], newest: i64, at: i64, cost: u64) -> Weighed {
+    let mut fit = Fit::Fits;
+    let mut used = [0; MAX_LIMITS];
+    for (rule, used) in rules.iter().zip(&mut used) {
+        *used = tracks[rule.track].used(rule, newest, at);
+        if cost > rule.capacity {
+            fit = Fit::Impossible;
+        } else if *used + cost > rule.capacity && fit == Fit::Fits {
+            fit = Fit::Limited;
+        }
+    }
+    Weighed { fit, used }
+}
+
+/// The decision, given the tracks as they are after it.
+#[inline]
+pub(crate) fn answer(
+    limits: &[Limit],
+    (rules, tracks): (&[Rule], &[Track]),
+    newest: i64,
+    moment: Moment,
+    cost: u64,
+    weighed: &Weighed,
+    outcome: Outcome,
+) -> Decision {
+    let reason = match (outcome, weighed.fit) {
+        (Outcome::Denied, Fit::Limited) => Reason::Limited,
+        (Outcome::Denied, Fit::Impossible) => Reason::Impossible,
+        _ => Reason::Allowed,
+    };
+    let mut decision = Decision {
+        reason,
+        degraded: false,
+        part: 0,
+        limit: limits[0],
+        used: 0,
+        remaining: u64::MAX,
+        retry_after_us: None,
+        reset_after_us: 0,
+        charged_at: (outcome == Outcome::Charged).then(|| Timestamp::from_micros(moment.at.cast_unsigned())),
+    };
+    let mut bound: Option<Standing> = None;
+    for (i, rule) in rules.iter().enumerate() {
+        let standing = Standing::new(rule, &tracks[rule.track], newest, moment, cost, weighed.used[i], outcome);
+        decision.remaining = decision.remaining.min(standing.remaining);
+        decision.reset_after_us = decision.reset_after_us.max(standing.reset_after);
+        if bound.as_ref().is_none_or(|other| standing.binds_before(other, reason)) {
+            decision.limit = limits[i];
+            decision.used = standing.used;
+            bound = Some(standing);
+        }
+    }
+    if reason == Reason::Limited {
+        decision.retry_after_us = bound.and_then(|standing| standing.retry_after);
+    }
+    decision
+}
+
+/// How one limit stands after the decision.
+#[derive(Debug, Clone, Copy)]
+struct Standing {
+    used: u64,
+    remaining: u64,
+    capacity: u64,
+    retry_after: Option<u64>,
+    reset_after: u64,
+}
+
+impl Standing {
+    #[inline]
+    fn new(rule: &Rule, track: &Track, newest: i64, moment: Moment, cost: u64, before: u64, outcome: Outcome) -> Self {
+        let wait_for = |level| wait(track.falls_to(rule, newest, level, moment.at), moment.now);
+        let used = match outcome {
+            Outcome::Charged => (before + cost).min(SATURATION),
+            _ => before,
+        };
+        let fits = cost <= rule.capacity && before + cost <= rule.capacity;
+        let limited = outcome == Outcome::Denied && !fits && cost <= rule.capacity;
+        Self {
+            used,
+            remaining: rule.capacity.saturating_sub(used),
+            capacity: rule.capacity,
+            retry_after: limited.then(|| wait_for(rule.capacity - cost)),
+            reset_after: if used == 0 { 0 } else { wait_for(0) },
+        }
+    }
+
+    /// Whether this limit, which comes later in the policy, is rather the one to tell of.
+    #[inline]
+    fn binds_before(&self, other: &Self, reason: Reason) -> bool {
+        match reason {
+            Reason::Limited => {
+                let rank = |s: &Self| (s.retry_after, std::cmp::Reverse(s.remaining));
+                rank(self) > rank(other)
+            }
+            Reason::Impossible => self.capacity < other.capacity,
+            _ => {
+                let rank = |s: &Self| (std::cmp::Reverse(s.remaining), s.reset_after);
+                rank(self) > rank(other)
+            }
+        }
+    }
+}
+
+/// How long it is from `now` until `then`.
+#[inline]
+pub(crate) fn wait(then: i64, now: i64) -> u64 {
+    (then - now).max(0).cast_unsigned().min(SATURATION)
+}
