@@ -44,7 +44,7 @@ pub(crate) fn write_micros(f: &mut fmt::Formatter<'_>, micros: u64) -> fmt::Resu
     let mut rest = micros;
     for (name, size) in UNITS {
         // A week is what `7d` is called only when nothing is left over: `8d` reads better than `1w1d`.
-        if rest >= size && (name != "w" || rest % size == 0) {
+        if rest >= size && (name != "w" || rest.is_multiple_of(size)) {
             write!(f, "{}{name}", rest / size)?;
             rest %= size;
         }

@@ -33,7 +33,7 @@ impl Limit {
     /// # Errors
     /// If `max` is not within 1 to 10^12, or the window not within 1 ms to 366 days in whole microseconds.
     pub fn new(max: u64, window: Duration) -> Result<Self, LimitError> {
-        if window.subsec_nanos() % 1_000 != 0 {
+        if !window.subsec_nanos().is_multiple_of(1_000) {
             return Err(LimitError::FractionOfMicrosecond);
         }
         Self::from_micros(max, u64::try_from(window.as_micros()).unwrap_or(u64::MAX))

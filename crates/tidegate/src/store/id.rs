@@ -5,6 +5,8 @@
 //! meet: `SipHash` of the key under that secret, combined by exclusive or with the policy's public digest. For any two
 //! different pairs of policy and key a collision asks of the secret hash a value fixed beforehand: a chance of 2^-128.
 
+#![expect(clippy::cast_possible_truncation, reason = "halves of 128 bits")]
+
 use std::hash::{BuildHasher, RandomState};
 
 use siphasher::sip128::SipHasher13;

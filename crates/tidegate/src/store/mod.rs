@@ -157,6 +157,7 @@ impl MemoryStore {
     }
 
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "only the lowest bits are wanted")]
     fn shard_number(&self, id: Id) -> usize {
         // There is a power of two of them.
         id.rest as usize & (self.shards.len() - 1)

@@ -155,7 +155,7 @@ fn combine(spends: &[Spend<'_>], parts: &[Decision]) -> Decision {
             .min_by_key(|(_, (_, decision))| (Reverse(decision.retry_after_us), decision.remaining)),
     };
     let (part, mut overall) = bound.map_or((0, parts[0]), |(part, (_, decision))| (part, *decision));
-    overall.part = part as u16;
+    overall.part = u16::try_from(part).unwrap_or(u16::MAX);
     for (_, (_, decision)) in counted() {
         overall.remaining = overall.remaining.min(decision.remaining);
         overall.reset_after_us = overall.reset_after_us.max(decision.reset_after_us);

@@ -45,10 +45,10 @@ impl Shapes {
 
     fn number(&mut self, shape: &Arc<Shape>) -> Option<usize> {
         let has = |known: &Option<Known>, id| known.as_ref().is_some_and(|known| known.shape.id() == id);
-        if let Some((id, number)) = self.recent {
-            if id == shape.id() {
-                return Some(number);
-            }
+        if let Some((id, number)) = self.recent
+            && id == shape.id()
+        {
+            return Some(number);
         }
         let same = self.known.iter().position(|known| has(known, shape.id()));
         let number = same.or_else(|| {

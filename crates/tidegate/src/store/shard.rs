@@ -455,12 +455,12 @@ impl Shard {
         let result = with(held);
         let after = held.heap_bytes();
         bounds.note(before, after);
-        if let Held::One(track) = held {
-            if let Some(body) = pack(track) {
-                self.attic.take(place);
-                self.table_mut(of).slot_mut(at).set_packed(body);
-                bounds.note(after, 0);
-            }
+        if let Held::One(track) = held
+            && let Some(body) = pack(track)
+        {
+            self.attic.take(place);
+            self.table_mut(of).slot_mut(at).set_packed(body);
+            bounds.note(after, 0);
         }
         result
     }

@@ -4,6 +4,8 @@
 //! eight of body: two counters of 32 bits, one of 64, a debt below 2^64, the units of a log that has one entry, or the number
 //! of the place where a larger state is held.
 
+#![expect(clippy::cast_possible_truncation, reason = "numbers that were put in as usize")]
+
 use super::id::Id;
 use crate::{
     shape::Kind,

@@ -41,7 +41,7 @@ impl Table {
     #[inline]
     fn home(&self, id: Id) -> usize {
         // Proportional to the upper half: no division, and the order of ids is the order of homes.
-        ((id.order >> 32) * self.homes as u64 >> 32) as usize
+        (((id.order >> 32) * self.homes as u64) >> 32) as usize
     }
 
     pub(super) fn len(&self) -> usize {
@@ -137,6 +137,12 @@ mod tests {
         Id { order, rest }
     }
 
+    fn with_body(id: Id, body: u64) -> Slot {
+        let mut slot = Slot::new(id, 0, 0);
+        slot.set_packed(body);
+        slot
+    }
+
     /// Some generator of numbers without order.
     fn scatter(seed: u64) -> u64 {
         let mixed = (seed ^ seed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -150,11 +156,11 @@ mod tests {
         for step in 0..20_000_u64 {
             // Few ids, so that they meet; a third of them crowd at the very end of the table.
             let n = scatter(step) % 700;
-            let order = if n % 3 == 0 { u64::MAX - 1 - n } else { scatter(n) };
+            let order = if n.is_multiple_of(3) { u64::MAX - 1 - n } else { scatter(n) };
             let id = id(order, n);
             assert_eq!(table.find(id).is_some(), model.contains_key(&n), "step {step}");
             match table.find(id) {
-                Some(at) if scatter(step + 1) % 2 == 0 => {
+                Some(at) if scatter(step + 1).is_multiple_of(2) => {
                     assert_eq!(table.remove(at).body, model.remove(&n).unwrap());
                 }
                 Some(at) => assert_eq!(table.slot(at).body, model[&n]),
@@ -162,7 +168,7 @@ mod tests {
                     if table.is_full() {
                         table.grow();
                     }
-                    table.insert(Slot { id, body: step, ..Slot::EMPTY });
+                    table.insert(with_body(id, step));
                     model.insert(n, step);
                 }
             }
@@ -175,7 +181,7 @@ mod tests {
     fn ids_that_share_their_order_are_told_apart() {
         let mut table = Table::default();
         for rest in [5, 1, 9, 3] {
-            table.insert(Slot { id: id(77, rest), body: rest, ..Slot::EMPTY });
+            table.insert(with_body(id(77, rest), rest));
         }
         for rest in [5, 1, 9, 3] {
             assert_eq!(table.slot(table.find(id(77, rest)).unwrap()).body, rest);

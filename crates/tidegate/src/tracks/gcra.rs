@@ -5,6 +5,8 @@
 //! newest charge, held exactly as `debt * max`: a whole number of unit-microseconds, of which a charge adds
 //! `cost * window` and a microsecond drains `max`.
 
+#![expect(clippy::cast_possible_truncation, reason = "halves of 128 bits; waits below 9 * 10^15")]
+
 use crate::{shape::Grid, timestamp::SATURATION};
 
 /// The debt as of the newest charge, in unit-microseconds.

@@ -5,6 +5,8 @@
 //! most `2 * max` in any window against an adversary. State: two counts, of the window that holds the newest charge and of
 //! the one before.
 
+#![expect(clippy::cast_possible_truncation, reason = "quotients that are no larger than what was multiplied")]
+
 use super::fixed_window::start;
 use crate::timestamp::SATURATION;
 

@@ -1,5 +1,7 @@
 //! The closed entries of a long log: a queue of 256-byte blocks.
 
+#![expect(clippy::cast_possible_truncation, reason = "offsets within 256 bytes")]
+
 use std::collections::VecDeque;
 
 use super::chunk::Chunk;

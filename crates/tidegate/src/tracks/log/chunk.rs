@@ -5,6 +5,8 @@
 //! the last byte. At a thousand requests a minute that is three bytes. The time of a chunk's first entry is kept beside the
 //! bytes, so its delta is not read, and a chunk can lose entries at its front without being written anew.
 
+#![expect(clippy::cast_possible_truncation, reason = "seven bits at a time")]
+
 /// The longest encoded entry: ten bytes of time, eight of units up to 9 * 10^15.
 pub(super) const MAX_ENTRY: usize = 18;
 

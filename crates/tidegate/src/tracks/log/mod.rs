@@ -15,6 +15,8 @@
 //! Nothing is dropped but by [`Log::forget_until`]: a question about a later time leaves the log as it is, because the next
 //! one may ask about an earlier time again.
 
+#![expect(clippy::cast_possible_truncation, reason = "lengths of at most 30 bytes")]
+
 mod blocks;
 mod chunk;
 
