@@ -35,7 +35,9 @@ impl Secret {
     /// A secret of the process's own randomness.
     pub(super) fn random() -> Self {
         let random = || RandomState::new().hash_one(0_u8);
-        Self(SipHasher13::new_with_keys(random(), random()))
+        // The model checker needs every run to go the same way.
+        let keys = if cfg!(tidegate_shuttle) { (1, 2) } else { (random(), random()) };
+        Self(SipHasher13::new_with_keys(keys.0, keys.1))
     }
 
     #[inline]

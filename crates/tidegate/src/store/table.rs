@@ -77,7 +77,7 @@ impl Table {
         let gap = self.slots[at..].iter().position(Slot::is_empty);
         let gap = gap.map_or(self.slots.len(), |ahead| at + ahead);
         if gap == self.slots.len() {
-            self.slots.extend([Slot::EMPTY; TAIL]);
+            self.lengthen();
         }
         self.slots.copy_within(at..gap, at + 1);
         self.slots[at] = slot;
@@ -111,11 +111,16 @@ impl Table {
         for slot in old.into_iter().filter(|slot| !slot.is_empty()) {
             let at = self.home(slot.id).max(next);
             if at == self.slots.len() {
-                self.slots.extend([Slot::EMPTY; TAIL]);
+                self.lengthen();
             }
             self.slots[at] = slot;
             next = at + 1;
         }
+    }
+
+    fn lengthen(&mut self) {
+        self.slots.reserve_exact(TAIL);
+        self.slots.extend([Slot::EMPTY; TAIL]);
     }
 
     fn homes_when_grown(&self) -> usize {

@@ -1,0 +1,222 @@
+//! What a store does when it is full: bounded whatever comes, never forgetting who is in debt, and each of the three
+//! choices for a new key.
+
+use std::time::Duration;
+
+use tidegate::{Algorithm, AtCapacity, Cost, Key, Limit, MemoryStore, Op, Policy, Reason, Timestamp};
+
+const START: u64 = 1_745_000_000_000_000;
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(START + micros)
+}
+
+fn policy(limit: &str, algorithm: &str) -> Policy {
+    let limit: Limit = limit.parse().unwrap();
+    Policy::new("p", [limit]).unwrap().with_algorithm(algorithm.parse().unwrap())
+}
+
+fn store(max_keys: usize, max_bytes: usize, at_capacity: AtCapacity) -> MemoryStore {
+    MemoryStore::builder().max_keys(max_keys).max_bytes(max_bytes).at_capacity(at_capacity).build().unwrap()
+}
+
+fn check(store: &MemoryStore, policy: &Policy, key: &str, now: Timestamp) -> tidegate::Decision {
+    store.decide(Op::Check, policy, &Key::new(key).unwrap(), Cost::ONE, now)
+}
+
+/// Floods a store with distinct keys; it must stay within its bounds all along.
+fn flood(store: &MemoryStore, policy: &Policy, keys: u64, max_keys: usize, max_bytes: usize) {
+    let mut name = [0; 12];
+    for n in 0..keys {
+        name[..8].copy_from_slice(&n.to_le_bytes());
+        let _ = store.decide(Op::Check, policy, &Key::new(&name).unwrap(), Cost::ONE, at(n / 10));
+        if n % 65_536 == 0 || n + 1 == keys {
+            let stats = store.stats();
+            assert!(stats.keys <= max_keys, "{} keys after {n}", stats.keys);
+            assert!(stats.bytes <= max_bytes, "{} bytes after {n}", stats.bytes);
+        }
+    }
+}
+
+#[test]
+fn ten_million_keys_stay_within_the_bounds_and_who_was_limited_still_is() {
+    let (max_keys, max_bytes) = (200_000, 16 << 20);
+    let store = store(max_keys, max_bytes, AtCapacity::Shared);
+    let policy = policy("2/1h", "sliding_counter");
+    for _ in 0..2 {
+        assert!(check(&store, &policy, "the limited one", at(0)).is_allowed());
+    }
+    assert_eq!(check(&store, &policy, "the limited one", at(0)).reason(), Reason::Limited);
+    flood(&store, &policy, 10_000_000, max_keys, max_bytes);
+    let decision = check(&store, &policy, "the limited one", at(1_000_000));
+    assert_eq!(decision.reason(), Reason::Limited);
+    assert!(!decision.is_degraded());
+    assert!(store.stats().refused > 9_000_000);
+}
+
+#[test]
+fn keys_with_windows_of_a_year_stay_within_the_bounds_too() {
+    for algorithm in ["sliding_log", "sliding_buckets:1000", "gcra"] {
+        for at_capacity in [AtCapacity::Shared, AtCapacity::Deny, AtCapacity::Admit] {
+            let (max_keys, max_bytes) = (1_000_000, 4 << 20);
+            let store = store(max_keys, max_bytes, at_capacity);
+            let policy = Policy::new("p", ["3/366d".parse().unwrap(), "2/1s".parse().unwrap()]).unwrap();
+            let policy = policy.with_algorithm(algorithm.parse().unwrap());
+            for _ in 0..2 {
+                assert!(check(&store, &policy, "the limited one", at(0)).is_allowed());
+            }
+            flood(&store, &policy, 300_000, max_keys, max_bytes);
+            assert_eq!(check(&store, &policy, "the limited one", at(0)).reason(), Reason::Limited, "{algorithm}");
+        }
+    }
+}
+
+#[test]
+fn long_logs_stay_within_the_bounds_and_only_ever_get_stricter() {
+    let max_bytes = 256 << 10;
+    let store = store(1000, max_bytes, AtCapacity::Shared);
+    let policy = policy("1_000_000/1d", "sliding_log");
+    let exact = MemoryStore::default();
+    let mut joined = 0;
+    for n in 0..300_000_u64 {
+        let key = ["a", "b", "c"][(n % 3) as usize];
+        let now = at(n * 999_983 % 7_919 + n * 8_000);
+        let bounded = check(&store, &policy, key, now);
+        let unbounded = check(&exact, &policy, key, now);
+        assert!(bounded.remaining() <= unbounded.remaining(), "forgot something at {n}");
+        joined += u64::from(bounded.is_degraded());
+        assert!(store.stats().bytes <= max_bytes);
+    }
+    assert!(joined > 0, "the bound was never met");
+    assert_eq!(store.stats().joined, joined);
+}
+
+#[test]
+fn expired_keys_go_as_others_come() {
+    let store = store(50_000, 64 << 20, AtCapacity::Deny);
+    let policy = policy("5/1s", "sliding_log");
+    // A million keys, of which ten thousand come within any window.
+    for n in 0..1_000_000_u64 {
+        let decision = check(&store, &policy, &format!("key {n}"), at(n * 100));
+        assert!(decision.is_allowed() && !decision.is_degraded(), "no room for key {n}");
+    }
+    let stats = store.stats();
+    assert!(stats.evicted > 900_000, "{stats:?}");
+    assert!(stats.keys < 50_000, "{stats:?}");
+}
+
+#[test]
+fn a_key_in_debt_is_never_forgotten_to_make_room() {
+    for algorithm in ["sliding_log", "sliding_counter", "sliding_buckets:10", "gcra"] {
+        let store = store(100, 1 << 20, AtCapacity::Shared);
+        let policy = policy("10/1m", algorithm);
+        let names: Vec<_> = (0..100).map(|n| format!("debtor {n}")).collect();
+        for name in &names {
+            let decision =
+                store.decide(Op::Charge, &policy, &Key::new(name).unwrap(), Cost::new(10).unwrap(), at(0));
+            assert!(!decision.is_degraded());
+        }
+        // Just before anything is free again, after thousands of others came.
+        for n in 0..5_000 {
+            let _ = check(&store, &policy, &format!("passer-by {n}"), at(1_000_000));
+        }
+        for name in &names {
+            let decision = check(&store, &policy, name, at(1_000_000));
+            assert_eq!((decision.reason(), decision.is_degraded()), (Reason::Limited, false), "{algorithm} {name}");
+        }
+    }
+}
+
+#[test]
+fn without_room_shared_limits_more_and_never_less() {
+    let store = store(1, 1 << 20, AtCapacity::Shared);
+    for algorithm in ["sliding_log", "sliding_counter", "sliding_buckets:10", "fixed_window", "gcra"] {
+        let policy = Policy::new(algorithm, ["10/1m".parse().unwrap()]).unwrap();
+        let policy = policy.with_algorithm(algorithm.parse().unwrap());
+        let _ = check(&store, &policy, "first", at(0));
+        let mut admitted = [0; 50];
+        for round in 0..20 {
+            for (n, admitted) in admitted.iter_mut().enumerate() {
+                let decision = check(&store, &policy, &format!("other {n}"), at(round));
+                assert!(decision.is_degraded());
+                *admitted += u64::from(decision.is_allowed());
+            }
+        }
+        assert!(admitted.iter().all(|units| *units <= 10), "{algorithm}: {admitted:?}");
+        assert!(admitted.iter().sum::<u64>() >= 10, "{algorithm}: nobody was served");
+    }
+}
+
+#[test]
+fn a_key_that_shared_is_not_forgiven_when_room_comes() {
+    for algorithm in ["sliding_log", "sliding_counter", "sliding_buckets:10", "gcra"] {
+        let store = store(1, 1 << 20, AtCapacity::Shared);
+        let policy = Policy::new("p", ["10/1h".parse().unwrap(), "7/1m".parse().unwrap()]).unwrap();
+        let policy = policy.with_algorithm(algorithm.parse().unwrap());
+        let _ = check(&store, &policy, "first", at(0));
+        for _ in 0..7 {
+            let decision = check(&store, &policy, "second", at(0));
+            assert!(decision.is_allowed() && decision.is_degraded());
+        }
+        assert!(store.reset(&policy, &Key::new("first").unwrap()));
+        let decision = check(&store, &policy, "second", at(1));
+        assert_eq!((decision.reason(), decision.is_degraded()), (Reason::Limited, false), "{algorithm}");
+        // By then the minute is over, and three of the ten of the hour are left.
+        let later = at(121_000_000);
+        let admitted = (0..10).filter(|_| check(&store, &policy, "second", later).is_allowed()).count();
+        assert!((1..=3).contains(&admitted), "{algorithm}: {admitted}");
+    }
+}
+
+#[test]
+fn without_room_deny_denies_and_admit_admits_uncounted() {
+    let policy = policy("10/1m", "sliding_log");
+    let denying = store(1, 1 << 20, AtCapacity::Deny);
+    let _ = check(&denying, &policy, "first", at(0));
+    let decision = check(&denying, &policy, "second", at(0));
+    assert_eq!((decision.is_allowed(), decision.reason()), (false, Reason::StoreUnavailable));
+    assert_eq!((decision.retry_after(), decision.charged_at()), (None, None));
+    assert!(decision.is_degraded());
+
+    let admitting = store(1, 1 << 20, AtCapacity::Admit);
+    let _ = check(&admitting, &policy, "first", at(0));
+    for _ in 0..50 {
+        let decision = check(&admitting, &policy, "second", at(0));
+        assert!(decision.is_allowed() && decision.is_degraded());
+        assert_eq!(decision.charged_at(), None);
+    }
+    assert_eq!(admitting.stats().refused, 50);
+    // What costs more than the limit is impossible even then.
+    let eleven = Cost::new(11).unwrap();
+    let decision = admitting.decide(Op::Check, &policy, &Key::new("second").unwrap(), eleven, at(0));
+    assert_eq!(decision.reason(), Reason::Impossible);
+}
+
+#[test]
+fn known_keys_are_served_exactly_while_others_find_no_room() {
+    for at_capacity in [AtCapacity::Shared, AtCapacity::Deny, AtCapacity::Admit] {
+        let store = store(1, 1 << 20, at_capacity);
+        let policy = policy("3/1s", "sliding_log");
+        for n in 0..3 {
+            let decision = check(&store, &policy, "known", at(n * 1000));
+            assert_eq!((decision.remaining(), decision.is_degraded()), (2 - n, false));
+            let _ = check(&store, &policy, "unknown", at(n * 1000));
+        }
+        let decision = check(&store, &policy, "known", at(3000));
+        assert_eq!(decision.retry_after(), Some(Duration::from_micros(997_000)));
+    }
+}
+
+#[test]
+fn a_decision_of_several_without_room_for_one_charges_none() {
+    let store = store(1, 1 << 20, AtCapacity::Deny);
+    let policy = Policy::new("p", ["10/1m".parse().unwrap()]).unwrap().with_algorithm(Algorithm::SlidingCounter);
+    let (known, unknown) = (Key::new("known").unwrap(), Key::new("unknown").unwrap());
+    let _ = store.decide(Op::Check, &policy, &known, Cost::ONE, at(0));
+    let spends = [&known, &unknown].map(|key| tidegate::Spend { policy: &policy, key, cost: Cost::ONE });
+    let decisions = store.decide_all(Op::Check, &spends, at(0)).unwrap();
+    assert_eq!(decisions.overall.reason(), Reason::StoreUnavailable);
+    assert_eq!(decisions.overall.part(), 1);
+    let left = store.decide(Op::Peek, &policy, &known, Cost::ONE, at(0)).remaining();
+    assert_eq!((left, store.stats().keys), (9, 1));
+}

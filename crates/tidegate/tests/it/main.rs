@@ -1,0 +1,5 @@
+//! Tidegate's promises, attacked.
+
+mod bad_input;
+mod capacity;
+mod operations;
