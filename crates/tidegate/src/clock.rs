@@ -96,7 +96,8 @@ impl ManualClock {
 /// The tick counter, and how far the wall clock is ahead of it.
 struct SystemClock {
     ticks: quanta::Clock,
-    start: quanta::Instant,
+    /// The ticks counted when this clock was made.
+    start: u64,
     anchor: Anchor,
 }
 
@@ -104,7 +105,7 @@ impl SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     fn new() -> Self {
         let ticks = quanta::Clock::new();
-        let start = ticks.now();
+        let start = ticks.raw();
         let anchor = Anchor::new(wall_micros());
         Self { ticks, start, anchor }
     }
@@ -112,9 +113,8 @@ impl SystemClock {
     #[inline]
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     fn now(&self) -> u64 {
-        let elapsed = self.ticks.now().duration_since(self.start);
-        let micros = elapsed.as_secs() * 1_000_000 + u64::from(elapsed.subsec_micros());
-        self.anchor.read(micros, wall_micros)
+        let elapsed = self.ticks.delta_as_nanos(self.start, self.ticks.raw());
+        self.anchor.read(elapsed / 1_000, wall_micros)
     }
 }
 

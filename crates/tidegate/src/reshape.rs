@@ -19,7 +19,7 @@ use crate::{
     shape::{Grid, Kind, Rule, Shape},
     tracks::{
         Recorded, Track,
-        fixed_window::{Count, start},
+        fixed_window::Count,
         gcra::Debt,
         log::Log,
         sliding_buckets::{bucket, first_instant},
@@ -360,7 +360,7 @@ fn fold(history: &Log, shape: &Shape, newest: i64) -> Vec<Track> {
     }
     let since = |first: i64| history.units_after(newest, first - 1);
     let track = |grid: &Grid| {
-        let begins = start(grid.window, newest);
+        let begins = grid.start(newest);
         match shape.kind() {
             Kind::Fixed => Track::Fixed(Count(since(begins))),
             Kind::Counter => {
@@ -389,15 +389,15 @@ fn fold(history: &Log, shape: &Shape, newest: i64) -> Vec<Track> {
 /// The first instant of which a track would still hold the units.
 fn remembered_since(kind: Kind, grid: Grid, newest: i64) -> i64 {
     match kind {
-        Kind::Counter => start(grid.window, newest) - grid.window,
+        Kind::Counter => grid.start(newest) - grid.window,
         Kind::Buckets => first_instant(grid, bucket(grid, newest) - grid.buckets),
-        _ => start(grid.window, newest),
+        _ => grid.start(newest),
     }
 }
 
 /// The slots of a track, oldest first: their first and last instants and their units.
 pub(crate) fn slots(track: &Track, grid: Grid, newest: i64) -> Vec<(i64, i64, u64)> {
-    let begins = start(grid.window, newest);
+    let begins = grid.start(newest);
     match track {
         Track::Fixed(count) => vec![(begins, begins + grid.window - 1, count.0)],
         Track::Counter(counts) => vec![

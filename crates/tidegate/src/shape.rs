@@ -33,10 +33,29 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Grid {
     pub(crate) window: i64,
+    /// 2^64 by the window, rounded down: a multiplication in place of a division.
+    reciprocal: u64,
     /// Buckets in a window; 1 for algorithms without.
     pub(crate) buckets: i64,
     /// Units that drain from a debt in a window; 0 for algorithms without.
     pub(crate) drain: u64,
+}
+
+impl Grid {
+    /// `n` by the window, rounded down.
+    #[inline]
+    pub(crate) fn windows_in(self, n: u64) -> u64 {
+        let window = self.window.cast_unsigned();
+        // Too small by one at the most, since what the reciprocal lacks is less than one part in 2^64 of `n`.
+        let quotient = ((u128::from(n) * u128::from(self.reciprocal)) >> 64) as u64;
+        quotient + u64::from(n - quotient * window >= window)
+    }
+
+    /// The beginning of the aligned window that holds `t`, which is not before the epoch.
+    #[inline]
+    pub(crate) fn start(self, t: i64) -> i64 {
+        self.windows_in(t.cast_unsigned()).cast_signed() * self.window
+    }
 }
 
 /// One limit as the arithmetic sees it.
@@ -62,6 +81,7 @@ impl Shape {
         };
         let grid = |limit: &Limit| Grid {
             window: limit.window_us().cast_signed(),
+            reciprocal: u64::MAX / limit.window_us(),
             buckets: match algorithm {
                 Algorithm::SlidingBuckets(n) => n.get().cast_signed(),
                 _ => 1,
@@ -136,5 +156,27 @@ impl Shape {
         let mut windows: Vec<_> = self.grids.iter().map(|grid| (grid.window, grid.buckets)).collect();
         windows.sort_unstable();
         format!("{:?} {windows:?}", self.kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Shape;
+    use crate::{Algorithm, Limit};
+
+    #[test]
+    fn multiplying_by_the_reciprocal_divides_exactly() {
+        for window in [1000, 1001, 1024, 999_983, 1 << 20, 60_000_000, 1 << 40, 86_400_000_000, 31_622_400_000_000] {
+            let limits = [Limit::from_vector(1, window)];
+            let grid = Shape::new(Algorithm::SlidingLog, &limits).grids()[0];
+            let multiples = [0, 1, 2, 3, 1000, 1 << 10, u64::MAX / window - 1, u64::MAX / window];
+            let near = |multiple: u64| {
+                (0..3)
+                    .flat_map(move |by| [(multiple * window).wrapping_sub(by), (multiple * window).saturating_add(by)])
+            };
+            for n in multiples.into_iter().flat_map(near).chain([u64::MAX, u64::MAX - 1, 9_000_000_000_000_000_000]) {
+                assert_eq!(grid.windows_in(n), n / window, "{n} / {window}");
+            }
+        }
     }
 }

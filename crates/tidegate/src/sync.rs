@@ -2,35 +2,12 @@
 //! that ships.
 
 #[cfg(tidegate_shuttle)]
-pub(crate) use modelled::{AtomicUsize, Mutex, Ordering};
+pub(crate) use shuttle::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicUsize, Ordering},
+};
 #[cfg(not(tidegate_shuttle))]
-pub(crate) use real::{AtomicUsize, Mutex, Ordering};
-
-#[cfg(not(tidegate_shuttle))]
-mod real {
-    pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
-
-    pub(crate) use parking_lot::Mutex;
-}
-
-#[cfg(tidegate_shuttle)]
-mod modelled {
-    pub(crate) use shuttle::sync::{
-        MutexGuard,
-        atomic::{AtomicUsize, Ordering},
-    };
-
-    /// A lock with `parking_lot`'s signature: shuttle ends the run at a panic, so nothing is ever poisoned.
-    #[derive(Debug)]
-    pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
-
-    impl<T> Mutex<T> {
-        pub(crate) fn new(value: T) -> Self {
-            Self(shuttle::sync::Mutex::new(value))
-        }
-
-        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-        }
-    }
-}
+pub(crate) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicUsize, Ordering},
+};

@@ -3,10 +3,11 @@
 use crate::{
     decision::{Decision, Reason},
     limit::Limit,
-    policy::MAX_LIMITS,
+    policy::{MAX_LIMITS, Mode, Policy},
     shape::Rule,
+    store::Op,
     timestamp::{SATURATION, Timestamp},
-    tracks::Track,
+    tracks::{Gauge, Recorded, Track, Visitor},
 };
 
 /// When a request is decided.
@@ -46,7 +47,6 @@ pub(crate) enum Outcome {
 }
 
 /// Weighs `cost` against every limit.
-#[inline]
 pub(crate) fn weigh(rules: &[Rule], tracks: &[Track], newest: i64, at: i64, cost: u64) -> Weighed {
     let mut fit = Fit::Fits;
     let mut used = [0; MAX_LIMITS];
@@ -62,7 +62,6 @@ pub(crate) fn weigh(rules: &[Rule], tracks: &[Track], newest: i64, at: i64, cost
 }
 
 /// The decision, given the tracks as they are after it.
-#[inline]
 pub(crate) fn answer(
     limits: &[Limit],
     (rules, tracks): (&[Rule], &[Track]),
@@ -105,6 +104,74 @@ pub(crate) fn answer(
     decision
 }
 
+/// A request that a single limit decides.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Single {
+    pub(crate) op: Op,
+    pub(crate) cost: u64,
+    pub(crate) capacity: u64,
+    pub(crate) room: bool,
+}
+
+/// What a single limit says: few enough words to travel in registers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Told {
+    pub(crate) reason: Reason,
+    pub(crate) charged: bool,
+    pub(crate) joined: bool,
+    pub(crate) used: u64,
+    /// When it fits, if it is limited.
+    pub(crate) retry_at: i64,
+    /// When nothing is in use any more, if anything is.
+    pub(crate) reset_at: i64,
+}
+
+impl Visitor for Single {
+    type Output = Told;
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "what is told stays in registers")]
+    fn visit<G: Gauge>(self, gauge: &mut G) -> (Told, bool) {
+        let Self { op, cost, capacity, room } = self;
+        let before = gauge.used();
+        let fits = before + cost <= capacity;
+        let charged = op == Op::Charge || (fits && op == Op::Check);
+        let mut told = Told { reason: Reason::Allowed, charged, joined: false, used: before, retry_at: 0, reset_at: 0 };
+        if charged {
+            told.joined = gauge.charge(cost, room) == Recorded::Joined;
+            told.used = (before + cost).min(SATURATION);
+        } else if cost > capacity {
+            told.reason = Reason::Impossible;
+        } else if !fits {
+            told.reason = Reason::Limited;
+            told.retry_at = gauge.falls_to(capacity - cost);
+        }
+        if told.used > 0 {
+            told.reset_at = gauge.falls_to(0);
+        }
+        (told, charged)
+    }
+}
+
+impl Told {
+    /// The decision that a policy of one limit makes of it.
+    #[inline]
+    pub(crate) fn decision(&self, policy: &Policy, capacity: u64, moment: Moment) -> Decision {
+        let shadowed = policy.mode() == Mode::Shadow && self.reason != Reason::Allowed;
+        Decision {
+            reason: if shadowed { Reason::Shadow } else { self.reason },
+            degraded: self.joined,
+            part: 0,
+            limit: policy.limits()[0],
+            used: self.used,
+            remaining: capacity.saturating_sub(self.used),
+            retry_after_us: (self.reason == Reason::Limited).then(|| wait(self.retry_at, moment.now)),
+            reset_after_us: if self.used > 0 { wait(self.reset_at, moment.now) } else { 0 },
+            charged_at: self.charged.then(|| Timestamp::from_micros(moment.at.cast_unsigned())),
+        }
+    }
+}
+
 /// How one limit stands after the decision.
 #[derive(Debug, Clone, Copy)]
 struct Standing {
@@ -135,7 +202,6 @@ impl Standing {
     }
 
     /// Whether this limit, which comes later in the policy, is rather the one to tell of.
-    #[inline]
     fn binds_before(&self, other: &Self, reason: Reason) -> bool {
         match reason {
             Reason::Limited => {

@@ -16,15 +16,16 @@ use crate::{key::Key, policy::Policy};
 /// The fingerprint of a policy and a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Id {
-    /// Where in its shard's table it belongs. Never `u64::MAX`, which marks an empty slot.
+    /// Which shard it is in, by its lowest bits, and where in its table, by its highest. Never `u64::MAX`, which marks an
+    /// empty slot.
     pub(super) order: u64,
-    /// Tells apart what meets there, and which shard it is.
+    /// Tells apart what meets there. It is known last, when the search for the other half is under way.
     pub(super) rest: u64,
 }
 
 impl Id {
     pub(super) fn new(fingerprint: u128) -> Self {
-        Self { order: ((fingerprint >> 64) as u64).min(u64::MAX - 1), rest: fingerprint as u64 }
+        Self { order: (fingerprint as u64).min(u64::MAX - 1), rest: (fingerprint >> 64) as u64 }
     }
 }
 

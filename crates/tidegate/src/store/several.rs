@@ -64,7 +64,7 @@ impl MemoryStore {
         let mut numbers: Vec<_> = parts.iter().map(|part| self.shard_number(part.id)).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let mut locked: Vec<_> = numbers.iter().map(|number| self.shards[*number].0.lock()).collect();
+        let mut locked: Vec<_> = numbers.iter().map(|number| self.shards[*number].lock()).collect();
         let lock_of = |part: &Part<'_>| numbers.partition_point(|number| *number < self.shard_number(part.id));
 
         let mut seen = Vec::with_capacity(parts.len());
@@ -84,9 +84,7 @@ impl MemoryStore {
             };
             let shard = &mut locked[lock_of(part)];
             let decision = shard.conclude(part, seen, outcome, &self.bounds);
-            if op != Op::Peek {
-                shard.count(&decision);
-            }
+            shard.count(op, decision.is_allowed());
             decided.push(decision);
         }
         drop(locked);

@@ -8,9 +8,22 @@ use crate::shape::Shape;
 /// Shapes by number, each for as long as some state has it.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
-    /// The shape asked for last, as id and number: mostly the next one, too.
-    recent: Option<(u64, usize)>,
+    /// The shape taken last: mostly the next one, too.
+    recent: Recent,
     known: Vec<Option<Known>>,
+}
+
+#[derive(Debug)]
+struct Recent {
+    id: u64,
+    /// `usize::MAX` for none.
+    number: usize,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self { id: 0, number: usize::MAX }
+    }
 }
 
 #[derive(Debug)]
@@ -23,7 +36,7 @@ impl Shapes {
     /// Whether `number` is that of `shape`.
     #[inline]
     pub(super) fn is(&self, number: usize, shape: &Shape) -> bool {
-        self.recent == Some((shape.id(), number)) || self.get(number).id() == shape.id()
+        (self.recent.number == number && self.recent.id == shape.id()) || self.get(number).id() == shape.id()
     }
 
     /// The shape of a state that is there.
@@ -45,10 +58,8 @@ impl Shapes {
 
     fn number(&mut self, shape: &Arc<Shape>) -> Option<usize> {
         let has = |known: &Option<Known>, id| known.as_ref().is_some_and(|known| known.shape.id() == id);
-        if let Some((id, number)) = self.recent
-            && id == shape.id()
-        {
-            return Some(number);
+        if self.recent.number != usize::MAX && self.recent.id == shape.id() {
+            return Some(self.recent.number);
         }
         let same = self.known.iter().position(|known| has(known, shape.id()));
         let number = same.or_else(|| {
@@ -62,7 +73,7 @@ impl Shapes {
             }
             Some(number)
         })?;
-        self.recent = Some((shape.id(), number));
+        self.recent = Recent { id: shape.id(), number };
         Some(number)
     }
 
@@ -74,7 +85,7 @@ impl Shapes {
             }
             if entry.as_ref().is_some_and(|known| known.states == 0) {
                 *entry = None;
-                self.recent = None;
+                self.recent = Recent::default();
             }
         }
     }

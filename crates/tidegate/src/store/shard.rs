@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::{
+    Op,
     attic::Attic,
     bounds::{AtCapacity, Bounds},
     id::Id,
@@ -21,7 +22,7 @@ use crate::{
     reshape::Held,
     shape::{Rule, Shape},
     tracks::{Recorded, Track},
-    weigh::{Fit, Moment, Outcome, Weighed, answer, weigh},
+    weigh::{Fit, Moment, Outcome, Single, Told, Weighed, answer, weigh},
 };
 
 /// A clock that is behind the newest charge by more than this, and by more than the longest window, is believed.
@@ -103,8 +104,74 @@ impl Seen {
 }
 
 impl Shard {
-    /// Looks whether the cost fits. Only what a clock that went far back asks for is written, and a peek puts that back.
+    /// Decides a request on its own.
     #[inline]
+    pub(super) fn decide(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) -> Decision {
+        if let Some(at) = self.keys.find(part.id)
+            && let Some((told, moment)) = self.decide_simple(at, part, op, bounds)
+        {
+            self.count(op, told.reason == Reason::Allowed || part.policy.mode() == Mode::Shadow);
+            return told.decision(part.policy, part.policy.rules()[0].capacity, moment);
+        }
+        self.decide_any(part, op, bounds)
+    }
+
+    #[cold]
+    fn decide_any(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) -> Decision {
+        let seen = self.weigh(part, bounds, op == Op::Peek);
+        let outcome = match (op, seen.fits()) {
+            (Op::Check, true) | (Op::Charge, _) => Outcome::Charged,
+            (Op::Peek, true) => Outcome::Spared,
+            (Op::Check | Op::Peek, false) => Outcome::Denied,
+        };
+        let decision = self.conclude(part, seen, outcome, bounds);
+        self.count(op, decision.is_allowed());
+        decision
+    }
+
+    /// Decides what most requests are: a known key, one limit, a state of its shape and a clock that goes forwards. `None`
+    /// for any other.
+    #[inline]
+    fn decide_simple(&mut self, at: usize, part: &Part<'_>, op: Op, bounds: &Bounds) -> Option<(Told, Moment)> {
+        let policy = part.policy;
+        let slot = self.keys.slot_mut(at);
+        let newest = slot.newest();
+        let [rule] = policy.rules() else {
+            return None;
+        };
+        if !self.shapes.is(slot.shape(), policy.shape()) || newest - part.now > FAR_BACK {
+            return None;
+        }
+        let moment = Moment { now: part.now, at: part.now.max(newest) };
+        let mut single = Single { op, cost: part.cost, capacity: rule.capacity, room: true };
+        let Some(place) = slot.held() else {
+            let (told, outgrown) = slot.visit(policy.shape().kind(), rule, moment.at, single);
+            if let Some(track) = outgrown {
+                self.store(Of::Keys, at, Held::One(track), bounds);
+            }
+            return Some((told, moment));
+        };
+        let Held::One(track) = self.attic.get_mut(place) else {
+            return None;
+        };
+        let before = track.heap_bytes();
+        single.room = bounds.has_room(LOG_STEP);
+        let told = track.visit(rule, newest, moment.at, single);
+        if told.charged {
+            slot.set_newest(moment.at);
+            self.tally.joined += u64::from(told.joined);
+            let after = track.heap_bytes();
+            bounds.note(before, after);
+            if let Some(body) = pack(track) {
+                slot.set_packed(body);
+                self.attic.take(place);
+                bounds.note(after, 0);
+            }
+        }
+        Some((told, moment))
+    }
+
+    /// Looks whether the cost fits. Only what a clock that went far back asks for is written, and a peek puts that back.
     pub(super) fn weigh(&mut self, part: &Part<'_>, bounds: &Bounds, peek: bool) -> Seen {
         match self.keys.find(part.id) {
             Some(at) => self.weigh_at(Of::Keys, at, Place::Own(at), part, bounds, peek),
@@ -112,7 +179,6 @@ impl Shard {
         }
     }
 
-    #[inline]
     fn weigh_at(&mut self, of: Of, at: usize, place: Place, part: &Part<'_>, bounds: &Bounds, peek: bool) -> Seen {
         let before = self.believe(of, at, part.policy, part.now, bounds, peek);
         let newest = self.table(of).slot(at).newest();
@@ -166,7 +232,6 @@ impl Shard {
     }
 
     /// Charges if the outcome says so, and answers.
-    #[inline]
     pub(super) fn conclude(&mut self, part: &Part<'_>, mut seen: Seen, outcome: Outcome, bounds: &Bounds) -> Decision {
         let mut decision = match seen.place {
             Place::Own(at) => {
@@ -193,7 +258,6 @@ impl Shard {
         decision
     }
 
-    #[inline]
     fn conclude_at(
         &mut self,
         of: Of,
@@ -324,12 +388,11 @@ impl Shard {
         Some(inspection)
     }
 
-    pub(super) fn count(&mut self, decision: &Decision) {
-        if decision.is_allowed() {
-            self.tally.allowed += 1;
-        } else {
-            self.tally.denied += 1;
-        }
+    #[inline]
+    pub(super) fn count(&mut self, op: Op, allowed: bool) {
+        let one = u64::from(op != Op::Peek);
+        self.tally.allowed += one * u64::from(allowed);
+        self.tally.denied += one * u64::from(!allowed);
     }
 
     pub(super) fn tally(&self) -> Tally {

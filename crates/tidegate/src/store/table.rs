@@ -7,10 +7,12 @@
 
 use super::{id::Id, slot::Slot};
 
-/// Slots are added when more than 4 of 5 are taken.
-const FULL: (usize, usize) = (4, 5);
+/// Slots are added when more than 3 of 4 are taken.
+const FULL: (usize, usize) = (3, 4);
 const SMALLEST: usize = 16;
 const TAIL: usize = 8;
+/// How many places a search compares at a glance.
+const GLANCE: usize = 4;
 
 /// Slots in the order of their ids, with gaps.
 #[derive(Debug, Default)]
@@ -25,6 +27,17 @@ impl Table {
     /// Where `id` is.
     #[inline]
     pub(super) fn find(&self, id: Id) -> Option<usize> {
+        let home = self.home(id);
+        // Nearly all are within the first four places, and comparing them all costs less than guessing when to stop.
+        if let Some(first) = self.slots.get(home..home + GLANCE) {
+            let same = first.iter().rev().fold(0_u32, |same, slot| same << 1 | u32::from(slot.id.order == id.order));
+            if same != 0 {
+                let at = home + same.trailing_zeros() as usize;
+                if self.slots[at].id.rest == id.rest {
+                    return Some(at);
+                }
+            }
+        }
         let at = self.seek(id);
         self.slots.get(at).is_some_and(|slot| slot.id == id).then_some(at)
     }

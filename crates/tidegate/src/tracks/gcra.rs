@@ -7,6 +7,7 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "halves of 128 bits; waits below 9 * 10^15")]
 
+use super::{Gauge, Recorded};
 use crate::{shape::Grid, timestamp::SATURATION};
 
 /// The debt as of the newest charge, in unit-microseconds.
@@ -14,6 +15,14 @@ use crate::{shape::Grid, timestamp::SATURATION};
 pub(crate) struct Debt {
     high: u64,
     low: u64,
+}
+
+/// The debt as it stands at a moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At {
+    debt: u128,
+    t: i64,
+    grid: Grid,
 }
 
 impl Debt {
@@ -27,35 +36,19 @@ impl Debt {
     }
 
     #[inline]
-    fn at(self, grid: Grid, newest: i64, t: i64) -> u128 {
+    pub(crate) fn at(self, grid: Grid, newest: i64, t: i64) -> At {
+        At { debt: self.left(grid, newest, t), t, grid }
+    }
+
+    /// The debt that is left at `t`.
+    #[inline]
+    fn left(self, grid: Grid, newest: i64, t: i64) -> u128 {
         self.unit_micros().saturating_sub(drained(grid, t - newest))
-    }
-
-    #[inline]
-    pub(crate) fn used(self, grid: Grid, newest: i64, t: i64) -> u64 {
-        let units = div_ceil(self.at(grid, newest, t), grid.window.cast_unsigned());
-        u64::try_from(units).unwrap_or(SATURATION).min(SATURATION)
-    }
-
-    #[inline]
-    pub(crate) fn falls_to(self, grid: Grid, newest: i64, level: u64, t: i64) -> i64 {
-        let debt = self.at(grid, newest, t);
-        let kept = u128::from(level) * u128::from(grid.window.cast_unsigned());
-        let wait = div_ceil(debt.saturating_sub(kept), grid.drain);
-        // The debt is never above SATURATION microseconds.
-        t + wait as i64
-    }
-
-    #[inline]
-    pub(crate) fn charge(&mut self, grid: Grid, newest: i64, units: u64, t: i64) {
-        let most = u128::from(SATURATION) * u128::from(grid.drain);
-        let debt = self.at(grid, newest, t) + worth(grid, units);
-        *self = Self::new(debt.min(most));
     }
 
     pub(crate) fn refund(&mut self, grid: Grid, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
         let worth = worth(grid, units).saturating_sub(drained(grid, t - charged_at));
-        let returned = worth.min(self.at(grid, newest, t));
+        let returned = worth.min(self.left(grid, newest, t));
         *self = Self::new(self.unit_micros() - returned);
         returned > 0
     }
@@ -63,11 +56,39 @@ impl Debt {
     /// The same units in use as of `t`, in the terms of another limit. What is in use is rounded as `used` rounds it,
     /// so that it is the same there; the fraction of a unit goes along.
     pub(crate) fn moved(self, from: Grid, to: Grid, newest: i64, t: i64) -> Self {
-        let debt = self.at(from, newest, t);
+        let debt = self.left(from, newest, t);
         let (whole, rest) = (debt / micros(from), debt % micros(from));
         let most = u128::from(SATURATION) * u128::from(to.drain);
         let part = (rest * micros(to)).div_ceil(micros(from));
         Self::new(whole.saturating_mul(micros(to)).saturating_add(part).min(most))
+    }
+}
+
+impl At {
+    pub(crate) fn debt(self) -> Debt {
+        Debt::new(self.debt)
+    }
+}
+
+impl Gauge for At {
+    #[inline]
+    fn used(&self) -> u64 {
+        let units = div_ceil(self.debt, self.grid.window.cast_unsigned());
+        u64::try_from(units).unwrap_or(SATURATION).min(SATURATION)
+    }
+
+    #[inline]
+    fn falls_to(&self, level: u64) -> i64 {
+        let kept = worth(self.grid, level);
+        // The debt is never above SATURATION microseconds.
+        self.t + div_ceil(self.debt.saturating_sub(kept), self.grid.drain) as i64
+    }
+
+    #[inline]
+    fn charge(&mut self, units: u64, _room: bool) -> Recorded {
+        let most = u128::from(SATURATION) * u128::from(self.grid.drain);
+        self.debt = (self.debt + worth(self.grid, units)).min(most);
+        Recorded::Exactly
     }
 }
 

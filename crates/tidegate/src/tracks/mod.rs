@@ -40,6 +40,40 @@ pub(crate) enum Recorded {
     Joined,
 }
 
+/// The state of one limit as it stands at a moment.
+pub(crate) trait Gauge {
+    /// Units in use.
+    fn used(&self) -> u64;
+
+    /// The first moment from now on at which no more than `level` units are in use.
+    fn falls_to(&self, level: u64) -> i64;
+
+    /// Adds `units`. Without `room`, a log takes no memory.
+    fn charge(&mut self, units: u64, room: bool) -> Recorded;
+}
+
+/// What is done with a state as it stands at a moment.
+pub(crate) trait Visitor {
+    type Output;
+
+    /// Looks at it or charges it, and says whether it did.
+    fn visit<G: Gauge>(self, gauge: &mut G) -> (Self::Output, bool);
+}
+
+struct Charge {
+    units: u64,
+    room: bool,
+}
+
+impl Visitor for Charge {
+    type Output = Recorded;
+
+    #[inline]
+    fn visit<G: Gauge>(self, gauge: &mut G) -> (Recorded, bool) {
+        (gauge.charge(self.units, self.room), true)
+    }
+}
+
 impl Track {
     pub(crate) fn empty(kind: Kind) -> Self {
         match kind {
@@ -52,47 +86,74 @@ impl Track {
     }
 
     /// Units in use at `t`, given that the newest charge was at `newest <= t`.
-    #[inline]
     pub(crate) fn used(&self, rule: &Rule, newest: i64, t: i64) -> u64 {
+        let Rule { grid, longest, .. } = *rule;
         match self {
-            Self::Fixed(count) => count.used(rule.grid.window, newest, t),
-            Self::Counter(counts) => counts.used(rule.grid.window, newest, t),
-            Self::Gcra(debt) => debt.used(rule.grid, newest, t),
-            Self::Log(log) => sliding_log::used(log, rule.grid.window, newest, t),
-            Self::Buckets(log) => sliding_buckets::used(log, rule.grid, newest, t),
+            Self::Fixed(count) => count.at(grid, newest, t).used(),
+            Self::Counter(counts) => counts.at(grid, newest, t).used(),
+            Self::Gcra(debt) => debt.at(grid, newest, t).used(),
+            Self::Log(log) => sliding_log::At { log, window: grid.window, longest, newest, t }.used(),
+            Self::Buckets(log) => sliding_buckets::At::new(log, grid, newest, t).used(),
         }
     }
 
     /// The first moment from `t` on at which no more than `level` units are in use.
-    #[inline]
     pub(crate) fn falls_to(&self, rule: &Rule, newest: i64, level: u64, t: i64) -> i64 {
+        let Rule { grid, longest, .. } = *rule;
         match self {
-            Self::Fixed(count) => count.falls_to(rule.grid.window, newest, level, t),
-            Self::Counter(counts) => counts.falls_to(rule.grid.window, newest, level, t),
-            Self::Gcra(debt) => debt.falls_to(rule.grid, newest, level, t),
-            Self::Log(log) => sliding_log::falls_to(log, rule.grid.window, newest, level, t),
-            Self::Buckets(log) => sliding_buckets::falls_to(log, rule.grid, newest, level, t),
+            Self::Fixed(count) => count.at(grid, newest, t).falls_to(level),
+            Self::Counter(counts) => counts.at(grid, newest, t).falls_to(level),
+            Self::Gcra(debt) => debt.at(grid, newest, t).falls_to(level),
+            Self::Log(log) => sliding_log::At { log, window: grid.window, longest, newest, t }.falls_to(level),
+            Self::Buckets(log) => sliding_buckets::At::new(log, grid, newest, t).falls_to(level),
         }
     }
 
     /// Charges `units` at `t`, which becomes the time of the newest charge. Without `room`, a log takes no memory.
-    #[inline]
     pub(crate) fn charge(&mut self, rule: &Rule, newest: i64, units: u64, t: i64, room: bool) -> Recorded {
-        match self {
-            Self::Fixed(count) => count.charge(rule.grid.window, newest, units, t),
-            Self::Counter(counts) => counts.charge(rule.grid.window, newest, units, t),
-            Self::Gcra(debt) => debt.charge(rule.grid, newest, units, t),
-            Self::Log(log) => return sliding_log::charge(log, rule.longest, newest, units, t, room),
-            Self::Buckets(log) => return sliding_buckets::charge(log, rule.grid, newest, units, t, room),
-        }
-        Recorded::Exactly
+        self.visit(rule, newest, t, Charge { units, room })
+    }
+
+    /// Shows the state as it stands at `t` to a visitor, and keeps it as such if it was charged.
+    #[inline]
+    pub(crate) fn visit<V: Visitor>(&mut self, rule: &Rule, newest: i64, t: i64, visitor: V) -> V::Output {
+        let Rule { grid, longest, .. } = *rule;
+        let (output, _) = match self {
+            Self::Fixed(count) => {
+                let mut at = count.at(grid, newest, t);
+                let visited = visitor.visit(&mut at);
+                if visited.1 {
+                    *count = at.count();
+                }
+                visited
+            }
+            Self::Counter(counts) => {
+                let mut at = counts.at(grid, newest, t);
+                let visited = visitor.visit(&mut at);
+                if visited.1 {
+                    *counts = at.counts();
+                }
+                visited
+            }
+            Self::Gcra(debt) => {
+                let mut at = debt.at(grid, newest, t);
+                let visited = visitor.visit(&mut at);
+                if visited.1 {
+                    *debt = at.debt();
+                }
+                visited
+            }
+            Self::Log(log) => visitor.visit(&mut sliding_log::At { log, window: grid.window, longest, newest, t }),
+            Self::Buckets(log) => visitor.visit(&mut sliding_buckets::At::new(log, grid, newest, t)),
+        };
+        output
     }
 
     /// Gives `units` back to the moment `charged_at <= newest`, as far as they are still in use at `t`; whether any were.
     pub(crate) fn refund(&mut self, rule: &Rule, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
         match self {
-            Self::Fixed(count) => count.refund(rule.grid.window, newest, units, charged_at, t),
-            Self::Counter(counts) => counts.refund(rule.grid.window, newest, units, charged_at, t),
+            Self::Fixed(count) => count.refund(rule.grid, newest, units, charged_at, t),
+            Self::Counter(counts) => counts.refund(rule.grid, newest, units, charged_at, t),
             Self::Gcra(debt) => debt.refund(rule.grid, newest, units, charged_at, t),
             Self::Log(log) => sliding_log::refund(log, rule.longest, newest, units, charged_at, t),
             Self::Buckets(log) => sliding_buckets::refund(log, rule.grid, newest, units, charged_at, t),
@@ -103,7 +164,7 @@ impl Track {
     pub(crate) fn rebase(&mut self, rule: &Rule, newest: i64, now: i64) {
         match self {
             Self::Fixed(_) | Self::Gcra(_) => {}
-            Self::Counter(counts) => counts.rebase(rule.grid.window, newest),
+            Self::Counter(counts) => counts.rebase(rule.grid, newest),
             Self::Log(log) => log.shift(now - newest),
             Self::Buckets(log) => sliding_buckets::rebase(log, rule.grid, newest),
         }

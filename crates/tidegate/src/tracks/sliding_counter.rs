@@ -7,8 +7,8 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "quotients that are no larger than what was multiplied")]
 
-use super::fixed_window::start;
-use crate::timestamp::SATURATION;
+use super::{Gauge, Recorded};
+use crate::{shape::Grid, timestamp::SATURATION};
 
 /// The counts of the aligned window that holds the newest charge and of the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,65 +17,38 @@ pub(crate) struct Counts {
     pub(crate) previous: u64,
 }
 
-/// The counts as they stand at some later time.
-struct Seen {
+/// The counts as they stand at a moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At {
     counts: Counts,
-    /// The beginning of the window they are current in.
-    start: i64,
+    t: i64,
+    grid: Grid,
+    /// The end of the window that holds that moment.
+    end: i64,
 }
 
 impl Counts {
     #[inline]
-    fn at(self, window: i64, newest: i64, t: i64) -> Seen {
-        let first = start(window, newest);
-        let passed = t - first;
-        if passed < window {
-            let (counts, start) = (self, first);
-            Seen { counts, start }
-        } else if passed < 2 * window {
-            let (current, previous) = (0, self.current);
-            let (counts, start) = (Self { current, previous }, first + window);
-            Seen { counts, start }
+    pub(crate) fn at(self, grid: Grid, newest: i64, t: i64) -> At {
+        let window = grid.window;
+        let end = grid.start(newest) + window;
+        let (counts, end) = if t < end {
+            (self, end)
+        } else if t < end + window {
+            (Self { current: 0, previous: self.current }, end + window)
         } else {
-            let (current, previous) = (0, 0);
-            let (counts, start) = (Self { current, previous }, start(window, t));
-            Seen { counts, start }
-        }
+            (Self { current: 0, previous: 0 }, grid.start(t) + window)
+        };
+        At { counts, t, grid, end }
     }
 
-    #[inline]
-    pub(crate) fn used(self, window: i64, newest: i64, t: i64) -> u64 {
-        let Seen { counts, start } = self.at(window, newest, t);
-        counts.current + share(counts.previous, start + window - t, window)
-    }
-
-    #[inline]
-    pub(crate) fn falls_to(self, window: i64, newest: i64, level: u64, t: i64) -> i64 {
-        let Seen { counts, start } = self.at(window, newest, t);
-        let Self { current, previous } = counts;
-        if current <= level {
-            let left = longest_left(previous, window, level - current);
-            if left > 0 {
-                return t.max(start + window - left);
-            }
-        }
-        // In the next window what is current now is the previous one; in the one after, nothing is left of it.
-        start + 2 * window - longest_left(current, window, level)
-    }
-
-    #[inline]
-    pub(crate) fn charge(&mut self, window: i64, newest: i64, units: u64, t: i64) {
-        *self = self.at(window, newest, t).counts;
-        self.current = (self.current + units).min(SATURATION);
-    }
-
-    pub(crate) fn refund(&mut self, window: i64, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
-        let now = start(window, t);
-        let held = start(window, newest);
-        let count = match start(window, charged_at) {
-            slot if slot < now - window => return false,
+    pub(crate) fn refund(&mut self, grid: Grid, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
+        let now = grid.start(t);
+        let held = grid.start(newest);
+        let count = match grid.start(charged_at) {
+            slot if slot < now - grid.window => return false,
             slot if slot == held => &mut self.current,
-            slot if slot == held - window => &mut self.previous,
+            slot if slot == held - grid.window => &mut self.previous,
             _ => return false,
         };
         let returned = units.min(*count);
@@ -83,18 +56,53 @@ impl Counts {
         returned > 0
     }
 
-    pub(crate) fn rebase(&mut self, window: i64, newest: i64) {
-        self.current = self.used(window, newest, newest).min(SATURATION);
+    pub(crate) fn rebase(&mut self, grid: Grid, newest: i64) {
+        self.current = self.at(grid, newest, newest).used().min(SATURATION);
         self.previous = 0;
+    }
+}
+
+impl At {
+    pub(crate) fn counts(self) -> Counts {
+        self.counts
+    }
+}
+
+impl Gauge for At {
+    #[inline]
+    fn used(&self) -> u64 {
+        self.counts.current + share(self.counts.previous, self.end - self.t, self.grid)
+    }
+
+    #[inline]
+    fn falls_to(&self, level: u64) -> i64 {
+        let Counts { current, previous } = self.counts;
+        if current <= level {
+            let left = longest_left(previous, self.grid.window, level - current);
+            if left > 0 {
+                return self.t.max(self.end - left);
+            }
+        }
+        // In the next window what is current now is the previous one; in the one after, nothing is left of it.
+        self.end + self.grid.window - longest_left(current, self.grid.window, level)
+    }
+
+    #[inline]
+    fn charge(&mut self, units: u64, _room: bool) -> Recorded {
+        self.counts.current = (self.counts.current + units).min(SATURATION);
+        Recorded::Exactly
     }
 }
 
 /// `floor(count * left / window)`, exactly.
 #[inline]
-fn share(count: u64, left: i64, window: i64) -> u64 {
-    let (left, window) = (left.cast_unsigned(), window.cast_unsigned());
+fn share(count: u64, left: i64, grid: Grid) -> u64 {
+    if count == 0 {
+        return 0;
+    }
+    let (left, window) = (left.cast_unsigned(), grid.window.cast_unsigned());
     match count.checked_mul(left) {
-        Some(product) => product / window,
+        Some(product) => grid.windows_in(product),
         // Never more than `count`, so it fits.
         None => (u128::from(count) * u128::from(left) / u128::from(window)) as u64,
     }

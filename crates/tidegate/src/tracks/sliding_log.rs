@@ -3,25 +3,52 @@
 //! Promise: never more than `max` in any window, anywhere on the time line. State: a delta-coded [`Log`], a few bytes a
 //! request. The limits of a policy share one log, kept for the longest window; each reads its own part of it.
 
-use super::{Recorded, log::Log};
+use std::ops::Deref;
 
-#[inline]
-pub(crate) fn used(log: &Log, window: i64, newest: i64, t: i64) -> u64 {
-    log.units_after(newest, t - window)
+use super::{Gauge, Recorded, log::Log};
+
+/// A log as it stands at a moment, for one limit.
+#[derive(Debug)]
+pub(crate) struct At<L> {
+    pub(crate) log: L,
+    pub(crate) window: i64,
+    /// The longest window of the limits that share the log.
+    pub(crate) longest: i64,
+    pub(crate) newest: i64,
+    pub(crate) t: i64,
 }
 
-#[inline]
-pub(crate) fn falls_to(log: &Log, window: i64, newest: i64, level: u64, t: i64) -> i64 {
-    match log.falls_to(newest, t - window, level) {
-        Some(entry) => entry + window,
-        None => t,
+impl<L: Deref<Target = Log>> At<L> {
+    #[inline]
+    pub(crate) fn used(&self) -> u64 {
+        self.log.units_after(self.newest, self.t - self.window)
+    }
+
+    #[inline]
+    pub(crate) fn falls_to(&self, level: u64) -> i64 {
+        let entry = self.log.falls_to(self.newest, self.t - self.window, level);
+        entry.map_or(self.t, |entry| entry + self.window)
     }
 }
 
-#[inline]
-pub(crate) fn charge(log: &mut Log, longest: i64, newest: i64, units: u64, t: i64, room: bool) -> Recorded {
-    log.forget_until(newest, t - longest);
-    log.push(newest, t, units, room)
+impl Gauge for At<&mut Log> {
+    #[inline]
+    fn used(&self) -> u64 {
+        self.used()
+    }
+
+    #[inline]
+    fn falls_to(&self, level: u64) -> i64 {
+        self.falls_to(level)
+    }
+
+    #[inline]
+    fn charge(&mut self, units: u64, room: bool) -> Recorded {
+        self.log.forget_until(self.newest, self.t - self.longest);
+        let recorded = self.log.push(self.newest, self.t, units, room);
+        self.newest = self.t;
+        recorded
+    }
 }
 
 pub(crate) fn refund(log: &mut Log, longest: i64, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
