@@ -50,6 +50,8 @@ pub struct Decision {
     pub(crate) remaining: u64,
     pub(crate) retry_after_us: Option<u64>,
     pub(crate) reset_after_us: u64,
+    /// The same for [`limit`](Self::limit) alone, by which it is ranked among several.
+    pub(crate) limit_reset_after_us: u64,
     pub(crate) charged_at: Option<Timestamp>,
 }
 

@@ -69,10 +69,7 @@ impl Inspection {
                 unlisted,
             }
         };
-        Self {
-            newest_charge: Timestamp::from_micros(newest.cast_unsigned()),
-            limits: policy.limits().iter().zip(rules).map(in_use).collect(),
-        }
+        Self { newest_charge: Timestamp::of(newest), limits: policy.limits().iter().zip(rules).map(in_use).collect() }
     }
 }
 

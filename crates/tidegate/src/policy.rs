@@ -7,7 +7,8 @@ use siphasher::sip128::SipHasher13;
 use crate::{
     algorithm::{Algorithm, Burst},
     limit::Limit,
-    shape::{Rule, Shape},
+    shape::{Kind, Rule, Shape},
+    tracks::gcra,
 };
 
 /// The most limits one policy can have.
@@ -43,6 +44,17 @@ pub struct Policy {
     rules: Arc<[Rule]>,
     shape: Arc<Shape>,
     identity: Identity,
+    only: Option<Only>,
+}
+
+/// What a policy of one limit decides by, in one place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Only {
+    pub(crate) limit: Limit,
+    pub(crate) rule: Rule,
+    pub(crate) kind: Kind,
+    pub(crate) shape_id: u64,
+    pub(crate) mode: Mode,
 }
 
 /// What tells one policy's state from another's: a digest for plain keys and one for joined keys.
@@ -85,17 +97,18 @@ impl Policy {
                 return Err(PolicyError::SameWindow { limit: *limit });
             }
         }
-        let algorithm = Algorithm::default();
-        let shape = Shape::new(algorithm, &limits);
-        Ok(Self {
-            rules: shape.rules(limits.iter().map(Limit::max)).into(),
+        let shape = Shape::new(Algorithm::default(), &limits);
+        let policy = Self {
             identity: Identity::new(name.as_deref(), &shape),
             shape: Arc::new(shape),
             name,
             limits,
-            algorithm,
+            algorithm: Algorithm::default(),
             mode: Mode::default(),
-        })
+            rules: Arc::default(),
+            only: None,
+        };
+        Ok(policy.with_algorithm(Algorithm::default()))
     }
 
     /// The same policy, counted by another algorithm.
@@ -106,10 +119,30 @@ impl Policy {
             Algorithm::Gcra(Some(burst)) => burst.get(),
             _ => limit.max(),
         };
+        let rules = shape.rules(self.limits.iter().map(capacity));
         self.algorithm = algorithm;
-        self.rules = shape.rules(self.limits.iter().map(capacity)).into();
         self.identity = Identity::new(self.name.as_deref(), &shape);
         self.shape = Arc::new(shape);
+        self.with_rules(rules)
+    }
+
+    fn with_rules(mut self, mut rules: Vec<Rule>) -> Self {
+        if self.shape.kind() == Kind::Gcra {
+            for (rule, limit) in rules.iter_mut().zip(&*self.limits) {
+                rule.capacity = rule.capacity.min(gcra::most_units(*limit));
+            }
+        }
+        self.only = match (&*self.limits, &*rules) {
+            ([limit], [rule]) => Some(Only {
+                limit: *limit,
+                rule: *rule,
+                kind: self.shape.kind(),
+                shape_id: self.shape.id(),
+                mode: self.mode,
+            }),
+            _ => None,
+        };
+        self.rules = rules.into();
         self
     }
 
@@ -123,15 +156,18 @@ impl Policy {
             let (bursts, limits) = (bursts.len(), self.limits.len());
             return Err(PolicyError::Bursts { bursts, limits });
         }
-        let mut policy = self.with_algorithm(Algorithm::Gcra(None));
-        policy.rules = policy.shape.rules(bursts.into_iter()).into();
-        Ok(policy)
+        let policy = self.with_algorithm(Algorithm::Gcra(None));
+        let rules = policy.shape.rules(bursts.into_iter());
+        Ok(policy.with_rules(rules))
     }
 
     /// The same policy in another mode.
     #[must_use]
     pub fn with_mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
+        if let Some(only) = &mut self.only {
+            only.mode = mode;
+        }
         self
     }
 
@@ -159,6 +195,12 @@ impl Policy {
     pub fn capacity(&self, limit: Limit) -> u64 {
         let own = self.limits.iter().position(|own| own.window() == limit.window());
         own.map_or(limit.max(), |i| self.rules[i].capacity)
+    }
+
+    /// What a single limit decides by; `None` if there are several.
+    #[inline]
+    pub(crate) fn only(&self) -> Option<&Only> {
+        self.only.as_ref()
     }
 
     pub(crate) fn rules(&self) -> &[Rule] {

@@ -9,7 +9,8 @@
 //!   log of exact dates that every shape can read, until the longest window of both shapes has passed since the last
 //!   change. So two nodes that alternate between an old and a new shape during a deploy date nothing twice.
 //! - **To, from and between gcra**, what is in use becomes one charge now, on the first charge. Until then the old shape's
-//!   arithmetic goes on under the new capacity, so that a retry time told meanwhile is true.
+//!   arithmetic goes on under the new capacity, so that a retry time told meanwhile is true. Where only a gcra limit's `max`
+//!   changes, the debt, which is a time, stays as it is.
 //!
 //! The limits of a policy are matched by window, then by position where gcra is on one side; elsewhere they share one
 //! history, in which a longer window's older units lie before what a shorter one remembers.
@@ -20,7 +21,6 @@ use crate::{
     tracks::{
         Recorded, Track,
         fixed_window::Count,
-        gcra::Debt,
         log::Log,
         sliding_buckets::{bucket, first_instant},
         sliding_counter::Counts,
@@ -262,15 +262,24 @@ impl Held {
         let mut all = tracks;
         let mut rules = Vec::new();
         for (rule, partner) in policy.rules().iter().zip(partners(from, policy.shape())) {
-            let (read_as, track) = match partner {
-                Some(i) => (own[i], own[i].track),
-                None => {
-                    all.push(policy.shape().empty_track());
-                    (*rule, all.len() - 1)
-                }
-            };
             let capacity = rule.capacity;
-            rules.push(Rule { capacity, track, ..read_as });
+            let other = match partner {
+                Some(i) => match &all[own[i].track] {
+                    // A debt in time stays as it is where only the rate changes at which it drains.
+                    Track::Gcra(debt)
+                        if policy.shape().kind() == Kind::Gcra && own[i].grid.window == rule.grid.window =>
+                    {
+                        Track::Gcra(debt.redrained(own[i].grid, rule.grid))
+                    }
+                    _ => {
+                        rules.push(Rule { capacity, ..own[i] });
+                        continue;
+                    }
+                },
+                None => policy.shape().empty_track(),
+            };
+            rules.push(Rule { track: all.len(), ..*rule });
+            all.push(other);
         }
         (all, rules)
     }
@@ -278,29 +287,38 @@ impl Held {
     /// What is in use at `at`, as one charge at that time.
     fn as_one_charge(&self, from: &Shape, policy: &Policy, newest: i64, at: i64) -> Self {
         let (tracks, rules) = self.under_other_capacities(from, policy, newest);
-        if from.kind() == Kind::Gcra && policy.shape().kind() == Kind::Gcra {
-            let moved = policy.rules().iter().zip(&rules).map(|(to, from)| match tracks[from.track] {
-                Track::Gcra(debt) => Track::Gcra(debt.moved(from.grid, to.grid, newest, at)),
-                _ => Track::Gcra(Debt::default()),
-            });
-            return Self::plain(moved.collect());
+        let used = |rule: &Rule| tracks[rule.track].used(rule, newest, at);
+        if policy.shape().kind() == Kind::Log {
+            // One log for all limits: what is most in use by any of them is in use by all.
+            let most = rules.iter().map(used).max().unwrap_or(0);
+            return Self::One(Track::Log(Log::of_newest(most)));
         }
-        let mut used = [0; MAX_LIMITS];
-        for (rule, used) in rules.iter().zip(&mut used) {
-            *used = tracks[rule.track].used(rule, newest, at);
-        }
-        Self::in_use(policy, &used, at)
+        let charged = policy.rules().iter().zip(&rules).map(|(to, from)| match &tracks[from.track] {
+            Track::Gcra(debt) if to.grid == from.grid => Track::Gcra(debt.at(to.grid, newest, at).debt()),
+            _ => charged_track(policy, to, used(from), at),
+        });
+        Self::plain(charged.collect())
     }
 
-    /// A state in which `used` units are in use under each limit, charged at `at`.
+    /// The same debts drained at other rates, if that is all that changed.
+    pub(crate) fn redrained(&self, from: &Shape, to: &Shape) -> Option<Self> {
+        let windows = |shape: &Shape| shape.grids().iter().map(|grid| grid.window).collect::<Vec<_>>();
+        if from.kind() != Kind::Gcra || to.kind() != Kind::Gcra || windows(from) != windows(to) {
+            return None;
+        }
+        let grids = from.grids().iter().zip(to.grids());
+        let redrained = self.tracks()?.iter().zip(grids).map(|(track, (from, to))| match track {
+            Track::Gcra(debt) => Track::Gcra(debt.redrained(*from, *to)),
+            other => other.clone(),
+        });
+        Some(Self::plain(redrained.collect()))
+    }
+
+    /// A state in which `used` units are in use under each limit at `at`, charged as late as that allows.
     pub(crate) fn in_use(policy: &Policy, used: &[u64; MAX_LIMITS], at: i64) -> Self {
         if policy.shape().kind() != Kind::Log {
-            let charged = policy.rules().iter().zip(used).map(|(rule, used)| {
-                let mut track = policy.shape().empty_track();
-                track.charge(rule, at, *used, at, true);
-                track
-            });
-            return Self::plain(charged.collect());
+            let each = policy.rules().iter().zip(used);
+            return Self::plain(each.map(|(rule, used)| charged_track(policy, rule, *used, at)).collect());
         }
         // In a log that all limits share, what only a longer window holds lies just before the shorter one begins.
         let mut by_window: Vec<_> = policy.rules().iter().zip(used).collect();
@@ -316,6 +334,12 @@ impl Held {
         entries.reverse();
         Self::One(Track::Log(Log::from_entries(entries, at)))
     }
+}
+
+fn charged_track(policy: &Policy, rule: &Rule, units: u64, at: i64) -> Track {
+    let mut track = policy.shape().empty_track();
+    track.charge(rule, at, units, at, true);
+    track
 }
 
 impl Moved {
@@ -334,8 +358,10 @@ impl Moved {
         let Track::Log(log) = &mut self.history else {
             return false;
         };
-        let finest = shape.grids().iter().min_by_key(|grid| grid.window / grid.buckets);
-        let (Some(finest), true) = (finest, charged_at > at - 2 * shape.longest()) else {
+        let grids = shape.grids().iter();
+        let finest = grids.clone().min_by_key(|grid| grid.window / grid.buckets);
+        let longest = grids.max_by_key(|grid| grid.window);
+        let (Some(finest), Some(longest)) = (finest, longest) else {
             return false;
         };
         let slot = if shape.kind() == Kind::Log {
@@ -344,6 +370,9 @@ impl Moved {
             let held = bucket(*finest, charged_at);
             first_instant(*finest, held)..first_instant(*finest, held + 1)
         };
+        if slot.end <= remembered_since(shape.kind(), *longest, at) {
+            return false;
+        }
         let dates: Vec<_> = log.entries(newest).filter(|entry| slot.contains(&entry.0)).collect();
         let mut left = units;
         for (date, _) in dates.into_iter().rev() {
@@ -391,6 +420,7 @@ fn remembered_since(kind: Kind, grid: Grid, newest: i64) -> i64 {
     match kind {
         Kind::Counter => grid.start(newest) - grid.window,
         Kind::Buckets => first_instant(grid, bucket(grid, newest) - grid.buckets),
+        Kind::Log => newest - grid.window + 1,
         _ => grid.start(newest),
     }
 }

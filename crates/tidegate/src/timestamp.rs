@@ -15,7 +15,14 @@ impl Timestamp {
         Self(micros.min(SATURATION))
     }
 
+    /// A time that the store has read, and so is in range.
+    #[inline]
+    pub(crate) fn of(time: i64) -> Self {
+        Self(time.cast_unsigned())
+    }
+
     /// Microseconds since the epoch.
+    #[inline]
     pub fn as_micros(self) -> u64 {
         self.0
     }

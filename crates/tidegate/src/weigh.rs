@@ -3,7 +3,7 @@
 use crate::{
     decision::{Decision, Reason},
     limit::Limit,
-    policy::{MAX_LIMITS, Mode, Policy},
+    policy::{MAX_LIMITS, Mode, Only},
     shape::Rule,
     store::Op,
     timestamp::{SATURATION, Timestamp},
@@ -17,6 +17,14 @@ pub(crate) struct Moment {
     pub(crate) now: i64,
     /// What it is read as: never before the newest charge.
     pub(crate) at: i64,
+}
+
+impl Moment {
+    /// The time a charge is dated.
+    #[inline]
+    pub(crate) fn charged_at(self) -> Timestamp {
+        Timestamp::of(self.at)
+    }
 }
 
 /// Whether a cost fits.
@@ -85,7 +93,8 @@ pub(crate) fn answer(
         remaining: u64::MAX,
         retry_after_us: None,
         reset_after_us: 0,
-        charged_at: (outcome == Outcome::Charged).then(|| Timestamp::from_micros(moment.at.cast_unsigned())),
+        limit_reset_after_us: 0,
+        charged_at: (outcome == Outcome::Charged).then(|| moment.charged_at()),
     };
     let mut bound: Option<Standing> = None;
     for (i, rule) in rules.iter().enumerate() {
@@ -95,6 +104,7 @@ pub(crate) fn answer(
         if bound.as_ref().is_none_or(|other| standing.binds_before(other, reason)) {
             decision.limit = limits[i];
             decision.used = standing.used;
+            decision.limit_reset_after_us = standing.reset_after;
             bound = Some(standing);
         }
     }
@@ -139,7 +149,7 @@ impl Visitor for Single {
         let mut told = Told { reason: Reason::Allowed, charged, joined: false, used: before, retry_at: 0, reset_at: 0 };
         if charged {
             told.joined = gauge.charge(cost, room) == Recorded::Joined;
-            told.used = (before + cost).min(SATURATION);
+            told.used = gauge.used_after(before, cost);
         } else if cost > capacity {
             told.reason = Reason::Impossible;
         } else if !fits {
@@ -154,20 +164,26 @@ impl Visitor for Single {
 }
 
 impl Told {
+    pub(crate) fn allows(&self, mode: Mode) -> bool {
+        self.reason == Reason::Allowed || mode == Mode::Shadow
+    }
+
     /// The decision that a policy of one limit makes of it.
     #[inline]
-    pub(crate) fn decision(&self, policy: &Policy, capacity: u64, moment: Moment) -> Decision {
-        let shadowed = policy.mode() == Mode::Shadow && self.reason != Reason::Allowed;
+    pub(crate) fn decision(&self, only: &Only, moment: Moment) -> Decision {
+        let reset = if self.used > 0 { wait(self.reset_at, moment.now) } else { 0 };
+        let shadowed = only.mode == Mode::Shadow && self.reason != Reason::Allowed;
         Decision {
             reason: if shadowed { Reason::Shadow } else { self.reason },
             degraded: self.joined,
             part: 0,
-            limit: policy.limits()[0],
+            limit: only.limit,
             used: self.used,
-            remaining: capacity.saturating_sub(self.used),
+            remaining: only.rule.capacity.saturating_sub(self.used),
             retry_after_us: (self.reason == Reason::Limited).then(|| wait(self.retry_at, moment.now)),
-            reset_after_us: if self.used > 0 { wait(self.reset_at, moment.now) } else { 0 },
-            charged_at: self.charged.then(|| Timestamp::from_micros(moment.at.cast_unsigned())),
+            reset_after_us: reset,
+            limit_reset_after_us: reset,
+            charged_at: self.charged.then_some(moment.charged_at()),
         }
     }
 }
@@ -187,7 +203,7 @@ impl Standing {
     fn new(rule: &Rule, track: &Track, newest: i64, moment: Moment, cost: u64, before: u64, outcome: Outcome) -> Self {
         let wait_for = |level| wait(track.falls_to(rule, newest, level, moment.at), moment.now);
         let used = match outcome {
-            Outcome::Charged => (before + cost).min(SATURATION),
+            Outcome::Charged => track.used(rule, newest, moment.at),
             _ => before,
         };
         let fits = cost <= rule.capacity && before + cost <= rule.capacity;
@@ -220,5 +236,6 @@ impl Standing {
 /// How long it is from `now` until `then`.
 #[inline]
 pub(crate) fn wait(then: i64, now: i64) -> u64 {
-    (then - now).max(0).cast_unsigned().min(SATURATION)
+    // Neither is before the epoch, and no wait begins after it ends.
+    (then - now).cast_unsigned().min(SATURATION)
 }

@@ -5,10 +5,15 @@ use crate::reshape::Held;
 /// Numbered places for larger states.
 #[derive(Debug, Default)]
 pub(super) struct Attic {
-    places: Vec<Place>,
+    places: Vec<Line>,
     /// The first of the free places, which are chained.
     free: Option<usize>,
 }
+
+/// A place that is one cache line.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Line(Place);
 
 #[derive(Debug)]
 enum Place {
@@ -19,14 +24,14 @@ enum Place {
 impl Attic {
     pub(super) fn get(&self, place: usize) -> &Held {
         match self.places.get(place) {
-            Some(Place::Taken(held)) => held,
+            Some(Line(Place::Taken(held))) => held,
             _ => unreachable!("a slot names the place where its state is"),
         }
     }
 
     pub(super) fn get_mut(&mut self, place: usize) -> &mut Held {
         match self.places.get_mut(place) {
-            Some(Place::Taken(held)) => held,
+            Some(Line(Place::Taken(held))) => held,
             _ => unreachable!("a slot names the place where its state is"),
         }
     }
@@ -36,19 +41,19 @@ impl Attic {
             if self.places.len() == self.places.capacity() {
                 self.places.reserve_exact(1 + self.places.len() / 4);
             }
-            self.places.push(Place::Taken(held));
+            self.places.push(Line(Place::Taken(held)));
             return self.places.len() - 1;
         };
-        if let Place::Free { next } = self.places[place] {
+        if let Place::Free { next } = self.places[place].0 {
             self.free = next;
         }
-        self.places[place] = Place::Taken(held);
+        self.places[place].0 = Place::Taken(held);
         place
     }
 
     pub(super) fn take(&mut self, place: usize) -> Held {
         let free = Place::Free { next: self.free };
-        match std::mem::replace(&mut self.places[place], free) {
+        match std::mem::replace(&mut self.places[place].0, free) {
             Place::Taken(held) => {
                 self.free = Some(place);
                 held
@@ -62,12 +67,14 @@ impl Attic {
         if self.free.is_some() || self.places.len() < self.places.capacity() {
             0
         } else {
-            (1 + self.places.len() / 4) * size_of::<Place>()
+            (1 + self.places.len() / 4) * size_of::<Line>()
         }
     }
 
     /// The bytes of the places themselves; what a state holds on the heap is counted with it.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.places.capacity() * size_of::<Place>()
+        self.places.capacity() * size_of::<Line>()
     }
 }
+
+const _: () = assert!(size_of::<Line>() == 64);

@@ -14,7 +14,7 @@ mod shard;
 mod slot;
 mod table;
 
-use std::{fmt, sync::PoisonError};
+use std::fmt;
 
 pub use bounds::AtCapacity;
 use bounds::Bounds;
@@ -28,7 +28,7 @@ use crate::{
     inspect::Inspection,
     key::Key,
     policy::Policy,
-    sync::{Mutex, MutexGuard},
+    sync::Mutex,
     timestamp::Timestamp,
 };
 
@@ -69,15 +69,6 @@ pub struct MemoryStore {
 #[repr(align(128))]
 struct Padded(Mutex<Shard>);
 
-impl Padded {
-    #[inline]
-    fn lock(&self) -> MutexGuard<'_, Shard> {
-        // A panic while it was held would be a defect of this crate; the state is whole between any two statements that
-        // matter, and an outage would be worse.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// What a store holds and has done so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
@@ -107,27 +98,27 @@ impl MemoryStore {
     #[inline]
     pub fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost, now: Timestamp) -> Decision {
         let part = self.part(policy, key, cost.get(), now);
-        let mut shard = self.shard(part.id).lock();
+        let mut shard = self.shard(part.id).0.lock();
         shard.decide(&part, op, &self.bounds)
     }
 
     /// Gives units back to the moment they were charged at, as far as they are still in use there.
     pub fn refund(&self, policy: &Policy, key: &Key<'_>, cost: Cost, charged_at: Timestamp, now: Timestamp) -> Refund {
         let part = self.part(policy, key, cost.get(), now);
-        let mut shard = self.shard(part.id).lock();
+        let mut shard = self.shard(part.id).0.lock();
         shard.refund(&part, charged_at.as_micros().cast_signed(), &self.bounds)
     }
 
     /// Forgets a key under a policy; whether there was anything to forget.
     pub fn reset(&self, policy: &Policy, key: &Key<'_>) -> bool {
         let id = self.secret.id(policy, key);
-        self.shard(id).lock().reset(id, &self.bounds)
+        self.shard(id).0.lock().reset(id, &self.bounds)
     }
 
     /// Shows the state of a key under a policy, if it has one.
     pub fn inspect(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Option<Inspection> {
         let part = self.part(policy, key, Cost::ONE.get(), now);
-        let mut shard = self.shard(part.id).lock();
+        let mut shard = self.shard(part.id).0.lock();
         shard.inspect(&part, &self.bounds)
     }
 
@@ -139,7 +130,7 @@ impl MemoryStore {
             ..Stats::default()
         };
         for shard in &self.shards {
-            let tally = shard.lock().tally();
+            let tally = shard.0.lock().tally();
             stats.allowed += tally.allowed;
             stats.denied += tally.denied;
             stats.evicted += tally.evicted;

@@ -64,7 +64,7 @@ impl MemoryStore {
         let mut numbers: Vec<_> = parts.iter().map(|part| self.shard_number(part.id)).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let mut locked: Vec<_> = numbers.iter().map(|number| self.shards[*number].lock()).collect();
+        let mut locked: Vec<_> = numbers.iter().map(|number| self.shards[*number].0.lock()).collect();
         let lock_of = |part: &Part<'_>| numbers.partition_point(|number| *number < self.shard_number(part.id));
 
         let mut seen = Vec::with_capacity(parts.len());
@@ -132,25 +132,28 @@ fn combine(spends: &[Spend<'_>], parts: &[Decision]) -> Decision {
     let all = || spends.iter().zip(parts).enumerate();
     let enforces = |spend: &Spend<'_>| spend.policy.mode() == Mode::Enforce;
     let any_enforces = spends.iter().any(enforces);
-    // What watches only has no say, unless nothing else is there.
-    let counted = || all().filter(move |(_, (spend, _))| enforces(spend) || !any_enforces);
     let of_reason = |reason| move |(_, (_, decision)): &(usize, (&Spend<'_>, &Decision))| decision.reason == reason;
 
     let reason = [Reason::Impossible, Reason::StoreUnavailable, Reason::Limited, Reason::Shadow]
         .into_iter()
         .find(|reason| parts.iter().any(|decision| decision.reason == *reason))
         .unwrap_or(Reason::Allowed);
+    // What watches only has no say, unless nothing else is there, or it is what is told of.
+    let counts = |spend: &Spend<'_>, decision: &Decision| {
+        enforces(spend) || !any_enforces || (reason == Reason::Shadow && decision.reason == Reason::Shadow)
+    };
+    let counted = || all().filter(|(_, (spend, decision))| counts(spend, decision));
     let capacity = |spend: &Spend<'_>, decision: &Decision| spend.policy.capacity(decision.limit);
+    let left = |spend: &Spend<'_>, decision: &Decision| capacity(spend, decision).saturating_sub(decision.used);
     let bound = match reason {
-        Reason::Impossible => {
-            all().filter(of_reason(reason)).min_by_key(|(_, (spend, decision))| capacity(spend, decision))
-        }
         Reason::Allowed => {
-            counted().min_by_key(|(_, (_, decision))| (decision.remaining, Reverse(decision.reset_after_us)))
+            counted().min_by_key(|(_, (_, decision))| (decision.remaining, Reverse(decision.limit_reset_after_us)))
         }
-        _ => all()
-            .filter(of_reason(reason))
-            .min_by_key(|(_, (_, decision))| (Reverse(decision.retry_after_us), decision.remaining)),
+        // Of what is denied, first that for which waiting doesn't help, the smallest first; then the longest wait.
+        _ => all().filter(of_reason(reason)).min_by_key(|(_, (spend, decision))| match decision.retry_after_us {
+            None => (false, Reverse(0), capacity(spend, decision)),
+            Some(retry_after) => (true, Reverse(retry_after), left(spend, decision)),
+        }),
     };
     let (part, mut overall) = bound.map_or((0, parts[0]), |(part, (_, decision))| (part, *decision));
     overall.part = u16::try_from(part).unwrap_or(u16::MAX);

@@ -33,10 +33,10 @@ struct Known {
 }
 
 impl Shapes {
-    /// Whether `number` is that of `shape`.
+    /// Whether `number` is that of the shape with this id.
     #[inline]
-    pub(super) fn is(&self, number: usize, shape: &Shape) -> bool {
-        (self.recent.number == number && self.recent.id == shape.id()) || self.get(number).id() == shape.id()
+    pub(super) fn is(&self, number: usize, id: u64) -> bool {
+        (self.recent.number == number && self.recent.id == id) || self.get(number).id() == id
     }
 
     /// The shape of a state that is there.

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     decision::{Decision, Reason, Refund},
     inspect::Inspection,
-    policy::{MAX_LIMITS, Mode, Policy},
+    policy::{MAX_LIMITS, Mode, Only, Policy},
     reshape::Held,
     shape::{Rule, Shape},
     tracks::{Recorded, Track},
@@ -107,11 +107,11 @@ impl Shard {
     /// Decides a request on its own.
     #[inline]
     pub(super) fn decide(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) -> Decision {
-        if let Some(at) = self.keys.find(part.id)
-            && let Some((told, moment)) = self.decide_simple(at, part, op, bounds)
+        if let (Some(at), Some(only)) = (self.keys.find(part.id), part.policy.only())
+            && let Some((told, moment)) = self.decide_simple(at, part, only, op, bounds)
         {
-            self.count(op, told.reason == Reason::Allowed || part.policy.mode() == Mode::Shadow);
-            return told.decision(part.policy, part.policy.rules()[0].capacity, moment);
+            self.count(op, told.allows(only.mode));
+            return told.decision(only, moment);
         }
         self.decide_any(part, op, bounds)
     }
@@ -132,20 +132,24 @@ impl Shard {
     /// Decides what most requests are: a known key, one limit, a state of its shape and a clock that goes forwards. `None`
     /// for any other.
     #[inline]
-    fn decide_simple(&mut self, at: usize, part: &Part<'_>, op: Op, bounds: &Bounds) -> Option<(Told, Moment)> {
-        let policy = part.policy;
+    fn decide_simple(
+        &mut self,
+        at: usize,
+        part: &Part<'_>,
+        only: &Only,
+        op: Op,
+        bounds: &Bounds,
+    ) -> Option<(Told, Moment)> {
+        let rule = &only.rule;
         let slot = self.keys.slot_mut(at);
         let newest = slot.newest();
-        let [rule] = policy.rules() else {
-            return None;
-        };
-        if !self.shapes.is(slot.shape(), policy.shape()) || newest - part.now > FAR_BACK {
+        if !self.shapes.is(slot.shape(), only.shape_id) || newest - part.now > FAR_BACK {
             return None;
         }
         let moment = Moment { now: part.now, at: part.now.max(newest) };
         let mut single = Single { op, cost: part.cost, capacity: rule.capacity, room: true };
         let Some(place) = slot.held() else {
-            let (told, outgrown) = slot.visit(policy.shape().kind(), rule, moment.at, single);
+            let (told, outgrown) = slot.visit(only.kind, rule, moment.at, single);
             if let Some(track) = outgrown {
                 self.store(Of::Keys, at, Held::One(track), bounds);
             }
@@ -246,6 +250,7 @@ impl Shard {
                     // Its time had passed, and another part has cleared it away.
                     None => {
                         bounds.take_key_regardless();
+                        seen.newest = seen.moment.at;
                         self.conclude_new(part, &seen, outcome, bounds)
                     }
                 }
@@ -357,6 +362,7 @@ impl Shard {
         let mut seen = self.weigh_at(of, at, Place::Own(at), part, bounds, false);
         let mut returned = false;
         if charged_at <= seen.newest {
+            self.redrain(of, at, part.policy, bounds);
             let shape = self.shape_of(of, at);
             returned = self
                 .change(of, at, bounds, |held| held.refund(&shape, seen.newest, part.cost, charged_at, seen.moment.at));
@@ -390,9 +396,14 @@ impl Shard {
 
     #[inline]
     pub(super) fn count(&mut self, op: Op, allowed: bool) {
-        let one = u64::from(op != Op::Peek);
-        self.tally.allowed += one * u64::from(allowed);
-        self.tally.denied += one * u64::from(!allowed);
+        if op == Op::Peek {
+            return;
+        }
+        if allowed {
+            self.tally.allowed += 1;
+        } else {
+            self.tally.denied += 1;
+        }
     }
 
     pub(super) fn tally(&self) -> Tally {
@@ -425,7 +436,7 @@ impl Shard {
     #[inline]
     fn read<R>(&self, of: Of, at: usize, policy: &Policy, with: impl FnOnce(&[Rule], &[Track]) -> R) -> R {
         let slot = self.table(of).slot(at);
-        if self.shapes.is(slot.shape(), policy.shape()) {
+        if self.shapes.is(slot.shape(), policy.shape().id()) {
             match slot.held() {
                 None => {
                     let track = slot.unpack(policy.shape().kind());
@@ -455,7 +466,7 @@ impl Shard {
     #[inline]
     fn charge(&mut self, of: Of, at: usize, part: &Part<'_>, newest: i64, to: i64, bounds: &Bounds) -> Recorded {
         let slot = *self.table(of).slot(at);
-        let same = self.shapes.is(slot.shape(), part.policy.shape());
+        let same = self.shapes.is(slot.shape(), part.policy.shape().id());
         if same && slot.held().is_none() {
             let rule = &part.policy.rules()[0];
             let mut track = slot.unpack(part.policy.shape().kind());
@@ -502,6 +513,22 @@ impl Shard {
         }
         self.tally.joined += u64::from(recorded == Recorded::Joined);
         recorded
+    }
+
+    /// Writes down that a debt drains at another rate, if that is what has changed of a policy.
+    fn redrain(&mut self, of: Of, at: usize, policy: &Policy, bounds: &Bounds) {
+        let (from, number) = (self.shape_of(of, at), self.table(of).slot(at).shape());
+        if from.id() == policy.shape().id() {
+            return;
+        }
+        let redrained = self.change(of, at, bounds, |held| {
+            let redrained = held.redrained(&from, policy.shape());
+            redrained.map(|redrained| *held = redrained).is_some()
+        });
+        if redrained && let Some(new) = self.shapes.take(policy.shape()) {
+            self.table_mut(of).slot_mut(at).set_shape(new);
+            self.shapes.give_back(number);
+        }
     }
 
     /// Changes a state, wherever it is held, and puts it where it belongs by its size.

@@ -1,26 +1,33 @@
 //! [`Table`]: an open-addressed table of 32-byte slots.
 //!
 //! A slot's home is proportional to its id, and slots lie in the order of their ids, each at its home or as soon after as
-//! there is place (linear probing, kept sorted). So a search ends at the first greater id, a miss costs no more than a hit,
-//! both mostly within one or two cache lines, and a larger table is filled in one pass. Sizes need not be powers of two, so
-//! the table grows by less than half.
+//! there is place (linear probing, kept sorted). Homes begin cache lines of two slots, so a search mostly ends within one or
+//! two adjacent lines, ends at the first greater id if there is none, and a larger table is filled in one pass. Sizes need
+//! not be powers of two, so the table grows by less than half.
 
 use super::{id::Id, slot::Slot};
 
-/// Slots are added when more than 3 of 4 are taken.
+/// Lines are added when more than 3 of 4 slots are taken.
 const FULL: (usize, usize) = (3, 4);
-const SMALLEST: usize = 16;
-const TAIL: usize = 8;
-/// How many places a search compares at a glance.
-const GLANCE: usize = 4;
+const SMALLEST: usize = 8;
+const TAIL: usize = 4;
+const PER_LINE: usize = 2;
 
 /// Slots in the order of their ids, with gaps.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    slots: Vec<Slot>,
-    /// Homes are below this; behind it is a tail for what belongs to the last ones.
+    lines: Vec<Line>,
+    /// Homes are lines below this; behind it is a tail for what belongs to the last ones.
     homes: usize,
     taken: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Line([Slot; PER_LINE]);
+
+impl Line {
+    const EMPTY: Self = Self([Slot::EMPTY; PER_LINE]);
 }
 
 impl Table {
@@ -28,27 +35,29 @@ impl Table {
     #[inline]
     pub(super) fn find(&self, id: Id) -> Option<usize> {
         let home = self.home(id);
-        // Nearly all are within the first four places, and comparing them all costs less than guessing when to stop.
-        if let Some(first) = self.slots.get(home..home + GLANCE) {
-            let same = first.iter().rev().fold(0_u32, |same, slot| same << 1 | u32::from(slot.id.order == id.order));
+        // Nearly all are in the first two lines, and comparing them all costs less than guessing when to stop.
+        if let Some([Line([a, b]), Line([c, d])]) = self.lines.get(home..home + 2) {
+            let is = |slot: &Slot| u32::from(slot.id.order == id.order);
+            let same = is(a) | is(b) << 1 | is(c) << 2 | is(d) << 3;
             if same != 0 {
-                let at = home + same.trailing_zeros() as usize;
-                if self.slots[at].id.rest == id.rest {
+                let at = home * PER_LINE + same.trailing_zeros() as usize;
+                if self.slot(at).id.rest == id.rest {
                     return Some(at);
                 }
             }
         }
         let at = self.seek(id);
-        self.slots.get(at).is_some_and(|slot| slot.id == id).then_some(at)
+        (at < self.places() && self.slot(at).id == id).then_some(at)
     }
 
     /// Where `id` is or belongs: the first slot that is not before it.
-    #[inline]
     fn seek(&self, id: Id) -> usize {
-        let home = self.home(id);
-        let rest = self.slots.get(home..).unwrap_or(&[]);
-        let before = |slot: &&Slot| slot.id.order < id.order || (slot.id.order == id.order && slot.id.rest < id.rest);
-        home + rest.iter().take_while(before).count()
+        let home = self.home(id) * PER_LINE;
+        let before = |at: &usize| {
+            let other = self.slot(*at).id;
+            (other.order, other.rest) < (id.order, id.rest)
+        };
+        home + (home..self.places()).take_while(before).count()
     }
 
     #[inline]
@@ -63,22 +72,22 @@ impl Table {
 
     /// The number of places to walk over.
     pub(super) fn places(&self) -> usize {
-        self.slots.len()
+        self.lines.len() * PER_LINE
     }
 
     #[inline]
     pub(super) fn slot(&self, at: usize) -> &Slot {
-        &self.slots[at]
+        &self.lines[at / PER_LINE].0[at % PER_LINE]
     }
 
     #[inline]
     pub(super) fn slot_mut(&mut self, at: usize) -> &mut Slot {
-        &mut self.slots[at]
+        &mut self.lines[at / PER_LINE].0[at % PER_LINE]
     }
 
     /// Whether one more slot would make searches long.
     pub(super) fn is_full(&self) -> bool {
-        (self.taken + 1) * FULL.1 > self.homes * FULL.0
+        (self.taken + 1) * FULL.1 > self.homes * PER_LINE * FULL.0
     }
 
     /// Puts a slot in whose id is not there yet. It always finds a place, but see [`is_full`](Self::is_full).
@@ -87,53 +96,61 @@ impl Table {
             self.grow();
         }
         let at = self.seek(slot.id);
-        let gap = self.slots[at..].iter().position(Slot::is_empty);
-        let gap = gap.map_or(self.slots.len(), |ahead| at + ahead);
-        if gap == self.slots.len() {
-            self.lengthen();
+        let (mut place, mut moving) = (at, slot);
+        loop {
+            if place == self.places() {
+                self.lengthen();
+            }
+            moving = std::mem::replace(self.slot_mut(place), moving);
+            if moving.is_empty() {
+                break;
+            }
+            place += 1;
         }
-        self.slots.copy_within(at..gap, at + 1);
-        self.slots[at] = slot;
         self.taken += 1;
         at
     }
 
     /// Takes a slot out; those behind it that are away from home move up.
     pub(super) fn remove(&mut self, at: usize) -> Slot {
-        let removed = self.slots[at];
-        let behind = &self.slots[at + 1..];
-        let away =
-            behind.iter().zip(at + 1..).take_while(|(slot, place)| !slot.is_empty() && self.home(slot.id) < *place);
-        let end = at + 1 + away.count();
-        self.slots.copy_within(at + 1..end, at);
-        self.slots[end - 1] = Slot::EMPTY;
+        let removed = *self.slot(at);
+        let mut gap = at;
+        while gap + 1 < self.places() {
+            let next = *self.slot(gap + 1);
+            if next.is_empty() || self.home(next.id) * PER_LINE > gap {
+                break;
+            }
+            *self.slot_mut(gap) = next;
+            gap += 1;
+        }
+        *self.slot_mut(gap) = Slot::EMPTY;
         self.taken -= 1;
         removed
     }
 
     /// How many bytes it takes to grow.
     pub(super) fn bytes_to_grow(&self) -> usize {
-        (self.homes_when_grown() + TAIL) * size_of::<Slot>()
+        (self.homes_when_grown() + TAIL) * size_of::<Line>()
     }
 
     /// Makes place for more.
     pub(super) fn grow(&mut self) {
         self.homes = self.homes_when_grown();
-        let old = std::mem::replace(&mut self.slots, vec![Slot::EMPTY; self.homes + TAIL]);
+        let old = std::mem::replace(&mut self.lines, vec![Line::EMPTY; self.homes + TAIL]);
         let mut next = 0;
-        for slot in old.into_iter().filter(|slot| !slot.is_empty()) {
-            let at = self.home(slot.id).max(next);
-            if at == self.slots.len() {
+        for slot in old.into_iter().flat_map(|line| line.0).filter(|slot| !slot.is_empty()) {
+            let at = next.max(self.home(slot.id) * PER_LINE);
+            if at == self.places() {
                 self.lengthen();
             }
-            self.slots[at] = slot;
+            *self.slot_mut(at) = slot;
             next = at + 1;
         }
     }
 
     fn lengthen(&mut self) {
-        self.slots.reserve_exact(TAIL);
-        self.slots.extend([Slot::EMPTY; TAIL]);
+        self.lines.reserve_exact(TAIL);
+        self.lines.extend([Line::EMPTY; TAIL]);
     }
 
     fn homes_when_grown(&self) -> usize {
@@ -141,7 +158,7 @@ impl Table {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot>()
+        self.lines.capacity() * size_of::<Line>()
     }
 }
 

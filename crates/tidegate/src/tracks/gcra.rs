@@ -3,12 +3,13 @@
 //! `used(t) = ceil(debt * max / window)`; the debt grows by `cost * window / max` a charge and falls by 1 µs a µs. Promise:
 //! `max` per window sustained, at most `burst` at once, so at most `max + burst` in a window. State: the debt as of the
 //! newest charge, held exactly as `debt * max`: a whole number of unit-microseconds, of which a charge adds
-//! `cost * window` and a microsecond drains `max`.
+//! `cost * window` and a microsecond drains `max`. A debt ends at 9 * 10^15 microseconds, so a burst that would take longer
+//! than that to drain is as good as the largest one that doesn't.
 
 #![expect(clippy::cast_possible_truncation, reason = "halves of 128 bits; waits below 9 * 10^15")]
 
 use super::{Gauge, Recorded};
-use crate::{shape::Grid, timestamp::SATURATION};
+use crate::{limit::Limit, shape::Grid, timestamp::SATURATION};
 
 /// The debt as of the newest charge, in unit-microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,18 +54,21 @@ impl Debt {
         returned > 0
     }
 
-    /// The same units in use as of `t`, in the terms of another limit. What is in use is rounded as `used` rounds it,
-    /// so that it is the same there; the fraction of a unit goes along.
-    pub(crate) fn moved(self, from: Grid, to: Grid, newest: i64, t: i64) -> Self {
-        let debt = self.left(from, newest, t);
-        let (whole, rest) = (debt / micros(from), debt % micros(from));
-        let most = u128::from(SATURATION) * u128::from(to.drain);
-        let part = (rest * micros(to)).div_ceil(micros(from));
-        Self::new(whole.saturating_mul(micros(to)).saturating_add(part).min(most))
+    /// The same debt in time, for a limit that drains it at another rate; rounded up.
+    pub(crate) fn redrained(self, from: Grid, to: Grid) -> Self {
+        let (old, new) = (u128::from(from.drain), u128::from(to.drain));
+        let (micros, rest) = (self.unit_micros() / old, self.unit_micros() % old);
+        Self::new(micros * new + (rest * new).div_ceil(old))
     }
 }
 
 impl At {
+    /// The most debt that is held: [`SATURATION`] microseconds.
+    #[inline]
+    fn most(&self) -> u128 {
+        u128::from(SATURATION) * u128::from(self.grid.drain)
+    }
+
     pub(crate) fn debt(self) -> Debt {
         Debt::new(self.debt)
     }
@@ -86,10 +90,20 @@ impl Gauge for At {
 
     #[inline]
     fn charge(&mut self, units: u64, _room: bool) -> Recorded {
-        let most = u128::from(SATURATION) * u128::from(self.grid.drain);
-        self.debt = (self.debt + worth(self.grid, units)).min(most);
+        self.debt = (self.debt + worth(self.grid, units)).min(self.most());
         Recorded::Exactly
     }
+
+    #[inline]
+    fn used_after(&self, before: u64, units: u64) -> u64 {
+        if self.debt == self.most() { self.used() } else { (before + units).min(SATURATION) }
+    }
+}
+
+/// The most units that a debt can hold: those whose debt is no longer than [`SATURATION`] microseconds.
+pub(crate) fn most_units(limit: Limit) -> u64 {
+    let units = u128::from(SATURATION) * u128::from(limit.max()) / u128::from(limit.window_us());
+    u64::try_from(units).unwrap_or(SATURATION).min(SATURATION)
 }
 
 /// What `units` add to the debt.

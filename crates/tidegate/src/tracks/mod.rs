@@ -20,7 +20,10 @@ use gcra::Debt;
 use log::Log;
 use sliding_counter::Counts;
 
-use crate::shape::{Kind, Rule};
+use crate::{
+    shape::{Kind, Rule},
+    timestamp::SATURATION,
+};
 
 /// What is in use under one limit, or under all that share a log.
 #[derive(Debug, Clone)]
@@ -50,6 +53,12 @@ pub(crate) trait Gauge {
 
     /// Adds `units`. Without `room`, a log takes no memory.
     fn charge(&mut self, units: u64, room: bool) -> Recorded;
+
+    /// Units in use after `units` were added to `before`.
+    #[inline]
+    fn used_after(&self, before: u64, units: u64) -> u64 {
+        (before + units).min(SATURATION)
+    }
 }
 
 /// What is done with a state as it stands at a moment.

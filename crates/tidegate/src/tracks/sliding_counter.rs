@@ -74,7 +74,8 @@ impl Gauge for At {
         self.counts.current + share(self.counts.previous, self.end - self.t, self.grid)
     }
 
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "called twice, and too dear to pass through memory")]
     fn falls_to(&self, level: u64) -> i64 {
         let Counts { current, previous } = self.counts;
         if current <= level {

@@ -47,10 +47,28 @@ fn limits_are_read_as_they_are_written() {
     for printed in ["100/1m", "5/1s", "100/250ms", "7/1h30m", "7/2w", "9500/1d", "3/8d", "1/366d"] {
         assert_eq!(limit(printed).to_string(), printed);
     }
-    for text in
-        ["", "5", "5/", "/1s", "5/s", "5/1", "5/1x", "5/1 s", " 5/1s", "5/1s ", "-5/1s", "+5/1s", "5.5/1s", "_5/1s",
-         "5_/1s", "5/1s/1s", "5/1sm", "99999999999999999999/1s", "5/99999999999999999999s", "５/1s"]
-    {
+    for text in [
+        "",
+        "5",
+        "5/",
+        "/1s",
+        "5/s",
+        "5/1",
+        "5/1x",
+        "5/1 s",
+        " 5/1s",
+        "5/1s ",
+        "-5/1s",
+        "+5/1s",
+        "5.5/1s",
+        "_5/1s",
+        "5_/1s",
+        "5/1s/1s",
+        "5/1sm",
+        "99999999999999999999/1s",
+        "5/99999999999999999999s",
+        "５/1s",
+    ] {
         let error = text.parse::<Limit>().unwrap_err();
         assert!(matches!(error, LimitError::Text { .. }), "{text}: {error}");
         assert!(error.to_string().contains("100/1m"), "no hint: {error}");
@@ -64,9 +82,15 @@ fn limits_are_read_as_they_are_written() {
 
 #[test]
 fn algorithms_are_read_as_they_are_written() {
-    for text in
-        ["sliding_log", "sliding_counter", "sliding_buckets:1", "sliding_buckets:1000", "fixed_window", "gcra", "gcra:20"]
-    {
+    for text in [
+        "sliding_log",
+        "sliding_counter",
+        "sliding_buckets:1",
+        "sliding_buckets:1000",
+        "fixed_window",
+        "gcra",
+        "gcra:20",
+    ] {
         assert_eq!(text.parse::<Algorithm>().unwrap().to_string(), text);
     }
     for text in ["", "sliding", "gcra:", "gcra:x", "sliding_buckets", "sliding_log:3", "Sliding_Log", "gcra:20:3"] {
@@ -180,7 +204,10 @@ fn several_requests_out_of_range_are_refused_and_nothing_is_charged() {
     assert_eq!(decide(&[spend; 65]), Err(SpendError::Parts { parts: 65 }));
     assert_eq!(decide(&[spend, Spend { cost: Cost::ONE, ..spend }]), Err(SpendError::Sum { part: 1 }));
     let other = Policy::new("p", [limit("5/1m")]).unwrap();
-    assert_eq!(decide(&[spend, Spend { policy: &other, cost: Cost::ONE, ..spend }]), Err(SpendError::Conflict { part: 1 }));
+    assert_eq!(
+        decide(&[spend, Spend { policy: &other, cost: Cost::ONE, ..spend }]),
+        Err(SpendError::Conflict { part: 1 })
+    );
     assert_eq!(store.stats().keys, 0);
 }
 

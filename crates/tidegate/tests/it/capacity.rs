@@ -112,8 +112,7 @@ fn a_key_in_debt_is_never_forgotten_to_make_room() {
         let policy = policy("10/1m", algorithm);
         let names: Vec<_> = (0..100).map(|n| format!("debtor {n}")).collect();
         for name in &names {
-            let decision =
-                store.decide(Op::Charge, &policy, &Key::new(name).unwrap(), Cost::new(10).unwrap(), at(0));
+            let decision = store.decide(Op::Charge, &policy, &Key::new(name).unwrap(), Cost::new(10).unwrap(), at(0));
             assert!(!decision.is_degraded());
         }
         // Just before anything is free again, after thousands of others came.

@@ -94,11 +94,11 @@ fn inspect_shows_entries_and_slots() {
     let seen = store.inspect(&log, &key, at(1_600_000)).unwrap();
     assert_eq!(seen.newest_charge, at(1_500_000));
     let entry = |first, last, units| Entry { first: at(first), last: at(last), units };
-    let (short, long) = (&seen.limits[0], &seen.limits[1]);
-    assert_eq!((short.used, short.remaining, short.reset_after), (3, 2, Duration::from_micros(900_000)));
-    assert_eq!(short.entries, [entry(1_500_000, 1_500_000, 3)]);
-    assert_eq!((long.used, long.remaining), (6, 54));
-    assert_eq!(long.entries.len(), 3);
+    let [second, minute] = &seen.limits[..] else { panic!("two limits") };
+    assert_eq!((second.used, second.remaining, second.reset_after), (3, 2, Duration::from_micros(900_000)));
+    assert_eq!(second.entries, [entry(1_500_000, 1_500_000, 3)]);
+    assert_eq!((minute.used, minute.remaining), (6, 54));
+    assert_eq!(minute.entries.len(), 3);
 
     let buckets = Policy::new("b", ["60/1s".parse().unwrap()]).unwrap();
     let buckets = buckets.with_algorithm("sliding_buckets:10".parse().unwrap());

@@ -15,7 +15,7 @@
 //! Nothing is dropped but by [`Log::forget_until`]: a question about a later time leaves the log as it is, because the next
 //! one may ask about an earlier time again.
 
-#![expect(clippy::cast_possible_truncation, reason = "lengths of at most 30 bytes")]
+#![expect(clippy::cast_possible_truncation, reason = "lengths of at most 22 bytes")]
 
 mod blocks;
 mod chunk;
@@ -26,7 +26,8 @@ use chunk::{Chunk, Entry, MAX_ENTRY};
 use super::Recorded;
 use crate::timestamp::SATURATION;
 
-const SHORT: usize = 30;
+/// So many that a log, and whatever a track can be, is one cache line.
+const SHORT: usize = 22;
 
 /// Dated units, oldest first; at most [`SATURATION`] in all.
 #[derive(Debug, Clone)]

@@ -1,0 +1,181 @@
+//! One face for the model and for the library, so that a test can ask either and compare what they tell.
+
+use std::time::Duration;
+
+use tidegate::{
+    Algorithm, Buckets, Burst, Cost, Decision, Key, Limit, MemoryStore, Mode, Policy, Reason, Spend, Timestamp,
+};
+
+use crate::model::{Algo, Answer, Answers, Cap, Micros, Op, Part, Units, Verdict};
+
+/// What a refund tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refunded {
+    pub(crate) returned: bool,
+    pub(crate) remaining: Units,
+    pub(crate) reset_after: Micros,
+}
+
+/// What an inspection shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub(crate) newest_charge: Micros,
+    pub(crate) used: Vec<Units>,
+    pub(crate) reset_after: Vec<Micros>,
+}
+
+/// Something that decides.
+pub(crate) trait Gate: Default {
+    fn decide_all(&mut self, op: Op, parts: &[Part], now: Micros) -> Answers;
+    fn refund(&mut self, part: &Part, charged_at: Micros, now: Micros) -> Refunded;
+    fn reset(&mut self, part: &Part) -> bool;
+    fn inspect(&mut self, part: &Part, now: Micros) -> Option<Shown>;
+
+    fn decide(&mut self, op: Op, part: &Part, now: Micros) -> Answer {
+        self.decide_all(op, std::slice::from_ref(part), now).overall
+    }
+
+    fn check(&mut self, part: &Part, now: Micros) -> Answer {
+        self.decide(Op::Check, part, now)
+    }
+
+    fn peek(&mut self, part: &Part, now: Micros) -> Answer {
+        self.decide(Op::Peek, part, now)
+    }
+
+    fn charge(&mut self, part: &Part, now: Micros) -> Answer {
+        self.decide(Op::Charge, part, now)
+    }
+}
+
+/// The library's in-memory store.
+#[derive(Default)]
+pub(crate) struct Memory {
+    store: MemoryStore,
+}
+
+pub(crate) type Tested = Memory;
+
+fn micros(span: Micros) -> Duration {
+    Duration::from_micros(span.try_into().expect("a span of the model's fits 64 bits"))
+}
+
+fn timestamp(at: Micros) -> Timestamp {
+    Timestamp::from_micros(at.try_into().expect("a time of the model's fits 64 bits"))
+}
+
+/// The policy of a rule. The vectors go a little beyond the range of limits, so it is not asked for here.
+fn policy(part: &Part) -> Policy {
+    let number = |value: i128| u64::try_from(value).expect("a number fits");
+    let limit = |cap: &Cap| Limit::from_vector(number(cap.max), number(cap.window));
+    let burst = |cap: &Cap| Burst::new(number(cap.capacity)).expect("a burst in range");
+    let mode = if part.rule.shadow { Mode::Shadow } else { Mode::Enforce };
+    let name = format!("policy-{}", part.name.0);
+    let caps = &part.rule.caps;
+    let policy = Policy::new(&name, caps.iter().map(limit)).expect("a policy in range").with_mode(mode);
+    let one_burst = caps.iter().all(|cap| cap.capacity == caps[0].capacity);
+    match part.rule.algo {
+        Algo::Log => policy,
+        Algo::Counter => policy.with_algorithm(Algorithm::SlidingCounter),
+        Algo::Buckets(n) => {
+            policy.with_algorithm(Algorithm::SlidingBuckets(Buckets::new(number(n)).expect("n in range")))
+        }
+        Algo::Fixed => policy.with_algorithm(Algorithm::FixedWindow),
+        Algo::Gcra if caps.iter().all(|cap| cap.capacity == cap.max) => policy.with_algorithm(Algorithm::Gcra(None)),
+        Algo::Gcra if one_burst => policy.with_algorithm(Algorithm::Gcra(Some(burst(&caps[0])))),
+        Algo::Gcra => policy.with_bursts(caps.iter().map(burst)).expect("a burst for each limit"),
+    }
+}
+
+fn key(part: &Part) -> Key<'static> {
+    Key::new(&[part.name.1]).expect("one byte is a key").into_owned()
+}
+
+fn cost(part: &Part) -> Cost {
+    Cost::from_vector(part.cost.try_into().expect("a cost fits"))
+}
+
+/// What a Decision says, in the model's words; `part` is the one that bound, `index` its place among several.
+fn told(decision: &Decision, index: usize, part: &Part) -> Answer {
+    let verdict = match decision.reason() {
+        Reason::Allowed => Verdict::Allowed,
+        Reason::Limited => Verdict::Limited,
+        Reason::Impossible => Verdict::Impossible,
+        Reason::Shadow => Verdict::Shadow,
+        Reason::StoreUnavailable => panic!("a store that is not full answered {decision:?}"),
+    };
+    assert_eq!(decision.is_allowed(), matches!(verdict, Verdict::Allowed | Verdict::Shadow), "{decision:?}");
+    assert!(!decision.is_degraded(), "{decision:?}");
+    let caps = &part.rule.caps;
+    let is_bound = |cap: &Cap| micros(cap.window) == decision.limit().window();
+    let limit = caps.iter().position(is_bound).expect("the limit that bound is one of the policy's");
+    assert_eq!(Units::from(decision.limit().max()), caps[limit].max, "{decision:?}");
+    Answer {
+        verdict,
+        part: index,
+        limit,
+        used: decision.used().into(),
+        remaining: decision.remaining().into(),
+        retry_after: decision.retry_after().map(whole),
+        reset_after: whole(decision.reset_after()),
+        charged_at: decision.charged_at().map(|at| at.as_micros().into()),
+    }
+}
+
+fn whole(span: Duration) -> Micros {
+    assert_eq!(span.subsec_nanos() % 1_000, 0, "a wait is a whole number of microseconds");
+    span.as_micros().try_into().expect("a wait fits")
+}
+
+fn library(op: Op) -> tidegate::Op {
+    match op {
+        Op::Check => tidegate::Op::Check,
+        Op::Peek => tidegate::Op::Peek,
+        Op::Charge => tidegate::Op::Charge,
+    }
+}
+
+impl Gate for Memory {
+    fn decide(&mut self, op: Op, part: &Part, now: Micros) -> Answer {
+        let decision = self.store.decide(library(op), &policy(part), &key(part), cost(part), timestamp(now));
+        told(&decision, 0, part)
+    }
+
+    fn decide_all(&mut self, op: Op, parts: &[Part], now: Micros) -> Answers {
+        let policies: Vec<Policy> = parts.iter().map(policy).collect();
+        let keys: Vec<Key<'static>> = parts.iter().map(key).collect();
+        let spend = |i: usize| Spend { policy: &policies[i], key: &keys[i], cost: cost(&parts[i]) };
+        let spends: Vec<Spend<'_>> = (0..parts.len()).map(spend).collect();
+        let decisions = self.store.decide_all(library(op), &spends, timestamp(now)).expect("well-formed spends");
+        Answers {
+            overall: told(&decisions.overall, decisions.overall.part(), &parts[decisions.overall.part()]),
+            parts: (0..parts.len()).map(|i| told(&decisions.parts[i], i, &parts[i])).collect(),
+        }
+    }
+
+    fn refund(&mut self, part: &Part, charged_at: Micros, now: Micros) -> Refunded {
+        let refund = self.store.refund(&policy(part), &key(part), cost(part), timestamp(charged_at), timestamp(now));
+        Refunded {
+            returned: refund.is_returned(),
+            remaining: refund.remaining().into(),
+            reset_after: whole(refund.reset_after()),
+        }
+    }
+
+    fn reset(&mut self, part: &Part) -> bool {
+        self.store.reset(&policy(part), &key(part))
+    }
+
+    fn inspect(&mut self, part: &Part, now: Micros) -> Option<Shown> {
+        let inspection = self.store.inspect(&policy(part), &key(part), timestamp(now))?;
+        let shown = Shown {
+            newest_charge: inspection.newest_charge.as_micros().into(),
+            used: inspection.limits.iter().map(|limit| limit.used.into()).collect(),
+            reset_after: inspection.limits.iter().map(|limit| whole(limit.reset_after)).collect(),
+        };
+        for (limit, cap) in inspection.limits.iter().zip(&part.rule.caps) {
+            assert_eq!(Units::from(limit.remaining), (cap.capacity - Units::from(limit.used)).max(0), "{inspection:?}");
+        }
+        Some(shown)
+    }
+}
