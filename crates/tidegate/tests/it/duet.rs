@@ -26,8 +26,8 @@ impl Duet {
         }
     }
 
-    /// A state may be forgotten once nothing is in use and the longest window has passed. What a `now` before its newest
-    /// charge or another shape finds is open then, so that it is made sure of: both forget.
+    /// A state may be forgotten once nothing is in use and the longest window has passed. What a `now` before that
+    /// or another shape finds is open then, so that it is made sure of: both forget.
     fn forget_what_may_be(&mut self, parts: &[Part], now: Micros) {
         for (_, reached) in self.reached.values_mut() {
             *reached = now.max(*reached);
@@ -37,7 +37,7 @@ impl Duet {
             let (Some(stored), Some(newest)) = (&subject.rule, subject.newest) else { continue };
             let reached = self.reached.get(&part.name).map_or(now, |(_, reached)| *reached);
             let idle = (0..stored.caps.len()).all(|i| subject.used(stored, i, reached) == 0);
-            let matters = now < newest || !stored.same_shape(&part.rule);
+            let matters = now < reached || !stored.same_shape(&part.rule);
             if idle && matters && reached - newest >= stored.longest_window() {
                 self.model.reset(part);
                 self.library.reset(part);
