@@ -1,0 +1,111 @@
+//! The comparison: every contender on every workload, rounds interleaved, medians reported.
+//!
+//! Round one of all contenders comes before round two of any, so that whatever else the machine
+//! does meanwhile hits all of them. State is kept between rounds and between the scenarios of a
+//! group.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::contenders::{self, Contender, Entry};
+use crate::heap;
+use crate::machine::Machine;
+use crate::measure::{self, Round};
+use crate::progress::Progress;
+use crate::report::{Answer, GroupReport, Report, Row, ScenarioReport};
+use crate::workload::{self, Group, Scale, Scenario};
+
+/// What the command line asks for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Rounds whose median is reported.
+    pub rounds: usize,
+    /// Projects to measure; empty means all.
+    pub only: Vec<String>,
+    /// The size of the run.
+    pub scale: Scale,
+    /// How long a contender may take for one warm-up or one round.
+    pub bound: Duration,
+}
+
+/// Measures everything.
+///
+/// # Errors
+/// If a project is unknown, or the heap could not be measured.
+pub fn run(options: &Options) -> Result<Report> {
+    let entries = contenders::select(&options.only)?;
+    let progress = Progress::new();
+    // First, as it is the part that can fail.
+    progress.say("heap bytes");
+    let heap = heap::in_own_process(options)?;
+    let groups =
+        workload::groups(options.scale).iter().map(|group| run_group(group, &entries, options, &progress)).collect();
+    progress.clear();
+    Ok(Report {
+        machine: Machine::this(),
+        rounds: options.rounds,
+        decisions_per_round: options.scale.decisions,
+        bound_seconds: options.bound.as_secs(),
+        groups,
+        heap,
+    })
+}
+
+/// A contender in a group; its limiter is gone once it failed to answer in time.
+struct Runner {
+    entry: Entry,
+    limiter: Option<Box<dyn Contender>>,
+}
+
+fn run_group(group: &Group, entries: &[Entry], options: &Options, progress: &Progress) -> GroupReport {
+    let order = workload::shuffled(group.keys);
+    let keys = workload::texts(&order);
+    let mut runners: Vec<_> = entries
+        .iter()
+        .map(|&entry| {
+            progress.say(&format!("{} keys, {}: warming {}", group.keys, group.quota, entry.name));
+            let limiter = (entry.build)(group.quota);
+            let is_warm = measure::warm_up(&*limiter, &keys, group.warm_hits, options.bound);
+            Runner { entry, limiter: is_warm.then_some(limiter) }
+        })
+        .collect();
+
+    let scenarios = group.scenarios.iter().map(|&scenario| {
+        progress
+            .say(&format!("{} keys, {}: {} threads, {:?}", group.keys, group.quota, scenario.threads, scenario.spread));
+        run_scenario(scenario, &mut runners, &order, options)
+    });
+    GroupReport {
+        keys: group.keys,
+        outcome: group.outcome,
+        limit: group.quota.to_string(),
+        scenarios: scenarios.collect(),
+    }
+}
+
+fn run_scenario(scenario: Scenario, runners: &mut [Runner], order: &[u32], options: &Options) -> ScenarioReport {
+    let sequences = scenario.sequences(order, options.scale.decisions);
+    let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); runners.len()];
+    for _ in 0..options.rounds {
+        for (runner, rounds) in runners.iter_mut().zip(&mut rounds) {
+            let Some(limiter) = &runner.limiter else {
+                continue;
+            };
+            match measure::round(&**limiter, &sequences, options.bound) {
+                Some(round) => rounds.push(round),
+                None => runner.limiter = None,
+            }
+        }
+    }
+    let rows = runners.iter().zip(rounds).map(|(runner, rounds)| Row {
+        contender: runner.entry.name,
+        like: runner.entry.like,
+        answer: match runner.limiter {
+            Some(_) => Answer::of(&rounds),
+            None => None,
+        },
+        ratio: None,
+    });
+    ScenarioReport::new(scenario, rows.collect())
+}

@@ -1,0 +1,186 @@
+//! The limiters that are measured, one file each, behind one small trait.
+//!
+//! A contender keeps its own clock, its own store and its own favourite way to take a key; the trait
+//! only asks it for one decision. [`Contender::walk`] is compiled once per contender, so the loop
+//! around a decision is the same code for all of them and the decision itself is not a virtual call.
+
+mod governor;
+mod harness;
+mod limitador;
+mod pingora;
+mod rate_net;
+mod throttlecrab;
+mod tidegate;
+mod trypema;
+
+use std::fmt;
+use std::hint::black_box;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use crate::stopwatch::Deadline;
+
+/// At most `max` requests per `window`: what every contender is asked to enforce.
+#[derive(Clone, Copy, Debug)]
+pub struct Quota {
+    /// How many requests pass.
+    pub max: NonZeroU32,
+    /// In how many whole seconds; not all contenders know shorter units.
+    pub window: Duration,
+}
+
+impl Quota {
+    /// `max` requests per `seconds`.
+    ///
+    /// # Panics
+    /// If `max` is zero.
+    pub const fn new(max: u32, seconds: u64) -> Self {
+        Self {
+            max: NonZeroU32::new(max).expect("a quota lets something through"),
+            window: Duration::from_secs(seconds),
+        }
+    }
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, unit) = match self.window.as_secs() {
+            seconds if seconds % 3600 == 0 => (seconds / 3600, "h"),
+            seconds if seconds % 60 == 0 => (seconds / 60, "m"),
+            seconds => (seconds, "s"),
+        };
+        write!(out, "{}/{count}{unit}", self.max)
+    }
+}
+
+/// One limiter under one quota.
+pub trait Contender: Send + Sync {
+    /// Decides one request of `key` and says whether it passes.
+    #[expect(clippy::ptr_arg, reason = "governor looks keys up by `&String`")]
+    fn decide(&self, key: &String) -> bool;
+
+    /// Decides for `keys`, one after the other, until the deadline.
+    fn walk(&self, keys: &[String], deadline: Deadline) -> Walk {
+        // Looking at the clock this rarely costs nothing per decision and is still often enough
+        // to stop a contender that takes milliseconds.
+        const STRIDE: usize = 256;
+        let mut walk = Walk::default();
+        for stride in keys.chunks(STRIDE) {
+            if deadline.has_passed() {
+                break;
+            }
+            for key in stride {
+                let passes = self.decide(black_box(key));
+                walk.allowed += usize::from(black_box(passes));
+            }
+            walk.decisions += stride.len();
+        }
+        walk
+    }
+}
+
+/// How far a walk along a sequence came.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Walk {
+    /// Decisions made; fewer than the sequence is long if the deadline came first.
+    pub decisions: usize,
+    /// How many of them let the request pass.
+    pub allowed: usize,
+}
+
+/// A contender that has not been built yet.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// The project, as `--only` selects it.
+    pub project: &'static str,
+    /// The row's name in every table.
+    pub name: &'static str,
+    /// The row of ours that makes the same kind of promise; none for the harness.
+    pub like: Option<&'static str>,
+    /// Builds it with an empty store.
+    pub build: fn(Quota) -> Box<dyn Contender>,
+}
+
+/// Everything that can be measured: the harness first, then ours, then the rivals.
+pub fn all() -> Vec<Entry> {
+    let mut entries = vec![harness::ENTRY];
+    entries.extend(tidegate::ENTRIES);
+    entries.push(governor::ENTRY);
+    entries.extend(rate_net::ENTRIES);
+    entries.extend([trypema::ENTRY, throttlecrab::ENTRY, pingora::ENTRY, limitador::ENTRY]);
+    entries
+}
+
+/// The entries of the named projects, the harness, and the rows of ours that they are compared with.
+///
+/// An empty selection means everything.
+///
+/// # Errors
+/// If a name is not that of a project.
+pub fn select(projects: &[String]) -> anyhow::Result<Vec<Entry>> {
+    let entries = all();
+    for project in projects {
+        anyhow::ensure!(
+            entries.iter().any(|entry| entry.project == project),
+            "no contender is called {project:?}; there are {}",
+            project_names(&entries).join(", "),
+        );
+    }
+    if projects.is_empty() {
+        return Ok(entries);
+    }
+    let is_named = |entry: &Entry| projects.iter().any(|project| project == entry.project);
+    let is_needed = |entry: &Entry| {
+        entry.like.is_none() || entries.iter().any(|other| is_named(other) && other.like == Some(entry.name))
+    };
+    Ok(entries.iter().filter(|entry| is_named(entry) || is_needed(entry)).copied().collect())
+}
+
+fn project_names(entries: &[Entry]) -> Vec<&'static str> {
+    let mut names: Vec<_> = entries.iter().map(|entry| entry.project).collect();
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(projects: &[&str]) -> Vec<&'static str> {
+        let projects: Vec<_> = projects.iter().map(ToString::to_string).collect();
+        let entries = select(&projects).expect("known projects");
+        entries.iter().map(|entry| entry.name).collect()
+    }
+
+    #[test]
+    fn a_selected_rival_comes_with_the_row_it_is_compared_with() {
+        assert_eq!(names(&["governor"]), ["reading the key", "tidegate sliding_counter", "governor 0.10"]);
+    }
+
+    #[test]
+    fn every_rival_is_compared_with_a_row_that_exists() {
+        let entries = all();
+        for entry in &entries {
+            let Some(like) = entry.like else { continue };
+            assert!(entries.iter().any(|other| other.name == like), "{}: {like}", entry.name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused() {
+        assert!(select(&["nobody".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn exact_contenders_enforce_the_quota_and_keep_keys_apart() {
+        let quota = Quota::new(2, 3600);
+        let alice = "user:alice".to_owned();
+        let bob = "user:bob".to_owned();
+        for entry in all().into_iter().filter(|entry| entry.like.is_some()) {
+            let contender = (entry.build)(quota);
+            let passed = (0..10).filter(|_| contender.decide(&alice)).count();
+            assert_eq!(passed, 2, "{}", entry.name);
+            assert!(contender.decide(&bob), "{}", entry.name);
+        }
+    }
+}

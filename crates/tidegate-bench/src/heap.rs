@@ -1,0 +1,111 @@
+//! Heap bytes per key, from a counting allocator in a process of its own.
+//!
+//! The allocator's counters are shared between threads: whoever allocates during a decision would
+//! be timed together with them. So the timed binary keeps the ordinary allocator, and the binary
+//! `tidegate-bench-heap` counts. What is counted is what was asked of the allocator, without what
+//! it adds by rounding.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use serde::{Deserialize, Serialize};
+
+use crate::cargo::cargo;
+use crate::compare::Options;
+use crate::contenders::{self, Entry, Quota};
+use crate::measure::{as_f64, warm_up};
+use crate::saturated_log::{self, SaturatedLog};
+use crate::workload;
+
+const BINARY: &str = "tidegate-bench-heap";
+const QUOTA: Quota = Quota::new(100, 60);
+
+/// Memory of all contenders.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct HeapReport {
+    /// How many keys are stored.
+    pub keys: usize,
+    /// The limit of every key.
+    pub limit: String,
+    /// A row per contender.
+    pub rows: Vec<HeapRow>,
+    /// Our log when it is full.
+    pub saturated_log: SaturatedLog,
+}
+
+/// Memory of one contender; null where it gave no answer within the bound.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct HeapRow {
+    /// Its name.
+    pub contender: String,
+    /// Heap growth by keys after one request of each.
+    pub bytes_per_key: Option<f64>,
+    /// The same after a second request of each.
+    pub bytes_per_key_two_requests: Option<f64>,
+}
+
+/// What the heap binary is told by the one that starts it.
+#[derive(Debug, Parser)]
+pub struct Args {
+    /// How many keys to store
+    #[arg(long)]
+    pub keys: usize,
+    /// Seconds a contender may take
+    #[arg(long)]
+    pub bound: u64,
+    /// Projects to measure
+    #[arg(long, value_delimiter = ',')]
+    pub only: Vec<String>,
+}
+
+/// Measures all selected contenders; `live_bytes` tells what is allocated right now.
+///
+/// # Errors
+/// If a project is unknown.
+pub fn measure(args: &Args, live_bytes: fn() -> usize) -> Result<HeapReport> {
+    let keys = workload::texts(&workload::shuffled(args.keys));
+    let bound = Duration::from_secs(args.bound);
+    let entries = contenders::select(&args.only)?;
+    let rows = entries.iter().filter(|entry| entry.like.is_some());
+    let rows = rows.map(|entry| row(entry, &keys, bound, live_bytes)).collect();
+    Ok(HeapReport {
+        keys: args.keys,
+        limit: QUOTA.to_string(),
+        rows,
+        saturated_log: saturated_log::measure(live_bytes),
+    })
+}
+
+fn row(entry: &Entry, keys: &[String], bound: Duration, live_bytes: fn() -> usize) -> HeapRow {
+    let before = live_bytes();
+    let limiter = (entry.build)(QUOTA);
+    let bytes_after_request = || {
+        let is_in_time = warm_up(&*limiter, keys, 1, bound);
+        is_in_time.then(|| as_f64(live_bytes().saturating_sub(before)) / as_f64(keys.len()))
+    };
+    let bytes_per_key = bytes_after_request();
+    HeapRow {
+        contender: entry.name.to_owned(),
+        bytes_per_key,
+        bytes_per_key_two_requests: bytes_per_key.and_then(|_| bytes_after_request()),
+    }
+}
+
+/// Builds and runs the heap binary, and reads what it found.
+///
+/// # Errors
+/// If cargo cannot be started, or the binary fails.
+pub fn in_own_process(options: &Options) -> Result<HeapReport> {
+    let mut command = cargo("run");
+    command
+        .args(["--release", "--bin", BINARY, "--"])
+        .args(["--keys", &options.scale.many_keys.to_string()])
+        .args(["--bound", &options.bound.as_secs().to_string()]);
+    if !options.only.is_empty() {
+        command.args(["--only", &options.only.join(",")]);
+    }
+    let output = command.output().context("cargo could not be started to measure the heap")?;
+    ensure!(output.status.success(), "{BINARY} failed: {}", output.status);
+    serde_json::from_slice(&output.stdout).with_context(|| format!("what {BINARY} printed"))
+}

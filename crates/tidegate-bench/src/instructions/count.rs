@@ -1,0 +1,92 @@
+//! Running the benchmark under callgrind and reading what it counted.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use super::DECISIONS;
+use crate::cargo::cargo;
+use crate::measure::as_f64;
+
+/// Instructions per decision by benchmark.
+pub(super) type Counts = BTreeMap<String, f64>;
+
+/// Builds and runs `benches/instructions.rs`.
+///
+/// # Errors
+/// If it fails, or prints something else than summaries.
+pub(super) fn run() -> Result<Counts> {
+    let output = cargo("bench")
+        .args(["--bench", "instructions", "--", "--output-format=json"])
+        .output()
+        .context("cargo could not be started")?;
+    ensure!(output.status.success(), "the benchmark failed: {}", output.status);
+    let counts = parse(&String::from_utf8_lossy(&output.stdout))?;
+    ensure!(!counts.is_empty(), "the benchmark counted nothing");
+    Ok(counts)
+}
+
+fn parse(output: &str) -> Result<Counts> {
+    output.lines().filter(|line| line.starts_with('{')).map(count_of).collect()
+}
+
+fn count_of(line: &str) -> Result<(String, f64)> {
+    let summary: Summary = serde_json::from_str(line).context("a summary of gungraun")?;
+    let name = format!("{}::{}", summary.function_name, summary.id.unwrap_or_default());
+    let profile = summary.profiles.first().with_context(|| format!("no profile of {name}"))?;
+    Ok((name, profile.data.total.metrics.instructions.values.new / as_f64(DECISIONS)))
+}
+
+/// The part of a summary that is used; gungraun writes one per line and benchmark.
+#[derive(Deserialize)]
+struct Summary {
+    function_name: String,
+    id: Option<String>,
+    profiles: Vec<Profile>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    data: Data,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    total: Total,
+}
+
+#[derive(Deserialize)]
+struct Total {
+    metrics: Metrics,
+}
+
+#[derive(Deserialize)]
+struct Metrics {
+    #[serde(rename = "Ir")]
+    instructions: Metric,
+}
+
+#[derive(Deserialize)]
+struct Metric {
+    values: Values,
+}
+
+#[derive(Deserialize)]
+struct Values {
+    new: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_of_a_summary_is_that_of_one_decision() {
+        let summary = r#"{"function_name":"known_key","id":"gcra_denied","more":[],"profiles":
+            [{"data":{"total":{"metrics":{"Ir":{"values":{"new":3450600,"old":1}}}}}}]}"#;
+        let output = format!("not a summary\n{}\n", summary.replace('\n', ""));
+        let counts = parse(&output).expect("a summary");
+        assert_eq!(counts, Counts::from([("known_key::gcra_denied".to_owned(), 345.06)]));
+    }
+}

@@ -1,0 +1,111 @@
+//! Instructions per decision of ours: counted, printed, and held against a saved baseline.
+//!
+//! Time depends on the machine and on what else it does; the number of instructions depends on the
+//! source and the compiler only. So a baseline in the repository can say that a change made a
+//! decision more expensive, anywhere with the same compiler and architecture.
+
+mod baseline;
+mod count;
+mod tools;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use self::baseline::{Baseline, Change};
+use self::count::Counts;
+use crate::machine::Toolchain;
+use crate::table;
+
+/// Decisions in every benchmark of `benches/instructions.rs`; so many that it hardly matters where keys happen to hash to.
+pub const DECISIONS: usize = 10_000;
+
+/// What to do with the counts.
+#[derive(Clone, Copy, Debug)]
+pub enum Task {
+    /// Print them.
+    Print,
+    /// Print them and make them the baseline.
+    Save,
+    /// Print them beside the baseline and fail if one is worse.
+    Check,
+}
+
+/// Counts, prints and does the task. Exits with 1 on a regression, with 2 if a tool is missing.
+///
+/// # Errors
+/// If the benchmark fails, or the baseline cannot be read or written.
+pub fn run(task: Task) -> Result<ExitCode> {
+    if let Err(missing) = tools::check() {
+        eprintln!("{missing}");
+        return Ok(ExitCode::from(2));
+    }
+    match task {
+        Task::Print => {
+            print(&count::run()?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Task::Save => save(),
+        Task::Check => check(),
+    }
+}
+
+fn save() -> Result<ExitCode> {
+    let counts = count::run()?;
+    print(&counts);
+    Baseline { toolchain: Toolchain::this(), instructions_per_decision: counts }.write()?;
+    println!("\nsaved as the baseline");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check() -> Result<ExitCode> {
+    let baseline = Baseline::read()?;
+    let toolchain = Toolchain::this();
+    if baseline.toolchain != toolchain {
+        println!(
+            "nothing compared: the baseline was counted with {}, this is {toolchain}; `--save` renews it",
+            baseline.toolchain
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
+    let changes = baseline.compare(&count::run()?);
+    print_changes(&changes);
+    Ok(verdict(&changes))
+}
+
+fn verdict(changes: &[Change]) -> ExitCode {
+    let names = |wanted: fn(&Change) -> bool| {
+        let names: Vec<_> = changes.iter().filter(|change| wanted(change)).map(|change| &*change.name).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    if let Some(names) = names(Change::is_better) {
+        println!("\nmore than 5 % cheaper than the baseline: {names}; `--save` renews it");
+    }
+    if let Some(names) = names(Change::is_unmatched) {
+        println!("\nnot in both this run and the baseline: {names}; `--save` renews it");
+    }
+    if let Some(names) = names(Change::is_worse) {
+        eprintln!("\nmore than 5 % dearer than the baseline: {names}");
+        return ExitCode::FAILURE;
+    }
+    println!("\nno decision became more than 5 % dearer than the baseline");
+    ExitCode::SUCCESS
+}
+
+fn print(counts: &Counts) {
+    let mut table = table::plain(&["decision", "instructions"], 1);
+    for (name, instructions) in counts {
+        table.add_row([name.clone(), format!("{instructions:.1}")]);
+    }
+    println!("{}", table.trim_fmt());
+}
+
+fn print_changes(changes: &[Change]) {
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.1}"));
+    let mut table = table::plain(&["decision", "instructions", "baseline", "change"], 1);
+    for change in changes {
+        let percent = change.ratio().map_or_else(String::new, |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0));
+        table.add_row([change.name.clone(), number(change.now), number(change.before), percent]);
+    }
+    println!("{}", table.trim_fmt());
+}

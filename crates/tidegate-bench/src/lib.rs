@@ -1,0 +1,19 @@
+//! Tidegate measured beside its rivals, and its instructions per decision.
+//!
+//! [`compare`] runs every contender of [`contenders`] over the workloads of [`workload`] and gives a
+//! [`report`], which [`table`] prints. [`instructions`] counts what a decision costs in
+//! instructions and compares it with a saved baseline.
+
+mod cargo;
+pub mod compare;
+pub mod contenders;
+pub mod heap;
+pub mod instructions;
+pub mod machine;
+pub mod measure;
+pub mod progress;
+pub mod report;
+pub mod saturated_log;
+pub mod stopwatch;
+pub mod table;
+pub mod workload;

@@ -1,0 +1,97 @@
+//! The command line: what to measure and how to print it.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tidegate_bench::compare::{self, Options};
+use tidegate_bench::workload::Scale;
+use tidegate_bench::{instructions, table};
+
+/// Tidegate measured beside its rivals
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Time and memory of every contender on the same workloads, as a ratio to ours
+    Compare(CompareArgs),
+    /// Instructions per decision of ours, counted by callgrind
+    Instructions(InstructionsArgs),
+}
+
+#[derive(Debug, Args)]
+struct CompareArgs {
+    /// Rounds to take the median of
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Projects to measure, for example governor,rate-net; ours to compare with are always added
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// A tenth of the keys and decisions, to see that everything works
+    #[arg(long)]
+    quick: bool,
+    /// Seconds a contender may take for one warm-up or one round
+    #[arg(long, default_value_t = 30)]
+    bound: u64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+struct InstructionsArgs {
+    /// Compare with the saved baseline; exit with 1 if a decision became more expensive
+    #[arg(long)]
+    check: bool,
+    /// Save the result as the baseline
+    #[arg(long)]
+    save: bool,
+}
+
+/// Exits with 1 for a regression, with 2 if there is no result.
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Compare(args) => compare(args).map(|()| ExitCode::SUCCESS),
+        Command::Instructions(args) => instructions::run(args.into()),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("{error:#}");
+        ExitCode::from(2)
+    })
+}
+
+fn compare(args: CompareArgs) -> Result<()> {
+    let report = compare::run(&Options {
+        rounds: args.rounds.into(),
+        only: args.only,
+        scale: if args.quick { Scale::QUICK } else { Scale::FULL },
+        bound: Duration::from_secs(args.bound),
+    })?;
+    match args.format {
+        Format::Text => print!("{}", table::render(&report)),
+        Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
+    }
+    Ok(())
+}
+
+impl From<InstructionsArgs> for instructions::Task {
+    fn from(args: InstructionsArgs) -> Self {
+        match (args.check, args.save) {
+            (true, _) => Self::Check,
+            (_, true) => Self::Save,
+            _ => Self::Print,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Timing one contender along the sequences of one scenario.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use crate::contenders::{Contender, Walk};
+use crate::stopwatch::{Deadline, now};
+
+/// What one round found out.
+#[derive(Clone, Copy, Debug)]
+pub struct Round {
+    /// Wall time by decisions of all threads.
+    pub ns_per_decision: f64,
+    /// The share of decisions that let the request pass.
+    pub allowed: f64,
+}
+
+/// Asks for every one of `keys` `hits` times; false if `bound` was too short for that.
+pub fn warm_up(contender: &dyn Contender, keys: &[String], hits: usize, bound: Duration) -> bool {
+    let deadline = Deadline::after(bound);
+    (0..hits).all(|_| contender.walk(keys, deadline).decisions == keys.len())
+}
+
+/// Walks all sequences at once, a thread for each; none if `bound` was too short for that.
+///
+/// # Panics
+/// If the contender does.
+pub fn round(contender: &dyn Contender, sequences: &[Vec<String>], bound: Duration) -> Option<Round> {
+    let barrier = Barrier::new(sequences.len());
+    let walks: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = sequences
+            .iter()
+            .map(|sequence| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    let start = now();
+                    let walk = contender.walk(sequence, Deadline::after(bound));
+                    (start, now(), walk)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("a contender does not panic")).collect()
+    });
+
+    let start = walks.iter().map(|walk| walk.0).min()?;
+    let end = walks.iter().map(|walk| walk.1).max()?;
+    let total = walks.iter().fold(Walk::default(), |sum, (_, _, walk)| Walk {
+        decisions: sum.decisions + walk.decisions,
+        allowed: sum.allowed + walk.allowed,
+    });
+    let wanted: usize = sequences.iter().map(Vec::len).sum();
+    (total.decisions == wanted).then(|| Round {
+        ns_per_decision: (end - start).as_secs_f64() * 1e9 / as_f64(wanted),
+        allowed: as_f64(total.allowed) / as_f64(wanted),
+    })
+}
+
+/// The middle value, or the mean of the two middle ones; none if there is no value.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let upper = sorted.get(sorted.len() / 2)?;
+    let lower = sorted.get((sorted.len() - 1) / 2)?;
+    Some(f64::midpoint(*lower, *upper))
+}
+
+/// A count as a float.
+#[expect(clippy::cast_precision_loss, reason = "counts here are far below 2^52")]
+pub fn as_f64(count: usize) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fake;
+
+    impl Contender for Fake {
+        fn decide(&self, key: &String) -> bool {
+            key == "even"
+        }
+    }
+
+    fn many(key: &str, count: usize) -> Vec<String> {
+        vec![key.to_owned(); count]
+    }
+
+    #[test]
+    fn a_round_counts_all_threads() {
+        let sequences = vec![many("even", 3_000), many("odd", 1_000)];
+        let round = round(&Fake, &sequences, Duration::from_secs(10));
+        assert!((round.expect("in time").allowed - 0.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_contender_past_its_bound_gives_no_answer() {
+        let sequence = many("even", 100_000);
+        assert!(!warm_up(&Fake, &sequence, 1, Duration::ZERO));
+        assert!(round(&Fake, &[sequence], Duration::ZERO).is_none());
+    }
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(median(&[]), None);
+    }
+}

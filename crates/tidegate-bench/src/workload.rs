@@ -1,0 +1,213 @@
+//! What is asked of the contenders: keys, the order they come in, and how much is let through.
+//!
+//! Everything is computed before the first decision from fixed seeds, so that all contenders of a
+//! run see the same keys in the same order. The texts of a sequence lie in memory in the order in
+//! which they are asked for: a server's key comes out of a request that it has just read, so it is
+//! the limiter's memory that is cold, not the key.
+
+use rand::SeedableRng;
+use rand::distr::{Distribution as _, Uniform};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand_distr::Zipf;
+use serde::Serialize;
+
+use crate::contenders::Quota;
+
+const SEED: u64 = 0x71de_6a7e;
+const ZIPF_EXPONENT: f64 = 1.0;
+
+/// How big the run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    /// Keys where there are many of them.
+    pub many_keys: usize,
+    /// Decisions per round, of all threads together.
+    pub decisions: usize,
+}
+
+impl Scale {
+    /// What published figures are made with.
+    pub const FULL: Self = Self { many_keys: 1_000_000, decisions: 500_000 };
+    /// Enough to see that everything works.
+    pub const QUICK: Self = Self { many_keys: 100_000, decisions: 50_000 };
+}
+
+/// What becomes of most requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// They pass.
+    Allowed,
+    /// They don't, once the warm-up has used the quota.
+    Denied,
+}
+
+/// How often each key comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spread {
+    /// All keys equally often.
+    Uniform,
+    /// A few keys most of the time.
+    Zipf,
+    /// There is only one.
+    HotKey,
+}
+
+/// Threads that ask at once, each along its own sequence.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// How many threads.
+    pub threads: usize,
+    /// How often each key comes.
+    pub spread: Spread,
+}
+
+/// Scenarios that share keys, quota and therefore the contenders' warm state.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// How many keys there are.
+    pub keys: usize,
+    /// What becomes of most requests.
+    pub outcome: Outcome,
+    /// The quota of every key.
+    pub quota: Quota,
+    /// How often the warm-up asks for each key.
+    pub warm_hits: usize,
+    /// What is measured, in this order.
+    pub scenarios: Vec<Scenario>,
+}
+
+/// All groups of a run.
+pub fn groups(scale: Scale) -> Vec<Group> {
+    const FEW_KEYS: usize = 1_000;
+    vec![
+        allowed(FEW_KEYS, many_keys_scenarios()),
+        denied(FEW_KEYS, many_keys_scenarios()),
+        allowed(scale.many_keys, many_keys_scenarios()),
+        denied(scale.many_keys, many_keys_scenarios()),
+        allowed(1, hot_key_scenarios()),
+        denied(1, hot_key_scenarios()),
+    ]
+}
+
+fn allowed(keys: usize, scenarios: Vec<Scenario>) -> Group {
+    // A round asks for each of few keys so often that only a limit out of reach lets all pass. Its
+    // window is short so that logs stay at the length of one round.
+    let quota = if keys < 100_000 { Quota::new(10_000_000, 1) } else { Quota::new(100, 60) };
+    Group { keys, outcome: Outcome::Allowed, quota, warm_hits: 1, scenarios }
+}
+
+fn denied(keys: usize, scenarios: Vec<Scenario>) -> Group {
+    // Two and not one per hour: throttlecrab never denies at a limit of one.
+    Group { keys, outcome: Outcome::Denied, quota: Quota::new(2, 3600), warm_hits: 2, scenarios }
+}
+
+fn many_keys_scenarios() -> Vec<Scenario> {
+    // Zipf comes last: it uses up the quota of the hottest keys.
+    let scenario = |spread| move |threads| Scenario { threads, spread };
+    let uniform = [1, 2].map(scenario(Spread::Uniform));
+    let zipf = [1, 2].map(scenario(Spread::Zipf));
+    uniform.into_iter().chain(zipf).collect()
+}
+
+fn hot_key_scenarios() -> Vec<Scenario> {
+    vec![Scenario { threads: 2, spread: Spread::HotKey }]
+}
+
+/// The text of a key, 13 characters.
+pub fn key(number: u32) -> String {
+    format!("user:{number:08}")
+}
+
+/// The numbers of all keys, in an order that has nothing to do with them.
+///
+/// # Panics
+/// If there are more keys than `u32` can count.
+pub fn shuffled(count: usize) -> Vec<u32> {
+    let count = u32::try_from(count).expect("no run has that many keys");
+    let mut order: Vec<u32> = (0..count).collect();
+    order.shuffle(&mut StdRng::seed_from_u64(SEED));
+    order
+}
+
+/// The texts of keys.
+pub fn texts(numbers: &[u32]) -> Vec<String> {
+    numbers.iter().copied().map(key).collect()
+}
+
+impl Scenario {
+    /// One sequence of the keys in `order` per thread, `decisions` in all.
+    pub fn sequences(self, order: &[u32], decisions: usize) -> Vec<Vec<String>> {
+        (0..self.threads)
+            .map(|thread| {
+                let rng = StdRng::seed_from_u64(SEED + 1 + thread as u64);
+                texts(&self.sequence(order, decisions / self.threads, rng))
+            })
+            .collect()
+    }
+
+    fn sequence(self, order: &[u32], length: usize, mut rng: StdRng) -> Vec<u32> {
+        match self.spread {
+            Spread::Uniform | Spread::HotKey => {
+                let ranks = Uniform::new(0, order.len()).expect("there is a key");
+                ranks.sample_iter(&mut rng).take(length).map(|rank| order[rank]).collect()
+            }
+            Spread::Zipf => {
+                let ranks = zipf(order.len());
+                ranks.sample_iter(&mut rng).take(length).map(|rank| order[position(rank)]).collect()
+            }
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "key counts are far below 2^52")]
+fn zipf(keys: usize) -> Zipf<f64> {
+    Zipf::new(keys as f64, ZIPF_EXPONENT).expect("there is a key")
+}
+
+/// Zipf ranks are whole numbers from one on, given as floats.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and positive")]
+fn position(rank: f64) -> usize {
+    rank as usize - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ZIPF: Scenario = Scenario { threads: 2, spread: Spread::Zipf };
+
+    #[test]
+    fn keys_have_thirteen_characters() {
+        assert_eq!(texts(&[0, 1]), ["user:00000000", "user:00000001"]);
+    }
+
+    #[test]
+    fn the_warm_up_meets_every_key_once() {
+        let mut order = shuffled(1_000);
+        assert!(!order.is_sorted());
+        order.sort_unstable();
+        assert_eq!(order, (0..1_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn sequences_are_the_same_every_time_and_differ_between_threads() {
+        let order = shuffled(1_000);
+        let sequences = ZIPF.sequences(&order, 10_000);
+        assert_eq!(sequences, ZIPF.sequences(&order, 10_000));
+        assert_eq!(sequences.iter().map(Vec::len).collect::<Vec<_>>(), [5_000, 5_000]);
+        assert_ne!(sequences[0], sequences[1]);
+    }
+
+    #[test]
+    fn zipf_prefers_the_first_key_and_reaches_the_others() {
+        let order = shuffled(1_000);
+        let sequence = &ZIPF.sequences(&order, 200_000)[0];
+        let share = |number| sequence.iter().filter(|&text| *text == key(number)).count();
+        // One in H(1000) = 7.49 decisions.
+        assert!((13_000..13_800).contains(&share(order[0])), "{}", share(order[0]));
+        assert!(share(order[500]) > 0);
+    }
+}
