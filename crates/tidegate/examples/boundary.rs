@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let before = burst();
         time.advance(Duration::from_secs(2));
         let after = burst();
-        let bar = "#".repeat((before + after) / 2);
+        let bar = "#".repeat(usize::midpoint(before, after));
         println!("{:>18}  {before} + {after:<2} = {:>3}  {bar}", algorithm.to_string(), before + after);
         let next = limiter.check(&policy, &key, Cost::ONE);
         if let Some(wait) = next.retry_after() {

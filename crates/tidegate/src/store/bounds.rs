@@ -42,9 +42,9 @@ impl Bounds {
         self.keys.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
     }
 
-    /// Counts one key more that has only just been counted out.
-    pub(super) fn take_key_regardless(&self) {
-        self.keys.fetch_add(1, Ordering::AcqRel);
+    /// Whether one key more may be counted.
+    pub(super) fn has_keys(&self) -> bool {
+        self.keys.load(Ordering::Acquire) < self.max_keys
     }
 
     pub(super) fn give_back_key(&self) {

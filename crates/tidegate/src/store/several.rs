@@ -67,6 +67,9 @@ impl MemoryStore {
         let mut locked: Vec<_> = numbers.iter().map(|number| self.shards[*number].0.lock()).collect();
         let lock_of = |part: &Part<'_>| numbers.partition_point(|number| *number < self.shard_number(part.id));
 
+        for part in &parts {
+            locked[lock_of(part)].tidy_for(part, &self.bounds);
+        }
         let mut seen = Vec::with_capacity(parts.len());
         for part in &parts {
             seen.push(locked[lock_of(part)].weigh(part, &self.bounds, op == Op::Peek));

@@ -118,6 +118,7 @@ impl Shard {
 
     #[cold]
     fn decide_any(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) -> Decision {
+        self.tidy_for(part, bounds);
         let seen = self.weigh(part, bounds, op == Op::Peek);
         let outcome = match (op, seen.fits()) {
             (Op::Check, true) | (Op::Charge, _) => Outcome::Charged,
@@ -194,7 +195,7 @@ impl Shard {
 
     #[cold]
     fn weigh_unknown(&mut self, part: &Part<'_>, bounds: &Bounds, peek: bool) -> Seen {
-        let place = if self.make_room(part, bounds) {
+        let place = if self.make_room(bounds) {
             Place::New
         } else {
             self.tally.refused += u64::from(!peek);
@@ -240,19 +241,10 @@ impl Shard {
         let mut decision = match seen.place {
             Place::Own(at) => {
                 // Another part of the decision may have moved it.
-                let at = if self.keys.places() > at && self.keys.slot(at).id == part.id {
-                    Some(at)
-                } else {
-                    self.keys.find(part.id)
-                };
-                match at {
+                let still = self.keys.places() > at && self.keys.slot(at).id == part.id;
+                match if still { Some(at) } else { self.keys.find(part.id) } {
                     Some(at) => self.conclude_at(Of::Keys, at, part, &mut seen, outcome, bounds),
-                    // Its time had passed, and another part has cleared it away.
-                    None => {
-                        bounds.take_key_regardless();
-                        seen.newest = seen.moment.at;
-                        self.conclude_new(part, &seen, outcome, bounds)
-                    }
+                    None => refused(part, &seen, outcome),
                 }
             }
             _ => self.conclude_elsewhere(part, &mut seen, outcome, bounds),
@@ -317,7 +309,19 @@ impl Shard {
     fn conclude_new(&mut self, part: &Part<'_>, seen: &Seen, outcome: Outcome, bounds: &Bounds) -> Decision {
         if outcome != Outcome::Charged {
             bounds.give_back_key();
-            return self.conclude_new_uncharged(part, seen, outcome);
+            // Nothing is written, so what it shares goes on as it is, and with it the time to wait.
+            return match self.shared.find(shared_id(part)) {
+                Some(at) if self.shared.slot(at).newest() <= seen.moment.at => {
+                    let newest = self.shared.slot(at).newest();
+                    let mut decision = self.read(Of::Shared, at, part.policy, |rules, tracks| {
+                        let limits = part.policy.limits();
+                        answer(limits, (rules, tracks), newest, seen.moment, part.cost, &seen.weighed, outcome)
+                    });
+                    decision.degraded = decision.used > 0;
+                    decision
+                }
+                _ => self.conclude_new_uncharged(part, seen, outcome),
+            };
         }
         let held = self.charged_state(part, seen);
         match self.put_new(Of::Keys, part.id, part.policy, held, seen.moment.at, bounds) {
@@ -642,30 +646,29 @@ impl Shard {
 
     // ---- room ----
 
-    /// Reserves a place for one more key, clearing away what has had its time.
-    fn make_room(&mut self, part: &Part<'_>, bounds: &Bounds) -> bool {
-        self.sweep(SWEEP, part.now, bounds);
-        if !bounds.take_key() {
-            self.sweep(SWEEP_FOR_ROOM, part.now, bounds);
-            if !bounds.take_key() {
-                return false;
-            }
+    /// Clears away some of what has had its time if the key is a new one, more if there is no room for it. It comes before
+    /// anything is weighed, so that no part of a decision is cleared away by another.
+    pub(super) fn tidy_for(&mut self, part: &Part<'_>, bounds: &Bounds) {
+        if self.keys.find(part.id).is_some() {
+            return;
         }
+        let now = part.now;
+        let crowded = self.keys.is_full() || !bounds.has_keys();
+        self.sweep(if crowded { SWEEP_FOR_ROOM } else { SWEEP }, now, bounds);
         if self.keys.is_full() && bounds.has_room(self.keys.bytes_to_grow()) {
-            self.sweep(self.keys.places(), part.now, bounds);
+            self.sweep(self.keys.places(), now, bounds);
             if self.keys.is_full() {
                 let before = self.keys.heap_bytes();
                 self.keys.grow();
                 bounds.note(before, self.keys.heap_bytes());
             }
-        } else if self.keys.is_full() {
-            self.sweep(SWEEP_FOR_ROOM, part.now, bounds);
         }
+    }
+
+    /// Reserves a place for one more key.
+    fn make_room(&self, bounds: &Bounds) -> bool {
         let room = !self.keys.is_full() && bounds.has_room(LOG_STEP + self.attic.bytes_to_put());
-        if !room {
-            bounds.give_back_key();
-        }
-        room
+        room && bounds.take_key()
     }
 
     /// Looks at the next `slots` and forgets those whose time has passed.
