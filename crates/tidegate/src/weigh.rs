@@ -203,7 +203,9 @@ impl Standing {
     fn new(rule: &Rule, track: &Track, newest: i64, moment: Moment, cost: u64, before: u64, outcome: Outcome) -> Self {
         let wait_for = |level| wait(track.falls_to(rule, newest, level, moment.at), moment.now);
         let used = match outcome {
-            Outcome::Charged => track.used(rule, newest, moment.at),
+            // Only a debt may hold less than was charged.
+            Outcome::Charged if matches!(track, Track::Gcra(_)) => track.used(rule, newest, moment.at),
+            Outcome::Charged => (before + cost).min(SATURATION),
             _ => before,
         };
         let fits = cost <= rule.capacity && before + cost <= rule.capacity;

@@ -44,6 +44,8 @@ impl Table {
                 if self.slot(at).id.rest == id.rest {
                     return Some(at);
                 }
+            } else if d.id.order > id.order {
+                return None;
             }
         }
         let at = self.seek(id);

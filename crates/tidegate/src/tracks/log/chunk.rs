@@ -71,6 +71,17 @@ impl Entry {
 
 #[inline]
 fn read(bytes: &[u8], at: &mut usize) -> u64 {
+    // Most integers have at most three bytes, the last of which is the first below 0x80.
+    if let Some((four, _)) = bytes.get(*at..).and_then(<[u8]>::split_first_chunk) {
+        let word = u32::from_le_bytes(*four);
+        let ends = !word & 0x0080_8080;
+        if ends != 0 {
+            let bits = ends.trailing_zeros() + 1;
+            let word = word & (u32::MAX >> (32 - bits));
+            *at += (bits / 8) as usize;
+            return (word & 0x7f | word >> 1 & 0x3f80 | word >> 2 & 0x001f_c000).into();
+        }
+    }
     let mut value = 0;
     let mut shift = 0;
     loop {
