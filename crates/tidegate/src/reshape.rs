@@ -4,7 +4,7 @@
 //! the same. Any other change of [`Shape`] goes like this:
 //!
 //! - **Between log, counter, buckets and fixed window**, units are read at the latest moment the old shape allows: the
-//!   last instant of their slot, never after the newest charge. That reading ([`history`]) depends on nothing but the
+//!   last instant of their slot, never after the newest charge. That reading ([`Held::history`]) depends on nothing but the
 //!   state, so a denial or a peek needs not write it down. The first charge does: from then on the state is [`Moved`], a
 //!   log of exact dates that every shape can read, until the longest window of both shapes has passed since the last
 //!   change. So two nodes that alternate between an old and a new shape during a deploy date nothing twice.

@@ -1,0 +1,92 @@
+//! Room for new keys: what has had its time is cleared away as they come.
+
+use super::{LOG_STEP, Part, Shard};
+use crate::{
+    reshape::Held,
+    store::{bounds::Bounds, slot::Slot},
+};
+
+/// How many slots a new key looks at for one whose time has passed, and how many if there is no room.
+const SWEEP: usize = 4;
+const SWEEP_FOR_ROOM: usize = 32;
+/// The most states that keys without room share in one shard.
+const MAX_SHARED: usize = 256;
+
+impl Shard {
+    /// Clears away some of what has had its time if the key is a new one, more if there is no room for it. It comes before
+    /// anything is weighed, so that no part of a decision is cleared away by another.
+    pub(in crate::store) fn tidy_for(&mut self, part: &Part<'_>, bounds: &Bounds) {
+        if self.keys.find(part.id).is_some() {
+            return;
+        }
+        let now = part.now;
+        let crowded = self.keys.is_full() || !bounds.has_keys();
+        self.sweep(if crowded { SWEEP_FOR_ROOM } else { SWEEP }, now, bounds);
+        if self.keys.is_full() && bounds.has_room(self.keys.bytes_to_grow()) {
+            self.sweep(self.keys.places(), now, bounds);
+            if self.keys.is_full() {
+                let before = self.keys.heap_bytes();
+                self.keys.grow();
+                bounds.note(before, self.keys.heap_bytes());
+            }
+        }
+    }
+
+    /// Reserves a place for one more key.
+    pub(super) fn make_room(&self, bounds: &Bounds) -> bool {
+        let room = !self.keys.is_full() && bounds.has_room(LOG_STEP + self.attic.bytes_to_put());
+        room && bounds.take_key()
+    }
+
+    /// Looks at the next `slots` and forgets those whose time has passed.
+    pub(super) fn sweep(&mut self, slots: usize, now: i64, bounds: &Bounds) {
+        for _ in 0..slots {
+            if self.hand >= self.keys.places() {
+                self.hand = 0;
+            }
+            if self.hand < self.keys.places() && self.is_over(*self.keys.slot(self.hand), now) {
+                // What moves up into its place is looked at next.
+                self.remove(self.hand, bounds);
+                self.tally.evicted += 1;
+            } else {
+                self.hand += 1;
+            }
+        }
+    }
+
+    /// Whether a state may be forgotten: nothing is in use, and the longest window has passed since the newest charge.
+    pub(super) fn is_over(&self, slot: Slot, now: i64) -> bool {
+        if slot.is_empty() {
+            return false;
+        }
+        let shape = self.shapes.get(slot.shape());
+        if now - slot.newest() <= shape.longest() {
+            return false;
+        }
+        match slot.held() {
+            None => Held::One(slot.unpack(shape.kind())).is_idle(shape, slot.newest(), now),
+            Some(place) => self.attic.get(place).is_idle(shape, slot.newest(), now),
+        }
+    }
+
+    /// Whether another state can be shared; forgets those whose time has passed to get there.
+    pub(super) fn has_shared_place(&mut self, now: i64, bounds: &Bounds) -> bool {
+        if self.shared.len() >= MAX_SHARED {
+            let mut at = 0;
+            while at < self.shared.places() {
+                if self.is_over(*self.shared.slot(at), now) {
+                    let slot = self.shared.remove(at);
+                    self.discard(&slot, bounds);
+                } else {
+                    at += 1;
+                }
+            }
+        }
+        if self.shared.is_full() {
+            let before = self.shared.heap_bytes();
+            self.shared.grow();
+            bounds.note(before, self.shared.heap_bytes());
+        }
+        self.shared.len() < MAX_SHARED
+    }
+}

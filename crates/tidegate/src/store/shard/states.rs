@@ -1,0 +1,272 @@
+//! Where states are: reading, charging and changing them, in a slot or in the attic, and what a clock that went far back
+//! does to them.
+
+use std::sync::Arc;
+
+use super::{LOG_STEP, Of, Part, Shard};
+use crate::{
+    policy::Policy,
+    reshape::Held,
+    shape::{Rule, Shape},
+    store::{
+        bounds::Bounds,
+        id::Id,
+        slot::{Slot, pack},
+        table::Table,
+    },
+    tracks::{Recorded, Track},
+};
+
+/// A clock that is behind the newest charge by more than this, and by more than the longest window, is believed.
+pub(super) const FAR_BACK: i64 = 60_000_000;
+
+impl Shard {
+    #[inline]
+    pub(super) fn table(&self, of: Of) -> &Table {
+        match of {
+            Of::Keys => &self.keys,
+            Of::Shared => &self.shared,
+        }
+    }
+
+    #[inline]
+    pub(super) fn table_mut(&mut self, of: Of) -> &mut Table {
+        match of {
+            Of::Keys => &mut self.keys,
+            Of::Shared => &mut self.shared,
+        }
+    }
+
+    pub(super) fn shape_of(&self, of: Of, at: usize) -> Arc<Shape> {
+        Arc::clone(self.shapes.get(self.table(of).slot(at).shape()))
+    }
+
+    /// Lends the tracks of a state as `policy` sees it.
+    #[inline]
+    pub(super) fn read<R>(&self, of: Of, at: usize, policy: &Policy, with: impl FnOnce(&[Rule], &[Track]) -> R) -> R {
+        let slot = self.table(of).slot(at);
+        if self.shapes.is(slot.shape(), policy.shape().id()) {
+            match slot.held() {
+                None => {
+                    let track = slot.unpack(policy.shape().kind());
+                    return with(policy.rules(), std::slice::from_ref(&track));
+                }
+                Some(place) => {
+                    if let Some(tracks) = self.attic.get(place).tracks() {
+                        return with(policy.rules(), tracks);
+                    }
+                }
+            }
+        }
+        let shape = self.shapes.get(slot.shape());
+        let unpacked;
+        let held = match slot.held() {
+            Some(place) => self.attic.get(place),
+            None => {
+                unpacked = Held::One(slot.unpack(shape.kind()));
+                &unpacked
+            }
+        };
+        let reading = held.read(shape, policy, slot.newest());
+        with(reading.rules(policy), reading.tracks())
+    }
+
+    /// Charges a state, in the policy's shape whatever it was in before.
+    #[inline]
+    pub(super) fn charge(
+        &mut self,
+        of: Of,
+        at: usize,
+        part: &Part<'_>,
+        newest: i64,
+        to: i64,
+        bounds: &Bounds,
+    ) -> Recorded {
+        let slot = *self.table(of).slot(at);
+        let same = self.shapes.is(slot.shape(), part.policy.shape().id());
+        if same && slot.held().is_none() {
+            let rule = &part.policy.rules()[0];
+            let mut track = slot.unpack(part.policy.shape().kind());
+            let _ = track.charge(rule, newest, part.cost, to, true);
+            if let Some(body) = pack(&track) {
+                let slot = self.table_mut(of).slot_mut(at);
+                slot.set_packed(body);
+                slot.set_newest(to);
+                return Recorded::Exactly;
+            }
+        }
+        self.charge_held(of, at, part, newest, to, bounds, same)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the slow half of `charge`")]
+    pub(super) fn charge_held(
+        &mut self,
+        of: Of,
+        at: usize,
+        part: &Part<'_>,
+        newest: i64,
+        to: i64,
+        bounds: &Bounds,
+        same: bool,
+    ) -> Recorded {
+        let room = bounds.has_room(LOG_STEP + self.attic.bytes_to_put());
+        let from = self.shape_of(of, at);
+        // Where there are too many shapes already, the state keeps the one it has.
+        let number = if same { None } else { self.shapes.take(part.policy.shape()) };
+        let recorded = self.change(of, at, bounds, |held| {
+            if number.is_none() {
+                return held.charge(&from, newest, part.cost, to, room);
+            }
+            *held = held.rewritten(&from, part.policy, newest, to);
+            let newest = if matches!(held, Held::Moved(_)) { newest } else { to };
+            held.charge(part.policy.shape(), newest, part.cost, to, room)
+        });
+        let slot = self.table_mut(of).slot_mut(at);
+        slot.set_newest(to);
+        if let Some(number) = number {
+            let old = slot.shape();
+            slot.set_shape(number);
+            self.shapes.give_back(old);
+        }
+        self.tally.joined += u64::from(recorded == Recorded::Joined);
+        recorded
+    }
+
+    /// Writes down that a debt drains at another rate, if that is what has changed of a policy.
+    pub(super) fn redrain(&mut self, of: Of, at: usize, policy: &Policy, bounds: &Bounds) {
+        let (from, number) = (self.shape_of(of, at), self.table(of).slot(at).shape());
+        if from.id() == policy.shape().id() {
+            return;
+        }
+        let redrained = self.change(of, at, bounds, |held| {
+            let redrained = held.redrained(&from, policy.shape());
+            redrained.map(|redrained| *held = redrained).is_some()
+        });
+        if redrained && let Some(new) = self.shapes.take(policy.shape()) {
+            self.table_mut(of).slot_mut(at).set_shape(new);
+            self.shapes.give_back(number);
+        }
+    }
+
+    /// Changes a state, wherever it is held, and puts it where it belongs by its size.
+    pub(super) fn change<R>(&mut self, of: Of, at: usize, bounds: &Bounds, with: impl FnOnce(&mut Held) -> R) -> R {
+        let slot = *self.table(of).slot(at);
+        let Some(place) = slot.held() else {
+            let mut held = Held::One(slot.unpack(self.shapes.get(slot.shape()).kind()));
+            let result = with(&mut held);
+            self.store(of, at, held, bounds);
+            return result;
+        };
+        let held = self.attic.get_mut(place);
+        let before = held.heap_bytes();
+        let result = with(held);
+        let after = held.heap_bytes();
+        bounds.note(before, after);
+        if let Held::One(track) = held
+            && let Some(body) = pack(track)
+        {
+            self.attic.take(place);
+            self.table_mut(of).slot_mut(at).set_packed(body);
+            bounds.note(after, 0);
+        }
+        result
+    }
+
+    /// Puts a state into its slot, or into the attic if it doesn't fit. It was held nowhere before.
+    pub(super) fn store(&mut self, of: Of, at: usize, held: Held, bounds: &Bounds) {
+        let packed = match &held {
+            Held::One(track) => pack(track),
+            _ => None,
+        };
+        if let Some(body) = packed {
+            self.table_mut(of).slot_mut(at).set_packed(body);
+            return;
+        }
+        let (before, own) = (self.attic.heap_bytes(), held.heap_bytes());
+        let place = self.attic.put(held);
+        bounds.note(before, self.attic.heap_bytes() + own);
+        self.table_mut(of).slot_mut(at).set_held(place);
+    }
+
+    /// Puts in a state that was not there; `None` if there are too many shapes.
+    pub(super) fn put_new(
+        &mut self,
+        of: Of,
+        id: Id,
+        policy: &Policy,
+        held: Held,
+        newest: i64,
+        bounds: &Bounds,
+    ) -> Option<usize> {
+        let before = self.shapes.heap_bytes();
+        let shape = self.shapes.take(policy.shape())?;
+        bounds.note(before, self.shapes.heap_bytes());
+        let before = self.table(of).heap_bytes();
+        let at = self.table_mut(of).insert(Slot::new(id, shape, newest));
+        bounds.note(before, self.table(of).heap_bytes());
+        self.store(of, at, held, bounds);
+        Some(at)
+    }
+
+    pub(super) fn remove(&mut self, at: usize, bounds: &Bounds) {
+        let slot = self.keys.remove(at);
+        self.discard(&slot, bounds);
+        bounds.give_back_key();
+    }
+
+    /// Lets go of what a removed slot stood for.
+    pub(super) fn discard(&mut self, slot: &Slot, bounds: &Bounds) {
+        self.shapes.give_back(slot.shape());
+        if let Some(place) = slot.held() {
+            bounds.note(self.attic.take(place).heap_bytes(), 0);
+        }
+    }
+
+    /// Believes a clock that is far behind the newest charge: what was in use then is in use now. Gives what was there
+    /// before, if it is to be put back.
+    #[inline]
+    pub(super) fn believe(
+        &mut self,
+        of: Of,
+        at: usize,
+        policy: &Policy,
+        now: i64,
+        bounds: &Bounds,
+        peek: bool,
+    ) -> Option<Box<(Slot, Held)>> {
+        let behind = self.table(of).slot(at).newest() - now;
+        if behind <= FAR_BACK || behind <= policy.shape().longest() {
+            return None;
+        }
+        self.rebase(of, at, now, bounds, peek)
+    }
+
+    #[cold]
+    pub(super) fn rebase(
+        &mut self,
+        of: Of,
+        at: usize,
+        now: i64,
+        bounds: &Bounds,
+        peek: bool,
+    ) -> Option<Box<(Slot, Held)>> {
+        let slot = *self.table(of).slot(at);
+        let shape = self.shape_of(of, at);
+        let before = self.change(of, at, bounds, |held| {
+            let before = peek.then(|| held.clone());
+            held.rebase(&shape, slot.newest(), now);
+            before
+        });
+        self.table_mut(of).slot_mut(at).set_newest(now);
+        before.map(|held| Box::new((slot, held)))
+    }
+
+    #[inline]
+    pub(super) fn put_back(&mut self, of: Of, at: usize, before: Option<Box<(Slot, Held)>>, bounds: &Bounds) {
+        if let Some(before) = before {
+            let (slot, state) = *before;
+            self.change(of, at, bounds, |held| *held = state);
+            self.table_mut(of).slot_mut(at).set_newest(slot.newest());
+        }
+    }
+}
