@@ -1,4 +1,4 @@
-//! A brute-force reference limiter, written from DESIGN.md's contract alone.
+//! A brute-force reference limiter, written from the contract alone.
 //!
 //! It keeps every charge ever made, computes `used(t)` by summing the whole list as the contract's table says,
 //! folds a gcra debt event by event as an exact fraction, and finds every wait by bisection. It shares no arithmetic
