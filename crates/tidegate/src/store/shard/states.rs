@@ -72,7 +72,6 @@ impl Shard {
     }
 
     /// Charges a state, in the policy's shape whatever it was in before.
-    #[inline]
     pub(super) fn charge(
         &mut self,
         of: Of,
@@ -82,33 +81,7 @@ impl Shard {
         to: i64,
         bounds: &Bounds,
     ) -> Recorded {
-        let slot = *self.table(of).slot(at);
-        let same = self.shapes.is(slot.shape(), part.policy.shape().id());
-        if same && slot.held().is_none() {
-            let rule = &part.policy.rules()[0];
-            let mut track = slot.unpack(part.policy.shape().kind());
-            let _ = track.charge(rule, newest, part.cost, to, true);
-            if let Some(body) = pack(&track) {
-                let slot = self.table_mut(of).slot_mut(at);
-                slot.set_packed(body);
-                slot.set_newest(to);
-                return Recorded::Exactly;
-            }
-        }
-        self.charge_held(of, at, part, newest, to, bounds, same)
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "the slow half of `charge`")]
-    pub(super) fn charge_held(
-        &mut self,
-        of: Of,
-        at: usize,
-        part: &Part<'_>,
-        newest: i64,
-        to: i64,
-        bounds: &Bounds,
-        same: bool,
-    ) -> Recorded {
+        let same = self.shapes.is(self.table(of).slot(at).shape(), part.policy.shape().id());
         let room = bounds.has_room(LOG_STEP + self.attic.bytes_to_put());
         let from = self.shape_of(of, at);
         // Where there are too many shapes already, the state keeps the one it has.
