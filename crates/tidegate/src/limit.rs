@@ -45,6 +45,11 @@ impl Limit {
         Self { max, window_us }
     }
 
+    /// The same window for another number of units, which is in range.
+    pub(crate) fn with_max(self, max: u64) -> Self {
+        Self { max, ..self }
+    }
+
     fn from_micros(max: u64, window_us: u64) -> Result<Self, LimitError> {
         if !(1..=MAX_UNITS).contains(&max) {
             return Err(LimitError::Max { max });

@@ -6,6 +6,7 @@ use siphasher::sip128::SipHasher13;
 
 use crate::{
     algorithm::{Algorithm, Burst},
+    failure::{OnStoreFailure, Share},
     limit::Limit,
     shape::{Kind, Rule, Shape},
     tracks::gcra,
@@ -45,6 +46,9 @@ pub struct Policy {
     shape: Arc<Shape>,
     identity: Identity,
     only: Option<Only>,
+    on_store_failure: OnStoreFailure,
+    /// What decides here while the store fails, if that is the choice.
+    local: Option<Arc<Policy>>,
 }
 
 /// What a policy of one limit decides by, in one place.
@@ -107,6 +111,8 @@ impl Policy {
             mode: Mode::default(),
             rules: Arc::default(),
             only: None,
+            on_store_failure: OnStoreFailure::default(),
+            local: None,
         };
         Ok(policy.with_algorithm(Algorithm::default()))
     }
@@ -143,7 +149,9 @@ impl Policy {
             _ => None,
         };
         self.rules = rules.into();
-        self
+        self.local = None;
+        let choice = self.on_store_failure;
+        self.with_on_store_failure(choice)
     }
 
     /// The same policy, counted by gcra with a burst for each limit.
@@ -168,7 +176,32 @@ impl Policy {
         if let Some(only) = &mut self.only {
             only.mode = mode;
         }
+        let choice = self.on_store_failure;
+        self.with_on_store_failure(choice)
+    }
+
+    /// The same policy with another answer where its store can't give one.
+    #[must_use]
+    pub fn with_on_store_failure(mut self, choice: OnStoreFailure) -> Self {
+        self.on_store_failure = choice;
+        self.local = match choice {
+            OnStoreFailure::Local(share) => Some(Arc::new(self.share(share))),
+            _ => None,
+        };
         self
+    }
+
+    /// A policy of the same name with a share of every limit.
+    #[must_use]
+    pub fn share(&self, share: Share) -> Self {
+        let mut part = self.clone();
+        part.local = None;
+        part.on_store_failure = OnStoreFailure::default();
+        part.limits = self.limits.iter().map(|limit| limit.with_max(share.of(limit.max()))).collect();
+        let shape = Shape::new(self.algorithm, &part.limits);
+        let rules = shape.rules(self.rules.iter().map(|rule| share.of(rule.capacity)));
+        part.shape = Arc::new(shape);
+        part.with_rules(rules)
     }
 
     /// The name, unless the limits were brought by the caller.
@@ -189,6 +222,16 @@ impl Policy {
     /// The mode.
     pub fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// What is answered where the store can't.
+    pub fn on_store_failure(&self) -> OnStoreFailure {
+        self.on_store_failure
+    }
+
+    /// The share of this policy that decides in this process while the store fails, if that is the choice.
+    pub fn local(&self) -> Option<&Policy> {
+        self.local.as_deref()
     }
 
     /// The most units that can be in use at once under `limit`: its burst for gcra, else its max.

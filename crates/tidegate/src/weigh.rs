@@ -79,11 +79,29 @@ pub(crate) fn answer(
     weighed: &Weighed,
     outcome: Outcome,
 ) -> Decision {
-    let reason = match (outcome, weighed.fit) {
+    let standing = |(i, rule): (usize, &Rule)| {
+        Standing::new(rule, &tracks[rule.track], newest, moment, cost, weighed.used[i], outcome)
+    };
+    let charged_at = (outcome == Outcome::Charged).then(|| moment.charged_at());
+    told(limits, rules.iter().enumerate().map(standing), reason(outcome, weighed.fit), charged_at)
+}
+
+/// What an outcome is called.
+pub(crate) fn reason(outcome: Outcome, fit: Fit) -> Reason {
+    match (outcome, fit) {
         (Outcome::Denied, Fit::Limited) => Reason::Limited,
         (Outcome::Denied, Fit::Impossible) => Reason::Impossible,
         _ => Reason::Allowed,
-    };
+    }
+}
+
+/// The decision that names the limit that bound, given how each stands after it.
+pub(crate) fn told(
+    limits: &[Limit],
+    standings: impl Iterator<Item = Standing>,
+    reason: Reason,
+    charged_at: Option<Timestamp>,
+) -> Decision {
     let mut decision = Decision {
         reason,
         degraded: false,
@@ -94,15 +112,14 @@ pub(crate) fn answer(
         retry_after_us: None,
         reset_after_us: 0,
         limit_reset_after_us: 0,
-        charged_at: (outcome == Outcome::Charged).then(|| moment.charged_at()),
+        charged_at,
     };
     let mut bound: Option<Standing> = None;
-    for (i, rule) in rules.iter().enumerate() {
-        let standing = Standing::new(rule, &tracks[rule.track], newest, moment, cost, weighed.used[i], outcome);
+    for (limit, standing) in limits.iter().zip(standings) {
         decision.remaining = decision.remaining.min(standing.remaining);
         decision.reset_after_us = decision.reset_after_us.max(standing.reset_after);
         if bound.as_ref().is_none_or(|other| standing.binds_before(other, reason)) {
-            decision.limit = limits[i];
+            decision.limit = *limit;
             decision.used = standing.used;
             decision.limit_reset_after_us = standing.reset_after;
             bound = Some(standing);
@@ -190,12 +207,12 @@ impl Told {
 
 /// How one limit stands after the decision.
 #[derive(Debug, Clone, Copy)]
-struct Standing {
-    used: u64,
-    remaining: u64,
-    capacity: u64,
-    retry_after: Option<u64>,
-    reset_after: u64,
+pub(crate) struct Standing {
+    pub(crate) used: u64,
+    pub(crate) remaining: u64,
+    pub(crate) capacity: u64,
+    pub(crate) retry_after: Option<u64>,
+    pub(crate) reset_after: u64,
 }
 
 impl Standing {

@@ -8,7 +8,7 @@
 mod attic;
 mod bounds;
 mod id;
-mod several;
+pub(crate) mod several;
 mod shapes;
 mod shard;
 mod slot;

@@ -58,8 +58,10 @@ impl MemoryStore {
     ///
     /// # Errors
     /// If there are none or more than 64, if costs add up to more than 10^12, or if two policies of one name differ.
-    pub fn decide_all(&self, op: Op, spends: &[Spend<'_>], now: Timestamp) -> Result<Decisions, SpendError> {
-        let (parts, part_of) = self.distinct_parts(spends, now)?;
+    pub fn decide_all<'a>(&self, op: Op, spends: &[Spend<'a>], now: Timestamp) -> Result<Decisions, SpendError> {
+        let (distinct, part_of) = distinct(spends)?;
+        let part = |spend: Spend<'a>| self.part(spend.policy, spend.key, spend.cost.get(), now);
+        let parts: Vec<Part<'a>> = distinct.into_iter().map(part).collect();
         // Always in the order of their numbers, so that two decisions never wait for each other.
         let mut numbers: Vec<_> = parts.iter().map(|part| self.shard_number(part.id)).collect();
         numbers.sort_unstable();
@@ -96,42 +98,36 @@ impl MemoryStore {
         let overall = combine(spends, &parts);
         Ok(Decisions { overall, parts })
     }
+}
 
-    /// The requests with those of the same policy and key added up, and which of them each of `spends` belongs to.
-    fn distinct_parts<'a>(
-        &self,
-        spends: &[Spend<'a>],
-        now: Timestamp,
-    ) -> Result<(Vec<Part<'a>>, Vec<usize>), SpendError> {
-        if spends.is_empty() || spends.len() > MAX_PARTS {
-            return Err(SpendError::Parts { parts: spends.len() });
-        }
-        let mut parts: Vec<Part<'a>> = Vec::with_capacity(spends.len());
-        let mut part_of = Vec::with_capacity(spends.len());
-        for (number, spend) in spends.iter().enumerate() {
-            let new = self.part(spend.policy, spend.key, spend.cost.get(), now);
-            let Some(known) = parts.iter().position(|part| part.id == new.id) else {
-                part_of.push(parts.len());
-                parts.push(new);
-                continue;
-            };
-            let part = &mut parts[known];
-            let same = |a: &Policy, b: &Policy| {
-                a.rules() == b.rules() && a.shape().id() == b.shape().id() && a.mode() == b.mode()
-            };
-            if !same(part.policy, new.policy) {
-                return Err(SpendError::Conflict { part: number });
-            }
-            let sum = Cost::new(part.cost + new.cost).map_err(|_| SpendError::Sum { part: number })?;
-            part.cost = sum.get();
-            part_of.push(known);
-        }
-        Ok((parts, part_of))
+/// The requests with those of the same policy and key added up, and which of them each of `spends` belongs to.
+pub(crate) fn distinct<'a>(spends: &[Spend<'a>]) -> Result<(Vec<Spend<'a>>, Vec<usize>), SpendError> {
+    if spends.is_empty() || spends.len() > MAX_PARTS {
+        return Err(SpendError::Parts { parts: spends.len() });
     }
+    let mut parts: Vec<Spend<'a>> = Vec::with_capacity(spends.len());
+    let mut part_of = Vec::with_capacity(spends.len());
+    for (number, spend) in spends.iter().enumerate() {
+        let is_same = |part: &Spend<'_>| part.policy.identity() == spend.policy.identity() && part.key == spend.key;
+        let Some(known) = parts.iter().position(is_same) else {
+            part_of.push(parts.len());
+            parts.push(*spend);
+            continue;
+        };
+        let part = &mut parts[known];
+        let same =
+            |a: &Policy, b: &Policy| a.rules() == b.rules() && a.shape().id() == b.shape().id() && a.mode() == b.mode();
+        if !same(part.policy, spend.policy) {
+            return Err(SpendError::Conflict { part: number });
+        }
+        part.cost = Cost::new(part.cost.get() + spend.cost.get()).map_err(|_| SpendError::Sum { part: number })?;
+        part_of.push(known);
+    }
+    Ok((parts, part_of))
 }
 
 /// The one decision that the parts' decisions amount to.
-fn combine(spends: &[Spend<'_>], parts: &[Decision]) -> Decision {
+pub(crate) fn combine(spends: &[Spend<'_>], parts: &[Decision]) -> Decision {
     let all = || spends.iter().zip(parts).enumerate();
     let enforces = |spend: &Spend<'_>| spend.policy.mode() == Mode::Enforce;
     let any_enforces = spends.iter().any(enforces);

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{
-    Algorithm, Buckets, Burst, Cost, Decision, Key, Limit, MemoryStore, Mode, Policy, Reason, Spend, Timestamp,
-};
+use tidegate::{Algorithm, Buckets, Burst, Cost, Decision, Inspection, Limit, Mode, Policy, Reason, Refund, Timestamp};
 
 use crate::model::{Algo, Answer, Answers, Cap, Micros, Op, Part, Units, Verdict};
 
@@ -48,24 +46,18 @@ pub(crate) trait Gate: Default {
     }
 }
 
-/// The library's in-memory store.
-#[derive(Default)]
-pub(crate) struct Memory {
-    store: MemoryStore,
-}
-
-pub(crate) type Tested = Memory;
+pub(crate) use crate::tested::Tested;
 
 fn micros(span: Micros) -> Duration {
     Duration::from_micros(span.try_into().expect("a span of the model's fits 64 bits"))
 }
 
-fn timestamp(at: Micros) -> Timestamp {
+pub(crate) fn timestamp(at: Micros) -> Timestamp {
     Timestamp::from_micros(at.try_into().expect("a time of the model's fits 64 bits"))
 }
 
 /// The policy of a rule. The vectors go a little beyond the range of limits, so it is not asked for here.
-fn policy(part: &Part) -> Policy {
+pub(crate) fn policy(part: &Part) -> Policy {
     let number = |value: i128| u64::try_from(value).expect("a number fits");
     let limit = |cap: &Cap| Limit::from_vector(number(cap.max), number(cap.window));
     let burst = |cap: &Cap| Burst::new(number(cap.capacity)).expect("a burst in range");
@@ -87,16 +79,12 @@ fn policy(part: &Part) -> Policy {
     }
 }
 
-fn key(part: &Part) -> Key<'static> {
-    Key::new(&[part.name.1]).expect("one byte is a key").into_owned()
-}
-
-fn cost(part: &Part) -> Cost {
+pub(crate) fn cost(part: &Part) -> Cost {
     Cost::from_vector(part.cost.try_into().expect("a cost fits"))
 }
 
 /// What a Decision says, in the model's words; `part` is the one that bound, `index` its place among several.
-fn told(decision: &Decision, index: usize, part: &Part) -> Answer {
+pub(crate) fn told(decision: &Decision, index: usize, part: &Part) -> Answer {
     let verdict = match decision.reason() {
         Reason::Allowed => Verdict::Allowed,
         Reason::Limited => Verdict::Limited,
@@ -127,7 +115,7 @@ fn whole(span: Duration) -> Micros {
     span.as_micros().try_into().expect("a wait fits")
 }
 
-fn library(op: Op) -> tidegate::Op {
+pub(crate) fn library(op: Op) -> tidegate::Op {
     match op {
         Op::Check => tidegate::Op::Check,
         Op::Peek => tidegate::Op::Peek,
@@ -135,47 +123,23 @@ fn library(op: Op) -> tidegate::Op {
     }
 }
 
-impl Gate for Memory {
-    fn decide(&mut self, op: Op, part: &Part, now: Micros) -> Answer {
-        let decision = self.store.decide(library(op), &policy(part), &key(part), cost(part), timestamp(now));
-        told(&decision, 0, part)
+/// What a refund says, in the model's words.
+pub(crate) fn refunded(refund: &Refund) -> Refunded {
+    Refunded {
+        returned: refund.is_returned(),
+        remaining: refund.remaining().into(),
+        reset_after: whole(refund.reset_after()),
     }
+}
 
-    fn decide_all(&mut self, op: Op, parts: &[Part], now: Micros) -> Answers {
-        let policies: Vec<Policy> = parts.iter().map(policy).collect();
-        let keys: Vec<Key<'static>> = parts.iter().map(key).collect();
-        let spend = |i: usize| Spend { policy: &policies[i], key: &keys[i], cost: cost(&parts[i]) };
-        let spends: Vec<Spend<'_>> = (0..parts.len()).map(spend).collect();
-        let decisions = self.store.decide_all(library(op), &spends, timestamp(now)).expect("well-formed spends");
-        Answers {
-            overall: told(&decisions.overall, decisions.overall.part(), &parts[decisions.overall.part()]),
-            parts: (0..parts.len()).map(|i| told(&decisions.parts[i], i, &parts[i])).collect(),
-        }
+/// What an inspection shows, in the model's words.
+pub(crate) fn shown(inspection: &Inspection, part: &Part) -> Shown {
+    for (limit, cap) in inspection.limits.iter().zip(&part.rule.caps) {
+        assert_eq!(Units::from(limit.remaining), (cap.capacity - Units::from(limit.used)).max(0), "{inspection:?}");
     }
-
-    fn refund(&mut self, part: &Part, charged_at: Micros, now: Micros) -> Refunded {
-        let refund = self.store.refund(&policy(part), &key(part), cost(part), timestamp(charged_at), timestamp(now));
-        Refunded {
-            returned: refund.is_returned(),
-            remaining: refund.remaining().into(),
-            reset_after: whole(refund.reset_after()),
-        }
-    }
-
-    fn reset(&mut self, part: &Part) -> bool {
-        self.store.reset(&policy(part), &key(part))
-    }
-
-    fn inspect(&mut self, part: &Part, now: Micros) -> Option<Shown> {
-        let inspection = self.store.inspect(&policy(part), &key(part), timestamp(now))?;
-        let shown = Shown {
-            newest_charge: inspection.newest_charge.as_micros().into(),
-            used: inspection.limits.iter().map(|limit| limit.used.into()).collect(),
-            reset_after: inspection.limits.iter().map(|limit| whole(limit.reset_after)).collect(),
-        };
-        for (limit, cap) in inspection.limits.iter().zip(&part.rule.caps) {
-            assert_eq!(Units::from(limit.remaining), (cap.capacity - Units::from(limit.used)).max(0), "{inspection:?}");
-        }
-        Some(shown)
+    Shown {
+        newest_charge: inspection.newest_charge.as_micros().into(),
+        used: inspection.limits.iter().map(|limit| limit.used.into()).collect(),
+        reset_after: inspection.limits.iter().map(|limit| whole(limit.reset_after)).collect(),
     }
 }

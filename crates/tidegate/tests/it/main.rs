@@ -2,7 +2,7 @@
 //!
 //! `model` is a brute-force limiter written from the contract alone; `scenes` makes up policies, costs and times;
 //! `agreement` and the `promise_…` files compare the two or assert a promise outright; `vectors` replays the conformance
-//! vectors. `bad_input`, `capacity` and `operations` are what a user can do wrong, do too much of, and do.
+//! vectors; `tested` is what is tested. `bad_input`, `capacity` and `operations` are what a user can do wrong, do too much of, and do.
 
 #![allow(
     clippy::duration_suboptimal_units,
@@ -27,4 +27,5 @@ mod promise_unnamed;
 mod promise_waits;
 mod promise_window;
 mod scenes;
+mod tested;
 mod vectors;

@@ -1,0 +1,106 @@
+//! [`Breaker`]: stops asking a server that doesn't answer.
+//!
+//! Closed, it lets requests through and counts failures in a row; so many open it. Open, it refuses at once, and the node's
+//! own task probes the server. A probe that is answered closes it. Requests themselves never probe, so none pays for it.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+
+/// Where a breaker stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BreakerState {
+    /// Requests go through.
+    Closed,
+    /// Requests are refused at once.
+    Open,
+    /// As open, while a probe is under way.
+    HalfOpen,
+}
+
+#[derive(Debug)]
+pub(crate) struct Breaker {
+    state: AtomicU8,
+    failures: AtomicU32,
+    opens_after: u32,
+}
+
+const CLOSED: u8 = 0;
+const OPEN: u8 = 1;
+const HALF_OPEN: u8 = 2;
+
+impl Breaker {
+    pub(crate) fn new(opens_after: u32) -> Self {
+        Self { state: AtomicU8::new(CLOSED), failures: AtomicU32::new(0), opens_after }
+    }
+
+    #[inline]
+    pub(crate) fn lets_through(&self) -> bool {
+        self.state.load(Relaxed) == CLOSED
+    }
+
+    pub(crate) fn state(&self) -> BreakerState {
+        match self.state.load(Relaxed) {
+            CLOSED => BreakerState::Closed,
+            HALF_OPEN => BreakerState::HalfOpen,
+            _ => BreakerState::Open,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn succeeded(&self) {
+        if self.failures.load(Relaxed) > 0 {
+            self.failures.store(0, Relaxed);
+        }
+    }
+
+    /// Counts a failure; whether it is the one that opens the breaker.
+    pub(crate) fn failed(&self) -> bool {
+        let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
+        failures >= self.opens_after && self.open()
+    }
+
+    /// Opens it; whether it was closed.
+    pub(crate) fn open(&self) -> bool {
+        self.state.swap(OPEN, Relaxed) == CLOSED
+    }
+
+    /// A probe begins, if it is open.
+    pub(crate) fn probe(&self) {
+        let _ = self.state.compare_exchange(OPEN, HALF_OPEN, Relaxed, Relaxed);
+    }
+
+    /// A probe was answered; whether it was open.
+    pub(crate) fn close(&self) -> bool {
+        self.failures.store(0, Relaxed);
+        self.state.swap(CLOSED, Relaxed) != CLOSED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Breaker, BreakerState};
+
+    #[test]
+    fn so_many_failures_in_a_row_open_it_and_a_probe_closes_it() {
+        let breaker = Breaker::new(3);
+        assert!(!breaker.failed() && !breaker.failed());
+        breaker.succeeded();
+        assert!(!breaker.failed() && !breaker.failed(), "a success in between begins anew");
+        assert!(breaker.lets_through());
+        assert!(breaker.failed(), "the third in a row opens it, and says so once");
+        assert!(!breaker.failed());
+        assert_eq!(breaker.state(), BreakerState::Open);
+        breaker.probe();
+        assert_eq!(breaker.state(), BreakerState::HalfOpen);
+        assert!(!breaker.lets_through(), "nobody's request is the probe");
+        assert!(breaker.close());
+        assert!(breaker.lets_through() && !breaker.failed(), "it counts from the beginning");
+    }
+
+    #[test]
+    fn a_closed_breaker_has_nothing_to_probe() {
+        let breaker = Breaker::new(1);
+        breaker.probe();
+        assert_eq!(breaker.state(), BreakerState::Closed);
+        assert!(!breaker.close());
+    }
+}

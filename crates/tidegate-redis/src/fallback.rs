@@ -1,0 +1,79 @@
+//! [`Fallback`]: the answers while Redis gives none.
+//!
+//! `open` lets through, `closed` denies, `local` decides in this process's memory by a share of the limits. What was spent
+//! locally is kept until its windows have passed, so a link that comes and goes refills nothing.
+
+use std::sync::Arc;
+
+use tidegate::{Clock, Cost, Decision, Key, MemoryStore, OnStoreFailure, Op, Policy, Reason, Spend, remote};
+
+use crate::{
+    stats::{Counters, count},
+    trouble::Trouble,
+};
+
+#[derive(Debug)]
+pub(crate) struct Fallback {
+    local: MemoryStore,
+    clock: Clock,
+    counters: Arc<Counters>,
+}
+
+impl Fallback {
+    pub(crate) fn new(counters: Arc<Counters>) -> Self {
+        Self { local: MemoryStore::default(), clock: Clock::system(), counters }
+    }
+
+    #[inline]
+    pub(crate) fn decide(
+        &self,
+        trouble: &Trouble,
+        op: Op,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        choice: OnStoreFailure,
+    ) -> Decision {
+        self.counters.trouble(trouble);
+        match choice {
+            OnStoreFailure::Open => {
+                count(&self.counters.degraded_open);
+                remote::without_store(policy, true)
+            }
+            OnStoreFailure::Closed => {
+                count(&self.counters.degraded_closed);
+                remote::without_store(policy, false)
+            }
+            OnStoreFailure::Local(share) => {
+                count(&self.counters.degraded_local);
+                let now = self.clock.now();
+                let decision = match policy.local() {
+                    Some(local) if policy.on_store_failure() == choice => self.local.decide(op, local, key, cost, now),
+                    _ => self.local.decide(op, &policy.share(share), key, cost, now),
+                };
+                remote::degraded(decision)
+            }
+        }
+    }
+
+    /// Decides all as one: what one choice denies is charged to none of the others.
+    pub(crate) fn decide_all(
+        &self,
+        trouble: &Trouble,
+        op: Op,
+        spends: &[Spend<'_>],
+        on_failure: Option<OnStoreFailure>,
+    ) -> Vec<Decision> {
+        let choice = |spend: &Spend<'_>| on_failure.unwrap_or(spend.policy.on_store_failure());
+        let decide =
+            |op, spend: &Spend<'_>| self.decide(trouble, op, spend.policy, spend.key, spend.cost, choice(spend));
+        if op == Op::Check {
+            // Looking first is enough here: to share a limit by half at most is no exact matter.
+            let looked: Vec<Decision> = spends.iter().map(|spend| decide(Op::Peek, spend)).collect();
+            if looked.iter().any(|decision| !matches!(decision.reason(), Reason::Allowed | Reason::Shadow)) {
+                return looked;
+            }
+        }
+        spends.iter().map(|spend| decide(op, spend)).collect()
+    }
+}

@@ -1,0 +1,23 @@
+#![doc = include_str!("../README.md")]
+
+mod breaker;
+mod fallback;
+mod key_name;
+mod node;
+mod router;
+mod script;
+mod server_clock;
+mod settings;
+mod several;
+mod stats;
+mod stopwatch;
+mod store;
+mod target;
+mod trouble;
+mod wire;
+
+pub use breaker::BreakerState;
+pub use stats::Stats;
+pub use store::{RedisStore, RedisStoreBuilder};
+pub use target::UrlError;
+pub use trouble::Trouble;

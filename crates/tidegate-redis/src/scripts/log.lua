@@ -1,0 +1,442 @@
+-- A log: dated units, oldest first, in pages of 128 entries.
+--
+--   page first … page next-1            sealed: hash fields, as few bytes an entry as their times and units need
+--   page next, the tail                 in the header, so that a short log is one field
+--   node j                              for each page from 128 j on: its first time, and the units since the node began
+--   top                                 for each node: its first time, and the units before it
+--
+-- A page, the tail, a node and the top are runs: records of a time and of the units up to there. Times are told less
+-- `shift`, which is how a clock that went far back moves all entries at once. Units before something are counted modulo 2^53
+-- from the log's beginning. What is dated `floor` or before is forgotten, whether its page is still there or not. A search
+-- reads a top, a node and a page at the most; where it was the last time (`hints`) is tried first.
+
+local PAGE = 128
+local MOST_PAGES = 131072
+local UNSIGNED = { '>I1', '>I2', '>I3', '>I4', '>I5', '>I6', '>I7' }
+local RUN, RUN_SIZE = '>i8BBI7', 17
+local WIDE, WIDE_SIZE = '>i8I7', 15
+
+-- How many bytes hold n.
+local function width(n)
+  local bytes, most = 1, 256
+  while n >= most do bytes, most = bytes + 1, most * 256 end
+  return bytes
+end
+
+local function run(records, from, base, time_width, unit_width, before)
+  local size = time_width + unit_width
+  return {
+    s = records, from = from, n = (#records - from + 1) / size, size = size, base = base, time_width = time_width,
+    unit_width = unit_width, time = UNSIGNED[time_width], unit = UNSIGNED[unit_width], before = before,
+  }
+end
+
+local function wide_run(records, from)
+  return {
+    s = records, from = from, n = (#records - from + 1) / WIDE_SIZE, size = WIDE_SIZE, base = 0, time_width = 8,
+    time = '>i8', unit = '>I7', before = 0,
+  }
+end
+
+local function sealed_run(s)
+  local base, time_width, unit_width, before = unpack(RUN, s)
+  return run(s, RUN_SIZE + 1, base, time_width, unit_width, before)
+end
+
+local function time_at(r, k)
+  return r.base + (unpack(r.time, r.s, r.from + (k - 1) * r.size))
+end
+
+-- Units up to and with record k.
+local function units_to(r, k)
+  if k == 0 then return r.before end
+  return (unpack(r.unit, r.s, r.from + (k - 1) * r.size + r.time_width))
+end
+
+-- How many records are dated `horizon` or before, given that the first k are.
+local function count_until(r, horizon, k)
+  local n, s, format, size = r.n, r.s, r.time, r.size
+  local from, step = r.from - size, 1
+  horizon = horizon - r.base
+  while k + step <= n and unpack(format, s, from + (k + step) * size) <= horizon do
+    k, step = k + step, step * 2
+  end
+  local above = min(k + step, n + 1)
+  while above - k > 1 do
+    local middle = floor((k + above) / 2)
+    if unpack(format, s, from + middle * size) <= horizon then k = middle else above = middle end
+  end
+  return k
+end
+
+-- How many records come before the one with which `units` are reached, given that the first k do.
+local function count_before(r, units, k)
+  local n, s, format, size = r.n, r.s, r.unit, r.size
+  local from, step = r.from - size + r.time_width, 1
+  while k + step <= n and unpack(format, s, from + (k + step) * size) < units do
+    k, step = k + step, step * 2
+  end
+  local above = min(k + step, n + 1)
+  while above - k > 1 do
+    local middle = floor((k + above) / 2)
+    if unpack(format, s, from + middle * size) < units then k = middle else above = middle end
+  end
+  return k
+end
+
+-- Encodes times and units (less `before`) behind each other, in records of these widths.
+local function encode(times, units, before, base, time_width, unit_width)
+  local format = UNSIGNED[time_width] .. slice(UNSIGNED[unit_width], 2)
+  local records = {}
+  for k = 1, #times do records[k] = pack(format, times[k] - base, units[k] - before) end
+  return table.concat(records)
+end
+
+local function decode(r)
+  local times, units = {}, {}
+  for k = 1, r.n do times[k], units[k] = time_at(r, k), units_to(r, k) end
+  return times, units
+end
+
+local function field(kind, log, number)
+  return kind .. pack('>BI4', log.track, number)
+end
+
+-- A log without entries. `span` is how long entries are kept, by which the widths of records are chosen.
+local function new_log(state, track, span)
+  return {
+    state = state, track = track, span = span, shift = 0, floor = -TWO53, before = 0, first = 0, next = 0, start = 0,
+    hints = {}, pages = {}, nodes = {}, tail = run('', 1, 0, min(7, width(2 * span)), 2, 0),
+  }
+end
+
+local function fetch(log, name)
+  local value = call('HGET', log.state.key, name)
+  if not value then error('DAMAGED a page of the log is missing') end
+  return value
+end
+
+local function page_of(log, number)
+  if number == log.next then return log.tail end
+  local page = log.pages[number]
+  if not page then
+    page = sealed_run(fetch(log, field('p', log, number)))
+    log.pages[number] = page
+  end
+  return page
+end
+
+local function node_of(log, number)
+  local node = log.nodes[number]
+  if not node then
+    node = wide_run(fetch(log, field('n', log, number)), 1)
+    log.nodes[number] = node
+  end
+  return node
+end
+
+local function top_of(log)
+  if not log.top then
+    local value = fetch(log, field('t', log, 0))
+    log.top = wide_run(value, 5)
+    log.top.first = unpack('>I4', value)
+  end
+  return log.top
+end
+
+local function set_field(log, name, value)
+  local pending = log.state.pending
+  pending[#pending + 1], pending[#pending + 2] = name, value
+end
+
+local function set_top(log, first, records)
+  log.top = wide_run(records, 1)
+  log.top.first = first
+  set_field(log, field('t', log, 0), pack('>I4', first) .. records)
+end
+
+local function set_node(log, number, records)
+  log.nodes[number] = wide_run(records, 1)
+  set_field(log, field('n', log, number), records)
+end
+
+-- Units before a sealed page.
+local function page_start(log, number)
+  local node = floor(number / PAGE)
+  local top = top_of(log)
+  return add(units_to(top, node - top.first + 1), units_to(node_of(log, node), number - node * PAGE + 1))
+end
+
+-- Units of the whole log, forgotten ones included; what is counted is a difference of two such numbers.
+local function log_end(log)
+  return add(log.before, units_to(log.tail, log.tail.n))
+end
+
+-- Units before everything that is stored.
+local function log_start(log)
+  if log.first == log.next then return add(log.before, log.tail.before) end
+  return log.start
+end
+
+-- The place of a horizon: a page, how many of its records are dated before or at it, and the units before the page.
+local function locate(log, horizon, hint)
+  horizon = max(horizon, log.floor) - log.shift
+  local tail = log.tail
+  if log.first == log.next or (tail.n > 0 and time_at(tail, 1) <= horizon) then
+    local known = hint and hint.page == log.next and hint.k or 0
+    return { page = log.next, k = count_until(tail, horizon, known), before = log.before }
+  end
+  if hint and hint.page >= log.first and hint.page < log.next then
+    local page = page_of(log, hint.page)
+    local k = count_until(page, horizon, hint.k)
+    if k < page.n or hint.page + 1 == log.next then return { page = hint.page, k = k, before = hint.before } end
+  end
+  local top = top_of(log)
+  local i = max(count_until(top, horizon, 0), 1)
+  local node = node_of(log, top.first + i - 1)
+  local j = max(count_until(node, horizon, 0), 1)
+  local number = (top.first + i - 1) * PAGE + j - 1
+  if number < log.first then return { page = log.first, k = 0, before = log.start } end
+  local before = add(units_to(top, i), units_to(node, j))
+  return { page = number, k = count_until(page_of(log, number), horizon, 0), before = before }
+end
+
+-- Units before a place, and after it.
+local function units_before(log, place)
+  return add(place.before, units_to(page_of(log, place.page), place.k))
+end
+
+local function units_after(log, place)
+  return sub(log_end(log), units_before(log, place))
+end
+
+-- The time of the `units`-th unit from the log's start on; `place` is before it.
+local function time_of_unit(log, units, place)
+  local start = log_start(log)
+  local tail = log.tail
+  local in_pages = sub(add(log.before, tail.before), start)
+  if units > in_pages then
+    local known = place and place.page == log.next and place.k or 0
+    return time_at(tail, count_before(tail, units - in_pages + tail.before, known) + 1) + log.shift
+  end
+  if place and place.page < log.next then
+    local page, before = page_of(log, place.page), sub(place.before, start)
+    if units <= before + units_to(page, page.n) then
+      return time_at(page, count_before(page, units - before, place.k) + 1) + log.shift
+    end
+  end
+  local top = top_of(log)
+  local first = floor(log.first / PAGE)
+  local i, above = first - top.first + 1, top.n + 1
+  while above - i > 1 do
+    local middle = floor((i + above) / 2)
+    if sub(units_to(top, middle), start) < units then i = middle else above = middle end
+  end
+  local number = top.first + i - 1
+  local node, before = node_of(log, number), units_to(top, i)
+  local j
+  if number == first then j = log.first - number * PAGE + 1 else j = 1 end
+  above = node.n + 1
+  while above - j > 1 do
+    local middle = floor((j + above) / 2)
+    if sub(add(before, units_to(node, middle)), start) < units then j = middle else above = middle end
+  end
+  local page = page_of(log, number * PAGE + j - 1)
+  local wanted = units - sub(add(before, units_to(node, j)), start)
+  return time_at(page, count_before(page, wanted, 0) + 1) + log.shift
+end
+
+-- The time of the last unit, of which there is one.
+local function last_time(log)
+  local tail = log.tail
+  local n = tail.n
+  if n > 0 and units_to(tail, n) > units_to(tail, n - 1) then return time_at(tail, n) + log.shift end
+  return time_of_unit(log, sub(log_end(log), log_start(log)), nil)
+end
+
+-- Makes a page of the tail, and enters it in its node, and the node in the top.
+local function seal(log)
+  local tail, number = log.tail, log.next
+  local times, units = decode(tail)
+  local base, last, start = times[1], tail.n, add(log.before, tail.before)
+  local time_width, unit_width = width(times[last] - base), width(units[last] - tail.before)
+  local value = pack(RUN, base, time_width, unit_width, 0)
+    .. encode(times, units, tail.before, base, time_width, unit_width)
+  for _, hint in pairs(log.hints) do
+    if hint.page == number then hint.before = start end
+  end
+  log.pages[number] = sealed_run(value)
+  set_field(log, field('p', log, number), value)
+  if log.first == number then log.start = start end
+  local node = floor(number / PAGE)
+  if number == node * PAGE then
+    local top = number > 0 and top_of(log)
+    if top then
+      set_top(log, top.first, slice(top.s, top.from) .. pack(WIDE, base, start))
+    else
+      set_top(log, node, pack(WIDE, base, start))
+    end
+    set_node(log, node, pack(WIDE, base, 0))
+  else
+    local top = top_of(log)
+    local since = sub(start, units_to(top, node - top.first + 1))
+    set_node(log, node, node_of(log, node).s .. pack(WIDE, base, since))
+  end
+  log.before = log_end(log)
+  log.next = number + 1
+  log.tail = run('', 1, 0, tail.time_width, tail.unit_width, 0)
+end
+
+-- Writes the tail anew, with records as wide as it takes.
+local function widen(log, time, units)
+  local tail = log.tail
+  local times, sums = decode(tail)
+  local base = times[1] or time
+  log.before = add(log.before, tail.before)
+  local time_width = min(7, width(max(2 * log.span, 2 * (time - base))))
+  local unit_width = min(7, width(max(255 * 256, 4 * (units - tail.before))))
+  local records = encode(times, sums, tail.before, base, time_width, unit_width)
+  log.tail = run(records, 1, base, time_width, unit_width, 0)
+  return units - tail.before
+end
+
+-- Puts `units` at `time`, which is not before any entry. With `join` the last entry is dated like this one and takes it in.
+-- Whether it had to be joined for want of room.
+local function append(log, time, units, join)
+  time = time - log.shift
+  local tail, joined = log.tail, false
+  local n = tail.n
+  if n >= PAGE and not join and time_at(tail, n) ~= time then
+    if log.next - log.first >= MOST_PAGES then
+      join, joined = true, true
+    else
+      seal(log)
+      tail, n = log.tail, 0
+    end
+  end
+  units = units + units_to(tail, n)
+  if n > 0 and (join or time_at(tail, n) == time) then
+    n = n - 1
+    tail.s, tail.n = slice(tail.s, 1, n * tail.size), n
+  end
+  if n == 0 then tail.base = time end
+  if time - tail.base >= 256 ^ tail.time_width or units >= 256 ^ tail.unit_width then
+    units = widen(log, time, units)
+    tail = log.tail
+  end
+  tail.s = tail.s .. pack(tail.time, time - tail.base) .. pack(tail.unit, units)
+  tail.n = n + 1
+  return joined
+end
+
+-- Forgets what lies before a place: records of the tail at once, a few pages a time.
+local function prune(log, place)
+  if place.page == log.next and place.k > 0 then
+    local tail, k = log.tail, place.k
+    tail.before = units_to(tail, k)
+    tail.s, tail.n = slice(tail.s, k * tail.size + 1), tail.n - k
+    for _, hint in pairs(log.hints) do
+      if hint.page == log.next then hint.k = max(0, hint.k - k) end
+    end
+    place.k = 0
+  end
+  if log.first >= place.page then return end
+  local gone, top = log.state.gone, top_of(log)
+  for _ = 1, 4 do
+    if log.first >= place.page then break end
+    gone[#gone + 1] = field('p', log, log.first)
+    log.pages[log.first] = nil
+    log.first = log.first + 1
+    if log.first == (top.first + 1) * PAGE then
+      gone[#gone + 1] = field('n', log, top.first)
+      set_top(log, top.first + 1, slice(top.s, top.from + WIDE_SIZE))
+      top = log.top
+    end
+  end
+  if log.first < log.next then log.start = page_start(log, log.first) end
+end
+
+-- Tells all times as they are, where they would grow beyond what is exact less `shift`.
+local function unshift(log)
+  local shift = log.shift
+  log.shift, log.tail.base = 0, log.tail.base + shift
+  local function moved(r)
+    local records = {}
+    for i = 1, r.n do records[i] = pack(WIDE, time_at(r, i) + shift, units_to(r, i)) end
+    return table.concat(records)
+  end
+  for number = log.first, log.next - 1 do
+    local page = page_of(log, number)
+    local value = pack(RUN, page.base + shift, page.time_width, page.unit_width, page.before) .. slice(page.s, page.from)
+    log.pages[number] = sealed_run(value)
+    set_field(log, field('p', log, number), value)
+  end
+  if log.next == 0 then return end
+  local top = top_of(log)
+  for i = 1, top.n do set_node(log, top.first + i - 1, moved(node_of(log, top.first + i - 1))) end
+  set_top(log, top.first, moved(top))
+end
+
+-- Moves every entry by `delta` microseconds.
+local function move(log, delta)
+  log.floor = max(log.floor + delta, -TWO53)
+  if log.next == log.first then
+    log.tail.base = log.tail.base + delta
+  else
+    log.shift = log.shift + delta
+  end
+end
+
+-- Takes up to `units` back from the entry at exactly `time`; how many there were to take.
+local function take_back(log, time, units)
+  if time <= log.floor then return 0 end
+  local place = locate(log, time, nil)
+  local page, k = page_of(log, place.page), place.k
+  if k == 0 or time_at(page, k) + log.shift ~= time then return 0 end
+  local taken = min(units, units_to(page, k) - units_to(page, k - 1))
+  if taken == 0 then return 0 end
+  local times, sums = decode(page)
+  for i = k, page.n do sums[i] = sums[i] - taken end
+  local records = encode(times, sums, 0, page.base, page.time_width, page.unit_width)
+  if place.page == log.next then
+    page.s, page.from = records, 1
+    return taken
+  end
+  local value = slice(page.s, 1, RUN_SIZE) .. records
+  log.pages[place.page] = sealed_run(value)
+  set_field(log, field('p', log, place.page), value)
+  local node = floor(place.page / PAGE)
+  local function lower(r, from)
+    local parts = { slice(r.s, r.from, r.from + (from - 1) * WIDE_SIZE - 1) }
+    for i = from, r.n do parts[#parts + 1] = pack(WIDE, time_at(r, i), sub(units_to(r, i), taken)) end
+    return table.concat(parts)
+  end
+  set_node(log, node, lower(node_of(log, node), place.page - node * PAGE + 2))
+  local top = top_of(log)
+  set_top(log, top.first, lower(top, node - top.first + 2))
+  log.before = sub(log.before, taken)
+  for _, hint in pairs(log.hints) do
+    if hint.page > place.page and hint.page < log.next then hint.before = sub(hint.before, taken) end
+  end
+  return taken
+end
+
+-- Visits the entries dated after `horizon`, newest first, until `visit` says to stop; how many older records there are.
+local function each_back(log, horizon, visit)
+  local place = locate(log, horizon, nil)
+  for number = log.next, place.page, -1 do
+    local page = page_of(log, number)
+    local oldest = number == place.page and place.k + 1 or 1
+    for k = page.n, oldest, -1 do
+      local units = units_to(page, k) - units_to(page, k - 1)
+      if units > 0 and visit(time_at(page, k) + log.shift, units) then
+        local older = k - oldest
+        for left = number - 1, place.page, -1 do
+          older = older + (left == place.page and page_of(log, left).n - place.k or PAGE)
+        end
+        return older
+      end
+    end
+  end
+  return 0
+end

@@ -1,0 +1,209 @@
+-- A state: all that is known of one subject under one policy, in one Redis key.
+--
+--   "T", version, shape, …
+--   counter, fixed, gcra: a string; the newest charge's time, and the numbers of each limit
+--   log, buckets: a hash; field "h" holds flags, the newest charge's time, until when the key lives, what is known of a
+--     change of shape, and each log with its tail; the other fields are the logs' pages
+
+local VERSION = 1
+local LOG_META, LOG_META_SIZE = '>i8i8I7I4I4I7', 38
+local HINT, HINT_SIZE = '>I4I2I7', 13
+
+local function new_state(key, shape)
+  local state = { key = key, shape = shape, newest = 0, until_ = 0, pending = {}, gone = {}, tracks = {} }
+  return state
+end
+
+-- Gives a state the empty tracks of its shape.
+local function empty_tracks(state)
+  local shape = state.shape
+  local shared
+  for i = 1, shape.n do
+    local track = empty_track(shape.kind, shape.w[i], shape.nb[i], shape.drain[i])
+    if shape.kind == LOG then
+      shared = shared or new_log(state, 1, shape.longest)
+      shared.longest = shape.longest_at
+      track.log, track.hint = shared, i
+    elseif shape.kind == BUCKETS then
+      track.log, track.hint = new_log(state, i, shape.nb[i] + 1), 1
+    end
+    state.tracks[i] = track
+  end
+  return state
+end
+
+local function read_log(state, s, at, track, span)
+  local log = new_log(state, track, span)
+  log.shift, log.floor, log.before, log.first, log.next, log.start = unpack(LOG_META, s, at)
+  at = at + LOG_META_SIZE
+  local hints
+  hints, at = unpack('>B', s, at)
+  for i = 1, hints do
+    local page, k, before = unpack(HINT, s, at)
+    log.hints[i] = { page = page, k = k, before = before }
+    at = at + HINT_SIZE
+  end
+  local base, time_width, unit_width, before, length = unpack('>i8BBI7I2', s, at)
+  at = at + RUN_SIZE + 2
+  log.tail = run(slice(s, at, at + length - 1), 1, base, time_width, unit_width, before)
+  if SATURATION - log.shift >= TWO53 and state.latest - log.shift >= TWO53 then unshift(log) end
+  return log, at + length
+end
+
+local function write_log(parts, log)
+  parts[#parts + 1] = pack(LOG_META, log.shift, log.floor, log.before, log.first, log.next, log.start)
+  local hints = #log.hints
+  parts[#parts + 1] = pack('>B', hints)
+  for i = 1, hints do
+    local hint = log.hints[i]
+    parts[#parts + 1] = pack(HINT, hint.page, hint.k, hint.before)
+  end
+  local tail = log.tail
+  parts[#parts + 1] = pack('>i8BBI7I2', tail.base, tail.time_width, tail.unit_width, tail.before, #tail.s)
+  parts[#parts + 1] = tail.s
+end
+
+local function decode_plain(state, s, at)
+  local shape = state.shape
+  local numbers = { unpack(shape.plain, s, at) }
+  state.newest = numbers[1]
+  for i = 1, shape.n do
+    local track = empty_track(shape.kind, shape.w[i], shape.nb[i], shape.drain[i])
+    if shape.kind == COUNTER then
+      track.current, track.previous = numbers[2 * i], numbers[2 * i + 1]
+    elseif shape.kind == FIXED then
+      track.current = numbers[i + 1]
+    else
+      track.high, track.low = numbers[2 * i], numbers[2 * i + 1]
+    end
+    state.tracks[i] = track
+  end
+end
+
+local function decode_logs(state, s, at)
+  local shape = state.shape
+  local moved
+  moved, state.newest, state.until_ = unpack('>BI7I7', s, at)
+  at = at + 15
+  local logs, span = 1, shape.longest
+  if moved == 1 then
+    local changed_at, longest, grids = unpack('>I7I7B', s, at)
+    at = at + 15
+    state.moved = { changed_at = changed_at, longest = longest }
+    -- 255 says that charges are told apart by their microsecond, as by a log.
+    if grids < 255 then
+      state.moved.grids = {}
+      for i = 1, grids do
+        local w, nb = unpack('>I6I2', s, at)
+        state.moved.grids[i] = { w = w, nb = nb }
+        at = at + 8
+      end
+    end
+    span = 2 * longest
+  elseif shape.kind == BUCKETS then
+    logs = shape.n
+  end
+  for i = 1, logs do
+    if logs > 1 or (shape.kind == BUCKETS and moved == 0) then span = shape.nb[i] + 1 end
+    local log
+    log, at = read_log(state, s, at, i, span)
+    if moved == 1 then state.log = log end
+    if moved == 0 and shape.kind == LOG then log.longest = shape.longest_at end
+    for j = 1, shape.n do
+      if moved == 0 and (shape.kind == LOG or j == i) then
+        local track = empty_track(shape.kind, shape.w[j], shape.nb[j], shape.drain[j])
+        track.log, track.hint = log, shape.kind == LOG and j or 1
+        state.tracks[j] = track
+      end
+    end
+  end
+end
+
+-- Reads a key; nil if there is none, or an error by name.
+local function read_state(key, expected, now)
+  local is_hash = expected.kind == LOG or expected.kind == BUCKETS
+  local s
+  if is_hash then s = try('HGET', key, 'h') else s = try('GET', key) end
+  if type(s) == 'table' then
+    is_hash = not is_hash
+    if is_hash then s = try('HGET', key, 'h') else s = try('GET', key) end
+  end
+  if type(s) == 'table' then return nil, s.err end
+  if not s then return nil end
+  if slice(s, 1, 1) ~= 'T' then return nil, 'WRONGTYPE the key holds something that Tidegate did not write' end
+  local version, kind, n = unpack('>BBB', s .. '\0\0\0', 2)
+  if version ~= VERSION then
+    return nil, 'NEWERVERSION the key holds a state of format ' .. version .. ', this is format ' .. VERSION
+  end
+  local prefix = 4 + 14 * n
+  if n < 1 or n > 8 or kind < LOG or kind > GCRA or #s < prefix then return nil, 'DAMAGED the state is cut off' end
+  local bytes = slice(s, 3, prefix)
+  local shape = bytes == expected.bytes and expected or shape_of(bytes)
+  local state = new_state(key, shape)
+  state.is_hash, state.was_read, state.latest = is_hash, true, now
+  if is_hash then decode_logs(state, s, prefix + 1) else decode_plain(state, s, prefix + 1) end
+  return state
+end
+
+-- How long from `now` the state has to be kept, in microseconds.
+local function keep_for(state, now)
+  local shape, keep = state.shape, state.shape.keep
+  if state.moved then
+    keep = 2 * state.moved.longest + 1
+  elseif shape.kind == GCRA then
+    for i = 1, shape.n do
+      local track = state.tracks[i]
+      keep = max(keep, div_up(track.high, track.low, track.drain))
+    end
+  end
+  return max(state.newest - now + keep, 0)
+end
+
+local function checked(reply)
+  if type(reply) == 'table' and reply.err then error(reply.err, 0) end
+  return reply
+end
+
+-- Writes a state, with its expiry in the same step.
+local function save(state, now, grace)
+  local key, shape = state.key, state.shape
+  local parts = { 'T', pack('>B', VERSION), shape.bytes }
+  local keep = keep_for(state, now)
+  if shape.plain and not state.moved then
+    local numbers = { state.newest }
+    for i = 1, shape.n do
+      local track = state.tracks[i]
+      if shape.kind == COUNTER then
+        numbers[2 * i], numbers[2 * i + 1] = track.current, track.previous
+      elseif shape.kind == FIXED then
+        numbers[i + 1] = track.current
+      else
+        numbers[2 * i], numbers[2 * i + 1] = track.high, track.low
+      end
+    end
+    parts[4] = pack(shape.plain, spread(numbers))
+    checked(try('SET', key, table.concat(parts), 'PX', math.ceil(keep / 1000) + grace))
+    return
+  end
+  local renew = state.until_ < now + keep or not state.is_hash
+  if renew then state.until_ = now + keep + floor(keep / 4) end
+  parts[4] = pack('>BI7I7', state.moved and 1 or 0, state.newest, min(state.until_, SATURATION))
+  if state.moved then
+    local grids = state.moved.grids
+    parts[5] = pack('>I7I7B', state.moved.changed_at, state.moved.longest, grids and #grids or 255)
+    for _, grid in ipairs(grids or {}) do parts[#parts + 1] = pack('>I6I2', grid.w, grid.nb) end
+    write_log(parts, state.log)
+  elseif shape.kind == LOG then
+    write_log(parts, state.tracks[1].log)
+  else
+    for i = 1, shape.n do write_log(parts, state.tracks[i].log) end
+  end
+  -- A key that is not a state of ours was found out when it was read; a hash without a header is found out here.
+  if not state.is_hash and not state.was_read and call('EXISTS', key) == 1 then
+    error('WRONGTYPE the key holds something that Tidegate did not write', 0)
+  end
+  if state.was_read and (not state.is_hash or state.wipe) then checked(try('DEL', key)) end
+  checked(try('HSET', key, 'h', table.concat(parts), spread(state.pending)))
+  if #state.gone > 0 then call('HDEL', key, spread(state.gone)) end
+  if renew then call('PEXPIRE', key, math.ceil((keep + floor(keep / 4)) / 1000) + grace) end
+end

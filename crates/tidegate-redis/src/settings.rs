@@ -1,0 +1,45 @@
+//! [`Settings`]: how long to wait, how much to send at once, when to give up.
+
+use std::time::Duration;
+
+/// What a [`RedisStoreBuilder`](crate::RedisStoreBuilder) has set.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// What keys begin with.
+    pub(crate) prefix: String,
+    /// How long a decision waits for Redis.
+    pub(crate) timeout: Duration,
+    /// How long making a connection may take.
+    pub(crate) connect_timeout: Duration,
+    /// Failures in a row that open a node's breaker.
+    pub(crate) breaker_after: u32,
+    /// How often a server that does not answer is tried.
+    pub(crate) probe_interval: Duration,
+    /// The most requests in one call of the script.
+    pub(crate) batch: usize,
+    /// The most requests that wait for one node.
+    pub(crate) queue: usize,
+    /// Calls under way at once to one node; what comes meanwhile waits, and leaves as one batch.
+    pub(crate) calls: usize,
+    /// How often the layout of a cluster is asked for when nothing seems to have changed.
+    pub(crate) refresh_interval: Duration,
+    /// Entries to a page of a log.
+    pub(crate) page: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            prefix: "tg".to_owned(),
+            timeout: Duration::from_millis(15),
+            connect_timeout: Duration::from_millis(500),
+            breaker_after: 5,
+            probe_interval: Duration::from_millis(200),
+            batch: 128,
+            queue: 16_384,
+            calls: 2,
+            refresh_interval: Duration::from_secs(5),
+            page: 128,
+        }
+    }
+}

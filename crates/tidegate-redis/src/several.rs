@@ -1,0 +1,119 @@
+//! Several requests as one decision, wherever their keys are.
+//!
+//! Keys that one call can reach are decided in it, all or nothing. In a cluster, those of each slot are: every slot is asked at
+//! once to charge its part. If one denies, what the others charged is given back, to the moment it was charged; until then,
+//! for the time of one round trip, others see it as spent. A reply that is lost counts as charged.
+
+use futures_util::future::join_all;
+use tidegate::{Cost, Decision, Mode, Op, Policy, Spend, Timestamp, remote};
+
+use crate::{
+    store::RedisStore,
+    trouble::Trouble,
+    wire::{Action, Part, Reader},
+};
+
+/// The decision that the script's words on one part amount to.
+pub(crate) fn read_decision(
+    reader: &mut Reader<'_>,
+    limits: usize,
+    policy: &Policy,
+    op: Op,
+    cost: Cost,
+) -> Result<Decision, Trouble> {
+    let reply = reader.part(limits)?;
+    let decision = remote::decision(policy, op, cost, &reply.told, reply.charged.then_some(reply.at));
+    Ok(if reply.joined { remote::degraded(decision) } else { decision })
+}
+
+/// Requests that are decided in one call, by their places among all.
+struct Together {
+    slot: u16,
+    places: Vec<usize>,
+}
+
+/// Decides distinct requests as one. The outer error is for all of them, an inner one for those of a slot.
+pub(crate) async fn decide(
+    store: &RedisStore,
+    op: Op,
+    spends: &[Spend<'_>],
+    given: Option<Timestamp>,
+) -> Result<Vec<Result<Decision, Trouble>>, Trouble> {
+    let names: Vec<_> = spends.iter().map(|spend| store.name(spend.policy, spend.key, given)).collect();
+    let mut calls: Vec<Together> = Vec::new();
+    for (place, name) in names.iter().enumerate() {
+        match calls.iter_mut().find(|call| !store.is_cluster() || call.slot == name.slot) {
+            Some(call) => call.places.push(place),
+            None => calls.push(Together { slot: name.slot, places: vec![place] }),
+        }
+    }
+    let ask = async |call: &Together| {
+        let parts: Vec<Part> = call
+            .places
+            .iter()
+            .map(|place| Part::new(names[*place].bytes.clone(), spends[*place].policy, spends[*place].cost, None))
+            .collect();
+        let limits: Vec<usize> = parts.iter().map(|part| part.limits).collect();
+        let answer = store.ask(Action::Decide(op), parts, call.slot, given).await?;
+        let mut reader = Reader::new(answer.bytes());
+        let each = call.places.iter().zip(limits);
+        each.map(|(place, limits)| {
+            let Spend { policy, cost, .. } = spends[*place];
+            read_decision(&mut reader, limits, policy, op, cost)
+        })
+        .collect::<Result<Vec<_>, Trouble>>()
+    };
+    if let [only] = calls.as_slice() {
+        return ask(only).await.map(|decided| decided.into_iter().map(Ok).collect());
+    }
+    let answers = join_all(calls.iter().map(&ask)).await;
+    let mut decided: Vec<Result<Decision, Trouble>> = spends.iter().map(|_| Err(Trouble::Garbled)).collect();
+    for (call, answer) in calls.iter().zip(answers) {
+        match answer {
+            Ok(decisions) => {
+                for (place, decision) in call.places.iter().zip(decisions) {
+                    decided[*place] = Ok(decision);
+                }
+            }
+            Err(trouble) => call.places.iter().for_each(|place| decided[*place] = Err(trouble.clone())),
+        }
+    }
+    let vetoes = |(spend, decision): (&Spend<'_>, &Result<Decision, Trouble>)| match decision {
+        Ok(decision) => !decision.is_allowed(),
+        Err(_) => {
+            spend.policy.mode() == Mode::Enforce && spend.policy.on_store_failure() == tidegate::OnStoreFailure::Closed
+        }
+    };
+    if op == Op::Check && spends.iter().zip(&decided).any(vetoes) {
+        give_back(store, spends, &mut decided, given).await;
+    }
+    Ok(decided)
+}
+
+/// Gives back what was charged, so that the decision has charged nothing.
+async fn give_back(
+    store: &RedisStore,
+    spends: &[Spend<'_>],
+    decided: &mut [Result<Decision, Trouble>],
+    given: Option<Timestamp>,
+) {
+    let undo = spends.iter().zip(decided).filter_map(|(spend, decision)| {
+        let charged_at = decision.as_ref().ok()?.charged_at()?;
+        Some((spend, decision, charged_at))
+    });
+    join_all(undo.map(async |(spend, decision, charged_at)| {
+        let Spend { policy, key, cost } = *spend;
+        let name = store.name(policy, key, given);
+        let part = Part::new(name.bytes, policy, cost, Some(charged_at));
+        let limits = part.limits;
+        let told = match store.ask(Action::Refund, vec![part], name.slot, given).await {
+            Ok(answer) => Reader::new(answer.bytes()).part(limits),
+            Err(trouble) => Err(trouble),
+        };
+        // What can't be given back stays charged: too strict by one cost for one window, never too loose.
+        if let Ok(reply) = told {
+            *decision = Ok(remote::decision(policy, Op::Peek, cost, &reply.told, None));
+        }
+    }))
+    .await;
+}

@@ -1,0 +1,504 @@
+//! [`RedisStore`]: state in Redis or Valkey, shared by whoever asks it.
+
+use std::{sync::Arc, time::Duration};
+
+use redis::TlsCertificates;
+use tidegate::{
+    Cost, Decision, Decisions, Inspection, Key, OnStoreFailure, Op, Policy, Refund, Spend, SpendError, Timestamp,
+    remote,
+};
+use tokio::sync::oneshot;
+
+use crate::{
+    breaker::BreakerState,
+    fallback::Fallback,
+    key_name::{Name, Names},
+    node::{Answer, Common, Job, Node},
+    router::Router,
+    script::Source,
+    settings::Settings,
+    several,
+    stats::{Counters, Stats, count},
+    stopwatch,
+    target::{Target, UrlError},
+    trouble::Trouble,
+    wire::{Action, Group, Part, Reader},
+};
+
+/// Limits shared by many nodes, jobs and languages: the answers of the in-memory store, from Redis, on the server's clock.
+///
+/// It is cheap to clone, and is asked from any task of the tokio runtime that it was made in. A decision never fails: where
+/// Redis can't answer in time, the policy's [`OnStoreFailure`] does, and the decision is marked
+/// [degraded](Decision::is_degraded).
+///
+/// ```no_run
+/// use tidegate::{Cost, Key, OnStoreFailure, Policy};
+/// use tidegate_redis::RedisStore;
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = RedisStore::connect("redis://127.0.0.1:6379")?;
+/// let login = Policy::new("login", ["5/1m".parse()?, "50/1d".parse()?])?.with_on_store_failure(OnStoreFailure::Closed);
+/// let decision = store.check(&login, &Key::new("alice")?, Cost::ONE).await;
+/// if !decision.is_allowed() {
+///     println!("come back in {:?}", decision.retry_after());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct RedisStore {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    router: Arc<Router>,
+    names: Names,
+    /// Names of states at given times, so that a replay touches nothing that counts.
+    given_names: Names,
+    timeout: Duration,
+    counters: Arc<Counters>,
+    fallback: Fallback,
+}
+
+/// Sets up a [`RedisStore`].
+#[derive(Debug)]
+pub struct RedisStoreBuilder {
+    url: String,
+    settings: Settings,
+    certificates: Option<TlsCertificates>,
+}
+
+impl RedisStoreBuilder {
+    /// What keys begin with; `tg` if unsaid. Stores that share limits have the same.
+    #[must_use]
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        prefix.clone_into(&mut self.settings.prefix);
+        self
+    }
+
+    /// How long a decision waits for Redis before the policy's failure choice answers; 15 ms if unsaid.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout = timeout;
+        self
+    }
+
+    /// How long making a connection may take; 500 ms if unsaid.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.connect_timeout = timeout;
+        self
+    }
+
+    /// How many requests in a row may go unanswered before a server is not asked any more; 5 if unsaid.
+    #[must_use]
+    pub fn breaker_after(mut self, failures: u32) -> Self {
+        self.settings.breaker_after = failures.max(1);
+        self
+    }
+
+    /// How often a server that does not answer is tried; 200 ms if unsaid.
+    #[must_use]
+    pub fn probe_interval(mut self, interval: Duration) -> Self {
+        self.settings.probe_interval = interval;
+        self
+    }
+
+    /// The most requests in one call of the script, 1 to 1024; 128 if unsaid.
+    #[must_use]
+    pub fn batch(mut self, requests: usize) -> Self {
+        self.settings.batch = requests.clamp(1, 1024);
+        self
+    }
+
+    /// The most requests that wait for one server; 16,384 if unsaid. Beyond, the policy's failure choice answers.
+    #[must_use]
+    pub fn queue(mut self, requests: usize) -> Self {
+        self.settings.queue = requests.max(1);
+        self
+    }
+
+    /// Entries to a page of a log: few, so that a test sees pages come and go. States are under a prefix of their own then.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn page(mut self, entries: usize) -> Self {
+        self.settings.page = entries;
+        self.settings.prefix = format!("{}-page-{entries}", self.settings.prefix);
+        self
+    }
+
+    /// The certificate authority that signs the servers' certificates, in PEM; the system's if unsaid. For `rediss://`.
+    #[must_use]
+    pub fn tls_ca(mut self, pem: Vec<u8>) -> Self {
+        let client_tls = self.certificates.take().and_then(|certificates| certificates.client_tls);
+        self.certificates = Some(TlsCertificates { client_tls, root_cert: Some(pem) });
+        self
+    }
+
+    /// A certificate and key, in PEM, for servers that ask for one. For `rediss://`.
+    #[must_use]
+    pub fn tls_client(mut self, certificate: Vec<u8>, key: Vec<u8>) -> Self {
+        let root_cert = self.certificates.take().and_then(|certificates| certificates.root_cert);
+        let client_tls = Some(redis::ClientTlsConfig { client_cert: certificate, client_key: key });
+        self.certificates = Some(TlsCertificates { client_tls, root_cert });
+        self
+    }
+
+    /// Makes the store, which connects by itself. It is there at once, whether or not Redis is:
+    /// [`ready`](RedisStore::ready) waits for that.
+    ///
+    /// # Errors
+    /// If the URL or the certificates can't be read.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn connect(self) -> Result<RedisStore, UrlError> {
+        let (target, login) = Target::parse(&self.url, self.certificates)?;
+        let counters = Arc::new(Counters::default());
+        let (names, given) = (Names::new(&self.settings.prefix), format!("{}-given", self.settings.prefix));
+        let timeout = self.settings.timeout;
+        let common = Common {
+            is_cluster: matches!(target, Target::Cluster(_)),
+            source: Source::new(self.settings.page),
+            settings: self.settings,
+            login,
+            counters: Arc::clone(&counters),
+        };
+        let inner = Inner {
+            router: Router::start(common, target),
+            names,
+            given_names: Names::new(&given),
+            timeout,
+            fallback: Fallback::new(Arc::clone(&counters)),
+            counters,
+        };
+        Ok(RedisStore { inner: Arc::new(inner) })
+    }
+}
+
+/// A request's answer, or why there is none, and the choice for that case.
+pub(crate) type Asked = Result<Answer, Trouble>;
+
+impl RedisStore {
+    /// Makes a store with the usual settings; see [`builder`](Self::builder) for others.
+    ///
+    /// # Errors
+    /// If the URL can't be read.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn connect(url: &str) -> Result<Self, UrlError> {
+        Self::builder(url).connect()
+    }
+
+    /// Sets up a store. The URL is `redis://…`, `rediss://…` (TLS), `redis-cluster://a:6379,b:6379` or
+    /// `redis-sentinel://a:26379,b:26379/mymaster`, with `user:password@` before the first address where one is needed.
+    pub fn builder(url: &str) -> RedisStoreBuilder {
+        RedisStoreBuilder { url: url.to_owned(), settings: Settings::default(), certificates: None }
+    }
+
+    /// Waits until every server is connected.
+    pub async fn ready(&self) {
+        self.inner.router.connected().await;
+    }
+
+    /// Spends `cost` if it fits.
+    pub async fn check(&self, policy: &Policy, key: &Key<'_>, cost: Cost) -> Decision {
+        self.decide(Op::Check, policy, key, cost, policy.on_store_failure()).await
+    }
+
+    /// Answers as [`check`](Self::check) would and spends nothing; what remains is told as it is before the spend.
+    pub async fn peek(&self, policy: &Policy, key: &Key<'_>, cost: Cost) -> Decision {
+        self.decide(Op::Peek, policy, key, cost, policy.on_store_failure()).await
+    }
+
+    /// Spends `cost` even past the limit: for a cost that is known only afterwards.
+    pub async fn charge(&self, policy: &Policy, key: &Key<'_>, cost: Cost) -> Decision {
+        self.decide(Op::Charge, policy, key, cost, policy.on_store_failure()).await
+    }
+
+    /// Decides one request; `on_failure` wins over the policy's own choice.
+    pub async fn decide(
+        &self,
+        op: Op,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        on_failure: OnStoreFailure,
+    ) -> Decision {
+        match self.ask_one(op, policy, key, cost, None).await {
+            Ok(decision) => self.counted(op, decision),
+            Err(trouble) => self.inner.fallback.decide(&trouble, op, policy, key, cost, on_failure),
+        }
+    }
+
+    /// Decides one request at a given time, for replays and tests: under a prefix of its own, on no clock.
+    ///
+    /// # Errors
+    /// If Redis does not answer; there is no failure choice here.
+    pub async fn decide_at(
+        &self,
+        op: Op,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        now: Timestamp,
+    ) -> Result<Decision, Trouble> {
+        self.ask_one(op, policy, key, cost, Some(now)).await
+    }
+
+    /// Spends all of `spends` if all fit, else none.
+    ///
+    /// # Errors
+    /// If there are none or more than 64, if costs add up to more than 10^12, or if two policies of one name differ.
+    pub async fn check_all(&self, spends: &[Spend<'_>]) -> Result<Decisions, SpendError> {
+        self.decide_all(Op::Check, spends, None).await
+    }
+
+    /// Decides several requests as one; `on_failure`, where given, wins over the policies' own choices. Where their keys
+    /// lie in different slots of a cluster, what was charged in one is given back if another denies.
+    ///
+    /// # Errors
+    /// If there are none or more than 64, if costs add up to more than 10^12, or if two policies of one name differ.
+    pub async fn decide_all(
+        &self,
+        op: Op,
+        spends: &[Spend<'_>],
+        on_failure: Option<OnStoreFailure>,
+    ) -> Result<Decisions, SpendError> {
+        let (distinct, part_of) = remote::distinct(spends)?;
+        let asked = several::decide(self, op, &distinct, None).await;
+        let asked = asked.map(|decided| {
+            let decided = decided.into_iter().zip(&distinct);
+            let part = |(part, spend): (Result<Decision, Trouble>, &Spend<'_>)| match part {
+                Ok(decision) => self.counted(op, decision),
+                Err(trouble) => self.without_redis(&trouble, op, spend, on_failure),
+            };
+            decided.map(part).collect::<Vec<_>>()
+        });
+        let decided = match asked {
+            Ok(decided) => decided,
+            Err(trouble) => self.inner.fallback.decide_all(&trouble, op, &distinct, on_failure),
+        };
+        Ok(remote::combine(spends, part_of.into_iter().map(|part| decided[part]).collect()))
+    }
+
+    /// The same at a given time, for replays and tests.
+    ///
+    /// # Errors
+    /// If the requests can't be one decision ([`SpendError`]), or if Redis does not answer.
+    pub async fn decide_all_at(
+        &self,
+        op: Op,
+        spends: &[Spend<'_>],
+        now: Timestamp,
+    ) -> Result<Result<Decisions, Trouble>, SpendError> {
+        let (distinct, part_of) = remote::distinct(spends)?;
+        let decided = several::decide(self, op, &distinct, Some(now)).await;
+        let decided = decided.and_then(|decided| decided.into_iter().collect::<Result<Vec<_>, _>>());
+        let all =
+            |decided: Vec<Decision>| remote::combine(spends, part_of.into_iter().map(|part| decided[part]).collect());
+        Ok(decided.map(all))
+    }
+
+    /// Gives units back to the moment they were charged at ([`Decision::charged_at`]), not to now. It is not repeated if it
+    /// fails.
+    ///
+    /// # Errors
+    /// If Redis does not answer; whether units were given back is not known then.
+    pub async fn refund(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        charged_at: Timestamp,
+    ) -> Result<Refund, Trouble> {
+        self.refund_when(policy, key, cost, charged_at, None).await
+    }
+
+    /// The same at a given time, for replays and tests.
+    ///
+    /// # Errors
+    /// If Redis does not answer.
+    pub async fn refund_at(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        charged_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<Refund, Trouble> {
+        self.refund_when(policy, key, cost, charged_at, Some(now)).await
+    }
+
+    async fn refund_when(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        charged_at: Timestamp,
+        given: Option<Timestamp>,
+    ) -> Result<Refund, Trouble> {
+        let name = self.name(policy, key, given);
+        let part = Part::new(name.bytes, policy, cost, Some(charged_at));
+        let limits = part.limits;
+        let answer = self.ask(Action::Refund, vec![part], name.slot, given).await?;
+        let reply = Reader::new(answer.bytes()).part(limits)?;
+        Ok(remote::refund(policy, reply.returned, &reply.told))
+    }
+
+    /// Forgets a key under a policy; whether there was anything to forget.
+    ///
+    /// # Errors
+    /// If Redis does not answer.
+    pub async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, Trouble> {
+        self.reset_when(policy, key, None).await
+    }
+
+    /// Forgets what was decided at given times.
+    ///
+    /// # Errors
+    /// If Redis does not answer.
+    pub async fn reset_at(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Result<bool, Trouble> {
+        self.reset_when(policy, key, Some(now)).await
+    }
+
+    async fn reset_when(&self, policy: &Policy, key: &Key<'_>, given: Option<Timestamp>) -> Result<bool, Trouble> {
+        let name = self.name(policy, key, given);
+        let part = Part::new(name.bytes, policy, Cost::ONE, None);
+        let answer = self.ask(Action::Reset, vec![part], name.slot, given).await?;
+        Reader::new(answer.bytes()).found()
+    }
+
+    /// Shows the state of a key under a policy, if it has one.
+    ///
+    /// # Errors
+    /// If Redis does not answer.
+    pub async fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Inspection>, Trouble> {
+        self.inspect_when(policy, key, None).await
+    }
+
+    /// The same at a given time, for replays and tests.
+    ///
+    /// # Errors
+    /// If Redis does not answer.
+    pub async fn inspect_at(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        now: Timestamp,
+    ) -> Result<Option<Inspection>, Trouble> {
+        self.inspect_when(policy, key, Some(now)).await
+    }
+
+    async fn inspect_when(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        given: Option<Timestamp>,
+    ) -> Result<Option<Inspection>, Trouble> {
+        let name = self.name(policy, key, given);
+        let part = Part::new(name.bytes, policy, Cost::ONE, None);
+        let limits = part.limits;
+        let answer = self.ask(Action::Inspect, vec![part], name.slot, given).await?;
+        let mut reader = Reader::new(answer.bytes());
+        if !reader.found()? {
+            return Ok(None);
+        }
+        let newest = reader.newest()?;
+        let shown = (0..limits).map(|_| reader.shown()).collect::<Result<_, _>>()?;
+        Ok(Some(remote::inspection(policy, newest, shown)))
+    }
+
+    /// What has been counted so far.
+    pub fn stats(&self) -> Stats {
+        self.inner.counters.snapshot()
+    }
+
+    /// Each server that is asked and where its breaker stands.
+    pub fn breakers(&self) -> Vec<(String, BreakerState)> {
+        let told = |node: &Arc<Node>| (node.shared.name.clone(), node.shared.breaker.state());
+        self.inner.router.nodes().iter().map(told).collect()
+    }
+
+    /// The name of the Redis key that holds a state: for looking at it by other means.
+    pub fn key_name(&self, policy: &Policy, key: &Key<'_>) -> Vec<u8> {
+        self.inner.names.name(policy, key).bytes
+    }
+
+    pub(crate) fn name(&self, policy: &Policy, key: &Key<'_>, given: Option<Timestamp>) -> Name {
+        let names = if given.is_some() { &self.inner.given_names } else { &self.inner.names };
+        names.name(policy, key)
+    }
+
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.inner.router.is_cluster()
+    }
+
+    async fn ask_one(
+        &self,
+        op: Op,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        given: Option<Timestamp>,
+    ) -> Result<Decision, Trouble> {
+        // Where there is one server only and it is known not to answer, nothing else needs to be found out.
+        if !self.is_cluster() && self.inner.router.node(0).is_some_and(|node| !node.shared.breaker.lets_through()) {
+            return Err(Trouble::Unreachable);
+        }
+        let name = self.name(policy, key, given);
+        let part = Part::new(name.bytes, policy, cost, None);
+        let limits = part.limits;
+        let answer = self.ask(Action::Decide(op), vec![part], name.slot, given).await?;
+        several::read_decision(&mut Reader::new(answer.bytes()), limits, policy, op, cost)
+    }
+
+    /// Asks the node of a slot, for as long as a decision may take.
+    pub(crate) async fn ask(&self, action: Action, parts: Vec<Part>, slot: u16, given: Option<Timestamp>) -> Asked {
+        let began = stopwatch::micros();
+        // A replay has time.
+        let patience = if given.is_some() { Duration::from_secs(10) } else { self.inner.timeout };
+        let deadline = began + u64::try_from(patience.as_micros()).unwrap_or(u64::MAX);
+        let router = &self.inner.router;
+        if router.node(slot).is_none() && tokio::time::timeout(patience, router.known()).await.is_err() {
+            return Err(Trouble::Timeout);
+        }
+        let Some(node) = router.node(slot).filter(|node| node.shared.breaker.lets_through()) else {
+            return Err(Trouble::Unreachable);
+        };
+        let (answer, answered) = oneshot::channel();
+        let group = Group { action, parts, deadline: 0 };
+        node.submit(Job { group, slot, given, deadline, asking: false, alone: false, answer });
+        let left = Duration::from_micros(deadline.saturating_sub(stopwatch::micros()));
+        match tokio::time::timeout(left, answered).await {
+            Ok(Ok(answer)) => answer,
+            // The task let go of it: the connection, or the node, is gone.
+            Ok(Err(_)) => Err(Trouble::Lost),
+            Err(_) => {
+                node.shared.timed_out(began);
+                Err(Trouble::Timeout)
+            }
+        }
+    }
+
+    #[inline]
+    fn counted(&self, op: Op, decision: Decision) -> Decision {
+        if op != Op::Peek {
+            count(if decision.is_allowed() { &self.inner.counters.allowed } else { &self.inner.counters.denied });
+        }
+        decision
+    }
+
+    fn without_redis(
+        &self,
+        trouble: &Trouble,
+        op: Op,
+        spend: &Spend<'_>,
+        on_failure: Option<OnStoreFailure>,
+    ) -> Decision {
+        let choice = on_failure.unwrap_or(spend.policy.on_store_failure());
+        self.inner.fallback.decide(trouble, op, spend.policy, spend.key, spend.cost, choice)
+    }
+}

@@ -1,0 +1,111 @@
+//! [`Trouble`]: why Redis did not answer, by name.
+
+use redis::RedisError;
+
+/// Why a request got no answer from Redis.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Trouble {
+    /// No answer came in time. Whether it was charged is not known, unless it reached Redis after its deadline: then it
+    /// was not.
+    #[error("redis did not answer in time")]
+    Timeout,
+    /// There is no connection, or the breaker is open.
+    #[error("redis is not reachable")]
+    Unreachable,
+    /// The connection was lost while the request was under way; whether it was charged is not known.
+    #[error("the connection to redis was lost before an answer came")]
+    Lost,
+    /// More requests wait than may.
+    #[error("too many requests wait for redis")]
+    Overloaded,
+    /// The request reached Redis after its deadline; it did nothing.
+    #[error("the request reached redis too late and did nothing")]
+    Late,
+    /// The server is a replica: a failover is under way, or the address is not that of a master.
+    #[error("redis is read-only: it is a replica")]
+    ReadOnly,
+    /// The server is still reading its data set.
+    #[error("redis is loading its data set")]
+    Loading,
+    /// The server has no memory left to write.
+    #[error("redis is out of memory: raise maxmemory")]
+    OutOfMemory,
+    /// The cluster does not serve this slot now.
+    #[error("the redis cluster is down for this key")]
+    ClusterDown,
+    /// The slot moves between nodes, and not all keys of the decision are on one of them.
+    #[error("the slot of this key is being moved")]
+    Moving,
+    /// Something that is not Tidegate's is under the key's name.
+    #[error("the key holds something that tidegate did not write: {0}")]
+    WrongType(String),
+    /// A later release has written the state.
+    #[error("the state was written by a later release: {0}")]
+    NewerVersion(String),
+    /// Any other error that Redis tells.
+    #[error("redis refused: {0}")]
+    Refused(String),
+    /// An answer that can't be read.
+    #[error("redis answered something that can't be read")]
+    Garbled,
+}
+
+impl Trouble {
+    /// The trouble that an error's text stands for.
+    pub(crate) fn from_message(text: &str) -> Self {
+        // An error raised in a script may come with the place it was raised at before it.
+        let has = |word: &str| text.contains(word);
+        if has("READONLY") {
+            Self::ReadOnly
+        } else if has("OOM ") {
+            Self::OutOfMemory
+        } else if has("NEWERVERSION") {
+            Self::NewerVersion(after(text, "NEWERVERSION"))
+        } else if has("WRONGTYPE") {
+            Self::WrongType(after(text, "WRONGTYPE"))
+        } else if has("LOADING") {
+            Self::Loading
+        } else if has("CLUSTERDOWN") || has("MASTERDOWN") {
+            Self::ClusterDown
+        } else if has("TRYAGAIN") {
+            Self::Moving
+        } else {
+            Self::Refused(text.to_owned())
+        }
+    }
+
+    pub(crate) fn from_error(error: &RedisError) -> Self {
+        if error.is_io_error() || error.is_connection_dropped() || error.is_unrecoverable_error() {
+            return Self::Lost;
+        }
+        match (error.code(), error.detail()) {
+            (Some(code), detail) => Self::from_message(&format!("{code} {}", detail.unwrap_or_default())),
+            (None, _) => Self::from_message(&error.to_string()),
+        }
+    }
+
+    /// A word for counters and logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Unreachable => "unreachable",
+            Self::Lost => "lost",
+            Self::Overloaded => "overloaded",
+            Self::Late => "late",
+            Self::ReadOnly => "read_only",
+            Self::Loading => "loading",
+            Self::OutOfMemory => "out_of_memory",
+            Self::ClusterDown => "cluster_down",
+            Self::Moving => "moving",
+            Self::WrongType(_) => "wrong_type",
+            Self::NewerVersion(_) => "newer_version",
+            Self::Refused(_) => "refused",
+            Self::Garbled => "garbled",
+        }
+    }
+}
+
+fn after(text: &str, word: &str) -> String {
+    text.split_once(word).map_or(text, |(_, rest)| rest).trim().to_owned()
+}

@@ -1,0 +1,257 @@
+//! What the script is asked and what it answers, as bytes; `scripts/decide.lua` tells the layout.
+
+use std::ops::Range;
+
+use tidegate::{
+    Cost, Entry, Op, Policy, Timestamp,
+    remote::{self, Arithmetic, Told},
+};
+
+use crate::trouble::Trouble;
+
+/// What is done with a group of parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    Decide(Op),
+    Refund,
+    Reset,
+    Inspect,
+}
+
+/// One key of a group.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) key: Vec<u8>,
+    pub(crate) policy: Vec<u8>,
+    pub(crate) limits: usize,
+    pub(crate) cost: u64,
+    pub(crate) charged_at: u64,
+}
+
+/// A decision that is made in one step, or another operation on one key.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    pub(crate) action: Action,
+    pub(crate) parts: Vec<Part>,
+    /// In server time; what runs later does nothing.
+    pub(crate) deadline: u64,
+}
+
+impl Part {
+    pub(crate) fn new(key: Vec<u8>, policy: &Policy, cost: Cost, charged_at: Option<Timestamp>) -> Self {
+        let (policy, limits) = encode_policy(policy);
+        Self { key, policy, limits, cost: cost.get(), charged_at: charged_at.map_or(0, Timestamp::as_micros) }
+    }
+}
+
+fn put(bytes: &mut Vec<u8>, number: u64, width: usize) {
+    bytes.extend_from_slice(&number.to_be_bytes()[8 - width..]);
+}
+
+fn encode_policy(policy: &Policy) -> (Vec<u8>, usize) {
+    let limits = policy.limits().len();
+    let mut bytes = Vec::with_capacity(3 + 21 * limits);
+    bytes.push(match remote::arithmetic(policy) {
+        Arithmetic::Log => 1,
+        Arithmetic::Counter => 2,
+        Arithmetic::Buckets => 3,
+        Arithmetic::Fixed => 4,
+        Arithmetic::Gcra => 5,
+    });
+    put(&mut bytes, limits as u64, 1);
+    for terms in remote::terms(policy) {
+        put(&mut bytes, terms.window_us, 6);
+        put(&mut bytes, terms.buckets, 2);
+        put(&mut bytes, terms.drain, 6);
+    }
+    bytes.push(u8::from(policy.mode() == tidegate::Mode::Shadow));
+    for terms in remote::terms(policy) {
+        put(&mut bytes, terms.capacity, 7);
+    }
+    (bytes, limits)
+}
+
+/// The arguments of one call of the script.
+#[derive(Debug, Default)]
+pub(crate) struct Call {
+    pub(crate) keys: Vec<Vec<u8>>,
+    pub(crate) arguments: Vec<Vec<u8>>,
+}
+
+impl Call {
+    /// A call for `groups`, at the server's time or at one given. Keys outlive their use by `grace_ms`.
+    pub(crate) fn new<'a>(
+        groups: impl IntoIterator<Item = &'a Group>,
+        given: Option<Timestamp>,
+        grace_ms: u32,
+    ) -> Self {
+        let mut header = Vec::with_capacity(12);
+        header.push(u8::from(given.is_some()));
+        put(&mut header, given.map_or(0, Timestamp::as_micros), 7);
+        put(&mut header, grace_ms.into(), 4);
+        let mut call = Self { keys: Vec::new(), arguments: vec![header, Vec::new()] };
+        let mut encoded = Vec::new();
+        for group in groups {
+            encoded.push(match group.action {
+                Action::Decide(Op::Check) => 0,
+                Action::Decide(Op::Peek) => 1,
+                Action::Decide(Op::Charge) => 2,
+                Action::Refund => 3,
+                Action::Reset => 4,
+                Action::Inspect => 5,
+            });
+            put(&mut encoded, group.parts.len() as u64, 1);
+            put(&mut encoded, group.deadline, 7);
+            for part in &group.parts {
+                let number = call.policy_number(&part.policy);
+                put(&mut encoded, number as u64, 2);
+                put(&mut encoded, part.cost, 7);
+                put(&mut encoded, part.charged_at, 7);
+                call.keys.push(part.key.clone());
+            }
+        }
+        call.arguments[1] = encoded;
+        call
+    }
+
+    fn policy_number(&mut self, policy: &[u8]) -> usize {
+        let known = self.arguments[2..].iter().position(|other| other == policy);
+        known.unwrap_or_else(|| {
+            self.arguments.push(policy.to_vec());
+            self.arguments.len() - 3
+        }) + 1
+    }
+}
+
+/// What became of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// It was done; the bytes of its reply.
+    Done(Range<usize>),
+    /// It came after its deadline, and nothing was done.
+    Late,
+    Failed(Trouble),
+}
+
+/// The server's time of a reply, and what became of each group.
+pub(crate) fn read_reply<'a>(
+    reply: &[u8],
+    groups: impl IntoIterator<Item = &'a Group>,
+) -> Result<(u64, Vec<Status>), Trouble> {
+    let mut reader = Reader { bytes: reply, at: 0 };
+    let now = reader.number(7)?;
+    let mut statuses = Vec::new();
+    for group in groups {
+        statuses.push(match reader.number(1)? {
+            0 => {
+                let start = reader.at;
+                reader.skip_group(group)?;
+                Status::Done(start..reader.at)
+            }
+            1 => Status::Late,
+            _ => {
+                let length = reader.number(2)?;
+                let text = String::from_utf8_lossy(reader.take(usize::try_from(length).unwrap_or(usize::MAX))?);
+                Status::Failed(Trouble::from_message(&text))
+            }
+        });
+    }
+    Ok((now, statuses))
+}
+
+/// What the script tells of one part.
+#[derive(Debug)]
+pub(crate) struct PartReply {
+    pub(crate) charged: bool,
+    pub(crate) returned: bool,
+    pub(crate) joined: bool,
+    pub(crate) at: Timestamp,
+    pub(crate) told: Vec<Told>,
+}
+
+/// Reads a reply bit by bit; one that is cut off is [`Trouble::Garbled`].
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+const PER_LIMIT: usize = 21;
+const PER_ENTRY: usize = 23;
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Trouble> {
+        let end = self.at.checked_add(length).ok_or(Trouble::Garbled)?;
+        let taken = self.bytes.get(self.at..end).ok_or(Trouble::Garbled)?;
+        self.at = end;
+        Ok(taken)
+    }
+
+    fn number(&mut self, width: usize) -> Result<u64, Trouble> {
+        Ok(self.take(width)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    fn signed(&mut self) -> Result<i64, Trouble> {
+        Ok(self.number(8)?.cast_signed())
+    }
+
+    fn skip_group(&mut self, group: &Group) -> Result<(), Trouble> {
+        for part in &group.parts {
+            match group.action {
+                Action::Decide(_) | Action::Refund => {
+                    self.take(8 + PER_LIMIT * part.limits)?;
+                }
+                Action::Reset => {
+                    self.take(1)?;
+                }
+                Action::Inspect => {
+                    if self.number(1)? != 0 {
+                        self.take(7)?;
+                        for _ in 0..part.limits {
+                            self.take(18)?;
+                            let entries = self.number(2)?;
+                            self.take(PER_ENTRY * usize::try_from(entries).unwrap_or(0))?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn part(&mut self, limits: usize) -> Result<PartReply, Trouble> {
+        let flags = self.number(1)?;
+        let at = Timestamp::from_micros(self.number(7)?);
+        let told = (0..limits).map(|_| self.told()).collect::<Result<_, _>>()?;
+        let is = |bit| flags & bit != 0;
+        Ok(PartReply { charged: is(1), returned: is(4), joined: is(8), at, told })
+    }
+
+    fn told(&mut self) -> Result<Told, Trouble> {
+        let (used, retry, reset) = (self.number(7)?, self.number(7)?, self.number(7)?);
+        Ok(Told { used, retry_after_us: (retry > 0).then_some(retry), reset_after_us: reset })
+    }
+
+    /// Whether there was a state to forget or to show.
+    pub(crate) fn found(&mut self) -> Result<bool, Trouble> {
+        Ok(self.number(1)? != 0)
+    }
+
+    pub(crate) fn newest(&mut self) -> Result<Timestamp, Trouble> {
+        Ok(Timestamp::from_micros(self.number(7)?))
+    }
+
+    /// What an inspection tells of one limit.
+    pub(crate) fn shown(&mut self) -> Result<(Told, Vec<Entry>, usize), Trouble> {
+        let (used, reset_after_us) = (self.number(7)?, self.number(7)?);
+        let unlisted = usize::try_from(self.number(4)?).unwrap_or(usize::MAX);
+        let time = |micros: i64| Timestamp::from_micros(micros.max(0).cast_unsigned());
+        let entries = (0..self.number(2)?)
+            .map(|_| Ok(Entry { first: time(self.signed()?), last: time(self.signed()?), units: self.number(7)? }))
+            .collect::<Result<_, Trouble>>()?;
+        Ok((Told { used, retry_after_us: None, reset_after_us }, entries, unlisted))
+    }
+}

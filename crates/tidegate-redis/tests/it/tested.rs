@@ -1,0 +1,86 @@
+//! What is tested here: the Redis store, at given times, on a server of its own.
+
+use std::sync::{
+    LazyLock,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use tidegate::{Key, Policy, Spend};
+use tidegate_redis::RedisStore;
+use tidegate_testbed::Server;
+use tokio::runtime::Runtime;
+
+use crate::gate::{Gate, Refunded, Shown, cost, library, policy, refunded, shown, timestamp, told};
+use crate::model::{Answer, Answers, Micros, Op, Part};
+
+pub(crate) type Tested = Shared;
+
+static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
+/// Stores whose logs have 2, 3 and, as in use, 128 entries to a page: short logs have many pages, too.
+static STORES: LazyLock<[RedisStore; 3]> = LazyLock::new(|| {
+    let _inside = RUNTIME.enter();
+    let url = SERVER.url();
+    let small = |entries| RedisStore::builder(&url).page(entries).connect().expect("a store");
+    [small(2), small(3), RedisStore::connect(&url).expect("a store")]
+});
+
+/// A part of a store's keys that nobody else asks for.
+pub(crate) struct Shared {
+    number: u64,
+    store: &'static RedisStore,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Relaxed);
+        let store = &STORES[usize::try_from(number % 3).expect("below 3")];
+        RUNTIME.block_on(store.ready());
+        Self { number, store }
+    }
+}
+
+impl Shared {
+    fn key(&self, part: &Part) -> Key<'static> {
+        Key::join([&self.number.to_be_bytes()[..], &[part.name.1]]).expect("a short key")
+    }
+}
+
+impl Gate for Shared {
+    fn decide(&mut self, op: Op, part: &Part, now: Micros) -> Answer {
+        let (policy, key) = (policy(part), self.key(part));
+        let decision = self.store.decide_at(library(op), &policy, &key, cost(part), timestamp(now));
+        told(&RUNTIME.block_on(decision).expect("redis answers"), 0, part)
+    }
+
+    fn decide_all(&mut self, op: Op, parts: &[Part], now: Micros) -> Answers {
+        let policies: Vec<Policy> = parts.iter().map(policy).collect();
+        let keys: Vec<Key<'static>> = parts.iter().map(|part| self.key(part)).collect();
+        let spend = |i: usize| Spend { policy: &policies[i], key: &keys[i], cost: cost(&parts[i]) };
+        let spends: Vec<Spend<'_>> = (0..parts.len()).map(spend).collect();
+        let decisions = RUNTIME.block_on(self.store.decide_all_at(library(op), &spends, timestamp(now)));
+        let decisions = decisions.expect("well-formed spends").expect("redis answers");
+        Answers {
+            overall: told(&decisions.overall, decisions.overall.part(), &parts[decisions.overall.part()]),
+            parts: (0..parts.len()).map(|i| told(&decisions.parts[i], i, &parts[i])).collect(),
+        }
+    }
+
+    fn refund(&mut self, part: &Part, charged_at: Micros, now: Micros) -> Refunded {
+        let (policy, key) = (policy(part), self.key(part));
+        let refund = self.store.refund_at(&policy, &key, cost(part), timestamp(charged_at), timestamp(now));
+        refunded(&RUNTIME.block_on(refund).expect("redis answers"))
+    }
+
+    fn reset(&mut self, part: &Part) -> bool {
+        let reset = async { self.store.reset_at(&policy(part), &self.key(part), timestamp(0)).await };
+        RUNTIME.block_on(reset).expect("redis answers")
+    }
+
+    fn inspect(&mut self, part: &Part, now: Micros) -> Option<Shown> {
+        let inspect = async { self.store.inspect_at(&policy(part), &self.key(part), timestamp(now)).await };
+        let inspection = RUNTIME.block_on(inspect).expect("redis answers")?;
+        Some(shown(&inspection, part))
+    }
+}

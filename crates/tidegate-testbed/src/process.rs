@@ -1,0 +1,99 @@
+//! A `redis-server` process that never outlives ours.
+
+use std::{
+    fs::File,
+    io,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use crate::patience::wait_for;
+
+pub(crate) struct Process {
+    server: Child,
+    /// Kills the server and clears up after it when our end of the leash's input closes, which it does however this
+    /// process ends. A value in a `static` is never dropped, and a test runner may kill us.
+    leash: Child,
+    paused: bool,
+}
+
+impl Process {
+    /// Starts redis with this configuration; what it says is appended to `log`. The directory is the server's own.
+    pub(crate) fn start(dir: &Path, config: &Path, sentinel: bool, log: &File) -> Self {
+        let server = Command::new("redis-server")
+            .arg(config)
+            .args(sentinel.then_some("--sentinel"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a file can be cloned"))
+            .stderr(log.try_clone().expect("a file can be cloned"))
+            .spawn();
+        let server = match server {
+            Ok(server) => server,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                panic!("redis-server is not installed: apt-get install redis-server")
+            }
+            Err(error) => panic!("cannot run redis-server: {error}"),
+        };
+        let leash = Command::new("sh")
+            .args(["-c", "trap '' HUP INT TERM; read _; kill -KILL $0; rm -rf \"$1\"", &server.id().to_string()])
+            .arg(dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("there is a shell");
+        Self { server, leash, paused: false }
+    }
+
+    /// Whether it ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.server.try_wait().expect("it is our child").is_some()
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Stops it, and waits until it stands still.
+    pub(crate) fn pause(&mut self) {
+        self.signal(Signal::STOP);
+        let pid = Pid::from_child(&self.server);
+        let stands = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid), stands).expect("it is our child");
+        self.paused = true;
+    }
+
+    pub(crate) fn resume(&mut self) {
+        self.signal(Signal::CONT);
+        self.paused = false;
+    }
+
+    /// Asks it to shut down, and waits until it has.
+    pub(crate) fn stop(mut self) {
+        self.resume();
+        self.signal(Signal::TERM);
+        wait_for("redis-server to shut down", Duration::from_secs(15), || {
+            if self.has_ended() { Ok(()) } else { Err("it is still there".into()) }
+        });
+    }
+
+    #[track_caller]
+    fn signal(&mut self, signal: Signal) {
+        assert!(!self.has_ended(), "redis-server has ended by itself");
+        kill_process(Pid::from_child(&self.server), signal).expect("it is our child");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The leash first: it must not kill a stranger who gets the server's number afterwards. Neither can fail, since
+        // nobody else waits for our children, and a drop during a panic must not panic anyway.
+        for child in [&mut self.leash, &mut self.server] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

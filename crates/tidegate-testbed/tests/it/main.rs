@@ -1,0 +1,6 @@
+//! The testbed against real servers.
+
+mod cluster;
+mod sentinel;
+mod server;
+mod tls;

@@ -1,0 +1,25 @@
+use std::process::Command;
+
+use tidegate_testbed::{Server, Wire};
+
+#[test]
+fn a_server_talks_tls_only() {
+    let server = Server::builder().tls().start();
+    assert!(server.url().starts_with("rediss://"));
+    server.wire().command(["SET", "a", "over tls"]).expect_ok();
+    assert!(Wire::connect(server.addr()).try_command(["PING"]).is_err());
+
+    let redis_cli = || {
+        let output = Command::new("redis-cli")
+            .args(["-p", &server.port().to_string(), "--tls", "--cacert"])
+            .arg(server.ca_pem())
+            .args(["GET", "a"])
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(redis_cli(), "over tls\n");
+
+    server.restart();
+    assert_eq!(redis_cli(), "\n");
+}

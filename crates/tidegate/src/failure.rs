@@ -1,0 +1,122 @@
+//! [`OnStoreFailure`]: what a policy answers where its store can't.
+
+use std::str::FromStr;
+
+/// What to answer when the store that holds the state can't: decided beforehand, so that an outage is no incident.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum OnStoreFailure {
+    /// Let the request through, uncounted.
+    #[default]
+    Open,
+    /// Deny it: [`StoreUnavailable`](crate::Reason::StoreUnavailable).
+    Closed,
+    /// Decide here, in this process's memory, by this share of the limits.
+    Local(Share),
+}
+
+/// A part of a limit: how much of it one of several nodes may admit on its own. Above 0, at most 1; kept in millionths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Share(u32);
+
+impl Share {
+    const WHOLE: u32 = 1_000_000;
+
+    /// The whole limit.
+    pub const ALL: Self = Self(Self::WHOLE);
+
+    /// The share `part` of a limit, such as 0.25.
+    ///
+    /// # Errors
+    /// If it is not above 0 and at most 1, or less than a millionth.
+    pub fn new(part: f64) -> Result<Self, ShareError> {
+        let millionths = (part * f64::from(Self::WHOLE)).floor();
+        if (1.0..=f64::from(Self::WHOLE)).contains(&millionths) {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within 1 to a million")]
+            return Ok(Self(millionths as u32));
+        }
+        Err(ShareError { part: part.to_string() })
+    }
+
+    /// The share of `units`, rounded down, but never nothing.
+    pub(crate) fn of(self, units: u64) -> u64 {
+        let share = u128::from(units) * u128::from(self.0) / u128::from(Self::WHOLE);
+        u64::try_from(share).unwrap_or(units).max(1)
+    }
+}
+
+/// Why a [`Share`] was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a share of `{part}` is out of range: use a number above 0 and up to 1, such as 0.25")]
+pub struct ShareError {
+    /// What was asked for.
+    pub part: String,
+}
+
+/// Why an [`OnStoreFailure`] was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OnStoreFailureError {
+    /// It is none of the words.
+    #[error("`{text}` is not what to do when the store fails: use open, closed, local or local:0.25")]
+    Word {
+        /// What was given.
+        text: String,
+    },
+    /// The share is out of range.
+    #[error(transparent)]
+    Share(#[from] ShareError),
+}
+
+impl FromStr for OnStoreFailure {
+    type Err = OnStoreFailureError;
+
+    /// Reads `open`, `closed`, `local` (the whole limit) or `local:0.25` (a share of it).
+    fn from_str(text: &str) -> Result<Self, OnStoreFailureError> {
+        match text.split_once(':') {
+            None if text == "open" => Ok(Self::Open),
+            None if text == "closed" => Ok(Self::Closed),
+            None if text == "local" => Ok(Self::Local(Share::ALL)),
+            Some(("local", share)) => {
+                let part = share.parse().map_err(|_| ShareError { part: share.to_owned() })?;
+                Ok(Self::Local(Share::new(part)?))
+            }
+            _ => Err(OnStoreFailureError::Word { text: text.to_owned() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OnStoreFailure, Share};
+
+    #[test]
+    fn a_share_is_a_part_of_the_limit_and_never_nothing() {
+        let quarter = Share::new(0.25).expect("in range");
+        assert_eq!(quarter.of(100), 25);
+        assert_eq!(quarter.of(3), 1, "rounded down, but never nothing");
+        assert_eq!(Share::ALL.of(1_000_000_000_000), 1_000_000_000_000);
+    }
+
+    #[test]
+    fn a_share_out_of_range_is_refused_by_what_was_said() {
+        for part in [0.0, -0.5, 1.1, f64::NAN, f64::INFINITY, 0.000_000_1] {
+            let error = Share::new(part).expect_err("out of range").to_string();
+            assert!(error.contains(&part.to_string()) && error.contains("0.25"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_words_are_those_of_the_protocols() {
+        let local = |part| OnStoreFailure::Local(Share::new(part).expect("in range"));
+        for (text, expected) in [
+            ("open", OnStoreFailure::Open),
+            ("closed", OnStoreFailure::Closed),
+            ("local", local(1.0)),
+            ("local:0.25", local(0.25)),
+        ] {
+            assert_eq!(text.parse(), Ok(expected));
+        }
+        for text in ["", "Open", "local:", "local:2", "closed:1", "fail"] {
+            assert!(text.parse::<OnStoreFailure>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! For stores outside this crate: the numbers a policy stands for, and the decision that what a store tells amounts to.
+//!
+//! A store elsewhere finds out for each limit how many units are in use, how long until the cost fits and how long until
+//! nothing is in use, atomically, and charges if all fit. Which limit bound and what to say of it is decided here, so that
+//! every store says the same.
+
+use crate::{
+    Limit,
+    cost::Cost,
+    decision::{Decision, Decisions, Reason, Refund},
+    inspect::{Entry, InUse, Inspection},
+    policy::{Mode, Policy},
+    shape::{Kind, Rule},
+    store::{Op, Spend, SpendError, several},
+    timestamp::Timestamp,
+    weigh::{self, Fit, Outcome, Standing},
+};
+
+/// The algorithm of a policy, for a store that has its own arithmetic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Arithmetic {
+    /// `sliding_log`
+    Log,
+    /// `sliding_counter`
+    Counter,
+    /// `sliding_buckets`
+    Buckets,
+    /// `fixed_window`
+    Fixed,
+    /// `gcra`
+    Gcra,
+}
+
+/// The numbers of one limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Terms {
+    /// The window, in microseconds.
+    pub window_us: u64,
+    /// Buckets in a window; 1 for algorithms without.
+    pub buckets: u64,
+    /// Units that drain from a debt in a window; 0 for algorithms without.
+    pub drain: u64,
+    /// The most units that can be in use at once.
+    pub capacity: u64,
+}
+
+/// What a store tells of one limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// Units in use after the decision.
+    pub used: u64,
+    /// How long until the cost fits, in microseconds; `None` if it does, or never will.
+    pub retry_after_us: Option<u64>,
+    /// How long until nothing is in use, in microseconds.
+    pub reset_after_us: u64,
+}
+
+/// The algorithm of a policy.
+pub fn arithmetic(policy: &Policy) -> Arithmetic {
+    match policy.shape().kind() {
+        Kind::Log => Arithmetic::Log,
+        Kind::Counter => Arithmetic::Counter,
+        Kind::Buckets => Arithmetic::Buckets,
+        Kind::Fixed => Arithmetic::Fixed,
+        Kind::Gcra => Arithmetic::Gcra,
+    }
+}
+
+/// The numbers of each limit, in order.
+pub fn terms(policy: &Policy) -> impl Iterator<Item = Terms> + '_ {
+    policy.rules().iter().map(|rule| Terms {
+        window_us: rule.grid.window.cast_unsigned(),
+        buckets: rule.grid.buckets.cast_unsigned(),
+        drain: rule.grid.drain,
+        capacity: rule.capacity,
+    })
+}
+
+/// The decision that a store's words amount to; `charged_at` if it charged.
+pub fn decision(policy: &Policy, op: Op, cost: Cost, told: &[Told], charged_at: Option<Timestamp>) -> Decision {
+    let (cost, rules) = (cost.get(), policy.rules());
+    let fit = if rules.iter().any(|rule| cost > rule.capacity) {
+        Fit::Impossible
+    } else if rules.iter().zip(told).any(|(rule, told)| told.used + cost > rule.capacity) {
+        Fit::Limited
+    } else {
+        Fit::Fits
+    };
+    let outcome = match (charged_at, fit) {
+        (Some(_), _) => Outcome::Charged,
+        (None, Fit::Fits) => Outcome::Spared,
+        (None, _) if op == Op::Charge => Outcome::Spared,
+        (None, _) => Outcome::Denied,
+    };
+    let standing = |(rule, told): (&Rule, &Told)| Standing {
+        used: told.used,
+        remaining: rule.capacity.saturating_sub(told.used),
+        capacity: rule.capacity,
+        retry_after: told.retry_after_us,
+        reset_after: told.reset_after_us,
+    };
+    let standings = rules.iter().zip(told).map(standing);
+    let mut decision = weigh::told(policy.limits(), standings, weigh::reason(outcome, fit), charged_at);
+    if policy.mode() == Mode::Shadow && !decision.is_allowed() {
+        decision.reason = Reason::Shadow;
+    }
+    decision
+}
+
+/// The same decision, marked as not the one that the key's own state would give.
+pub fn degraded(mut decision: Decision) -> Decision {
+    decision.degraded = true;
+    decision
+}
+
+/// The answer where the store can't be asked: let through uncounted, or denied. A policy in shadow mode never denies.
+pub fn without_store(policy: &Policy, admit: bool) -> Decision {
+    let nothing = Standing { used: 0, remaining: 0, capacity: 0, retry_after: None, reset_after: 0 };
+    let standing =
+        |rule: &Rule| Standing { remaining: if admit { rule.capacity } else { 0 }, capacity: rule.capacity, ..nothing };
+    let reason = match (admit, policy.mode()) {
+        (true, _) => Reason::Allowed,
+        (false, Mode::Enforce) => Reason::StoreUnavailable,
+        (false, Mode::Shadow) => Reason::Shadow,
+    };
+    degraded(weigh::told(policy.limits(), policy.rules().iter().map(standing), reason, None))
+}
+
+/// The answer to a refund that a store's words amount to.
+pub fn refund(policy: &Policy, returned: bool, told: &[Told]) -> Refund {
+    let left = policy.rules().iter().zip(told).map(|(rule, told)| rule.capacity.saturating_sub(told.used));
+    Refund {
+        returned,
+        remaining: left.min().unwrap_or(0),
+        reset_after_us: told.iter().map(|told| told.reset_after_us).max().unwrap_or(0),
+    }
+}
+
+/// The requests with those of the same policy and key added up, and which of them each of `spends` belongs to.
+///
+/// # Errors
+/// See [`MemoryStore::decide_all`](crate::MemoryStore::decide_all).
+pub fn distinct<'a>(spends: &[Spend<'a>]) -> Result<(Vec<Spend<'a>>, Vec<usize>), SpendError> {
+    several::distinct(spends)
+}
+
+/// The one decision that those of the parts amount to, given in the order of `spends`.
+pub fn combine(spends: &[Spend<'_>], parts: Vec<Decision>) -> Decisions {
+    Decisions { overall: several::combine(spends, &parts), parts }
+}
+
+/// What is shown of a key, given of each limit what the store tells, the entries, oldest first, and how many older ones
+/// there are.
+pub fn inspection(policy: &Policy, newest_charge: Timestamp, limits: Vec<(Told, Vec<Entry>, usize)>) -> Inspection {
+    let each = policy.limits().iter().zip(policy.rules()).zip(limits);
+    let in_use = |((limit, rule), (told, entries, unlisted)): ((&Limit, &Rule), (Told, _, _))| InUse {
+        limit: *limit,
+        used: told.used,
+        remaining: rule.capacity.saturating_sub(told.used),
+        reset_after: std::time::Duration::from_micros(told.reset_after_us),
+        entries,
+        unlisted,
+    };
+    Inspection { newest_charge, limits: each.map(in_use).collect() }
+}
+
+/// What tells the state of limits that a caller brings along from that of others: the algorithm and the windows, in any order.
+pub fn unnamed_identity(policy: &Policy) -> String {
+    policy.shape().describe()
+}
