@@ -2,7 +2,8 @@
 //!
 //! [`compare`] runs every contender of [`contenders`] over the workloads of [`workload`] and gives a
 //! [`report`], which [`table`] prints. [`instructions`] counts what a decision costs in
-//! instructions and compares it with a saved baseline.
+//! instructions and compares it with a saved baseline. [`redis_store`] measures the shared store beside
+//! the scripts that others run in Redis.
 
 mod cargo;
 pub mod compare;
@@ -12,6 +13,7 @@ pub mod instructions;
 pub mod machine;
 pub mod measure;
 pub mod progress;
+pub mod redis_store;
 pub mod report;
 pub mod saturated_log;
 pub mod stopwatch;

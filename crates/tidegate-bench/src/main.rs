@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tidegate_bench::compare::{self, Options};
 use tidegate_bench::workload::Scale;
-use tidegate_bench::{instructions, table};
+use tidegate_bench::{instructions, redis_store, table};
 
 /// Tidegate measured beside its rivals
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ enum Command {
     Compare(CompareArgs),
     /// Instructions per decision of ours, counted by callgrind
     Instructions(InstructionsArgs),
+    /// The Redis store beside the scripts of others, on servers started for it
+    Redis(RedisArgs),
 }
 
 #[derive(Debug, Args)]
@@ -60,11 +62,31 @@ struct InstructionsArgs {
     save: bool,
 }
 
+#[derive(Debug, Args)]
+struct RedisArgs {
+    /// Rounds to take the median of
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Milliseconds of a round of decisions per second
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u16).range(10..))]
+    round: u16,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Parts to measure, for example log,memory
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<redis_store::Part>,
+    /// A tenth of the time and of the decisions, to see that everything works
+    #[arg(long)]
+    quick: bool,
+}
+
 /// Exits with 1 for a regression, with 2 if there is no result.
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Compare(args) => compare(args).map(|()| ExitCode::SUCCESS),
         Command::Instructions(args) => instructions::run(args.into()),
+        Command::Redis(args) => redis(args).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
         eprintln!("{error:#}");
@@ -81,6 +103,21 @@ fn compare(args: CompareArgs) -> Result<()> {
     })?;
     match args.format {
         Format::Text => print!("{}", table::render(&report)),
+        Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
+    }
+    Ok(())
+}
+
+fn redis(args: RedisArgs) -> Result<()> {
+    let divisor = if args.quick { 10 } else { 1 };
+    let report = redis_store::run(&redis_store::Options {
+        rounds: args.rounds.into(),
+        round: Duration::from_millis(args.round.into()) / divisor,
+        only: args.only,
+        divisor: divisor as usize,
+    })?;
+    match args.format {
+        Format::Text => print!("{}", redis_store::render(&report)),
         Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
     }
     Ok(())

@@ -144,7 +144,7 @@ fn nanoseconds(ns: f64) -> String {
 }
 
 /// `1000000` as `1,000,000`.
-fn grouped(count: usize) -> String {
+pub(crate) fn grouped(count: usize) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

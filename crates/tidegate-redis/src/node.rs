@@ -288,7 +288,7 @@ impl Driver {
         self.load_script(&mut connection).await?;
         self.shared.clock.forget();
         let asked = stopwatch::micros();
-        let empty = evalsha(&self.common.source, &Call::new([], None, GRACE_MS));
+        let empty = evalsha(&self.common.source, &Call::new([], false, GRACE_MS));
         let reply = connection.send_packed_command(&empty).await.map_err(refused)?;
         let Value::BulkString(reply) = reply else { return Err(Trouble::Garbled) };
         let (now, _) = read_reply(&reply, [])?;
@@ -338,7 +338,12 @@ impl Driver {
             }
             tokio::select! {
                 biased;
-                () = self.shared.tripped.notified() => return Ended::Tripped,
+                () = self.shared.tripped.notified() => {
+                    // A notice from before this connection was made says nothing about it.
+                    if !self.shared.breaker.lets_through() {
+                        return Ended::Tripped;
+                    }
+                }
                 Some(returned) = under_way.next(), if !under_way.is_empty() => {
                     let mut lost = false;
                     for returned in returned {
@@ -381,11 +386,14 @@ impl Driver {
         jobs.retain(|job| !job.is_abandoned());
         let mut calls: Vec<Vec<Job>> = Vec::new();
         for mut job in jobs {
-            job.group.deadline = self.shared.clock.at(job.deadline).unwrap_or(0);
+            job.group.deadline = match job.given {
+                Some(given) => given.as_micros(),
+                None => self.shared.clock.at(job.deadline).unwrap_or(0),
+            };
             let fits = |call: &&mut Vec<Job>| {
                 let other = &call[0];
                 let same_slot = !self.common.is_cluster || other.slot == job.slot;
-                same_slot && other.given == job.given && !other.asking && !other.alone
+                same_slot && other.given.is_some() == job.given.is_some() && !other.asking && !other.alone
             };
             let together = if job.asking || job.alone { None } else { calls.iter_mut().find(fits) };
             match together {
@@ -500,8 +508,12 @@ impl Driver {
         }
     }
 
-    /// Sends again after a little while, wherever the slot is then.
+    /// Sends again after a little while, wherever the slot is then. What would hardly be answered in time any more fails by
+    /// its name: to its caller it would be a timeout, and to the breaker, too.
     fn send_later(&self, jobs: Vec<Job>, trouble: &Trouble) {
+        let due = stopwatch::micros() + 2 * micros(AGAIN_AFTER);
+        let (jobs, late): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.deadline > due);
+        fail_all(late, trouble);
         let (router, counters) = (self.router.clone(), Arc::clone(&self.common.counters));
         let trouble = trouble.clone();
         tokio::spawn(async move {
@@ -543,8 +555,8 @@ fn call(
     source: &Source,
     mut connection: MultiplexedConnection,
 ) -> impl Future<Output = Returned> + use<> {
-    let given = jobs[0].given;
-    let grace = if given.is_some() { GIVEN_GRACE_MS } else { GRACE_MS };
+    let given = jobs[0].given.is_some();
+    let grace = if given { GIVEN_GRACE_MS } else { GRACE_MS };
     let command = evalsha(source, &Call::new(jobs.iter().map(|job| &job.group), given, grace));
     async move {
         let asked = stopwatch::micros();

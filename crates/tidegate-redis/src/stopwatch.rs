@@ -14,7 +14,6 @@ pub(crate) fn micros() -> u64 {
 }
 
 /// Waits for `duration`.
-#[expect(clippy::disallowed_methods, reason = "between two attempts to reach redis")]
 pub(crate) async fn pause(duration: Duration) {
     tokio::time::sleep(duration).await;
 }

@@ -109,7 +109,8 @@ impl Target {
         let default_port = if matches!(kind, Kind::Sentinel) { 26379 } else { 6379 };
         let addresses: Vec<Address> =
             addresses.split(',').map(|text| Address::parse(text, default_port)).collect::<Result<_, _>>()?;
-        let mut settings = RedisConnectionInfo::default();
+        // Not every ACL user may name itself.
+        let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
         if let Some(login) = login {
             let (user, password) = login.split_once(':').map_or((login, None), |(user, word)| (user, Some(word)));
             if !user.is_empty() {
@@ -143,7 +144,7 @@ impl Target {
                 }
                 let settings = settings.set_db(database(db)?);
                 // Sentinels are asked without a login: theirs is another one than that of the servers they watch.
-                let open = Login { settings: RedisConnectionInfo::default(), tls, certificates: certificates.clone() };
+                let open = Login { settings: RedisConnectionInfo::default().set_skip_set_lib_name(), tls, certificates: certificates.clone() };
                 let target = Self::Sentinel { sentinels: addresses, master: percent_decode(master)?, login: open };
                 Ok((target, Login { settings, tls, certificates }))
             }

@@ -33,7 +33,7 @@ pub(crate) struct Part {
 pub(crate) struct Group {
     pub(crate) action: Action,
     pub(crate) parts: Vec<Part>,
-    /// In server time; what runs later does nothing.
+    /// In server time; what runs later does nothing. Where times are given, the time.
     pub(crate) deadline: u64,
 }
 
@@ -79,15 +79,10 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A call for `groups`, at the server's time or at one given. Keys outlive their use by `grace_ms`.
-    pub(crate) fn new<'a>(
-        groups: impl IntoIterator<Item = &'a Group>,
-        given: Option<Timestamp>,
-        grace_ms: u32,
-    ) -> Self {
-        let mut header = Vec::with_capacity(12);
-        header.push(u8::from(given.is_some()));
-        put(&mut header, given.map_or(0, Timestamp::as_micros), 7);
+    /// A call for `groups`, at the server's time or at those given. Keys outlive their use by `grace_ms`.
+    pub(crate) fn new<'a>(groups: impl IntoIterator<Item = &'a Group>, given: bool, grace_ms: u32) -> Self {
+        let mut header = Vec::with_capacity(5);
+        header.push(u8::from(given));
         put(&mut header, grace_ms.into(), 4);
         let mut call = Self { keys: Vec::new(), arguments: vec![header, Vec::new()] };
         let mut encoded = Vec::new();

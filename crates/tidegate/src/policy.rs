@@ -193,15 +193,14 @@ impl Policy {
 
     /// A policy of the same name with a share of every limit.
     #[must_use]
-    pub fn share(&self, share: Share) -> Self {
-        let mut part = self.clone();
-        part.local = None;
-        part.on_store_failure = OnStoreFailure::default();
-        part.limits = self.limits.iter().map(|limit| limit.with_max(share.of(limit.max()))).collect();
-        let shape = Shape::new(self.algorithm, &part.limits);
-        let rules = shape.rules(self.rules.iter().map(|rule| share.of(rule.capacity)));
-        part.shape = Arc::new(shape);
-        part.with_rules(rules)
+    pub fn share(&self, part: Share) -> Self {
+        let mut shared = self.clone();
+        shared.local = None;
+        shared.on_store_failure = OnStoreFailure::default();
+        shared.limits = self.limits.iter().map(|limit| limit.with_max(part.of(limit.max()))).collect();
+        shared.shape = Arc::new(Shape::new(self.algorithm, &shared.limits));
+        let rules = shared.shape.rules(self.rules.iter().map(|rule| part.of(rule.capacity)));
+        shared.with_rules(rules)
     }
 
     /// The name, unless the limits were brought by the caller.

@@ -1,9 +1,9 @@
 -- Decides a batch. Each group of it is one decision: all of its parts are charged, or none is.
 --
 --   KEYS      the key of each part, in order
---   ARGV[1]   whether the time is given, the time (0 if not), and by how many milliseconds keys outlive their use
---   ARGV[2]   the groups: operation, number of parts, deadline in server time; of each part: the number of its policy, the
---             cost and, for a refund, the time it was charged at
+--   ARGV[1]   whether times are given, and by how many milliseconds keys outlive their use
+--   ARGV[2]   the groups: operation, number of parts, deadline in server time (or the time, if given); of each part: the
+--             number of its policy, the cost and, for a refund, the time it was charged at
 --   ARGV[3…]  the policies: shape, mode, and the capacity of each limit
 --   reply     the time, and of each group a status. 0: of each part, whether it was charged (1), found (2), returned (4) or
 --             joined (8), the time it was read as, and of each limit the units in use after the decision, the wait until it
@@ -13,11 +13,9 @@ local CHECK, PEEK, CHARGE_OP, REFUND_OP, RESET, INSPECT = 0, 1, 2, 3, 4, 5
 local FAR_BACK = 60000000
 local MOST_LISTED = 1000
 
-local given, now, grace = unpack('>BI7I4', ARGV[1])
-if given == 0 then
-  local time = call('TIME')
-  now = time[1] * 1000000 + time[2]
-end
+local given, grace = unpack('>BI4', ARGV[1])
+local clock = call('TIME')
+local now = clock[1] * 1000000 + clock[2]
 
 local POLICIES = {}
 
@@ -201,7 +199,8 @@ while at <= length do
     key = key + 1
     parts[i] = { key = KEYS[key], policy = policy_of(number), cost = cost, charged_at = charged_at }
   end
-  if given == 0 and now > deadline then
+  if given == 1 then now = deadline end
+  if now > deadline then
     replies[#replies + 1] = '\1'
   else
     local out = {}

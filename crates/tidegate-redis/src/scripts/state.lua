@@ -185,7 +185,7 @@ local function save(state, now, grace)
     checked(try('SET', key, table.concat(parts), 'PX', math.ceil(keep / 1000) + grace))
     return
   end
-  local renew = state.until_ < now + keep or not state.is_hash
+  local renew = state.until_ < now + keep or not state.is_hash or state.wipe
   if renew then state.until_ = now + keep + floor(keep / 4) end
   parts[4] = pack('>BI7I7', state.moved and 1 or 0, state.newest, min(state.until_, SATURATION))
   if state.moved then

@@ -9,10 +9,15 @@
     reason = "exact microseconds are what is tested"
 )]
 
+mod access;
 #[path = "../../../tidegate/tests/it/agreement.rs"]
 mod agreement;
+mod batching;
+mod constant_work;
 #[path = "../../../tidegate/tests/it/duet.rs"]
 mod duet;
+mod failure_choice;
+mod footprint;
 #[path = "../../../tidegate/tests/it/gate.rs"]
 mod gate;
 #[path = "../../../tidegate/tests/it/model/mod.rs"]
@@ -37,6 +42,8 @@ mod promise_waits;
 mod promise_window;
 #[path = "../../../tidegate/tests/it/scenes/mod.rs"]
 mod scenes;
+mod several_slots;
 mod tested;
+mod together;
 #[path = "../../../tidegate/tests/it/vectors.rs"]
 mod vectors;

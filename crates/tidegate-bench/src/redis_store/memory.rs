@@ -1,0 +1,153 @@
+//! What Redis keeps for a request in the window: our log beside a sorted set.
+//!
+//! Requests are spread over the window at random, as by customers who know nothing of each other: when they come
+//! decides how many bytes our log needs for one. That takes given times, and no waiting. The sorted set is what the
+//! rival's script makes of the same requests.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use futures_util::future::join_all;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use tidegate::{Cost, Key, Limit, Op, Policy, Timestamp};
+use tidegate_redis::RedisStore;
+use tidegate_testbed::{Server, Wire};
+
+use super::Options;
+use super::report::MemoryRow;
+use super::rival::{member, micros};
+use super::site::{field, info, number};
+use crate::measure::as_f64;
+use crate::progress::Progress;
+use crate::stopwatch::Deadline;
+use crate::workload;
+
+const REQUESTS: usize = 1_000;
+const KEYS: usize = 200;
+const WANTED: f64 = 1.0 / 8.0;
+const SEED: u64 = 0x10_9b;
+/// Any time will do: nothing here goes by a clock.
+const EPOCH_US: u64 = 1_700_000_000_000_000;
+
+/// Bytes by requests.
+struct Bytes {
+    /// By MEMORY USAGE of each key.
+    by_key: f64,
+    /// By what the server uses more than before.
+    by_server: f64,
+}
+
+pub(super) async fn run(options: &Options, progress: &Progress) -> Result<Vec<MemoryRow>> {
+    let mut rows = Vec::new();
+    for (text, window) in [("1000/1m", Duration::from_mins(1)), ("1000/1h", Duration::from_hours(1))] {
+        for keys in [1, KEYS / options.divisor] {
+            progress.say(&format!("memory of {REQUESTS} requests each of {keys} keys, {text}"));
+            let ours = ours(window, keys).await?;
+            let theirs = theirs(window, keys)?;
+            let row = |measure, ours: f64, theirs: f64| MemoryRow {
+                limit: text.to_owned(),
+                keys,
+                requests: REQUESTS,
+                measure,
+                ours,
+                theirs,
+                ratio: ours / theirs,
+                wanted: WANTED,
+            };
+            rows.push(row("MEMORY USAGE", ours.by_key, theirs.by_key));
+            // One key is lost among what else a server does.
+            if keys > 1 {
+                rows.push(row("used_memory", ours.by_server, theirs.by_server));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// When the requests come, the first of them first.
+fn times(window: Duration) -> Vec<u64> {
+    let mut rng = StdRng::seed_from_u64(SEED);
+    let mut times: Vec<u64> = (0..REQUESTS).map(|_| EPOCH_US + rng.random_range(0..micros(window))).collect();
+    times.sort_unstable();
+    times
+}
+
+async fn ours(window: Duration, keys: usize) -> Result<Bytes> {
+    let server = Server::start();
+    let mut wire = server.wire();
+    // The script stays in the server's memory from here on.
+    drop(connected(&server).await?);
+    let before = used_memory(&mut wire)?;
+    let store = connected(&server).await?;
+    let policy = Policy::new("bench", [Limit::new(REQUESTS as u64, window)?])?;
+    let subjects = workload::texts(&workload::shuffled(keys));
+    for time in times(window) {
+        let now = Timestamp::from_micros(time);
+        let decide = |subject| {
+            let (store, policy) = (&store, &policy);
+            async move { anyhow::Ok(store.decide_at(Op::Check, policy, &Key::new(subject)?, Cost::ONE, now).await?) }
+        };
+        for decision in join_all(subjects.iter().map(decide)).await {
+            ensure!(decision?.is_allowed(), "every request of these fits");
+        }
+    }
+    drop(store);
+    bytes(&mut wire, before, keys)
+}
+
+async fn connected(server: &Server) -> Result<RedisStore> {
+    let store = RedisStore::connect(&server.url())?;
+    tokio::time::timeout(Duration::from_secs(10), store.ready()).await.context("the store does not connect")?;
+    Ok(store)
+}
+
+/// What the rival's script does, one ZADD for a request, but at given times.
+fn theirs(window: Duration, keys: usize) -> Result<Bytes> {
+    let server = Server::start();
+    let mut wire = server.wire();
+    let before = used_memory(&mut wire)?;
+    let mut other = server.wire();
+    let subjects = workload::texts(&workload::shuffled(keys));
+    for time in times(window) {
+        for subject in &subjects {
+            other.send(["ZADD", subject, &time.to_string(), &format!("{}:1", member())]);
+        }
+        for _ in &subjects {
+            ensure!(other.read().integer() == 1, "no two requests have the same member");
+        }
+    }
+    let lifetime = Duration::from_hours(2).as_millis().to_string();
+    for subject in &subjects {
+        other.command(["PEXPIRE", subject, &lifetime]);
+    }
+    drop(other);
+    bytes(&mut wire, before, keys)
+}
+
+fn bytes(wire: &mut Wire, before: f64, keys: usize) -> Result<Bytes> {
+    let after = used_memory(wire)?;
+    let names = wire.command(["KEYS", "*"]);
+    let names = names.array();
+    ensure!(names.len() == keys, "{} keys instead of {keys}", names.len());
+    let sizes = names.iter().map(|name| {
+        let name = name.bulk().unwrap_or_default();
+        wire.command([b"MEMORY", b"USAGE".as_slice(), name, b"SAMPLES", b"0"]).integer()
+    });
+    let sum = usize::try_from(sizes.sum::<i64>())?;
+    let requests = as_f64(keys * REQUESTS);
+    Ok(Bytes { by_key: as_f64(sum) / requests, by_server: (after - before) / requests })
+}
+
+/// What the server uses once everybody else is gone, whose buffers would count, too.
+fn used_memory(wire: &mut Wire) -> Result<f64> {
+    let deadline = Deadline::after(Duration::from_secs(10));
+    loop {
+        let clients = field(&info(wire, "clients"), "connected_clients:").map(number);
+        if clients == Some(1.0) {
+            let memory = info(wire, "memory");
+            return field(&memory, "used_memory:").map(number).context("the server tells its memory");
+        }
+        ensure!(!deadline.has_passed(), "somebody is still connected");
+    }
+}

@@ -1,0 +1,91 @@
+//! What a decision costs while Redis is away and the breaker is open, beside one in memory.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tidegate::{Cost, Key, Limit, Limiter, MemoryStore, OnStoreFailure, Policy, Share};
+use tidegate_redis::{BreakerState, RedisStore};
+use tidegate_testbed::Server;
+
+use super::Options;
+use super::report::OutageRow;
+use super::rival::{LIMIT, WINDOW};
+use crate::measure::{as_f64, median};
+use crate::progress::Progress;
+use crate::stopwatch::{Deadline, now};
+use crate::workload::{self, Scenario, Spread};
+
+const DECISIONS: usize = 1_000_000;
+const KEYS: [usize; 2] = [1, 100_000];
+const WANTED: f64 = 2.0;
+
+pub(super) async fn run(options: &Options, progress: &Progress) -> Result<Vec<OutageRow>> {
+    let choices = [
+        ("open", OnStoreFailure::Open),
+        ("closed", OnStoreFailure::Closed),
+        ("local", OnStoreFailure::Local(Share::ALL)),
+        ("local:0.5", OnStoreFailure::Local(Share::new(0.5)?)),
+    ];
+    let mut rows = Vec::new();
+    for count in KEYS {
+        let order = workload::shuffled(count);
+        let scenario = Scenario { threads: 1, spread: Spread::Uniform };
+        let keys = scenario.sequences(&order, DECISIONS / options.divisor).remove(0);
+        for (name, choice) in choices {
+            progress.say(&format!("without Redis, {name}, {count} keys"));
+            let policy = Policy::new("bench", [Limit::new(LIMIT, WINDOW)?])?.with_on_store_failure(choice);
+            let store = abandoned(&policy).await?;
+            let limiter = Limiter::new(MemoryStore::default());
+            // Both know every key before the first round.
+            in_memory(&limiter, &policy, &keys)?;
+            without_redis(&store, &policy, &keys).await?;
+            let (mut ours, mut memory) = (Vec::new(), Vec::new());
+            for _ in 0..options.rounds {
+                memory.push(in_memory(&limiter, &policy, &keys)?);
+                ours.push(without_redis(&store, &policy, &keys).await?);
+            }
+            let (ours_ns, memory_ns) = median(&ours).zip(median(&memory)).context("there is a round")?;
+            let ratio = ours_ns / memory_ns;
+            rows.push(OutageRow { on_store_failure: name, keys: count, ours_ns, memory_ns, ratio, wanted: WANTED });
+        }
+    }
+    Ok(rows)
+}
+
+/// A store whose server was killed, once it knows.
+async fn abandoned(policy: &Policy) -> Result<RedisStore> {
+    let server = Server::start();
+    let store = RedisStore::connect(&server.url())?;
+    tokio::time::timeout(Duration::from_secs(10), store.ready()).await.context("the store does not connect")?;
+    server.kill();
+    let deadline = Deadline::after(Duration::from_secs(10));
+    while store.breakers().iter().any(|(_, state)| *state == BreakerState::Closed) {
+        ensure!(!deadline.has_passed(), "the breaker does not open");
+        // Who asks nothing does not notice.
+        let _ = store.check(policy, &Key::new("anybody")?, Cost::ONE).await;
+    }
+    Ok(store)
+}
+
+/// Nanoseconds of a decision.
+fn in_memory(limiter: &Limiter, policy: &Policy, keys: &[String]) -> Result<f64> {
+    let began = now();
+    for key in keys {
+        let _ = black_box(limiter.check(policy, &Key::new(key)?, Cost::ONE));
+    }
+    Ok((now() - began).as_secs_f64() * 1e9 / as_f64(keys.len()))
+}
+
+/// Nanoseconds of a decision, none of which Redis has made.
+async fn without_redis(store: &RedisStore, policy: &Policy, keys: &[String]) -> Result<f64> {
+    let mut degraded = 0;
+    let began = now();
+    for key in keys {
+        let decision = store.check(policy, &Key::new(key)?, Cost::ONE).await;
+        degraded += usize::from(black_box(decision).is_degraded());
+    }
+    let seconds = (now() - began).as_secs_f64();
+    ensure!(degraded == keys.len(), "Redis made a decision while it was away");
+    Ok(seconds * 1e9 / as_f64(keys.len()))
+}

@@ -1,0 +1,82 @@
+//! One round: as many decisions as there is time for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use anyhow::Result;
+use cpu_time::ProcessTime;
+use tokio::task::JoinSet;
+
+use super::caller::{Caller, Errand, Tally};
+use super::site::Site;
+use crate::measure::as_f64;
+use crate::stopwatch::now;
+
+/// What one round found out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    tally: Tally,
+    /// How long it took.
+    pub(super) seconds: f64,
+    /// Processor time of the servers.
+    pub(super) server_seconds: f64,
+    /// Processor time of this process.
+    pub(super) client_seconds: f64,
+    /// Time within scripts, as the servers count it.
+    pub(super) script_seconds: f64,
+}
+
+impl Round {
+    pub(super) fn per_second(&self) -> f64 {
+        as_f64(self.tally.decisions) / self.seconds
+    }
+
+    pub(super) fn allowed(&self) -> f64 {
+        as_f64(self.tally.allowed) / as_f64(self.tally.decisions)
+    }
+
+    /// A time by decisions, in microseconds.
+    pub(super) fn per_decision(&self, seconds: f64) -> f64 {
+        seconds * 1e6 / as_f64(self.tally.decisions)
+    }
+}
+
+/// Lets a caller decide for `length`, with so many decisions under way.
+pub(super) async fn round(
+    caller: &Caller,
+    site: &Site,
+    keys: &Arc<Vec<String>>,
+    under_way: usize,
+    length: Duration,
+) -> Result<Round> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let tasks = caller.tasks(under_way);
+    let mut running = JoinSet::new();
+    let used = site.used();
+    let client = ProcessTime::now();
+    let began = now();
+    for task in 0..tasks {
+        let at = rand::random_range(0..keys.len());
+        let errand = Errand { keys: Arc::clone(keys), at, stop: Arc::clone(&stop) };
+        running.spawn(caller.clone().run(task, errand));
+    }
+    tokio::time::sleep(length).await;
+    stop.store(true, Relaxed);
+    let mut sum = Tally::default();
+    while let Some(tally) = running.join_next().await {
+        let tally = tally??;
+        sum.decisions += tally.decisions;
+        sum.allowed += tally.allowed;
+    }
+    let seconds = (now() - began).as_secs_f64();
+    let client_seconds = client.elapsed().as_secs_f64();
+    let after = site.used();
+    Ok(Round {
+        tally: sum,
+        seconds,
+        server_seconds: after.processor - used.processor,
+        client_seconds,
+        script_seconds: after.script - used.script,
+    })
+}

@@ -1,0 +1,176 @@
+//! Where Redis is during a part of the run, and what its servers say of themselves.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use redis::aio::MultiplexedConnection;
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use redis::{AsyncConnectionConfig, Client};
+use tidegate_redis::RedisStore;
+use tidegate_testbed::{Cluster, Server, Wire};
+
+use super::rival::Rival;
+
+/// One server, or a cluster of three masters.
+#[derive(Debug)]
+pub(super) enum Site {
+    Server(Server),
+    Cluster(Cluster),
+}
+
+/// Rivals' connections.
+#[derive(Clone)]
+pub(super) enum Links {
+    Server(Vec<MultiplexedConnection>),
+    Cluster(Vec<ClusterConnection>),
+}
+
+/// What servers have used since they began, all of them together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Used {
+    /// Processor time, in seconds.
+    pub(super) processor: f64,
+    /// Time within scripts, in seconds.
+    pub(super) script: f64,
+}
+
+impl Site {
+    pub(super) fn server() -> Self {
+        Self::Server(Server::start())
+    }
+
+    pub(super) fn cluster() -> Self {
+        Self::Cluster(Cluster::start(3, 0))
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Server(_) => "one server",
+            Self::Cluster(_) => "3 masters",
+        }
+    }
+
+    fn servers(&self) -> &[Server] {
+        match self {
+            Self::Server(server) => std::slice::from_ref(server),
+            Self::Cluster(cluster) => cluster.nodes(),
+        }
+    }
+
+    fn wires(&self) -> impl Iterator<Item = Wire> {
+        self.servers().iter().map(Server::wire)
+    }
+
+    /// Our store, with so much patience that nothing but Redis decides.
+    pub(super) async fn store(&self) -> Result<RedisStore> {
+        let url = match self {
+            Self::Server(server) => server.url(),
+            Self::Cluster(cluster) => cluster.url(),
+        };
+        let patience = Duration::from_secs(5);
+        let store = RedisStore::builder(&url).timeout(patience).connect_timeout(patience).connect()?;
+        tokio::time::timeout(Duration::from_secs(10), store.ready()).await.context("the store does not connect")?;
+        Ok(store)
+    }
+
+    /// So many connections for a rival, without timeouts, which cost time.
+    pub(super) async fn links(&self, count: usize) -> Result<Links> {
+        match self {
+            Self::Server(server) => {
+                let client = Client::open(server.url())?;
+                let config = AsyncConnectionConfig::new().set_response_timeout(None);
+                let mut links = Vec::new();
+                for _ in 0..count {
+                    links.push(client.get_multiplexed_async_connection_with_config(&config).await?);
+                }
+                Ok(Links::Server(links))
+            }
+            Self::Cluster(cluster) => {
+                let client = ClusterClient::new(cluster.nodes().iter().map(Server::url))?;
+                let mut links = Vec::new();
+                for _ in 0..count {
+                    links.push(client.get_async_connection().await?);
+                }
+                Ok(Links::Cluster(links))
+            }
+        }
+    }
+
+    /// Loads a rival's script everywhere.
+    pub(super) fn load(&self, rival: &Rival) {
+        for mut wire in self.wires() {
+            let reply = wire.command(["SCRIPT", "LOAD", rival.source]);
+            assert!(!reply.is_error(), "{reply:?}");
+        }
+    }
+
+    /// Forgets all keys.
+    pub(super) fn flush(&self) {
+        for mut wire in self.wires() {
+            wire.command(["FLUSHALL", "SYNC"]).expect_ok();
+        }
+    }
+
+    /// What the servers have used so far.
+    pub(super) fn used(&self) -> Used {
+        self.wires().fold(Used::default(), |sum, mut wire| {
+            let cpu = info(&mut wire, "cpu");
+            let commands = info(&mut wire, "commandstats");
+            let calls = field(&commands, "cmdstat_evalsha:").unwrap_or_default();
+            let script = calls.split(',').find_map(|part| part.strip_prefix("usec=")).map_or(0.0, number);
+            Used {
+                processor: sum.processor
+                    + ["used_cpu_user:", "used_cpu_sys:"]
+                        .map(|name| number(field(&cpu, name).unwrap_or("0")))
+                        .iter()
+                        .sum::<f64>(),
+                script: sum.script + script / 1e6,
+            }
+        })
+    }
+}
+
+/// A section of INFO.
+pub(super) fn info(wire: &mut Wire, section: &str) -> String {
+    wire.command(["INFO", section]).as_str_lossy().into_owned()
+}
+
+/// What follows a name at the beginning of a line.
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name))
+}
+
+pub(super) fn number(text: &str) -> f64 {
+    text.trim().parse().unwrap_or_default()
+}
+
+/// What `redis-server --version` says of its version.
+pub(super) fn version() -> String {
+    let output = Command::new("redis-server").arg("--version").output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="));
+    version.unwrap_or("unknown").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_tells_what_scripts_have_taken() {
+        let site = Site::server();
+        let rival = Rival::of(super::super::Part::Counter);
+        site.load(&rival);
+        let before = site.used();
+        let Site::Server(server) = &site else { unreachable!() };
+        let mut wire = server.wire();
+        for _ in 0..1_000 {
+            let reply =
+                wire.command(["EVALSHA", redis::Script::new(rival.source).get_hash(), "2", "a", "b", "9", "9", "9"]);
+            assert!(!reply.is_error(), "{reply:?}");
+        }
+        assert!(site.used().script > before.script);
+    }
+}

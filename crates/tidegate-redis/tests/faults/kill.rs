@@ -1,0 +1,66 @@
+//! `kill -9`, and a restart.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use tidegate_redis::{BreakerState, RedisStore};
+use tidegate_testbed::{Server, ServerBuilder};
+
+use crate::{
+    account::{Account, Promise},
+    load::Load,
+    patience::wall_clock,
+    subjects::{cost, key, roomy},
+};
+
+fn kill_and_restart(server: ServerBuilder, fault: &str, promise: impl FnOnce(tidegate::Timestamp) -> Promise) {
+    let server = server.start();
+    let load = Load::start(RedisStore::builder(&server.url()));
+    load.proceed();
+    server.kill();
+    let killed = wall_clock();
+    load.suffer(2_000);
+    server.restart();
+    let answered = Instant::now();
+    load.proceed();
+    let promise = promise(killed);
+    let account = Account::of(&load.stop(), &server.url(), promise, Some(answered));
+    account.print(fault, promise);
+    assert!(account.stats.breaker_opened > 0 && account.stats.breaker_closed > 0);
+}
+
+#[test]
+fn a_killed_server_that_keeps_nothing_loses_its_windows_once() {
+    kill_and_restart(Server::builder(), "`kill -9`, nothing on disk", |until| Promise::LosesAll { until });
+}
+
+#[test]
+fn a_killed_server_that_writes_every_command_to_disk_loses_nothing() {
+    let server = Server::builder().persist();
+    kill_and_restart(server, "`kill -9`, `appendfsync always`", |_| Promise::KeepsAll);
+}
+
+/// Decisions here wait as long as it takes, so that only the store itself can refuse them.
+#[tokio::test]
+async fn the_first_probe_after_a_restart_succeeds_and_no_decision_fails_from_then_on() {
+    let server = Server::start();
+    let store = RedisStore::builder(&server.url())
+        .timeout(Duration::from_secs(20))
+        .connect_timeout(Duration::from_secs(20))
+        .connect()
+        .expect("a store");
+    store.ready().await;
+    let (policy, key) = (roomy(), key(0));
+    for losses in 1..=3 {
+        server.kill();
+        while store.breakers()[0].1 == BreakerState::Closed {
+            store.check(&policy, &key, cost(1)).await;
+        }
+        server.restart();
+        store.ready().await;
+        let stats = store.stats();
+        assert_eq!((stats.connections, stats.breaker_closed), (1 + losses, losses), "{stats:?}");
+        let decisions = join_all((0..100).map(|_| store.check(&policy, &key, cost(1)))).await;
+        assert!(decisions.iter().all(|decision| decision.is_allowed() && !decision.is_degraded()));
+    }
+}

@@ -1,0 +1,101 @@
+//! Requests that wait at the same moment leave as one call.
+
+use std::time::Duration;
+
+use tidegate::{Cost, Key, OnStoreFailure, Policy, Reason};
+use tidegate_redis::RedisStore;
+use tidegate_testbed::Server;
+
+async fn patient(server: &Server) -> RedisStore {
+    let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(30)).connect().expect("a store");
+    store.ready().await;
+    store
+}
+
+fn policy(name: &str, limit: &str) -> Policy {
+    Policy::new(name, [limit.parse().expect("a limit")]).expect("a policy")
+}
+
+/// Waits until so many calls have left.
+async fn calls(store: &RedisStore, calls: u64) {
+    while store.stats().calls < calls {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_foreign_value_at_place_17_of_32_fails_its_own_decision_and_no_other() {
+    let server = Server::start();
+    let store = patient(&server).await;
+    let policy = policy("api", "3/1h").with_on_store_failure(OnStoreFailure::Closed);
+    let key = |i: usize| Key::new(&format!("user-{i}")).expect("a key").into_owned();
+    server.wire().command([&b"LPUSH"[..], &store.key_name(&policy, &key(17)), b"not ours"]).integer();
+
+    // A server that stands still gathers what comes: two calls are under way, the rest waits.
+    server.pause();
+    let ask = |i: usize| {
+        let (store, policy, key) = (store.clone(), policy.clone(), key(i));
+        tokio::spawn(async move { store.check(&policy, &key, Cost::ONE).await })
+    };
+    let first = ask(100);
+    calls(&store, 1).await;
+    let second = ask(101);
+    calls(&store, 2).await;
+    let batch: Vec<_> = (1..=32).map(ask).collect();
+    // All are waiting once one more, spawned after them, has had its turn as often as they have.
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    server.resume();
+    for alone in [first, second] {
+        assert_eq!(alone.await.expect("it ends").reason(), Reason::Allowed);
+    }
+    for (i, decision) in (1..=32).zip(batch) {
+        let decision = decision.await.expect("it ends");
+        if i == 17 {
+            assert_eq!(decision.reason(), Reason::StoreUnavailable, "{decision:?}");
+            assert!(decision.is_degraded());
+        } else {
+            assert_eq!(
+                (decision.reason(), decision.used(), decision.is_degraded()),
+                (Reason::Allowed, 1, false),
+                "{i}"
+            );
+        }
+    }
+    assert_eq!(store.stats().troubles.get("wrong_type"), Some(&1));
+    assert_eq!(store.stats().batched, 34);
+    assert!(store.stats().calls <= 4, "{:?}", store.stats());
+    for i in (1..=32).filter(|i| *i != 17) {
+        let shown = store.inspect(&policy, &key(i)).await.expect("redis answers").expect("a state");
+        assert_eq!(shown.limits[0].used, 1, "charged once: {i}");
+    }
+    let length = server.wire().command([&b"LLEN"[..], &store.key_name(&policy, &key(17))]).integer();
+    assert_eq!(length, 1, "what is not ours is left as it is");
+}
+
+#[tokio::test]
+async fn a_lone_request_is_one_call() {
+    let server = Server::start();
+    let store = patient(&server).await;
+    let policy = policy("api", "100/1h");
+    for used in 1..=20 {
+        let decision = store.check(&policy, &Key::new("alone").expect("a key"), Cost::ONE).await;
+        assert_eq!((decision.used(), store.stats().calls), (used, used));
+    }
+}
+
+#[tokio::test]
+async fn a_forgotten_script_is_loaded_again_and_nothing_is_charged_twice() {
+    let server = Server::start();
+    let store = patient(&server).await;
+    let policy = policy("api", "100/1h");
+    let key = Key::new("flushed").expect("a key");
+    for used in 1..=5 {
+        server.wire().command(["SCRIPT", "FLUSH"]).expect_ok();
+        let decision = store.check(&policy, &key, Cost::ONE).await;
+        assert_eq!((decision.reason(), decision.used(), decision.is_degraded()), (Reason::Allowed, used, false));
+    }
+    assert_eq!(store.stats().scripts_loaded, 6);
+    assert_eq!(store.stats().sent_again, 5);
+}

@@ -1,0 +1,165 @@
+//! No work that grows with the length of a log.
+
+use tidegate::{Cost, Key, Op, Policy, Timestamp};
+use tidegate_redis::RedisStore;
+use tidegate_testbed::{Server, Wire};
+
+/// Bytes that Redis says it has read from and written to the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Net {
+    read: i64,
+    written: i64,
+}
+
+/// What a decision costs: over the network, and inside the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Work {
+    net: Net,
+    commands: usize,
+    read: i64,
+    written: i64,
+}
+
+struct Bench {
+    server: Server,
+    wire: Wire,
+    store: RedisStore,
+}
+
+fn stat(info: &str, name: &str) -> i64 {
+    let line = info.lines().find_map(|line| line.strip_prefix(name));
+    line.expect("a line of INFO").trim_start_matches(':').trim().parse().expect("a number")
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let server = Server::start();
+        let store = RedisStore::connect(&server.url()).expect("a store");
+        store.ready().await;
+        let wire = server.wire();
+        Self { wire, server, store }
+    }
+
+    /// What Redis has counted so far, and what asking for it adds to it.
+    fn net(&mut self) -> (Net, Net) {
+        let reply = self.wire.command(["INFO", "stats"]);
+        let text = reply.as_str_lossy().into_owned();
+        let counted =
+            Net { read: stat(&text, "total_net_input_bytes"), written: stat(&text, "total_net_output_bytes") };
+        let length = i64::try_from(text.len()).expect("short");
+        let framing = i64::try_from(length.to_string().len()).expect("short") + 5;
+        let question = i64::try_from("*2\r\n$4\r\nINFO\r\n$5\r\nstats\r\n".len()).expect("short");
+        (counted, Net { read: question, written: length + framing })
+    }
+
+    /// Runs one decision and tells what it took.
+    async fn work(&mut self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost, now: Timestamp) -> Work {
+        let (before, asking) = self.net();
+        self.store.decide_at(op, policy, key, cost, now).await.expect("redis answers");
+        let (after, _) = self.net();
+        let net = Net {
+            read: after.read - before.read - asking.read,
+            written: after.written - before.written - asking.written,
+        };
+        // The same again, watched, as a peek that changes nothing or a further charge.
+        let mut monitor = self.server.wire();
+        monitor.command(["MONITOR"]).expect_ok();
+        self.store
+            .decide_at(op, policy, key, cost, now.after(std::time::Duration::from_micros(1)))
+            .await
+            .expect("an answer");
+        self.wire.command(["PING"]);
+        let (mut commands, mut read, mut written) = (0, 0, 0);
+        loop {
+            let line = monitor.read().as_str_lossy().into_owned();
+            if line.contains("\"PING\"") {
+                break;
+            }
+            let Some((_, command)) = line.split_once(" lua] ") else { continue };
+            commands += 1;
+            let words = words(command);
+            match words[0].as_slice() {
+                b"HGET" => read += self.wire.command([&b"HSTRLEN"[..], &words[1], &words[2]]).integer(),
+                b"GET" => read += self.wire.command([&b"STRLEN"[..], &words[1]]).integer(),
+                _ => written += words[1..].iter().map(|word| i64::try_from(word.len()).expect("short")).sum::<i64>(),
+            }
+        }
+        Work { net, commands, read, written }
+    }
+}
+
+/// The words of a line of MONITOR, unquoted.
+fn words(line: &str) -> Vec<Vec<u8>> {
+    let mut words = Vec::new();
+    let mut bytes = line.bytes();
+    while bytes.any(|byte| byte == b'"') {
+        let mut word = Vec::new();
+        while let Some(byte) = bytes.next().filter(|byte| *byte != b'"') {
+            if byte != b'\\' {
+                word.push(byte);
+                continue;
+            }
+            match bytes.next().expect("something after a backslash") {
+                b'x' => {
+                    let digit = |byte: Option<u8>| char::from(byte.expect("a digit")).to_digit(16).expect("a digit");
+                    let (high, low) = (digit(bytes.next()), digit(bytes.next()));
+                    word.push(u8::try_from(high * 16 + low).expect("a byte"));
+                }
+                b'n' => word.push(b'\n'),
+                b'r' => word.push(b'\r'),
+                b't' => word.push(b'\t'),
+                b'a' => word.push(7),
+                b'b' => word.push(8),
+                other => word.push(other),
+            }
+        }
+        words.push(word);
+    }
+    words
+}
+
+/// Logs `entries` requests over half a window.
+async fn fill(store: &RedisStore, policy: &Policy, key: &Key<'_>, entries: u64, from: u64, step: u64) -> u64 {
+    let mut now = from;
+    for _ in 0..entries.div_ceil(64) {
+        let charges = (0..64.min(entries))
+            .map(|i| store.decide_at(Op::Charge, policy, key, Cost::ONE, Timestamp::from_micros(now + i * step)));
+        for decision in futures_util::future::join_all(charges).await {
+            decision.expect("redis answers");
+        }
+        now += 1000.min(entries) * step;
+    }
+    now
+}
+
+#[tokio::test]
+async fn a_decision_takes_the_same_bytes_at_10_and_at_100_000_entries() {
+    let mut bench = Bench::new().await;
+    let hour = 3_600_000_000;
+    let start = 1_700_000_000_000_000;
+    for limits in [&["200000/1h"][..], &["200000/1h", "100000/20m"]] {
+        let limits = limits.iter().map(|limit| limit.parse().expect("a limit"));
+        let policy = Policy::new("long", limits).expect("a policy");
+        for cost in [1, 5_000, 200_000] {
+            let mut seen: Vec<(u64, Work)> = Vec::new();
+            for entries in [10, 1_000, 100_000] {
+                let name = format!("{entries}-{cost}");
+                let key = Key::new(&name).expect("a key");
+                let end = fill(&bench.store, &policy, &key, entries, start, hour / 2 / entries).await;
+                let now = Timestamp::from_micros(end);
+                // Charging, and finding a denial's retry time somewhere in the middle of the log.
+                let op = if cost == 200_000 { Op::Peek } else { Op::Check };
+                let cost = Cost::new(cost).expect("in range");
+                seen.push((entries, bench.work(op, &policy, &key, cost, now).await));
+            }
+            println!("{} limits, cost {cost}: {seen:?}", policy.limits().len());
+            for (entries, work) in &seen {
+                assert_eq!(work.net, seen[0].1.net, "over the network at {entries} entries");
+                // Inside: the header, and for each limit a top, a node and a page at the most; what is written is the header,
+                // now and then a page and where it is.
+                assert!(work.commands <= 12, "at {entries} entries: {work:?}");
+                assert!(work.read <= 8_192 && work.written <= 8_192, "at {entries} entries: {work:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What is answered while Redis does not: by the policy's choice, or the call's.
+
+use std::time::Duration;
+
+use tidegate::{Cost, Decision, Key, OnStoreFailure, Op, Policy, Reason, Share, Spend};
+use tidegate_redis::{BreakerState, RedisStore};
+use tidegate_testbed::Server;
+
+fn policy(choice: OnStoreFailure) -> Policy {
+    let limits = ["100/1h".parse().expect("a limit")];
+    Policy::new("api", limits).expect("a policy").with_on_store_failure(choice)
+}
+
+fn key() -> Key<'static> {
+    Key::new("somebody").expect("a key")
+}
+
+fn local() -> OnStoreFailure {
+    OnStoreFailure::Local(Share::new(0.25).expect("in range"))
+}
+
+/// Asks, so that it is noticed that nobody answers, until nobody is asked any more.
+async fn until_open(store: &RedisStore) {
+    while store.breakers().iter().any(|(_, state)| *state == BreakerState::Closed) {
+        let _ = store.peek(&policy(OnStoreFailure::Open), &Key::new("nobody").expect("a key"), Cost::ONE).await;
+    }
+}
+
+fn told(decision: Decision) -> (Reason, bool) {
+    (decision.reason(), decision.is_degraded())
+}
+
+#[tokio::test]
+async fn a_store_without_redis_starts_and_answers_as_the_policy_says() {
+    let gone = Server::start();
+    gone.stop();
+    let store = RedisStore::connect(&gone.url()).expect("a store");
+    until_open(&store).await;
+    assert_eq!(told(store.check(&policy(OnStoreFailure::Open), &key(), Cost::ONE).await), (Reason::Allowed, true));
+    let closed = policy(OnStoreFailure::Closed);
+    assert_eq!(told(store.check(&closed, &key(), Cost::ONE).await), (Reason::StoreUnavailable, true));
+    let stats = store.stats();
+    assert_eq!((stats.degraded_closed, stats.calls), (1, 0), "no call was made");
+    assert!(stats.troubles.get("unreachable").is_some_and(|times| *times >= 2), "{stats:?}");
+    store.refund(&closed, &key(), Cost::ONE, tidegate::Timestamp::from_micros(1)).await.expect_err("no answer");
+
+    gone.restart();
+    store.ready().await;
+    assert_eq!(told(store.check(&closed, &key(), Cost::ONE).await), (Reason::Allowed, false));
+}
+
+#[tokio::test]
+async fn a_call_may_choose_otherwise_than_its_policy() {
+    let gone = Server::start();
+    gone.stop();
+    let store = RedisStore::connect(&gone.url()).expect("a store");
+    until_open(&store).await;
+    let open = policy(OnStoreFailure::Open);
+    for (choice, expected) in [
+        (OnStoreFailure::Closed, Reason::StoreUnavailable),
+        (OnStoreFailure::Open, Reason::Allowed),
+        (local(), Reason::Allowed),
+    ] {
+        let decision = store.decide(Op::Check, &open, &key(), Cost::ONE, choice).await;
+        assert_eq!(told(decision), (expected, true), "{choice:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_link_that_comes_and_goes_refills_no_local_share() {
+    let server = Server::start();
+    let store =
+        RedisStore::builder(&server.url()).probe_interval(Duration::from_millis(20)).connect().expect("a store");
+    store.ready().await;
+    let policy = policy(local());
+    let mut admitted = 0;
+    for _ in 0..3 {
+        server.kill();
+        until_open(&store).await;
+        for _ in 0..30 {
+            let decision = store.check(&policy, &key(), Cost::ONE).await;
+            assert!(decision.is_degraded());
+            admitted += u64::from(decision.is_allowed());
+        }
+        assert_eq!(admitted, 25, "a quarter of 100, once");
+        server.restart();
+        store.ready().await;
+    }
+    let limited = {
+        server.kill();
+        until_open(&store).await;
+        store.check(&policy, &key(), Cost::ONE).await
+    };
+    assert_eq!(told(limited), (Reason::Limited, true));
+    assert!(limited.retry_after().expect("a wait") > Duration::from_secs(3000), "an honest wait: {limited:?}");
+}
+
+#[tokio::test]
+async fn several_at_once_are_all_or_nothing_without_redis_too() {
+    let gone = Server::start();
+    gone.stop();
+    let store = RedisStore::connect(&gone.url()).expect("a store");
+    until_open(&store).await;
+    let (counted, closed) = (policy(local()), policy(OnStoreFailure::Closed));
+    let (one, two) = (key(), Key::new("another").expect("a key"));
+    let spends =
+        [Spend { policy: &counted, key: &one, cost: Cost::ONE }, Spend { policy: &closed, key: &two, cost: Cost::ONE }];
+    let decisions = store.check_all(&spends).await.expect("well-formed");
+    assert_eq!(told(decisions.overall), (Reason::StoreUnavailable, true));
+    let alone = store.check(&counted, &one, Cost::new(25).expect("in range")).await;
+    assert_eq!(told(alone), (Reason::Allowed, true), "nothing was charged by the decision that was denied");
+}
