@@ -2,14 +2,20 @@
 
 use redis::Script;
 
-/// The parts of the script, in the order in which they need each other.
+/// The parts of the script, in the order in which they need each other. What is rarely needed is a function that makes
+/// further functions, so that most calls need not.
 const SOURCE: &str = concat!(
     include_str!("scripts/numbers.lua"),
+    include_str!("scripts/shape.lua"),
+    include_str!("scripts/request.lua"),
+    include_str!("scripts/fast.lua"),
+    "local function everything()\n",
     include_str!("scripts/log.lua"),
     include_str!("scripts/tracks.lua"),
-    include_str!("scripts/shape.lua"),
     include_str!("scripts/state.lua"),
     include_str!("scripts/reshape.lua"),
+    include_str!("scripts/thorough.lua"),
+    "end\n",
     include_str!("scripts/decide.lua"),
 );
 

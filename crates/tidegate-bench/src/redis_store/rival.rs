@@ -62,7 +62,7 @@ return {0, 0, window - elapsed}
 
 /// Requests in a minute, for everybody.
 pub(super) const LIMIT: u64 = 100;
-pub(super) const WINDOW: Duration = Duration::from_mins(1);
+pub(super) const WINDOW: Duration = Duration::from_secs(60);
 
 /// What a rival's script answers: whether it is allowed, what remains, and when to come back.
 pub(super) type Verdict = (i64, i64, i64);

@@ -23,7 +23,7 @@ const TASKS: [usize; 2] = [256, 32];
 /// Keys drawn beforehand; tasks begin anywhere in this sequence.
 const DRAWN: usize = 400_000;
 const CONNECTIONS: usize = 4;
-const PIPELINES: [usize; 4] = [16, 32, 64, 128];
+const PIPELINES: [usize; 3] = [16, 64, 128];
 /// Short rounds to find a rival's fastest way, and to warm up.
 const TRIALS: usize = 3;
 
@@ -148,7 +148,7 @@ impl Match<'_> {
 
     /// How long a short round takes.
     fn trial(&self) -> Duration {
-        self.options.round.mul_f64(0.15).max(Duration::from_millis(20))
+        self.options.round.mul_f64(0.1).max(Duration::from_millis(20))
     }
 
     async fn rounds(&self, ours: &Caller, theirs: &Caller) -> Result<(Flow, Flow)> {

@@ -9,210 +9,43 @@
 --             joined (8), the time it was read as, and of each limit the units in use after the decision, the wait until it
 --             fits (0 if none) and the wait until nothing is in use. 1: too late, nothing was done. 2: an error's text.
 
-local CHECK, PEEK, CHARGE_OP, REFUND_OP, RESET, INSPECT = 0, 1, 2, 3, 4, 5
-local FAR_BACK = 60000000
-local MOST_LISTED = 1000
-
-local given, grace = unpack('>BI4', ARGV[1])
-local clock = call('TIME')
-local now = clock[1] * 1000000 + clock[2]
-
-local POLICIES = {}
-
-local function policy_of(number)
-  local policy = POLICIES[number]
-  if policy then return policy end
-  local blob = ARGV[2 + number]
-  local n = unpack('>B', blob, 2)
-  local size = 2 + 14 * n
-  policy = { shape = shape_of(slice(blob, 1, size)), shadow = unpack('>B', blob, size + 1) == 1 }
-  policy.capacity = { unpack('>' .. string.rep('I7', n), blob, size + 2) }
-  POLICIES[number] = policy
-  return policy
-end
-
--- Reads what a part meets. Only in memory: nothing is written before every part of a group has been read.
-local function weigh(part)
-  local shape, capacity = part.policy.shape, part.policy.capacity
-  local state, problem = read_state(part.key, shape, now)
-  if problem then error(problem, 0) end
-  if state then
-    local behind = state.newest - now
-    if behind > FAR_BACK and behind > shape.longest then
-      rebase(state, now)
-      part.rewritten = true
-    end
-    part.newest, part.at = state.newest, max(now, state.newest)
-    part.tracks = tracks_for(state, shape)
-  else
-    part.newest, part.at = now, now
-    part.fresh = empty_tracks(new_state(part.key, shape))
-    part.tracks = part.fresh.tracks
-  end
-  part.state = state
-  part.used, part.fits = {}, true
-  for i = 1, shape.n do
-    local track = part.tracks[i]
-    local used = USED[track.kind](track, part.newest, part.at)
-    part.used[i] = used
-    if used + part.cost > capacity[i] then part.fits = false end
-  end
-end
-
-local function charge_part(part)
-  local state, shape = part.state or part.fresh, part.policy.shape
-  local newest = part.newest
-  if state.shape.bytes ~= shape.bytes then
-    state = rewritten(state, shape, part.tracks, part.at)
-    if not state.moved then newest = part.at end
-  end
-  part.joined = charge(state, newest, part.at, part.cost)
-  part.newest, part.state = part.at, state
-  part.tracks = tracks_for(state, shape)
-end
-
-local function waits(part, i, used, denied)
-  local track, capacity = part.tracks[i], part.policy.capacity[i]
-  local lag = part.at - now
-  local retry, reset = 0, 0
-  if denied and part.cost <= capacity and used + part.cost > capacity then
-    retry = min(FALLS[track.kind](track, part.newest, part.at, capacity - part.cost, used) + lag, SATURATION)
-  end
-  if used > 0 then reset = min(FALLS[track.kind](track, part.newest, part.at, 0, used) + lag, SATURATION) end
-  return retry, reset
-end
-
-local function answer(out, part, flags, denied)
-  if part.joined then flags = flags + 8 end
-  out[#out + 1] = pack('>BI7', flags, part.at)
-  for i = 1, part.policy.shape.n do
-    local retry, reset = waits(part, i, part.used[i], denied)
-    out[#out + 1] = pack('>I7I7I7', part.used[i], retry, reset)
-  end
-end
-
-local function conclude(out, part, op, admitted)
-  local charged = op == CHARGE_OP or (op == CHECK and admitted and part.fits)
-  if charged then
-    charge_part(part)
-    for i, used in ipairs(part.used) do
-      local track = part.tracks[i]
-      part.used[i] = min(used + part.cost, SATURATION)
-      -- Only a debt may hold less than was charged.
-      if track.kind == GCRA then part.used[i] = USED[GCRA](track, part.newest, part.at) end
-    end
-  end
-  if part.state and (charged or (part.rewritten and op ~= PEEK)) then save(part.state, now, grace) end
-  answer(out, part, charged and 1 or 0, not charged and not part.fits)
-end
-
-local function decide(out, parts, op)
-  local admitted = true
-  for _, part in ipairs(parts) do
-    weigh(part)
-    if not part.fits and not part.policy.shadow then admitted = false end
-  end
-  for _, part in ipairs(parts) do conclude(out, part, op, admitted) end
-end
-
-local function refund_part(out, part)
-  weigh(part)
-  local state, returned = part.state, false
-  if state then
-    if part.charged_at <= part.newest then
-      part.rewritten = redrain(state, part.policy.shape) or part.rewritten
-      returned = refund(state, part.at, part.cost, part.charged_at)
-      part.tracks = tracks_for(state, part.policy.shape)
-      for i, track in ipairs(part.tracks) do part.used[i] = USED[track.kind](track, part.newest, part.at) end
-    end
-    if returned or part.rewritten then save(state, now, grace) end
-  end
-  answer(out, part, returned and 4 or 0, false)
-end
-
-local function reset_part(out, part)
-  local state, problem = read_state(part.key, part.policy.shape, now)
-  if problem then error(problem, 0) end
-  if state then checked(try('DEL', part.key)) end
-  out[#out + 1] = pack('>B', state and 2 or 0)
-end
-
--- The units that a track remembers, newest first: first and last instant and units; and how many older ones there are.
-local function listed(track, newest, at)
-  local found, older = {}, 0
-  local function add_entry(first, last, units)
-    found[#found + 1] = pack('>i8i8I7', first, last, units)
-    return #found == MOST_LISTED
-  end
-  if track.kind == LOG then
-    older = each_back(track.log, at - track.w, function(time, units) return add_entry(time, time, units) end)
-  elseif track.kind == BUCKETS then
-    local number_of = function(time) return track.dated and bucket(track, time) or time end
-    local number, sum
-    local from = track.dated and horizon_of(track, newest) or -TWO53
-    each_back(track.log, from, function(time, units)
-      if number_of(time) == number then
-        sum = sum + units
-      else
-        if number then
-          add_entry(instant_less(track, number, 0), instant_less(track, number + 1, 0) - 1, sum)
-        end
-        number, sum = number_of(time), units
-      end
-    end)
-    if number then add_entry(instant_less(track, number, 0), instant_less(track, number + 1, 0) - 1, sum) end
-  else
-    for _, slot in ipairs(slots(track, newest)) do
-      if slot[3] > 0 then add_entry(slot[1], slot[2], slot[3]) end
-    end
-  end
-  return found, older
-end
-
-local function inspect_part(out, part)
-  weigh(part)
-  if not part.state then
-    out[#out + 1] = pack('>B', 0)
-    return
-  end
-  out[#out + 1] = pack('>BI7', 2, part.newest)
-  for i, track in ipairs(part.tracks) do
-    local _, reset = waits(part, i, part.used[i], false)
-    local found, older = listed(track, part.newest, part.at)
-    out[#out + 1] = pack('>I7I7I4I2', part.used[i], reset, older, #found)
-    for k = #found, 1, -1 do out[#out + 1] = found[k] end
-  end
-end
-
-local ALONE = { [REFUND_OP] = refund_part, [RESET] = reset_part, [INSPECT] = inspect_part }
+local thorough
 
 local replies = { pack('>I7', now) }
-local groups, at, key = ARGV[2], 1, 0
-local length = #groups
+local groups, at, key, length = ARGV[2], 1, 0, #ARGV[2]
 while at <= length do
   local op, count, deadline
   op, count, deadline, at = unpack('>BBI7', groups, at)
-  local parts = {}
-  for i = 1, count do
-    local number, cost, charged_at
-    number, cost, charged_at, at = unpack('>I2I7I7', groups, at)
-    key = key + 1
-    parts[i] = { key = KEYS[key], policy = policy_of(number), cost = cost, charged_at = charged_at }
-  end
   if given == 1 then now = deadline end
+  local number, cost, charged_at
+  local reply
   if now > deadline then
-    replies[#replies + 1] = '\1'
-  else
+    reply = '\1'
+    key, at = key + count, at + 16 * count
+  elseif count == 1 and op <= CHARGE_OP then
+    number, cost = unpack('>I2I7', groups, at)
+    local policy = policy_of(number)
+    local fast = FAST[policy.shape.kind]
+    reply = fast and fast(policy, KEYS[key + 1], op, cost)
+    if reply then key, at = key + 1, at + 16 end
+  end
+  if not reply then
+    local parts = {}
+    for i = 1, count do
+      number, cost, charged_at, at = unpack('>I2I7I7', groups, at)
+      key = key + 1
+      parts[i] = { key = KEYS[key], policy = policy_of(number), cost = cost, charged_at = charged_at }
+    end
+    thorough = thorough or everything()
     local out = {}
-    local fine, problem
-    if ALONE[op] then fine, problem = pcall(ALONE[op], out, parts[1]) else fine, problem = pcall(decide, out, parts, op) end
+    local fine, problem = pcall(thorough, out, parts, op)
     if fine then
-      replies[#replies + 1] = '\0'
-      for i = 1, #out do replies[#replies + 1] = out[i] end
+      reply = '\0' .. table.concat(out)
     else
       local text = type(problem) == 'table' and problem.err or tostring(problem)
-      replies[#replies + 1] = pack('>BI2', 2, #text) .. text
+      reply = pack('>BI2', 2, #text) .. text
     end
   end
+  replies[#replies + 1] = reply
 end
 return table.concat(replies)

@@ -10,10 +10,7 @@
 -- from the log's beginning. What is dated `floor` or before is forgotten, whether its page is still there or not. A search
 -- reads a top, a node and a page at the most; where it was the last time (`hints`) is tried first.
 
-local PAGE = 128
 local MOST_PAGES = 131072
-local UNSIGNED = { '>I1', '>I2', '>I3', '>I4', '>I5', '>I6', '>I7' }
-local RUN, RUN_SIZE = '>i8BBI7', 17
 local WIDE, WIDE_SIZE = '>i8I7', 15
 
 -- How many bytes hold n.

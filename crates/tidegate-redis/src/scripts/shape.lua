@@ -1,13 +1,16 @@
 -- A shape: the algorithm and how each limit divides time, as bytes that begin every state and every policy:
 -- kind, number of limits, and of each the window (6 bytes), the buckets (2) and what drains in a window (6).
 
+local LOG, COUNTER, BUCKETS, FIXED, GCRA = 1, 2, 3, 4, 5
+local VERSION = 1
+
 local SHAPES = {}
 
 local function shape_of(bytes)
   local shape = SHAPES[bytes]
   if shape then return shape end
   local kind, n = unpack('>BB', bytes)
-  shape = { bytes = bytes, kind = kind, n = n, w = {}, nb = {}, drain = {}, longest = 0, longest_at = 1, keep = 0 }
+  shape = { bytes = bytes, prefix = 'T' .. pack('>B', VERSION) .. bytes, kind = kind, n = n, w = {}, nb = {}, drain = {}, longest = 0, longest_at = 1, keep = 0 }
   for i = 1, n do
     local w, nb, drain = unpack('>I6I2I6', bytes, 3 + (i - 1) * 14)
     shape.w[i], shape.nb[i], shape.drain[i] = w, nb, drain

@@ -5,10 +5,6 @@
 --   log, buckets: a hash; field "h" holds flags, the newest charge's time, until when the key lives, what is known of a
 --     change of shape, and each log with its tail; the other fields are the logs' pages
 
-local VERSION = 1
-local LOG_META, LOG_META_SIZE = '>i8i8I7I4I4I7', 38
-local HINT, HINT_SIZE = '>I4I2I7', 13
-
 local function new_state(key, shape)
   local state = { key = key, shape = shape, newest = 0, until_ = 0, pending = {}, gone = {}, tracks = {} }
   return state
@@ -167,7 +163,7 @@ end
 -- Writes a state, with its expiry in the same step.
 local function save(state, now, grace)
   local key, shape = state.key, state.shape
-  local parts = { 'T', pack('>B', VERSION), shape.bytes }
+  local parts = { shape.prefix }
   local keep = keep_for(state, now)
   if shape.plain and not state.moved then
     local numbers = { state.newest }
@@ -181,16 +177,16 @@ local function save(state, now, grace)
         numbers[2 * i], numbers[2 * i + 1] = track.high, track.low
       end
     end
-    parts[4] = pack(shape.plain, spread(numbers))
+    parts[2] = pack(shape.plain, spread(numbers))
     checked(try('SET', key, table.concat(parts), 'PX', math.ceil(keep / 1000) + grace))
     return
   end
   local renew = state.until_ < now + keep or not state.is_hash or state.wipe
   if renew then state.until_ = now + keep + floor(keep / 4) end
-  parts[4] = pack('>BI7I7', state.moved and 1 or 0, state.newest, min(state.until_, SATURATION))
+  parts[2] = pack('>BI7I7', state.moved and 1 or 0, state.newest, min(state.until_, SATURATION))
   if state.moved then
     local grids = state.moved.grids
-    parts[5] = pack('>I7I7B', state.moved.changed_at, state.moved.longest, grids and #grids or 255)
+    parts[3] = pack('>I7I7B', state.moved.changed_at, state.moved.longest, grids and #grids or 255)
     for _, grid in ipairs(grids or {}) do parts[#parts + 1] = pack('>I6I2', grid.w, grid.nb) end
     write_log(parts, state.log)
   elseif shape.kind == LOG then

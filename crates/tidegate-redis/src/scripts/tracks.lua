@@ -10,8 +10,6 @@
 --
 -- `newest` is the time of the newest charge, as of which the state is; `at` is never before it.
 
-local LOG, COUNTER, BUCKETS, FIXED, GCRA = 1, 2, 3, 4, 5
-
 local function window_start(w, t)
   return floor(t / w) * w
 end

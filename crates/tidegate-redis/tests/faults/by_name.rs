@@ -19,12 +19,12 @@ async fn patient(url: &str) -> RedisStore {
     store
 }
 
-/// So many timeouts in a row open the breaker of an impatient store.
-const TIMEOUTS: u32 = 10;
+/// So many requests are asked of an impatient store; if most of them timed out, its breaker would open.
+const ASKED: u32 = 50;
 
-/// A store that gives up soon enough for a test to wait for it.
+/// A store that gives up soon enough for a test to wait for it. A slow machine may make it give up now and then, too.
 async fn impatient(url: &str) -> RedisStore {
-    let store = RedisStore::builder(url).timeout(Duration::from_millis(100)).breaker_after(TIMEOUTS);
+    let store = RedisStore::builder(url).timeout(Duration::from_millis(40)).breaker_after(ASKED * 2 / 5);
     let store = store.connect().expect("a store");
     store.ready().await;
     store
@@ -194,7 +194,6 @@ async fn ask_and_moved_are_followed_and_charge_once() {
     assert_eq!(used(&store, &policy, 0).await, 30);
 }
 
-/// The store is asked one request after the other, each until its deadline; were they timeouts, they would open the breaker.
 #[tokio::test]
 async fn tryagain_is_told_by_name_and_does_not_open_the_breaker_for_others() {
     let cluster = Cluster::start(2, 0);
@@ -207,7 +206,7 @@ async fn tryagain_is_told_by_name_and_does_not_open_the_breaker_for_others() {
     assert_eq!(admitted(&patient, &one, 0, 1).await, 1);
     // Of the subject's two keys one is here, and the other would have to be made there.
     let moving = cluster.begin_move(slot, 1 - from);
-    for _ in 0..TIMEOUTS {
+    for _ in 0..ASKED {
         let decisions = store.check_all(&both).await.expect("two spends");
         assert!(decisions.overall.is_degraded());
     }
@@ -233,7 +232,7 @@ async fn clusterdown_is_told_by_name_and_ends_when_the_slot_is_served() {
     wait_until("the cluster to be down", || {
         wire.command(["CLUSTER", "INFO"]).as_str_lossy().contains("cluster_state:fail")
     });
-    for _ in 0..TIMEOUTS {
+    for _ in 0..ASKED {
         assert_eq!(admitted(&store, &policy, 0, 1).await, 0);
     }
     let stats = store.stats();
