@@ -12,6 +12,8 @@ async fn main() {
     let policy = Policy::new("long", [window.parse().unwrap()]).unwrap().with_algorithm(algo.parse().unwrap());
     let key = Key::new("x").unwrap();
     let mut now = 1_700_000_000_000_000u64;
+    let cpu = || { let t = server.wire().command(["INFO", "cpu"]).as_str_lossy().into_owned(); let g = |n: &str| t.lines().find_map(|l| l.strip_prefix(n)).unwrap().trim().parse::<f64>().unwrap(); g("used_cpu_user:") + g("used_cpu_sys:") };
+    let c0 = cpu();
     let t = std::time::Instant::now();
     for _ in 0..n / 1000 {
         let f = (0..1000).map(|i| store.decide_at(Op::Check, &policy, &key, Cost::ONE, Timestamp::from_micros(now + i * 1000)));
@@ -19,6 +21,7 @@ async fn main() {
         now += 1_000_000;
     }
     println!("{:?} per decision", t.elapsed() / n as u32);
+    println!("cpu {:.2}us per decision", (cpu() - c0) * 1e6 / n as f64);
     println!("{}", server.wire().command(["INFO", "commandstats"]).as_str_lossy());
     let (c, b) = (store.stats().calls, store.stats().batched);
     println!("batch {}", b as f64 / c as f64);

@@ -2,15 +2,15 @@
 
 use redis::Script;
 
-/// The parts of the script, in the order in which they need each other. What is rarely needed is a function that makes
-/// further functions, so that most calls need not.
+/// The parts of the script, in the order in which they need each other. What is needed now and then only is inside a function
+/// that makes further functions: making them takes longer than a decision.
 const SOURCE: &str = concat!(
-    include_str!("scripts/numbers.lua"),
-    include_str!("scripts/shape.lua"),
     include_str!("scripts/request.lua"),
-    include_str!("scripts/fast.lua"),
+    include_str!("scripts/long_log.lua"),
     "local function everything()\n",
+    include_str!("scripts/numbers.lua"),
     include_str!("scripts/log.lua"),
+    include_str!("scripts/shape.lua"),
     include_str!("scripts/tracks.lua"),
     include_str!("scripts/state.lua"),
     include_str!("scripts/reshape.lua"),
@@ -27,12 +27,16 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The script with so many entries to a page of a log; other than 128 only for tests, and under a prefix of its own.
-    pub(crate) fn new(page: usize) -> Self {
+    /// The script; `few` for tests, which then see pages and nodes of so many entries come and go.
+    pub(crate) fn new(few: Option<usize>) -> Self {
         // Comments and indentation need not cross the wire at every load.
         let lines = SOURCE.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("--"));
-        let text =
-            lines.collect::<Vec<_>>().join("\n").replacen("local PAGE = 128", &format!("local PAGE = {page}"), 1);
+        let with_few = |line: &str| match few {
+            Some(few) if line.starts_with("local PAGE = ") => format!("local PAGE = {few}"),
+            Some(few) if line.starts_with("local NODE = ") => format!("local NODE = {few}"),
+            _ => line.to_owned(),
+        };
+        let text = lines.map(with_few).collect::<Vec<_>>().join("\n");
         let sha = Script::new(&text).get_hash().to_owned();
         Self { text, sha }
     }

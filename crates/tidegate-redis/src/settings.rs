@@ -23,8 +23,8 @@ pub(crate) struct Settings {
     pub(crate) calls: usize,
     /// How often the layout of a cluster is asked for when nothing seems to have changed.
     pub(crate) refresh_interval: Duration,
-    /// Entries to a page of a log.
-    pub(crate) page: usize,
+    /// Entries to a page of a log, in tests.
+    pub(crate) page: Option<usize>,
 }
 
 impl Default for Settings {
@@ -39,7 +39,7 @@ impl Default for Settings {
             queue: 16_384,
             calls: 2,
             refresh_interval: Duration::from_secs(5),
-            page: 128,
+            page: None,
         }
     }
 }

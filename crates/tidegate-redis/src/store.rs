@@ -123,7 +123,7 @@ impl RedisStoreBuilder {
     #[doc(hidden)]
     #[must_use]
     pub fn page(mut self, entries: usize) -> Self {
-        self.settings.page = entries;
+        self.settings.page = Some(entries);
         self.settings.prefix = format!("{}-page-{entries}", self.settings.prefix);
         self
     }

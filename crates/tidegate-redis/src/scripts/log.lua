@@ -1,8 +1,8 @@
--- A log: dated units, oldest first, in pages of 128 entries.
+-- A log: dated units, oldest first, in pages of a few dozen entries.
 --
 --   page first … page next-1            sealed: hash fields, as few bytes an entry as their times and units need
 --   page next, the tail                 in the header, so that a short log is one field
---   node j                              for each page from 128 j on: its first time, and the units since the node began
+--   node j                              for each of 256 pages: its first time, and the units since the node began
 --   top                                 for each node: its first time, and the units before it
 --
 -- A page, the tail, a node and the top are runs: records of a time and of the units up to there. Times are told less
@@ -10,7 +10,11 @@
 -- from the log's beginning. What is dated `floor` or before is forgotten, whether its page is still there or not. A search
 -- reads a top, a node and a page at the most; where it was the last time (`hints`) is tried first.
 
-local MOST_PAGES = 131072
+local PAGE = 128
+local NODE = 256
+local MOST_PAGES = 262144
+local UNSIGNED = { '>I1', '>I2', '>I3', '>I4', '>I5', '>I6', '>I7' }
+local RUN, RUN_SIZE = '>i8BBI7', 17
 local WIDE, WIDE_SIZE = '>i8I7', 15
 
 -- How many bytes hold n.
@@ -159,9 +163,9 @@ end
 
 -- Units before a sealed page.
 local function page_start(log, number)
-  local node = floor(number / PAGE)
+  local node = floor(number / NODE)
   local top = top_of(log)
-  return add(units_to(top, node - top.first + 1), units_to(node_of(log, node), number - node * PAGE + 1))
+  return add(units_to(top, node - top.first + 1), units_to(node_of(log, node), number - node * NODE + 1))
 end
 
 -- Units of the whole log, forgotten ones included; what is counted is a difference of two such numbers.
@@ -187,12 +191,17 @@ local function locate(log, horizon, hint)
     local page = page_of(log, hint.page)
     local k = count_until(page, horizon, hint.k)
     if k < page.n or hint.page + 1 == log.next then return { page = hint.page, k = k, before = hint.before } end
+    local following = page_of(log, hint.page + 1)
+    k = count_until(following, horizon, 0)
+    if k < following.n then
+      return { page = hint.page + 1, k = k, before = add(hint.before, units_to(page, page.n)) }
+    end
   end
   local top = top_of(log)
   local i = max(count_until(top, horizon, 0), 1)
   local node = node_of(log, top.first + i - 1)
   local j = max(count_until(node, horizon, 0), 1)
-  local number = (top.first + i - 1) * PAGE + j - 1
+  local number = (top.first + i - 1) * NODE + j - 1
   if number < log.first then return { page = log.first, k = 0, before = log.start } end
   local before = add(units_to(top, i), units_to(node, j))
   return { page = number, k = count_until(page_of(log, number), horizon, 0), before = before }
@@ -223,7 +232,7 @@ local function time_of_unit(log, units, place)
     end
   end
   local top = top_of(log)
-  local first = floor(log.first / PAGE)
+  local first = floor(log.first / NODE)
   local i, above = first - top.first + 1, top.n + 1
   while above - i > 1 do
     local middle = floor((i + above) / 2)
@@ -232,13 +241,13 @@ local function time_of_unit(log, units, place)
   local number = top.first + i - 1
   local node, before = node_of(log, number), units_to(top, i)
   local j
-  if number == first then j = log.first - number * PAGE + 1 else j = 1 end
+  if number == first then j = log.first - number * NODE + 1 else j = 1 end
   above = node.n + 1
   while above - j > 1 do
     local middle = floor((j + above) / 2)
     if sub(add(before, units_to(node, middle)), start) < units then j = middle else above = middle end
   end
-  local page = page_of(log, number * PAGE + j - 1)
+  local page = page_of(log, number * NODE + j - 1)
   local wanted = units - sub(add(before, units_to(node, j)), start)
   return time_at(page, count_before(page, wanted, 0) + 1) + log.shift
 end
@@ -265,8 +274,8 @@ local function seal(log)
   log.pages[number] = sealed_run(value)
   set_field(log, field('p', log, number), value)
   if log.first == number then log.start = start end
-  local node = floor(number / PAGE)
-  if number == node * PAGE then
+  local node = floor(number / NODE)
+  if number == node * NODE then
     local top = number > 0 and top_of(log)
     if top then
       set_top(log, top.first, slice(top.s, top.from) .. pack(WIDE, base, start))
@@ -344,7 +353,7 @@ local function prune(log, place)
     gone[#gone + 1] = field('p', log, log.first)
     log.pages[log.first] = nil
     log.first = log.first + 1
-    if log.first == (top.first + 1) * PAGE then
+    if log.first == (top.first + 1) * NODE then
       gone[#gone + 1] = field('n', log, top.first)
       set_top(log, top.first + 1, slice(top.s, top.from + WIDE_SIZE))
       top = log.top
@@ -402,13 +411,13 @@ local function take_back(log, time, units)
   local value = slice(page.s, 1, RUN_SIZE) .. records
   log.pages[place.page] = sealed_run(value)
   set_field(log, field('p', log, place.page), value)
-  local node = floor(place.page / PAGE)
+  local node = floor(place.page / NODE)
   local function lower(r, from)
     local parts = { slice(r.s, r.from, r.from + (from - 1) * WIDE_SIZE - 1) }
     for i = from, r.n do parts[#parts + 1] = pack(WIDE, time_at(r, i), sub(units_to(r, i), taken)) end
     return table.concat(parts)
   end
-  set_node(log, node, lower(node_of(log, node), place.page - node * PAGE + 2))
+  set_node(log, node, lower(node_of(log, node), place.page - node * NODE + 2))
   local top = top_of(log)
   set_top(log, top.first, lower(top, node - top.first + 2))
   log.before = sub(log.before, taken)

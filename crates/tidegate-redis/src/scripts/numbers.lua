@@ -5,7 +5,6 @@ local SATURATION = 9000000000000000
 local TWO53, TWO48, TWO24 = 9007199254740992, 281474976710656, 16777216
 
 local floor, min, max = math.floor, math.min, math.max
-local spread = unpack
 local pack, unpack, slice = struct.pack, struct.unpack, string.sub
 local call, try = redis.call, redis.pcall
 

@@ -22,7 +22,7 @@ local function shape_of(bytes)
   end
   local per_limit = { [COUNTER] = 'I7I7', [FIXED] = 'I7', [GCRA] = 'I6I6' }
   shape.plain = per_limit[kind]
-  if shape.plain then shape.plain = '>I7' .. string.rep(shape.plain, n) end
+  if shape.plain then shape.plain = '>I7I7' .. string.rep(shape.plain, n) end
   SHAPES[bytes] = shape
   return shape
 end

@@ -1,9 +1,12 @@
 -- A state: all that is known of one subject under one policy, in one Redis key.
 --
 --   "T", version, shape, …
---   counter, fixed, gcra: a string; the newest charge's time, and the numbers of each limit
+--   counter, fixed, gcra: a string; the newest charge's time, until when the key lives, and the numbers of each limit
 --   log, buckets: a hash; field "h" holds flags, the newest charge's time, until when the key lives, what is known of a
 --     change of shape, and each log with its tail; the other fields are the logs' pages
+
+local LOG_META, LOG_META_SIZE = '>i8i8I7I4I4I7', 38
+local HINT, HINT_SIZE = '>I4I2I7', 13
 
 local function new_state(key, shape)
   local state = { key = key, shape = shape, newest = 0, until_ = 0, pending = {}, gone = {}, tracks = {} }
@@ -30,7 +33,7 @@ end
 
 local function read_log(state, s, at, track, span)
   local log = new_log(state, track, span)
-  log.shift, log.floor, log.before, log.first, log.next, log.start = unpack(LOG_META, s, at)
+  log.floor, log.shift, log.before, log.first, log.next, log.start = unpack(LOG_META, s, at)
   at = at + LOG_META_SIZE
   local hints
   hints, at = unpack('>B', s, at)
@@ -47,7 +50,7 @@ local function read_log(state, s, at, track, span)
 end
 
 local function write_log(parts, log)
-  parts[#parts + 1] = pack(LOG_META, log.shift, log.floor, log.before, log.first, log.next, log.start)
+  parts[#parts + 1] = pack(LOG_META, log.floor, log.shift, log.before, log.first, log.next, log.start)
   local hints = #log.hints
   parts[#parts + 1] = pack('>B', hints)
   for i = 1, hints do
@@ -62,15 +65,15 @@ end
 local function decode_plain(state, s, at)
   local shape = state.shape
   local numbers = { unpack(shape.plain, s, at) }
-  state.newest = numbers[1]
+  state.newest, state.until_ = numbers[1], numbers[2]
   for i = 1, shape.n do
     local track = empty_track(shape.kind, shape.w[i], shape.nb[i], shape.drain[i])
     if shape.kind == COUNTER then
-      track.current, track.previous = numbers[2 * i], numbers[2 * i + 1]
+      track.current, track.previous = numbers[2 * i + 1], numbers[2 * i + 2]
     elseif shape.kind == FIXED then
-      track.current = numbers[i + 1]
+      track.current = numbers[i + 2]
     else
-      track.high, track.low = numbers[2 * i], numbers[2 * i + 1]
+      track.high, track.low = numbers[2 * i + 1], numbers[2 * i + 2]
     end
     state.tracks[i] = track
   end
@@ -80,6 +83,7 @@ local function decode_logs(state, s, at)
   local shape = state.shape
   local moved
   moved, state.newest, state.until_ = unpack('>BI7I7', s, at)
+  if moved > 1 then moved = 0 end
   at = at + 15
   local logs, span = 1, shape.longest
   if moved == 1 then
@@ -165,25 +169,35 @@ local function save(state, now, grace)
   local key, shape = state.key, state.shape
   local parts = { shape.prefix }
   local keep = keep_for(state, now)
+  local renew = state.until_ < now + keep or not state.was_read or state.wipe
+  local lives = keep + floor(keep / 4)
   if shape.plain and not state.moved then
-    local numbers = { state.newest }
+    renew = renew or state.is_hash
+    local numbers = { state.newest, min(renew and now + lives or state.until_, SATURATION) }
     for i = 1, shape.n do
       local track = state.tracks[i]
       if shape.kind == COUNTER then
-        numbers[2 * i], numbers[2 * i + 1] = track.current, track.previous
+        numbers[2 * i + 1], numbers[2 * i + 2] = track.current, track.previous
       elseif shape.kind == FIXED then
-        numbers[i + 1] = track.current
+        numbers[i + 2] = track.current
       else
-        numbers[2 * i], numbers[2 * i + 1] = track.high, track.low
+        numbers[2 * i + 1], numbers[2 * i + 2] = track.high, track.low
       end
     end
     parts[2] = pack(shape.plain, spread(numbers))
-    checked(try('SET', key, table.concat(parts), 'PX', math.ceil(keep / 1000) + grace))
+    if renew then
+      checked(try('SET', key, table.concat(parts), 'PX', math.ceil(lives / 1000) + grace))
+    else
+      checked(try('SET', key, table.concat(parts), 'KEEPTTL'))
+    end
     return
   end
-  local renew = state.until_ < now + keep or not state.is_hash or state.wipe
-  if renew then state.until_ = now + keep + floor(keep / 4) end
-  parts[2] = pack('>BI7I7', state.moved and 1 or 0, state.newest, min(state.until_, SATURATION))
+  renew = renew or not state.is_hash
+  if renew then state.until_ = now + lives end
+  -- 2 says to `fast.lua` that there is more to a log than its tail.
+  local flags, log = state.moved and 1 or 0, state.log or state.tracks[1].log
+  if flags == 0 and (log.first < log.next or log.shift ~= 0) then flags = 2 end
+  parts[2] = pack('>BI7I7', flags, state.newest, min(state.until_, SATURATION))
   if state.moved then
     local grids = state.moved.grids
     parts[3] = pack('>I7I7B', state.moved.changed_at, state.moved.longest, grids and #grids or 255)
@@ -201,5 +215,5 @@ local function save(state, now, grace)
   if state.was_read and (not state.is_hash or state.wipe) then checked(try('DEL', key)) end
   checked(try('HSET', key, 'h', table.concat(parts), spread(state.pending)))
   if #state.gone > 0 then call('HDEL', key, spread(state.gone)) end
-  if renew then call('PEXPIRE', key, math.ceil((keep + floor(keep / 4)) / 1000) + grace) end
+  if renew then call('PEXPIRE', key, math.ceil(lives / 1000) + grace) end
 end

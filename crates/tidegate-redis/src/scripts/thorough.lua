@@ -1,4 +1,22 @@
--- Decides any request, whatever the state is in: what `fast.lua` does not take.
+-- Each operation, whatever the state is in.
+
+local PEEK, CHECK, CHARGE_OP, REFUND_OP, RESET, INSPECT = 1, 0, 2, 3, 4, 5
+local FAR_BACK = 60000000
+local MOST_LISTED = 1000
+
+local POLICIES = {}
+
+local function policy_of(number)
+  local policy = POLICIES[number]
+  if policy then return policy end
+  local blob = ARGV[2 + number]
+  local n = unpack('>B', blob, 2)
+  local size = 2 + 14 * n
+  policy = { shape = shape_of(slice(blob, 1, size)), shadow = unpack('>B', blob, size + 1) == 1 }
+  policy.capacity = { unpack('>' .. string.rep('I7', n), blob, size + 2) }
+  POLICIES[number] = policy
+  return policy
+end
 
 -- Reads what a part meets. Only in memory: nothing is written before every part of a group has been read.
 local function weigh(part)
@@ -84,7 +102,8 @@ local function decide(out, parts, op)
   for _, part in ipairs(parts) do conclude(out, part, op, admitted) end
 end
 
-local function refund_part(out, part)
+local function refund_part(out, parts)
+  local part = parts[1]
   weigh(part)
   local state, returned = part.state, false
   if state then
@@ -99,7 +118,8 @@ local function refund_part(out, part)
   answer(out, part, returned and 4 or 0, false)
 end
 
-local function reset_part(out, part)
+local function reset_part(out, parts)
+  local part = parts[1]
   local state, problem = read_state(part.key, part.policy.shape, now)
   if problem then error(problem, 0) end
   if state then checked(try('DEL', part.key)) end
@@ -138,7 +158,8 @@ local function listed(track, newest, at)
   return found, older
 end
 
-local function inspect_part(out, part)
+local function inspect_part(out, parts)
+  local part = parts[1]
   weigh(part)
   if not part.state then
     out[#out + 1] = pack('>B', 0)
@@ -153,8 +174,20 @@ local function inspect_part(out, part)
   end
 end
 
+-- Operations on one key; all others are decisions.
 local ALONE = { [REFUND_OP] = refund_part, [RESET] = reset_part, [INSPECT] = inspect_part }
 
-return function(out, parts, op)
-  if ALONE[op] then ALONE[op](out, parts[1]) else decide(out, parts, op) end
+-- Decides the group that is at this place among the groups, and its parts at that place among the keys.
+return function(op, count, at, place)
+  local parts = {}
+  for i = 1, count do
+    local number, cost, charged_at
+    number, cost, charged_at, at = unpack('>I2I7I7', ARGV[2], at)
+    parts[i] = { key = KEYS[place + i - 1], policy = policy_of(number), cost = cost, charged_at = charged_at }
+  end
+  local out = { '\0' }
+  local fine, problem = pcall(ALONE[op] or decide, out, parts, op)
+  if fine then return table.concat(out) end
+  local text = type(problem) == 'table' and problem.err or tostring(problem)
+  return pack('>BI2', 2, #text) .. text
 end

@@ -232,7 +232,6 @@ impl Account {
                 String::new()
             },
         );
-        eprintln!("{fault}: {self:?}");
     }
 }
 

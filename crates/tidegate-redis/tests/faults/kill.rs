@@ -54,7 +54,7 @@ async fn the_first_probe_after_a_restart_succeeds_and_no_decision_fails_from_the
     for losses in 1..=3 {
         server.kill();
         while store.breakers()[0].1 == BreakerState::Closed {
-            store.check(&policy, &key, cost(1)).await;
+            let _ = store.check(&policy, &key, cost(1)).await;
         }
         server.restart();
         store.ready().await;

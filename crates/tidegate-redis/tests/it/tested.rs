@@ -17,7 +17,7 @@ pub(crate) type Tested = Shared;
 
 static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
-/// Stores whose logs have 2, 3 and, as in use, 128 entries to a page: short logs have many pages, too.
+/// Stores whose logs have 2, 3 and as many entries to a page as in use: short logs have many pages, too.
 static STORES: LazyLock<[RedisStore; 3]> = LazyLock::new(|| {
     let _inside = RUNTIME.enter();
     let url = SERVER.url();
