@@ -1,6 +1,7 @@
 //! [`Breaker`]: stops asking a server that doesn't answer.
 //!
-//! Closed, it lets requests through and counts failures in a row; so many open it. Open, it refuses at once, and the node's
+//! Closed, it lets requests through and counts failures in a row; so many open it, once the server has been silent for a
+//! while: requests that wait together fail together, and one stall is no outage. Open, it refuses at once, and the node's
 //! own task probes the server. A probe that is answered closes it. Requests themselves never probe, so none pays for it.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
@@ -52,10 +53,10 @@ impl Breaker {
         }
     }
 
-    /// Counts a failure; whether it is the one that opens the breaker.
-    pub(crate) fn failed(&self) -> bool {
+    /// Counts a failure; whether it is the one that opens the breaker, which only a silent server's does.
+    pub(crate) fn failed(&self, silent: bool) -> bool {
         let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
-        failures >= self.opens_after && self.open()
+        silent && failures >= self.opens_after && self.open()
     }
 
     /// Opens it; whether it was closed.
@@ -82,18 +83,19 @@ mod tests {
     #[test]
     fn so_many_failures_in_a_row_open_it_and_a_probe_closes_it() {
         let breaker = Breaker::new(3);
-        assert!(!breaker.failed() && !breaker.failed());
+        assert!(!breaker.failed(true) && !breaker.failed(true));
         breaker.succeeded();
-        assert!(!breaker.failed() && !breaker.failed(), "a success in between begins anew");
+        assert!(!breaker.failed(true) && !breaker.failed(true), "a success in between begins anew");
         assert!(breaker.lets_through());
-        assert!(breaker.failed(), "the third in a row opens it, and says so once");
-        assert!(!breaker.failed());
+        assert!(!breaker.failed(false), "a server that has just answered is not silent");
+        assert!(breaker.failed(true), "the next in a row opens it, and says so once");
+        assert!(!breaker.failed(true));
         assert_eq!(breaker.state(), BreakerState::Open);
         breaker.probe();
         assert_eq!(breaker.state(), BreakerState::HalfOpen);
         assert!(!breaker.lets_through(), "nobody's request is the probe");
         assert!(breaker.close());
-        assert!(breaker.lets_through() && !breaker.failed(), "it counts from the beginning");
+        assert!(breaker.lets_through() && !breaker.failed(true), "it counts from the beginning");
     }
 
     #[test]

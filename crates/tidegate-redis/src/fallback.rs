@@ -34,18 +34,26 @@ impl Fallback {
         cost: Cost,
         choice: OnStoreFailure,
     ) -> Decision {
+        self.count(trouble, choice);
+        self.answer(op, policy, key, cost, choice)
+    }
+
+    #[inline]
+    fn count(&self, trouble: &Trouble, choice: OnStoreFailure) {
         self.counters.trouble(trouble);
+        count(match choice {
+            OnStoreFailure::Open => &self.counters.degraded_open,
+            OnStoreFailure::Closed => &self.counters.degraded_closed,
+            OnStoreFailure::Local(_) => &self.counters.degraded_local,
+        });
+    }
+
+    #[inline]
+    fn answer(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost, choice: OnStoreFailure) -> Decision {
         match choice {
-            OnStoreFailure::Open => {
-                count(&self.counters.degraded_open);
-                remote::without_store(policy, true)
-            }
-            OnStoreFailure::Closed => {
-                count(&self.counters.degraded_closed);
-                remote::without_store(policy, false)
-            }
+            OnStoreFailure::Open => remote::without_store(policy, true),
+            OnStoreFailure::Closed => remote::without_store(policy, false),
             OnStoreFailure::Local(share) => {
-                count(&self.counters.degraded_local);
                 let now = self.clock.now();
                 let decision = match policy.local() {
                     Some(local) if policy.on_store_failure() == choice => self.local.decide(op, local, key, cost, now),
@@ -65,10 +73,12 @@ impl Fallback {
         on_failure: Option<OnStoreFailure>,
     ) -> Vec<Decision> {
         let choice = |spend: &Spend<'_>| on_failure.unwrap_or(spend.policy.on_store_failure());
-        let decide =
-            |op, spend: &Spend<'_>| self.decide(trouble, op, spend.policy, spend.key, spend.cost, choice(spend));
+        for spend in spends {
+            self.count(trouble, choice(spend));
+        }
+        let decide = |op, spend: &Spend<'_>| self.answer(op, spend.policy, spend.key, spend.cost, choice(spend));
         if op == Op::Check {
-            // Looking first is enough here: to share a limit by half at most is no exact matter.
+            // Others may charge between the look and the charge: what is admitted here is this node's estimate in any case.
             let looked: Vec<Decision> = spends.iter().map(|spend| decide(Op::Peek, spend)).collect();
             if looked.iter().any(|decision| !matches!(decision.reason(), Reason::Allowed | Reason::Shadow)) {
                 return looked;

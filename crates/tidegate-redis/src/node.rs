@@ -98,6 +98,10 @@ pub(crate) struct Shared {
     counters: Arc<Counters>,
     /// When the connection was made that is in use, by the stopwatch.
     connected_at: AtomicU64,
+    /// When the server last answered, by the stopwatch.
+    answered_at: AtomicU64,
+    /// After so many microseconds without an answer a server is silent.
+    silence: u64,
 }
 
 /// One Redis server.
@@ -140,6 +144,8 @@ impl Node {
             connected: watch::Sender::new(false),
             counters: Arc::clone(&common.counters),
             connected_at: AtomicU64::new(0),
+            answered_at: AtomicU64::new(0),
+            silence: 3 * micros(common.settings.timeout),
         });
         let driver =
             Driver { common: Arc::clone(common), shared: Arc::clone(&shared), place, jobs, router, again: Vec::new() };
@@ -167,7 +173,10 @@ impl Shared {
     /// Takes note that a request sent at `since` got no answer in time.
     pub(crate) fn timed_out(&self, since: u64) {
         // What was sent over an earlier connection says nothing about this one.
-        if since >= self.connected_at.load(Relaxed) && self.breaker.failed() {
+        let connected_at = self.connected_at.load(Relaxed);
+        let heard_at = connected_at.max(self.answered_at.load(Relaxed));
+        let silent = stopwatch::micros().saturating_sub(heard_at) >= self.silence;
+        if since >= connected_at && self.breaker.failed(silent) {
             self.note_opened("requests got no answer in time");
             self.tripped.notify_one();
         }
@@ -355,6 +364,10 @@ impl Driver {
                 }
                 job = self.jobs.recv(), if free => match job {
                     Some(job) => {
+                        // While others are under way, those who are about to ask get their turn first.
+                        if !under_way.is_empty() {
+                            tokio::task::yield_now().await;
+                        }
                         let jobs = self.gather(job);
                         under_way.push(self.send(jobs, &connection));
                     }
@@ -458,7 +471,7 @@ impl Driver {
                 true
             }
             Some("LOADING") => {
-                if self.shared.breaker.failed() {
+                if self.shared.breaker.failed(true) {
                     self.shared.note_opened("redis is loading its data set");
                     self.shared.tripped.notify_one();
                 }
@@ -475,7 +488,9 @@ impl Driver {
     fn hand_out(&mut self, jobs: Vec<Job>, asked: u64, reply: Vec<u8>) -> bool {
         let read = read_reply(&reply, jobs.iter().map(|job| &job.group));
         let Ok((now, statuses)) = read else { return fail_all(jobs, &Trouble::Garbled) };
-        self.shared.clock.note(asked, stopwatch::micros(), now);
+        let heard = stopwatch::micros();
+        self.shared.clock.note(asked, heard, now);
+        self.shared.answered_at.store(heard, Relaxed);
         self.shared.breaker.succeeded();
         let reply = Arc::new(reply);
         let mut read_only = false;

@@ -37,7 +37,7 @@ impl Default for Settings {
             probe_interval: Duration::from_millis(200),
             batch: 128,
             queue: 16_384,
-            calls: 2,
+            calls: 3,
             refresh_interval: Duration::from_secs(5),
             page: None,
         }

@@ -91,7 +91,8 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// How many requests in a row may go unanswered before a server is not asked any more; 5 if unsaid.
+    /// How many requests in a row may go unanswered before a server is not asked any more; 5 if unsaid. It has to be silent for
+    /// three timeouts, too, so that one stall is no outage.
     #[must_use]
     pub fn breaker_after(mut self, failures: u32) -> Self {
         self.settings.breaker_after = failures.max(1);

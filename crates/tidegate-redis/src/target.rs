@@ -144,7 +144,11 @@ impl Target {
                 }
                 let settings = settings.set_db(database(db)?);
                 // Sentinels are asked without a login: theirs is another one than that of the servers they watch.
-                let open = Login { settings: RedisConnectionInfo::default().set_skip_set_lib_name(), tls, certificates: certificates.clone() };
+                let open = Login {
+                    settings: RedisConnectionInfo::default().set_skip_set_lib_name(),
+                    tls,
+                    certificates: certificates.clone(),
+                };
                 let target = Self::Sentinel { sentinels: addresses, master: percent_decode(master)?, login: open };
                 Ok((target, Login { settings, tls, certificates }))
             }

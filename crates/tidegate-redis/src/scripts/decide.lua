@@ -8,6 +8,7 @@
 local replies, groups, from, place, length = { pack('>I7', now) }, ARGV[2], 1, 1, #ARGV[2]
 local current_policy, kind, n, w, buckets, drain, shadow, capacity, prefix = 0
 local long_logs, thorough
+local RECORDS = {}
 
 while from <= length do
   local op, parts, deadline, policy, cost = unpack('>BBI7I2I7', groups, from)
@@ -105,9 +106,13 @@ while from <= length do
       elseif flags == 0 and newest - now <= FAR_BACK and bytes > 0 then
         local at = now > newest and now or newest
         local size, time, unit = time_width + unit_width, UNSIGNED[time_width], UNSIGNED[unit_width]
+        local record = RECORDS[time_width * 8 + unit_width]
+        if not record then
+          record = time .. slice(unit, 2)
+          RECORDS[time_width * 8 + unit_width] = record
+        end
         local count, last, horizon, k, before = bytes / size, 105 + bytes - size, at - w - base, 0, gone
-        local last_time = unpack(time, s, last)
-        local total = unpack(unit, s, last + time_width)
+        local last_time, total = unpack(record, s, last)
         if unpack(time, s, 105) <= horizon then
           local step, above = 1, 0
           k = 1
@@ -130,9 +135,9 @@ while from <= length do
           if kept < PAGE and at - base < POWER[time_width] and total < POWER[unit_width] and used + cost <= SATURATION then
             local keep, first, renew = lag + w, 105 + k * size, until_ - now < lag + w
             if renew then until_ = now + keep + floor(keep / 4) end
-            local done = try('HSET', key, 'h', prefix .. pack('>BI7I7i8', 0, at, until_, at - w) .. slice(s, 42, 76)
-              .. '\0\0' .. slice(s, 79, 85) .. pack(TAIL, base, time_width, unit_width, before, (kept + 1) * size)
-              .. slice(s, first, first + kept * size - 1) .. pack(time, at - base) .. pack(unit, total))
+            local done = try('HSET', key, 'h', prefix .. pack('>BI7I7i8', 0, at, until_, at - w) .. slice(s, 42, 85)
+              .. pack(TAIL, base, time_width, unit_width, before, (kept + 1) * size)
+              .. slice(s, first, first + kept * size - 1) .. pack(record, at - base, total))
             problem = type(done) == 'table' and done.err
             if renew and not problem then call('PEXPIRE', key, ceil((keep + floor(keep / 4)) / 1000) + grace) end
             reply = pack(ANSWER, 0, 1, at, used + cost, 0, lag + w)

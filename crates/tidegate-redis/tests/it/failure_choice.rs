@@ -105,8 +105,12 @@ async fn several_at_once_are_all_or_nothing_without_redis_too() {
     let (one, two) = (key(), Key::new("another").expect("a key"));
     let spends =
         [Spend { policy: &counted, key: &one, cost: Cost::ONE }, Spend { policy: &closed, key: &two, cost: Cost::ONE }];
+    let before = store.stats();
     let decisions = store.check_all(&spends).await.expect("well-formed");
     assert_eq!(told(decisions.overall), (Reason::StoreUnavailable, true));
+    let after = store.stats();
+    let parts = (after.degraded_local - before.degraded_local, after.degraded_closed - before.degraded_closed);
+    assert_eq!(parts, (1, 1), "each part is counted once");
     let alone = store.check(&counted, &one, Cost::new(25).expect("in range")).await;
     assert_eq!(told(alone), (Reason::Allowed, true), "nothing was charged by the decision that was denied");
 }
