@@ -64,6 +64,11 @@ impl Fallback {
         }
     }
 
+    /// Whether a choice lets a request through that Redis does not answer; nothing is charged or counted.
+    pub(crate) fn admits(&self, spend: &Spend<'_>, choice: OnStoreFailure) -> bool {
+        self.answer(Op::Peek, spend.policy, spend.key, spend.cost, choice).is_allowed()
+    }
+
     /// Decides all as one: what one choice denies is charged to none of the others.
     pub(crate) fn decide_all(
         &self,

@@ -44,6 +44,11 @@ const GIVEN_GRACE_MS: u32 = 3_600_000;
 /// How long to wait before sending again what a cluster could not take just now.
 const AGAIN_AFTER: Duration = Duration::from_millis(3);
 
+/// A connection that ends within so many microseconds is not made anew at once.
+const SHORT_LIFE: u64 = 10_000;
+/// How long a call may be under way at the least before the connection is taken for lost, if nobody waits for it any more.
+const LONGEST_CALL: Duration = Duration::from_secs(3);
+
 /// A request on its way.
 #[derive(Debug)]
 pub(crate) struct Job {
@@ -145,7 +150,7 @@ impl Node {
             counters: Arc::clone(&common.counters),
             connected_at: AtomicU64::new(0),
             answered_at: AtomicU64::new(0),
-            silence: 3 * micros(common.settings.timeout),
+            silence: micros(common.settings.timeout).saturating_mul(3),
         });
         let driver =
             Driver { common: Arc::clone(common), shared: Arc::clone(&shared), place, jobs, router, again: Vec::new() };
@@ -238,6 +243,11 @@ impl Driver {
                         Ended::Lost => {
                             tracing::warn!(node = %self.shared.name, "the connection to redis was lost");
                             self.refresh();
+                            let lived = stopwatch::micros() - self.shared.connected_at.load(Relaxed);
+                            if lived < SHORT_LIFE {
+                                // One connection after the other for nothing would help nobody.
+                                self.refuse_until(stopwatch::micros() + SHORT_LIFE).await;
+                            }
                             continue;
                         }
                         Ended::Tripped => self.refresh(),
@@ -250,7 +260,7 @@ impl Driver {
                     self.refresh();
                 }
             }
-            self.refuse_until(began + micros(self.common.settings.probe_interval)).await;
+            self.refuse_until(began.saturating_add(micros(self.common.settings.probe_interval))).await;
         }
     }
 
@@ -338,7 +348,11 @@ impl Driver {
     /// Sends what comes until the connection ends.
     async fn serve(&mut self, connection: MultiplexedConnection) -> Ended {
         let mut under_way = FuturesUnordered::new();
+        let mut closed = false;
         loop {
+            if closed && under_way.is_empty() && self.again.is_empty() {
+                return Ended::Closed;
+            }
             let free = under_way.len() < self.common.settings.calls;
             if free && !self.again.is_empty() {
                 let jobs = std::mem::take(&mut self.again);
@@ -362,7 +376,7 @@ impl Driver {
                         return Ended::Lost;
                     }
                 }
-                job = self.jobs.recv(), if free => match job {
+                job = self.jobs.recv(), if free && !closed => match job {
                     Some(job) => {
                         // While others are under way, those who are about to ask get their turn first.
                         if !under_way.is_empty() {
@@ -371,8 +385,7 @@ impl Driver {
                         let jobs = self.gather(job);
                         under_way.push(self.send(jobs, &connection));
                     }
-                    None if under_way.is_empty() => return Ended::Closed,
-                    None => {}
+                    None => closed = true,
                 },
             }
         }
@@ -419,7 +432,8 @@ impl Driver {
             self.common.counters.batched.fetch_add(call.len() as u64, Relaxed);
         }
         let source = &self.common.source;
-        join_all(calls.into_iter().map(|jobs| call(jobs, source, connection.clone())).collect::<Vec<_>>())
+        let longest = LONGEST_CALL.max(self.common.settings.timeout.saturating_mul(3));
+        join_all(calls.into_iter().map(|jobs| call(jobs, source, connection.clone(), longest)).collect::<Vec<_>>())
     }
 
     /// Hands out what a call brought; whether the connection is lost.
@@ -430,15 +444,22 @@ impl Driver {
             Ok(_) => return fail_all(jobs, &Trouble::Garbled),
             Err(error) => error,
         };
+        if error.code().is_some_and(|code| code != "LOADING") {
+            // An error is an answer, too.
+            self.shared.answered_at.store(stopwatch::micros(), Relaxed);
+            self.shared.breaker.succeeded();
+        }
         match error.code() {
             Some("NOSCRIPT") => {
-                if let Err(trouble) = self.load_script(&mut connection.clone()).await {
+                let mut connection = connection.clone();
+                let loaded = timeout(self.common.settings.connect_timeout, self.load_script(&mut connection)).await;
+                if let Err(trouble) = loaded.unwrap_or(Err(Trouble::Lost)) {
                     return fail_all(jobs, &trouble) || trouble == Trouble::Lost;
                 }
                 self.send_again(jobs);
                 false
             }
-            Some(code @ ("MOVED" | "ASK")) => {
+            Some(code @ ("MOVED" | "ASK")) if self.common.is_cluster => {
                 let to = error.redirect_node().and_then(|(to, _)| match &self.place {
                     Place::Fixed(from) => Address::redirected(to, from),
                     Place::Sentinel { .. } => None,
@@ -569,20 +590,26 @@ fn call(
     jobs: Vec<Job>,
     source: &Source,
     mut connection: MultiplexedConnection,
+    longest: Duration,
 ) -> impl Future<Output = Returned> + use<> {
     let given = jobs[0].given.is_some();
     let grace = if given { GIVEN_GRACE_MS } else { GRACE_MS };
     let command = evalsha(source, &Call::new(jobs.iter().map(|job| &job.group), given, grace));
     async move {
         let asked = stopwatch::micros();
-        let result = if jobs[0].asking {
-            let mut pipeline = redis::pipe();
-            pipeline.cmd("ASKING").add_command(command);
-            let replies = connection.send_packed_commands(&pipeline, 0, 2).await;
-            replies.and_then(|mut replies| replies.pop().unwrap_or(Value::Nil).extract_error())
-        } else {
-            connection.send_packed_command(&command).await.and_then(Value::extract_error)
+        let asking = jobs[0].asking;
+        let send = async {
+            if asking {
+                let mut pipeline = redis::pipe();
+                pipeline.cmd("ASKING").add_command(command);
+                let mut replies = connection.send_packed_commands(&pipeline, 0, 2).await?;
+                replies.pop().unwrap_or(Value::Nil).extract_error()
+            } else {
+                connection.send_packed_command(&command).await?.extract_error()
+            }
         };
+        let hung = || Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+        let result = timeout(longest, send).await.unwrap_or_else(|_| hung());
         Returned { jobs, asked, result }
     }
 }

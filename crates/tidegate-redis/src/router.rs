@@ -138,15 +138,21 @@ impl Router {
         let node = {
             let mut layout = self.layout.write();
             let node = layout.node(to, &self.common, &self.me);
-            if !job.asking {
-                layout.slots[usize::from(job.slot)] = Some(Arc::clone(&node));
+            if !job.asking
+                && let Some(slot) = layout.slots.get_mut(usize::from(job.slot))
+            {
+                *slot = Some(Arc::clone(&node));
             }
             node
         };
         if !job.asking {
             self.refresh();
         }
-        node.submit(job);
+        if node.shared.breaker.lets_through() {
+            node.submit(job);
+        } else {
+            let _ = job.answer.send(Err(Trouble::Unreachable));
+        }
     }
 
     fn set_layout(&self, ranges: &[(u16, u16, Address)]) {
@@ -167,10 +173,19 @@ impl Router {
         self.known.send_replace(true);
     }
 
-    /// Asks nodes for the layout until one tells it.
-    async fn ask_layout(&self) -> Option<Vec<(u16, u16, Address)>> {
+    /// Whether every slot has a node that answers.
+    fn is_served(&self) -> bool {
+        let layout = self.layout.read();
+        layout.slots.iter().all(Option::is_some) && layout.nodes.values().all(|node| node.shared.breaker.lets_through())
+    }
+
+    /// Asks nodes for the layout until one tells it, each time beginning with another: one that is cut off from the rest may
+    /// not know that it is.
+    async fn ask_layout(&self, time: usize) -> Option<Vec<(u16, u16, Address)>> {
         let mut asked: Vec<Address> = self.layout.read().nodes.keys().cloned().collect();
         asked.extend(self.seeds.iter().cloned());
+        let first = time % asked.len().max(1);
+        asked.rotate_left(first);
         let patience = Duration::from_millis(250);
         for address in asked {
             let ask = async {
@@ -200,9 +215,9 @@ impl Layout {
 /// Keeps the layout of a cluster up to date for as long as somebody needs it.
 async fn keep_layout(router: Weak<Router>, interval: Duration) {
     let mut complained = false;
-    loop {
+    for time in 0.. {
         let Some(alive) = router.upgrade() else { return };
-        match alive.ask_layout().await {
+        match alive.ask_layout(time).await {
             Some(ranges) => {
                 alive.set_layout(&ranges);
                 complained = false;
@@ -214,7 +229,7 @@ async fn keep_layout(router: Weak<Router>, interval: Duration) {
             }
             None => {}
         }
-        let healthy = alive.nodes().iter().all(|node| node.shared.breaker.lets_through()) && !complained;
+        let healthy = alive.is_served() && !complained;
         let asked_for = Arc::clone(&alive.refresh);
         drop(alive);
         stopwatch::pause(REFRESH_PAUSE).await;

@@ -32,13 +32,23 @@ struct Together {
     places: Vec<usize>,
 }
 
-/// Decides distinct requests as one. The outer error is for all of them, an inner one for those of a slot.
+/// What several slots said.
+pub(crate) struct Decided {
+    /// Of each request, in order.
+    pub(crate) parts: Vec<Result<Decision, Trouble>>,
+    /// Whether the decision is a denial, so that nothing of it may be charged.
+    pub(crate) denied: bool,
+}
+
+/// Decides distinct requests as one. The outer error is for all of them, an inner one for those of a slot: `admits` says what
+/// the choice for that case makes of such a request.
 pub(crate) async fn decide(
     store: &RedisStore,
     op: Op,
     spends: &[Spend<'_>],
     given: Option<Timestamp>,
-) -> Result<Vec<Result<Decision, Trouble>>, Trouble> {
+    admits: impl Fn(&Spend<'_>) -> bool,
+) -> Result<Decided, Trouble> {
     let names: Vec<_> = spends.iter().map(|spend| store.name(spend.policy, spend.key, given)).collect();
     let mut calls: Vec<Together> = Vec::new();
     for (place, name) in names.iter().enumerate() {
@@ -64,7 +74,8 @@ pub(crate) async fn decide(
         .collect::<Result<Vec<_>, Trouble>>()
     };
     if let [only] = calls.as_slice() {
-        return ask(only).await.map(|decided| decided.into_iter().map(Ok).collect());
+        let parts = ask(only).await?.into_iter().map(Ok).collect();
+        return Ok(Decided { parts, denied: false });
     }
     let answers = join_all(calls.iter().map(&ask)).await;
     let mut decided: Vec<Result<Decision, Trouble>> = spends.iter().map(|_| Err(Trouble::Garbled)).collect();
@@ -80,14 +91,13 @@ pub(crate) async fn decide(
     }
     let vetoes = |(spend, decision): (&Spend<'_>, &Result<Decision, Trouble>)| match decision {
         Ok(decision) => !decision.is_allowed(),
-        Err(_) => {
-            spend.policy.mode() == Mode::Enforce && spend.policy.on_store_failure() == tidegate::OnStoreFailure::Closed
-        }
+        Err(_) => spend.policy.mode() == Mode::Enforce && !admits(spend),
     };
-    if op == Op::Check && spends.iter().zip(&decided).any(vetoes) {
+    let denied = op == Op::Check && spends.iter().zip(&decided).any(vetoes);
+    if denied {
         give_back(store, spends, &mut decided, given).await;
     }
-    Ok(decided)
+    Ok(Decided { parts: decided, denied })
 }
 
 /// Gives back what was charged, so that the decision has charged nothing.
@@ -112,7 +122,8 @@ async fn give_back(
         };
         // What can't be given back stays charged: too strict by one cost for one window, never too loose.
         if let Ok(reply) = told {
-            *decision = Ok(remote::decision(policy, Op::Peek, cost, &reply.told, None));
+            // It fitted when it was asked, whatever others have spent since.
+            *decision = Ok(remote::decision(policy, Op::Charge, cost, &reply.told, None));
         }
     }))
     .await;

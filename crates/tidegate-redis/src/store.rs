@@ -269,14 +269,20 @@ impl RedisStore {
         on_failure: Option<OnStoreFailure>,
     ) -> Result<Decisions, SpendError> {
         let (distinct, part_of) = remote::distinct(spends)?;
-        let asked = several::decide(self, op, &distinct, None).await;
+        let choice = |spend: &Spend<'_>| on_failure.unwrap_or(spend.policy.on_store_failure());
+        let admits = |spend: &Spend<'_>| self.inner.fallback.admits(spend, choice(spend));
+        let asked = several::decide(self, op, &distinct, None, admits).await;
         let asked = asked.map(|decided| {
-            let decided = decided.into_iter().zip(&distinct);
+            // What the decision denies is charged nowhere, here neither.
+            let op_here = if decided.denied { Op::Peek } else { op };
             let part = |(part, spend): (Result<Decision, Trouble>, &Spend<'_>)| match part {
                 Ok(decision) => self.counted(op, decision),
-                Err(trouble) => self.without_redis(&trouble, op, spend, on_failure),
+                Err(trouble) => {
+                    let Spend { policy, key, cost } = *spend;
+                    self.inner.fallback.decide(&trouble, op_here, policy, key, cost, choice(spend))
+                }
             };
-            decided.map(part).collect::<Vec<_>>()
+            decided.parts.into_iter().zip(&distinct).map(part).collect::<Vec<_>>()
         });
         let decided = match asked {
             Ok(decided) => decided,
@@ -296,8 +302,9 @@ impl RedisStore {
         now: Timestamp,
     ) -> Result<Result<Decisions, Trouble>, SpendError> {
         let (distinct, part_of) = remote::distinct(spends)?;
-        let decided = several::decide(self, op, &distinct, Some(now)).await;
-        let decided = decided.and_then(|decided| decided.into_iter().collect::<Result<Vec<_>, _>>());
+        // There is no other choice here than to say that Redis did not answer.
+        let decided = several::decide(self, op, &distinct, Some(now), |_| false).await;
+        let decided = decided.and_then(|decided| decided.parts.into_iter().collect::<Result<Vec<_>, _>>());
         let all =
             |decided: Vec<Decision>| remote::combine(spends, part_of.into_iter().map(|part| decided[part]).collect());
         Ok(decided.map(all))
@@ -461,7 +468,7 @@ impl RedisStore {
         let began = stopwatch::micros();
         // A replay has time.
         let patience = if given.is_some() { Duration::from_secs(10) } else { self.inner.timeout };
-        let deadline = began + u64::try_from(patience.as_micros()).unwrap_or(u64::MAX);
+        let deadline = began.saturating_add(u64::try_from(patience.as_micros()).unwrap_or(u64::MAX));
         let router = &self.inner.router;
         if router.node(slot).is_none() && tokio::time::timeout(patience, router.known()).await.is_err() {
             return Err(Trouble::Timeout);
@@ -490,16 +497,5 @@ impl RedisStore {
             count(if decision.is_allowed() { &self.inner.counters.allowed } else { &self.inner.counters.denied });
         }
         decision
-    }
-
-    fn without_redis(
-        &self,
-        trouble: &Trouble,
-        op: Op,
-        spend: &Spend<'_>,
-        on_failure: Option<OnStoreFailure>,
-    ) -> Decision {
-        let choice = on_failure.unwrap_or(spend.policy.on_store_failure());
-        self.inner.fallback.decide(trouble, op, spend.policy, spend.key, spend.cost, choice)
     }
 }

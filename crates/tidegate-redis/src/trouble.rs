@@ -76,6 +76,9 @@ impl Trouble {
     }
 
     pub(crate) fn from_error(error: &RedisError) -> Self {
+        if error.kind() == redis::ErrorKind::AuthenticationFailed {
+            return Self::Refused(error.to_string());
+        }
         if error.is_io_error() || error.is_connection_dropped() || error.is_unrecoverable_error() {
             return Self::Lost;
         }

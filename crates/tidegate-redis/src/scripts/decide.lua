@@ -9,6 +9,15 @@ local replies, groups, from, place, length = { pack('>I7', now) }, ARGV[2], 1, 1
 local current_policy, kind, n, w, buckets, drain, shadow, capacity, prefix = 0
 local long_logs, thorough
 local RECORDS = {}
+-- Strings by key, read at once where there are several: asking for each costs more than deciding on it. A hash reads as if it
+-- were not there, so that what isn't found here is asked for by itself.
+local held = {}
+if #KEYS > 3 and (string.find(ARGV[3], '^[\2\4\5]')) then
+  local found = try('MGET', spread(KEYS))
+  if not found.err then
+    for i = 1, #KEYS do held[KEYS[i]] = found[i] end
+  end
+end
 
 while from <= length do
   local op, parts, deadline, policy, cost = unpack('>BBI7I2I7', groups, from)
@@ -25,7 +34,7 @@ while from <= length do
   elseif parts > 1 or op > CHARGE then
     reply = nil
   elseif n == 1 and kind == COUNTER then
-    local s = try('GET', key)
+    local s = held[key] or try('GET', key)
     local newest, until_, current, previous = now, 0, 0, 0
     local known = s == false
     if not known and type(s) == 'string' and #s == 46 and slice(s, 1, 18) == prefix then
@@ -48,14 +57,17 @@ while from <= length do
           local keep, done = lag + 2 * w, nil
           if until_ < now + keep then
             local more = floor(keep / 4)
-            done = try('SET', key, prefix .. pack('>I7I7I7I7', at, now + keep + more, current, previous), 'PX',
-              ceil((keep + more) / 1000) + grace)
+            local state = prefix .. pack('>I7I7I7I7', at, now + keep + more, current, previous)
+            done = try('SET', key, state, 'PX', ceil((keep + more) / 1000) + grace)
+            held[key] = state
           else
-            done = try('SET', key, prefix .. pack('>I7I7I7I7', at, until_, current, previous), 'KEEPTTL')
+            local state = prefix .. pack('>I7I7I7I7', at, until_, current, previous)
+            done = try('SET', key, state, 'KEEPTTL')
+            held[key] = state
           end
           problem = done.err
           -- In the next window these are the previous ones; so much of it is left when the last no longer counts.
-          reply = pack(ANSWER, 0, 1, at, used + cost, 0, lag + left + w - ceil(w / current) + 1)
+          reply = pack(ANSWER, 0, 1, at, used + cost > SATURATION and SATURATION or used + cost, 0, lag + left + w - ceil(w / current) + 1)
         end
       else
         local retry, reset = 0, 0
@@ -87,23 +99,29 @@ while from <= length do
       local charged = op == CHARGE or (op == CHECK and cost <= capacity)
       if not charged then
         reply = pack(ANSWER, 0, 0, now, 0, 0, 0)
-      elseif cost < 65536 and call('EXISTS', key) == 0 then
+      elseif cost < 65536 and try('EXISTS', key) == 0 then
         local time_width, more = 1, floor(w / 4)
         while 2 * w >= POWER[time_width] do time_width = time_width + 1 end
         local done = try('HSET', key, 'h', prefix .. pack('>BI7I7i8i8I7I4I4I7BI4I2I7i8BBI7I2', 0, now, now + w + more, now - w,
           0, 0, 0, 0, 0, 1, 0, 0, 0, now, time_width, 2, 0, time_width + 2) .. pack(UNSIGNED[time_width], 0)
           .. pack('>I2', cost))
         problem = type(done) == 'table' and done.err
-        if not problem then call('PEXPIRE', key, ceil((w + more) / 1000) + grace) end
+        if not problem then
+          done = try('PEXPIRE', key, ceil((w + more) / 1000) + grace)
+          problem = type(done) == 'table' and done.err
+          -- Never a key without an expiry.
+          if problem then call('DEL', key) end
+        end
         reply = pack(ANSWER, 0, 1, now, cost, 0, w)
       end
-    elseif type(s) == 'string' and slice(s, 1, 18) == prefix then
+    elseif type(s) == 'string' and #s > 104 and slice(s, 1, 18) == prefix then
       -- 15 bytes of flags and times, 8 of what is forgotten, 31 that only pages change, a hint of 13, the tail's 19.
       local flags, newest, until_ = unpack('>BI7I7', s, 19)
       local base, time_width, unit_width, gone, bytes = unpack(TAIL, s, 86)
       if flags == 2 then
         long = true
-      elseif flags == 0 and newest - now <= FAR_BACK and bytes > 0 then
+      elseif flags == 0 and newest - now <= FAR_BACK and bytes > 0 and #s == 104 + bytes and UNSIGNED[time_width]
+        and UNSIGNED[unit_width] and bytes % (time_width + unit_width) == 0 then
         local at = now > newest and now or newest
         local size, time, unit = time_width + unit_width, UNSIGNED[time_width], UNSIGNED[unit_width]
         local record = RECORDS[time_width * 8 + unit_width]
@@ -139,7 +157,10 @@ while from <= length do
               .. pack(TAIL, base, time_width, unit_width, before, (kept + 1) * size)
               .. slice(s, first, first + kept * size - 1) .. pack(record, at - base, total))
             problem = type(done) == 'table' and done.err
-            if renew and not problem then call('PEXPIRE', key, ceil((keep + floor(keep / 4)) / 1000) + grace) end
+            if renew and not problem then
+              done = try('PEXPIRE', key, ceil((keep + floor(keep / 4)) / 1000) + grace)
+              problem = type(done) == 'table' and done.err
+            end
             reply = pack(ANSWER, 0, 1, at, used + cost, 0, lag + w)
           end
         elseif used == 0 then
@@ -165,7 +186,7 @@ while from <= length do
       end
     end
   elseif n == 1 and kind == GCRA then
-    local s = try('GET', key)
+    local s = held[key] or try('GET', key)
     local newest, until_, high, debt = now, 0, 0, 0
     local known = s == false
     if not known and type(s) == 'string' and #s == 44 and slice(s, 1, 18) == prefix then
@@ -183,10 +204,13 @@ while from <= length do
           local keep, done = lag + (reset > w and reset or w), nil
           if until_ < now + keep then
             local more = floor(keep / 4)
-            done = try('SET', key, prefix .. pack('>I7I7I6I6', at, now + keep + more, 0, debt), 'PX',
-              ceil((keep + more) / 1000) + grace)
+            local state = prefix .. pack('>I7I7I6I6', at, now + keep + more, 0, debt)
+            done = try('SET', key, state, 'PX', ceil((keep + more) / 1000) + grace)
+            held[key] = state
           else
-            done = try('SET', key, prefix .. pack('>I7I7I6I6', at, until_, 0, debt), 'KEEPTTL')
+            local state = prefix .. pack('>I7I7I6I6', at, until_, 0, debt)
+            done = try('SET', key, state, 'KEEPTTL')
+            held[key] = state
           end
           problem = done.err
           reply = pack(ANSWER, 0, 1, at, used + cost, 0, lag + reset)
@@ -201,7 +225,7 @@ while from <= length do
       end
     end
   elseif n == 1 and kind == FIXED then
-    local s = try('GET', key)
+    local s = held[key] or try('GET', key)
     local newest, until_, used = now, 0, 0
     local known = s == false
     if not known and type(s) == 'string' and #s == 39 and slice(s, 1, 18) == prefix then
@@ -218,10 +242,13 @@ while from <= length do
           local keep, done = lag + w, nil
           if until_ < now + keep then
             local more = floor(keep / 4)
-            done = try('SET', key, prefix .. pack('>I7I7I7', at, now + keep + more, used), 'PX',
-              ceil((keep + more) / 1000) + grace)
+            local state = prefix .. pack('>I7I7I7', at, now + keep + more, used)
+            done = try('SET', key, state, 'PX', ceil((keep + more) / 1000) + grace)
+            held[key] = state
           else
-            done = try('SET', key, prefix .. pack('>I7I7I7', at, until_, used), 'KEEPTTL')
+            local state = prefix .. pack('>I7I7I7', at, until_, used)
+            done = try('SET', key, state, 'KEEPTTL')
+            held[key] = state
           end
           problem = done.err
           reply = pack(ANSWER, 0, 1, at, used, 0, lag + left)
@@ -233,14 +260,18 @@ while from <= length do
     end
   end
   if problem then
+    held[key] = nil
     reply = pack('>BI2', 2, #problem) .. problem
   elseif not reply and kind == LOG and (long or n > 1) and parts == 1 and op <= CHARGE then
     long_logs = long_logs or long_log()
-    reply = long_logs(ARGV[2 + policy], key, op, cost, now)
+    -- A damaged state must not end the others' decisions; `thorough.lua` tells what is wrong with it.
+    local fine, answer = pcall(long_logs, ARGV[2 + policy], key, op, cost, now)
+    reply = fine and answer or nil
   end
   if not reply then
     thorough = thorough or everything()
     reply = thorough(op, parts, from + 9, place)
+    for i = place, place + parts - 1 do held[KEYS[i]] = nil end
   end
   replies[#replies + 1] = reply
   from, place = from + 9 + 16 * parts, place + parts

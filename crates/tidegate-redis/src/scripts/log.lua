@@ -146,8 +146,7 @@ local function top_of(log)
 end
 
 local function set_field(log, name, value)
-  local pending = log.state.pending
-  pending[#pending + 1], pending[#pending + 2] = name, value
+  log.state.pending[name] = value
 end
 
 local function set_top(log, first, records)
@@ -293,17 +292,16 @@ local function seal(log)
   log.tail = run('', 1, 0, tail.time_width, tail.unit_width, 0)
 end
 
--- Writes the tail anew, with records as wide as it takes.
+-- Writes the tail anew, with records as wide as it takes for `units` more up to `time`, and its units counted from its beginning.
 local function widen(log, time, units)
   local tail = log.tail
   local times, sums = decode(tail)
   local base = times[1] or time
   log.before = add(log.before, tail.before)
   local time_width = min(7, width(max(2 * log.span, 2 * (time - base))))
-  local unit_width = min(7, width(max(255 * 256, 4 * (units - tail.before))))
+  local unit_width = min(7, width(max(255 * 256, 4 * units)))
   local records = encode(times, sums, tail.before, base, time_width, unit_width)
   log.tail = run(records, 1, base, time_width, unit_width, 0)
-  return units - tail.before
 end
 
 -- Puts `units` at `time`, which is not before any entry. With `join` the last entry is dated like this one and takes it in.
@@ -320,16 +318,17 @@ local function append(log, time, units, join)
       tail, n = log.tail, 0
     end
   end
-  units = units + units_to(tail, n)
+  units = units + (units_to(tail, n) - tail.before)
   if n > 0 and (join or time_at(tail, n) == time) then
     n = n - 1
     tail.s, tail.n = slice(tail.s, 1, n * tail.size), n
   end
   if n == 0 then tail.base = time end
-  if time - tail.base >= 256 ^ tail.time_width or units >= 256 ^ tail.unit_width then
-    units = widen(log, time, units)
+  if time - tail.base >= 256 ^ tail.time_width or units >= min(256 ^ tail.unit_width, TWO53) - tail.before then
+    widen(log, time, units)
     tail = log.tail
   end
+  units = units + tail.before
   tail.s = tail.s .. pack(tail.time, time - tail.base) .. pack(tail.unit, units)
   tail.n = n + 1
   return joined

@@ -64,7 +64,7 @@ local function long_log()
   -- Writes a log's header, and lets the key live for as long as it is needed.
   local function set_header(key, shape, now, at, until_, before, first, next_, start, tail)
     local keep = at - now + shape.longest
-    local renew = until_ < now + keep
+    local is_new, renew = until_ == 0, until_ < now + keep
     if renew then until_ = now + keep + floor(keep / 4) end
     local n, hints = shape.n, ''
     for i = 1, n do hints = hints .. pack(HINT, PLACE[i], COUNT[i], BEFORE[i]) end
@@ -72,7 +72,14 @@ local function long_log()
     local header = pack(HEADER, first < next_ and 2 or 0, at, until_, kept, 0, before, first, next_, start, n)
     local reply = try('HSET', key, 'h', shape.prefix .. header .. hints .. tail)
     if type(reply) == 'table' then return failed(reply) end
-    if renew then call('PEXPIRE', key, ceil((keep + floor(keep / 4)) / 1000) + grace) end
+    if renew then
+      reply = try('PEXPIRE', key, ceil((keep + floor(keep / 4)) / 1000) + grace)
+      if type(reply) == 'table' then
+        -- Never a key without an expiry.
+        if is_new then call('DEL', key) end
+        return failed(reply)
+      end
+    end
   end
 
   local function new_log_answer(shape, key, op, cost, now)

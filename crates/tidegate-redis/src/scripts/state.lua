@@ -5,6 +5,7 @@
 --   log, buckets: a hash; field "h" holds flags, the newest charge's time, until when the key lives, what is known of a
 --     change of shape, and each log with its tail; the other fields are the logs' pages
 
+local FOREIGN = 'WRONGTYPE the key holds something that Tidegate did not write'
 local LOG_META, LOG_META_SIZE = '>i8i8I7I4I4I7', 38
 local HINT, HINT_SIZE = '>I4I2I7', 13
 
@@ -44,6 +45,9 @@ local function read_log(state, s, at, track, span)
   end
   local base, time_width, unit_width, before, length = unpack('>i8BBI7I2', s, at)
   at = at + RUN_SIZE + 2
+  if at + length - 1 > #s or not UNSIGNED[time_width] or not UNSIGNED[unit_width] or length % (time_width + unit_width) > 0 then
+    error('DAMAGED the state is cut off', 0)
+  end
   log.tail = run(slice(s, at, at + length - 1), 1, base, time_width, unit_width, before)
   if SATURATION - log.shift >= TWO53 and state.latest - log.shift >= TWO53 then unshift(log) end
   return log, at + length
@@ -120,7 +124,7 @@ local function decode_logs(state, s, at)
 end
 
 -- Reads a key; nil if there is none, or an error by name.
-local function read_state(key, expected, now)
+local function read_state(key, expected, now, bare)
   local is_hash = expected.kind == LOG or expected.kind == BUCKETS
   local s
   if is_hash then s = try('HGET', key, 'h') else s = try('GET', key) end
@@ -129,12 +133,17 @@ local function read_state(key, expected, now)
     if is_hash then s = try('HGET', key, 'h') else s = try('GET', key) end
   end
   if type(s) == 'table' then return nil, s.err end
-  if not s then return nil end
-  if slice(s, 1, 1) ~= 'T' then return nil, 'WRONGTYPE the key holds something that Tidegate did not write' end
+  if not s then
+    -- A hash without a header is somebody else's.
+    if is_hash and call('EXISTS', key) == 1 then return nil, FOREIGN end
+    return nil
+  end
+  if slice(s, 1, 1) ~= 'T' then return nil, FOREIGN end
   local version, kind, n = unpack('>BBB', s .. '\0\0\0', 2)
   if version ~= VERSION then
     return nil, 'NEWERVERSION the key holds a state of format ' .. version .. ', this is format ' .. VERSION
   end
+  if bare then return true end
   local prefix = 4 + 14 * n
   if n < 1 or n > 8 or kind < LOG or kind > GCRA or #s < prefix then return nil, 'DAMAGED the state is cut off' end
   local bytes = slice(s, 3, prefix)
@@ -208,12 +217,18 @@ local function save(state, now, grace)
   else
     for i = 1, shape.n do write_log(parts, state.tracks[i].log) end
   end
-  -- A key that is not a state of ours was found out when it was read; a hash without a header is found out here.
-  if not state.is_hash and not state.was_read and call('EXISTS', key) == 1 then
-    error('WRONGTYPE the key holds something that Tidegate did not write', 0)
+  local writes = { { 'h', table.concat(parts) } }
+  for name, value in pairs(state.pending) do
+    local last = writes[#writes]
+    -- So many that they can be passed at once.
+    if #last > 1000 then
+      last = {}
+      writes[#writes + 1] = last
+    end
+    last[#last + 1], last[#last + 2] = name, value
   end
   if state.was_read and (not state.is_hash or state.wipe) then checked(try('DEL', key)) end
-  checked(try('HSET', key, 'h', table.concat(parts), spread(state.pending)))
+  for _, fields in ipairs(writes) do checked(try('HSET', key, spread(fields))) end
   if #state.gone > 0 then call('HDEL', key, spread(state.gone)) end
   if renew then call('PEXPIRE', key, math.ceil(lives / 1000) + grace) end
 end

@@ -89,7 +89,7 @@ local function conclude(out, part, op, admitted)
       if track.kind == GCRA then part.used[i] = USED[GCRA](track, part.newest, part.at) end
     end
   end
-  if part.state and (charged or (part.rewritten and op ~= PEEK)) then save(part.state, now, grace) end
+  part.writes = part.state and (charged or (part.rewritten and op ~= PEEK))
   answer(out, part, charged and 1 or 0, not charged and not part.fits)
 end
 
@@ -100,6 +100,10 @@ local function decide(out, parts, op)
     if not part.fits and not part.policy.shadow then admitted = false end
   end
   for _, part in ipairs(parts) do conclude(out, part, op, admitted) end
+  -- Nothing is written before everything is known.
+  for _, part in ipairs(parts) do
+    if part.writes then save(part.state, now, grace) end
+  end
 end
 
 local function refund_part(out, parts)
@@ -113,14 +117,14 @@ local function refund_part(out, parts)
       part.tracks = tracks_for(state, part.policy.shape)
       for i, track in ipairs(part.tracks) do part.used[i] = USED[track.kind](track, part.newest, part.at) end
     end
-    if returned or part.rewritten then save(state, now, grace) end
   end
   answer(out, part, returned and 4 or 0, false)
+  if returned or part.rewritten then save(state, now, grace) end
 end
 
 local function reset_part(out, parts)
   local part = parts[1]
-  local state, problem = read_state(part.key, part.policy.shape, now)
+  local state, problem = read_state(part.key, part.policy.shape, now, true)
   if problem then error(problem, 0) end
   if state then checked(try('DEL', part.key)) end
   out[#out + 1] = pack('>B', state and 2 or 0)

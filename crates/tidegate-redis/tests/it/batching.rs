@@ -99,3 +99,46 @@ async fn a_forgotten_script_is_loaded_again_and_nothing_is_charged_twice() {
     assert_eq!(store.stats().scripts_loaded, 6);
     assert_eq!(store.stats().sent_again, 5);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_state_and_a_foreign_hash_fail_their_own_decisions_and_can_be_seen_to() {
+    let server = Server::start();
+    let store = patient(&server).await;
+    let log = policy("log", "100/1h").with_on_store_failure(OnStoreFailure::Closed);
+    let counter = policy("counter", "100/1h").with_algorithm(tidegate::Algorithm::SlidingCounter);
+    let counter = counter.with_on_store_failure(OnStoreFailure::Closed);
+    let key = |name: &'static str| Key::new(name).expect("a key");
+    let mut wire = server.wire();
+    for policy in [&log, &counter] {
+        wire.command([&b"HSET"[..], &store.key_name(policy, &key("foreign")), b"theirs", b"1"]).integer();
+    }
+    let _ = store.check(&log, &key("cut"), Cost::ONE).await;
+    let whole =
+        wire.command([&b"HGET"[..], &store.key_name(&log, &key("cut")), b"h"]).bulk().expect("a state").to_vec();
+    for length in [3, 17, 18, 40, 90, 104, whole.len() - 1] {
+        wire.command([&b"HSET"[..], &store.key_name(&log, &key("cut")), b"h", &whole[..length]]).integer();
+        server.pause();
+        let ask = |policy: &Policy, name: &'static str| {
+            let (store, policy) = (store.clone(), policy.clone());
+            tokio::spawn(async move { store.check(&policy, &key(name), Cost::ONE).await })
+        };
+        let asked = [(&log, "foreign"), (&log, "cut"), (&log, "fine"), (&counter, "foreign"), (&counter, "fine")];
+        let asked: Vec<_> = asked.into_iter().map(|(policy, name)| (name, ask(policy, name))).collect();
+        server.resume();
+        for (name, decision) in asked {
+            let decision = decision.await.expect("it ends");
+            let expected = if name == "fine" { Reason::Allowed } else { Reason::StoreUnavailable };
+            assert_eq!(decision.reason(), expected, "{name}, cut at {length}");
+        }
+    }
+    assert!(
+        store.reset(&log, &key("cut")).await.expect("redis answers"),
+        "what is ours can be forgotten, damaged or not"
+    );
+    for policy in [&log, &counter] {
+        let denied = store.charge(policy, &key("foreign"), Cost::ONE).await;
+        assert_eq!(denied.reason(), Reason::StoreUnavailable);
+        let length = wire.command([&b"HLEN"[..], &store.key_name(policy, &key("foreign"))]).integer();
+        assert_eq!(length, 1, "what is not ours is left as it is");
+    }
+}

@@ -37,7 +37,7 @@ impl Bench {
         let store = RedisStore::connect(&server.url()).expect("a store");
         store.ready().await;
         let wire = server.wire();
-        Self { wire, server, store }
+        Self { server, wire, store }
     }
 
     /// What Redis has counted so far, and what asking for it adds to it.
@@ -55,7 +55,7 @@ impl Bench {
     /// Runs one decision and tells what it took.
     async fn work(&mut self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost, now: Timestamp) -> Work {
         let (before, asking) = self.net();
-        self.store.decide_at(op, policy, key, cost, now).await.expect("redis answers");
+        let _ = self.store.decide_at(op, policy, key, cost, now).await.expect("redis answers");
         let (after, _) = self.net();
         let net = Net {
             read: after.read - before.read - asking.read,
@@ -64,10 +64,8 @@ impl Bench {
         // The same again, watched, as a peek that changes nothing or a further charge.
         let mut monitor = self.server.wire();
         monitor.command(["MONITOR"]).expect_ok();
-        self.store
-            .decide_at(op, policy, key, cost, now.after(std::time::Duration::from_micros(1)))
-            .await
-            .expect("an answer");
+        let later = now.after(std::time::Duration::from_micros(1));
+        let _ = self.store.decide_at(op, policy, key, cost, later).await.expect("redis answers");
         self.wire.command(["PING"]);
         let (mut commands, mut read, mut written) = (0, 0, 0);
         loop {
@@ -125,7 +123,7 @@ async fn fill(store: &RedisStore, policy: &Policy, key: &Key<'_>, entries: u64, 
         let charges = (0..64.min(entries))
             .map(|i| store.decide_at(Op::Charge, policy, key, Cost::ONE, Timestamp::from_micros(now + i * step)));
         for decision in futures_util::future::join_all(charges).await {
-            decision.expect("redis answers");
+            let _ = decision.expect("redis answers");
         }
         now += 1000.min(entries) * step;
     }

@@ -20,6 +20,7 @@ mod failure_choice;
 mod footprint;
 #[path = "../../../tidegate/tests/it/gate.rs"]
 mod gate;
+mod long_logs;
 #[path = "../../../tidegate/tests/it/model/mod.rs"]
 mod model;
 #[path = "../../../tidegate/tests/it/promise_no_trace.rs"]

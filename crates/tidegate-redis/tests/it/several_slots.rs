@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Cost, Key, Policy, Reason, Spend};
+use tidegate::{Cost, Key, OnStoreFailure, Op, Policy, Reason, Spend};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Cluster;
 
@@ -15,7 +15,7 @@ async fn what_one_slot_denies_is_given_back_in_the_others() {
     let (wide, narrow) = (policy("wide", "1000/1h"), policy("narrow", "3/1h"));
     let users: Vec<_> = (0..20).map(|i| Key::new(&format!("user-{i}")).expect("a key").into_owned()).collect();
     let tenant = Key::new("tenant").expect("a key");
-    let slots = users.iter().map(|user| cluster.key_slot(&store.key_name(&wide, user)));
+    let slots = users.iter().map(|user| cluster.key_slot(store.key_name(&wide, user)));
     let nodes: std::collections::BTreeSet<_> = slots.map(|slot| cluster.master_of_slot(slot)).collect();
     assert_eq!(nodes.len(), 3, "the users are at all nodes");
 
@@ -40,4 +40,47 @@ async fn what_one_slot_denies_is_given_back_in_the_others() {
             assert_eq!(shown.limits[0].used, 7 * admitted, "charged and given back");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_does_not_answer_counts_as_the_call_says() {
+    let cluster = Cluster::builder().masters(3).replicas_each(0).arg("cluster-require-full-coverage", "no").start();
+    let store = RedisStore::builder(&cluster.url()).timeout(Duration::from_secs(10)).connect().expect("a store");
+    store.ready().await;
+    let policy = Policy::new("p", ["1000/1h".parse().expect("a limit")]).expect("a policy");
+    let node = |key: &Key<'_>| cluster.master_of_slot(cluster.key_slot(store.key_name(&policy, key)));
+    let keys: Vec<_> = (0..50).map(|i| Key::new(&format!("user-{i}")).expect("a key").into_owned()).collect();
+    let dead = keys.iter().find(|key| node(key) == 0).expect("a key at the first node");
+    let alive = keys.iter().find(|key| node(key) == 1).expect("a key at the second node");
+    cluster.nodes()[0].kill();
+    let spends = [alive, dead].map(|key| Spend { policy: &policy, key, cost: Cost::ONE });
+    for (choice, charged) in [(OnStoreFailure::Closed, 0), (OnStoreFailure::Open, 1), (OnStoreFailure::Closed, 1)] {
+        let decisions = store.decide_all(Op::Check, &spends, Some(choice)).await.expect("well-formed");
+        assert_eq!(decisions.overall.is_allowed(), choice == OnStoreFailure::Open, "{choice:?}");
+        assert!(decisions.overall.is_degraded());
+        let shown = store.inspect(&policy, alive).await.expect("redis answers");
+        let used = shown.map_or(0, |shown| shown.limits[0].used);
+        assert_eq!(used, charged, "what is denied is charged nowhere, what is let through where it can be: {choice:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_node_of_a_cluster_is_not_taken_for_a_server_of_its_own() {
+    let cluster = Cluster::start(3, 0);
+    let url = cluster.nodes()[0].url();
+    let store = RedisStore::builder(&url).timeout(Duration::from_secs(10)).connect().expect("a store");
+    store.ready().await;
+    let policy = Policy::new("p", ["1000/1h".parse().expect("a limit")]).expect("a policy");
+    let (mut here, mut refused) = (0, 0);
+    for i in 0..50 {
+        let name = format!("user-{i}");
+        match store.inspect(&policy, &Key::new(&name).expect("a key")).await {
+            Ok(_) => here += 1,
+            Err(trouble) => {
+                assert!(trouble.to_string().contains("MOVED"), "{trouble}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(here > 0 && refused > 0, "{here} slots are here, {refused} elsewhere, to the last");
 }
