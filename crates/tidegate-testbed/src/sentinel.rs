@@ -10,7 +10,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// A master named `mymaster`, its replicas, and the sentinels that watch them.
 ///
 /// Nodes are known by their index, which they keep when roles change; node 0 begins as the master. A node that is silent
-/// for 500 ms is down.
+/// for 1.5 s is down.
 #[derive(Debug)]
 pub struct Sentinel {
     nodes: Vec<Server>,
@@ -116,7 +116,7 @@ impl Sentinel {
 fn start_sentinel(master: u16, quorum: usize) -> Server {
     ServerBuilder::sentinel()
         .arg("sentinel", &format!("monitor mymaster 127.0.0.1 {master} {quorum}"))
-        .arg("sentinel", "down-after-milliseconds mymaster 500")
+        .arg("sentinel", "down-after-milliseconds mymaster 1500")
         .arg("sentinel", "failover-timeout mymaster 2000")
         .start()
 }

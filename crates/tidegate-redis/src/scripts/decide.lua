@@ -9,8 +9,8 @@ local replies, groups, from, place, length = { pack('>I7', now) }, ARGV[2], 1, 1
 local current_policy, kind, n, w, buckets, drain, shadow, capacity, prefix = 0
 local long_logs, thorough
 local RECORDS = {}
--- Strings by key, read at once where there are several: asking for each costs more than deciding on it. A hash reads as if it
--- were not there, so that what isn't found here is asked for by itself.
+-- Strings by key, read at once where there are several: asking for each costs more than deciding on it. Each is good for one
+-- request, since that may change it. A hash reads as if it were not there, so that what isn't found here is asked for by itself.
 local held = {}
 if #KEYS > 3 and (string.find(ARGV[3], '^[\2\4\5]')) then
   local found = try('MGET', spread(KEYS))
@@ -35,6 +35,7 @@ while from <= length do
     reply = nil
   elseif n == 1 and kind == COUNTER then
     local s = held[key] or try('GET', key)
+    held[key] = nil
     local newest, until_, current, previous = now, 0, 0, 0
     local known = s == false
     if not known and type(s) == 'string' and #s == 46 and slice(s, 1, 18) == prefix then
@@ -57,17 +58,16 @@ while from <= length do
           local keep, done = lag + 2 * w, nil
           if until_ < now + keep then
             local more = floor(keep / 4)
-            local state = prefix .. pack('>I7I7I7I7', at, now + keep + more, current, previous)
-            done = try('SET', key, state, 'PX', ceil((keep + more) / 1000) + grace)
-            held[key] = state
+            done = try('SET', key, prefix .. pack('>I7I7I7I7', at, now + keep + more, current, previous), 'PX',
+              ceil((keep + more) / 1000) + grace)
           else
-            local state = prefix .. pack('>I7I7I7I7', at, until_, current, previous)
-            done = try('SET', key, state, 'KEEPTTL')
-            held[key] = state
+            done = try('SETRANGE', key, '18', pack('>I7I7I7I7', at, until_, current, previous))
           end
-          problem = done.err
+          problem = type(done) == 'table' and done.err
           -- In the next window these are the previous ones; so much of it is left when the last no longer counts.
-          reply = pack(ANSWER, 0, 1, at, used + cost > SATURATION and SATURATION or used + cost, 0, lag + left + w - ceil(w / current) + 1)
+          used = used + cost
+          if used > SATURATION then used = SATURATION end
+          reply = pack(ANSWER, 0, 1, at, used, 0, lag + left + w - ceil(w / current) + 1)
         end
       else
         local retry, reset = 0, 0
@@ -187,6 +187,7 @@ while from <= length do
     end
   elseif n == 1 and kind == GCRA then
     local s = held[key] or try('GET', key)
+    held[key] = nil
     local newest, until_, high, debt = now, 0, 0, 0
     local known = s == false
     if not known and type(s) == 'string' and #s == 44 and slice(s, 1, 18) == prefix then
@@ -204,15 +205,12 @@ while from <= length do
           local keep, done = lag + (reset > w and reset or w), nil
           if until_ < now + keep then
             local more = floor(keep / 4)
-            local state = prefix .. pack('>I7I7I6I6', at, now + keep + more, 0, debt)
-            done = try('SET', key, state, 'PX', ceil((keep + more) / 1000) + grace)
-            held[key] = state
+            done = try('SET', key, prefix .. pack('>I7I7I6I6', at, now + keep + more, 0, debt), 'PX',
+              ceil((keep + more) / 1000) + grace)
           else
-            local state = prefix .. pack('>I7I7I6I6', at, until_, 0, debt)
-            done = try('SET', key, state, 'KEEPTTL')
-            held[key] = state
+            done = try('SETRANGE', key, '18', pack('>I7I7I6I6', at, until_, 0, debt))
           end
-          problem = done.err
+          problem = type(done) == 'table' and done.err
           reply = pack(ANSWER, 0, 1, at, used + cost, 0, lag + reset)
         end
       else
@@ -226,6 +224,7 @@ while from <= length do
     end
   elseif n == 1 and kind == FIXED then
     local s = held[key] or try('GET', key)
+    held[key] = nil
     local newest, until_, used = now, 0, 0
     local known = s == false
     if not known and type(s) == 'string' and #s == 39 and slice(s, 1, 18) == prefix then
@@ -242,15 +241,11 @@ while from <= length do
           local keep, done = lag + w, nil
           if until_ < now + keep then
             local more = floor(keep / 4)
-            local state = prefix .. pack('>I7I7I7', at, now + keep + more, used)
-            done = try('SET', key, state, 'PX', ceil((keep + more) / 1000) + grace)
-            held[key] = state
+            done = try('SET', key, prefix .. pack('>I7I7I7', at, now + keep + more, used), 'PX', ceil((keep + more) / 1000) + grace)
           else
-            local state = prefix .. pack('>I7I7I7', at, until_, used)
-            done = try('SET', key, state, 'KEEPTTL')
-            held[key] = state
+            done = try('SETRANGE', key, '18', pack('>I7I7I7', at, until_, used))
           end
-          problem = done.err
+          problem = type(done) == 'table' and done.err
           reply = pack(ANSWER, 0, 1, at, used, 0, lag + left)
         end
       else
@@ -260,7 +255,6 @@ while from <= length do
     end
   end
   if problem then
-    held[key] = nil
     reply = pack('>BI2', 2, #problem) .. problem
   elseif not reply and kind == LOG and (long or n > 1) and parts == 1 and op <= CHARGE then
     long_logs = long_logs or long_log()
