@@ -119,13 +119,25 @@ fn most_in_a_day(mut charges: Vec<(u64, u64)>) -> u64 {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+async fn main() -> std::process::ExitCode {
+    match run().await {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("shared_quota: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error + Send + Sync>> {
     let given = std::env::args().nth(1);
     // Kept on disk, so that what was spent survives the outage.
     let own = if given.is_none() { Some(Server::builder().persist().start()) } else { None };
     let url = given.or_else(|| own.as_ref().map(Server::url)).unwrap_or_default();
     let store = RedisStore::connect(&url)?;
-    tokio::time::timeout(Duration::from_secs(5), store.ready()).await.map_err(|_| format!("no answer from {url}"))?;
+    tokio::time::timeout(Duration::from_secs(5), store.ready())
+        .await
+        .map_err(|_| format!("no answer from {url}: is redis there? without a URL one is started"))?;
     let quota = std::sync::Arc::new(Quota::new(store.clone())?);
 
     let until = Instant::now() + 3 * DAY;
