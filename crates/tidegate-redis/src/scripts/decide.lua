@@ -21,7 +21,7 @@ end
 
 while from <= length do
   local op, parts, deadline, policy, cost = unpack('>BBI7I2I7', groups, from)
-  local key, reply, problem, long = KEYS[place], nil, nil, false
+  local key, reply, problem, long = KEYS[place], nil, nil, nil
   if policy ~= current_policy then
     current_policy = policy
     local blob = ARGV[2 + policy]
@@ -119,7 +119,7 @@ while from <= length do
       local flags, newest, until_ = unpack('>BI7I7', s, 19)
       local base, time_width, unit_width, gone, bytes = unpack(TAIL, s, 86)
       if flags == 2 then
-        long = true
+        long = s
       elseif flags == 0 and newest - now <= FAR_BACK and bytes > 0 and #s == 104 + bytes and UNSIGNED[time_width]
         and UNSIGNED[unit_width] and bytes % (time_width + unit_width) == 0 then
         local at = now > newest and now or newest
@@ -259,7 +259,7 @@ while from <= length do
   elseif not reply and kind == LOG and (long or n > 1) and parts == 1 and op <= CHARGE then
     long_logs = long_logs or long_log()
     -- A damaged state must not end the others' decisions; `thorough.lua` tells what is wrong with it.
-    local fine, answer = pcall(long_logs, ARGV[2 + policy], key, op, cost, now)
+    local fine, answer = pcall(long_logs, ARGV[2 + policy], key, op, cost, now, long)
     reply = fine and answer or nil
   end
   if not reply then

@@ -90,8 +90,8 @@ local function new_log_answer(shape, key, op, cost, now)
   return reply
 end
 
-local function fast_log(shape, key, op, cost, now)
-  local s = try('HGET', key, 'h')
+local function fast_log(shape, key, op, cost, now, s)
+  s = s or try('HGET', key, 'h')
   if s == false then return new_log_answer(shape, key, op, cost, now) end
   local n, at_header = shape.n, #shape.prefix + 1
   if type(s) ~= 'string' or slice(s, 1, at_header - 1) ~= shape.prefix then return nil end
@@ -186,4 +186,5 @@ local function fast_log(shape, key, op, cost, now)
   return reply
 end
 
-return function(blob, key, op, cost, now) return fast_log(shape_of(blob), key, op, cost, now) end
+-- The header, where it has been read already, is `s`.
+return function(blob, key, op, cost, now, s) return fast_log(shape_of(blob), key, op, cost, now, s) end
