@@ -2,10 +2,12 @@
 
 mod breaker;
 mod fallback;
+mod job;
 mod key_name;
 mod node;
 mod router;
 mod script;
+mod sentinel;
 mod server_clock;
 mod settings;
 mod several;

@@ -8,7 +8,6 @@
 //! Nothing is ever sent twice unless it surely did nothing the first time.
 
 use std::{
-    ops::Range,
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -18,23 +17,24 @@ use std::{
 
 use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value, aio::MultiplexedConnection};
-use tidegate::Timestamp;
 use tokio::{
-    sync::{Notify, mpsc, oneshot, watch},
+    sync::{Notify, mpsc, watch},
     time::timeout,
 };
 
 use crate::{
     breaker::Breaker,
+    job::{Answer, Job},
     router::Router,
     script::Source,
+    sentinel::ask_sentinels,
     server_clock::ServerClock,
     settings::Settings,
     stats::{Counters, count},
     stopwatch,
     target::{Address, Login},
     trouble::Trouble,
-    wire::{Call, Group, Status, read_reply},
+    wire::{Call, Status, read_reply},
 };
 
 /// Keys outlive their use by this long, since Redis may read its clock a little before the script does.
@@ -48,49 +48,6 @@ const AGAIN_AFTER: Duration = Duration::from_millis(3);
 const SHORT_LIFE: u64 = 10_000;
 /// How long a call may be under way at the least before the connection is taken for lost, if nobody waits for it any more.
 const LONGEST_CALL: Duration = Duration::from_secs(3);
-
-/// A request on its way.
-#[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) group: Group,
-    pub(crate) slot: u16,
-    pub(crate) given: Option<Timestamp>,
-    /// When its caller gives up, by the stopwatch.
-    pub(crate) deadline: u64,
-    /// The slot is being moved, and this node is where it goes.
-    pub(crate) asking: bool,
-    /// Not to be sent along with others: they might be at another node.
-    pub(crate) alone: bool,
-    pub(crate) answer: oneshot::Sender<Result<Answer, Trouble>>,
-}
-
-/// The reply to one request within that of its batch.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    reply: Arc<Vec<u8>>,
-    range: Range<usize>,
-}
-
-impl Answer {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.reply[self.range.clone()]
-    }
-}
-
-impl Job {
-    fn fail(self, trouble: Trouble) {
-        // Whoever asked may have given up.
-        let _ = self.answer.send(Err(trouble));
-    }
-
-    fn is_abandoned(&self) -> bool {
-        self.answer.is_closed()
-    }
-
-    fn is_late(&self) -> bool {
-        stopwatch::micros() >= self.deadline
-    }
-}
 
 /// What a node's task and those who ask it share.
 #[derive(Debug)]
@@ -612,26 +569,4 @@ fn call(
         let result = timeout(longest, send).await.unwrap_or_else(|_| hung());
         Returned { jobs, asked, result }
     }
-}
-
-/// Asks the sentinels, one after the other, which server is the master.
-async fn ask_sentinels(sentinels: &[Address], master: &str, login: &Login) -> Result<Address, Trouble> {
-    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-    let mut question = redis::cmd("SENTINEL");
-    question.arg("get-master-addr-by-name").arg(master);
-    // One that hangs must not keep us from asking the others.
-    let patience = Duration::from_millis(100);
-    for sentinel in sentinels {
-        let ask = async {
-            let client = login.client(sentinel).ok()?;
-            let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.ok()?;
-            let answer = connection.send_packed_command(&question).await.ok()?;
-            let (host, port): (String, u16) = redis::from_redis_value(answer).ok()?;
-            Some(Address { host, port })
-        };
-        if let Ok(Some(address)) = timeout(patience, ask).await {
-            return Ok(address);
-        }
-    }
-    Err(Trouble::Unreachable)
 }

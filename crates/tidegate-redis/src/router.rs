@@ -17,8 +17,9 @@ use tokio::{
 };
 
 use crate::{
+    job::Job,
     key_name::SLOTS,
-    node::{Common, Job, Node, Place},
+    node::{Common, Node, Place},
     stats::count,
     stopwatch,
     target::{Address, Target},

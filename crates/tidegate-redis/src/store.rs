@@ -12,8 +12,9 @@ use tokio::sync::oneshot;
 use crate::{
     breaker::BreakerState,
     fallback::Fallback,
+    job::{Answer, Job},
     key_name::{Name, Names},
-    node::{Answer, Common, Job, Node},
+    node::{Common, Node},
     router::Router,
     script::Source,
     settings::Settings,
