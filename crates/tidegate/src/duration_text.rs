@@ -1,6 +1,6 @@
 //! Durations as people write them: `250ms`, `1m`, `1h30m`.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// Units in descending order, so that the longest one that divides prints first.
 const UNITS: [(&str, u64); 6] = [
@@ -11,6 +11,16 @@ const UNITS: [(&str, u64); 6] = [
     ("s", 1_000_000),
     ("ms", 1_000),
 ];
+
+/// Reads a duration as limits write theirs: `250ms`, `1m`, `1h30m`, in units of `ms s m h d w`. `None` if it is none.
+///
+/// ```
+/// assert_eq!(tidegate::parse_duration("1m30s"), Some(std::time::Duration::from_secs(90)));
+/// assert_eq!(tidegate::parse_duration("90"), None);
+/// ```
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    parse_micros(text).map(Duration::from_micros)
+}
 
 /// Reads `1h30m` as microseconds; `None` if it is not a duration or does not fit.
 pub(crate) fn parse_micros(text: &str) -> Option<u64> {

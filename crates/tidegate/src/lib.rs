@@ -24,6 +24,7 @@ pub use algorithm::{Algorithm, AlgorithmError, Buckets, Burst};
 pub use clock::{Clock, ManualClock};
 pub use cost::{Cost, CostError};
 pub use decision::{Decision, Decisions, Reason, Refund};
+pub use duration_text::parse_duration;
 pub use failure::{OnStoreFailure, OnStoreFailureError, Share, ShareError};
 pub use inspect::{Entry, InUse, Inspection};
 pub use key::{Key, KeyError};

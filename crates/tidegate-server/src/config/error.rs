@@ -1,0 +1,67 @@
+//! [`ConfigError`]: what is wrong with a configuration, where, and what would be right.
+
+use std::{fmt, ops::Range};
+
+/// What is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The file, variable or flag at fault.
+    pub origin: String,
+    /// The line in the file, where there is one.
+    pub line: Option<usize>,
+    /// What was wrong and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.origin, self.message),
+            None => write!(f, "{}: {}", self.origin, self.message),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// A text to point into.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Origin<'a> {
+    pub(super) name: &'a str,
+    /// Empty where a line would tell nothing.
+    pub(super) text: &'a str,
+}
+
+impl Origin<'_> {
+    /// An error at a place in the text.
+    pub(super) fn error(&self, span: Option<Range<usize>>, message: impl Into<String>) -> ConfigError {
+        let line_of = |start: usize| self.text.get(..start).map_or(1, |before| before.matches('\n').count() + 1);
+        let line = span.filter(|_| !self.text.is_empty()).map(|span| line_of(span.start));
+        ConfigError { origin: self.name.to_owned(), line, message: message.into() }
+    }
+
+    /// What the parser says, in our words where it is about an unknown key.
+    pub(super) fn parser_error(&self, error: &toml::de::Error) -> ConfigError {
+        self.error(error.span(), unknown_key(error.message()).unwrap_or_else(|| error.message().to_owned()))
+    }
+}
+
+/// Turns "unknown field `x`, expected one of `a`, `b`" into a suggestion.
+fn unknown_key(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("unknown field `")?;
+    let (unknown, rest) = rest.split_once('`')?;
+    let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+    let listed = known.join(", ");
+    Some(match nearest(unknown, &known) {
+        Some(near) => format!("unknown key `{unknown}`: did you mean `{near}`? Known here: {listed}"),
+        None if known.is_empty() => format!("unknown key `{unknown}`: none is known here"),
+        None => format!("unknown key `{unknown}`: known here: {listed}"),
+    })
+}
+
+/// The known name that was probably meant.
+pub(crate) fn nearest<'a>(unknown: &str, known: &[&'a str]) -> Option<&'a str> {
+    let scored = known.iter().map(|name| (strsim::damerau_levenshtein(unknown, name), *name));
+    let (distance, name) = scored.min_by_key(|(distance, _)| *distance)?;
+    (distance <= 1 + unknown.chars().count() / 4).then_some(name)
+}

@@ -1,0 +1,140 @@
+//! The tables of a configuration, as they are written.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::values::{AlgorithmText, AtCapacityText, FailureChoice, LimitText, Listen, ModeText, Size, Time, Units};
+
+/// A whole file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    #[serde(default)]
+    pub(super) server: ServerTable,
+    #[serde(default)]
+    pub(super) store: StoreTable,
+    #[serde(default)]
+    pub(super) policies: BTreeMap<Spanned<String>, Spanned<PolicyTable>>,
+    #[serde(default)]
+    pub(super) envoy: Vec<EnvoyTable>,
+}
+
+/// Declares a table whose every key may be unsaid, and which another of its kind overrides key by key.
+macro_rules! table {
+    ($(#[$doc:meta])* $name:ident { $($(#[$key_doc:meta])* $key:ident: $type:ty),* $(,)? }) => {
+        $(#[$doc])*
+            #[derive(Debug, Clone, Default, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $name {
+            $($(#[$key_doc])* pub(super) $key: Option<$type>,)*
+        }
+
+        impl $name {
+            /// These values, overridden by what the other says.
+            pub(super) fn overridden_by(self, other: Self) -> Self {
+                Self { $($key: other.$key.or(self.$key),)* }
+            }
+        }
+    };
+}
+
+table! {
+    /// `[server]`.
+    ServerTable {
+        http: Listen,
+        resp: Listen,
+        grpc: Listen,
+        tls_cert: std::path::PathBuf,
+        tls_key: std::path::PathBuf,
+        token: String,
+        admin_token: String,
+        hosts: Vec<String>,
+        trusted_proxies: Vec<IpNet>,
+        trusted_hops: usize,
+        ipv6_prefix: u8,
+        caller_limits: bool,
+        caller_max_window: Time,
+        max_body: Size,
+        max_connections: usize,
+        header_timeout: Time,
+        idle_timeout: Time,
+        drain: Time,
+    }
+}
+
+table! {
+    /// `[store]`.
+    StoreTable {
+        url: String,
+        timeout: Time,
+        max_keys: usize,
+        max_bytes: Size,
+        at_capacity: AtCapacityText,
+        prefix: String,
+        tls_ca: std::path::PathBuf,
+    }
+}
+
+/// `[policies.NAME]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PolicyTable {
+    pub(super) limits: Spanned<Vec<LimitText>>,
+    pub(super) algorithm: Option<AlgorithmText>,
+    pub(super) mode: Option<ModeText>,
+    pub(super) key: Option<Spanned<String>>,
+    pub(super) on_store_failure: Option<FailureChoice>,
+    #[serde(default)]
+    pub(super) operations: BTreeMap<String, OperationValue>,
+}
+
+/// An operation's cost, or its cost and what to do when the store fails.
+#[derive(Debug)]
+pub(super) struct OperationValue {
+    pub(super) cost: Units,
+    pub(super) on_store_failure: Option<FailureChoice>,
+}
+
+impl<'de> Deserialize<'de> for OperationValue {
+    fn deserialize<D: serde::Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> serde::de::Visitor<'de> for Either {
+            type Value = OperationValue;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a cost such as 100, or { cost = 1, on_store_failure = \"open\" }")
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, cost: i64) -> Result<OperationValue, E> {
+                let cost = Units::deserialize(serde::de::value::I64Deserializer::new(cost))?;
+                Ok(OperationValue { cost, on_store_failure: None })
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<OperationValue, A::Error> {
+                #[derive(Deserialize)]
+                #[serde(deny_unknown_fields)]
+                struct Table {
+                    cost: Units,
+                    on_store_failure: Option<FailureChoice>,
+                }
+                let table = Table::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
+                Ok(OperationValue { cost: table.cost, on_store_failure: table.on_store_failure })
+            }
+        }
+        source.deserialize_any(Either)
+    }
+}
+
+/// One of `[[envoy]]`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EnvoyTable {
+    pub(super) domain: Spanned<String>,
+    pub(super) descriptors: Spanned<Vec<Vec<String>>>,
+    pub(super) policy: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(super) unlimited: bool,
+}

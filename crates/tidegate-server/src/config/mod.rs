@@ -1,0 +1,78 @@
+//! The configuration: a TOML file, overridden by the environment, overridden by flags.
+//!
+//! `values` reads what is written, `file` has the tables, `settings` what they come to; `policies` is the part that is replaced while the
+//! service runs.
+
+mod environment;
+mod error;
+mod file;
+mod policies;
+mod settings;
+mod values;
+
+use std::path::{Path, PathBuf};
+
+pub use environment::Overrides;
+pub use error::ConfigError;
+pub use policies::{Configured, EntryMatch, EnvoyRule, KeySource, Operation, Policies, RESERVED_NAME};
+pub use settings::{Bounds, CallerLimits, Forwarding, ServerSettings, StoreSettings, Tls, Tokens};
+
+use error::Origin;
+use file::File;
+
+/// Everything that a service is told.
+#[derive(Debug)]
+pub struct Config {
+    /// Where it listens, and how.
+    pub server: ServerSettings,
+    /// Where its state lives.
+    pub store: StoreSettings,
+    /// By which limits it decides.
+    pub policies: Policies,
+    /// The file it was read from, if any.
+    pub file: Option<PathBuf>,
+}
+
+impl Config {
+    /// Reads a file (or, without one, the defaults), and what overrides it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line and what would be right.
+    pub fn load(path: Option<&Path>, overrides: &Overrides) -> Result<Self, ConfigError> {
+        let (name, text) = match path {
+            Some(path) => (path.display().to_string(), read(path)?),
+            None => ("the configuration".to_owned(), String::new()),
+        };
+        let mut config = Self::parse(&name, &text, overrides)?;
+        config.file = path.map(Path::to_owned);
+        Ok(config)
+    }
+
+    /// Reads a configuration from a text; `name` is what errors call it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line and what would be right.
+    pub fn parse(name: &str, text: &str, overrides: &Overrides) -> Result<Self, ConfigError> {
+        let origin = Origin { name, text };
+        let file: File = toml::from_str(text).map_err(|error| origin.parser_error(&error))?;
+        let (server, store) = overrides.apply(file.server, file.store)?;
+        Ok(Self {
+            server: ServerSettings::new(server, &origin)?,
+            store: StoreSettings::new(store, &origin)?,
+            policies: Policies::new(file.policies, file.envoy, &origin)?,
+            file: None,
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<String, ConfigError> {
+    let origin = path.display().to_string();
+    // A configuration is small; a wrong path to something endless should not be read to its end.
+    const MOST: u64 = 16 << 20;
+    let error = |message: String| ConfigError { origin: origin.clone(), line: None, message };
+    let size = std::fs::metadata(path).map_err(|e| error(format!("can't be read: {e}")))?.len();
+    if size > MOST {
+        return Err(error(format!("has {size} bytes: a configuration has at most {MOST}")));
+    }
+    std::fs::read_to_string(path).map_err(|e| error(format!("can't be read: {e}")))
+}

@@ -1,0 +1,264 @@
+//! [`Policies`]: what is decided by, and what of a configuration is replaced as a whole while the service runs.
+
+use std::collections::{BTreeMap, HashMap};
+
+use axum::http::HeaderName;
+use tidegate::{Cost, Limit, OnStoreFailure, Policy};
+use toml::Spanned;
+
+use super::{
+    error::{ConfigError, Origin, nearest},
+    file::{EnvoyTable, OperationValue, PolicyTable},
+};
+
+/// The name of the policy that holds what `CL.THROTTLE` counts; no policy of a file can have it.
+pub const RESERVED_NAME: &str = "CL.THROTTLE";
+
+/// The most policies in a file: each has its own metrics.
+const MAX_POLICIES: usize = 10_000;
+
+/// All policies, and which of Envoy's descriptors they are for.
+#[derive(Debug, Default)]
+pub struct Policies {
+    by_name: HashMap<Box<str>, Configured>,
+    envoy: Vec<EnvoyRule>,
+}
+
+/// A policy with what belongs to it in a configuration.
+#[derive(Debug)]
+pub struct Configured {
+    /// The policy.
+    pub policy: Policy,
+    /// Where the key of a forwarded request comes from.
+    pub key: KeySource,
+    /// Its place among all, by name.
+    pub(crate) place: usize,
+    operations: BTreeMap<String, Operation>,
+}
+
+/// What one kind of request costs.
+#[derive(Debug)]
+pub struct Operation {
+    /// Its cost.
+    pub cost: Cost,
+    /// The policy, with what this operation does when the store fails.
+    pub policy: Policy,
+}
+
+/// Where the key of a forwarded request comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeySource {
+    /// The client's address.
+    ClientIp,
+    /// A header of the request.
+    Header(HeaderName),
+}
+
+/// Which of Envoy's descriptors a policy is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvoyRule {
+    /// The domain of the request.
+    pub domain: String,
+    /// The entries, in order and in full number.
+    pub entries: Vec<EntryMatch>,
+    /// The policy; none where such requests are not limited.
+    pub policy: Option<String>,
+}
+
+/// What one entry of a descriptor has to be. In the order from the most specific to the least.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EntryMatch {
+    /// `key=value`
+    Exact(String, String),
+    /// `key=value*`: a value that begins so.
+    Prefix(String, String),
+    /// `key`: any value.
+    Any(String),
+}
+
+impl Policies {
+    pub(super) fn new(
+        tables: BTreeMap<Spanned<String>, Spanned<PolicyTable>>,
+        envoy: Vec<EnvoyTable>,
+        origin: &Origin<'_>,
+    ) -> Result<Self, ConfigError> {
+        if tables.len() > MAX_POLICIES {
+            return Err(origin.error(None, format!("{} policies: use {MAX_POLICIES} at most", tables.len())));
+        }
+        let mut by_name = HashMap::with_capacity(tables.len());
+        for (place, (name, table)) in tables.into_iter().enumerate() {
+            let span = name.span();
+            let name = name.into_inner();
+            if name == RESERVED_NAME {
+                let message = format!("policy `{name}`: the name is taken by the command of that name: use another");
+                return Err(origin.error(Some(span), message));
+            }
+            let configured = Configured::new(&name, place, table.into_inner(), span, origin)?;
+            by_name.insert(name.into_boxed_str(), configured);
+        }
+        let mut rules = Vec::new();
+        for table in envoy {
+            rules.extend(envoy_rules(table, &by_name, origin)?);
+        }
+        Ok(Self { by_name, envoy: rules })
+    }
+
+    /// The policy of a name.
+    #[inline]
+    pub fn get(&self, name: &str) -> Option<&Configured> {
+        self.by_name.get(name)
+    }
+
+    /// A known name that was probably meant by an unknown one.
+    pub fn nearest(&self, name: &str) -> Option<&str> {
+        nearest(name, &self.by_name.keys().map(AsRef::as_ref).collect::<Vec<_>>())
+    }
+
+    /// All policies, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Configured)> {
+        let mut all: Vec<_> = self.by_name.iter().map(|(name, configured)| (&**name, configured)).collect();
+        all.sort_by_key(|(_, configured)| configured.place);
+        all.into_iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// Which descriptors of Envoy's are for which policy.
+    pub fn envoy(&self) -> &[EnvoyRule] {
+        &self.envoy
+    }
+}
+
+impl Configured {
+    fn new(
+        name: &str,
+        place: usize,
+        table: PolicyTable,
+        span: std::ops::Range<usize>,
+        origin: &Origin<'_>,
+    ) -> Result<Self, ConfigError> {
+        let error = |span, message: String| origin.error(Some(span), format!("policy `{name}`: {message}"));
+        let limits_span = table.limits.span();
+        let limits: Vec<Limit> = table.limits.into_inner().into_iter().map(|limit| limit.0).collect();
+        let at = |policy_error: &tidegate::PolicyError| match policy_error {
+            tidegate::PolicyError::Name => span.clone(),
+            _ => limits_span.clone(),
+        };
+        let mut policy = Policy::new(name, limits).map_err(|e| error(at(&e), e.to_string()))?;
+        if let Some(algorithm) = table.algorithm {
+            policy = policy.with_algorithm(algorithm.0);
+        }
+        if let Some(mode) = table.mode {
+            policy = policy.with_mode(mode.0);
+        }
+        if let Some(choice) = table.on_store_failure {
+            policy = policy.with_on_store_failure(choice.0);
+        }
+        let key = match table.key {
+            None => KeySource::ClientIp,
+            Some(text) => KeySource::parse(text.get_ref()).map_err(|message| error(text.span(), message))?,
+        };
+        let operation = |(name, value): (String, OperationValue)| {
+            let choice = value.on_store_failure.map_or(policy.on_store_failure(), |choice| choice.0);
+            (name, Operation { cost: value.cost.0, policy: policy.clone().with_on_store_failure(choice) })
+        };
+        let operations = table.operations.into_iter().map(operation).collect();
+        Ok(Self { policy, key, place, operations })
+    }
+
+    /// The operation of a name.
+    pub fn operation(&self, name: &str) -> Option<&Operation> {
+        self.operations.get(name)
+    }
+
+    /// The names of the operations.
+    pub fn operations(&self) -> impl Iterator<Item = (&str, &Operation)> {
+        self.operations.iter().map(|(name, operation)| (name.as_str(), operation))
+    }
+
+    /// What to do when the store fails, unless an operation or a call says otherwise.
+    pub fn on_store_failure(&self) -> OnStoreFailure {
+        self.policy.on_store_failure()
+    }
+}
+
+impl KeySource {
+    fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no source of a key: use client-ip or header:x-api-key");
+        match text.split_once(':') {
+            None if text == "client-ip" => Ok(Self::ClientIp),
+            Some(("header", name)) => name.trim().parse().map(Self::Header).map_err(|_| wrong()),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl std::fmt::Display for KeySource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::ClientIp => f.write_str("client-ip"),
+            Self::Header(name) => write!(f, "header:{name}"),
+        }
+    }
+}
+
+impl EntryMatch {
+    /// Reads `key`, `key=value` or `key=value*`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text.split_once('=') {
+            _ if text.is_empty() || text.starts_with('=') => None,
+            None => Some(Self::Any(text.to_owned())),
+            Some((key, value)) => Some(match value.strip_suffix('*') {
+                Some(start) => Self::Prefix(key.to_owned(), start.to_owned()),
+                None => Self::Exact(key.to_owned(), value.to_owned()),
+            }),
+        }
+    }
+}
+
+fn envoy_rules(
+    table: EnvoyTable,
+    policies: &HashMap<Box<str>, Configured>,
+    origin: &Origin<'_>,
+) -> Result<Vec<EnvoyRule>, ConfigError> {
+    if table.domain.get_ref().is_empty() {
+        return Err(origin.error(Some(table.domain.span()), "`domain` is empty: write the one that Envoy sends"));
+    }
+    let policy = match (&table.policy, table.unlimited) {
+        (Some(policy), false) => {
+            let name = policy.get_ref();
+            if !policies.contains_key(name.as_str()) {
+                let known: Vec<&str> = policies.keys().map(AsRef::as_ref).collect();
+                let hint = nearest(name, &known).map_or(String::new(), |near| format!(": did you mean `{near}`?"));
+                return Err(origin.error(Some(policy.span()), format!("there is no policy `{name}`{hint}")));
+            }
+            Some(name.clone())
+        }
+        (None, true) => None,
+        _ => {
+            let message = "an [[envoy]] needs either `policy = \"…\"` or `unlimited = true`";
+            return Err(origin.error(Some(table.domain.span()), message));
+        }
+    };
+    let span = table.descriptors.span();
+    let entries = |texts: Vec<String>| {
+        let read: Option<Vec<EntryMatch>> = texts.iter().map(|text| EntryMatch::parse(text)).collect();
+        read.filter(|entries| !entries.is_empty()).ok_or_else(|| {
+            let message =
+                format!("`{texts:?}` is no descriptor: write entries as \"key\", \"key=value\" or \"key=value*\"");
+            origin.error(Some(span.clone()), message)
+        })
+    };
+    let rule = |texts| {
+        Ok(EnvoyRule { domain: table.domain.get_ref().clone(), entries: entries(texts)?, policy: policy.clone() })
+    };
+    table.descriptors.into_inner().into_iter().map(rule).collect()
+}

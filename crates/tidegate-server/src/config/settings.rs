@@ -1,0 +1,203 @@
+//! What `[server]` and `[store]` come to, defaults filled in.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use ipnet::IpNet;
+use tidegate::AtCapacity;
+
+use super::{
+    error::{ConfigError, Origin},
+    file::{ServerTable, StoreTable},
+    values::{AtCapacityText, Listen, Size, Time},
+};
+
+/// Where the service listens, whom it believes, and what bounds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// HTTP and JSON.
+    pub http: Option<SocketAddr>,
+    /// The Redis protocol.
+    pub resp: Option<SocketAddr>,
+    /// Envoy's rate limit service.
+    pub grpc: Option<SocketAddr>,
+    /// Certificate and key, for all of them.
+    pub tls: Option<Tls>,
+    /// Who may ask, who may change.
+    pub tokens: Tokens,
+    /// Names by which this service may be called, beside `localhost` and plain addresses; `*` for any.
+    pub hosts: Vec<String>,
+    /// Whose word counts about where a forwarded request came from.
+    pub forwarding: Forwarding,
+    /// Whether callers may bring limits of their own.
+    pub caller_limits: CallerLimits,
+    /// What input may not exceed.
+    pub bounds: Bounds,
+    /// How long a stopping service waits for those who are still served.
+    pub drain: Duration,
+}
+
+/// Files of a certificate chain and of its key, in PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "as the names say")]
+pub struct Tls {
+    pub cert: PathBuf,
+    pub key: PathBuf,
+}
+
+/// What has to be shown, if anything, to ask and to change.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Tokens {
+    /// Asked of everyone who wants a decision.
+    pub usage: Option<String>,
+    /// Asked of those who reset, refund or inspect; good for decisions, too.
+    pub admin: Option<String>,
+}
+
+impl std::fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Tokens {{ usage: {}, admin: {} }}", self.usage.is_some(), self.admin.is_some())
+    }
+}
+
+/// How the client's address is found where a proxy asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forwarding {
+    /// Proxies by address. The client is the last address in `X-Forwarded-For` that is none of them.
+    pub proxies: Vec<IpNet>,
+    /// Or how many proxies there are: the client is so many places from the end.
+    pub hops: Option<usize>,
+    /// IPv6 clients are counted by so many bits of their address.
+    pub ipv6_prefix: u8,
+}
+
+/// Limits that callers bring along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallerLimits {
+    /// Whether they may.
+    pub allowed: bool,
+    /// The longest window they may bring.
+    pub max_window: Duration,
+}
+
+/// What input may not exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes of a body, and of a command.
+    pub body: usize,
+    /// Connections of each transport.
+    pub connections: usize,
+    /// How long a head, a body or a handshake may take to arrive.
+    pub header_timeout: Duration,
+    /// How long a connection may be silent.
+    pub idle_timeout: Duration,
+}
+
+/// Where the state lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// `memory`, or a Redis to be asked.
+    pub url: String,
+    /// How long a decision may take.
+    pub timeout: Duration,
+    /// Keys held in memory.
+    pub max_keys: usize,
+    /// Bytes held in memory.
+    pub max_bytes: usize,
+    /// What a new key gets when there is no room.
+    pub at_capacity: AtCapacity,
+    /// What the names of our keys in Redis begin with.
+    pub prefix: String,
+    /// Certificates to believe a Redis by.
+    pub tls_ca: Option<PathBuf>,
+}
+
+impl ServerSettings {
+    pub(super) fn new(table: ServerTable, origin: &Origin<'_>) -> Result<Self, ConfigError> {
+        let error = |message: &str| origin.error(None, message);
+        let listen = |listen: Option<Listen>, port| match listen {
+            Some(Listen(address)) => address,
+            None => Some(SocketAddr::from(([127, 0, 0, 1], port))),
+        };
+        let time = |time: Option<Time>, seconds| time.map_or(Duration::from_secs(seconds), |Time(time)| time);
+        let tls = match (table.tls_cert, table.tls_key) {
+            (Some(cert), Some(key)) => Some(Tls { cert, key }),
+            (None, None) => None,
+            _ => return Err(error("`tls_cert` and `tls_key` belong together: give both or neither")),
+        };
+        if table.trusted_proxies.is_some() && table.trusted_hops.is_some() {
+            return Err(error("`trusted_proxies` and `trusted_hops` are two ways to say whom to believe: use one"));
+        }
+        let forwarding = Forwarding {
+            proxies: table.trusted_proxies.unwrap_or_default(),
+            hops: table.trusted_hops,
+            ipv6_prefix: table.ipv6_prefix.unwrap_or(64),
+        };
+        if !(1..=128).contains(&forwarding.ipv6_prefix) {
+            return Err(error("`ipv6_prefix` is out of range: use 1 to 128"));
+        }
+        let token = |name: &str, token: Option<String>| match token {
+            Some(token) if token.len() < 8 || !token.bytes().all(|b| b.is_ascii_graphic()) => {
+                Err(error(&format!("`{name}` is too short or has spaces: use 8 printable ASCII characters or more")))
+            }
+            token => Ok(token),
+        };
+        let tokens = Tokens { usage: token("token", table.token)?, admin: token("admin_token", table.admin_token)? };
+        if tokens.usage.is_some() && tokens.admin.is_none() {
+            return Err(error("`token` without `admin_token` would leave reset, refund and inspect open: give both"));
+        }
+        let caller_limits = CallerLimits {
+            allowed: table.caller_limits.unwrap_or(true),
+            max_window: time(table.caller_max_window, 86_400),
+        };
+        let bounds = Bounds {
+            body: table.max_body.map_or(64 << 10, |Size(bytes)| bytes),
+            connections: table.max_connections.unwrap_or(10_000),
+            header_timeout: time(table.header_timeout, 30),
+            idle_timeout: time(table.idle_timeout, 300),
+        };
+        if !(1024..=16 << 20).contains(&bounds.body) {
+            return Err(error("`max_body` is out of range: use 1KB to 16MB"));
+        }
+        if bounds.connections == 0 {
+            return Err(error("`max_connections` of 0 would serve nobody: use 1 or more"));
+        }
+        Ok(Self {
+            http: listen(table.http, 8080),
+            resp: listen(table.resp, 6380),
+            grpc: listen(table.grpc, 8081),
+            tls,
+            tokens,
+            hosts: table.hosts.unwrap_or_default(),
+            forwarding,
+            caller_limits,
+            bounds,
+            drain: time(table.drain, 10),
+        })
+    }
+}
+
+impl StoreSettings {
+    pub(super) fn new(table: StoreTable, origin: &Origin<'_>) -> Result<Self, ConfigError> {
+        let url = table.url.unwrap_or_else(|| "memory".to_owned());
+        let known = url == "memory" || url.split_once("://").is_some_and(|(scheme, _)| scheme.starts_with("redis"));
+        if !known {
+            let message = format!(
+                "store url `{url}` names no store: use memory, redis://…, rediss://…, redis-cluster://… or redis-sentinel://…"
+            );
+            return Err(origin.error(None, message));
+        }
+        let settings = Self {
+            url,
+            timeout: table.timeout.map_or(Duration::from_millis(15), |Time(time)| time),
+            max_keys: table.max_keys.unwrap_or(1_000_000),
+            max_bytes: table.max_bytes.map_or(512 << 20, |Size(bytes)| bytes),
+            at_capacity: table.at_capacity.map_or(AtCapacity::default(), |AtCapacityText(choice)| choice),
+            prefix: table.prefix.unwrap_or_else(|| "tg".to_owned()),
+            tls_ca: table.tls_ca,
+        };
+        if settings.max_keys == 0 {
+            return Err(origin.error(None, "`max_keys` of 0 would limit nobody: use 1 or more"));
+        }
+        Ok(settings)
+    }
+}

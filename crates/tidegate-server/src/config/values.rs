@@ -1,0 +1,141 @@
+//! Values as they are written in a configuration: each says what would be right when it is not.
+
+use std::{net::SocketAddr, time::Duration};
+
+use serde::{Deserialize, Deserializer, de::Error as _};
+use tidegate::{Algorithm, AtCapacity, Cost, Limit, Mode, OnStoreFailure, Share};
+
+/// Implements `Deserialize` by a text and a function that reads it.
+macro_rules! from_text {
+    ($type:ty, $read:expr) => {
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(source)?;
+                let read: fn(&str) -> Result<$type, String> = $read;
+                read(&text).map_err(D::Error::custom)
+            }
+        }
+    };
+}
+
+/// A duration such as `15ms` or `1h30m`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Time(pub(crate) Duration);
+
+from_text!(Time, |text| {
+    let read = tidegate::parse_duration(text).filter(|time| !time.is_zero());
+    read.map(Time).ok_or_else(|| format!("`{text}` is not a duration: write `15ms`, `10s`, `1h30m`"))
+});
+
+/// A number of bytes such as `512MB` or `64KB`, in powers of 1024.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size(pub(crate) usize);
+
+from_text!(Size, |text| {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim() {
+        "B" => Some(0),
+        "KB" | "KiB" => Some(10),
+        "MB" | "MiB" => Some(20),
+        "GB" | "GiB" => Some(30),
+        _ => None,
+    };
+    let number = number.replace('_', "").parse::<usize>().ok().filter(|number| *number > 0);
+    let size = shift.zip(number).and_then(|(shift, number)| number.checked_mul(1 << shift));
+    size.map(Size).ok_or_else(|| format!("`{text}` is not a size: write a number and B, KB, MB or GB, as in `512MB`"))
+});
+
+/// Where a transport listens, if anywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Listen(pub(crate) Option<SocketAddr>);
+
+impl std::str::FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        let spelt = text.replacen("localhost:", "127.0.0.1:", 1);
+        let address = spelt.parse().map_err(|_| {
+            format!("`{text}` is not an address: write `127.0.0.1:8080`, `[::1]:8080`, `0.0.0.0:8080` or `off`")
+        })?;
+        Ok(Self(Some(address)))
+    }
+}
+
+from_text!(Listen, |text| text.parse());
+
+/// A limit such as `60/1m`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LimitText(pub(crate) Limit);
+
+from_text!(LimitText, |text| text.parse().map(LimitText).map_err(|error: tidegate::LimitError| error.to_string()));
+
+/// An algorithm's name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AlgorithmText(pub(crate) Algorithm);
+
+from_text!(AlgorithmText, |text| {
+    text.parse().map(AlgorithmText).map_err(|error: tidegate::AlgorithmError| error.to_string())
+});
+
+/// `enforce` or `shadow`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ModeText(pub(crate) Mode);
+
+from_text!(ModeText, |text| match text {
+    "enforce" => Ok(ModeText(Mode::Enforce)),
+    "shadow" => Ok(ModeText(Mode::Shadow)),
+    _ => Err(format!("`{text}` is no mode: use enforce or shadow")),
+});
+
+/// `shared`, `deny` or `admit`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AtCapacityText(pub(crate) AtCapacity);
+
+from_text!(AtCapacityText, |text| match text {
+    "shared" => Ok(AtCapacityText(AtCapacity::Shared)),
+    "deny" => Ok(AtCapacityText(AtCapacity::Deny)),
+    "admit" => Ok(AtCapacityText(AtCapacity::Admit)),
+    _ => Err(format!("`{text}` is not what a new key gets when there is no room: use shared, deny or admit")),
+});
+
+/// `open`, `closed`, `local`, `local:0.25` or `{ local = 0.25 }`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FailureChoice(pub(crate) OnStoreFailure);
+
+impl<'de> Deserialize<'de> for FailureChoice {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "write \"open\", \"closed\", \"local\" or { local = 0.25 }")]
+        enum Written {
+            Word(String),
+            Local(Local),
+        }
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Local {
+            local: f64,
+        }
+        let choice = match Written::deserialize(source)? {
+            Written::Word(word) => word.parse().map_err(D::Error::custom)?,
+            Written::Local(Local { local }) => OnStoreFailure::Local(Share::new(local).map_err(D::Error::custom)?),
+        };
+        Ok(Self(choice))
+    }
+}
+
+/// A cost of at least 1.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Units(pub(crate) Cost);
+
+impl<'de> Deserialize<'de> for Units {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        let units = i64::deserialize(source)?;
+        let cost = u64::try_from(units)
+            .map_err(|_| D::Error::custom(format!("a cost of {units} is out of range: use 1 to 1000000000000")))?;
+        Cost::new(cost).map(Self).map_err(D::Error::custom)
+    }
+}

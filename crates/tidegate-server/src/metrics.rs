@@ -1,0 +1,297 @@
+//! What is counted, for Prometheus. Every label's values are bounded: policies of the file, reasons, transports, kinds of
+//! trouble, nodes of Redis.
+
+use std::{fmt, sync::Arc};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text},
+    metrics::{
+        MetricType,
+        counter::{ConstCounter, Counter},
+        family::Family,
+        gauge::{ConstGauge, Gauge},
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::{Registry, Unit},
+};
+use tidegate::{Decision, Policy, Reason};
+use tidegate_redis::BreakerState;
+
+use crate::store::Store;
+
+/// What callers that bring limits of their own are counted under.
+const BROUGHT: &str = "(limits)";
+
+/// The ways in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "as the names say")]
+pub enum Transport {
+    Http,
+    Resp,
+    Grpc,
+}
+
+impl Transport {
+    pub(crate) const ALL: [Self; 3] = [Self::Http, Self::Resp, Self::Grpc];
+
+    /// Its name in metrics and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Resp => "resp",
+            Self::Grpc => "grpc",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Verdict {
+    policy: String,
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfPolicy {
+    policy: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct By {
+    transport: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Result {
+    result: &'static str,
+}
+
+/// The counters of one policy.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    reasons: [Counter; 5],
+    near_limit: Counter,
+}
+
+impl Tally {
+    /// Counts a decision that spent or was refused.
+    #[inline]
+    pub(crate) fn count(&self, policy: &Policy, decision: &Decision) {
+        self.reasons[place(decision.reason())].inc();
+        // As Envoy's own service has it: from four fifths of the limit on.
+        if decision.is_allowed() && decision.used() >= policy.capacity(decision.limit()) / 5 * 4 {
+            self.near_limit.inc();
+        }
+    }
+}
+
+const REASONS: [Reason; 5] =
+    [Reason::Allowed, Reason::Limited, Reason::Impossible, Reason::StoreUnavailable, Reason::Shadow];
+
+fn place(reason: Reason) -> usize {
+    match reason {
+        Reason::Allowed => 0,
+        Reason::Limited => 1,
+        Reason::Impossible => 2,
+        Reason::StoreUnavailable => 3,
+        Reason::Shadow => 4,
+    }
+}
+
+/// All metrics of a service.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    decisions: Family<Verdict, Counter>,
+    near_limit: Family<OfPolicy, Counter>,
+    /// By transport, in the order of `Transport::ALL`.
+    latency: [Histogram; 3],
+    refused: [Counter; 3],
+    connections: [Gauge; 3],
+    turned_away: [Counter; 3],
+    reloads: Family<Result, Counter>,
+    last_reload_good: Gauge,
+    pub(crate) brought: Tally,
+    pub(crate) throttle: Tally,
+}
+
+impl Metrics {
+    pub(crate) fn new(store: Arc<Store>) -> Self {
+        let mut registry = Registry::with_prefix("tidegate");
+        let decisions = Family::<Verdict, Counter>::default();
+        let near_limit = Family::<OfPolicy, Counter>::default();
+        registry.register("decisions", "Decisions that spent or were denied", decisions.clone());
+        registry.register("near_limit", "Allowed, with four fifths of the limit in use or more", near_limit.clone());
+        // From 4 microseconds to a quarter of a second.
+        let latency =
+            Family::<By, Histogram>::new_with_constructor(|| Histogram::new(exponential_buckets(4e-6, 2.0, 16)));
+        registry.register_with_unit(
+            "decision",
+            "Time a decision took, from its request read",
+            Unit::Seconds,
+            latency.clone(),
+        );
+        let refused = Family::<By, Counter>::default();
+        registry.register("refused", "Requests that could not be understood or were not permitted", refused.clone());
+        let connections = Family::<By, Gauge>::default();
+        registry.register("connections", "Connections open now", connections.clone());
+        let turned_away = Family::<By, Counter>::default();
+        registry.register(
+            "connections_turned_away",
+            "Connections beyond the bound, closed at once",
+            turned_away.clone(),
+        );
+        let reloads = Family::<Result, Counter>::default();
+        registry.register("reloads", "Reloads of the configuration", reloads.clone());
+        let last_reload_good = Gauge::default();
+        last_reload_good.set(1);
+        registry.register(
+            "last_reload_good",
+            "1 if the file as it is now is in force, 0 if it was refused",
+            last_reload_good.clone(),
+        );
+        registry.register_collector(Box::new(OfStore(store)));
+        let each = Transport::ALL.map(|transport| By { transport: transport.name() });
+        Self {
+            brought: tally(&decisions, &near_limit, BROUGHT),
+            throttle: tally(&decisions, &near_limit, crate::config::RESERVED_NAME),
+            latency: each.clone().map(|by| latency.get_or_create(&by).clone()),
+            refused: each.clone().map(|by| refused.get_or_create(&by).clone()),
+            connections: each.clone().map(|by| connections.get_or_create(&by).clone()),
+            turned_away: each.map(|by| turned_away.get_or_create(&by).clone()),
+            registry,
+            decisions,
+            near_limit,
+            reloads,
+            last_reload_good,
+        }
+    }
+
+    /// The counters of a policy; the same ones whenever it is asked for by the same name.
+    pub(crate) fn tally(&self, policy: &str) -> Tally {
+        tally(&self.decisions, &self.near_limit, policy)
+    }
+
+    /// Forgets a policy that is no longer configured.
+    pub(crate) fn forget(&self, policy: &str) {
+        for reason in REASONS {
+            self.decisions.remove(&Verdict { policy: policy.to_owned(), reason: reason.as_str() });
+        }
+        self.near_limit.remove(&OfPolicy { policy: policy.to_owned() });
+    }
+
+    #[inline]
+    pub(crate) fn took(&self, transport: Transport, seconds: f64) {
+        self.latency[transport as usize].observe(seconds);
+    }
+
+    pub(crate) fn refused(&self, transport: Transport) {
+        self.refused[transport as usize].inc();
+    }
+
+    pub(crate) fn connections(&self, transport: Transport) -> &Gauge {
+        &self.connections[transport as usize]
+    }
+
+    pub(crate) fn turned_away(&self, transport: Transport) {
+        self.turned_away[transport as usize].inc();
+    }
+
+    pub(crate) fn reloaded(&self, good: bool) {
+        self.reloads.get_or_create(&Result { result: if good { "good" } else { "bad" } }).inc();
+        self.last_reload_good.set(good.into());
+    }
+
+    /// The text that Prometheus reads.
+    pub(crate) fn text(&self) -> String {
+        let mut out = String::new();
+        text::encode(&mut out, &self.registry).expect("writing to a string does not fail");
+        out
+    }
+}
+
+fn tally(decisions: &Family<Verdict, Counter>, near: &Family<OfPolicy, Counter>, policy: &str) -> Tally {
+    let of = |reason: Reason| Verdict { policy: policy.to_owned(), reason: reason.as_str() };
+    Tally {
+        reasons: REASONS.map(|reason| decisions.get_or_create(&of(reason)).clone()),
+        near_limit: near.get_or_create(&OfPolicy { policy: policy.to_owned() }).clone(),
+    }
+}
+
+/// What the store itself counts, read when it is asked for.
+#[derive(Debug)]
+struct OfStore(Arc<Store>);
+
+impl Collector for OfStore {
+    fn encode(&self, mut out: DescriptorEncoder<'_>) -> std::result::Result<(), fmt::Error> {
+        match &*self.0 {
+            Store::Memory(limiter) => {
+                let stats = limiter.store().stats();
+                gauge(&mut out, "keys", "Keys that have a state of their own", stats.keys as u64)?;
+                gauge(&mut out, "bytes", "Bytes held for states", stats.bytes as u64)?;
+                counter(&mut out, "evicted", "States forgotten because their time had passed", stats.evicted)?;
+                counter(&mut out, "no_room", "Requests of keys that there was no room for", stats.refused)
+            }
+            Store::Redis(redis) => {
+                let stats = redis.stats();
+                gauge(&mut out, "store_may_evict", "1 if Redis may evict keys", stats.may_evict.into())?;
+                counter(&mut out, "store_calls", "Script calls sent to Redis", stats.calls)?;
+                counter(&mut out, "store_batched", "Decisions sent in them", stats.batched)?;
+                counter(
+                    &mut out,
+                    "store_breaker_opened",
+                    "Times that a node was given up for a while",
+                    stats.breaker_opened,
+                )?;
+                let choices =
+                    [("open", stats.degraded_open), ("closed", stats.degraded_closed), ("local", stats.degraded_local)];
+                labelled(&mut out, "degraded", "Decisions made without Redis", "choice", MetricType::Counter, choices)?;
+                labelled(
+                    &mut out,
+                    "store_errors",
+                    "Requests that Redis did not answer",
+                    "kind",
+                    MetricType::Counter,
+                    stats.troubles,
+                )?;
+                let state = |state| match state {
+                    BreakerState::Closed => 0,
+                    BreakerState::HalfOpen => 1,
+                    BreakerState::Open => 2,
+                };
+                let breakers: Vec<(String, u64)> =
+                    redis.breakers().into_iter().map(|(node, at)| (node, state(at))).collect();
+                let help = "State of a node's breaker: 0 closed, 1 half open, 2 open";
+                labelled(&mut out, "store_breaker", help, "node", MetricType::Gauge, breakers)
+            }
+        }
+    }
+}
+
+fn gauge(out: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    ConstGauge::new(value).encode(out.encode_descriptor(name, help, None, MetricType::Gauge)?)
+}
+
+fn counter(out: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    ConstCounter::new(value).encode(out.encode_descriptor(name, help, None, MetricType::Counter)?)
+}
+
+fn labelled<S: AsRef<str>>(
+    out: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    label: &'static str,
+    kind: MetricType,
+    values: impl IntoIterator<Item = (S, u64)>,
+) -> fmt::Result {
+    let mut metric = out.encode_descriptor(name, help, None, kind)?;
+    for (of, value) in values {
+        let labels = [(label, of.as_ref().to_owned())];
+        let encoder = metric.encode_family(&labels)?;
+        match kind {
+            MetricType::Counter => ConstCounter::new(value).encode(encoder)?,
+            _ => ConstGauge::new(value).encode(encoder)?,
+        }
+    }
+    Ok(())
+}

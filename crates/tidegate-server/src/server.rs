@@ -1,0 +1,135 @@
+//! [`Server`]: the service with its doors open, until it is stopped.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use tokio::sync::Semaphore;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    certificates::Certificates,
+    config::{Config, ConfigError, Overrides},
+    door::{Door, House, bind},
+    metrics::Transport,
+    service::Service,
+    transports::{grpc, http, resp},
+    watch::Watched,
+};
+
+/// A service that answers.
+#[derive(Debug)]
+pub struct Server {
+    house: House,
+    addresses: [Option<SocketAddr>; 3],
+    watched: Arc<Watched>,
+    drain: Duration,
+}
+
+/// Why a service could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Something in the configuration is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A port can't be had.
+    #[error(transparent)]
+    Listen(#[from] io::Error),
+    /// The certificate or its key can't be used.
+    #[error("{0}")]
+    Certificates(String),
+}
+
+impl Server {
+    /// Opens all doors. `overrides` are those that the configuration was loaded with: a reload needs them again.
+    ///
+    /// # Errors
+    /// If a port is taken, a certificate can't be used, or the store's settings are wrong.
+    pub async fn start(config: Config, overrides: Overrides) -> Result<Self, StartError> {
+        let settings = Arc::new(config.server.clone());
+        let file = config.file.clone();
+        let certificates = settings.tls.as_ref().map(Certificates::load).transpose();
+        let certificates = certificates.map_err(StartError::Certificates)?.map(Arc::new);
+        // All ports before anything else, so that a taken one is told before anything has begun.
+        let listen =
+            |transport, address: Option<SocketAddr>| address.map(|address| bind(transport, address)).transpose();
+        let http_listener = listen(Transport::Http, settings.http)?;
+        let resp_listener = listen(Transport::Resp, settings.resp)?;
+        let grpc_listener = listen(Transport::Grpc, settings.grpc)?;
+        let address = |listener: &Option<std::net::TcpListener>| {
+            listener.as_ref().map(std::net::TcpListener::local_addr).transpose()
+        };
+        let addresses = [address(&http_listener)?, address(&resp_listener)?, address(&grpc_listener)?];
+        let store = config.store.clone();
+        let service = Arc::new(Service::new(config)?);
+        let house = House {
+            service: Arc::clone(&service),
+            settings: Arc::clone(&settings),
+            certificates: certificates.clone(),
+            stop: CancellationToken::new(),
+            guests: TaskTracker::new(),
+        };
+        let places = || Arc::new(Semaphore::new(settings.bounds.connections));
+        if let Some(listener) = http_listener {
+            open_http(Door::new(listener, Transport::Http, places(), house.clone())?, &house, http::router(&house));
+        }
+        if let Some(listener) = grpc_listener {
+            open_http(Door::new(listener, Transport::Grpc, places(), house.clone())?, &house, grpc::router(&house));
+        }
+        if let Some(listener) = resp_listener {
+            open_resp(&listener, &places(), &house)?;
+        }
+        let watched = Arc::new(Watched::new(service, certificates, file, overrides, (*settings).clone(), store));
+        tokio::spawn(Arc::clone(&watched).changes(house.stop.clone()));
+        Ok(Self { house, addresses, watched, drain: settings.drain })
+    }
+
+    /// Where a transport listens, if it does.
+    pub fn address(&self, transport: Transport) -> Option<SocketAddr> {
+        self.addresses[transport as usize]
+    }
+
+    /// The service behind the doors.
+    pub fn service(&self) -> &Arc<Service> {
+        &self.house.service
+    }
+
+    /// Reads the configuration again, as SIGHUP asks for.
+    pub fn reload(&self) {
+        self.watched.reload();
+    }
+
+    /// Lets nobody in any more, and waits until those inside are served, but no longer than the settings say; how many were
+    /// still being served then.
+    pub async fn stop(self) -> usize {
+        self.house.stop.cancel();
+        self.house.guests.close();
+        let _ = tokio::time::timeout(self.drain, self.house.guests.wait()).await;
+        self.house.guests.len()
+    }
+}
+
+fn open_http(door: Door, house: &House, router: axum::Router) {
+    let house = house.clone();
+    tokio::spawn(door.open(move |stream, peer| http::connection::serve(house.clone(), router.clone(), stream, peer)));
+}
+
+/// RESP has threads of its own, each with its connections for good: a command takes less time than handing it to another
+/// thread would.
+fn open_resp(listener: &std::net::TcpListener, places: &Arc<Semaphore>, house: &House) -> io::Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    for number in 0..cores.div_ceil(2) {
+        let (listener, places, house) = (listener.try_clone()?, Arc::clone(places), house.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let serve = async move {
+            let (guests, stop) = (house.guests.clone(), house.stop.clone());
+            match Door::new(listener, Transport::Resp, places, house.clone()) {
+                Ok(door) => door.open(move |stream, peer| resp::serve(house.clone(), stream, peer)).await,
+                Err(error) => tracing::error!(%error, "RESP can't be served"),
+            }
+            // Those who are still served live on this thread.
+            stop.cancelled().await;
+            guests.wait().await;
+        };
+        std::thread::Builder::new().name(format!("resp-{number}")).spawn(move || runtime.block_on(serve))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,398 @@
+//! [`Service`]: what all ways in have in common. Policies are found, prices looked up, failures of the store decided and
+//! everything counted here, once; a transport turns bytes into an [`Ask`] and an answer into bytes.
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+use parking_lot::Mutex;
+use tidegate::{
+    Algorithm, Burst, Cost, Decision, Inspection, Key, Limit, OnStoreFailure, Op, Policy, Refund, Spend, SpendError,
+    Timestamp,
+};
+use tidegate_redis::Trouble;
+
+use crate::{
+    config::{CallerLimits, Config, ConfigError, Configured, Overrides, Policies, RESERVED_NAME},
+    metrics::{Metrics, Tally, Transport},
+    stopwatch::Stopwatch,
+    store::Store,
+};
+
+/// A service, without its transports.
+#[derive(Debug)]
+pub struct Service {
+    live: ArcSwap<Live>,
+    store: Arc<Store>,
+    metrics: Metrics,
+    caller_limits: CallerLimits,
+    /// What was wrong with the file at the last reload.
+    refused_file: Mutex<Option<String>>,
+}
+
+/// One configuration of policies, used by a request from its beginning to its end.
+#[derive(Debug)]
+pub struct Live {
+    /// The policies.
+    pub policies: Policies,
+    tallies: Vec<Tally>,
+}
+
+/// What is asked of one policy about one key.
+#[derive(Debug, Clone)]
+pub struct Ask<'a> {
+    /// By which limits.
+    pub by: By<'a>,
+    /// Who.
+    pub key: Key<'a>,
+    /// How much.
+    pub price: Price<'a>,
+    /// What to do if the store fails, where the call says it.
+    pub on_failure: Option<OnStoreFailure>,
+}
+
+/// By which limits to decide.
+#[derive(Debug, Clone)]
+pub enum By<'a> {
+    /// A policy of the configuration.
+    Policy(&'a str),
+    /// Limits that the caller brings.
+    Limits(Vec<Limit>, Algorithm),
+    /// `CL.THROTTLE`'s: so many at once, and the limit in the long run.
+    Throttle(Burst, Limit),
+}
+
+/// How much is asked for.
+#[derive(Debug, Clone, Copy)]
+pub enum Price<'a> {
+    /// So many units.
+    Cost(Cost),
+    /// What the policy says an operation costs.
+    Operation(&'a str),
+}
+
+/// A policy of the configuration, or one made of what the caller brought.
+#[derive(Debug)]
+pub enum Ruling<'l> {
+    /// Of the configuration.
+    Known(&'l Policy),
+    /// Made for this request.
+    Made(Box<Policy>),
+}
+
+impl Ruling<'_> {
+    /// The policy itself.
+    #[inline]
+    pub fn policy(&self) -> &Policy {
+        match self {
+            Self::Known(policy) => policy,
+            Self::Made(policy) => policy,
+        }
+    }
+}
+
+/// A decision, and by which policy.
+#[derive(Debug)]
+#[must_use]
+pub struct Answer<'l> {
+    /// What was decided.
+    pub decision: Decision,
+    /// By what.
+    pub ruling: Ruling<'l>,
+}
+
+/// A decision over several, all or nothing.
+#[derive(Debug)]
+#[must_use]
+pub struct Answers<'l> {
+    /// Of the whole. Its `part()` is the place of the one that bound.
+    pub overall: Decision,
+    /// Of each, in order.
+    pub parts: Vec<Answer<'l>>,
+}
+
+/// Why a request got no decision.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Something in it is wrong; the field that is.
+    #[error("{message}")]
+    Malformed {
+        /// Which field of the request.
+        field: &'static str,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// No policy has this name.
+    #[error("there is no policy `{name}`{}", hint(nearest.as_deref()))]
+    UnknownPolicy {
+        /// The name asked for.
+        name: String,
+        /// One that is near.
+        nearest: Option<String>,
+    },
+    /// The store did not do what only it can do (refund, reset, inspect).
+    #[error("{0}")]
+    Store(#[from] Trouble),
+}
+
+fn hint(nearest: Option<&str>) -> String {
+    nearest.map_or(String::new(), |name| format!(": did you mean `{name}`?"))
+}
+
+impl Refusal {
+    /// Something wrong with a field of the request.
+    pub(crate) fn malformed(field: &'static str, message: impl ToString) -> Self {
+        Self::Malformed { field, message: message.to_string() }
+    }
+}
+
+impl From<SpendError> for Refusal {
+    fn from(error: SpendError) -> Self {
+        Self::malformed("checks", error)
+    }
+}
+
+/// What a request comes to once its names are looked up.
+struct Resolved<'l, 's> {
+    ruling: Ruling<'l>,
+    cost: Cost,
+    tally: &'s Tally,
+}
+
+impl Service {
+    /// A service by this configuration. Must be called inside a tokio runtime if the store is a Redis.
+    ///
+    /// # Errors
+    /// If the store's settings are wrong. A Redis that does not answer yet is no error.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        let store = Store::open(&config.store).map_err(|message| ConfigError {
+            origin: "store".to_owned(),
+            line: None,
+            message,
+        })?;
+        let store = Arc::new(store);
+        let metrics = Metrics::new(Arc::clone(&store));
+        let live = Live::new(config.policies, &metrics);
+        let caller_limits = config.server.caller_limits;
+        Ok(Self { live: ArcSwap::from_pointee(live), store, metrics, caller_limits, refused_file: Mutex::new(None) })
+    }
+
+    /// The policies in force now. A request looks them up once.
+    #[inline]
+    pub fn live(&self) -> Guard<Arc<Live>> {
+        self.live.load()
+    }
+
+    /// Puts the policies of a file in force, all at once, or none of them if something is wrong with it.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn reload(&self, path: &std::path::Path, overrides: &Overrides) -> Result<Config, ConfigError> {
+        let mut config = match Config::load(Some(path), overrides) {
+            Ok(config) => config,
+            Err(error) => {
+                self.metrics.reloaded(false);
+                *self.refused_file.lock() = Some(error.to_string());
+                return Err(error);
+            }
+        };
+        self.replace(std::mem::take(&mut config.policies));
+        self.metrics.reloaded(true);
+        *self.refused_file.lock() = None;
+        Ok(config)
+    }
+
+    /// Puts policies in force, all at once. The state of keys carries over.
+    pub fn replace(&self, policies: Policies) {
+        let live = Arc::new(Live::new(policies, &self.metrics));
+        let before = self.live.swap(Arc::clone(&live));
+        for (name, _) in before.policies.iter().filter(|(name, _)| live.policies.get(name).is_none()) {
+            self.metrics.forget(name);
+        }
+    }
+
+    /// What was wrong with the file at the last reload, if it was refused.
+    pub fn refused_file(&self) -> Option<String> {
+        self.refused_file.lock().clone()
+    }
+
+    /// Whether decisions never wait for anything, so that asking for several at once gains nothing.
+    pub fn is_immediate(&self) -> bool {
+        self.store.is_immediate()
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Decides one request.
+    ///
+    /// # Errors
+    /// If the request names something unknown or brings limits that it may not.
+    #[inline]
+    pub async fn decide<'l>(
+        &self,
+        from: Transport,
+        live: &'l Live,
+        op: Op,
+        ask: &Ask<'_>,
+    ) -> Result<Answer<'l>, Refusal> {
+        let watch = Stopwatch::start();
+        let Resolved { ruling, cost, tally } = self.resolve(live, ask).inspect_err(|_| self.metrics.refused(from))?;
+        let policy = ruling.policy();
+        let on_failure = ask.on_failure.unwrap_or(policy.on_store_failure());
+        let decision = self.store.decide(op, policy, &ask.key, cost, on_failure).await;
+        if op != Op::Peek {
+            tally.count(policy, &decision);
+        }
+        self.metrics.took(from, watch.seconds());
+        Ok(Answer { decision, ruling })
+    }
+
+    /// Decides several requests as one, all or nothing.
+    ///
+    /// # Errors
+    /// If there are too many, or one of them names something unknown or brings limits that it may not.
+    pub async fn decide_all<'l>(
+        &self,
+        from: Transport,
+        live: &'l Live,
+        op: Op,
+        asks: &[Ask<'_>],
+    ) -> Result<Answers<'l>, Refusal> {
+        let watch = Stopwatch::start();
+        let answers = self.decide_resolved(live, op, asks).await.inspect_err(|_| self.metrics.refused(from))?;
+        self.metrics.took(from, watch.seconds());
+        Ok(answers)
+    }
+
+    async fn decide_resolved<'l>(&self, live: &'l Live, op: Op, asks: &[Ask<'_>]) -> Result<Answers<'l>, Refusal> {
+        let mut resolved = asks.iter().map(|ask| self.resolve(live, ask)).collect::<Result<Vec<_>, _>>()?;
+        for (ask, resolved) in asks.iter().zip(&mut resolved) {
+            // Each part's own choice travels with its policy.
+            if let Some(choice) = ask.on_failure {
+                let chosen = resolved.ruling.policy().clone().with_on_store_failure(choice);
+                resolved.ruling = Ruling::Made(Box::new(chosen));
+            }
+        }
+        let each = asks.iter().zip(&resolved);
+        let spends: Vec<Spend<'_>> = each
+            .map(|(ask, resolved)| Spend { policy: resolved.ruling.policy(), key: &ask.key, cost: resolved.cost })
+            .collect();
+        let decisions = self.store.decide_all(op, &spends, None).await?;
+        let answer = |(resolved, decision): (Resolved<'l, '_>, Decision)| {
+            if op != Op::Peek {
+                resolved.tally.count(resolved.ruling.policy(), &decision);
+            }
+            Answer { decision, ruling: resolved.ruling }
+        };
+        let parts = resolved.into_iter().zip(decisions.parts).map(answer).collect();
+        Ok(Answers { overall: decisions.overall, parts })
+    }
+
+    /// Gives units back to the moment they were charged at.
+    ///
+    /// # Errors
+    /// If the request names something unknown, or the store does not answer.
+    pub async fn refund(&self, live: &Live, ask: &Ask<'_>, charged_at: Timestamp) -> Result<Refund, Refusal> {
+        let resolved = self.resolve(live, ask)?;
+        Ok(self.store.refund(resolved.ruling.policy(), &ask.key, resolved.cost, charged_at).await?)
+    }
+
+    /// Forgets a key; whether there was anything to forget.
+    ///
+    /// # Errors
+    /// If the request names something unknown, or the store does not answer.
+    pub async fn reset(&self, live: &Live, ask: &Ask<'_>) -> Result<bool, Refusal> {
+        Ok(self.store.reset(self.resolve(live, ask)?.ruling.policy(), &ask.key).await?)
+    }
+
+    /// Shows the state of a key, if it has one.
+    ///
+    /// # Errors
+    /// If the request names something unknown, or the store does not answer.
+    pub async fn inspect(&self, live: &Live, ask: &Ask<'_>) -> Result<Option<Inspection>, Refusal> {
+        Ok(self.store.inspect(self.resolve(live, ask)?.ruling.policy(), &ask.key).await?)
+    }
+
+    fn resolve<'l, 's>(&'s self, live: &'l Live, ask: &Ask<'_>) -> Result<Resolved<'l, 's>, Refusal>
+    where
+        'l: 's,
+    {
+        match &ask.by {
+            By::Policy(name) => {
+                let configured = live.policies.get(name).ok_or_else(|| Refusal::UnknownPolicy {
+                    name: name.chars().take(128).collect(),
+                    nearest: live.policies.nearest(name).map(str::to_owned),
+                })?;
+                let (policy, cost) = price(configured, ask.price)?;
+                Ok(Resolved { ruling: Ruling::Known(policy), cost, tally: &live.tallies[configured.place] })
+            }
+            By::Limits(limits, algorithm) => {
+                let policy = self.brought(limits, *algorithm)?;
+                let cost = plain(ask.price)?;
+                Ok(Resolved { ruling: Ruling::Made(Box::new(policy)), cost, tally: &self.metrics.brought })
+            }
+            By::Throttle(burst, limit) => {
+                let policy = Policy::new(RESERVED_NAME, [*limit]).map_err(|e| Refusal::malformed("limits", e))?;
+                let policy = policy.with_algorithm(Algorithm::Gcra(Some(*burst)));
+                let cost = plain(ask.price)?;
+                Ok(Resolved { ruling: Ruling::Made(Box::new(policy)), cost, tally: &self.metrics.throttle })
+            }
+        }
+    }
+
+    /// The policy made of limits that a caller brought, if it may bring them.
+    fn brought(&self, limits: &[Limit], algorithm: Algorithm) -> Result<Policy, Refusal> {
+        let CallerLimits { allowed, max_window } = self.caller_limits;
+        if !allowed {
+            return Err(Refusal::malformed("limits", "limits brought by callers are turned off here: name a policy"));
+        }
+        if let Some(limit) = limits.iter().find(|limit| limit.window() > max_window) {
+            let most =
+                Limit::new(limit.max(), max_window).map_or(String::new(), |most| format!(": use {most} at most"));
+            return Err(Refusal::malformed(
+                "limits",
+                format!("the window of `{limit}` is longer than callers may bring{most}"),
+            ));
+        }
+        let policy = Policy::unnamed(limits.iter().copied()).map_err(|error| Refusal::malformed("limits", error))?;
+        Ok(policy.with_algorithm(algorithm))
+    }
+}
+
+impl Live {
+    fn new(policies: Policies, metrics: &Metrics) -> Self {
+        let tallies = policies.iter().map(|(name, _)| metrics.tally(name)).collect();
+        Self { policies, tallies }
+    }
+}
+
+/// The policy and the cost: the policy's own, or those of one of its operations.
+#[inline]
+fn price<'l>(configured: &'l Configured, price: Price<'_>) -> Result<(&'l Policy, Cost), Refusal> {
+    match price {
+        Price::Cost(cost) => Ok((&configured.policy, cost)),
+        Price::Operation(name) => match configured.operation(name) {
+            Some(operation) => Ok((&operation.policy, operation.cost)),
+            None => {
+                let known: Vec<&str> = configured.operations().map(|(name, _)| name).collect();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                let shown: String = name.chars().take(128).collect();
+                let message = format!("the policy has no operation `{shown}`; it has: {known}");
+                Err(Refusal::malformed("operation", message))
+            }
+        },
+    }
+}
+
+/// The cost, where no policy could know of operations.
+fn plain(price: Price<'_>) -> Result<Cost, Refusal> {
+    match price {
+        Price::Cost(cost) => Ok(cost),
+        Price::Operation(_) => Err(Refusal::malformed("operation", "an operation needs a policy that knows it")),
+    }
+}

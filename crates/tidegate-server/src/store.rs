@@ -1,0 +1,96 @@
+//! [`Store`]: where the state lives, in this process or in Redis.
+
+use tidegate::{
+    Cost, Decision, Decisions, Inspection, Key, Limiter, MemoryStore, OnStoreFailure, Op, Policy, Refund, Spend,
+    SpendError, Timestamp,
+};
+use tidegate_redis::{RedisStore, Trouble};
+
+use crate::config::StoreSettings;
+
+/// Where the state lives.
+#[derive(Debug)]
+pub(crate) enum Store {
+    Memory(Limiter),
+    Redis(RedisStore),
+}
+
+impl Store {
+    /// Opens what the settings name. A Redis that is not there yet is no error: it is tried again and again.
+    pub(crate) fn open(settings: &StoreSettings) -> Result<Self, String> {
+        if settings.url == "memory" {
+            let store = MemoryStore::builder()
+                .max_keys(settings.max_keys)
+                .max_bytes(settings.max_bytes)
+                .at_capacity(settings.at_capacity)
+                .build()
+                .map_err(|error| error.to_string())?;
+            return Ok(Self::Memory(Limiter::new(store)));
+        }
+        let mut builder = RedisStore::builder(&settings.url).timeout(settings.timeout).prefix(&settings.prefix);
+        if let Some(path) = &settings.tls_ca {
+            let pem = std::fs::read(path).map_err(|error| format!("{}: can't be read: {error}", path.display()))?;
+            builder = builder.tls_ca(pem);
+        }
+        builder.connect().map(Self::Redis).map_err(|error| error.to_string())
+    }
+
+    /// Whether a decision never waits for anything.
+    pub(crate) fn is_immediate(&self) -> bool {
+        matches!(self, Self::Memory(_))
+    }
+
+    #[inline]
+    pub(crate) async fn decide(
+        &self,
+        op: Op,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        on_failure: OnStoreFailure,
+    ) -> Decision {
+        match self {
+            Self::Memory(limiter) => limiter.store().decide(op, policy, key, cost, limiter.clock().now()),
+            Self::Redis(redis) => redis.decide(op, policy, key, cost, on_failure).await,
+        }
+    }
+
+    pub(crate) async fn decide_all(
+        &self,
+        op: Op,
+        spends: &[Spend<'_>],
+        on_failure: Option<OnStoreFailure>,
+    ) -> Result<Decisions, SpendError> {
+        match self {
+            Self::Memory(limiter) => limiter.store().decide_all(op, spends, limiter.clock().now()),
+            Self::Redis(redis) => redis.decide_all(op, spends, on_failure).await,
+        }
+    }
+
+    pub(crate) async fn refund(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        charged_at: Timestamp,
+    ) -> Result<Refund, Trouble> {
+        match self {
+            Self::Memory(limiter) => Ok(limiter.refund(policy, key, cost, charged_at)),
+            Self::Redis(redis) => redis.refund(policy, key, cost, charged_at).await,
+        }
+    }
+
+    pub(crate) async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, Trouble> {
+        match self {
+            Self::Memory(limiter) => Ok(limiter.reset(policy, key)),
+            Self::Redis(redis) => redis.reset(policy, key).await,
+        }
+    }
+
+    pub(crate) async fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Inspection>, Trouble> {
+        match self {
+            Self::Memory(limiter) => Ok(limiter.inspect(policy, key)),
+            Self::Redis(redis) => redis.inspect(policy, key).await,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! [`Watched`]: the files that a service was told by, read again when they change or when SIGHUP asks for it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    certificates::Certificates,
+    config::{Overrides, ServerSettings, StoreSettings},
+    service::Service,
+};
+
+/// How often files are looked at. Looking works on every file system and through the links that orchestrators swap; being
+/// told of changes does not.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The files of a service.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    service: Arc<Service>,
+    certificates: Option<Arc<Certificates>>,
+    file: Option<PathBuf>,
+    overrides: Overrides,
+    server: ServerSettings,
+    store: StoreSettings,
+}
+
+/// What tells one version of a file from another.
+type Version = Option<(SystemTime, u64)>;
+
+fn version(path: &Path) -> Version {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+impl Watched {
+    pub(crate) fn new(
+        service: Arc<Service>,
+        certificates: Option<Arc<Certificates>>,
+        file: Option<PathBuf>,
+        overrides: Overrides,
+        server: ServerSettings,
+        store: StoreSettings,
+    ) -> Self {
+        Self { service, certificates, file, overrides, server, store }
+    }
+
+    /// Reads again what has changed, until the service stops.
+    pub(crate) async fn changes(self: Arc<Self>, stop: CancellationToken) {
+        let mut config = self.file.as_deref().and_then(version);
+        let mut keys = self.key_versions();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(EVERY) => {}
+            }
+            let now = self.file.as_deref().and_then(version);
+            // A file that is gone for a moment is being replaced.
+            if now.is_some() && now != config {
+                config = now;
+                self.reload_policies();
+            }
+            let now = self.key_versions();
+            if now != keys {
+                keys = now;
+                self.reload_certificates();
+            }
+        }
+    }
+
+    /// Reads everything again.
+    pub(crate) fn reload(&self) {
+        self.reload_policies();
+        self.reload_certificates();
+    }
+
+    fn key_versions(&self) -> Vec<Version> {
+        self.certificates.iter().flat_map(|certificates| certificates.files()).map(version).collect()
+    }
+
+    fn reload_policies(&self) {
+        let Some(path) = &self.file else {
+            tracing::warn!("nothing to reload: the service was started without a file");
+            return;
+        };
+        match self.service.reload(path, &self.overrides) {
+            Ok(config) => {
+                let policies = self.service.live().policies.len();
+                tracing::info!(file = %path.display(), policies, "policies reloaded");
+                if config.server != self.server || config.store != self.store {
+                    tracing::warn!(
+                        "[server] or [store] has changed: that takes a restart, only policies were reloaded"
+                    );
+                }
+            }
+            Err(error) => tracing::error!(%error, "configuration refused: the policies from before stay in force"),
+        }
+    }
+
+    fn reload_certificates(&self) {
+        let Some(certificates) = &self.certificates else { return };
+        match certificates.reload() {
+            Ok(()) => tracing::info!("certificate reloaded"),
+            Err(error) => tracing::error!(error, "certificate refused: the one from before stays in force"),
+        }
+    }
+}

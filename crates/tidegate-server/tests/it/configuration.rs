@@ -1,0 +1,129 @@
+//! A wrong configuration is refused with its line and what would be right.
+
+use tidegate_server::config::{Config, Overrides};
+
+fn refused(text: &str) -> String {
+    Config::parse("t.toml", text, &Overrides::default()).expect_err("it is wrong").to_string()
+}
+
+#[test]
+fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
+    let policy = |line: &str| format!("[policies.api]\nlimits = [\"60/1m\"]\n{line}\n");
+    for (text, expected) in [
+        ("[server]\nhtpp = \"127.0.0.1:1\"".to_owned(), "t.toml:2: unknown key `htpp`: did you mean `http`?"),
+        (policy("limts = []"), "t.toml:3: unknown key `limts`: did you mean `limits`?"),
+        (policy("algorithm = \"sliding\""), "t.toml:3: `sliding` is no algorithm"),
+        (policy("mode = \"dry\""), "t.toml:3: `dry` is no mode: use enforce or shadow"),
+        (policy("key = \"cookie:x\""), "t.toml:3: policy `api`: `cookie:x` is no source of a key"),
+        (policy("on_store_failure = { local = 2.0 }"), "t.toml:3: a share of `2` is out of range"),
+        (policy("on_store_failure = \"maybe\""), "t.toml:3: `maybe` is not what to do"),
+        (policy("operations = { a = 0 }"), "t.toml:3: "),
+        (policy("operations = { a = { cost = -4 } }"), "t.toml:3: a cost of -4 is out of range"),
+        ("[policies.api]\nlimits = [\"0/1m\"]".to_owned(), "t.toml:2: a limit of 0 units is out of range"),
+        ("[policies.api]\nlimits = [\"5/367d\"]".to_owned(), "t.toml:2: the window is out of range: use 1ms to 366d"),
+        ("[policies.api]\nlimits = []".to_owned(), "t.toml:2: policy `api`: a policy has 1 to 8 limits"),
+        ("\n[policies.\"a b\"]\nlimits = [\"5/1s\"]".to_owned(), "t.toml:2: policy `a b`: a policy's name"),
+        (
+            "[policies.\"CL.THROTTLE\"]\nlimits = [\"5/1s\"]".to_owned(),
+            "t.toml:1: policy `CL.THROTTLE`: the name is taken",
+        ),
+        (
+            policy("[[envoy]]\ndomain = \"edge\"\ndescriptors = [[\"a\"]]\npolicy = \"apo\""),
+            "t.toml:6: there is no policy `apo`: did you mean `api`?",
+        ),
+        (policy("[[envoy]]\ndomain = \"\"\ndescriptors = []\npolicy = \"api\""), "t.toml:4: `domain` is empty"),
+        (policy("[[envoy]]\ndomain = \"e\"\ndescriptors = [[\"=a\"]]\npolicy = \"api\""), "t.toml:5: "),
+        ("[store]\nmax_bytes = \"12 apples\"".to_owned(), "t.toml:2: `12 apples` is not a size"),
+        ("[store]\nurl = \"postgres://x\"".to_owned(), "names no store"),
+        ("[store]\ntimeout = \"15\"".to_owned(), "t.toml:2: `15` is not a duration"),
+        ("[server]\nhttp = \"nowhere\"".to_owned(), "t.toml:2: `nowhere` is not an address"),
+        ("[server]\ntls_cert = \"a.pem\"".to_owned(), "belong together"),
+        ("[server]\ntoken = \"long enough, with spaces\"".to_owned(), "`token` is too short or has spaces"),
+        ("[server]\ntoken = \"long-enough\"".to_owned(), "`token` without `admin_token`"),
+        ("[policies.api".to_owned(), "t.toml:1: "),
+    ] {
+        let error = refused(&text);
+        assert!(error.contains(expected), "{text}\n gives  {error}\n expected {expected}");
+    }
+}
+
+#[test]
+fn the_environment_overrides_the_file_and_flags_override_both() {
+    let text = "[server]\nhttp = \"127.0.0.1:1\"\n[store]\nmax_keys = 5\n";
+    let environment = Overrides::default()
+        .server("TIDEGATE_SERVER_HTTP", "http", "127.0.0.1:2")
+        .store("TIDEGATE_STORE_MAX_KEYS", "max_keys", "1_000")
+        .server("TIDEGATE_SERVER_HOSTS", "hosts", "[\"limits.internal\"]")
+        .server("TIDEGATE_SERVER_ADMIN_TOKEN", "admin_token", "1234567890");
+    let config = Config::parse("t.toml", text, &environment).expect("it is right");
+    assert_eq!(config.server.http, "127.0.0.1:2".parse().ok());
+    assert_eq!(config.store.max_keys, 1_000);
+    assert_eq!(config.server.hosts, ["limits.internal"]);
+    assert_eq!(config.server.tokens.admin.as_deref(), Some("1234567890"), "a text that looks like a number is a text");
+    let flags = environment.server("--http", "http", "off");
+    assert_eq!(Config::parse("t.toml", text, &flags).expect("it is right").server.http, None);
+}
+
+#[test]
+fn a_wrong_override_is_refused_by_its_name() {
+    for (overrides, expected) in [
+        (
+            Overrides::default().server("TIDEGATE_SERVER_HTPP", "htpp", "x"),
+            "TIDEGATE_SERVER_HTPP: unknown key `htpp`: did you mean `http`?",
+        ),
+        (Overrides::default().server("--http", "http", "x"), "--http: `x` is not an address"),
+        (Overrides::default().store("TIDEGATE_STORE_MAX_KEYS", "max_keys", "many"), "TIDEGATE_STORE_MAX_KEYS: "),
+    ] {
+        let error = Config::parse("t.toml", "", &overrides).expect_err("it is wrong").to_string();
+        assert!(error.starts_with(expected), "{error}\n expected {expected}");
+    }
+}
+
+#[test]
+fn the_configuration_of_the_protocols_is_understood() {
+    let text = r#"
+[server]
+http = "127.0.0.1:8080"
+resp = "127.0.0.1:6380"
+grpc = "127.0.0.1:8081"
+
+[store]
+url = "memory"
+timeout = "15ms"
+max_keys = 1_000_000
+max_bytes = "512MB"
+at_capacity = "shared"
+
+[policies.public-api]
+limits = ["60/1m"]
+key = "client-ip"
+on_store_failure = "open"
+
+[policies.youtube]
+limits = ["9500/1d"]
+on_store_failure = { local = 0.25 }
+[policies.youtube.operations]
+"search.list" = 100
+"videos.list" = { cost = 1, on_store_failure = "open" }
+
+[policies.login]
+limits = ["5/1m", "50/1d"]
+algorithm = "sliding_log"
+mode = "enforce"
+
+[[envoy]]
+domain = "edge"
+descriptors = [["remote_address"], ["user=alice", "path=/v1/*"]]
+policy = "public-api"
+"#;
+    let config = Config::parse("t.toml", text, &Overrides::default()).expect("it is right");
+    assert_eq!(config.policies.len(), 3);
+    assert_eq!(config.policies.envoy().len(), 2);
+    let youtube = config.policies.get("youtube").expect("it is there");
+    assert_eq!(youtube.operation("search.list").map(|operation| operation.cost.get()), Some(100));
+    assert_eq!(
+        youtube.operation("videos.list").map(|operation| operation.policy.on_store_failure()),
+        Some(tidegate::OnStoreFailure::Open)
+    );
+    assert_eq!(youtube.operation("search.list").map(|o| o.policy.on_store_failure()), Some(youtube.on_store_failure()));
+}

@@ -1,0 +1,4 @@
+//! The service from outside: what goes over its wires.
+
+mod configuration;
+mod running;

@@ -1,0 +1,55 @@
+//! A service that runs for one test, on free ports.
+
+use std::net::SocketAddr;
+
+use tidegate_server::{
+    Server, Transport,
+    config::{Config, Overrides},
+};
+use tokio::runtime::Runtime;
+
+/// A running service; stopped when it is dropped.
+pub(crate) struct Running {
+    pub(crate) http: SocketAddr,
+    pub(crate) resp: SocketAddr,
+    pub(crate) grpc: SocketAddr,
+    server: Option<Server>,
+    runtime: Runtime,
+}
+
+impl Running {
+    /// Starts a service by a configuration that says nothing of ports.
+    pub(crate) fn start(config: &str) -> Self {
+        let any = "127.0.0.1:0";
+        let overrides =
+            ["http", "resp", "grpc"].iter().fold(Overrides::default(), |all, key| all.server(key, key, any));
+        let config = Config::parse("test.toml", config, &overrides).expect("the test's configuration is right");
+        let runtime = Runtime::new().expect("a runtime can be made");
+        let server = runtime.block_on(Server::start(config, overrides)).expect("the service starts");
+        let address = |transport| server.address(transport).expect("every transport is open");
+        Self {
+            http: address(Transport::Http),
+            resp: address(Transport::Resp),
+            grpc: address(Transport::Grpc),
+            server: Some(server),
+            runtime,
+        }
+    }
+
+    pub(crate) fn server(&self) -> &Server {
+        self.server.as_ref().expect("it runs")
+    }
+
+    /// Runs a future beside the service.
+    pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            self.runtime.block_on(server.stop());
+        }
+    }
+}
