@@ -1,2 +1,36 @@
-//! x
-fn main() {}
+//! The command `tidegate`: serve limits, ask for them, check a configuration.
+
+mod arguments;
+mod ask;
+mod configuration;
+mod logging;
+mod outcome;
+mod serve;
+
+use clap::Parser as _;
+
+use crate::{
+    arguments::{Arguments, Command, ConfigCommand},
+    outcome::Outcome,
+};
+
+fn main() -> std::process::ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.command {
+        Command::Serve(serve) => serve::run(&serve, arguments.format),
+        Command::Check(ask) => ask::decide(ask::Verb::Check, &ask, arguments.format),
+        Command::Peek(ask) => ask::decide(ask::Verb::Peek, &ask, arguments.format),
+        Command::Charge(ask) => ask::decide(ask::Verb::Charge, &ask, arguments.format),
+        Command::Refund(refund) => ask::refund(&refund, arguments.format),
+        Command::Reset(subject) => ask::reset(&subject, arguments.format),
+        Command::Inspect(subject) => ask::inspect(&subject, arguments.format),
+        Command::Config(ConfigCommand::Check { file }) => configuration::check(&file, arguments.format),
+        Command::Config(ConfigCommand::ImportEnvoy { file }) => configuration::import_envoy(&file, arguments.format),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("tidegate: {error:#}");
+        // Whoever asked wrongly is told so; whatever else went wrong is told apart by where it happens.
+        Outcome::Usage
+    })
+    .into()
+}

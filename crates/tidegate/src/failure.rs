@@ -1,6 +1,6 @@
 //! [`OnStoreFailure`]: what a policy answers where its store can't.
 
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 /// What to answer when the store that holds the state can't: decided beforehand, so that an outage is no incident.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -66,6 +66,17 @@ pub enum OnStoreFailureError {
     Share(#[from] ShareError),
 }
 
+impl fmt::Display for OnStoreFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open => f.write_str("open"),
+            Self::Closed => f.write_str("closed"),
+            Self::Local(Share::ALL) => f.write_str("local"),
+            Self::Local(share) => write!(f, "local:{}", f64::from(share.0) / f64::from(Share::WHOLE)),
+        }
+    }
+}
+
 impl FromStr for OnStoreFailure {
     type Err = OnStoreFailureError;
 
@@ -114,6 +125,7 @@ mod tests {
             ("local:0.25", local(0.25)),
         ] {
             assert_eq!(text.parse(), Ok(expected));
+            assert_eq!(expected.to_string(), text);
         }
         for text in ["", "Open", "local:", "local:2", "closed:1", "fail"] {
             assert!(text.parse::<OnStoreFailure>().is_err(), "{text}");

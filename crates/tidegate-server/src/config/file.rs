@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::values::{AlgorithmText, AtCapacityText, FailureChoice, LimitText, Listen, ModeText, Size, Time, Units};
+use super::values::{AlgorithmText, AtCapacityText, Dialect, FailureChoice, LimitText, Listen, ModeText, Size, Time, Units};
 
 /// A whole file.
 #[derive(Debug, Default, Deserialize)]
@@ -52,6 +52,7 @@ table! {
         token: String,
         admin_token: String,
         hosts: Vec<String>,
+        headers: Dialect,
         trusted_proxies: Vec<IpNet>,
         trusted_hops: usize,
         ipv6_prefix: u8,

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 pub use environment::Overrides;
 pub use error::ConfigError;
 pub use policies::{Configured, EntryMatch, EnvoyRule, KeySource, Operation, Policies, RESERVED_NAME};
+pub use values::Dialect;
 pub use settings::{Bounds, CallerLimits, Forwarding, ServerSettings, StoreSettings, Tls, Tokens};
 
 use error::Origin;

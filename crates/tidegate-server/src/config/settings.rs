@@ -1,6 +1,6 @@
 //! What `[server]` and `[store]` come to, defaults filled in.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::{IpAddr, SocketAddr}, path::PathBuf, time::Duration};
 
 use ipnet::IpNet;
 use tidegate::AtCapacity;
@@ -8,7 +8,7 @@ use tidegate::AtCapacity;
 use super::{
     error::{ConfigError, Origin},
     file::{ServerTable, StoreTable},
-    values::{AtCapacityText, Listen, Size, Time},
+    values::{AtCapacityText, Dialect, Listen, Size, Time},
 };
 
 /// Where the service listens, whom it believes, and what bounds it.
@@ -26,6 +26,8 @@ pub struct ServerSettings {
     pub tokens: Tokens,
     /// Names by which this service may be called, beside `localhost` and plain addresses; `*` for any.
     pub hosts: Vec<String>,
+    /// Which headers tell an HTTP client where it stands.
+    pub headers: Dialect,
     /// Whose word counts about where a forwarded request came from.
     pub forwarding: Forwarding,
     /// Whether callers may bring limits of their own.
@@ -128,7 +130,7 @@ impl ServerSettings {
             return Err(error("`trusted_proxies` and `trusted_hops` are two ways to say whom to believe: use one"));
         }
         let forwarding = Forwarding {
-            proxies: table.trusted_proxies.unwrap_or_default(),
+            proxies: table.trusted_proxies.unwrap_or_else(loopback),
             hops: table.trusted_hops,
             ipv6_prefix: table.ipv6_prefix.unwrap_or(64),
         };
@@ -168,12 +170,22 @@ impl ServerSettings {
             tls,
             tokens,
             hosts: table.hosts.unwrap_or_default(),
+            headers: table.headers.unwrap_or_default(),
             forwarding,
             caller_limits,
             bounds,
             drain: time(table.drain, 10),
         })
     }
+}
+
+/// A proxy on this machine is believed unless it is said whom to believe.
+fn loopback() -> Vec<IpNet> {
+    [IpAddr::from([127, 0, 0, 0]), IpAddr::from(std::net::Ipv6Addr::LOCALHOST)]
+        .into_iter()
+        .zip([8, 128])
+        .filter_map(|(address, prefix)| IpNet::new(address, prefix).ok())
+        .collect()
 }
 
 impl StoreSettings {

@@ -139,3 +139,22 @@ impl<'de> Deserialize<'de> for Units {
         Cost::new(cost).map(Self).map_err(D::Error::custom)
     }
 }
+
+/// Which headers tell a client where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dialect {
+    /// `RateLimit` and `RateLimit-Policy`, as in draft 10 of the IETF.
+    #[default]
+    Draft10,
+    /// `RateLimit-Limit`, `-Remaining` and `-Reset`, as in draft 6.
+    Draft6,
+    /// None but `Retry-After`.
+    Off,
+}
+
+from_text!(Dialect, |text| match text {
+    "draft-10" => Ok(Dialect::Draft10),
+    "draft-6" => Ok(Dialect::Draft6),
+    "off" => Ok(Dialect::Off),
+    _ => Err(format!("`{text}` is no dialect of rate limit headers: use draft-10, draft-6 or off")),
+});

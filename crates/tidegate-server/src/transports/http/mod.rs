@@ -1,10 +1,80 @@
-//! HTTP and JSON.
+//! HTTP and JSON. A request's way: `connection` reads it, `guard` lets it in, `request` says what it asks for, `decide`,
+//! `admin` and `forward` ask the service, `headers` and the shared `body` write the answer.
 
+mod admin;
+mod client_address;
 pub(crate) mod connection;
+mod decide;
+mod forward;
+mod guard;
+mod headers;
+mod openapi;
+mod problem;
+mod query;
+mod request;
+mod status;
 
-use crate::door::House;
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    http::{HeaderMap, Method, StatusCode, Uri},
+    routing::{any, get, post},
+};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+
+use self::problem::Problem;
+use crate::{access::Access, door::House};
 
 /// What is served where.
-pub(crate) fn router(_house: &House) -> axum::Router {
-    axum::Router::new()
+pub(crate) fn router(house: &House) -> Router {
+    Router::new()
+        .route("/v1/check", post(decide::check))
+        .route("/v1/peek", post(decide::peek))
+        .route("/v1/charge", post(decide::charge))
+        .route("/v1/refund", post(admin::refund))
+        .route("/v1/reset", post(admin::reset))
+        .route("/v1/inspect", get(admin::inspect))
+        .route("/v1/forward", any(forward::forward))
+        .route("/v1/policies", get(status::policies))
+        .route("/healthz", get(status::healthz))
+        .route("/readyz", get(status::readyz))
+        .route("/metrics", get(status::metrics))
+        .route("/openapi.json", get(openapi::document))
+        .fallback(nowhere)
+        .method_not_allowed_fallback(not_so)
+        .with_state(house.clone())
+}
+
+async fn nowhere(uri: Uri) -> Problem {
+    let message = format!("there is nothing at `{}`: /openapi.json tells what there is", uri.path());
+    Problem::new(StatusCode::NOT_FOUND, "", message)
+}
+
+async fn not_so(method: Method, uri: Uri) -> Problem {
+    let message = format!("`{}` takes no {method}: /openapi.json tells what it takes", uri.path());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "", message)
+}
+
+/// Lets a request with a body in and reads the body, within its bounds of size and time.
+async fn body(house: &House, headers: &HeaderMap, uri: &Uri, needed: Access, body: Body) -> Result<Bytes, Problem> {
+    guard::origin(&house.settings, headers, uri)?;
+    guard::access(&house.settings.tokens, headers, needed)?;
+    guard::content_type(headers)?;
+    let bounds = &house.settings.bounds;
+    let too_large = || {
+        let message = format!("the body has more than {} bytes: send less at once", bounds.body);
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "", message)
+    };
+    match tokio::time::timeout(bounds.header_timeout, Limited::new(body, bounds.body).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(Problem::new(StatusCode::BAD_REQUEST, "", "the body could not be read to its end")),
+        Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "", "the body took too long to arrive")),
+    }
+}
+
+/// Lets a request without a body in.
+fn admit(house: &House, headers: &HeaderMap, uri: &Uri, needed: Access) -> Result<(), Problem> {
+    guard::origin(&house.settings, headers, uri)?;
+    guard::access(&house.settings.tokens, headers, needed)
 }

@@ -1,0 +1,52 @@
+//! `tidegate config`: what a configuration comes to, and how to get one.
+
+use std::{io::Read as _, path::Path};
+
+use anyhow::Context as _;
+use serde_json::json;
+use tidegate_server::config::{Config, Overrides};
+
+use crate::{arguments::Format, outcome::Outcome};
+
+/// Says what a file comes to, as it would be served here.
+pub(crate) fn check(file: &Path, format: Format) -> anyhow::Result<Outcome> {
+    let config = match Overrides::from_environment().and_then(|overrides| Config::load(Some(file), &overrides)) {
+        Ok(config) => config,
+        Err(error) if format == Format::Json => {
+            let told = json!({ "good": false, "origin": error.origin, "line": error.line, "error": error.message });
+            println!("{told}");
+            return Ok(Outcome::Usage);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if format == Format::Json {
+        let policy = |(name, configured): (&str, &tidegate_server::config::Configured)| {
+            let limits: Vec<String> = configured.policy.limits().iter().map(ToString::to_string).collect();
+            json!({ "name": name, "limits": limits, "algorithm": configured.policy.algorithm().to_string() })
+        };
+        let policies: Vec<_> = config.policies.iter().map(policy).collect();
+        println!("{}", json!({ "good": true, "policies": policies, "envoy": config.policies.envoy().len() }));
+        return Ok(Outcome::Good);
+    }
+    println!("{} is good", file.display());
+    for (name, configured) in config.policies.iter() {
+        let limits: Vec<String> = configured.policy.limits().iter().map(ToString::to_string).collect();
+        let mode = if configured.policy.mode() == tidegate::Mode::Shadow { ", shadow" } else { "" };
+        let algorithm = configured.policy.algorithm();
+        let failure = configured.policy.on_store_failure();
+        println!("  {name}: {} by {algorithm}, {failure} if the store fails{mode}", limits.join(" and "));
+    }
+    Ok(Outcome::Good)
+}
+
+/// Prints the configuration that the YAML of Envoy's rate limit service comes to.
+pub(crate) fn import_envoy(file: &Path, format: Format) -> anyhow::Result<Outcome> {
+    let mut text = String::new();
+    if file == Path::new("-") {
+        std::io::stdin().read_to_string(&mut text).context("standard input can't be read")?;
+    } else {
+        text = std::fs::read_to_string(file).with_context(|| format!("{} can't be read", file.display()))?;
+    }
+    let _ = (text, format);
+    anyhow::bail!("not yet")
+}

@@ -1,0 +1,30 @@
+//! [`Outcome`]: what the exit code says.
+
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Done, or allowed.
+    Good,
+    /// Limited.
+    Limited,
+    /// Wrongly asked, or wrongly configured.
+    Usage,
+    /// It costs more than the limit ever allows.
+    Impossible,
+    /// The store or the service did not answer.
+    StoreFailed,
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        Self::from(match outcome {
+            Outcome::Good => 0,
+            Outcome::Limited => 1,
+            Outcome::Usage => 2,
+            Outcome::Impossible => 3,
+            Outcome::StoreFailed => 4,
+        })
+    }
+}

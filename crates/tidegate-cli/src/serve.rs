@@ -1,0 +1,125 @@
+//! `tidegate serve`: the service, until a signal ends it.
+
+use std::{path::PathBuf, process};
+
+use anyhow::Context as _;
+use tidegate_server::{
+    Server, Transport,
+    config::{Config, Overrides, ServerSettings},
+};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::{
+    arguments::{Format, ServeArguments},
+    logging,
+    outcome::Outcome,
+};
+
+/// The file that is read where none is named.
+const DEFAULT_FILE: &str = "tidegate.toml";
+
+/// The file named, or the one that lies here.
+pub(crate) fn file_or_default(named: Option<&PathBuf>) -> Option<PathBuf> {
+    named.cloned().or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists()))
+}
+
+pub(crate) fn run(arguments: &ServeArguments, format: Format) -> anyhow::Result<Outcome> {
+    let mut overrides = Overrides::from_environment()?;
+    for (flag, key, value) in [
+        ("--http", "http", &arguments.http),
+        ("--resp", "resp", &arguments.resp),
+        ("--grpc", "grpc", &arguments.grpc),
+    ] {
+        if let Some(value) = value {
+            overrides = overrides.server(flag, key, value);
+        }
+    }
+    if let Some(url) = &arguments.store {
+        overrides = overrides.store("--store", "url", url);
+    }
+    let config = Config::load(file_or_default(arguments.config.as_ref()).as_deref(), &overrides)?;
+    logging::begin(format);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime can be had")?;
+    runtime.block_on(serve(config, overrides))
+}
+
+async fn serve(config: Config, overrides: Overrides) -> anyhow::Result<Outcome> {
+    // Before any door opens, so that no signal is lost.
+    let mut signals = Signals::new().context("signals can't be waited for")?;
+    let (settings, file, store) = (config.server.clone(), config.file.clone(), store_name(&config.store.url));
+    let policies = config.policies.len();
+    let server = Server::start(config, overrides).await?;
+    let at = |transport| server.address(transport).map_or("off".to_owned(), |address| address.to_string());
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        http = at(Transport::Http),
+        resp = at(Transport::Resp),
+        grpc = at(Transport::Grpc),
+        store,
+        policies,
+        file = file.as_ref().map_or("none".to_owned(), |file| file.display().to_string()),
+        "tidegate serves"
+    );
+    warn_if_open(&settings);
+    if policies == 0 {
+        tracing::warn!("no policies: only limits that callers bring along are decided; see tidegate.toml for an example");
+    }
+    loop {
+        tokio::select! {
+            _ = signals.hangup.recv() => server.reload(),
+            _ = signals.terminate.recv() => break,
+            _ = signals.interrupt.recv() => break,
+        }
+    }
+    tracing::info!(within = ?settings.drain, "stopping: nobody new is let in, who was is still served");
+    let left = tokio::select! {
+        left = server.stop() => left,
+        // Who asks twice means it.
+        _ = signals.terminate.recv() => process::exit(1),
+        _ = signals.interrupt.recv() => process::exit(1),
+    };
+    if left > 0 {
+        tracing::warn!(connections = left, "stopped while some were still open");
+    } else {
+        tracing::info!("stopped");
+    }
+    Ok(Outcome::Good)
+}
+
+struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            hangup: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+}
+
+/// The store without its password.
+fn store_name(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, place))) => format!("{scheme}://…@{place}"),
+        _ => url.to_owned(),
+    }
+}
+
+fn warn_if_open(settings: &ServerSettings) {
+    let listens = [(Transport::Http, settings.http), (Transport::Resp, settings.resp), (Transport::Grpc, settings.grpc)];
+    for (transport, address) in listens {
+        if let Some(address) = address.filter(|address| !address.ip().is_loopback())
+            && settings.tokens.admin.is_none()
+        {
+            tracing::warn!(
+                transport = transport.name(), %address,
+                "open to others without a token: set `admin_token` (and `token`) in [server], or listen on 127.0.0.1"
+            );
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! [`InProcess`]: the HTTP protocol without a wire, for commands that ask a store themselves.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    body::Body,
+    http::{Method, Request, StatusCode, header::CONTENT_TYPE},
+};
+use http_body_util::BodyExt as _;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::ServiceExt as _;
+
+use crate::{
+    config::{Config, ConfigError, Tokens},
+    door::House,
+    service::Service,
+    transports::http,
+};
+
+/// A service that is asked by the process it is in. Whoever can start it needs no token.
+#[derive(Debug)]
+pub struct InProcess(Router);
+
+impl InProcess {
+    /// A service by this configuration, without doors. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// If the store's settings are wrong.
+    pub fn new(mut config: Config) -> Result<Self, ConfigError> {
+        config.server.tokens = Tokens::default();
+        let settings = Arc::new(config.server.clone());
+        let service = Arc::new(Service::new(config)?);
+        let (stop, guests) = (CancellationToken::new(), TaskTracker::new());
+        Ok(Self(http::router(&House { service, settings, certificates: None, stop, guests })))
+    }
+
+    /// Asks as over HTTP; the answer's status and body.
+    pub async fn ask(&self, method: Method, path: &str, body: Vec<u8>) -> (StatusCode, Vec<u8>) {
+        let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json");
+        let Ok(request) = request.body(Body::from(body)) else { return (StatusCode::BAD_REQUEST, Vec::new()) };
+        let Ok(response) = self.0.clone().oneshot(request).await;
+        let status = response.status();
+        let body = response.into_body().collect().await.map(|collected| collected.to_bytes().to_vec());
+        (status, body.unwrap_or_default())
+    }
+}

@@ -1,0 +1,88 @@
+//! check, peek and charge.
+
+use axum::{
+    body::Body as Bytes,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header::CONTENT_TYPE},
+    response::Response,
+};
+use tidegate::{Decision, Op, Reason};
+
+use super::{
+    headers,
+    problem::Problem,
+    request::{Asked, Request},
+};
+use crate::{access::Access, door::House, metrics::Transport, transports::body::Body};
+
+/// Spends if it fits.
+#[utoipa::path(
+    post, path = "/v1/check", tag = "decisions", request_body = super::openapi::CheckRequest,
+    responses(super::openapi::DecisionResponses)
+)]
+pub(super) async fn check(State(house): State<House>, headers: HeaderMap, uri: Uri, body: Bytes) -> Result<Response, Problem> {
+    decide(&house, Op::Check, &headers, &uri, body).await
+}
+
+/// Answers as check would; nothing is spent.
+#[utoipa::path(
+    post, path = "/v1/peek", tag = "decisions", request_body = super::openapi::CheckRequest,
+    responses(super::openapi::DecisionResponses)
+)]
+pub(super) async fn peek(State(house): State<House>, headers: HeaderMap, uri: Uri, body: Bytes) -> Result<Response, Problem> {
+    decide(&house, Op::Peek, &headers, &uri, body).await
+}
+
+/// Spends regardless, for costs known only afterwards.
+#[utoipa::path(
+    post, path = "/v1/charge", tag = "decisions", request_body = super::openapi::CheckRequest,
+    responses(super::openapi::DecisionResponses)
+)]
+pub(super) async fn charge(State(house): State<House>, headers: HeaderMap, uri: Uri, body: Bytes) -> Result<Response, Problem> {
+    decide(&house, Op::Charge, &headers, &uri, body).await
+}
+
+async fn decide(house: &House, op: Op, headers: &HeaderMap, uri: &Uri, body: Bytes) -> Result<Response, Problem> {
+    let service = &house.service;
+    let refused = |problem| {
+        service.metrics().refused(Transport::Http);
+        problem
+    };
+    let body = super::body(house, headers, uri, Access::Usage, body).await.map_err(refused)?;
+    let request = Request::read(&body);
+    let request = request.map_err(|(field, error)| refused(Problem::new(StatusCode::BAD_REQUEST, field, error)))?;
+    let asked = request.asked().map_err(|refusal| refused(refusal.into()))?;
+    let live = service.live();
+    let dialect = house.settings.headers;
+    match asked {
+        Asked::One(ask) => {
+            let answer = service.decide(Transport::Http, &live, op, &ask).await?;
+            Ok(respond(&Body::from(&answer), &answer.decision, |told| headers::of_one(told, dialect, &answer)))
+        }
+        Asked::Several(asks) => {
+            let answers = service.decide_all(Transport::Http, &live, op, &asks).await?;
+            Ok(respond(&Body::from(&answers), &answers.overall, |told| headers::of_several(told, dialect, &answers)))
+        }
+    }
+}
+
+/// The status that a decision has.
+pub(super) fn status(decision: &Decision) -> StatusCode {
+    match decision.reason() {
+        Reason::Allowed | Reason::Shadow => StatusCode::OK,
+        Reason::Limited => StatusCode::TOO_MANY_REQUESTS,
+        Reason::Impossible => StatusCode::UNPROCESSABLE_ENTITY,
+        Reason::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+fn respond(body: &Body, decision: &Decision, tell: impl FnOnce(&mut HeaderMap)) -> Response {
+    let json = serde_json::to_vec(body).expect("numbers and texts are always JSON");
+    let mut response = Response::new(Bytes::from(json));
+    *response.status_mut() = status(decision);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if matches!(response.status(), StatusCode::OK | StatusCode::TOO_MANY_REQUESTS) {
+        tell(response.headers_mut());
+    }
+    response
+}

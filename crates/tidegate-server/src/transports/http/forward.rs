@@ -1,0 +1,103 @@
+//! `/v1/forward`: for proxies that ask before they pass a request on. The key is not said but found: in a header, or in the
+//! client's address as the proxy tells it.
+
+use axum::{
+    Extension,
+    extract::{RawQuery, State},
+    http::{HeaderMap, StatusCode, Uri},
+    response::{IntoResponse as _, Response},
+};
+use tidegate::{Cost, Key, Op};
+
+use super::{client_address, connection::Peer, decide, guard, headers, problem::Problem, query};
+use crate::{
+    access::Access,
+    config::{Configured, KeySource},
+    door::House,
+    metrics::Transport,
+    service::{Ask, By, Price, Refusal},
+};
+
+const KNOWN: [&str; 4] = ["policy", "deny_status", "cost", "operation"];
+
+/// Decides on a request that a proxy holds back until it is answered.
+#[utoipa::path(
+    get, path = "/v1/forward", tag = "decisions",
+    params(
+        ("policy" = String, Query, description = "The policy"),
+        ("cost" = Option<u64>, Query, description = "Units to spend; 1 if unsaid"),
+        ("operation" = Option<String>, Query, description = "Or what the policy says this costs"),
+        ("deny_status" = Option<u16>, Query, minimum = 400, maximum = 599, description = "Status of a denial in place of 429, for nginx"),
+    ),
+    responses(
+        (status = 200, description = "Pass it on"),
+        (status = 429, description = "Deny it"),
+        (status = "4XX", description = "As `deny_status` says, or what is wrong with the question", body = Problem),
+        (status = "5XX", description = "As `deny_status` says, or the store failed and the policy says closed"),
+    )
+)]
+pub(super) async fn forward(
+    State(house): State<House>,
+    Extension(Peer(peer)): Extension<Peer>,
+    headers: HeaderMap,
+    uri: Uri,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let forwarding = &house.settings.forwarding;
+    // A proxy passes the headers of the request that it asks about, so those tell nothing about itself.
+    if !client_address::is_trusted(forwarding, peer.ip()) {
+        guard::origin(&house.settings, &headers, &uri)?;
+    }
+    guard::access(&house.settings.tokens, &headers, Access::Usage)?;
+    let query = query::read(query.as_deref().unwrap_or(""), &KNOWN)?;
+    let wrong = |field: &'static str, message: &str| Problem::new(StatusCode::BAD_REQUEST, field, message);
+    let policy = query.only("policy")?.ok_or_else(|| wrong("policy", "the query lacks `policy`: ask `?policy=…`"))?;
+    let deny_status = match query.only("deny_status")? {
+        None => None,
+        Some(text) => {
+            let status = text.parse().ok().filter(|status| (400..=599).contains(status));
+            let status = status.and_then(|status: u16| StatusCode::from_u16(status).ok());
+            Some(status.ok_or_else(|| wrong("deny_status", "`deny_status` is a status from 400 to 599, such as 403"))?)
+        }
+    };
+    let price = match (query.only("cost")?, query.only("operation")?) {
+        (None, None) => Price::Cost(Cost::ONE),
+        (None, Some(operation)) => Price::Operation(operation),
+        (Some(cost), None) => {
+            let cost = cost.parse().ok().and_then(|cost| Cost::new(cost).ok());
+            Price::Cost(cost.ok_or_else(|| wrong("cost", "`cost` is a number from 1 to 1000000000000"))?)
+        }
+        (Some(_), Some(_)) => return Err(wrong("cost", "`cost` and `operation` are two ways to say the cost: use one")),
+    };
+    let live = house.service.live();
+    let configured = live.policies.get(policy).ok_or_else(|| Refusal::UnknownPolicy {
+        name: policy.to_owned(),
+        nearest: live.policies.nearest(policy).map(str::to_owned),
+    })?;
+    let address = client_address::key(forwarding, &headers, peer.ip());
+    let key = key(configured, &headers, &address)?;
+    let ask = Ask { by: By::Policy(policy), key, price, on_failure: None };
+    let answer = house.service.decide(Transport::Http, &live, Op::Check, &ask).await?;
+    let mut status = decide::status(&answer.decision);
+    if let Some(instead) = deny_status
+        && status == StatusCode::TOO_MANY_REQUESTS
+    {
+        status = instead;
+    }
+    let mut response = status.into_response();
+    headers::of_one(response.headers_mut(), house.settings.headers, &answer);
+    Ok(response)
+}
+
+/// Who is counted. A request without the header that the policy counts by is counted by its address, apart from all others:
+/// leaving a header out must not be a way around the limit.
+fn key<'a>(configured: &Configured, headers: &'a HeaderMap, address: &'a str) -> Result<Key<'a>, Problem> {
+    let wrong = |error| Problem::new(StatusCode::BAD_REQUEST, "key", format!("{error}"));
+    match &configured.key {
+        KeySource::ClientIp => Key::new(address).map_err(wrong),
+        KeySource::Header(name) => match headers.get(name).filter(|value| !value.is_empty()) {
+            Some(value) => Key::new(value.as_bytes()).map_err(wrong),
+            None => Key::join(["without", name.as_str(), address]).map_err(wrong),
+        },
+    }
+}

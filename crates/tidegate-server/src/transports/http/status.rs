@@ -1,0 +1,116 @@
+//! How the service is: health, readiness, metrics, and the policies in force.
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, StatusCode, Uri, header::CONTENT_TYPE},
+    response::IntoResponse,
+};
+use serde::Serialize;
+use tidegate::Mode;
+use tidegate_redis::BreakerState;
+use utoipa::ToSchema;
+
+use super::problem::Problem;
+use crate::{access::Access, config::Configured, door::House, store::Store};
+
+/// Whether the service takes requests, and what is not as it should be.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Readiness {
+    /// Whether it takes requests.
+    ready: bool,
+    /// `memory` or `redis`.
+    store: &'static str,
+    /// Whether the store answers. If not, policies say what is decided.
+    store_answers: bool,
+    /// What was wrong with the configuration at the last reload; null if it is in force.
+    configuration_error: Option<String>,
+}
+
+/// A policy in force.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ShownPolicy {
+    /// Its name.
+    name: String,
+    /// Its limits.
+    #[schema(example = json!(["60/1m"]))]
+    limits: Vec<String>,
+    /// How units in use are counted.
+    #[schema(example = "sliding_log")]
+    algorithm: String,
+    /// `enforce` or `shadow`.
+    mode: &'static str,
+    /// Where `/v1/forward` finds the key.
+    key: String,
+    /// What is answered when the store fails.
+    on_store_failure: String,
+    /// What operations cost.
+    operations: std::collections::BTreeMap<String, u64>,
+}
+
+/// All policies in force.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ShownPolicies {
+    /// By name.
+    policies: Vec<ShownPolicy>,
+}
+
+/// Says that the process lives.
+#[utoipa::path(get, path = "/healthz", tag = "status", responses((status = 200, description = "It lives", body = String, content_type = "text/plain")))]
+pub(super) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Says whether the service takes requests.
+#[utoipa::path(
+    get, path = "/readyz", tag = "status",
+    responses((status = 200, description = "It takes requests", body = Readiness), (status = 503, description = "It is stopping", body = Readiness))
+)]
+pub(super) async fn readyz(State(house): State<House>) -> impl IntoResponse {
+    let (store, store_answers) = match house.service.store() {
+        Store::Memory(_) => ("memory", true),
+        Store::Redis(redis) => {
+            let breakers = redis.breakers();
+            ("redis", !breakers.is_empty() && breakers.iter().all(|(_, state)| *state == BreakerState::Closed))
+        }
+    };
+    let ready = !house.stop.is_cancelled();
+    let readiness = Readiness { ready, store, store_answers, configuration_error: house.service.refused_file() };
+    (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(readiness))
+}
+
+/// What is counted, for Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "status", responses((status = 200, description = "In OpenMetrics text", body = String, content_type = "application/openmetrics-text")))]
+pub(super) async fn metrics(State(house): State<House>, headers: HeaderMap, uri: Uri) -> Result<impl IntoResponse, Problem> {
+    super::guard::origin(&house.settings, &headers, &uri)?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(CONTENT_TYPE, kind)], house.service.metrics().text()))
+}
+
+/// The policies in force.
+#[utoipa::path(
+    get, path = "/v1/policies", tag = "status",
+    responses((status = 200, description = "The policies in force", body = ShownPolicies), super::openapi::Problems)
+)]
+pub(super) async fn policies(State(house): State<House>, headers: HeaderMap, uri: Uri) -> Result<Json<ShownPolicies>, Problem> {
+    super::admit(&house, &headers, &uri, Access::Usage)?;
+    let live = house.service.live();
+    let policies = live.policies.iter().map(|(name, configured)| shown(name, configured)).collect();
+    Ok(Json(ShownPolicies { policies }))
+}
+
+fn shown(name: &str, configured: &Configured) -> ShownPolicy {
+    let policy = &configured.policy;
+    ShownPolicy {
+        name: name.to_owned(),
+        limits: policy.limits().iter().map(ToString::to_string).collect(),
+        algorithm: policy.algorithm().to_string(),
+        mode: match policy.mode() {
+            Mode::Enforce => "enforce",
+            Mode::Shadow => "shadow",
+        },
+        key: configured.key.to_string(),
+        on_store_failure: policy.on_store_failure().to_string(),
+        operations: configured.operations().map(|(name, operation)| (name.to_owned(), operation.cost.get())).collect(),
+    }
+}
