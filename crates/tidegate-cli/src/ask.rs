@@ -37,7 +37,8 @@ pub(crate) fn decide(verb: Verb, arguments: &AskArguments, format: Format) -> an
     set("cost", arguments.cost.map(Value::from));
     set("operation", arguments.operation.clone().map(Value::from));
     // Nobody has said what a limit of one's own does without its Redis: then nothing is let through unseen.
-    let unsaid = (arguments.subject.place.store.is_some() && arguments.subject.policy.is_none()).then(|| "closed".to_owned());
+    let unsaid =
+        (arguments.subject.place.store.is_some() && arguments.subject.policy.is_none()).then(|| "closed".to_owned());
     set("on_store_failure", arguments.on_store_failure.clone().or(unsaid).map(Value::from));
     ask(verb, &arguments.subject, request, format)
 }
@@ -77,7 +78,12 @@ fn subject(arguments: &SubjectArguments) -> Map<String, Value> {
     request
 }
 
-fn ask(verb: Verb, arguments: &SubjectArguments, request: Map<String, Value>, format: Format) -> anyhow::Result<Outcome> {
+fn ask(
+    verb: Verb,
+    arguments: &SubjectArguments,
+    request: Map<String, Value>,
+    format: Format,
+) -> anyhow::Result<Outcome> {
     let question = question(verb, arguments, request)?;
     let place = &arguments.place;
     let answered = match &place.store {

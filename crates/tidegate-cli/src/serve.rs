@@ -25,11 +25,9 @@ pub(crate) fn file_or_default(named: Option<&PathBuf>) -> Option<PathBuf> {
 
 pub(crate) fn run(arguments: &ServeArguments, format: Format) -> anyhow::Result<Outcome> {
     let mut overrides = Overrides::from_environment()?;
-    for (flag, key, value) in [
-        ("--http", "http", &arguments.http),
-        ("--resp", "resp", &arguments.resp),
-        ("--grpc", "grpc", &arguments.grpc),
-    ] {
+    for (flag, key, value) in
+        [("--http", "http", &arguments.http), ("--resp", "resp", &arguments.resp), ("--grpc", "grpc", &arguments.grpc)]
+    {
         if let Some(value) = value {
             overrides = overrides.server(flag, key, value);
         }
@@ -62,7 +60,9 @@ async fn serve(config: Config, overrides: Overrides) -> anyhow::Result<Outcome> 
     );
     warn_if_open(&settings);
     if policies == 0 {
-        tracing::warn!("no policies: only limits that callers bring along are decided; see tidegate.toml for an example");
+        tracing::warn!(
+            "no policies: only limits that callers bring along are decided; see tidegate.toml for an example"
+        );
     }
     loop {
         tokio::select! {
@@ -111,7 +111,8 @@ fn store_name(url: &str) -> String {
 }
 
 fn warn_if_open(settings: &ServerSettings) {
-    let listens = [(Transport::Http, settings.http), (Transport::Resp, settings.resp), (Transport::Grpc, settings.grpc)];
+    let listens =
+        [(Transport::Http, settings.http), (Transport::Resp, settings.resp), (Transport::Grpc, settings.grpc)];
     for (transport, address) in listens {
         if let Some(address) = address.filter(|address| !address.ip().is_loopback())
             && settings.tokens.admin.is_none()

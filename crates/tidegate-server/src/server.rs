@@ -45,7 +45,7 @@ impl Server {
     /// If a port is taken, a certificate can't be used, or the store's settings are wrong.
     pub async fn start(config: Config, overrides: Overrides) -> Result<Self, StartError> {
         let settings = Arc::new(config.server.clone());
-        let file = config.file.clone();
+        let file = config.file.clone().map(|path| (path, config.version));
         let certificates = settings.tls.as_ref().map(Certificates::load).transpose();
         let certificates = certificates.map_err(StartError::Certificates)?.map(Arc::new);
         // All ports before anything else, so that a taken one is told before anything has begun.

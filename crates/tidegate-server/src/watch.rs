@@ -1,16 +1,12 @@
 //! [`Watched`]: the files that a service was told by, read again when they change or when SIGHUP asks for it.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     certificates::Certificates,
-    config::{Overrides, ServerSettings, StoreSettings},
+    config::{FileVersion, Overrides, ServerSettings, StoreSettings},
     service::Service,
 };
 
@@ -23,25 +19,18 @@ const EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Watched {
     service: Arc<Service>,
     certificates: Option<Arc<Certificates>>,
-    file: Option<PathBuf>,
+    /// The configuration's file, and the version of it that was read at the start.
+    file: Option<(PathBuf, FileVersion)>,
     overrides: Overrides,
     server: ServerSettings,
     store: StoreSettings,
-}
-
-/// What tells one version of a file from another.
-type Version = Option<(SystemTime, u64)>;
-
-fn version(path: &Path) -> Version {
-    let metadata = std::fs::metadata(path).ok()?;
-    Some((metadata.modified().ok()?, metadata.len()))
 }
 
 impl Watched {
     pub(crate) fn new(
         service: Arc<Service>,
         certificates: Option<Arc<Certificates>>,
-        file: Option<PathBuf>,
+        file: Option<(PathBuf, FileVersion)>,
         overrides: Overrides,
         server: ServerSettings,
         store: StoreSettings,
@@ -51,16 +40,16 @@ impl Watched {
 
     /// Reads again what has changed, until the service stops.
     pub(crate) async fn changes(self: Arc<Self>, stop: CancellationToken) {
-        let mut config = self.file.as_deref().and_then(version);
+        let mut config = self.file.as_ref().map(|(_, version)| *version);
         let mut keys = self.key_versions();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(EVERY) => {}
             }
-            let now = self.file.as_deref().and_then(version);
+            let now = self.file.as_ref().map(|(path, _)| FileVersion::of(path));
             // A file that is gone for a moment is being replaced.
-            if now.is_some() && now != config {
+            if now != config && now.is_some_and(FileVersion::exists) {
                 config = now;
                 self.reload_policies();
             }
@@ -78,12 +67,12 @@ impl Watched {
         self.reload_certificates();
     }
 
-    fn key_versions(&self) -> Vec<Version> {
-        self.certificates.iter().flat_map(|certificates| certificates.files()).map(version).collect()
+    fn key_versions(&self) -> Vec<FileVersion> {
+        self.certificates.iter().flat_map(|certificates| certificates.files()).map(FileVersion::of).collect()
     }
 
     fn reload_policies(&self) {
-        let Some(path) = &self.file else {
+        let Some((path, _)) = &self.file else {
             tracing::warn!("nothing to reload: the service was started without a file");
             return;
         };

@@ -10,7 +10,8 @@ use super::Question;
 /// The service's answer; of one that does not answer, what a service says whose store doesn't.
 pub(super) fn put(question: &Question, server: &str, token: Option<&str>) -> anyhow::Result<(u16, Value)> {
     let server = server.trim_end_matches('/');
-    let config = ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(10)));
+    let config =
+        ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(10)));
     let agent: ureq::Agent = config.build().into();
     let url = format!("{server}{}", question.path);
     let bearer = token.map(|token| format!("Bearer {token}"));

@@ -6,7 +6,9 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::values::{AlgorithmText, AtCapacityText, Dialect, FailureChoice, LimitText, Listen, ModeText, Size, Time, Units};
+use super::values::{
+    AlgorithmText, AtCapacityText, Dialect, FailureChoice, LimitText, Listen, ModeText, Size, Time, Units,
+};
 
 /// A whole file.
 #[derive(Debug, Default, Deserialize)]

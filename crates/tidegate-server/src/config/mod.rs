@@ -10,13 +10,16 @@ mod policies;
 mod settings;
 mod values;
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
 pub use environment::Overrides;
 pub use error::ConfigError;
 pub use policies::{Configured, EntryMatch, EnvoyRule, KeySource, Operation, Policies, RESERVED_NAME};
-pub use values::Dialect;
 pub use settings::{Bounds, CallerLimits, Forwarding, ServerSettings, StoreSettings, Tls, Tokens};
+pub use values::Dialect;
 
 use error::Origin;
 use file::File;
@@ -32,6 +35,25 @@ pub struct Config {
     pub policies: Policies,
     /// The file it was read from, if any.
     pub file: Option<PathBuf>,
+    /// Which version of it.
+    pub(crate) version: FileVersion,
+}
+
+/// What tells one version of a file from another; nothing where there is no file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FileVersion(Option<(SystemTime, u64)>);
+
+impl FileVersion {
+    /// The version that a file has now.
+    pub(crate) fn of(path: &Path) -> Self {
+        let metadata = std::fs::metadata(path).ok();
+        Self(metadata.and_then(|metadata| Some((metadata.modified().ok()?, metadata.len()))))
+    }
+
+    /// Whether there is a file.
+    pub(crate) fn exists(self) -> bool {
+        self.0.is_some()
+    }
 }
 
 impl Config {
@@ -40,12 +62,15 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong, with its line and what would be right.
     pub fn load(path: Option<&Path>, overrides: &Overrides) -> Result<Self, ConfigError> {
+        // Before it is read: what is written meanwhile is a later version.
+        let version = path.map(FileVersion::of).unwrap_or_default();
         let (name, text) = match path {
             Some(path) => (path.display().to_string(), read(path)?),
             None => ("the configuration".to_owned(), String::new()),
         };
         let mut config = Self::parse(&name, &text, overrides)?;
         config.file = path.map(Path::to_owned);
+        config.version = version;
         Ok(config)
     }
 
@@ -62,6 +87,7 @@ impl Config {
             store: StoreSettings::new(store, &origin)?,
             policies: Policies::new(file.policies, file.envoy, &origin)?,
             file: None,
+            version: FileVersion::default(),
         })
     }
 }

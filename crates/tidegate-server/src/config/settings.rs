@@ -1,6 +1,10 @@
 //! What `[server]` and `[store]` come to, defaults filled in.
 
-use std::{net::{IpAddr, SocketAddr}, path::PathBuf, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use ipnet::IpNet;
 use tidegate::AtCapacity;

@@ -1,4 +1,9 @@
 //! The service from outside: what goes over its wires.
 
 mod configuration;
+mod http;
+mod reload;
 mod running;
+mod stopping;
+mod store_away;
+mod tls;

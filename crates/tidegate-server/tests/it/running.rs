@@ -1,6 +1,6 @@
 //! A service that runs for one test, on free ports.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::Path};
 
 use tidegate_server::{
     Server, Transport,
@@ -20,10 +20,18 @@ pub(crate) struct Running {
 impl Running {
     /// Starts a service by a configuration that says nothing of ports.
     pub(crate) fn start(config: &str) -> Self {
-        let any = "127.0.0.1:0";
-        let overrides =
-            ["http", "resp", "grpc"].iter().fold(Overrides::default(), |all, key| all.server(key, key, any));
+        let overrides = any_ports();
         let config = Config::parse("test.toml", config, &overrides).expect("the test's configuration is right");
+        Self::with(config, overrides)
+    }
+
+    /// Starts a service by a file.
+    pub(crate) fn start_by(file: &Path) -> Self {
+        let overrides = any_ports();
+        Self::with(Config::load(Some(file), &overrides).expect("the test's configuration is right"), overrides)
+    }
+
+    fn with(config: Config, overrides: Overrides) -> Self {
         let runtime = Runtime::new().expect("a runtime can be made");
         let server = runtime.block_on(Server::start(config, overrides)).expect("the service starts");
         let address = |transport| server.address(transport).expect("every transport is open");
@@ -40,10 +48,19 @@ impl Running {
         self.server.as_ref().expect("it runs")
     }
 
+    /// Stops the service as a signal would; how many were still being served when its patience ended.
+    pub(crate) fn stop(&mut self) -> usize {
+        self.runtime.block_on(self.server.take().expect("it runs").stop())
+    }
+
     /// Runs a future beside the service.
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }
+}
+
+fn any_ports() -> Overrides {
+    ["http", "resp", "grpc"].iter().fold(Overrides::default(), |all, key| all.server(key, key, "127.0.0.1:0"))
 }
 
 impl Drop for Running {

@@ -166,11 +166,15 @@ fn shown(policy: &str, inspection: Option<&Inspection>) -> Shown {
         used: in_use.used,
         remaining: in_use.remaining,
         reset_after_ms: millis(in_use.reset_after),
-        entries: in_use.entries.iter().map(|entry| ShownEntry {
-            first_us: entry.first.as_micros(),
-            last_us: entry.last.as_micros(),
-            units: entry.units,
-        }).collect(),
+        entries: in_use
+            .entries
+            .iter()
+            .map(|entry| ShownEntry {
+                first_us: entry.first.as_micros(),
+                last_us: entry.last.as_micros(),
+                units: entry.units,
+            })
+            .collect(),
         unlisted: in_use.unlisted,
     };
     Shown {

@@ -71,9 +71,9 @@ mod tests {
     fn found(proxies: &[&str], hops: Option<usize>, said: &[&str], peer: &str) -> String {
         let proxies = proxies.iter().map(|net| net.parse().expect("a network")).collect();
         let forwarding = Forwarding { proxies, hops, ipv6_prefix: 64 };
-        let headers = said.iter().map(|line| {
-            (axum::http::HeaderName::from_static("x-forwarded-for"), line.parse().expect("a header"))
-        });
+        let headers = said
+            .iter()
+            .map(|line| (axum::http::HeaderName::from_static("x-forwarded-for"), line.parse().expect("a header")));
         key(&forwarding, &headers.collect(), peer.parse().expect("an address"))
     }
 
@@ -82,7 +82,11 @@ mod tests {
         let forged = ["6.6.6.6, 203.0.113.7"];
         assert_eq!(found(&["10.0.0.0/8"], None, &forged, "10.0.0.1"), "203.0.113.7");
         assert_eq!(found(&[], Some(1), &forged, "10.0.0.1"), "203.0.113.7");
-        assert_eq!(found(&["10.0.0.0/8"], None, &forged, "192.0.2.1"), "192.0.2.1", "who is no proxy speaks for itself");
+        assert_eq!(
+            found(&["10.0.0.0/8"], None, &forged, "192.0.2.1"),
+            "192.0.2.1",
+            "who is no proxy speaks for itself"
+        );
         assert_eq!(found(&[], None, &forged, "10.0.0.1"), "10.0.0.1");
         assert_eq!(found(&["10.0.0.0/8"], None, &["6.6.6.6", "203.0.113.7, 10.1.1.1"], "10.0.0.1"), "203.0.113.7");
         assert_eq!(found(&[], Some(2), &["6.6.6.6, 203.0.113.7, 10.1.1.1"], "10.0.0.1"), "203.0.113.7");

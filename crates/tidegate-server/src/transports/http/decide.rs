@@ -20,7 +20,12 @@ use crate::{access::Access, door::House, metrics::Transport, transports::body::B
     post, path = "/v1/check", tag = "decisions", request_body = super::openapi::CheckRequest,
     responses(super::openapi::DecisionResponses)
 )]
-pub(super) async fn check(State(house): State<House>, headers: HeaderMap, uri: Uri, body: Bytes) -> Result<Response, Problem> {
+pub(super) async fn check(
+    State(house): State<House>,
+    headers: HeaderMap,
+    uri: Uri,
+    body: Bytes,
+) -> Result<Response, Problem> {
     decide(&house, Op::Check, &headers, &uri, body).await
 }
 
@@ -29,7 +34,12 @@ pub(super) async fn check(State(house): State<House>, headers: HeaderMap, uri: U
     post, path = "/v1/peek", tag = "decisions", request_body = super::openapi::CheckRequest,
     responses(super::openapi::DecisionResponses)
 )]
-pub(super) async fn peek(State(house): State<House>, headers: HeaderMap, uri: Uri, body: Bytes) -> Result<Response, Problem> {
+pub(super) async fn peek(
+    State(house): State<House>,
+    headers: HeaderMap,
+    uri: Uri,
+    body: Bytes,
+) -> Result<Response, Problem> {
     decide(&house, Op::Peek, &headers, &uri, body).await
 }
 
@@ -38,7 +48,12 @@ pub(super) async fn peek(State(house): State<House>, headers: HeaderMap, uri: Ur
     post, path = "/v1/charge", tag = "decisions", request_body = super::openapi::CheckRequest,
     responses(super::openapi::DecisionResponses)
 )]
-pub(super) async fn charge(State(house): State<House>, headers: HeaderMap, uri: Uri, body: Bytes) -> Result<Response, Problem> {
+pub(super) async fn charge(
+    State(house): State<House>,
+    headers: HeaderMap,
+    uri: Uri,
+    body: Bytes,
+) -> Result<Response, Problem> {
     decide(&house, Op::Charge, &headers, &uri, body).await
 }
 

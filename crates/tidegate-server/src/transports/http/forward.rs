@@ -67,7 +67,9 @@ pub(super) async fn forward(
             let cost = cost.parse().ok().and_then(|cost| Cost::new(cost).ok());
             Price::Cost(cost.ok_or_else(|| wrong("cost", "`cost` is a number from 1 to 1000000000000"))?)
         }
-        (Some(_), Some(_)) => return Err(wrong("cost", "`cost` and `operation` are two ways to say the cost: use one")),
+        (Some(_), Some(_)) => {
+            return Err(wrong("cost", "`cost` and `operation` are two ways to say the cost: use one"));
+        }
     };
     let live = house.service.live();
     let configured = live.policies.get(policy).ok_or_else(|| Refusal::UnknownPolicy {

@@ -9,7 +9,10 @@ use axum::http::{
 };
 
 use super::problem::Problem;
-use crate::{access::Access, config::{ServerSettings, Tokens}};
+use crate::{
+    access::Access,
+    config::{ServerSettings, Tokens},
+};
 
 /// Refuses callers that come by a name which is not ours, or from a page that is not.
 pub(super) fn origin(settings: &ServerSettings, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
@@ -25,7 +28,8 @@ pub(super) fn origin(settings: &ServerSettings, headers: &HeaderMap, uri: &Uri) 
     let origin = origin.to_str().unwrap_or("");
     let theirs = origin.split_once("://").map(|(_, authority)| authority);
     let same = theirs.is_some() && theirs == host;
-    let listed = theirs.is_some_and(|theirs| settings.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(name_of(theirs))));
+    let listed =
+        theirs.is_some_and(|theirs| settings.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(name_of(theirs))));
     if same || listed {
         return Ok(());
     }
@@ -55,8 +59,16 @@ pub(super) fn access(tokens: &Tokens, headers: &HeaderMap, needed: Access) -> Re
         return Ok(());
     }
     Err(match shown.is_some_and(|shown| tokens.knows(shown)) {
-        true => Problem::new(StatusCode::FORBIDDEN, "authorization", "this token is for decisions only: this needs the admin token"),
-        false => Problem::new(StatusCode::UNAUTHORIZED, "authorization", "send `Authorization: Bearer …` with a token of this service"),
+        true => Problem::new(
+            StatusCode::FORBIDDEN,
+            "authorization",
+            "this token is for decisions only: this needs the admin token",
+        ),
+        false => Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "authorization",
+            "send `Authorization: Bearer …` with a token of this service",
+        ),
     })
 }
 

@@ -2,7 +2,11 @@
 
 use std::sync::OnceLock;
 
-use axum::{extract::State, http::{HeaderMap, Uri, header::CONTENT_TYPE}, response::IntoResponse};
+use axum::{
+    extract::State,
+    http::{HeaderMap, Uri, header::CONTENT_TYPE},
+    response::IntoResponse,
+};
 use serde::Deserialize;
 use utoipa::{IntoResponses, OpenApi, ToSchema};
 
@@ -26,7 +30,11 @@ struct Document;
 
 /// This document.
 #[utoipa::path(get, path = "/openapi.json", tag = "status", responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value)))]
-pub(super) async fn document(State(house): State<House>, headers: HeaderMap, uri: Uri) -> Result<impl IntoResponse, Problem> {
+pub(super) async fn document(
+    State(house): State<House>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<impl IntoResponse, Problem> {
     static TEXT: OnceLock<String> = OnceLock::new();
     super::guard::origin(&house.settings, &headers, &uri)?;
     let text = TEXT.get_or_init(|| Document::openapi().to_json().expect("the document is JSON"));

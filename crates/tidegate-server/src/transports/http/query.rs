@@ -32,7 +32,11 @@ impl Query<'_> {
         match self.all(name).as_slice() {
             [] => Ok(None),
             [value] => Ok(Some(value)),
-            _ => Err(Problem::new(StatusCode::BAD_REQUEST, name, format!("`{name}` is given more than once in the query"))),
+            _ => Err(Problem::new(
+                StatusCode::BAD_REQUEST,
+                name,
+                format!("`{name}` is given more than once in the query"),
+            )),
         }
     }
 }

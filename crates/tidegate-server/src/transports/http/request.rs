@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{SeqAccess, Visitor},
+    de::{MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
 };
 use tidegate::{Algorithm, Cost, Key, Limit, OnStoreFailure, Timestamp};
 
@@ -29,7 +29,29 @@ pub(super) struct Request<'a> {
     on_store_failure: Option<Cow<'a, str>>,
     charged_at_us: Option<u64>,
     #[serde(borrow, default)]
-    checks: Option<Vec<Request<'a>>>,
+    checks: Option<Vec<Object<'a>>>,
+}
+
+/// A request that is written as an object. Read by itself, a list of its values in order would do, too.
+#[derive(Debug)]
+struct Object<'a>(Request<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Object<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object such as {\"policy\": …, \"key\": …}")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<'de>, A::Error> {
+                Request::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        source.deserialize_map(Fields)
+    }
 }
 
 /// A key: one text, or several that are joined.
@@ -78,7 +100,7 @@ pub(super) enum Asked<'a> {
 impl<'a> Request<'a> {
     /// Reads a body; what is wrong with it is told by the field it is in.
     pub(super) fn read(body: &'a [u8]) -> Result<Self, (String, String)> {
-        serde_json::from_slice(body).map_err(|error| explain(body, &error))
+        serde_json::from_slice(body).map(|Object(request)| request).map_err(|error| explain(body, &error))
     }
 
     /// Takes a query apart into a request, as `/v1/inspect` has it.
@@ -97,7 +119,7 @@ impl<'a> Request<'a> {
         }
         let Some(checks) = &self.checks else { return self.ask().map(Asked::One) };
         self.nothing_beside_checks()?;
-        let one = |check: &'a Self| match (&check.checks, check.charged_at_us) {
+        let one = |Object(check): &'a Object<'a>| match (&check.checks, check.charged_at_us) {
             (Some(_), _) => Err(Refusal::malformed("checks", "checks can't hold further checks: list them all in one")),
             (None, Some(_)) => Err(Refusal::malformed("charged_at_us", "only a refund says when it was charged")),
             (None, None) => check.ask(),
@@ -118,7 +140,7 @@ impl<'a> Request<'a> {
         if !(1..=64).contains(&checks.len()) {
             return Err(Refusal::malformed("checks", format!("{} refunds at once: use 1 to 64", checks.len())));
         }
-        checks.iter().map(one).collect()
+        checks.iter().map(|Object(check)| one(check)).collect()
     }
 
     pub(super) fn has_checks(&self) -> bool {
@@ -142,7 +164,10 @@ impl<'a> Request<'a> {
     pub(super) fn subject(&'a self) -> Result<Ask<'a>, Refusal> {
         let spends = self.cost.is_some() || self.operation.is_some() || self.charged_at_us.is_some();
         if spends || self.checks.is_some() || self.on_store_failure.is_some() {
-            return Err(Refusal::malformed("", "this takes `policy` (or `limits` and `algorithm`) and `key`, nothing else"));
+            return Err(Refusal::malformed(
+                "",
+                "this takes `policy` (or `limits` and `algorithm`) and `key`, nothing else",
+            ));
         }
         self.ask()
     }
@@ -156,7 +181,10 @@ impl<'a> Request<'a> {
             }
             (None, Some(limits)) => By::Limits(read_limits(limits)?, read_algorithm(self.algorithm.as_deref())?),
             (Some(_), Some(_)) => {
-                return Err(Refusal::malformed("limits", "`policy` and `limits` are two ways to say the limit: use one"));
+                return Err(Refusal::malformed(
+                    "limits",
+                    "`policy` and `limits` are two ways to say the limit: use one",
+                ));
             }
             (None, None) => {
                 return Err(Refusal::malformed("policy", "by which limit? Give `policy`, `limits` or `checks`"));
@@ -176,7 +204,11 @@ impl<'a> Request<'a> {
                 return Err(Refusal::malformed("cost", "`cost` and `operation` are two ways to say the cost: use one"));
             }
         };
-        let on_failure: Option<OnStoreFailure> = self.on_store_failure.as_deref().map(str::parse).transpose()
+        let on_failure: Option<OnStoreFailure> = self
+            .on_store_failure
+            .as_deref()
+            .map(str::parse)
+            .transpose()
             .map_err(|error| Refusal::malformed("on_store_failure", error))?;
         Ok(Ask { by, key: key.map_err(|error| Refusal::malformed("key", error))?, price, on_failure })
     }
@@ -195,7 +227,7 @@ fn read_algorithm(text: Option<&str>) -> Result<Algorithm, Refusal> {
 /// The field that a body is wrong in, and how. It is read a second time for that: most bodies are right.
 fn explain(body: &[u8], error: &serde_json::Error) -> (String, String) {
     let deserializer = &mut serde_json::Deserializer::from_slice(body);
-    let found = serde_path_to_error::deserialize::<_, Request<'_>>(deserializer).err();
+    let found = serde_path_to_error::deserialize::<_, Object<'_>>(deserializer).err();
     let field = found.map_or_else(String::new, |error| error.path().to_string());
     let field = if field == "." { String::new() } else { field };
     (field, format!("the body is not a request: {error}"))

@@ -81,7 +81,11 @@ pub(super) async fn readyz(State(house): State<House>) -> impl IntoResponse {
 
 /// What is counted, for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "status", responses((status = 200, description = "In OpenMetrics text", body = String, content_type = "application/openmetrics-text")))]
-pub(super) async fn metrics(State(house): State<House>, headers: HeaderMap, uri: Uri) -> Result<impl IntoResponse, Problem> {
+pub(super) async fn metrics(
+    State(house): State<House>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<impl IntoResponse, Problem> {
     super::guard::origin(&house.settings, &headers, &uri)?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], house.service.metrics().text()))
@@ -92,7 +96,11 @@ pub(super) async fn metrics(State(house): State<House>, headers: HeaderMap, uri:
     get, path = "/v1/policies", tag = "status",
     responses((status = 200, description = "The policies in force", body = ShownPolicies), super::openapi::Problems)
 )]
-pub(super) async fn policies(State(house): State<House>, headers: HeaderMap, uri: Uri) -> Result<Json<ShownPolicies>, Problem> {
+pub(super) async fn policies(
+    State(house): State<House>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Json<ShownPolicies>, Problem> {
     super::admit(&house, &headers, &uri, Access::Usage)?;
     let live = house.service.live();
     let policies = live.policies.iter().map(|(name, configured)| shown(name, configured)).collect();

@@ -1,0 +1,70 @@
+//! Who is let in.
+
+use serde_json::json;
+
+use super::client::request;
+use crate::running::Running;
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+#[test]
+fn a_web_page_cannot_drive_a_service_on_loopback() {
+    let running = Running::start("[server]\nhosts = [\"limits.internal\"]\n[policies.api]\nlimits = [\"100/1m\"]\n");
+    let body = json!({ "policy": "api", "key": "a" }).to_string();
+    let port = running.http.port();
+    let (local, named) = (format!("localhost:{port}"), format!("limits.internal:{port}"));
+    let (same, other) = (format!("http://localhost:{port}"), format!("http://localhost:{}", port ^ 1));
+    for (headers, status) in [
+        (vec![JSON], 200),
+        (vec![JSON, ("host", local.as_str())], 200),
+        (vec![JSON, ("host", "[::1]:8080")], 200),
+        (vec![JSON, ("host", named.as_str())], 200),
+        (vec![JSON, ("host", "evil.example")], 403),
+        (vec![JSON, ("host", "localhost.evil.example")], 403),
+        (vec![JSON, ("origin", "https://evil.example")], 403),
+        (vec![JSON, ("origin", "null")], 403),
+        (vec![JSON, ("host", local.as_str()), ("origin", same.as_str())], 200),
+        (vec![JSON, ("host", local.as_str()), ("origin", other.as_str())], 403),
+        (vec![JSON, ("origin", "https://limits.internal")], 200),
+        (vec![("content-type", "text/plain")], 415),
+        (vec![("content-type", "application/json; charset=utf-8")], 200),
+        (vec![], 415),
+    ] {
+        let answer = request(running.http, "POST", "/v1/check", &headers, &body);
+        assert_eq!(answer.status, status, "{headers:?} gives {:?}", String::from_utf8_lossy(&answer.body));
+    }
+    for path in ["/metrics", "/v1/policies", "/openapi.json", "/v1/inspect?policy=api&key=a"] {
+        assert_eq!(request(running.http, "GET", path, &[("host", "evil.example")], "").status, 403, "{path}");
+    }
+}
+
+#[test]
+fn tokens_guard_what_they_should() {
+    let config =
+        "[server]\ntoken = \"use-me-now\"\nadmin_token = \"change-me-now\"\n[policies.api]\nlimits = [\"100/1m\"]\n";
+    let running = Running::start(config);
+    let ask = json!({ "policy": "api", "key": "a" }).to_string();
+    let refund = json!({ "policy": "api", "key": "a", "charged_at_us": 1 }).to_string();
+    let status = |method: &str, path: &str, body: &str, token: Option<&str>| {
+        let bearer = token.map(|token| format!("Bearer {token}"));
+        let headers: Vec<_> = bearer.iter().map(|bearer| ("authorization", bearer.as_str())).chain([JSON]).collect();
+        request(running.http, method, path, &headers, body).status
+    };
+    for (method, path, body, none, usage, admin) in [
+        ("POST", "/v1/check", &*ask, 401, 200, 200),
+        ("POST", "/v1/peek", &ask, 401, 200, 200),
+        ("POST", "/v1/charge", &ask, 401, 200, 200),
+        ("GET", "/v1/forward?policy=api", "", 401, 200, 200),
+        ("GET", "/v1/policies", "", 401, 200, 200),
+        ("POST", "/v1/refund", &refund, 401, 403, 200),
+        ("POST", "/v1/reset", &ask, 401, 403, 200),
+        ("GET", "/v1/inspect?policy=api&key=a", "", 401, 403, 200),
+        ("GET", "/healthz", "", 200, 200, 200),
+        ("GET", "/readyz", "", 200, 200, 200),
+    ] {
+        assert_eq!(status(method, path, body, None), none, "{path}");
+        assert_eq!(status(method, path, body, Some("use-me-not")), none, "{path}");
+        assert_eq!(status(method, path, body, Some("use-me-now")), usage, "{path}");
+        assert_eq!(status(method, path, body, Some("change-me-now")), admin, "{path}");
+    }
+}

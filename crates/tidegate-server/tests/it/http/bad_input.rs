@@ -1,0 +1,136 @@
+//! Bad input gets a clear error, and nobody else notices.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
+};
+
+use serde_json::{Value, json};
+
+use super::client::{get, post, raw, request};
+use crate::running::Running;
+
+const CONFIG: &str =
+    "[server]\nmax_body = \"4KB\"\nheader_timeout = \"500ms\"\n[policies.api]\nlimits = [\"100/1m\"]\n";
+
+#[test]
+fn what_is_wrong_is_said_with_its_field() {
+    let running = Running::start(CONFIG);
+    let key = |len: usize| "k".repeat(len);
+    for (body, status, field, said) in [
+        (json!({}), 400, "policy", "by which limit?"),
+        (json!({ "policy": "api" }), 400, "key", "who is counted?"),
+        (json!({ "policy": "api", "key": "" }), 400, "key", "the key is empty"),
+        (json!({ "policy": "api", "key": [] }), 400, "key", "the key is empty"),
+        (json!({ "policy": "api", "key": key(1025) }), 400, "key", "use 1 to 1024"),
+        (json!({ "policy": "apo", "key": "a" }), 404, "policy", "did you mean `api`?"),
+        (json!({ "policy": "api", "key": "a", "cost": 0 }), 400, "cost", "1000000000000"),
+        (json!({ "policy": "api", "key": "a", "cost": -1 }), 400, "cost", "-1"),
+        (json!({ "policy": "api", "key": "a", "cost": 1.5 }), 400, "cost", "1.5"),
+        (json!({ "policy": "api", "key": "a", "cost": "1" }), 400, "cost", "string"),
+        (json!({ "policy": "api", "key": "a", "cost": 1_000_000_000_001_u64 }), 400, "cost", "out of range"),
+        (json!({ "policy": "api", "key": 7 }), 400, "key", "a text or a list of texts"),
+        (json!({ "policy": "api", "key": "a", "costs": 1 }), 400, "costs", "unknown field `costs`"),
+        (json!({ "policy": "api", "key": "a", "operation": "x" }), 400, "operation", "no operation `x`"),
+        (json!({ "policy": "api", "key": "a", "cost": 1, "operation": "x" }), 400, "cost", "use one"),
+        (json!({ "policy": "api", "key": "a", "limits": ["1/1s"] }), 400, "limits", "use one"),
+        (json!({ "policy": "api", "key": "a", "algorithm": "gcra" }), 400, "algorithm", "leave `algorithm` out"),
+        (json!({ "policy": "api", "key": "a", "on_store_failure": "maybe" }), 400, "on_store_failure", "open, closed"),
+        (json!({ "policy": "api", "key": "a", "charged_at_us": 1 }), 400, "charged_at_us", "only a refund"),
+        (json!({ "key": "a", "limits": [] }), 400, "limits", "1 to 8 limits"),
+        (json!({ "key": "a", "limits": vec!["1/1s"; 9] }), 400, "limits", "1 to 8 limits"),
+        (json!({ "key": "a", "limits": ["1 per second"] }), 400, "limits", "100/1m"),
+        (json!({ "key": "a", "limits": ["1/1s"], "algorithm": "leaky" }), 400, "algorithm", "sliding_log"),
+        (json!({ "checks": [] }), 400, "checks", "use 1 to 64"),
+        (json!({ "checks": [{ "policy": "api", "key": "a" }], "cost": 1 }), 400, "checks", "belongs into each"),
+        (json!({ "checks": [{ "checks": [] }] }), 400, "checks", "further checks"),
+        (json!(["api", "a"]), 400, "", "expected an object"),
+        (json!({ "checks": [["api", "a"]] }), 400, "checks[0]", "expected an object"),
+        (Value::Null, 400, "", "not a request"),
+    ] {
+        let answer = post(running.http, "/v1/check", &body);
+        let told = answer.json();
+        assert_eq!((answer.status, told["field"].as_str()), (status, Some(field)), "{body} gives {told}");
+        assert!(told["error"].as_str().is_some_and(|error| error.contains(said)), "{body} gives {told}");
+    }
+    let nested = r#"{"checks":["#.repeat(1_000);
+    assert_eq!(
+        request(running.http, "POST", "/v1/check", &[("content-type", "application/json")], &nested).status,
+        413
+    );
+    let nested = "[".repeat(4_000);
+    assert_eq!(
+        request(running.http, "POST", "/v1/check", &[("content-type", "application/json")], &nested).status,
+        400
+    );
+    assert_eq!(get(running.http, "/v1/inspect?policy=api").status, 400);
+    assert_eq!(get(running.http, "/v1/inspect?policy=api&key=a&kay=b").json()["field"], "kay");
+    assert_eq!(get(running.http, "/nowhere").status, 404);
+    assert_eq!(get(running.http, "/v1/check").status, 405);
+    assert_eq!(
+        post(running.http, "/v1/refund", &json!({ "policy": "api", "key": "a" })).json()["field"],
+        "charged_at_us"
+    );
+    assert_eq!(post(running.http, "/v1/reset", &json!({ "policy": "api", "key": "a", "cost": 1 })).status, 400);
+    assert_eq!(post(running.http, "/v1/check", &json!({ "policy": "api", "key": "fine" })).status, 200);
+}
+
+#[test]
+fn garbage_and_slow_callers_end_and_others_are_served() {
+    let running = Running::start(CONFIG);
+    let fine = || {
+        let answer = post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "fine" }));
+        assert_eq!(answer.status, 200);
+    };
+    let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+    // None of these says that the connection may close: the service ends them all by itself.
+    for bytes in [
+        b"\x00\xff\x16\x03\x01garbage".to_vec(),
+        b"*1\r\n$4\r\nPING\r\n".to_vec(),
+        b"GET / HTTP/9.9\r\n\r\n".to_vec(),
+        b"GET /healthz HTTP/1.1\r\nhost: localhost".to_vec(),
+        format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(1 << 20)).into_bytes(),
+        format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(10_000)).into_bytes(),
+        format!("{head}content-length: 99999999999999999999\r\n\r\n").into_bytes(),
+        format!("{head}content-length: 1000000\r\n\r\n{{").into_bytes(),
+        format!("{head}content-length: 10\r\n\r\n{{").into_bytes(),
+        format!("{head}transfer-encoding: chunked\r\n\r\nFFFFFFFFFF\r\n{{").into_bytes(),
+        format!("{head}transfer-encoding: chunked\r\n\r\nzz\r\n").into_bytes(),
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\xff\xff\xff\xff\xff\xff".to_vec(),
+    ] {
+        raw(running.http, &bytes);
+        fine();
+    }
+    let mut slow = TcpStream::connect(running.http).expect("it listens");
+    for byte in format!("{head}content-length: 10\r\n\r\n").bytes() {
+        slow.write_all(&[byte]).expect("it is still open");
+    }
+    fine();
+    let mut told = String::new();
+    let _ = slow.read_to_string(&mut told);
+    assert!(told.starts_with("HTTP/1.1 408"), "{told}");
+    fine();
+}
+
+#[test]
+fn more_connections_than_the_bound_are_turned_away_and_come_back_later() {
+    let running = Running::start("[server]\nmax_connections = 2\n");
+    let held: Vec<TcpStream> = (0..2)
+        .map(|_| {
+            let mut stream = TcpStream::connect(running.http).expect("it listens");
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("it is open");
+            let mut first = [0; 12];
+            stream.read_exact(&mut first).expect("it is served");
+            stream
+        })
+        .collect();
+    assert_eq!(raw(running.http, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"), b"");
+    drop(held);
+    // Their places are free as soon as the service has seen that they are gone.
+    loop {
+        let answer = raw(running.http, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        if answer.starts_with(b"HTTP/1.1 200") {
+            break;
+        }
+    }
+}

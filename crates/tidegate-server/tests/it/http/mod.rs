@@ -1,0 +1,8 @@
+//! HTTP: shapes, statuses, headers, and who is let in.
+
+mod access;
+mod bad_input;
+pub(crate) mod client;
+mod decisions;
+mod forward;
+mod status;

@@ -1,0 +1,53 @@
+//! Health, metrics, policies.
+
+use serde_json::json;
+
+use super::client::{get, post};
+use crate::running::Running;
+
+const CONFIG: &str = "[policies.api]\nlimits = [\"5/1m\"]\n[policies.api.operations]\nbig = 3\n";
+
+#[test]
+fn metrics_count_decisions_by_policy_and_reason() {
+    let running = Running::start(CONFIG);
+    for cost in [1, 3, 3, 6] {
+        post(running.http, "/v1/check", &json!({ "policy": "api", "key": "a", "cost": cost }));
+    }
+    post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "a" }));
+    post(running.http, "/v1/check", &json!({ "limits": ["1/1s"], "key": "a" }));
+    post(running.http, "/v1/check", &json!({ "policy": "nobody", "key": "a" }));
+    let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
+    for line in [
+        "tidegate_decisions_total{policy=\"api\",reason=\"allowed\"} 2",
+        "tidegate_decisions_total{policy=\"api\",reason=\"limited\"} 1",
+        "tidegate_decisions_total{policy=\"api\",reason=\"impossible\"} 1",
+        "tidegate_decisions_total{policy=\"(limits)\",reason=\"allowed\"} 1",
+        "tidegate_near_limit_total{policy=\"api\"} 1",
+        "tidegate_refused_total{transport=\"http\"} 1",
+        "tidegate_decision_seconds_count{transport=\"http\"} 6",
+        "tidegate_keys 2",
+        "tidegate_last_reload_good 1",
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn policies_and_readiness_are_shown() {
+    let running = Running::start(CONFIG);
+    assert_eq!(
+        get(running.http, "/v1/policies").json(),
+        json!({ "policies": [{
+            "name": "api", "limits": ["5/1m"], "algorithm": "sliding_log", "mode": "enforce", "key": "client-ip",
+            "on_store_failure": "open", "operations": { "big": 3 }
+        }] })
+    );
+    assert_eq!(get(running.http, "/healthz").body, b"ok\n");
+    assert_eq!(
+        get(running.http, "/readyz").json(),
+        json!({ "ready": true, "store": "memory", "store_answers": true, "configuration_error": null })
+    );
+    assert!(
+        get(running.http, "/openapi.json").json()["openapi"].as_str().is_some_and(|version| version.starts_with("3.1"))
+    );
+}

@@ -1,0 +1,94 @@
+//! Policies are replaced as a whole while the service answers.
+
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+};
+
+use serde_json::json;
+
+use crate::{
+    http::client::{get, post},
+    running::Running,
+};
+
+/// A file of its own for one test.
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("tidegate-{}-{name}.toml", std::process::id()));
+    std::fs::write(&path, text).expect("the file can be written");
+    path
+}
+
+fn policies(max: u64) -> String {
+    format!("[policies.one]\nlimits = [\"{max}/1m\"]\n[policies.two]\nlimits = [\"{max}/1m\"]\n")
+}
+
+#[test]
+fn no_request_is_dropped_and_none_is_decided_by_half_a_configuration() {
+    let path = file("load", &policies(1_000_000));
+    let running = Running::start_by(&path);
+    let (done, asked) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    let ask = json!({ "checks": [{ "policy": "one", "key": "k" }, { "policy": "two", "key": "k" }] });
+                    let answer = post(running.http, "/v1/check", &ask);
+                    assert_eq!(answer.status, 200, "{answer:?}");
+                    let body = answer.json();
+                    assert_eq!(body["checks"][0]["limit"], body["checks"][1]["limit"]);
+                    asked.fetch_add(1, Relaxed);
+                }
+            });
+        }
+        for round in 0..50 {
+            let before = asked.load(Relaxed);
+            std::fs::write(&path, policies(1_000_000 + round % 2)).expect("the file can be written");
+            running.server().reload();
+            while asked.load(Relaxed) < before + 8 {
+                std::thread::yield_now();
+            }
+        }
+        done.store(true, Relaxed);
+    });
+    let used = post(running.http, "/v1/peek", &json!({ "policy": "one", "key": "k" })).json()["used"].as_u64();
+    assert_eq!(used, Some(asked.load(Relaxed)), "the state carries over");
+}
+
+#[test]
+fn a_bad_file_changes_nothing_and_is_told_everywhere() {
+    let path = file("bad", &policies(5));
+    let running = Running::start_by(&path);
+    std::fs::write(&path, "[policies.one]\nlimts = [\"7/1m\"]\n").expect("the file can be written");
+    running.server().reload();
+    let ask = json!({ "policy": "two", "key": "k" });
+    assert_eq!(post(running.http, "/v1/check", &ask).json()["limit"], "5/1m");
+    let ready = get(running.http, "/readyz");
+    assert_eq!(ready.status, 200, "what is in force is good");
+    let told = ready.json()["configuration_error"].as_str().expect("it is told").to_owned();
+    assert!(told.contains(":2: unknown key `limts`: did you mean `limits`?"), "{told}");
+    let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
+    assert!(
+        text.contains("tidegate_reloads_total{result=\"bad\"} 1") && text.contains("tidegate_last_reload_good 0"),
+        "{text}"
+    );
+
+    std::fs::write(&path, "[policies.two]\nlimits = [\"2/1m\"]\n").expect("the file can be written");
+    running.server().reload();
+    assert_eq!(post(running.http, "/v1/check", &ask).json()["remaining"], 0, "one was spent before");
+    assert_eq!(post(running.http, "/v1/check", &json!({ "policy": "one", "key": "k" })).status, 404);
+    assert_eq!(get(running.http, "/readyz").json()["configuration_error"], json!(null));
+    let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
+    assert!(!text.contains("policy=\"one\""), "a policy that is gone is counted no more\n{text}");
+}
+
+#[test]
+fn a_changed_file_is_noticed() {
+    let path = file("noticed", &policies(5));
+    let running = Running::start_by(&path);
+    std::fs::write(&path, policies(50)).expect("the file can be written");
+    // Until it is noticed; that it never is would show as a test that does not end.
+    while post(running.http, "/v1/peek", &json!({ "policy": "one", "key": "k" })).json()["limit"] != "50/1m" {
+        std::thread::yield_now();
+    }
+}
