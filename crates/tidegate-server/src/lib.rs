@@ -4,6 +4,8 @@ mod access;
 mod certificates;
 pub mod config;
 mod door;
+#[doc(hidden)]
+pub mod fuzzing;
 mod metrics;
 mod server;
 mod service;
