@@ -151,6 +151,7 @@ impl Connection {
                 Poll::Ready(Ok(0)) => return Ok(()),
                 Poll::Ready(read) => {
                     let count = read?;
+                    looked_twice = false;
                     heard += count;
                     self.input.filled(count);
                     if self.answer().await?.0 == Next::Close {
