@@ -3,7 +3,7 @@
 use std::{future::poll_fn, io, net::SocketAddr, pin::Pin, pin::pin, task::Poll, time::Duration};
 
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf},
+    io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     time::{Instant, Interval, MissedTickBehavior, interval_at, timeout, timeout_at},
 };
 
@@ -16,6 +16,9 @@ use crate::{
 
 /// What is still read of a caller once the service stops: as much as can wait in a socket.
 const LAST_WORDS: usize = 8 << 20;
+
+/// How long one listens for them.
+const A_MOMENT: Duration = Duration::from_millis(5);
 
 /// Serves one connection to its end; when the service stops, until what has arrived is answered.
 pub(crate) async fn serve(house: House, stream: Stream, peer: SocketAddr) {
@@ -137,33 +140,17 @@ impl Connection {
         }
     }
 
-    /// Answers what has arrived, and waits for no more.
+    /// Answers what has arrived, and waits for no more than that.
     async fn last_words(&mut self) -> io::Result<()> {
         let mut heard = 0;
-        let mut looked_twice = false;
         while heard < LAST_WORDS {
-            let (stream, room) = (&mut self.stream, self.input.room());
-            let read = poll_fn(|cx| {
-                let mut room = ReadBuf::new(room);
-                Poll::Ready(Pin::new(&mut *stream).poll_read(cx, &mut room).map_ok(|()| room.filled().len()))
-            });
-            match read.await {
-                Poll::Ready(Ok(0)) => return Ok(()),
-                Poll::Ready(read) => {
-                    let count = read?;
-                    looked_twice = false;
-                    heard += count;
-                    self.input.filled(count);
-                    if self.answer().await?.0 == Next::Close {
-                        return Ok(());
-                    }
-                }
-                // What has arrived may not have been noticed yet.
-                Poll::Pending if !looked_twice => {
-                    looked_twice = true;
-                    tokio::task::yield_now().await;
-                }
-                Poll::Pending => return Ok(()),
+            // What lies in the socket may not have been noticed yet.
+            let Ok(read) = timeout(A_MOMENT, self.stream.read(self.input.room())).await else { break };
+            let count = read?;
+            self.input.filled(count);
+            heard += count;
+            if count == 0 || self.answer().await?.0 == Next::Close {
+                break;
             }
         }
         Ok(())
