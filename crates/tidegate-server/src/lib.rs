@@ -4,6 +4,8 @@ mod access;
 mod certificates;
 pub mod config;
 mod door;
+#[doc(hidden)]
+pub mod fuzzing;
 mod in_process;
 mod metrics;
 mod server;

@@ -254,13 +254,13 @@ impl Collector for OfStore {
                     MetricType::Counter,
                     stats.troubles,
                 )?;
-                let state = |state| match state {
+                let level = |breaker| match breaker {
                     BreakerState::Closed => 0,
                     BreakerState::HalfOpen => 1,
                     BreakerState::Open => 2,
                 };
                 let breakers: Vec<(String, u64)> =
-                    redis.breakers().into_iter().map(|(node, at)| (node, state(at))).collect();
+                    redis.breakers().into_iter().map(|(node, at)| (node, level(at))).collect();
                 let help = "State of a node's breaker: 0 closed, 1 half open, 2 open";
                 labelled(&mut out, "store_breaker", help, "node", MetricType::Gauge, breakers)
             }

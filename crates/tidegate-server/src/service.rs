@@ -1,7 +1,7 @@
 //! [`Service`]: what all ways in have in common. Policies are found, prices looked up, failures of the store decided and
 //! everything counted here, once; a transport turns bytes into an [`Ask`] and an answer into bytes.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
@@ -27,6 +27,7 @@ pub struct Service {
     caller_limits: CallerLimits,
     /// What was wrong with the file at the last reload.
     refused_file: Mutex<Option<String>>,
+    up: Stopwatch,
 }
 
 /// One configuration of policies, used by a request from its beginning to its end.
@@ -173,7 +174,19 @@ impl Service {
         let metrics = Metrics::new(Arc::clone(&store));
         let live = Live::new(config.policies, &metrics);
         let caller_limits = config.server.caller_limits;
-        Ok(Self { live: ArcSwap::from_pointee(live), store, metrics, caller_limits, refused_file: Mutex::new(None) })
+        Ok(Self {
+            live: ArcSwap::from_pointee(live),
+            store,
+            metrics,
+            caller_limits,
+            refused_file: Mutex::new(None),
+            up: Stopwatch::start(),
+        })
+    }
+
+    /// How long it has been there.
+    pub(crate) fn uptime(&self) -> Duration {
+        Duration::from_secs_f64(self.up.seconds())
     }
 
     /// The policies in force now. A request looks them up once.

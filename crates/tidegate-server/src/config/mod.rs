@@ -92,10 +92,11 @@ impl Config {
     }
 }
 
+/// A configuration is small; a wrong path to something endless should not be read to its end.
+const MOST: u64 = 16 << 20;
+
 fn read(path: &Path) -> Result<String, ConfigError> {
     let origin = path.display().to_string();
-    // A configuration is small; a wrong path to something endless should not be read to its end.
-    const MOST: u64 = 16 << 20;
     let error = |message: String| ConfigError { origin: origin.clone(), line: None, message };
     let size = std::fs::metadata(path).map_err(|e| error(format!("can't be read: {e}")))?.len();
     if size > MOST {

@@ -3,6 +3,7 @@
 mod configuration;
 mod http;
 mod reload;
+mod resp;
 mod running;
 mod stopping;
 mod store_away;

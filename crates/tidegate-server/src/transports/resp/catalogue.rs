@@ -1,0 +1,165 @@
+//! [`Verb`]: the commands there are, how they are used and who may.
+
+use crate::access::Access;
+
+/// A command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Check,
+    CheckAll,
+    Limit,
+    Peek,
+    Charge,
+    Refund,
+    Forget,
+    Inspect,
+    Throttle,
+    Ping,
+    Echo,
+    Hello,
+    Auth,
+    Quit,
+    Reset,
+    Select,
+    Client,
+    Command,
+    Info,
+    Config,
+    Cluster,
+}
+
+/// What there is to know about a command.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    /// What follows the name.
+    pub(crate) usage: &'static str,
+    /// With the name; if negative, at least so many.
+    pub(crate) arity: i64,
+    /// Where its first key is, if it has one.
+    pub(crate) key: usize,
+    pub(crate) access: Access,
+    pub(crate) summary: &'static str,
+}
+
+macro_rules! entries {
+    ($($name:literal $usage:literal $arity:literal $key:literal $access:ident $summary:literal;)*) => {
+        /// All commands, in the order of [`Verb`].
+        pub(crate) static ENTRIES: &[Entry] = &[$(Entry {
+            name: $name,
+            usage: $usage,
+            arity: $arity,
+            key: $key,
+            access: Access::$access,
+            summary: $summary,
+        }),*];
+    };
+}
+
+entries! {
+    "TG.CHECK" "policy key [COST n] [OPERATION name] [ONFAIL open|closed|local] [FULL]" -3 2 Usage
+        "Spends if it fits";
+    "TG.CHECKALL" "policy key cost [policy key cost ...] [FULL]" -4 2 Usage
+        "Spends on several policies and keys if all fit, else on none";
+    "TG.LIMIT" "key limit [limit ...] [COST n] [ALGORITHM name] [ONFAIL open|closed|local] [FULL]" -3 1 Usage
+        "Spends if it fits limits that the caller brings, such as 60/1m";
+    "TG.PEEK" "policy key [COST n] [FULL]" -3 2 Usage
+        "Answers as TG.CHECK would and spends nothing";
+    "TG.CHARGE" "policy key n [FULL]" -4 2 Usage
+        "Spends even past the limit";
+    "TG.REFUND" "policy key n charged_at_us" 5 2 Admin
+        "Gives units back to the moment they were charged at";
+    "TG.RESET" "policy key" 3 2 Admin
+        "Forgets a key";
+    "TG.INSPECT" "policy key" 3 2 Admin
+        "Shows the state of a key";
+    "CL.THROTTLE" "key max_burst count period_seconds [quantity]" -5 1 Usage
+        "Decides by gcra and answers as redis-cell does";
+    "PING" "[message]" -1 0 Nothing "Answers PONG, or the message";
+    "ECHO" "message" 2 0 Usage "Answers the message";
+    "HELLO" "[2|3 [AUTH user token] [SETNAME name]]" -1 0 Nothing "Chooses the version of the protocol";
+    "AUTH" "[user] token" -2 0 Nothing "Shows a token";
+    "QUIT" "" -1 0 Nothing "Ends the connection";
+    "RESET" "" 1 0 Nothing "Makes the connection as new";
+    "SELECT" "0" 2 0 Usage "There is one database, 0";
+    "CLIENT" "ID|INFO|LIST|GETNAME|SETNAME name|SETINFO attribute value|REPLY on|off|skip" -2 0 Usage
+        "Tells of the connection";
+    "COMMAND" "[COUNT|LIST|INFO [name ...]|DOCS [name ...]]" -1 0 Usage "Tells of the commands";
+    "INFO" "[section ...]" -1 0 Usage "Tells of the service";
+    "CONFIG" "GET name [name ...]" -2 0 Usage "Answers what Redis's own tools ask for";
+    "CLUSTER" "" -2 0 Usage "There is no cluster";
+}
+
+/// The longest name.
+const LONGEST: usize = 11;
+
+impl Verb {
+    /// The command of a name, in whatever case.
+    #[inline]
+    pub(crate) fn named(name: &[u8]) -> Option<Self> {
+        let mut upper = [0; LONGEST];
+        let upper = upper.get_mut(..name.len())?;
+        upper.copy_from_slice(name);
+        upper.make_ascii_uppercase();
+        Some(match &*upper {
+            b"TG.CHECK" => Self::Check,
+            b"TG.LIMIT" => Self::Limit,
+            b"CL.THROTTLE" => Self::Throttle,
+            b"TG.CHECKALL" => Self::CheckAll,
+            b"TG.PEEK" => Self::Peek,
+            b"TG.CHARGE" => Self::Charge,
+            b"TG.REFUND" => Self::Refund,
+            b"TG.RESET" => Self::Forget,
+            b"TG.INSPECT" => Self::Inspect,
+            b"PING" => Self::Ping,
+            b"ECHO" => Self::Echo,
+            b"HELLO" => Self::Hello,
+            b"AUTH" => Self::Auth,
+            b"QUIT" => Self::Quit,
+            b"RESET" => Self::Reset,
+            b"SELECT" => Self::Select,
+            b"CLIENT" => Self::Client,
+            b"COMMAND" => Self::Command,
+            b"INFO" => Self::Info,
+            b"CONFIG" => Self::Config,
+            b"CLUSTER" => Self::Cluster,
+            _ => return None,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn entry(self) -> &'static Entry {
+        &ENTRIES[self as usize]
+    }
+}
+
+impl Entry {
+    /// Whether so many arguments, with the name, can be right.
+    #[inline]
+    pub(crate) fn takes(&self, arguments: usize) -> bool {
+        let arguments = i64::try_from(arguments).unwrap_or(i64::MAX);
+        if self.arity < 0 { arguments >= -self.arity } else { arguments == self.arity }
+    }
+
+    /// What is said to a caller who gave the wrong number of arguments, or something where nothing can be.
+    pub(crate) fn wrong_number(&self) -> String {
+        let Self { name, usage, .. } = self;
+        let lower = name.to_ascii_lowercase();
+        format!("ERR wrong number of arguments for '{lower}' command: use {name} {usage}").trim_end().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ENTRIES, LONGEST, Verb};
+
+    #[test]
+    fn every_command_is_found_by_its_name_and_at_its_place() {
+        for (place, entry) in ENTRIES.iter().enumerate() {
+            let found = |name: &str| Verb::named(name.as_bytes()).map(|verb| verb as usize);
+            assert_eq!(found(entry.name), Some(place), "{}", entry.name);
+            assert_eq!(found(&entry.name.to_ascii_lowercase()), Some(place), "{}", entry.name);
+        }
+        assert_eq!(ENTRIES.iter().map(|entry| entry.name.len()).max(), Some(LONGEST));
+    }
+}

@@ -1,0 +1,283 @@
+//! [`Session`]: what a connection has been told, and the commands by which client libraries tell it.
+
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use super::{
+    about,
+    catalogue::{Entry, Verb},
+    command::{argument, shown, whole},
+    reply::Replies,
+    request::Args,
+};
+use crate::{access::Access, config::Tokens, service::Service};
+
+/// What a Redis of this version can, clients may expect here of what is no data: HELLO, CLIENT SETINFO and the like.
+pub(super) const REDIS_VERSION: &str = "7.2.0";
+
+static SESSIONS: AtomicU64 = AtomicU64::new(1);
+
+const NOAUTH: &str = "NOAUTH Authentication required.";
+const NOAUTH_HELLO: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
+const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+const NO_TOKENS: &str = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?";
+const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
+
+/// A connection's own state.
+#[derive(Debug)]
+pub(crate) struct Session {
+    id: u64,
+    peer: SocketAddr,
+    access: Access,
+    name: Vec<u8>,
+    library: [Vec<u8>; 2],
+    hearing: Hearing,
+    /// Whether the connection ends once what was said is sent.
+    pub(crate) over: bool,
+}
+
+/// Whether the caller wants replies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hearing {
+    All,
+    Nothing,
+    /// Not to so many commands from here on.
+    NotTo(u8),
+}
+
+impl Session {
+    pub(crate) fn new(peer: SocketAddr, tokens: &Tokens) -> Self {
+        Self {
+            id: SESSIONS.fetch_add(1, Ordering::Relaxed),
+            peer,
+            access: tokens.grant(None),
+            name: Vec::new(),
+            library: [Vec::new(), Vec::new()],
+            hearing: Hearing::All,
+            over: false,
+        }
+    }
+
+    /// Why a caller may not use a command, if so.
+    #[inline]
+    pub(crate) fn forbids(&self, entry: &Entry) -> Option<String> {
+        if self.access >= entry.access {
+            return None;
+        }
+        Some(match self.access {
+            Access::Nothing => NOAUTH.to_owned(),
+            _ => format!("NOPERM {} needs the admin token: AUTH with it first", entry.name),
+        })
+    }
+
+    /// Whether the reply to the command that was just answered is to be sent.
+    #[inline]
+    pub(crate) fn hears(&mut self) -> bool {
+        match self.hearing {
+            Hearing::All => return true,
+            Hearing::NotTo(count) if count > 1 => self.hearing = Hearing::NotTo(count - 1),
+            Hearing::NotTo(_) => self.hearing = Hearing::All,
+            Hearing::Nothing => {}
+        }
+        false
+    }
+
+    /// Answers a command that decides nothing.
+    pub(crate) fn answer(&mut self, verb: Verb, args: Args<'_>, tokens: &Tokens, service: &Service, out: &mut Replies) {
+        match verb {
+            Verb::Ping if args.len() > 2 => out.error(&verb.entry().wrong_number()),
+            Verb::Ping => match args.get(1) {
+                Some(message) => out.bulk(message),
+                None => out.simple("PONG"),
+            },
+            Verb::Echo => out.bulk(argument(args, 1)),
+            Verb::Hello => self.hello(args, tokens, out),
+            Verb::Auth => match args.len() {
+                2 | 3 => self.auth(argument(args, args.len() - 1), tokens, out),
+                _ => out.error(&verb.entry().wrong_number()),
+            },
+            Verb::Quit => {
+                self.over = true;
+                out.ok();
+            }
+            Verb::Reset => {
+                self.access = tokens.grant(None);
+                self.name.clear();
+                self.hearing = Hearing::All;
+                out.resp3 = false;
+                out.simple("RESET");
+            }
+            Verb::Select => match whole(argument(args, 1)) {
+                Some(0) => out.ok(),
+                Some(_) => out.error("ERR DB index is out of range: there is one database here, 0"),
+                None => out.error("ERR value is not an integer or out of range"),
+            },
+            Verb::Client => self.client(args, out),
+            Verb::Command => about::commands(args, out),
+            Verb::Info => about::service(args, service, out),
+            Verb::Config => about::config(args, out),
+            Verb::Cluster => out.error("ERR This instance has cluster support disabled"),
+            // Those are answered by the service.
+            _ => out.error(&unknown(args)),
+        }
+    }
+
+    fn auth(&mut self, token: &[u8], tokens: &Tokens, out: &mut Replies) {
+        match self.show(token, tokens) {
+            Ok(()) => out.ok(),
+            Err(error) => out.error(error),
+        }
+    }
+
+    fn show(&mut self, token: &[u8], tokens: &Tokens) -> Result<(), &'static str> {
+        if tokens.admin.is_none() && tokens.usage.is_none() {
+            return Err(NO_TOKENS);
+        }
+        if !tokens.knows(token) {
+            return Err(WRONGPASS);
+        }
+        self.access = tokens.grant(Some(token));
+        Ok(())
+    }
+
+    /// `HELLO [version [AUTH user token] [SETNAME name]]`: all of it, or nothing.
+    fn hello(&mut self, args: Args<'_>, tokens: &Tokens, out: &mut Replies) {
+        let resp3 = match args.get(1) {
+            None => out.resp3,
+            Some(b"2") => false,
+            Some(b"3") => true,
+            Some(other) if whole(other).is_some() => return out.error("NOPROTO unsupported protocol version"),
+            Some(_) => return out.error("ERR Protocol version is not an integer or out of range"),
+        };
+        let (mut token, mut name) = (None, None);
+        let mut at = 2;
+        while let Some(word) = args.get(at) {
+            if word.eq_ignore_ascii_case(b"AUTH") && at + 2 < args.len() {
+                token = args.get(at + 2);
+                at += 3;
+            } else if word.eq_ignore_ascii_case(b"SETNAME") && at + 1 < args.len() {
+                name = args.get(at + 1);
+                at += 2;
+            } else {
+                return out.error(&format!("ERR Syntax error in HELLO option '{}'", shown(word)));
+            }
+        }
+        if name.is_some_and(|name| !is_name(name)) {
+            return out.error(BAD_NAME);
+        }
+        if let Some(token) = token
+            && let Err(error) = self.show(token, tokens)
+        {
+            return out.error(error);
+        }
+        if self.access == Access::Nothing {
+            return out.error(NOAUTH_HELLO);
+        }
+        if let Some(name) = name {
+            self.name = name.to_owned();
+        }
+        out.resp3 = resp3;
+        out.map(7);
+        out.bulk("server");
+        out.bulk("tidegate");
+        out.bulk("version");
+        out.bulk(REDIS_VERSION);
+        out.bulk("proto");
+        out.integer(if resp3 { 3 } else { 2 });
+        out.bulk("id");
+        out.integer(self.id);
+        out.bulk("mode");
+        out.bulk("standalone");
+        out.bulk("role");
+        out.bulk("master");
+        out.bulk("modules");
+        out.array(0);
+    }
+
+    fn client(&mut self, args: Args<'_>, out: &mut Replies) {
+        let word = argument(args, 1).to_ascii_uppercase();
+        match (word.as_slice(), args.len()) {
+            (b"ID", 2) => out.integer(self.id),
+            (b"INFO", 2) => out.text(&self.line(out.resp3)),
+            // One sees oneself alone: who else is here is nobody's business.
+            (b"LIST", _) => out.text(&self.line(out.resp3)),
+            (b"GETNAME", 2) if self.name.is_empty() => out.null(),
+            (b"GETNAME", 2) => out.bulk(&self.name),
+            (b"SETNAME", 3) if !is_name(argument(args, 2)) => out.error(BAD_NAME),
+            (b"SETNAME", 3) => {
+                self.name = argument(args, 2).to_owned();
+                out.ok();
+            }
+            (b"SETINFO", 4) => self.set_info(argument(args, 2), argument(args, 3), out),
+            (b"NO-EVICT" | b"NO-TOUCH", 3) => out.ok(),
+            (b"REPLY", 3) => self.reply(argument(args, 2), out),
+            (b"ID" | b"INFO" | b"GETNAME" | b"SETNAME" | b"SETINFO" | b"NO-EVICT" | b"NO-TOUCH" | b"REPLY", _) => {
+                let name = word.to_ascii_lowercase();
+                out.error(&format!("ERR wrong number of arguments for 'client|{}' command", shown(&name)));
+            }
+            _ => {
+                let usage = Verb::Client.entry().usage;
+                out.error(&format!("ERR unknown subcommand '{}'. Use CLIENT {usage}", shown(argument(args, 1))));
+            }
+        }
+    }
+
+    fn set_info(&mut self, attribute: &[u8], value: &[u8], out: &mut Replies) {
+        let place = match attribute.to_ascii_uppercase().as_slice() {
+            b"LIB-NAME" => 0,
+            b"LIB-VER" => 1,
+            _ => return out.error(&format!("ERR Unrecognized option '{}'", shown(attribute))),
+        };
+        if !is_name(value) {
+            let name = shown(attribute);
+            return out.error(&format!("ERR {name} cannot contain spaces, newlines or special characters."));
+        }
+        value.clone_into(&mut self.library[place]);
+        out.ok();
+    }
+
+    fn reply(&mut self, choice: &[u8], out: &mut Replies) {
+        match choice.to_ascii_uppercase().as_slice() {
+            b"ON" => {
+                self.hearing = Hearing::All;
+                out.ok();
+            }
+            b"OFF" => self.hearing = Hearing::Nothing,
+            // Neither to this one nor to the next.
+            b"SKIP" if self.hearing == Hearing::All => self.hearing = Hearing::NotTo(2),
+            b"SKIP" => {}
+            _ => out.error("ERR syntax error: use CLIENT REPLY on, off or skip"),
+        }
+    }
+
+    fn line(&self, resp3: bool) -> String {
+        let [library, version] = self.library.each_ref().map(|text| shown(text));
+        let (name, resp) = (shown(&self.name), if resp3 { 3 } else { 2 });
+        let Self { id, peer, .. } = self;
+        format!("id={id} addr={peer} name={name} db=0 resp={resp} lib-name={library} lib-ver={version}\n")
+    }
+}
+
+/// What is said to an unknown command, in the words that clients know.
+pub(crate) fn unknown(args: Args<'_>) -> String {
+    let name = argument(args, 0);
+    let mut message = format!("ERR unknown command '{}', with args beginning with: ", shown(name));
+    for arg in args.iter().skip(1).take(8) {
+        if message.len() > 256 {
+            break;
+        }
+        message.push_str(&format!("'{}' ", shown(arg)));
+    }
+    if [&b"MULTI"[..], b"EXEC", b"WATCH"].iter().any(|word| name.eq_ignore_ascii_case(word)) {
+        message.push_str(
+            "(there are no transactions: send a plain pipeline, or TG.CHECKALL for one decision over several)",
+        );
+    }
+    message
+}
+
+fn is_name(name: &[u8]) -> bool {
+    name.len() <= 256 && name.iter().all(u8::is_ascii_graphic)
+}

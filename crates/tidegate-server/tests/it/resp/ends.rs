@@ -1,0 +1,69 @@
+//! How connections end: by silence, by half a command, by replies that nobody reads, by the service's own end.
+
+use super::{
+    client::{Client, Reply, command},
+    service, service_with,
+};
+
+#[test]
+fn silence_ends_a_connection() {
+    let service = service_with("idle_timeout = \"40ms\"");
+    let mut client = Client::connect(service.resp);
+    assert_eq!(client.ask("PING"), Reply::Simple("PONG".to_owned()));
+    client.expect_end();
+}
+
+#[test]
+fn half_a_command_ends_a_connection() {
+    let service = service_with("header_timeout = \"40ms\"");
+    for half in ["*2\r\n$4\r\nECHO\r\n$5\r\nhel", "*", "PIN"] {
+        let mut client = Client::connect(service.resp);
+        client.send(b"PING\r\n");
+        assert_eq!(client.read(), Reply::Simple("PONG".to_owned()));
+        client.send(half.as_bytes());
+        client.expect_end();
+    }
+    assert_eq!(Client::connect(service.resp).ask("PING"), Reply::Simple("PONG".to_owned()));
+}
+
+#[test]
+fn who_reads_no_replies_is_let_go() {
+    let service = service_with("header_timeout = \"40ms\"");
+    let mut client = Client::connect(service.resp);
+    let big = command([b"ECHO", [b'x'; 60_000].as_slice()]);
+    // The buffers of the sockets fill, then the service stops reading, then it lets go.
+    while client.try_send(&big).is_ok() {}
+    assert_eq!(Client::connect(service.resp).ask("PING"), Reply::Simple("PONG".to_owned()));
+}
+
+#[test]
+fn what_has_arrived_is_answered_before_the_service_ends() {
+    for _ in 0..20 {
+        let service = service();
+        let mut idle = Client::connect(service.resp);
+        let mut client = Client::connect(service.resp);
+        assert_eq!(idle.ask("PING"), Reply::Simple("PONG".to_owned()));
+        assert_eq!(client.ask("PING"), Reply::Simple("PONG".to_owned()));
+        // As much as a socket takes for sure.
+        let mut bytes: Vec<u8> = (0..500).flat_map(|_| command(["TG.CHECK", "wide", "k"])).collect();
+        bytes.extend_from_slice(b"*2\r\n$4\r\nECHO\r\n");
+        client.send(&bytes);
+        drop(service);
+        for number in 1..=500 {
+            let reply = client.try_read().expect("in time").unwrap_or_else(|| panic!("closed at {number}"));
+            assert_eq!(reply.numbers()[2], 1_000_000 - number);
+        }
+        client.expect_end();
+        idle.expect_end();
+    }
+}
+
+#[test]
+fn a_caller_who_says_no_more_is_answered_still() {
+    let service = service();
+    let mut client = Client::connect(service.resp);
+    client.send(&command(["TG.CHECK", "api", "k"]));
+    client.finish();
+    assert_eq!(client.read().numbers()[0], 1);
+    client.expect_end();
+}

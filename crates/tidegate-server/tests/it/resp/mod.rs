@@ -1,0 +1,41 @@
+//! RESP from outside: bytes in, bytes out. Replies are read by another crate than ours.
+
+mod client;
+mod decisions;
+mod ends;
+mod pipelines;
+mod raw;
+mod refusals;
+mod sessions;
+mod tokens;
+
+use crate::running::Running;
+
+const POLICIES: &str = r#"
+[policies.api]
+limits = ["3/1h"]
+[policies.login]
+limits = ["5/1h", "50/1d"]
+[policies.quota]
+limits = ["9500/1d"]
+[policies.quota.operations]
+"search.list" = 100
+[policies.watched]
+limits = ["1/1h"]
+mode = "shadow"
+[policies.burst]
+limits = ["10/1h"]
+algorithm = "gcra:4"
+[policies.wide]
+limits = ["1_000_000/1h"]
+"#;
+
+/// A service with a few policies.
+fn service() -> Running {
+    Running::start(POLICIES)
+}
+
+/// The same with settings of its server.
+fn service_with(settings: &str) -> Running {
+    Running::start(&format!("[server]\n{settings}\n{POLICIES}"))
+}

@@ -1,0 +1,113 @@
+//! What client libraries say before and beside what they are for.
+
+use super::{
+    client::{Client, Reply},
+    service,
+};
+
+fn ok() -> Reply {
+    Reply::Simple("OK".to_owned())
+}
+
+#[test]
+fn hello_chooses_the_version_of_every_reply_that_follows() {
+    let service = service();
+    let mut client = Client::connect(service.resp);
+    let hello = client.ask("HELLO");
+    assert_eq!(hello.field("proto"), Reply::Int(2));
+    assert_eq!(hello.field("server"), Reply::bulk("tidegate"));
+    assert!(matches!(client.ask("HELLO 2"), Reply::List(items) if items.len() == 14));
+    assert_eq!(client.ask("HELLO 4").error(), "NOPROTO unsupported protocol version");
+    assert_eq!(client.ask("HELLO x").error(), "ERR Protocol version is not an integer or out of range");
+    assert_eq!(client.ask("HELLO 3 NONSENSE").error(), "ERR Syntax error in HELLO option 'NONSENSE'");
+    assert_eq!(client.ask("HELLO 3 AUTH x").error(), "ERR Syntax error in HELLO option 'AUTH'");
+    client.resp3 = true;
+    assert!(matches!(client.ask("HELLO 3"), Reply::Map(pairs) if pairs.len() == 7));
+    assert_eq!(client.ask("CLIENT GETNAME"), Reply::Null);
+    assert!(matches!(client.ask("TG.CHECK api k FULL"), Reply::Map(_)));
+    assert_eq!(client.ask("HELLO").field("proto"), Reply::Int(3), "without a number it stays");
+    client.send(&super::client::command(["RESET"]));
+    client.resp3 = false;
+    assert_eq!(client.read(), Reply::Simple("RESET".to_owned()));
+    assert!(matches!(client.ask("TG.CHECK api k FULL"), Reply::List(_)));
+}
+
+#[test]
+fn small_talk_is_answered() {
+    let service = service();
+    let mut client = Client::connect(service.resp);
+    assert_eq!(client.ask("PING"), Reply::Simple("PONG".to_owned()));
+    assert_eq!(client.ask("ping hello"), Reply::bulk("hello"));
+    assert!(client.ask("PING a b").error().starts_with("ERR wrong number of arguments for 'ping' command"));
+    assert_eq!(client.ask("ECHO hello"), Reply::bulk("hello"));
+    assert_eq!(client.ask("SELECT 0"), ok());
+    assert_eq!(client.ask("QUIT"), ok());
+    client.expect_end();
+}
+
+#[test]
+fn a_client_tells_of_itself() {
+    let service = service();
+    let mut client = Client::connect(service.resp);
+    assert_eq!(client.ask("CLIENT GETNAME"), Reply::Null);
+    assert_eq!(client.ask("CLIENT SETNAME worker-1"), ok());
+    assert_eq!(client.ask("client getname"), Reply::bulk("worker-1"));
+    client.send(&super::client::command(["CLIENT", "SETNAME", "two words"]));
+    assert_eq!(client.read().error(), "ERR Client names cannot contain spaces, newlines or special characters.");
+    assert_eq!(client.ask("CLIENT SETINFO LIB-NAME redis-py"), ok());
+    assert_eq!(client.ask("CLIENT SETINFO lib-ver 6.1"), ok());
+    assert_eq!(client.ask("CLIENT SETINFO other x").error(), "ERR Unrecognized option 'other'");
+    let info = client.ask("CLIENT INFO").text();
+    assert!(info.contains("name=worker-1 ") && info.contains("lib-name=redis-py lib-ver=6.1"), "{info}");
+    assert_eq!(client.ask("CLIENT LIST").text(), info);
+    assert!(matches!(client.ask("CLIENT ID"), Reply::Int(id) if id > 0));
+    assert_eq!(client.ask("CLIENT NO-EVICT ON"), ok());
+    assert_eq!(client.ask("CLIENT NO-TOUCH ON"), ok());
+    assert!(client.ask("CLIENT KILL x").error().starts_with("ERR unknown subcommand 'KILL'"));
+    assert!(client.ask("CLIENT SETNAME").error().starts_with("ERR wrong number of arguments for 'client|setname'"));
+}
+
+#[test]
+fn replies_can_be_left_out() {
+    let service = service();
+    let mut client = Client::connect(service.resp);
+    client.send(b"CLIENT REPLY SKIP\r\nPING a\r\nPING b\r\nCLIENT REPLY OFF\r\nPING c\r\nTG.CHECK api k\r\nCLIENT REPLY ON\r\nPING d\r\n");
+    assert_eq!(client.read(), Reply::bulk("b"));
+    assert_eq!(client.read(), ok());
+    assert_eq!(client.read(), Reply::bulk("d"));
+    assert_eq!(client.ask("TG.PEEK api k").numbers()[2], 2, "what is not heard is done all the same");
+}
+
+#[test]
+fn the_service_tells_of_itself() {
+    let service = service();
+    for mut client in [Client::connect(service.resp), Client::connect3(service.resp)] {
+        let info = client.ask("INFO").text();
+        for line in [
+            "redis_version:7.",
+            "tidegate_version:",
+            "role:master",
+            "loading:0",
+            "uptime_in_seconds:",
+            "connected_clients:",
+        ] {
+            assert!(info.contains(&format!("\r\n{line}")), "{line} in {info}");
+        }
+        let clients = client.ask("INFO clients").text();
+        assert!(clients.starts_with("# Clients\r\nconnected_clients:") && !clients.contains("role"), "{clients}");
+        assert_eq!(client.ask("INFO nothing").text(), "");
+        let Reply::Int(count) = client.ask("COMMAND COUNT") else { panic!("a number") };
+        let Reply::List(all) = client.ask("COMMAND") else { panic!("a list") };
+        assert_eq!(i64::try_from(all.len()), Ok(count));
+        let Reply::List(two) = client.ask("COMMAND INFO tg.check nothing") else { panic!("a list") };
+        let Reply::List(check) = &two[0] else { panic!("a list") };
+        assert_eq!((&check[0], &check[1], &two[1]), (&Reply::bulk("tg.check"), &Reply::Int(-3), &Reply::Null));
+        assert!(client.ask("COMMAND DOCS TG.CHECK").field("tg.check").field("summary").text().contains("ONFAIL"));
+        assert!(
+            matches!(client.ask("COMMAND LIST"), Reply::List(names) if names.contains(&Reply::bulk("cl.throttle")))
+        );
+        assert_eq!(client.ask("CONFIG GET appendonly").field("appendonly"), Reply::bulk("no"));
+        assert_eq!(client.ask("CONFIG GET save").field("save"), Reply::bulk(""));
+        assert!(matches!(client.ask("CONFIG GET maxmemory"), Reply::List(none) if none.is_empty()) || client.resp3);
+    }
+}

@@ -1,0 +1,79 @@
+//! Where tokens are configured, they are asked for.
+
+use super::{
+    client::{Client, Reply},
+    service, service_with,
+};
+
+const TOKENS: &str = "token = \"usage-token\"\nadmin_token = \"admin-token\"";
+const DENIED: &str = "NOAUTH Authentication required.";
+
+fn ok() -> Reply {
+    Reply::Simple("OK".to_owned())
+}
+
+#[test]
+fn without_a_token_there_is_a_ping_and_no_more() {
+    let service = service_with(TOKENS);
+    let mut client = Client::connect(service.resp);
+    for words in ["TG.CHECK api k", "CL.THROTTLE k 1 1 1", "TG.RESET api k", "INFO", "CLIENT ID", "ECHO x", "SELECT 0"]
+    {
+        assert_eq!(client.ask(words).error(), DENIED, "{words}");
+    }
+    assert_eq!(client.ask("PING"), Reply::Simple("PONG".to_owned()));
+    assert!(client.ask("HELLO 3").error().starts_with("NOAUTH HELLO must be called"));
+    assert!(client.ask("AUTH wrong").error().starts_with("WRONGPASS "));
+    assert!(client.ask("HELLO 3 AUTH default wrong").error().starts_with("WRONGPASS "));
+    assert_eq!(client.ask("TG.CHECK api k").error(), DENIED);
+    assert_eq!(client.ask("QUIT"), ok());
+    client.expect_end();
+}
+
+#[test]
+fn the_weaker_token_is_good_for_decisions_alone() {
+    let service = service_with(TOKENS);
+    let mut client = Client::connect(service.resp);
+    assert_eq!(client.ask("AUTH usage-token"), ok());
+    for words in ["TG.CHECK api k", "TG.PEEK api k", "TG.CHARGE api k 1", "TG.LIMIT k 5/1s", "TG.CHECKALL api k 1"] {
+        assert_eq!(client.ask(words).numbers()[0], 1, "{words}");
+    }
+    assert_eq!(client.ask("CL.THROTTLE k 1 1 1").numbers()[0], 0);
+    for words in ["TG.REFUND api k 1 1", "TG.RESET api k", "TG.INSPECT api k"] {
+        assert!(client.ask(words).error().starts_with("NOPERM TG."), "{words}");
+    }
+    assert_eq!(client.ask("AUTH anybody admin-token"), ok());
+    assert_eq!(client.ask("TG.RESET api k"), Reply::Int(1));
+    assert!(client.ask("AUTH wrong").error().starts_with("WRONGPASS "));
+    assert_eq!(client.ask("TG.RESET api k"), Reply::Int(0), "a wrong token takes nothing away");
+    assert_eq!(client.ask("RESET"), Reply::Simple("RESET".to_owned()));
+    assert_eq!(client.ask("TG.CHECK api k").error(), DENIED, "a reset does");
+}
+
+#[test]
+fn hello_takes_a_token_along() {
+    let service = service_with(TOKENS);
+    let mut client = Client::connect(service.resp);
+    client.resp3 = true;
+    assert_eq!(client.ask("HELLO 3 AUTH default admin-token SETNAME worker").field("proto"), Reply::Int(3));
+    assert_eq!(client.ask("CLIENT GETNAME"), Reply::bulk("worker"));
+    assert_eq!(client.ask("TG.RESET api k"), Reply::Int(0));
+}
+
+#[test]
+fn with_an_admin_token_alone_decisions_are_free() {
+    let service = service_with("admin_token = \"admin-token\"");
+    let mut client = Client::connect(service.resp);
+    assert_eq!(client.ask("TG.CHECK api k").numbers()[0], 1);
+    assert!(client.ask("TG.RESET api k").error().starts_with("NOPERM "));
+    assert_eq!(client.ask("AUTH admin-token"), ok());
+    assert_eq!(client.ask("TG.RESET api k"), Reply::Int(1));
+}
+
+#[test]
+fn a_token_where_none_is_asked_for_is_told_so() {
+    let service = service();
+    let mut client = Client::connect(service.resp);
+    assert!(
+        client.ask("AUTH anything").error().starts_with("ERR AUTH <password> called without any password configured")
+    );
+}

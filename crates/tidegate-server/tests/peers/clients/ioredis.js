@@ -1,0 +1,65 @@
+// ioredis against the service. Arguments: a port, and a port that asks for tokens.
+const { Redis } = require("ioredis");
+
+const [openPort, guardedPort] = process.argv.slice(2).map(Number);
+
+function check(condition, what) {
+  if (!condition) throw new Error(`ioredis: ${JSON.stringify(what)}`);
+}
+
+async function refused(promise, expected) {
+  try {
+    await promise;
+  } catch (error) {
+    check(String(error.message).includes(expected), error.message);
+    return;
+  }
+  throw new Error(`ioredis: ${expected} was expected`);
+}
+
+async function main() {
+  const client = new Redis({ port: openPort, connectionName: "worker", retryStrategy: null });
+  check((await client.ping()) === "PONG", "ping");
+  check((await client.client("GETNAME")) === "worker", "name");
+  check((await client.info()).includes("tidegate_version"), "info");
+
+  const allowed = await client.call("TG.CHECK", "api", "js");
+  check(allowed.slice(0, 4).join() === "1,3,2,-1" && allowed[5] > 0, allowed);
+  const full = await client.call("TG.CHECK", "api", "js", "COST", 2, "FULL");
+  check(full[0] === "allowed" && full[1] === 1 && full[13] === null, full);
+  check((await client.call("TG.CHECK", "api", "js"))[0] === 0, "denied");
+  check((await client.call("CL.THROTTLE", "js", 15, 30, 60)).join() === "0,16,15,-1,2", "throttle");
+  check((await client.call("TG.RESET", "api", "js")) === 1, "reset");
+  await refused(client.call("TG.CHECK", "apo", "js"), "did you mean `api`?");
+
+  const pipeline = client.pipeline();
+  for (let number = 0; number < 2000; number += 1) {
+    pipeline.call("TG.CHECK", "wide", "js");
+    pipeline.echo(String(number));
+  }
+  const replies = await pipeline.exec();
+  for (let number = 0; number < 2000; number += 1) {
+    check(replies[2 * number][1][2] === 999_999 - number, replies[2 * number]);
+    check(replies[2 * number + 1][1] === String(number), replies[2 * number + 1]);
+  }
+  await client.quit();
+
+  const options = { port: guardedPort, retryStrategy: null, maxRetriesPerRequest: 0 };
+  const stranger = new Redis({ ...options, enableReadyCheck: false });
+  stranger.on("error", () => {});
+  await refused(stranger.call("TG.CHECK", "api", "js"), "NOAUTH");
+  stranger.disconnect();
+  const user = new Redis({ ...options, username: "anyone", password: "usage-token" });
+  check((await user.call("TG.CHECK", "api", "js"))[0] === 1, "a token");
+  await refused(user.call("TG.RESET", "api", "js"), "NOPERM");
+  await user.quit();
+  const admin = new Redis({ ...options, password: "admin-token" });
+  check((await admin.call("TG.RESET", "api", "js")) === 1, "the admin's token");
+  await admin.quit();
+  console.log("all is well");
+}
+
+main().catch((error) => {
+  console.error(error);
+  process.exit(1);
+});

@@ -1,0 +1,7 @@
+//! The service beside those that it is made for: real clients and real proxies, as they come. `scripts/peers` installs them.
+
+mod redis_clients;
+#[path = "../it/running.rs"]
+#[expect(dead_code, reason = "shared with the other tests, which use all of it")]
+mod running;
+mod tools;

@@ -1,0 +1,28 @@
+//! Where the peers are, and running them.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A file under `target/peers`, or under `TIDEGATE_PEERS` where that is set.
+#[track_caller]
+pub(crate) fn peer(path: &str) -> PathBuf {
+    let root = match std::env::var_os("TIDEGATE_PEERS") {
+        Some(root) => PathBuf::from(root),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers"),
+    };
+    let path = root.join(path);
+    assert!(path.exists(), "{} is missing: run scripts/peers", path.display());
+    path
+}
+
+/// Runs a command to its end; what it said. It has to be there, and to end well.
+#[track_caller]
+pub(crate) fn run(command: &mut Command) -> String {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().unwrap_or_else(|error| panic!("{program}: {error}: run scripts/peers"));
+    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{program} failed: {}\n{said}\n{complained}", output.status);
+    said.into_owned()
+}
