@@ -141,8 +141,8 @@ fn hint(nearest: Option<&str>) -> String {
 
 impl Refusal {
     /// Something wrong with a field of the request.
-    pub(crate) fn malformed(field: &'static str, message: impl ToString) -> Self {
-        Self::Malformed { field, message: message.to_string() }
+    pub(crate) fn malformed(field: &'static str, message: impl std::fmt::Display) -> Self {
+        Self::Malformed { field, message: format!("{message}") }
     }
 }
 

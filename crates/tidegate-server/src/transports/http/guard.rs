@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use axum::http::{
     HeaderMap, StatusCode, Uri,
     header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN},
+    uri::Authority,
 };
 
 use super::problem::Problem;
@@ -16,7 +17,7 @@ use crate::{
 
 /// Refuses callers that come by a name which is not ours, or from a page that is not.
 pub(super) fn origin(settings: &ServerSettings, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).or(uri.authority().map(|host| host.as_str()));
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).or(uri.authority().map(Authority::as_str));
     // A page can only get here under a name of its own; a caller without any name is no browser.
     if let Some(host) = host
         && !is_ours(settings, name_of(host))
@@ -58,17 +59,12 @@ pub(super) fn access(tokens: &Tokens, headers: &HeaderMap, needed: Access) -> Re
     if tokens.grant(shown) >= needed {
         return Ok(());
     }
-    Err(match shown.is_some_and(|shown| tokens.knows(shown)) {
-        true => Problem::new(
-            StatusCode::FORBIDDEN,
-            "authorization",
-            "this token is for decisions only: this needs the admin token",
-        ),
-        false => Problem::new(
-            StatusCode::UNAUTHORIZED,
-            "authorization",
-            "send `Authorization: Bearer …` with a token of this service",
-        ),
+    Err(if shown.is_some_and(|shown| tokens.knows(shown)) {
+        let message = "this token is for decisions only: this needs the admin token";
+        Problem::new(StatusCode::FORBIDDEN, "authorization", message)
+    } else {
+        let message = "send `Authorization: Bearer …` with a token of this service";
+        Problem::new(StatusCode::UNAUTHORIZED, "authorization", message)
     })
 }
 

@@ -1,4 +1,4 @@
-//! The OpenAPI document, made from the types of requests and answers.
+//! The `OpenAPI` document, made from the types of requests and answers.
 
 use std::sync::OnceLock;
 
