@@ -1,0 +1,16 @@
+# A small image with nothing but the binary, run by nobody in particular. No container engine was at hand when this was
+# written: it has not been built yet.
+FROM rust:1-slim-bookworm AS build
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY . .
+RUN cargo build --release --locked -p tidegate-cli
+
+FROM gcr.io/distroless/cc-debian12:nonroot
+COPY --from=build /src/target/release/tidegate /usr/local/bin/tidegate
+# Inside a container loopback would reach nobody. Whoever publishes these ports sets TIDEGATE_SERVER_ADMIN_TOKEN, too.
+ENV TIDEGATE_SERVER_HTTP=0.0.0.0:8080 TIDEGATE_SERVER_RESP=0.0.0.0:6380 TIDEGATE_SERVER_GRPC=0.0.0.0:8081
+EXPOSE 8080 6380 8081
+USER nonroot
+ENTRYPOINT ["/usr/local/bin/tidegate", "serve"]
+CMD ["--config", "/etc/tidegate/tidegate.toml"]

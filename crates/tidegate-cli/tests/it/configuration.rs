@@ -1,0 +1,19 @@
+//! `tidegate config`.
+
+use crate::process::{file, told};
+
+#[test]
+fn a_good_file_is_told_and_a_bad_one_refused() {
+    let good = file("good", "[policies.api]\nlimits = [\"60/1m\", \"1000/1d\"]\nalgorithm = \"sliding_counter\"\n");
+    let (code, said) = told(&["config", "check", good.to_str().expect("text")]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("api: 60/1m and 1000/1d by sliding_counter, open if the store fails"), "{said}");
+    let bad = file("bad", "[policies.api]\nlimit = [\"60/1m\"]\n");
+    let (code, said) = told(&["config", "check", bad.to_str().expect("text")]);
+    assert!(code == Some(2) && said.contains("bad.toml:2: unknown key `limit`: did you mean `limits`?"), "{said}");
+    let (code, said) = told(&["config", "check", bad.to_str().expect("text"), "--format", "json"]);
+    assert!(code == Some(2) && said.contains("\"line\":2"), "{said}");
+    assert_eq!(told(&["config", "check", "/nowhere.toml"]).0, Some(2));
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tidegate.toml");
+    assert_eq!(told(&["config", "check", example]).0, Some(0), "the example is good");
+}

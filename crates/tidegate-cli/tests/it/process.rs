@@ -1,0 +1,91 @@
+//! The binary, run.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::PathBuf,
+    process::{Child, ChildStderr, Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
+
+/// Runs a command to its end, away from any configuration that lies about.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    let folder = std::env::temp_dir();
+    let mut command = Command::new(BINARY);
+    command.args(arguments).current_dir(folder).env_remove("TIDEGATE_SERVER").env_remove("TIDEGATE_TOKEN");
+    command.output().expect("the binary runs")
+}
+
+/// Its exit code and what it said.
+pub(crate) fn told(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = run(arguments);
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(said).expect("text"))
+}
+
+/// A configuration in a file of its own.
+pub(crate) fn file(name: &str, text: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("tidegate-cli-{}-{name}.toml", std::process::id()));
+    std::fs::write(&path, text).expect("the file can be written");
+    path
+}
+
+/// A service as a process of its own; killed when it is dropped.
+pub(crate) struct Serving {
+    pub(crate) http: String,
+    pub(crate) resp: String,
+    child: Child,
+    log: BufReader<ChildStderr>,
+}
+
+impl Serving {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let unsaid = ["--http", "--resp", "--grpc"].into_iter().filter(|flag| !arguments.contains(flag));
+        let mut child = Command::new(BINARY)
+            .arg("serve")
+            .args(unsaid.flat_map(|flag| [flag, "127.0.0.1:0"]))
+            .args(arguments)
+            .current_dir(std::env::temp_dir())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let log = BufReader::new(child.stderr.take().expect("it is piped"));
+        let mut serving = Self { http: String::new(), resp: String::new(), child, log };
+        let start = serving.wait_for("tidegate serves");
+        serving.http = format!("http://{}", start["http"].as_str().expect("an address"));
+        serving.resp = start["resp"].as_str().expect("an address").to_owned();
+        serving
+    }
+
+    /// Reads the log until a line with this message comes.
+    pub(crate) fn wait_for(&mut self, message: &str) -> Value {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert_ne!(self.log.read_line(&mut line).expect("a log"), 0, "it ended before it said `{message}`");
+            let entry: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            if entry["message"].as_str().is_some_and(|said| said.contains(message)) {
+                return entry;
+            }
+        }
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill is there").success());
+    }
+
+    /// Waits until it has ended; its exit code.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        self.child.wait().expect("it can be waited for").code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

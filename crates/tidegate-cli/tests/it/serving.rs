@@ -1,0 +1,95 @@
+//! `tidegate serve`, with the signals that operators send.
+
+use std::{
+    process::Command,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+};
+
+use tidegate_testbed::Server;
+
+use crate::process::{Serving, file, told};
+
+#[test]
+fn a_taken_port_is_told_and_ends_it() {
+    let first = Serving::start(&[]);
+    let taken = first.http.trim_start_matches("http://");
+    let (code, said) = told(&["serve", "--http", taken, "--resp", "off", "--grpc", "off"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains(taken) && said.contains("something else listens there") && said.contains("--http"), "{said}");
+}
+
+#[test]
+fn hangup_reloads_and_terminate_drains() {
+    let path = file("signals", "[policies.api]\nlimits = [\"1/1h\"]\n");
+    let mut serving = Serving::start(&["--config", path.to_str().expect("text")]);
+    let check = |serving: &Serving, key: &str| told(&["check", key, "--policy", "api", "--server", &serving.http]).0;
+    assert_eq!((check(&serving, "a"), check(&serving, "a")), (Some(0), Some(1)));
+    std::fs::write(&path, "[policies.api]\nlimits = [\"2/1h\"]\n").expect("the file can be written");
+    serving.signal("HUP");
+    serving.wait_for("policies reloaded");
+    assert_eq!((check(&serving, "a"), check(&serving, "a")), (Some(0), Some(1)), "one was spent before");
+    std::fs::write(&path, "[policies.api]\nlimits = [\"none\"]\n").expect("the file can be written");
+    serving.signal("HUP");
+    let refused = serving.wait_for("configuration refused");
+    assert!(
+        refused["error"].as_str().is_some_and(|error| error.contains("signals.toml:2: `none` is not a limit")),
+        "{refused}"
+    );
+    assert_eq!(check(&serving, "a"), Some(1));
+    serving.signal("TERM");
+    serving.wait_for("stopped");
+    assert_eq!(serving.ended(), Some(0));
+}
+
+#[test]
+fn open_without_a_token_is_warned_of() {
+    let mut serving = Serving::start(&["--resp", "0.0.0.0:0"]);
+    let warning = serving.wait_for("open to others without a token");
+    assert_eq!(warning["transport"], "resp");
+}
+
+#[test]
+fn killed_in_the_middle_no_window_holds_more_than_its_limit_after_the_restart() {
+    let redis = Server::start();
+    let path = file(
+        "killed",
+        &format!(
+            "[store]\nurl = \"{}\"\ntimeout = \"10s\"\n[policies.api]\nlimits = [\"300/1h\"]\non_store_failure = \"closed\"\n",
+            redis.url()
+        ),
+    );
+    let arguments = ["--config", path.to_str().expect("text")];
+    let admitted = AtomicU64::new(0);
+    // Redis clients ask in a loop until the service is gone.
+    let ask = |serving: &Serving, until: &AtomicBool| {
+        let (host, port) = serving.resp.split_once(':').expect("host and port");
+        while !until.load(Relaxed) {
+            let told = Command::new("redis-cli").args(["-h", host, "-p", port, "TG.CHECK", "api", "k"]).output();
+            let told = told.expect("redis-cli is there: scripts/peers installs it");
+            if told.stdout.starts_with(b"1\n") {
+                admitted.fetch_add(1, Relaxed);
+            }
+        }
+    };
+    let stop = AtomicBool::new(false);
+    let first = Serving::start(&arguments);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| ask(&first, &stop));
+        }
+        while admitted.load(Relaxed) < 100 {
+            std::thread::yield_now();
+        }
+        first.signal("KILL");
+        stop.store(true, Relaxed);
+    });
+    let before = admitted.load(Relaxed);
+    let second = Serving::start(&arguments);
+    let mut total = before;
+    while told(&["check", "k", "--policy", "api", "--server", &second.http]).0 == Some(0) {
+        total += 1;
+        assert!(total <= 300, "more than the limit in one window");
+    }
+    assert!(total > before, "there was something left");
+    assert!(total + 4 >= 300, "only what was under way when it was killed may be charged and not told: {total}");
+}
