@@ -4,6 +4,7 @@ mod access;
 mod certificates;
 pub mod config;
 mod door;
+mod import_envoy;
 mod metrics;
 mod server;
 mod service;
@@ -12,6 +13,7 @@ mod store;
 mod transports;
 mod watch;
 
+pub use import_envoy::{ImportError, Imported, import_envoy};
 pub use metrics::Transport;
 pub use server::{Server, StartError};
 pub use service::{Answer, Answers, Ask, By, Live, Price, Refusal, Ruling, Service};
