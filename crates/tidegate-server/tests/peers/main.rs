@@ -1,0 +1,3 @@
+//! The service behind real programs that others wrote. `scripts/peers` installs them.
+
+mod envoy;
