@@ -13,6 +13,7 @@ pub(super) struct Root {
 
 /// One descriptor, and those below it.
 #[derive(Debug, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the file has them")]
 #[serde(deny_unknown_fields)]
 pub(super) struct Node {
     pub(super) key: Text,

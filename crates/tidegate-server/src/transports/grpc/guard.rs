@@ -9,7 +9,11 @@ use axum::{
     middleware::{Next, from_fn},
     response::{IntoResponse as _, Response},
 };
-use tonic::{Status, body::Body, metadata::MetadataMap};
+use tonic::{
+    Status,
+    body::Body,
+    metadata::{MetadataMap, MetadataValue},
+};
 
 use crate::{access::Access, config::Tokens};
 
@@ -42,7 +46,7 @@ fn late() -> Response {
 
 /// Whether a caller may do what needs `wanted`.
 pub(super) fn admit(tokens: &Tokens, metadata: &MetadataMap, wanted: Access) -> Result<(), Status> {
-    let header = metadata.get("authorization").map(|value| value.as_encoded_bytes());
+    let header = metadata.get("authorization").map(MetadataValue::as_encoded_bytes);
     let shown = header.and_then(Tokens::bearer);
     if tokens.grant(shown) >= wanted {
         return Ok(());

@@ -77,9 +77,11 @@ fn wish<'r>(
                 Some(Verdict::Policy(name)) => Some(&**name),
                 _ => None,
             };
-            match overriding(limit)? {
-                Ok(limit) => (By::Override(limit, name), key(Some(&request.domain), &entries)),
-                Err(nothing) => return Ok(denied(Some(nothing), descriptor.is_negative_hits)),
+            match overriding(*limit)? {
+                Override::Limit(limit) => (By::Override(limit, name), key(Some(&request.domain), &entries)),
+                Override::Nothing(unit, window) => {
+                    return Ok(denied(Some((unit, window)), descriptor.is_negative_hits));
+                }
             }
         }
         (None, Some(Verdict::Policy(name))) => (By::Policy(name), key(None, &entries)),
@@ -103,15 +105,22 @@ fn denied<'r>(limit: Option<(Unit, Duration)>, is_negative_hits: bool) -> Wish<'
     if is_negative_hits { Wish::Free } else { Wish::Denied(limit) }
 }
 
-/// The limit that Envoy brings along; the unit alone if it lets nothing through.
-fn overriding(limit: &RateLimitOverride) -> Result<Result<Limit, (Unit, Duration)>, Status> {
+/// What Envoy brings along.
+enum Override {
+    Limit(Limit),
+    /// Of a unit and its length, nothing.
+    Nothing(Unit, Duration),
+}
+
+fn overriding(limit: RateLimitOverride) -> Result<Override, Status> {
     // Its own enumeration has no week yet; the numbers are the same as those of the answer's.
     let unit = Unit::try_from(limit.unit).unwrap_or(Unit::Unknown);
     let Some(window) = window_of(unit) else {
         let message = format!("a limit override of unit {} can't be honoured: use SECOND to YEAR", limit.unit);
         return Err(Status::invalid_argument(message));
     };
-    Ok(Limit::new(limit.requests_per_unit.into(), window).map_err(|_| (unit, window)))
+    let limit = Limit::new(limit.requests_per_unit.into(), window);
+    Ok(limit.map_or(Override::Nothing(unit, window), Override::Limit))
 }
 
 /// The key of a descriptor: the names and values of all its entries in turn, after the domain where no policy's name tells

@@ -30,7 +30,7 @@ pub(super) fn window_of(unit: Unit) -> Option<Duration> {
 
 /// The side of a decision that one descriptor sees.
 ///
-/// A store that fails where the policy says closed is OVER_LIMIT and no error: an error leaves it to Envoy, which lets the
+/// A store that fails where the policy says closed is `OVER_LIMIT` and no error: an error leaves it to Envoy, which lets the
 /// request through unless its `failure_mode_deny` is set, and the policy has said what it wants.
 pub(super) fn of(answer: &Answer<'_>) -> DescriptorStatus {
     let decision = &answer.decision;

@@ -35,6 +35,24 @@ fn the_oldest_units_are_given_back_first() {
 }
 
 #[test]
+fn it_is_the_same_with_redis() {
+    let redis = tidegate_testbed::Server::start();
+    let store = format!("[store]\nurl = \"{}\"\ntimeout = \"10s\"\n", redis.url());
+    let mut asked = Asked::start(&(store + &of_user("[\"90/1d\"]", "on_store_failure = \"closed\"")));
+    for _ in 0..80 {
+        assert_eq!(code(&asked.one(user("a"))), Fine);
+    }
+    let newest = asked.inspect("user", &["user", "a"]).expect("it was charged").newest_charge;
+    assert_eq!(asked.one(back(79, user("a"))).limit_remaining, 89);
+    let found = asked.inspect("user", &["user", "a"]).expect("there is more");
+    let left: Vec<_> = found.limits[0].entries.iter().map(|entry| (entry.first, entry.units)).collect();
+    assert_eq!(left, [(newest, 1)]);
+    assert_eq!(codes(&asked.ask(&[hits(0, user("a")), hits(0, user("b")), hits(89, user("a"))])), [Fine; 3]);
+    assert_eq!(codes(&asked.ask(&[hits(0, user("a")), hits(0, user("b")), user("c")])), [OverLimit, Fine, Fine]);
+    assert_eq!(asked.inspect("user", &["user", "c"]), None);
+}
+
+#[test]
 fn every_limit_of_a_policy_has_so_many_less_in_use() {
     let mut asked = Asked::start(&of_user("[\"5/1h\", \"20/1d\"]", ""));
     asked.one(hits(2, user("a")));

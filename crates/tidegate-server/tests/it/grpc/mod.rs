@@ -119,7 +119,7 @@ fn of_user(limits: &str, rest: &str) -> String {
 }
 
 fn codes(answer: &RateLimitResponse) -> Vec<Code> {
-    answer.statuses.iter().map(|status| code(status)).collect()
+    answer.statuses.iter().map(code).collect()
 }
 
 fn code(status: &DescriptorStatus) -> Code {
