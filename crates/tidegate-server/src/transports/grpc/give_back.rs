@@ -65,3 +65,50 @@ fn oldest(found: &Inspection, cost: Cost) -> Vec<(Timestamp, Cost)> {
     }
     taken.into_iter().filter_map(|(at, units)| Some((at, Cost::new(units).ok()?))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate::Entry;
+
+    use super::*;
+
+    fn in_use(limit: &str, entries: &[(u64, u64, u64)]) -> InUse {
+        let at = Timestamp::from_micros;
+        let entry =
+            |(first, last, units): &(u64, u64, u64)| Entry { first: at(*first), last: at(*last), units: *units };
+        InUse {
+            limit: limit.parse().expect("it is a limit"),
+            used: entries.iter().map(|(_, _, units)| units).sum(),
+            remaining: 0,
+            reset_after: std::time::Duration::ZERO,
+            entries: entries.iter().map(entry).collect(),
+            unlisted: 0,
+        }
+    }
+
+    fn planned(limits: Vec<InUse>, newest: u64, units: u64) -> Vec<(u64, u64)> {
+        let found = Inspection { newest_charge: Timestamp::from_micros(newest), limits };
+        let plan = oldest(&found, Cost::new(units).expect("it is a cost"));
+        plan.into_iter().map(|(at, cost)| (at.as_micros(), cost.get())).collect()
+    }
+
+    #[test]
+    fn what_all_limits_count_goes_before_what_only_the_longer_ones_do() {
+        let limits = || {
+            vec![in_use("20/1d", &[(10, 10, 3), (90, 90, 2), (95, 95, 2)]), in_use("5/1m", &[(90, 90, 2), (95, 95, 2)])]
+        };
+        assert_eq!(planned(limits(), 95, 3), [(90, 2), (95, 1)]);
+        assert_eq!(planned(limits(), 95, 6), [(10, 2), (90, 2), (95, 2)], "and the rest from before");
+        assert_eq!(planned(limits(), 95, 100), [(10, 3), (90, 2), (95, 2)], "never more than is there");
+    }
+
+    #[test]
+    fn units_of_a_slot_are_given_back_no_later_than_the_newest_charge() {
+        assert_eq!(planned(vec![in_use("5/1m", &[(0, 59, 2), (60, 119, 4)])], 70, 5), [(59, 2), (70, 3)]);
+    }
+
+    #[test]
+    fn units_without_a_date_are_given_back_to_the_newest_charge() {
+        assert_eq!(planned(vec![in_use("5/1m", &[])], 70, 5), [(70, 5)]);
+    }
+}

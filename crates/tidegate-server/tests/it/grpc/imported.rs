@@ -195,6 +195,43 @@ fn a_descriptor_without_limit_keeps_its_value_from_the_limit_of_the_key() {
 }
 
 #[test]
+fn what_can_not_be_the_same_here_is_warned_of_and_written_into_the_file() {
+    let limit = "rate_limit: {unit: hour, requests_per_unit: 1}";
+    for (descriptors, expected) in [
+        (
+            format!("\n  - {{key: p, value: /a*, {limit}}}\n  - {{key: p, value: /a/b*, {limit}}}\n"),
+            "`p=/a/b*` never applies there, since `p=/a*` comes first",
+        ),
+        (format!("\n  - {{key: p, value: 'a*b*', {limit}}}\n"), "`p=a*b*` has a second `*`"),
+        (format!("\n  - {{key: 'p*', {limit}}}\n"), "the key `p*` ends in `*`"),
+        (format!("\n  - {{key: p, quota_mode: true, {limit}}}\n"), "`p`: `quota_mode` is not carried over"),
+        (
+            format!("\n  - {{key: p, value: 'a*', share_threshold: true, {limit}}}\n"),
+            "`share_threshold` is not carried",
+        ),
+        (format!("\n  - {{key: p, value_to_metric: true, {limit}}}\n"), "metrics by value are not carried over"),
+        (
+            "\n  - {key: p, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 0}}\n".to_owned(),
+            "a limit of 0 that is only watched",
+        ),
+        // What has user a and no path x finds nothing there. Here, it would take a rule that says `everything but x`.
+        (
+            format!(
+                "\n  - key: user\n    value: a\n    descriptors:\n      - {{key: p, descriptors: [{{key: q, value: x, {limit}}}]}}\
+                 \n  - key: user\n    descriptors:\n      - {{key: p, value: v, descriptors: [{{key: q, {limit}}}]}}\n"
+            ),
+            "`user=a`: a descriptor that finds no limit below it there may find one here",
+        ),
+    ] {
+        let Imported { toml, warnings } = import(&format!("domain: d\ndescriptors:{descriptors}"));
+        let [warning] = &*warnings else { panic!("one warning for {descriptors}: {warnings:?}") };
+        assert!(warning.contains(expected), "{warning}\n expected {expected}");
+        assert!(toml.contains(&format!("# - {warning}\n")), "{toml}");
+        drop(Asked::start(&toml));
+    }
+}
+
+#[test]
 fn every_unit_is_carried_over() {
     for (unit, expected) in
         [("second", 1), ("MINUTE", 2), ("hour", 3), ("day", 4), ("week", 7), ("month", 5), ("year", 6)]
