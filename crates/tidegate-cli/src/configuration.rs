@@ -47,6 +47,15 @@ pub(crate) fn import_envoy(file: &Path, format: Format) -> anyhow::Result<Outcom
     } else {
         text = std::fs::read_to_string(file).with_context(|| format!("{} can't be read", file.display()))?;
     }
-    let _ = (text, format);
-    anyhow::bail!("not yet")
+    let imported = tidegate_server::import_envoy(&file.display().to_string(), &text)?;
+    match format {
+        Format::Json => println!("{}", json!({ "toml": imported.toml, "warnings": imported.warnings })),
+        Format::Text => {
+            print!("{}", imported.toml);
+            for warning in &imported.warnings {
+                eprintln!("tidegate: {warning}");
+            }
+        }
+    }
+    Ok(Outcome::Good)
 }

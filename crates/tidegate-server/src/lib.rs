@@ -6,6 +6,7 @@ pub mod config;
 mod door;
 #[doc(hidden)]
 pub mod fuzzing;
+mod import_envoy;
 mod in_process;
 mod metrics;
 mod server;
@@ -15,6 +16,7 @@ mod store;
 mod transports;
 mod watch;
 
+pub use import_envoy::{ImportError, Imported, import_envoy};
 pub use in_process::InProcess;
 pub use metrics::Transport;
 pub use server::{Server, StartError};

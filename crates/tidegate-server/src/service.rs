@@ -58,6 +58,9 @@ pub enum By<'a> {
     Policy(&'a str),
     /// Limits that the caller brings.
     Limits(Vec<Limit>, Algorithm),
+    /// Envoy's own limit for one descriptor, in place of those of the policy that the descriptor matches, if any. It is written
+    /// in the proxy's configuration, so whether callers may bring limits is no matter.
+    Override(Limit, Option<&'a str>),
     /// `CL.THROTTLE`'s: so many at once, and the limit in the long run.
     Throttle(Burst, Limit),
 }
@@ -349,6 +352,16 @@ impl Service {
                 let cost = plain(ask.price)?;
                 Ok(Resolved { ruling: Ruling::Made(Box::new(policy)), cost, tally: &self.metrics.brought })
             }
+            By::Override(limit, name) => {
+                let replaced = name.and_then(|name| live.policies.get(name));
+                let policy = Policy::unnamed([*limit]).map_err(|error| Refusal::malformed("limit", error))?;
+                let policy = match replaced {
+                    Some(replaced) => in_place_of(&replaced.policy, policy),
+                    None => policy,
+                };
+                let tally = replaced.map_or(&self.metrics.brought, |replaced| &live.tallies[replaced.place]);
+                Ok(Resolved { ruling: Ruling::Made(Box::new(policy)), cost: plain(ask.price)?, tally })
+            }
             By::Throttle(burst, limit) => {
                 let policy = Policy::new(RESERVED_NAME, [*limit]).map_err(|e| Refusal::malformed("limits", e))?;
                 let policy = policy.with_algorithm(Algorithm::Gcra(Some(*burst)));
@@ -382,6 +395,16 @@ impl Live {
         let tallies = policies.iter().map(|(name, _)| metrics.tally(name)).collect();
         Self { policies, tallies }
     }
+}
+
+/// A policy of one other limit that is counted as the one it stands for is. A burst was meant for the limit that is replaced;
+/// and who writes a limit for one descriptor wants it enforced, as Envoy's own service has it, also where the policy watches only.
+fn in_place_of(replaced: &Policy, policy: Policy) -> Policy {
+    let algorithm = match replaced.algorithm() {
+        Algorithm::Gcra(Some(_)) => Algorithm::Gcra(None),
+        other => other,
+    };
+    policy.with_algorithm(algorithm).with_on_store_failure(replaced.on_store_failure())
 }
 
 /// The policy and the cost: the policy's own, or those of one of its operations.

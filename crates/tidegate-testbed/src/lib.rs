@@ -28,6 +28,7 @@ mod wire;
 
 pub use builder::ServerBuilder;
 pub use cluster::{Cluster, ClusterBuilder, Failover, SlotMove};
+pub use port::free_port;
 pub use reply::Reply;
 pub use sentinel::Sentinel;
 pub use server::Server;

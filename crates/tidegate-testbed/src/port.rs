@@ -19,7 +19,7 @@ const LOWEST: u16 = 10_001;
 const COUNT: u16 = 12_000;
 
 /// A port that was free a moment ago, and so was its bus port. It is never given out twice in one process.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     // Processes begin at random, to stay out of each other's way.
     static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(0) >> 1));
     (0..COUNT)

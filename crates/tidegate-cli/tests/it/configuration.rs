@@ -17,3 +17,15 @@ fn a_good_file_is_told_and_a_bad_one_refused() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tidegate.toml");
     assert_eq!(told(&["config", "check", example]).0, Some(0), "the example is good");
 }
+
+#[test]
+fn what_envoys_service_is_told_can_be_imported() {
+    let yaml = "domain: edge\ndescriptors:\n  - key: remote_address\n    rate_limit: { unit: minute, requests_per_unit: 60 }\n";
+    let path = file("ratelimit.yaml", yaml);
+    let (code, toml) = told(&["config", "import-envoy", path.to_str().expect("text")]);
+    assert_eq!(code, Some(0), "{toml}");
+    let ours = file("imported", &toml);
+    let (code, said) = told(&["config", "check", ours.to_str().expect("text")]);
+    assert!(code == Some(0) && said.contains("60/1m by sliding_log"), "{toml}\n{said}");
+    assert_eq!(told(&["config", "import-envoy", "/nowhere.yaml"]).0, Some(2));
+}

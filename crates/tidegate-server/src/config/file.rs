@@ -138,6 +138,10 @@ pub(super) struct EnvoyTable {
     pub(super) domain: Spanned<String>,
     pub(super) descriptors: Spanned<Vec<Vec<String>>>,
     pub(super) policy: Option<Spanned<String>>,
+    /// Let through without being counted.
     #[serde(default)]
     pub(super) unlimited: bool,
+    /// Never let through.
+    #[serde(default)]
+    pub(super) deny: bool,
 }

@@ -1,8 +1,9 @@
 //! The configuration: a TOML file, overridden by the environment, overridden by flags.
 //!
 //! `values` reads what is written, `file` has the tables, `settings` what they come to; `policies` is the part that is replaced while the
-//! service runs.
+//! service runs, and `descriptors` finds which of them one of Envoy's descriptors is for.
 
+mod descriptors;
 mod environment;
 mod error;
 mod file;
@@ -15,6 +16,7 @@ use std::{
     time::SystemTime,
 };
 
+pub use descriptors::Verdict;
 pub use environment::Overrides;
 pub use error::ConfigError;
 pub use policies::{Configured, EntryMatch, EnvoyRule, KeySource, Operation, Policies, RESERVED_NAME};

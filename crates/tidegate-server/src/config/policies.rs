@@ -7,6 +7,7 @@ use tidegate::{Cost, Limit, OnStoreFailure, Policy};
 use toml::Spanned;
 
 use super::{
+    descriptors::{Descriptors, Verdict},
     error::{ConfigError, Origin, nearest},
     file::{EnvoyTable, OperationValue, PolicyTable},
 };
@@ -22,6 +23,7 @@ const MAX_POLICIES: usize = 10_000;
 pub struct Policies {
     by_name: HashMap<Box<str>, Configured>,
     envoy: Vec<EnvoyRule>,
+    descriptors: Descriptors,
 }
 
 /// A policy with what belongs to it in a configuration.
@@ -61,8 +63,8 @@ pub struct EnvoyRule {
     pub domain: String,
     /// The entries, in order and in full number.
     pub entries: Vec<EntryMatch>,
-    /// The policy; none where such requests are not limited.
-    pub policy: Option<String>,
+    /// What is to become of it.
+    pub verdict: Verdict,
 }
 
 /// What one entry of a descriptor has to be. In the order from the most specific to the least.
@@ -96,11 +98,19 @@ impl Policies {
             let configured = Configured::new(&name, place, table.into_inner(), span, origin)?;
             by_name.insert(name.into_boxed_str(), configured);
         }
-        let mut rules = Vec::new();
+        let (mut rules, mut descriptors) = (Vec::new(), Descriptors::default());
         for table in envoy {
-            rules.extend(envoy_rules(table, &by_name, origin)?);
+            let span = table.descriptors.span();
+            for rule in envoy_rules(table, &by_name, origin)? {
+                if !descriptors.add(&rule) {
+                    let shown: Vec<String> = rule.entries.iter().map(ToString::to_string).collect();
+                    let message = format!("a second rule for `{shown:?}` in `{}`: keep one of them", rule.domain);
+                    return Err(origin.error(Some(span), message));
+                }
+                rules.push(rule);
+            }
         }
-        Ok(Self { by_name, envoy: rules })
+        Ok(Self { by_name, envoy: rules, descriptors })
     }
 
     /// The policy of a name.
@@ -134,6 +144,11 @@ impl Policies {
     /// Which descriptors of Envoy's are for which policy.
     pub fn envoy(&self) -> &[EnvoyRule] {
         &self.envoy
+    }
+
+    /// What is to become of a descriptor with these names and values, if there is a rule for it.
+    pub(crate) fn descriptor(&self, domain: &str, entries: &[(&str, &str)]) -> Option<&Verdict> {
+        self.descriptors.find(domain, entries)
     }
 }
 
@@ -224,6 +239,16 @@ impl EntryMatch {
     }
 }
 
+impl std::fmt::Display for EntryMatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exact(key, value) => write!(f, "{key}={value}"),
+            Self::Prefix(key, start) => write!(f, "{key}={start}*"),
+            Self::Any(key) => f.write_str(key),
+        }
+    }
+}
+
 fn envoy_rules(
     table: EnvoyTable,
     policies: &HashMap<Box<str>, Configured>,
@@ -232,19 +257,20 @@ fn envoy_rules(
     if table.domain.get_ref().is_empty() {
         return Err(origin.error(Some(table.domain.span()), "`domain` is empty: write the one that Envoy sends"));
     }
-    let policy = match (&table.policy, table.unlimited) {
-        (Some(policy), false) => {
+    let verdict = match (&table.policy, table.unlimited, table.deny) {
+        (Some(policy), false, false) => {
             let name = policy.get_ref();
             if !policies.contains_key(name.as_str()) {
                 let known: Vec<&str> = policies.keys().map(AsRef::as_ref).collect();
                 let hint = nearest(name, &known).map_or(String::new(), |near| format!(": did you mean `{near}`?"));
                 return Err(origin.error(Some(policy.span()), format!("there is no policy `{name}`{hint}")));
             }
-            Some(name.clone())
+            Verdict::Policy(name.as_str().into())
         }
-        (None, true) => None,
+        (None, true, false) => Verdict::Unlimited,
+        (None, false, true) => Verdict::Denied,
         _ => {
-            let message = "an [[envoy]] needs either `policy = \"…\"` or `unlimited = true`";
+            let message = "an [[envoy]] needs one of `policy = \"…\"`, `unlimited = true` and `deny = true`";
             return Err(origin.error(Some(table.domain.span()), message));
         }
     };
@@ -258,7 +284,7 @@ fn envoy_rules(
         })
     };
     let rule = |texts| {
-        Ok(EnvoyRule { domain: table.domain.get_ref().clone(), entries: entries(texts)?, policy: policy.clone() })
+        Ok(EnvoyRule { domain: table.domain.get_ref().clone(), entries: entries(texts)?, verdict: verdict.clone() })
     };
     table.descriptors.into_inner().into_iter().map(rule).collect()
 }

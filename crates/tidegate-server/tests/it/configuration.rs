@@ -33,6 +33,14 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
         ),
         (policy("[[envoy]]\ndomain = \"\"\ndescriptors = []\npolicy = \"api\""), "t.toml:4: `domain` is empty"),
         (policy("[[envoy]]\ndomain = \"e\"\ndescriptors = [[\"=a\"]]\npolicy = \"api\""), "t.toml:5: "),
+        (
+            policy("[[envoy]]\ndomain = \"e\"\ndescriptors = [[\"a=b\"], [\"c\"], [\"a=b\"]]\npolicy = \"api\""),
+            "t.toml:5: a second rule for `[\"a=b\"]` in `e`: keep one of them",
+        ),
+        (
+            policy("[[envoy]]\ndomain = \"e\"\ndescriptors = [[\"a\"]]\nunlimited = true\ndeny = true"),
+            "t.toml:4: an [[envoy]] needs one of",
+        ),
         ("[store]\nmax_bytes = \"12 apples\"".to_owned(), "t.toml:2: `12 apples` is not a size"),
         ("[store]\nurl = \"postgres://x\"".to_owned(), "names no store"),
         ("[store]\ntimeout = \"15\"".to_owned(), "t.toml:2: `15` is not a duration"),

@@ -1,6 +1,8 @@
 //! The service from outside: what goes over its wires.
 
+mod agreement;
 mod configuration;
+mod grpc;
 mod http;
 mod reload;
 mod resp;

@@ -1,5 +1,8 @@
 //! The service beside those that it is made for: real clients and real proxies, as they come. `scripts/peers` installs them.
 
+mod envoy;
+mod nginx;
+mod openapi;
 mod redis_clients;
 #[path = "../it/running.rs"]
 #[expect(dead_code, reason = "shared with the other tests, which use all of it")]

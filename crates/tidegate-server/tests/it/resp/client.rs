@@ -10,15 +10,15 @@ use std::{
 use redis_protocol::{resp2, resp3};
 
 /// A connection.
-pub(super) struct Client {
+pub(crate) struct Client {
     stream: TcpStream,
     unread: Vec<u8>,
-    pub(super) resp3: bool,
+    pub(crate) resp3: bool,
 }
 
 /// A reply, in either version.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     Simple(String),
     Error(String),
     Int(i64),
@@ -31,7 +31,7 @@ pub(super) enum Reply {
 }
 
 impl Client {
-    pub(super) fn connect(address: SocketAddr) -> Self {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the service listens");
         stream.set_nodelay(true).expect("a socket has this");
         // Only so that a test that fails ends.
@@ -41,41 +41,41 @@ impl Client {
     }
 
     /// Connects and chooses the third version.
-    pub(super) fn connect3(address: SocketAddr) -> Self {
+    pub(crate) fn connect3(address: SocketAddr) -> Self {
         let mut client = Self::connect(address);
         client.resp3 = true;
         assert_eq!(client.ask("HELLO 3").field("proto"), Reply::Int(3));
         client
     }
 
-    pub(super) fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.try_send(bytes).expect("the service reads");
     }
 
-    pub(super) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
     /// Says that nothing more will come.
-    pub(super) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         // It may be closed already.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
     /// Sends a command, given by its words, and reads the reply.
     #[track_caller]
-    pub(super) fn ask(&mut self, words: &str) -> Reply {
+    pub(crate) fn ask(&mut self, words: &str) -> Reply {
         self.send(&command(words.split(' ')));
         self.read()
     }
 
     #[track_caller]
-    pub(super) fn read(&mut self) -> Reply {
+    pub(crate) fn read(&mut self) -> Reply {
         self.try_read().expect("a reply comes").expect("the connection is open")
     }
 
     /// The next reply; `None` if the connection was closed first.
-    pub(super) fn try_read(&mut self) -> io::Result<Option<Reply>> {
+    pub(crate) fn try_read(&mut self) -> io::Result<Option<Reply>> {
         loop {
             let decoded = if self.resp3 {
                 let decoded = resp3::decode::complete::decode(&self.unread).expect("replies are well-formed");
@@ -103,14 +103,14 @@ impl Client {
 
     /// That the connection is closed, and nothing more is said.
     #[track_caller]
-    pub(super) fn expect_end(&mut self) {
+    pub(crate) fn expect_end(&mut self) {
         let reply = self.try_read().expect("the connection is closed in time");
         assert_eq!(reply, None, "the connection should be closed");
     }
 }
 
 /// A command as client libraries send it.
-pub(super) fn command<W: AsRef<[u8]>>(words: impl IntoIterator<Item = W>) -> Vec<u8> {
+pub(crate) fn command<W: AsRef<[u8]>>(words: impl IntoIterator<Item = W>) -> Vec<u8> {
     let words: Vec<W> = words.into_iter().collect();
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in &words {
@@ -126,17 +126,17 @@ fn text(bytes: Vec<u8>) -> String {
 }
 
 impl Reply {
-    pub(super) fn bulk(text: &str) -> Self {
+    pub(crate) fn bulk(text: &str) -> Self {
         Self::Bulk(text.as_bytes().to_vec())
     }
 
-    pub(super) fn ints(numbers: &[i64]) -> Self {
+    pub(crate) fn ints(numbers: &[i64]) -> Self {
         Self::List(numbers.iter().copied().map(Self::Int).collect())
     }
 
     /// The numbers of a list.
     #[track_caller]
-    pub(super) fn numbers(&self) -> Vec<i64> {
+    pub(crate) fn numbers(&self) -> Vec<i64> {
         let Self::List(items) = self else { panic!("not a list: {self:?}") };
         let number = |item: &Self| match item {
             Self::Int(number) => *number,
@@ -147,7 +147,7 @@ impl Reply {
 
     /// The value under a name, in a map or in a list of names and values in turn.
     #[track_caller]
-    pub(super) fn field(&self, name: &str) -> Self {
+    pub(crate) fn field(&self, name: &str) -> Self {
         let found = match self {
             Self::Map(pairs) => pairs.iter().find(|(field, _)| field == name).map(|(_, value)| value.clone()),
             Self::List(items) => {
@@ -160,13 +160,13 @@ impl Reply {
 
     /// The text of an error.
     #[track_caller]
-    pub(super) fn error(&self) -> &str {
+    pub(crate) fn error(&self) -> &str {
         let Self::Error(text) = self else { panic!("not an error: {self:?}") };
         text
     }
 
     #[track_caller]
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self {
             Self::Simple(text) => text.clone(),
             Self::Bulk(bytes) => text(bytes.clone()),

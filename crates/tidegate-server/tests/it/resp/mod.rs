@@ -1,6 +1,6 @@
 //! RESP from outside: bytes in, bytes out. Replies are read by another crate than ours.
 
-mod client;
+pub(crate) mod client;
 mod decisions;
 mod ends;
 mod pipelines;

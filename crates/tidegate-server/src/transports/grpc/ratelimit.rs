@@ -1,0 +1,123 @@
+//! [`RateLimits`]: Envoy's rate limit service.
+//!
+//! The descriptors of a request that spend are one decision, all or nothing. Those that only look are looked at just before,
+//! each by itself, and if one of them says no, or a rule does, nothing is spent. What is given back is given back after that,
+//! whatever the decision: it has been spent in vain already.
+
+use std::sync::Arc;
+
+use envoy_types::pb::envoy::service::ratelimit::v3::{
+    RateLimitRequest, RateLimitResponse,
+    rate_limit_response::{Code, DescriptorStatus},
+    rate_limit_service_server::RateLimitService,
+};
+use futures_util::future::try_join_all;
+use tidegate::{Cost, Op};
+use tonic::{Request, Response, Status};
+
+use super::{
+    give_back, guard,
+    request::{self, Wish},
+    status,
+};
+use crate::{
+    access::Access,
+    config::ServerSettings,
+    door::House,
+    metrics::Transport,
+    service::{Answer, Ask, Live, Price, Refusal, Service},
+};
+
+/// The service of that name.
+#[derive(Debug)]
+pub(super) struct RateLimits {
+    service: Arc<Service>,
+    settings: Arc<ServerSettings>,
+}
+
+impl RateLimits {
+    pub(super) fn new(house: &House) -> Self {
+        Self { service: Arc::clone(&house.service), settings: Arc::clone(&house.settings) }
+    }
+
+    async fn answer(&self, live: &Live, wishes: &[Wish<'_>]) -> Result<RateLimitResponse, Refusal> {
+        let looked = self.look(live, wishes).await?;
+        let is_denied = |(wish, looked): (&Wish<'_>, &Option<Answer<'_>>)| {
+            matches!(wish, Wish::Denied(_)) || looked.as_ref().is_some_and(|answer| !answer.decision.is_allowed())
+        };
+        let op = if wishes.iter().zip(&looked).any(is_denied) { Op::Peek } else { Op::Check };
+        let mut spent = self.spend(live, op, wishes).await?.into_iter();
+
+        let mut statuses = Vec::with_capacity(wishes.len());
+        for (wish, looked) in wishes.iter().zip(looked) {
+            statuses.push(match (wish, looked) {
+                (Wish::Free, _) => status::free(),
+                (Wish::Unlimited, _) => status::unlimited(),
+                (Wish::Denied(limit), _) => status::denied(*limit),
+                (Wish::GiveBack(ask), _) => {
+                    give_back::give_back(&self.service, live, ask).await;
+                    status::given_back(&self.service.decide(Transport::Grpc, live, Op::Peek, &one(ask)).await?)
+                }
+                (_, Some(looked)) => status::of(&looked),
+                (_, None) => spent.next().as_ref().map_or_else(status::free, status::of),
+            });
+        }
+        let over = |status: &DescriptorStatus| status.code == i32::from(Code::OverLimit);
+        let overall = if statuses.iter().any(over) { Code::OverLimit } else { Code::Ok };
+        Ok(RateLimitResponse { overall_code: overall.into(), statuses, ..RateLimitResponse::default() })
+    }
+
+    /// Looks for those who want that and nothing more.
+    async fn look<'l>(&self, live: &'l Live, wishes: &[Wish<'_>]) -> Result<Vec<Option<Answer<'l>>>, Refusal> {
+        try_join_all(wishes.iter().map(async |wish| match wish {
+            Wish::Look(ask) => self.service.decide(Transport::Grpc, live, Op::Peek, ask).await.map(Some),
+            _ => Ok(None),
+        }))
+        .await
+    }
+
+    /// Decides for all who spend, as one.
+    async fn spend<'l>(&self, live: &'l Live, op: Op, wishes: &[Wish<'_>]) -> Result<Vec<Answer<'l>>, Refusal> {
+        let mut asks = Vec::new();
+        for wish in wishes {
+            if let Wish::Spend(ask) = wish {
+                asks.push(ask.clone());
+            }
+        }
+        match &*asks {
+            [] => Ok(Vec::new()),
+            [ask] => Ok(vec![self.service.decide(Transport::Grpc, live, op, ask).await?]),
+            asks => Ok(self.service.decide_all(Transport::Grpc, live, op, asks).await?.parts),
+        }
+    }
+}
+
+/// The same for a single hit.
+fn one<'a>(ask: &Ask<'a>) -> Ask<'a> {
+    Ask { price: Price::Cost(Cost::ONE), ..ask.clone() }
+}
+
+#[tonic::async_trait]
+impl RateLimitService for RateLimits {
+    async fn should_rate_limit(
+        &self,
+        request: Request<RateLimitRequest>,
+    ) -> Result<Response<RateLimitResponse>, Status> {
+        let refused = |_: &Status| self.service.metrics().refused(Transport::Grpc);
+        let gives_back = request.get_ref().descriptors.iter().any(|descriptor| descriptor.is_negative_hits);
+        let wanted = if gives_back { Access::Admin } else { Access::Usage };
+        guard::admit(&self.settings.tokens, request.metadata(), wanted).inspect_err(refused)?;
+        let request = request.into_inner();
+        let live = self.service.live();
+        let wishes = request::read(&live.policies, &request).inspect_err(refused)?;
+        Ok(Response::new(self.answer(&live, &wishes).await.map_err(|refusal| told(&refusal))?))
+    }
+}
+
+fn told(refusal: &Refusal) -> Status {
+    match refusal {
+        Refusal::Malformed { message, .. } => Status::invalid_argument(message),
+        Refusal::UnknownPolicy { .. } => Status::not_found(refusal.to_string()),
+        Refusal::Store(_) => Status::unavailable(refusal.to_string()),
+    }
+}

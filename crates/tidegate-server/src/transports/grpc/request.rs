@@ -1,0 +1,144 @@
+//! What each descriptor of a request asks for.
+
+use std::time::Duration;
+
+use envoy_types::pb::envoy::{
+    extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor::RateLimitOverride},
+    service::ratelimit::v3::{RateLimitRequest, rate_limit_response::rate_limit::Unit},
+};
+use sha2::{Digest as _, Sha256};
+use tidegate::{Cost, Key, Limit};
+use tonic::Status;
+
+use super::status::window_of;
+use crate::{
+    config::{Policies, Verdict},
+    service::{Ask, By, Price},
+};
+
+/// The most descriptors in a request: as many as one decision can have.
+const MAX_DESCRIPTORS: usize = 64;
+
+/// The most entries in a descriptor.
+const MAX_ENTRIES: usize = 64;
+
+/// The most units that a cost can have.
+const MAX_HITS: u64 = 1_000_000_000_000;
+
+/// What one descriptor asks for.
+#[derive(Debug)]
+pub(super) enum Wish<'r> {
+    /// There is no rule for it.
+    Free,
+    /// A rule says that it is not limited.
+    Unlimited,
+    /// A rule or the override says that it is never let through.
+    Denied(Option<(Unit, Duration)>),
+    /// To spend.
+    Spend(Ask<'r>),
+    /// To look whether a hit would fit.
+    Look(Ask<'r>),
+    /// To have units given back.
+    GiveBack(Ask<'r>),
+}
+
+/// Reads a request.
+pub(super) fn read<'r>(policies: &'r Policies, request: &'r RateLimitRequest) -> Result<Vec<Wish<'r>>, Status> {
+    let malformed = |message: String| Err(Status::invalid_argument(message));
+    if request.domain.is_empty() {
+        return malformed("the domain is empty: Envoy's filter has it as `domain`".to_owned());
+    }
+    let descriptors = &request.descriptors;
+    if !(1..=MAX_DESCRIPTORS).contains(&descriptors.len()) {
+        return malformed(format!("{} descriptors: use 1 to {MAX_DESCRIPTORS}", descriptors.len()));
+    }
+    if let Some(wrong) = descriptors.iter().position(|one| !(1..=MAX_ENTRIES).contains(&one.entries.len())) {
+        let entries = descriptors[wrong].entries.len();
+        return malformed(format!("descriptor {wrong} has {entries} entries: use 1 to {MAX_ENTRIES}"));
+    }
+    descriptors.iter().map(|descriptor| wish(policies, request, descriptor)).collect()
+}
+
+fn wish<'r>(
+    policies: &'r Policies,
+    request: &'r RateLimitRequest,
+    descriptor: &'r RateLimitDescriptor,
+) -> Result<Wish<'r>, Status> {
+    let entries: Vec<(&str, &str)> =
+        descriptor.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str())).collect();
+    let hits = match &descriptor.hits_addend {
+        Some(own) => own.value,
+        None => u64::from(request.hits_addend.max(1)),
+    };
+    let rule = policies.descriptor(&request.domain, &entries);
+    let (by, key) = match (&descriptor.limit, rule) {
+        (Some(limit), rule) => {
+            let name = match rule {
+                Some(Verdict::Policy(name)) => Some(&**name),
+                _ => None,
+            };
+            match overriding(*limit)? {
+                Override::Limit(limit) => (By::Override(limit, name), key(Some(&request.domain), &entries)),
+                Override::Nothing(unit, window) => {
+                    return Ok(denied(Some((unit, window)), descriptor.is_negative_hits));
+                }
+            }
+        }
+        (None, Some(Verdict::Policy(name))) => (By::Policy(name), key(None, &entries)),
+        (None, Some(Verdict::Unlimited)) => return Ok(Wish::Unlimited),
+        (None, Some(Verdict::Denied)) => return Ok(denied(None, descriptor.is_negative_hits)),
+        (None, None) => return Ok(Wish::Free),
+    };
+    // A cost beyond all limits is denied by every one of them. Refused as malformed, it would be let through: Envoy goes on
+    // where its service answers with an error, unless it is told otherwise.
+    let cost = Cost::new(hits.clamp(1, MAX_HITS)).map_err(|error| Status::invalid_argument(error.to_string()))?;
+    let ask = Ask { by, key, price: Price::Cost(cost), on_failure: None };
+    Ok(match hits {
+        0 => Wish::Look(ask),
+        _ if descriptor.is_negative_hits => Wish::GiveBack(ask),
+        _ => Wish::Spend(ask),
+    })
+}
+
+/// What is never let through can still be given back to, of which nothing comes.
+fn denied<'r>(limit: Option<(Unit, Duration)>, is_negative_hits: bool) -> Wish<'r> {
+    if is_negative_hits { Wish::Free } else { Wish::Denied(limit) }
+}
+
+/// What Envoy brings along.
+enum Override {
+    Limit(Limit),
+    /// Of a unit and its length, nothing.
+    Nothing(Unit, Duration),
+}
+
+fn overriding(limit: RateLimitOverride) -> Result<Override, Status> {
+    // Its own enumeration has no week yet; the numbers are the same as those of the answer's.
+    let unit = Unit::try_from(limit.unit).unwrap_or(Unit::Unknown);
+    let Some(window) = window_of(unit) else {
+        let message = format!("a limit override of unit {} can't be honoured: use SECOND to YEAR", limit.unit);
+        return Err(Status::invalid_argument(message));
+    };
+    let limit = Limit::new(limit.requests_per_unit.into(), window);
+    Ok(limit.map_or(Override::Nothing(unit, window), Override::Limit))
+}
+
+/// The key of a descriptor: the names and values of all its entries in turn, after the domain where no policy's name tells
+/// whose they are. Over HTTP, it is the list `["remote_address", "203.0.113.7"]`.
+///
+/// What is longer than a key can be is counted by its digest, after two parts that no descriptor begins with (an odd number
+/// of them, or no domain): if it were refused, a long header would be a way past the limit, for Envoy lets through what its
+/// service has an error for.
+fn key(domain: Option<&str>, entries: &[(&str, &str)]) -> Key<'static> {
+    let parts = || domain.into_iter().chain(entries.iter().flat_map(|(name, value)| [*name, *value]));
+    Key::join(parts()).unwrap_or_else(|_| {
+        let mut digest = Sha256::new();
+        for part in parts() {
+            digest.update((part.len() as u64).to_be_bytes());
+            digest.update(part);
+        }
+        let digest = digest.finalize();
+        let parts: [&[u8]; 3] = [b"", b"sha256", &digest];
+        Key::join(parts).expect("three short parts make a key")
+    })
+}

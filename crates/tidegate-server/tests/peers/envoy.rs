@@ -1,0 +1,251 @@
+//! Real Envoy, with its HTTP rate limit filter, in front of an upstream.
+
+use crate::tools::peer;
+use std::{
+    env, fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use tidegate_server::{
+    Server, Transport,
+    config::{Config, Overrides},
+};
+use tidegate_testbed::free_port;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+    runtime::Runtime,
+};
+
+const LIMITS: &str = r#"
+[policies.user]
+limits = ["5/1d"]
+[policies.tenant]
+limits = ["2/1h"]
+[policies.watched]
+limits = ["1/1h"]
+mode = "shadow"
+[[envoy]]
+domain = "edge"
+descriptors = [["user"]]
+policy = "user"
+[[envoy]]
+domain = "edge"
+descriptors = [["tenant"]]
+policy = "tenant"
+[[envoy]]
+domain = "edge"
+descriptors = [["watched=yes"]]
+policy = "watched"
+"#;
+
+/// An upstream, the service and Envoy between them; all end with it.
+struct Chain {
+    front: SocketAddr,
+    server: Option<Server>,
+    envoy: Child,
+    leash: Child,
+    log: PathBuf,
+    runtime: Runtime,
+}
+
+/// The upstream: it is pleased with everything.
+async fn serve(listener: TcpListener) {
+    while let Ok((mut stream, _)) = listener.accept().await {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") && stream.read_buf(&mut head).await.is_ok_and(|read| read > 0) {}
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\nyes").await;
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+struct Reply {
+    status: u16,
+    head: String,
+}
+
+impl Reply {
+    fn header(&self, name: &str) -> Option<&str> {
+        let fields = self.head.lines().filter_map(|line| line.split_once(": "));
+        fields.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+impl Chain {
+    fn start(failure_mode_deny: bool) -> Self {
+        let runtime = Runtime::new().expect("a runtime can be made");
+        let (server, limits, upstream) = runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+            let upstream = listener.local_addr().expect("it listens").port();
+            tokio::spawn(serve(listener));
+            let overrides = ["http", "resp", "grpc"]
+                .iter()
+                .fold(Overrides::default(), |all, key| all.server(key, key, "127.0.0.1:0"));
+            let config = Config::parse("test.toml", LIMITS, &overrides).expect("it is right");
+            let server = Server::start(config, overrides).await.expect("it starts");
+            let limits = server.address(Transport::Grpc).expect("it is open").port();
+            (server, limits, upstream)
+        });
+        let front = free_port();
+        let config = include_str!("envoy.yaml")
+            .replace("{front}", &front.to_string())
+            .replace("{upstream}", &upstream.to_string())
+            .replace("{limits}", &limits.to_string())
+            .replace("{failure_mode_deny}", &failure_mode_deny.to_string());
+        let log = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("envoy-{front}.log"));
+        let output = fs::File::create(&log).expect("a log can be written");
+        let program = peer("python/bin/envoy");
+        let envoy = Command::new(&program)
+            .args(["--config-yaml", &config, "--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warning"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(output)
+            .spawn();
+        let envoy = envoy.unwrap_or_else(|error| {
+            panic!("{} can't be run ({error}): run scripts/peers, which installs it", program.display())
+        });
+        // Ends Envoy when our end of its input closes, which it does however this process ends.
+        let leash = Command::new("sh")
+            .args(["-c", "trap '' HUP INT TERM; read _; kill -KILL $0", &envoy.id().to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("there is a shell");
+        let front = ([127, 0, 0, 1], front).into();
+        let mut chain = Self { front, server: Some(server), envoy, leash, log, runtime };
+        chain.wait();
+        chain
+    }
+
+    /// Waits until Envoy listens.
+    fn wait(&mut self) {
+        let (front, envoy) = (self.front, &mut self.envoy);
+        let listening = async {
+            while tokio::net::TcpStream::connect(front).await.is_err() {
+                if let Some(status) = envoy.try_wait().expect("it is our child") {
+                    return Err(status.to_string());
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Ok(())
+        };
+        let patience = Duration::from_secs(60);
+        let ended = self.runtime.block_on(async { tokio::time::timeout(patience, listening).await });
+        let said = || fs::read_to_string(&self.log).unwrap_or_default();
+        assert!(matches!(ended, Ok(Ok(()))), "Envoy does not listen ({ended:?}): {}", said());
+    }
+
+    /// Asks for a path through Envoy.
+    fn get(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+        let mut stream = TcpStream::connect(self.front).expect("Envoy listens");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time can be set");
+        let mut request = format!("GET {path} HTTP/1.1\r\nhost: front\r\nconnection: close\r\n");
+        for (name, value) in headers {
+            request.extend([name, ": ", value, "\r\n"]);
+        }
+        stream.write_all((request + "\r\n").as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        let (head, _) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("it is HTTP");
+        Reply { status, head: head.to_owned() }
+    }
+
+    fn as_user(&self, path: &str, user: &str) -> Reply {
+        self.get(path, &[("x-user", user)])
+    }
+
+    /// Stops the service that Envoy asks.
+    fn stop_service(&mut self) {
+        let server = self.server.take().expect("it runs");
+        self.runtime.block_on(server.stop());
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        // The leash first: it must not end a stranger who gets Envoy's number afterwards.
+        for child in [&mut self.leash, &mut self.envoy] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if let Some(server) = self.server.take() {
+            self.runtime.block_on(server.stop());
+        }
+        let _ = fs::remove_file(&self.log);
+    }
+}
+
+fn statuses<const N: usize>(chain: &Chain, path: &str, user: &str) -> [u16; N] {
+    [(); N].map(|()| chain.as_user(path, user).status)
+}
+
+#[test]
+fn envoy_lets_through_what_fits_and_answers_429_with_its_headers_beyond() {
+    let chain = Chain::start(false);
+    for left in (0..5).rev() {
+        let reply = chain.as_user("/", "ann");
+        assert_eq!(reply.status, 200, "{reply:?}");
+        assert_eq!(reply.header("x-ratelimit-limit"), Some("5, 5;w=86400;name=\"user\""), "{reply:?}");
+        assert_eq!(reply.header("x-ratelimit-remaining"), Some(&*left.to_string()), "{reply:?}");
+        assert_eq!(reply.header("x-ratelimit-reset"), Some("86400"), "{reply:?}");
+    }
+    let reply = chain.as_user("/", "ann");
+    assert_eq!((reply.status, reply.header("x-ratelimit-remaining")), (429, Some("0")), "{reply:?}");
+    assert_eq!(reply.header("x-envoy-ratelimited"), Some("true"), "{reply:?}");
+    assert!(reply.header("retry-after").is_some(), "{reply:?}");
+    assert_eq!(reply.header("retry-after"), reply.header("x-ratelimit-reset"), "{reply:?}");
+    assert_eq!(chain.as_user("/", "bob").status, 200, "another user");
+    assert_eq!(chain.get("/", &[]).status, 200, "without a header there is no descriptor");
+    let both = [("x-user", "cid"), ("x-tenant", "acme")];
+    let seen = [(); 3].map(|()| chain.get("/both", &both).status);
+    assert_eq!(seen, [200, 200, 429], "the tenant's limit denies");
+    let reply = chain.as_user("/", "cid");
+    assert_eq!(reply.header("x-ratelimit-remaining"), Some("2"), "what was denied did not cost the user: {reply:?}");
+}
+
+#[test]
+fn envoy_says_how_many_hits_a_request_is() {
+    let chain = Chain::start(false);
+    assert_eq!(statuses(&chain, "/weighted", "ann"), [200, 429], "three of five, and three more");
+    assert_eq!(statuses(&chain, "/", "ann"), [200, 200, 429], "the two that are left");
+    assert_eq!(chain.as_user("/looking", "ann").status, 429, "there is no room");
+    assert_eq!(statuses(&chain, "/back", "ann"), [200, 200], "two are given back");
+    assert_eq!(statuses(&chain, "/looking", "ann"), [200; 4], "looking is free");
+    assert_eq!(statuses(&chain, "/", "ann"), [200, 200, 429]);
+    let priced = |cost| chain.get("/priced", &[("x-user", "bob"), ("x-cost", cost)]).status;
+    assert_eq!([priced("6"), priced("4"), priced("2"), priced("1"), priced("1")], [429, 200, 429, 200, 429]);
+}
+
+#[test]
+fn envoy_is_told_that_all_is_well_where_a_policy_only_watches() {
+    let chain = Chain::start(true);
+    assert_eq!(statuses(&chain, "/shadow", "ann"), [200; 4]);
+}
+
+#[test]
+fn envoy_brings_a_limit_of_its_own() {
+    let chain = Chain::start(true);
+    assert_eq!(statuses(&chain, "/override", "ann"), [200, 200, 429]);
+    assert_eq!(statuses(&chain, "/override", "bob"), [200, 200, 429]);
+}
+
+#[test]
+fn envoy_itself_decides_when_the_service_is_gone() {
+    for (failure_mode_deny, expected) in [(false, 200), (true, 500)] {
+        let mut chain = Chain::start(failure_mode_deny);
+        assert_eq!(chain.as_user("/", "ann").status, 200);
+        chain.stop_service();
+        assert_eq!(
+            statuses(&chain, "/", "ann"),
+            [expected; 8],
+            "more than the limit, failure_mode_deny: {failure_mode_deny}"
+        );
+    }
+}
