@@ -4,6 +4,7 @@ mod breaker;
 mod fallback;
 mod job;
 mod key_name;
+mod link;
 mod node;
 mod router;
 mod script;

@@ -16,7 +16,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
-use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value, aio::MultiplexedConnection};
+use redis::{RedisResult, Value, aio::MultiplexedConnection};
 use tokio::{
     sync::{Notify, mpsc, watch},
     time::timeout,
@@ -25,6 +25,7 @@ use tokio::{
 use crate::{
     breaker::Breaker,
     job::{Answer, Job},
+    link::Link,
     router::Router,
     script::Source,
     sentinel::ask_sentinels,
@@ -185,7 +186,7 @@ impl Driver {
             let began = stopwatch::micros();
             self.shared.breaker.probe();
             match self.connect().await {
-                Ok(connection) => {
+                Ok(mut link) => {
                     self.shared.connected_at.store(stopwatch::micros(), Relaxed);
                     count(&self.common.counters.connections);
                     if self.shared.breaker.close() {
@@ -193,7 +194,8 @@ impl Driver {
                         tracing::info!(node = %self.shared.name, "redis answers again: the breaker is closed");
                     }
                     self.shared.connected.send_replace(true);
-                    let ended = self.serve(connection).await;
+                    let connection = link.connection.clone();
+                    let ended = link.keep_going(self.serve(connection)).await;
                     self.shared.connected.send_replace(false);
                     match ended {
                         Ended::Closed => return,
@@ -245,32 +247,33 @@ impl Driver {
         }
     }
 
-    async fn connect(&self) -> Result<MultiplexedConnection, Trouble> {
+    async fn connect(&self) -> Result<Link, Trouble> {
         let limit = self.common.settings.connect_timeout;
-        let connection = timeout(limit, self.open()).await.map_err(|_| Trouble::Timeout)??;
-        Ok(connection)
+        timeout(limit, self.open()).await.map_err(|_| Trouble::Timeout)?
     }
 
     /// Makes a connection that can be asked: logged in, with the script loaded and the server's time known.
-    async fn open(&self) -> Result<MultiplexedConnection, Trouble> {
+    async fn open(&self) -> Result<Link, Trouble> {
         let address = match &self.place {
             Place::Fixed(address) => address.clone(),
             Place::Sentinel { sentinels, master, login } => ask_sentinels(sentinels, master, login).await?,
         };
-        let client = self.common.login.client(&address).map_err(|error| Trouble::Refused(error.to_string()))?;
-        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let refused = |error: RedisError| Trouble::from_error(&error);
-        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.map_err(refused)?;
+        let mut link = Link::open(&address, &self.common.login).await?;
+        let connection = link.connection.clone();
+        link.keep_going(self.prepare(connection)).await?;
+        Ok(link)
+    }
+
+    async fn prepare(&self, mut connection: MultiplexedConnection) -> Result<(), Trouble> {
         self.load_script(&mut connection).await?;
         self.shared.clock.forget();
         let asked = stopwatch::micros();
         let empty = evalsha(&self.common.source, &Call::new([], false, GRACE_MS));
-        let reply = connection.send_packed_command(&empty).await.map_err(refused)?;
+        let reply = connection.send_packed_command(&empty).await.map_err(|error| Trouble::from_error(&error))?;
         let Value::BulkString(reply) = reply else { return Err(Trouble::Garbled) };
         let (now, _) = read_reply(&reply, [])?;
         self.shared.clock.note(asked, stopwatch::micros(), now);
-        self.look_at(&mut connection).await?;
-        Ok(connection)
+        self.look_at(&mut connection).await
     }
 
     async fn load_script(&self, connection: &mut MultiplexedConnection) -> Result<(), Trouble> {
@@ -351,7 +354,8 @@ impl Driver {
     /// A request and those that wait behind it.
     fn gather(&mut self, first: Job) -> Vec<Job> {
         let mut size = first.group.parts.len();
-        let mut jobs = vec![first];
+        let mut jobs = Vec::with_capacity(self.common.settings.batch.min(self.jobs.len() + 1));
+        jobs.push(first);
         while size < self.common.settings.batch {
             let Ok(job) = self.jobs.try_recv() else { break };
             size += job.group.parts.len();
