@@ -540,7 +540,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn evalsha(source: &Source, call: &Call) -> redis::Cmd {
+fn evalsha(source: &Source, call: &Call<'_>) -> redis::Cmd {
     let mut command = redis::cmd("EVALSHA");
     command.arg(&source.sha).arg(call.keys.len()).arg(&call.keys).arg(&call.arguments);
     command
