@@ -43,18 +43,20 @@ while from <= length do
       if again or s == nil or (not s and (op == PEEK or cost > capacity)) then s = try('GET', key) end
       local newest, until_, current, previous = now, 0, 0, 0
       local known = s == false
-      if not known and type(s) == 'string' and #s == 46 and slice(s, 1, 18) == prefix then
+      if not known and type(s) == 'string' and #s == 46 and find(s, prefix, 1, true) == 1 then
         known, newest, until_, current, previous = true, unpack('>I7I7I7I7', s, 19)
       end
       if known and newest - now <= FAR_BACK then
         local at = now > newest and now or newest
-        local start = floor(at / w) * w
+        local into = at % w
+        local start = at - into
         if start > newest then
           previous = start - w > newest and 0 or current
           current = 0
         end
-        local left, product, lag = w - (at - start), previous * (w - (at - start)), at - now
-        local used = current + floor(product / w)
+        local left, lag = w - into, at - now
+        local product = previous * left
+        local used = current + (product - product % w) / w
         if product >= TWO53 then
           reply = nil
         elseif op == CHARGE or (op == CHECK and used + cost <= capacity) then
@@ -127,7 +129,7 @@ while from <= length do
         elseif type(long) ~= 'string' then
           long = nil
         end
-      elseif type(s) == 'string' and #s > SHORT_SIZE and slice(s, 1, 18) == prefix then
+      elseif type(s) == 'string' and #s > SHORT_SIZE and find(s, prefix, 1, true) == 1 then
         local until_, base, its_time_width, its_unit_width, gone = unpack(SHORT, s, 19)
         if its_time_width ~= time_width or its_unit_width ~= unit_width then
           time_width, unit_width = its_time_width, its_unit_width
@@ -202,7 +204,7 @@ while from <= length do
       if again or s == nil or (not s and (op == PEEK or cost > capacity)) then s = try('GET', key) end
       local newest, until_, high, debt = now, 0, 0, 0
       local known = s == false
-      if not known and type(s) == 'string' and #s == 44 and slice(s, 1, 18) == prefix then
+      if not known and type(s) == 'string' and #s == 44 and find(s, prefix, 1, true) == 1 then
         known, newest, until_, high, debt = true, unpack('>I7I7I6I6', s, 19)
       end
       if known and high == 0 and newest - now <= FAR_BACK then
@@ -239,14 +241,14 @@ while from <= length do
       if again or s == nil or (not s and (op == PEEK or cost > capacity)) then s = try('GET', key) end
       local newest, until_, used = now, 0, 0
       local known = s == false
-      if not known and type(s) == 'string' and #s == 39 and slice(s, 1, 18) == prefix then
+      if not known and type(s) == 'string' and #s == 39 and find(s, prefix, 1, true) == 1 then
         known, newest, until_, used = true, unpack('>I7I7I7', s, 19)
       end
       if known and newest - now <= FAR_BACK then
         local at = now > newest and now or newest
-        local start, lag = floor(at / w) * w, at - now
-        if start > newest then used = 0 end
-        local left = w - (at - start)
+        local into, lag = at % w, at - now
+        if at - into > newest then used = 0 end
+        local left = w - into
         if op == CHARGE or (op == CHECK and used + cost <= capacity) then
           used = used + cost
           if used <= SATURATION then

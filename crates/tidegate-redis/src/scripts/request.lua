@@ -11,7 +11,7 @@
 --             fits (0 if none) and the wait until nothing is in use. 1: too late, nothing was done. 2: an error's text.
 
 local spread = unpack
-local pack, unpack, slice, floor, ceil = struct.pack, struct.unpack, string.sub, math.floor, math.ceil
+local pack, unpack, slice, find, floor, ceil = struct.pack, struct.unpack, string.sub, string.find, math.floor, math.ceil
 local call, try = redis.call, redis.pcall
 local SATURATION, TWO53, TWO48 = 9000000000000000, 9007199254740992, 281474976710656
 local FAR_BACK = 60000000
