@@ -6,6 +6,7 @@ mod job;
 mod key_name;
 mod link;
 mod node;
+mod replicas;
 mod router;
 mod script;
 mod sentinel;

@@ -15,7 +15,11 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
+use futures_util::{
+    FutureExt, StreamExt,
+    future::{OptionFuture, join, join_all},
+    stream::FuturesUnordered,
+};
 use redis::{RedisResult, Value, aio::MultiplexedConnection};
 use tokio::{
     sync::{Notify, mpsc, watch},
@@ -165,6 +169,8 @@ struct Returned {
     jobs: Vec<Job>,
     asked: u64,
     result: RedisResult<Value>,
+    /// Whether as many replicas have it as are waited for.
+    replicated: bool,
 }
 
 struct Driver {
@@ -313,7 +319,9 @@ impl Driver {
             if closed && under_way.is_empty() && self.again.is_empty() {
                 return Ended::Closed;
             }
-            let free = under_way.len() < self.common.settings.calls;
+            // Whoever waits for replicas keeps the next call on the connection waiting, too.
+            let calls = if self.common.settings.replicas.is_some() { 1 } else { self.common.settings.calls };
+            let free = under_way.len() < calls;
             if free && !self.again.is_empty() {
                 let jobs = std::mem::take(&mut self.again);
                 under_way.push(self.send(jobs, &connection));
@@ -394,14 +402,26 @@ impl Driver {
         }
         let source = &self.common.source;
         let longest = LONGEST_CALL.max(self.common.settings.timeout.saturating_mul(3));
-        join_all(calls.into_iter().map(|jobs| call(jobs, source, connection.clone(), longest)).collect::<Vec<_>>())
+        // One question behind all of them: it is about everything that was written over the connection.
+        let patience = self.common.settings.timeout;
+        let asked = self.common.settings.replicas.filter(|_| calls.iter().flatten().any(|job| job.group.may_write()));
+        let replicas = asked.map(|replicas| timeout(longest, replicas.have_it(connection.clone(), patience)));
+        let calls = calls.into_iter().map(|jobs| call(jobs, source, connection.clone(), longest));
+        let answers = join(join_all(calls.collect::<Vec<_>>()), OptionFuture::from(replicas));
+        answers.map(|(mut returned, replicated)| {
+            let replicated = replicated.is_none_or(|in_time| in_time.unwrap_or(false));
+            for call in &mut returned {
+                call.replicated = replicated;
+            }
+            returned
+        })
     }
 
     /// Hands out what a call brought; whether the connection is lost.
     async fn settle(&mut self, returned: Returned, connection: &MultiplexedConnection) -> bool {
-        let Returned { jobs, asked, result } = returned;
+        let Returned { jobs, asked, result, replicated } = returned;
         let error = match result {
-            Ok(Value::BulkString(reply)) => return self.hand_out(jobs, asked, reply),
+            Ok(Value::BulkString(reply)) => return self.hand_out(jobs, asked, reply, replicated),
             Ok(_) => return fail_all(jobs, &Trouble::Garbled),
             Err(error) => error,
         };
@@ -467,7 +487,7 @@ impl Driver {
     }
 
     /// Answers each request of a batch; whether the connection is of no use any more.
-    fn hand_out(&mut self, jobs: Vec<Job>, asked: u64, reply: Vec<u8>) -> bool {
+    fn hand_out(&mut self, jobs: Vec<Job>, asked: u64, reply: Vec<u8>, replicated: bool) -> bool {
         let read = read_reply(&reply, jobs.iter().map(|job| &job.group));
         let Ok((now, statuses)) = read else { return fail_all(jobs, &Trouble::Garbled) };
         let heard = stopwatch::micros();
@@ -479,6 +499,9 @@ impl Driver {
         for (job, status) in jobs.into_iter().zip(statuses) {
             match status {
                 Status::Done(range) => {
+                    if !replicated && job.group.has_charged(&reply[range.clone()]) {
+                        count(&self.common.counters.unreplicated);
+                    }
                     let _ = job.answer.send(Ok(Answer { reply: Arc::clone(&reply), range }));
                 }
                 // The server's clock was taken for another than it is; now it is known.
@@ -571,6 +594,6 @@ fn call(
         };
         let hung = || Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
         let result = timeout(longest, send).await.unwrap_or_else(|_| hung());
-        Returned { jobs, asked, result }
+        Returned { jobs, asked, result, replicated: true }
     }
 }

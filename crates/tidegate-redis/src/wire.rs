@@ -156,6 +156,20 @@ impl Run {
     }
 }
 
+impl Group {
+    /// Whether it may change a state.
+    pub(crate) fn may_write(&self) -> bool {
+        !matches!(self.action, Action::Decide(Op::Peek) | Action::Inspect)
+    }
+
+    /// Whether it is a decision that charged, as its reply tells.
+    pub(crate) fn has_charged(&self, reply: &[u8]) -> bool {
+        let mut reader = Reader::new(reply);
+        matches!(self.action, Action::Decide(_))
+            && self.parts.iter().any(|part| reader.part(part.limits).is_ok_and(|part| part.charged))
+    }
+}
+
 /// What became of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Status {
