@@ -35,12 +35,12 @@ impl Names {
         // A joined key never meets a plain one of the same bytes.
         hasher.update([u8::from(key.is_joined())]);
         hasher.update(key.as_bytes());
-        let tag = base64(&hasher.finalize()[..HASH]);
-        let slot = crc16::State::<crc16::XMODEM>::calculate(&tag) % SLOTS;
-        let mut bytes = Vec::with_capacity(self.prefix.len() + tag.len() + 36);
+        let mut bytes = Vec::with_capacity(self.prefix.len() + HASH * 4 / 3 + 36);
         bytes.extend_from_slice(self.prefix.as_bytes());
         bytes.extend_from_slice(b":{");
-        bytes.extend_from_slice(&tag);
+        let tag = bytes.len();
+        base64(&hasher.finalize()[..HASH], &mut bytes);
+        let slot = crc16::State::<crc16::XMODEM>::calculate(&bytes[tag..]) % SLOTS;
         match policy.name() {
             Some(name) => {
                 bytes.extend_from_slice(b"}/");
@@ -59,8 +59,7 @@ impl Names {
 /// How many slots a cluster has.
 pub(crate) const SLOTS: u16 = 16_384;
 
-fn base64(bytes: &[u8]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
+fn base64(bytes: &[u8], text: &mut Vec<u8>) {
     for three in bytes.chunks(3) {
         let mut group = [0; 3];
         group[..three.len()].copy_from_slice(three);
@@ -69,7 +68,6 @@ fn base64(bytes: &[u8]) -> Vec<u8> {
             text.push(ALPHABET[(number >> (18 - 6 * i) & 63) as usize]);
         }
     }
-    text
 }
 
 #[cfg(test)]
@@ -86,9 +84,11 @@ mod tests {
 
     #[test]
     fn base64_is_that_of_urls_without_padding() {
-        assert_eq!(base64(b"Ma"), b"TWE");
-        assert_eq!(base64(b"Man"), b"TWFu");
-        assert_eq!(base64(&[0xfb, 0xff]), b"-_8");
+        for (bytes, expected) in [(&b"Ma"[..], "TWE"), (b"Man", "TWFu"), (&[0xfb, 0xff], "-_8")] {
+            let mut text = Vec::new();
+            base64(bytes, &mut text);
+            assert_eq!(text, expected.as_bytes());
+        }
     }
 
     #[test]

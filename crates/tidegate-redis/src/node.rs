@@ -15,8 +15,12 @@ use std::{
     time::Duration,
 };
 
-use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
-use redis::{AsyncConnectionConfig, RedisError, RedisResult, Value, aio::MultiplexedConnection};
+use futures_util::{
+    FutureExt, StreamExt,
+    future::{OptionFuture, join, join_all},
+    stream::FuturesUnordered,
+};
+use redis::{RedisResult, Value, aio::MultiplexedConnection};
 use tokio::{
     sync::{Notify, mpsc, watch},
     time::timeout,
@@ -25,6 +29,7 @@ use tokio::{
 use crate::{
     breaker::Breaker,
     job::{Answer, Job},
+    link::Link,
     router::Router,
     script::Source,
     sentinel::ask_sentinels,
@@ -164,6 +169,8 @@ struct Returned {
     jobs: Vec<Job>,
     asked: u64,
     result: RedisResult<Value>,
+    /// Whether as many replicas have it as are waited for.
+    replicated: bool,
 }
 
 struct Driver {
@@ -185,7 +192,7 @@ impl Driver {
             let began = stopwatch::micros();
             self.shared.breaker.probe();
             match self.connect().await {
-                Ok(connection) => {
+                Ok(mut link) => {
                     self.shared.connected_at.store(stopwatch::micros(), Relaxed);
                     count(&self.common.counters.connections);
                     if self.shared.breaker.close() {
@@ -193,7 +200,8 @@ impl Driver {
                         tracing::info!(node = %self.shared.name, "redis answers again: the breaker is closed");
                     }
                     self.shared.connected.send_replace(true);
-                    let ended = self.serve(connection).await;
+                    let connection = link.connection.clone();
+                    let ended = link.keep_going(self.serve(connection)).await;
                     self.shared.connected.send_replace(false);
                     match ended {
                         Ended::Closed => return,
@@ -245,32 +253,33 @@ impl Driver {
         }
     }
 
-    async fn connect(&self) -> Result<MultiplexedConnection, Trouble> {
+    async fn connect(&self) -> Result<Link, Trouble> {
         let limit = self.common.settings.connect_timeout;
-        let connection = timeout(limit, self.open()).await.map_err(|_| Trouble::Timeout)??;
-        Ok(connection)
+        timeout(limit, self.open()).await.map_err(|_| Trouble::Timeout)?
     }
 
     /// Makes a connection that can be asked: logged in, with the script loaded and the server's time known.
-    async fn open(&self) -> Result<MultiplexedConnection, Trouble> {
+    async fn open(&self) -> Result<Link, Trouble> {
         let address = match &self.place {
             Place::Fixed(address) => address.clone(),
             Place::Sentinel { sentinels, master, login } => ask_sentinels(sentinels, master, login).await?,
         };
-        let client = self.common.login.client(&address).map_err(|error| Trouble::Refused(error.to_string()))?;
-        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-        let refused = |error: RedisError| Trouble::from_error(&error);
-        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.map_err(refused)?;
+        let mut link = Link::open(&address, &self.common.login).await?;
+        let connection = link.connection.clone();
+        link.keep_going(self.prepare(connection)).await?;
+        Ok(link)
+    }
+
+    async fn prepare(&self, mut connection: MultiplexedConnection) -> Result<(), Trouble> {
         self.load_script(&mut connection).await?;
         self.shared.clock.forget();
         let asked = stopwatch::micros();
         let empty = evalsha(&self.common.source, &Call::new([], false, GRACE_MS));
-        let reply = connection.send_packed_command(&empty).await.map_err(refused)?;
+        let reply = connection.send_packed_command(&empty).await.map_err(|error| Trouble::from_error(&error))?;
         let Value::BulkString(reply) = reply else { return Err(Trouble::Garbled) };
         let (now, _) = read_reply(&reply, [])?;
         self.shared.clock.note(asked, stopwatch::micros(), now);
-        self.look_at(&mut connection).await?;
-        Ok(connection)
+        self.look_at(&mut connection).await
     }
 
     async fn load_script(&self, connection: &mut MultiplexedConnection) -> Result<(), Trouble> {
@@ -310,7 +319,9 @@ impl Driver {
             if closed && under_way.is_empty() && self.again.is_empty() {
                 return Ended::Closed;
             }
-            let free = under_way.len() < self.common.settings.calls;
+            // Whoever waits for replicas keeps the next call on the connection waiting, too.
+            let calls = if self.common.settings.replicas.is_some() { 1 } else { self.common.settings.calls };
+            let free = under_way.len() < calls;
             if free && !self.again.is_empty() {
                 let jobs = std::mem::take(&mut self.again);
                 under_way.push(self.send(jobs, &connection));
@@ -351,7 +362,8 @@ impl Driver {
     /// A request and those that wait behind it.
     fn gather(&mut self, first: Job) -> Vec<Job> {
         let mut size = first.group.parts.len();
-        let mut jobs = vec![first];
+        let mut jobs = Vec::with_capacity(self.common.settings.batch.min(self.jobs.len() + 1));
+        jobs.push(first);
         while size < self.common.settings.batch {
             let Ok(job) = self.jobs.try_recv() else { break };
             size += job.group.parts.len();
@@ -390,14 +402,26 @@ impl Driver {
         }
         let source = &self.common.source;
         let longest = LONGEST_CALL.max(self.common.settings.timeout.saturating_mul(3));
-        join_all(calls.into_iter().map(|jobs| call(jobs, source, connection.clone(), longest)).collect::<Vec<_>>())
+        // One question behind all of them: it is about everything that was written over the connection.
+        let patience = self.common.settings.timeout;
+        let asked = self.common.settings.replicas.filter(|_| calls.iter().flatten().any(|job| job.group.may_write()));
+        let replicas = asked.map(|replicas| timeout(longest, replicas.have_it(connection.clone(), patience)));
+        let calls = calls.into_iter().map(|jobs| call(jobs, source, connection.clone(), longest));
+        let answers = join(join_all(calls.collect::<Vec<_>>()), OptionFuture::from(replicas));
+        answers.map(|(mut returned, replicated)| {
+            let replicated = replicated.is_none_or(|in_time| in_time.unwrap_or(false));
+            for call in &mut returned {
+                call.replicated = replicated;
+            }
+            returned
+        })
     }
 
     /// Hands out what a call brought; whether the connection is lost.
     async fn settle(&mut self, returned: Returned, connection: &MultiplexedConnection) -> bool {
-        let Returned { jobs, asked, result } = returned;
+        let Returned { jobs, asked, result, replicated } = returned;
         let error = match result {
-            Ok(Value::BulkString(reply)) => return self.hand_out(jobs, asked, reply),
+            Ok(Value::BulkString(reply)) => return self.hand_out(jobs, asked, reply, replicated),
             Ok(_) => return fail_all(jobs, &Trouble::Garbled),
             Err(error) => error,
         };
@@ -463,7 +487,7 @@ impl Driver {
     }
 
     /// Answers each request of a batch; whether the connection is of no use any more.
-    fn hand_out(&mut self, jobs: Vec<Job>, asked: u64, reply: Vec<u8>) -> bool {
+    fn hand_out(&mut self, jobs: Vec<Job>, asked: u64, reply: Vec<u8>, replicated: bool) -> bool {
         let read = read_reply(&reply, jobs.iter().map(|job| &job.group));
         let Ok((now, statuses)) = read else { return fail_all(jobs, &Trouble::Garbled) };
         let heard = stopwatch::micros();
@@ -475,6 +499,9 @@ impl Driver {
         for (job, status) in jobs.into_iter().zip(statuses) {
             match status {
                 Status::Done(range) => {
+                    if !replicated && job.group.has_charged(&reply[range.clone()]) {
+                        count(&self.common.counters.unreplicated);
+                    }
                     let _ = job.answer.send(Ok(Answer { reply: Arc::clone(&reply), range }));
                 }
                 // The server's clock was taken for another than it is; now it is known.
@@ -536,7 +563,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn evalsha(source: &Source, call: &Call) -> redis::Cmd {
+fn evalsha(source: &Source, call: &Call<'_>) -> redis::Cmd {
     let mut command = redis::cmd("EVALSHA");
     command.arg(&source.sha).arg(call.keys.len()).arg(&call.keys).arg(&call.arguments);
     command
@@ -567,6 +594,6 @@ fn call(
         };
         let hung = || Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
         let result = timeout(longest, send).await.unwrap_or_else(|_| hung());
-        Returned { jobs, asked, result }
+        Returned { jobs, asked, result, replicated: true }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::replicas::Replicas;
+
 /// What a [`RedisStoreBuilder`](crate::RedisStoreBuilder) has set.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -23,6 +25,8 @@ pub(crate) struct Settings {
     pub(crate) calls: usize,
     /// How often the layout of a cluster is asked for when nothing seems to have changed.
     pub(crate) refresh_interval: Duration,
+    /// Replicas that are to have a charge before its caller is answered.
+    pub(crate) replicas: Option<Replicas>,
     /// Entries to a page of a log, in tests.
     pub(crate) page: Option<usize>,
 }
@@ -39,6 +43,7 @@ impl Default for Settings {
             queue: 16_384,
             calls: 3,
             refresh_interval: Duration::from_secs(5),
+            replicas: None,
             page: None,
         }
     }

@@ -41,6 +41,9 @@ pub struct Stats {
     pub breaker_closed: u64,
     /// Times a node took another's place: a failover or a moved slot.
     pub redirected: u64,
+    /// Decisions that charged, and that fewer replicas had confirmed in time than
+    /// [`wait_for_replicas`](crate::RedisStoreBuilder::wait_for_replicas) asks for.
+    pub unreplicated: u64,
     /// Whether some server may evict keys, and with them what has been counted.
     pub may_evict: bool,
 }
@@ -63,6 +66,7 @@ pub(crate) struct Counters {
     pub(crate) breaker_opened: AtomicU64,
     pub(crate) breaker_closed: AtomicU64,
     pub(crate) redirected: AtomicU64,
+    pub(crate) unreplicated: AtomicU64,
     pub(crate) may_evict: AtomicBool,
 }
 
@@ -103,6 +107,7 @@ impl Counters {
             breaker_opened: self.breaker_opened.load(Relaxed),
             breaker_closed: self.breaker_closed.load(Relaxed),
             redirected: self.redirected.load(Relaxed),
+            unreplicated: self.unreplicated.load(Relaxed),
             may_evict: self.may_evict.load(Relaxed),
         }
     }

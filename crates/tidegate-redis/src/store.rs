@@ -15,6 +15,7 @@ use crate::{
     job::{Answer, Job},
     key_name::{Name, Names},
     node::{Common, Node},
+    replicas::Replicas,
     router::Router,
     script::Source,
     settings::Settings,
@@ -118,6 +119,20 @@ impl RedisStoreBuilder {
     #[must_use]
     pub fn queue(mut self, requests: usize) -> Self {
         self.settings.queue = requests.max(1);
+        self
+    }
+
+    /// Answers a decision that charged only when `replicas` replicas have the charge, or after `at_most`; nobody is waited for if
+    /// unsaid. The decision stands either way, and those that were not confirmed are counted in
+    /// [`unreplicated`](Stats::unreplicated). This narrows what a failover loses, and does not end it: a replica that has
+    /// confirmed nothing may still become the master.
+    ///
+    /// It is `WAIT` behind each call of the script that may write. One call at a time is under way to a server then, and takes
+    /// as long as a round trip to its replicas, or, if they hang, as `at_most`: no more than a third of the
+    /// [timeout](Self::timeout), so that decisions are still given in time. Counted in milliseconds, and one at the least.
+    #[must_use]
+    pub fn wait_for_replicas(mut self, replicas: u32, at_most: Duration) -> Self {
+        self.settings.replicas = (replicas > 0).then_some(Replicas { count: replicas, at_most });
         self
     }
 

@@ -203,6 +203,15 @@ impl std::fmt::Display for Address {
 }
 
 impl Login {
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.tls
+    }
+
+    /// User, password and database.
+    pub(crate) fn settings(&self) -> &RedisConnectionInfo {
+        &self.settings
+    }
+
     /// A client that connects to a server.
     pub(crate) fn client(&self, address: &Address) -> Result<Client, UrlError> {
         let Address { host, port } = address.clone();

@@ -1,6 +1,6 @@
 //! What the script is asked and what it answers, as bytes; `scripts/decide.lua` tells the layout.
 
-use std::ops::Range;
+use std::{collections::HashSet, ops::Range};
 
 use tidegate::{
     Cost, Entry, Op, Policy, Timestamp,
@@ -73,38 +73,56 @@ fn encode_policy(policy: &Policy) -> (Vec<u8>, usize) {
 
 /// The arguments of one call of the script.
 #[derive(Debug, Default)]
-pub(crate) struct Call {
-    pub(crate) keys: Vec<Vec<u8>>,
+pub(crate) struct Call<'a> {
+    pub(crate) keys: Vec<&'a [u8]>,
     pub(crate) arguments: Vec<Vec<u8>>,
 }
 
-impl Call {
+/// Added to an operation if a key of it comes earlier in the call, too.
+const AGAIN: u8 = 8;
+
+impl<'a> Call<'a> {
     /// A call for `groups`, at the server's time or at those given. Keys outlive their use by `grace_ms`.
-    pub(crate) fn new<'a>(groups: impl IntoIterator<Item = &'a Group>, given: bool, grace_ms: u32) -> Self {
+    pub(crate) fn new(groups: impl IntoIterator<Item = &'a Group>, given: bool, grace_ms: u32) -> Self {
         let mut header = Vec::with_capacity(5);
         header.push(u8::from(given));
         put(&mut header, grace_ms.into(), 4);
         let mut call = Self { keys: Vec::new(), arguments: vec![header, Vec::new()] };
+        let mut seen = HashSet::new();
         let mut encoded = Vec::new();
+        let (mut run, mut parts) = (Run::default(), Vec::new());
         for group in groups {
-            encoded.push(match group.action {
+            let mut what = match group.action {
                 Action::Decide(Op::Check) => 0,
                 Action::Decide(Op::Peek) => 1,
                 Action::Decide(Op::Charge) => 2,
                 Action::Refund => 3,
                 Action::Reset => 4,
                 Action::Inspect => 5,
-            });
-            put(&mut encoded, group.parts.len() as u64, 1);
-            put(&mut encoded, group.deadline, 7);
+            };
+            parts.clear();
             for part in &group.parts {
                 let number = call.policy_number(&part.policy);
-                put(&mut encoded, number as u64, 2);
-                put(&mut encoded, part.cost, 7);
-                put(&mut encoded, part.charged_at, 7);
-                call.keys.push(part.key.clone());
+                put(&mut parts, number as u64, 2);
+                put(&mut parts, part.cost, 7);
+                put(&mut parts, part.charged_at, 7);
+                call.keys.push(&part.key);
+                if !seen.insert(part.key.as_slice()) {
+                    what |= AGAIN;
+                }
+            }
+            let is_like = run.what == what && run.parts == parts;
+            if run.count > 0 && is_like && (!given || run.deadline == group.deadline) {
+                run.count += 1;
+                // Whoever is found late too soon asks again.
+                run.deadline = run.deadline.min(group.deadline);
+            } else {
+                run.put(&mut encoded);
+                (run.what, run.count, run.deadline) = (what, 1, group.deadline);
+                std::mem::swap(&mut run.parts, &mut parts);
             }
         }
+        run.put(&mut encoded);
         call.arguments[1] = encoded;
         call
     }
@@ -115,6 +133,40 @@ impl Call {
             self.arguments.push(policy.to_vec());
             self.arguments.len() - 3
         }) + 1
+    }
+}
+
+/// Groups that follow each other and differ in nothing but their keys.
+#[derive(Default)]
+struct Run {
+    what: u8,
+    parts: Vec<u8>,
+    count: u64,
+    deadline: u64,
+}
+
+impl Run {
+    fn put(&self, bytes: &mut Vec<u8>) {
+        if self.count > 0 {
+            bytes.extend_from_slice(&[self.what, u8::try_from(self.parts.len() / 16).unwrap_or(u8::MAX)]);
+            put(bytes, self.count, 2);
+            put(bytes, self.deadline, 7);
+            bytes.extend_from_slice(&self.parts);
+        }
+    }
+}
+
+impl Group {
+    /// Whether it may change a state.
+    pub(crate) fn may_write(&self) -> bool {
+        !matches!(self.action, Action::Decide(Op::Peek) | Action::Inspect)
+    }
+
+    /// Whether it is a decision that charged, as its reply tells.
+    pub(crate) fn has_charged(&self, reply: &[u8]) -> bool {
+        let mut reader = Reader::new(reply);
+        matches!(self.action, Action::Decide(_))
+            && self.parts.iter().any(|part| reader.part(part.limits).is_ok_and(|part| part.charged))
     }
 }
 
@@ -248,5 +300,42 @@ impl<'a> Reader<'a> {
             .map(|_| Ok(Entry { first: time(self.signed()?), last: time(self.signed()?), units: self.number(7)? }))
             .collect::<Result<_, Trouble>>()?;
         Ok((Told { used, retry_after_us: None, reset_after_us }, entries, unlisted))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::{Cost, Op, Policy};
+
+    use super::{Action, Call, Group, Part};
+
+    fn group(op: Op, key: &str, cost: u64, deadline: u64) -> Group {
+        let policy = Policy::new("p", ["5/1s".parse().expect("a limit")]).expect("a policy");
+        let cost = Cost::new(cost).expect("in range");
+        let part = Part::new(key.as_bytes().to_vec(), &policy, cost, None);
+        Group { action: Action::Decide(op), parts: vec![part], deadline }
+    }
+
+    /// Of each run: the operation, how many groups, the deadline.
+    fn runs(groups: &[Group], given: bool) -> Vec<(u8, u8, u8)> {
+        let call = Call::new(groups, given, 100);
+        assert_eq!(call.keys.len(), groups.len());
+        call.arguments[1].chunks(27).map(|run| (run[0], run[3], run[10])).collect()
+    }
+
+    #[test]
+    fn groups_that_differ_in_nothing_but_their_keys_are_told_once_with_the_earliest_deadline() {
+        let alike = [group(Op::Check, "a", 1, 9), group(Op::Check, "b", 1, 7), group(Op::Check, "c", 1, 8)];
+        assert_eq!(runs(&alike, false), [(0, 3, 7)]);
+        assert_eq!(runs(&alike, true), [(0, 1, 9), (0, 1, 7), (0, 1, 8)], "times that are given are each its own");
+        let unlike = [group(Op::Check, "a", 1, 9), group(Op::Check, "b", 2, 9), group(Op::Charge, "c", 2, 9)];
+        assert_eq!(runs(&unlike, false), [(0, 1, 9), (0, 1, 9), (2, 1, 9)]);
+        assert_eq!(runs(&[], false), []);
+    }
+
+    #[test]
+    fn a_key_that_comes_again_is_marked() {
+        let groups = ["a", "b", "a", "a", "c"].map(|key| group(Op::Check, key, 1, 9));
+        assert_eq!(runs(&groups, false), [(0, 2, 9), (8, 2, 9), (0, 1, 9)]);
     }
 }

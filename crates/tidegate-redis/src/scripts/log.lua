@@ -304,6 +304,13 @@ local function widen(log, time, units)
   log.tail = run(records, 1, base, time_width, unit_width, 0)
 end
 
+-- Whether a log has to stay a string for now, and to grow as one. To become a hash it is deleted first, and in a slot of a
+-- cluster that is being moved a key that is not there can't be written: it counts as moved.
+local function stays_string(state)
+  if state.is_hash or not state.was_read then return false end
+  return type(try('EXISTS', state.key .. '?')) == 'table'
+end
+
 -- Puts `units` at `time`, which is not before any entry. With `join` the last entry is dated like this one and takes it in.
 -- Whether it had to be joined for want of room.
 local function append(log, time, units, join)
@@ -313,7 +320,7 @@ local function append(log, time, units, join)
   if n >= PAGE and not join and time_at(tail, n) ~= time then
     if log.next - log.first >= MOST_PAGES then
       join, joined = true, true
-    else
+    elseif not stays_string(log.state) then
       seal(log)
       tail, n = log.tail, 0
     end

@@ -1,4 +1,4 @@
--- Decides a request on a log of several limits, or of several pages, without a table made for it. Nil, before anything is
+-- Decides a request on a log that is a hash, since it has several limits or several pages, without a table made for it. Nil, before anything is
 -- written, where a page has to be made or dropped, and for whatever else `decide.lua` leaves to `thorough.lua`.
 --
 -- It is made when it is first needed: making functions costs more than a decision does.
@@ -9,6 +9,8 @@ local TAIL, TAIL_SIZE, RUN_SIZE = '>i8BBI7I2', 19, 17
 local HINT, HINT_SIZE = '>I4I2I7', 13
 -- Of a log's header: flags, newest charge, until when the key lives, the log, number of hints.
 local HEADER, HEADER_SIZE = '>BI7I7i8i8I7I4I4I7B', 54
+local UNSIGNED = { '>I1', '>I2', '>I3', '>I4', '>I5', '>I6', '>I7' }
+local POWER = { 256, 65536, 16777216, 4294967296, 1099511627776, 281474976710656, TWO53 }
 local SHAPES = {}
 
 local function shape_of(blob)

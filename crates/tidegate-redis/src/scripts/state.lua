@@ -2,7 +2,8 @@
 --
 --   "T", version, shape, …
 --   counter, fixed, gcra: a string; the newest charge's time, until when the key lives, and the numbers of each limit
---   log, buckets: a hash; field "h" holds flags, the newest charge's time, until when the key lives, what is known of a
+--   a log of one limit that is a tail only: a string, to which a charge is appended; `request.lua` tells the layout
+--   other logs, buckets: a hash; field "h" holds flags, the newest charge's time, until when the key lives, what is known of a
 --     change of shape, and each log with its tail; the other fields are the logs' pages
 
 local FOREIGN = 'WRONGTYPE the key holds something that Tidegate did not write'
@@ -83,6 +84,30 @@ local function decode_plain(state, s, at)
   end
 end
 
+local function decode_short_log(state, s)
+  local until_, base, time_width, unit_width, before = unpack(SHORT, s, 19)
+  if not UNSIGNED[time_width] or not UNSIGNED[unit_width] or (#s - SHORT_SIZE) % (time_width + unit_width) > 0 then
+    error('DAMAGED the state is cut off', 0)
+  end
+  local shape = state.shape
+  local log, track = new_log(state, 1, shape.longest), empty_track(LOG, shape.w[1], shape.nb[1], shape.drain[1])
+  log.tail, log.longest = run(slice(s, FIRST), 1, base, time_width, unit_width, before), 1
+  state.until_, state.newest = until_, time_at(log.tail, log.tail.n)
+  log.floor = state.newest - shape.longest
+  track.log, track.hint = log, 1
+  state.tracks[1] = track
+end
+
+-- Whether a state is a log that can be a string.
+local function is_short_log(state)
+  local shape = state.shape
+  if shape.kind ~= LOG or shape.n > 1 or state.moved then return false end
+  local log = state.tracks[1].log
+  local tail = log.tail
+  return log.first == log.next and log.shift == 0 and tail.n > 0 and time_at(tail, tail.n) == state.newest
+    and log.floor <= state.newest - shape.longest
+end
+
 local function decode_logs(state, s, at)
   local shape = state.shape
   local moved
@@ -125,12 +150,22 @@ end
 
 -- Reads a key; nil if there is none, or an error by name.
 local function read_state(key, expected, now, bare)
-  local is_hash = expected.kind == LOG or expected.kind == BUCKETS
+  local is_hash = expected.kind == BUCKETS or (expected.kind == LOG and expected.n > 1)
   local s
-  if is_hash then s = try('HGET', key, 'h') else s = try('GET', key) end
-  if type(s) == 'table' then
-    is_hash = not is_hash
-    if is_hash then s = try('HGET', key, 'h') else s = try('GET', key) end
+  if is_hash then
+    s = try('HGET', key, 'h')
+    if type(s) == 'table' then
+      is_hash = false
+      s = try('GET', key)
+    end
+  else
+    -- Unlike GET it passes over a hash without an error, which a server counts.
+    s = try('MGET', key)
+    if not s.err then s = s[1] end
+    if not s then
+      is_hash = true
+      s = try('HGET', key, 'h')
+    end
   end
   if type(s) == 'table' then return nil, s.err end
   if not s then
@@ -150,7 +185,15 @@ local function read_state(key, expected, now, bare)
   local shape = bytes == expected.bytes and expected or shape_of(bytes)
   local state = new_state(key, shape)
   state.is_hash, state.was_read, state.latest = is_hash, true, now
-  if is_hash then decode_logs(state, s, prefix + 1) else decode_plain(state, s, prefix + 1) end
+  if is_hash then
+    decode_logs(state, s, prefix + 1)
+  elseif shape.plain then
+    decode_plain(state, s, prefix + 1)
+  elseif kind == LOG and n == 1 and #s > SHORT_SIZE then
+    decode_short_log(state, s)
+  else
+    return nil, 'DAMAGED the state is cut off'
+  end
   return state
 end
 
@@ -171,6 +214,15 @@ end
 local function checked(reply)
   if type(reply) == 'table' and reply.err then error(reply.err, 0) end
   return reply
+end
+
+-- Writes a state that is a string, whatever it has been. The key lives for so many milliseconds, or as long as it did.
+local function save_string(key, parts, lives)
+  if lives then
+    checked(try('SET', key, table.concat(parts), 'PX', lives))
+  else
+    checked(try('SET', key, table.concat(parts), 'KEEPTTL'))
+  end
 end
 
 -- Writes a state, with its expiry in the same step.
@@ -194,16 +246,20 @@ local function save(state, now, grace)
       end
     end
     parts[2] = pack(shape.plain, spread(numbers))
-    if renew then
-      checked(try('SET', key, table.concat(parts), 'PX', math.ceil(lives / 1000) + grace))
-    else
-      checked(try('SET', key, table.concat(parts), 'KEEPTTL'))
-    end
+    save_string(key, parts, renew and math.ceil(lives / 1000) + grace)
+    return
+  end
+  if is_short_log(state) then
+    local tail = state.tracks[1].log.tail
+    renew = renew or state.is_hash
+    if renew then state.until_ = now + lives end
+    parts[2] = pack(SHORT, min(state.until_, SATURATION), tail.base, tail.time_width, tail.unit_width, tail.before)
+    parts[3] = slice(tail.s, tail.from)
+    save_string(key, parts, renew and math.ceil(lives / 1000) + grace)
     return
   end
   renew = renew or not state.is_hash
   if renew then state.until_ = now + lives end
-  -- 2 says to `fast.lua` that there is more to a log than its tail.
   local flags, log = state.moved and 1 or 0, state.log or state.tracks[1].log
   if flags == 0 and (log.first < log.next or log.shift ~= 0) then flags = 2 end
   parts[2] = pack('>BI7I7', flags, state.newest, min(state.until_, SATURATION))

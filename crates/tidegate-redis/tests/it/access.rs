@@ -7,7 +7,7 @@ use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 
 /// What an ACL user needs, as the documentation says.
-pub(crate) const RIGHTS: &str = "resetchannels ~tg:* -@all +evalsha +script|load +time +get +mget +set +setrange +hget +hset +hdel +del \
+pub(crate) const RIGHTS: &str = "resetchannels ~tg:* -@all +evalsha +script|load +time +get +mget +set +setrange +append +hget +hset +hdel +del \
                                  +exists +pexpire +info";
 
 async fn decides(store: &RedisStore) {

@@ -112,17 +112,34 @@ async fn a_damaged_state_and_a_foreign_hash_fail_their_own_decisions_and_can_be_
     for policy in [&log, &counter] {
         wire.command([&b"HSET"[..], &store.key_name(policy, &key("foreign")), b"theirs", b"1"]).integer();
     }
-    let _ = store.check(&log, &key("cut"), Cost::ONE).await;
-    let whole =
-        wire.command([&b"HGET"[..], &store.key_name(&log, &key("cut")), b"h"]).bulk().expect("a state").to_vec();
-    for length in [3, 17, 18, 40, 90, 104, whole.len() - 1] {
-        wire.command([&b"HSET"[..], &store.key_name(&log, &key("cut")), b"h", &whole[..length]]).integer();
+    // A log that is a string, and one that is a hash.
+    let limits = ["100/1h".parse().expect("a limit"), "1000/1d".parse().expect("a limit")];
+    let both = Policy::new("both", limits).expect("a policy").with_on_store_failure(OnStoreFailure::Closed);
+    let mut whole = Vec::new();
+    for (policy, read) in [(&log, "GET"), (&both, "HGET")] {
+        let _ = store.check(policy, &key("cut"), Cost::ONE).await;
+        let (name, field) = (store.key_name(policy, &key("cut")), b"h".to_vec());
+        let mut question = vec![read.as_bytes().to_vec(), name];
+        question.extend((read == "HGET").then_some(field));
+        whole.push(wire.command(question).bulk().expect("a state").to_vec());
+    }
+    for length in [3, 17, 18, 32, 41, 42, 90, 104, usize::MAX] {
+        let cut = |whole: &[u8]| whole[..length.min(whole.len() - 1)].to_vec();
+        wire.command([b"SET".to_vec(), store.key_name(&log, &key("cut")), cut(&whole[0])]).expect_ok();
+        wire.command([b"HSET".to_vec(), store.key_name(&both, &key("cut")), b"h".to_vec(), cut(&whole[1])]).integer();
         server.pause();
         let ask = |policy: &Policy, name: &'static str| {
             let (store, policy) = (store.clone(), policy.clone());
             tokio::spawn(async move { store.check(&policy, &key(name), Cost::ONE).await })
         };
-        let asked = [(&log, "foreign"), (&log, "cut"), (&log, "fine"), (&counter, "foreign"), (&counter, "fine")];
+        let asked = [
+            (&log, "foreign"),
+            (&log, "cut"),
+            (&log, "fine"),
+            (&both, "cut"),
+            (&counter, "foreign"),
+            (&counter, "fine"),
+        ];
         let asked: Vec<_> = asked.into_iter().map(|(policy, name)| (name, ask(policy, name))).collect();
         server.resume();
         for (name, decision) in asked {

@@ -101,3 +101,27 @@ async fn sums_beyond_two_to_the_fifty_third() {
     two.ready().await;
     agree(&two, &policy(&["1000000000000/100ms", "1000000000000/10ms"]), 12_000, 1_000_000_000_000, true).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_outgrows_its_string_while_its_slot_is_moved_loses_nothing() {
+    let cluster = tidegate_testbed::Cluster::start(2, 0);
+    let builder = RedisStore::builder(&cluster.url()).timeout(std::time::Duration::from_secs(5));
+    let store = builder.connect().expect("a store");
+    store.ready().await;
+    let policy = Policy::new("log", ["1000/1h".parse().expect("a limit")]).expect("a policy");
+    let key = Key::new("mover").expect("a key");
+    let slot = cluster.key_slot(store.key_name(&policy, &key));
+    let spend = async |from: u64, to: u64| {
+        for used in from..=to {
+            let decision = store.check(&policy, &key, Cost::ONE).await;
+            assert_eq!((decision.used(), decision.is_degraded()), (used, false), "{:?}", store.stats());
+        }
+    };
+    spend(1, 100).await;
+    let moving = cluster.begin_move(slot, 1 - cluster.master_of_slot(slot));
+    spend(101, 300).await;
+    assert_eq!(moving.move_keys(1), 1);
+    spend(301, 400).await;
+    moving.finish();
+    spend(401, 500).await;
+}

@@ -41,6 +41,7 @@ mod promise_unnamed;
 mod promise_waits;
 #[path = "../../../tidegate/tests/it/promise_window.rs"]
 mod promise_window;
+mod replicas;
 #[path = "../../../tidegate/tests/it/scenes/mod.rs"]
 mod scenes;
 mod several_slots;
