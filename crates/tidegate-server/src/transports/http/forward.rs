@@ -2,7 +2,7 @@
 //! client's address as the proxy tells it.
 
 use axum::{
-    Extension,
+    Extension, Json,
     extract::{RawQuery, State},
     http::{HeaderMap, StatusCode, Uri},
     response::{IntoResponse as _, Response},
@@ -16,6 +16,7 @@ use crate::{
     door::House,
     metrics::Transport,
     service::{Ask, By, Price, Refusal},
+    transports::body::Body,
 };
 
 const KNOWN: [&str; 4] = ["policy", "deny_status", "cost", "operation"];
@@ -30,9 +31,9 @@ const KNOWN: [&str; 4] = ["policy", "deny_status", "cost", "operation"];
         ("deny_status" = Option<u16>, Query, minimum = 400, maximum = 599, description = "Status of a denial in place of 429, for nginx"),
     ),
     responses(
-        (status = 200, description = "Pass it on"),
-        (status = 429, description = "Deny it"),
-        (status = "4XX", description = "As `deny_status` says, or what is wrong with the question", body = Problem),
+        (status = 200, description = "Pass it on", body = Body),
+        (status = 429, description = "Deny it", body = Body),
+        (status = "4XX", description = "As `deny_status` says, or what is wrong with the question"),
         (status = "5XX", description = "As `deny_status` says, or the store failed and the policy says closed"),
     )
 )]
@@ -86,7 +87,7 @@ pub(super) async fn forward(
     {
         status = instead;
     }
-    let mut response = status.into_response();
+    let mut response = (status, Json(Body::from(&answer))).into_response();
     headers::of_one(response.headers_mut(), house.settings.headers, &answer);
     Ok(response)
 }

@@ -18,7 +18,7 @@ use axum::{
     Router,
     body::{Body, Bytes},
     http::{HeaderMap, Method, StatusCode, Uri},
-    routing::{any, get, post},
+    routing::{get, post},
 };
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
@@ -34,7 +34,7 @@ pub(crate) fn router(house: &House) -> Router {
         .route("/v1/refund", post(admin::refund))
         .route("/v1/reset", post(admin::reset))
         .route("/v1/inspect", get(admin::inspect))
-        .route("/v1/forward", any(forward::forward))
+        .route("/v1/forward", get(forward::forward))
         .route("/v1/policies", get(status::policies))
         .route("/healthz", get(status::healthz))
         .route("/readyz", get(status::readyz))

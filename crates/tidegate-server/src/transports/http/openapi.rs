@@ -48,8 +48,6 @@ pub(super) async fn document(
 pub(super) enum CheckRequest {
     /// By a policy of the configuration.
     Policy(ByPolicy),
-    /// By what the policy says an operation costs.
-    Operation(ByOperation),
     /// By limits that the caller brings.
     Limits(ByLimits),
     /// Several as one decision, all or nothing.
@@ -66,19 +64,9 @@ pub(super) struct ByPolicy {
     key: KeySchema,
     #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
     cost: Option<u64>,
-    on_store_failure: Option<FailureWord>,
-}
-
-/// One decision by a policy, at the price of an operation.
-#[derive(ToSchema, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "only its schema is used")]
-pub(super) struct ByOperation {
-    #[schema(min_length = 1, max_length = 128, example = "youtube")]
-    policy: String,
-    key: KeySchema,
+    /// In place of the cost: what the policy says this costs.
     #[schema(example = "search.list")]
-    operation: String,
+    operation: Option<String>,
     on_store_failure: Option<FailureWord>,
 }
 
@@ -112,7 +100,6 @@ pub(super) struct Several {
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) enum OneOfSeveral {
     Policy(ByPolicy),
-    Operation(ByOperation),
     Limits(ByLimits),
 }
 
@@ -127,6 +114,7 @@ pub(super) struct RefundRequest {
     #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
     cost: Option<u64>,
     /// As the decision told it.
+    #[schema(maximum = 9_000_000_000_000_000_u64)]
     charged_at_us: u64,
 }
 

@@ -10,6 +10,9 @@ use tidegate::{Algorithm, Cost, Key, Limit, OnStoreFailure, Timestamp};
 
 use crate::service::{Ask, By, Price, Refusal};
 
+/// The last moment that anything can be charged at.
+const LATEST: u64 = 9_000_000_000_000_000;
+
 /// A body, whatever is asked with it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -133,6 +136,10 @@ impl<'a> Request<'a> {
             let at = request.charged_at_us.ok_or_else(|| {
                 Refusal::malformed("charged_at_us", "a refund needs `charged_at_us`, as the decision told it")
             })?;
+            if at > LATEST {
+                let message = format!("{at} is no time of a charge: times end at {LATEST}");
+                return Err(Refusal::malformed("charged_at_us", message));
+            }
             Ok((request.ask()?, Timestamp::from_micros(at)))
         };
         let Some(checks) = &self.checks else { return Ok(vec![one(self)?]) };
