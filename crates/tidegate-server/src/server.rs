@@ -43,6 +43,7 @@ impl Server {
     ///
     /// # Errors
     /// If a port is taken, a certificate can't be used, or the store's settings are wrong.
+    #[expect(clippy::unused_async, reason = "it spawns tasks: being async says that it needs a runtime")]
     pub async fn start(config: Config, overrides: Overrides) -> Result<Self, StartError> {
         let settings = Arc::new(config.server.clone());
         let file = config.file.clone().map(|path| (path, config.version));

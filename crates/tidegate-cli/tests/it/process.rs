@@ -54,8 +54,8 @@ impl Serving {
         let log = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut serving = Self { http: String::new(), resp: String::new(), child, log };
         let start = serving.wait_for("tidegate serves");
-        serving.http = format!("http://{}", start["http"].as_str().expect("an address"));
-        serving.resp = start["resp"].as_str().expect("an address").to_owned();
+        let address = |transport: &str| start[transport].as_str().expect("an address").to_owned();
+        (serving.http, serving.resp) = (format!("http://{}", address("http")), address("resp"));
         serving
     }
 

@@ -65,17 +65,17 @@ fn agree(store: &str) {
             remaining: status.limit_remaining.into(),
         }
     };
-    for number in 0..ALGORITHMS.len() {
+    for (number, algorithm) in ALGORITHMS.iter().enumerate() {
         let policy = format!("p{number}");
         for (step, cost) in [1, 4, 11, 3, 3, 2, 1, 1].into_iter().enumerate() {
             let told = over_http(&policy, &["own"], cost);
-            assert_eq!(told, over_resp(&policy, "own", cost), "{} step {step}", ALGORITHMS[number]);
-            assert_eq!(told, over_grpc(&policy, "own", cost), "{} step {step}", ALGORITHMS[number]);
+            assert_eq!(told, over_resp(&policy, "own", cost), "{algorithm} step {step}");
+            assert_eq!(told, over_grpc(&policy, "own", cost), "{algorithm} step {step}");
         }
         // A list of names and values is the key that a descriptor makes.
         let first = over_grpc(&policy, "alice", 2);
         let second = over_http(&policy, &[&policy, "alice"], 2);
-        assert_eq!(second.remaining + 2, first.remaining, "{}", ALGORITHMS[number]);
+        assert_eq!(second.remaining + 2, first.remaining, "{algorithm}");
     }
 }
 
