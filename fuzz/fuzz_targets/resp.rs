@@ -5,7 +5,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use redis_protocol::resp2::{decode::decode, types::OwnedFrame};
-use tidegate_server::fuzzing::resp;
+
+// The file itself and not the service around it, which would take ten minutes to compile.
+#[path = "../../crates/tidegate-server/src/transports/resp/request.rs"]
+mod request;
 
 const MOST: usize = 4096;
 
@@ -32,3 +35,18 @@ fuzz_target!(|input: (u16, Vec<u8>)| {
         assert_eq!(frames, words, "another reads something else");
     }
 });
+
+/// What input is cut into: the commands, how many bytes they are, and whether what follows can be none.
+fn resp(input: &[u8], most: usize) -> (Vec<Vec<Vec<u8>>>, usize, bool) {
+    let mut input = input.to_vec();
+    let mut requests = request::Requests::default();
+    let (mut found, mut at) = (Vec::new(), 0);
+    loop {
+        let (count, ending) = requests.read(&mut input[at..], most);
+        found.extend((0..requests.len()).map(|place| requests.get(&input[at..], place).iter().map(<[u8]>::to_vec).collect()));
+        at += count;
+        if ending != request::Ending::Enough {
+            return (found, at, ending != request::Ending::Incomplete);
+        }
+    }
+}
