@@ -304,11 +304,15 @@ local function widen(log, time, units)
   log.tail = run(records, 1, base, time_width, unit_width, 0)
 end
 
--- Whether a log has to stay a string for now, and to grow as one. To become a hash it is deleted first, and in a slot of a
--- cluster that is being moved a key that is not there can't be written: it counts as moved.
+-- Whether the slot of a key is being moved to another server of a cluster. There, a key that is not there can't be written: it
+-- counts as moved. So a state that would be deleted first, to become a hash, has to wait.
+local function is_moving(key)
+  return type(try('EXISTS', key .. '?')) == 'table'
+end
+
+-- Whether a log has to stay a string for now, and to grow as one.
 local function stays_string(state)
-  if state.is_hash or not state.was_read then return false end
-  return type(try('EXISTS', state.key .. '?')) == 'table'
+  return state.was_read and not state.is_hash and is_moving(state.key)
 end
 
 -- Puts `units` at `time`, which is not before any entry. With `join` the last entry is dated like this one and takes it in.

@@ -225,6 +225,19 @@ local function save_string(key, parts, lives)
   end
 end
 
+-- Whether a state is deleted before it is written, because it becomes a hash or another one.
+local function is_replaced(state)
+  local is_string = (state.shape.plain and not state.moved) or is_short_log(state)
+  return state.was_read and not is_string and (not state.is_hash or state.wipe)
+end
+
+-- Fails, before anything is written, where a state can't be replaced now.
+local function ensure_writable(state)
+  if is_replaced(state) and is_moving(state.key) then
+    error('TRYAGAIN the state changes its form while its slot is being moved', 0)
+  end
+end
+
 -- Writes a state, with its expiry in the same step.
 local function save(state, now, grace)
   local key, shape = state.key, state.shape
@@ -283,7 +296,7 @@ local function save(state, now, grace)
     end
     last[#last + 1], last[#last + 2] = name, value
   end
-  if state.was_read and (not state.is_hash or state.wipe) then checked(try('DEL', key)) end
+  if is_replaced(state) then checked(try('DEL', key)) end
   for _, fields in ipairs(writes) do checked(try('HSET', key, spread(fields))) end
   if #state.gone > 0 then call('HDEL', key, spread(state.gone)) end
   if renew then call('PEXPIRE', key, math.ceil(lives / 1000) + grace) end

@@ -102,6 +102,9 @@ local function decide(out, parts, op)
   for _, part in ipairs(parts) do conclude(out, part, op, admitted) end
   -- Nothing is written before everything is known.
   for _, part in ipairs(parts) do
+    if part.writes then ensure_writable(part.state) end
+  end
+  for _, part in ipairs(parts) do
     if part.writes then save(part.state, now, grace) end
   end
 end
@@ -119,7 +122,10 @@ local function refund_part(out, parts)
     end
   end
   answer(out, part, returned and 4 or 0, false)
-  if returned or part.rewritten then save(state, now, grace) end
+  if returned or part.rewritten then
+    ensure_writable(state)
+    save(state, now, grace)
+  end
 end
 
 local function reset_part(out, parts)

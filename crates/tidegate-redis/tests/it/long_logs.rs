@@ -103,6 +103,27 @@ async fn sums_beyond_two_to_the_fifty_third() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_state_that_would_change_its_form_while_its_slot_is_moved_waits_and_is_not_lost() {
+    let cluster = tidegate_testbed::Cluster::start(2, 0);
+    let store =
+        RedisStore::builder(&cluster.url()).timeout(std::time::Duration::from_secs(1)).connect().expect("a store");
+    store.ready().await;
+    let before = Policy::new("p", ["1000/1h".parse().expect("a limit")]).expect("a policy");
+    let after = before.clone().with_algorithm("sliding_buckets:6".parse().expect("an algorithm"));
+    let before = before.with_algorithm("sliding_counter".parse().expect("an algorithm"));
+    let key = Key::new("mover").expect("a key");
+    assert_eq!(store.check(&before, &key, Cost::new(5).expect("a cost")).await.used(), 5);
+    let slot = cluster.key_slot(store.key_name(&before, &key));
+    let moving = cluster.begin_move(slot, 1 - cluster.master_of_slot(slot));
+    let during = store.check(&after, &key, Cost::ONE).await;
+    assert!(during.is_degraded() && store.stats().troubles.contains_key("moving"), "{during:?} {:?}", store.stats());
+    assert_eq!(store.check(&before, &key, Cost::ONE).await.used(), 6, "what keeps its form goes on");
+    assert_eq!(moving.move_keys(1), 1);
+    moving.finish();
+    assert_eq!(store.check(&after, &key, Cost::ONE).await.used(), 7);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_that_outgrows_its_string_while_its_slot_is_moved_loses_nothing() {
     let cluster = tidegate_testbed::Cluster::start(2, 0);
     let builder = RedisStore::builder(&cluster.url()).timeout(std::time::Duration::from_secs(5));
