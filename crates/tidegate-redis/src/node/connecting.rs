@@ -1,0 +1,69 @@
+//! Making a connection that can be asked.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use redis::{Value, aio::MultiplexedConnection};
+use tokio::time::timeout;
+
+use super::{Driver, Place, sending};
+use crate::{link::Link, sentinel::ask_sentinels, stats::count, stopwatch, trouble::Trouble, wire::read_reply};
+
+impl Driver {
+    pub(super) async fn connect(&self) -> Result<Link, Trouble> {
+        let limit = self.common.settings.connect_timeout;
+        timeout(limit, self.open()).await.map_err(|_| Trouble::Timeout)?
+    }
+
+    /// Makes a connection that can be asked: logged in, with the script loaded and the server's time known.
+    async fn open(&self) -> Result<Link, Trouble> {
+        let address = match &self.place {
+            Place::Fixed(address) => address.clone(),
+            Place::Sentinel { sentinels, master, login } => ask_sentinels(sentinels, master, login).await?,
+        };
+        let mut link = Link::open(&address, &self.common.login).await?;
+        let connection = link.connection.clone();
+        link.keep_going(self.prepare(connection)).await?;
+        Ok(link)
+    }
+
+    async fn prepare(&self, mut connection: MultiplexedConnection) -> Result<(), Trouble> {
+        self.load_script(&mut connection).await?;
+        self.shared.clock.forget();
+        let asked = stopwatch::micros();
+        let empty = sending::of_nothing(&self.common.source);
+        let reply = connection.send_packed_command(&empty).await.map_err(|error| Trouble::from_error(&error))?;
+        let Value::BulkString(reply) = reply else { return Err(Trouble::Garbled) };
+        let (now, _) = read_reply(&reply, [])?;
+        self.shared.clock.note(asked, stopwatch::micros(), now);
+        self.look_at(&mut connection).await
+    }
+
+    pub(super) async fn load_script(&self, connection: &mut MultiplexedConnection) -> Result<(), Trouble> {
+        let load = redis::cmd("SCRIPT").arg("LOAD").arg(&self.common.source.text).to_owned();
+        connection.send_packed_command(&load).await.map_err(|error| Trouble::from_error(&error))?;
+        count(&self.common.counters.scripts_loaded);
+        Ok(())
+    }
+
+    /// Finds out whether the server may write, and whether it may evict. A user who may not ask is not refused.
+    async fn look_at(&self, connection: &mut MultiplexedConnection) -> Result<(), Trouble> {
+        for section in ["replication", "memory"] {
+            let info = redis::cmd("INFO").arg(section).to_owned();
+            let Ok(Value::BulkString(text)) = connection.send_packed_command(&info).await else { continue };
+            let text = String::from_utf8_lossy(&text);
+            if text.contains("role:slave") {
+                return Err(Trouble::ReadOnly);
+            }
+            let policy = text.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"));
+            if let Some(policy) = policy.filter(|policy| *policy != "noeviction") {
+                self.common.counters.may_evict.store(true, Relaxed);
+                tracing::warn!(
+                    node = %self.shared.name,
+                    maxmemory_policy = policy,
+                    "this server may evict keys, and with them what has been spent: set maxmemory-policy noeviction"
+                );
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,296 @@
+//! [`Node`]: one Redis server, and the task that talks to it. `connecting`, `sending` and `settling` are what it does in turn.
+//!
+//! Requests wait in a queue. The task takes all that wait (a bounded number) and sends them as one call of the script, or in a
+//! cluster as one call for each slot; while so many calls are under way, the next requests gather. So a lone request leaves at
+//! once, and many leave together. The task also makes the connection, loads the script, and probes a server that doesn't
+//! answer; requests are refused at once meanwhile.
+//!
+//! Nothing is ever sent twice unless it surely did nothing the first time.
+
+mod connecting;
+mod sending;
+mod settling;
+
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use redis::aio::MultiplexedConnection;
+use tokio::sync::{Notify, mpsc, watch};
+
+use crate::{
+    breaker::Breaker,
+    job::Job,
+    router::Router,
+    script::Source,
+    server_clock::ServerClock,
+    settings::Settings,
+    stats::{Counters, count},
+    stopwatch,
+    target::{Address, Login},
+    trouble::Trouble,
+};
+
+/// A connection that ends within so many microseconds is not made anew at once.
+const SHORT_LIFE: u64 = 10_000;
+
+/// What a node's task and those who ask it share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) name: String,
+    pub(crate) breaker: Breaker,
+    clock: ServerClock,
+    tripped: Notify,
+    connected: watch::Sender<bool>,
+    counters: Arc<Counters>,
+    /// When the connection was made that is in use, by the stopwatch.
+    connected_at: AtomicU64,
+    /// When the server last answered, by the stopwatch.
+    answered_at: AtomicU64,
+    /// After so many microseconds without an answer a server is silent.
+    silence: u64,
+}
+
+/// One Redis server.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) shared: Arc<Shared>,
+    queue: mpsc::Sender<Job>,
+}
+
+/// How a node's server is found.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    Fixed(Address),
+    Sentinel { sentinels: Vec<Address>, master: String, login: Login },
+}
+
+/// What every node of a store has in common.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) settings: Settings,
+    pub(crate) login: Login,
+    pub(crate) source: Source,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) is_cluster: bool,
+}
+
+impl Node {
+    /// Starts a node's task.
+    pub(crate) fn start(common: &Arc<Common>, place: Place, router: Weak<Router>) -> Self {
+        let (queue, jobs) = mpsc::channel(common.settings.queue);
+        let name = match &place {
+            Place::Fixed(address) => address.to_string(),
+            Place::Sentinel { master, .. } => format!("the master {master}"),
+        };
+        let shared = Arc::new(Shared {
+            name,
+            breaker: Breaker::new(common.settings.breaker_after),
+            clock: ServerClock::default(),
+            tripped: Notify::new(),
+            connected: watch::Sender::new(false),
+            counters: Arc::clone(&common.counters),
+            connected_at: AtomicU64::new(0),
+            answered_at: AtomicU64::new(0),
+            silence: micros(common.settings.timeout).saturating_mul(3),
+        });
+        let driver =
+            Driver { common: Arc::clone(common), shared: Arc::clone(&shared), place, jobs, router, again: Vec::new() };
+        tokio::spawn(driver.run());
+        Self { shared, queue }
+    }
+
+    /// Hands a request to the task.
+    pub(crate) fn submit(&self, job: Job) {
+        match self.queue.try_send(job) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(job)) => job.fail(Trouble::Overloaded),
+            Err(mpsc::error::TrySendError::Closed(job)) => job.fail(Trouble::Unreachable),
+        }
+    }
+
+    /// Waits until there is a connection.
+    pub(crate) async fn connected(&self) {
+        let mut connected = self.shared.connected.subscribe();
+        let _ = connected.wait_for(|connected| *connected).await;
+    }
+}
+
+impl Shared {
+    /// Takes note that a request sent at `since` got no answer in time.
+    pub(crate) fn timed_out(&self, since: u64) {
+        // What was sent over an earlier connection says nothing about this one.
+        let connected_at = self.connected_at.load(Relaxed);
+        let heard_at = connected_at.max(self.answered_at.load(Relaxed));
+        let silent = stopwatch::micros().saturating_sub(heard_at) >= self.silence;
+        if since >= connected_at && self.breaker.failed(silent) {
+            self.note_opened("requests got no answer in time");
+            self.tripped.notify_one();
+        }
+    }
+
+    fn note_opened(&self, why: &str) {
+        count(&self.counters.breaker_opened);
+        tracing::warn!(node = %self.name, why, "redis does not answer: the breaker is open");
+    }
+}
+
+/// Why a connection is no longer in use.
+enum Ended {
+    /// Nobody is left to ask.
+    Closed,
+    Lost,
+    /// The breaker opened.
+    Tripped,
+}
+
+struct Driver {
+    common: Arc<Common>,
+    shared: Arc<Shared>,
+    place: Place,
+    jobs: mpsc::Receiver<Job>,
+    router: Weak<Router>,
+    /// What is sent again, since surely nothing was done.
+    again: Vec<Job>,
+}
+
+impl Driver {
+    async fn run(mut self) {
+        loop {
+            if self.jobs.is_closed() && self.jobs.is_empty() {
+                return;
+            }
+            let began = stopwatch::micros();
+            self.shared.breaker.probe();
+            match self.connect().await {
+                Ok(mut link) => {
+                    self.shared.connected_at.store(stopwatch::micros(), Relaxed);
+                    count(&self.common.counters.connections);
+                    if self.shared.breaker.close() {
+                        count(&self.common.counters.breaker_closed);
+                        tracing::info!(node = %self.shared.name, "redis answers again: the breaker is closed");
+                    }
+                    self.shared.connected.send_replace(true);
+                    let connection = link.connection.clone();
+                    let ended = link.keep_going(self.serve(connection)).await;
+                    self.shared.connected.send_replace(false);
+                    match ended {
+                        Ended::Closed => return,
+                        Ended::Lost => {
+                            tracing::warn!(node = %self.shared.name, "the connection to redis was lost");
+                            self.refresh();
+                            let lived = stopwatch::micros() - self.shared.connected_at.load(Relaxed);
+                            if lived < SHORT_LIFE {
+                                // One connection after the other for nothing would help nobody.
+                                self.refuse_until(stopwatch::micros() + SHORT_LIFE).await;
+                            }
+                            continue;
+                        }
+                        Ended::Tripped => self.refresh(),
+                    }
+                }
+                Err(trouble) => {
+                    if self.shared.breaker.open() {
+                        self.shared.note_opened(&trouble.to_string());
+                    }
+                    self.refresh();
+                }
+            }
+            self.refuse_until(began.saturating_add(micros(self.common.settings.probe_interval))).await;
+        }
+    }
+
+    /// Refuses what comes until the next probe is due.
+    async fn refuse_until(&mut self, due: u64) {
+        for job in std::mem::take(&mut self.again) {
+            job.fail(Trouble::Unreachable);
+        }
+        let wait = stopwatch::pause(Duration::from_micros(due.saturating_sub(stopwatch::micros()).max(1000)));
+        tokio::pin!(wait);
+        loop {
+            tokio::select! {
+                job = self.jobs.recv() => match job {
+                    Some(job) => job.fail(Trouble::Unreachable),
+                    None => return,
+                },
+                () = &mut wait => return,
+            }
+        }
+    }
+
+    fn refresh(&self) {
+        if let Some(router) = self.router.upgrade() {
+            router.refresh();
+        }
+    }
+
+    /// Sends what comes until the connection ends.
+    async fn serve(&mut self, connection: MultiplexedConnection) -> Ended {
+        let mut under_way = FuturesUnordered::new();
+        let mut closed = false;
+        loop {
+            if closed && under_way.is_empty() && self.again.is_empty() {
+                return Ended::Closed;
+            }
+            // Whoever waits for replicas keeps the next call on the connection waiting, too.
+            let calls = if self.common.settings.replicas.is_some() { 1 } else { self.common.settings.calls };
+            let free = under_way.len() < calls;
+            if free && !self.again.is_empty() {
+                let jobs = std::mem::take(&mut self.again);
+                under_way.push(self.send(jobs, &connection));
+                continue;
+            }
+            tokio::select! {
+                biased;
+                () = self.shared.tripped.notified() => {
+                    // A notice from before this connection was made says nothing about it.
+                    if !self.shared.breaker.lets_through() {
+                        return Ended::Tripped;
+                    }
+                }
+                Some(returned) = under_way.next(), if !under_way.is_empty() => {
+                    let mut lost = false;
+                    for returned in returned {
+                        lost |= self.settle(returned, &connection).await;
+                    }
+                    if lost {
+                        return Ended::Lost;
+                    }
+                }
+                job = self.jobs.recv(), if free && !closed => match job {
+                    Some(job) => {
+                        // While others are under way, those who are about to ask get their turn first.
+                        if !under_way.is_empty() {
+                            tokio::task::yield_now().await;
+                        }
+                        let jobs = self.gather(job);
+                        under_way.push(self.send(jobs, &connection));
+                    }
+                    None => closed = true,
+                },
+            }
+        }
+    }
+
+    /// A request and those that wait behind it.
+    fn gather(&mut self, first: Job) -> Vec<Job> {
+        let mut size = first.group.parts.len();
+        let mut jobs = Vec::with_capacity(self.common.settings.batch.min(self.jobs.len() + 1));
+        jobs.push(first);
+        while size < self.common.settings.batch {
+            let Ok(job) = self.jobs.try_recv() else { break };
+            size += job.group.parts.len();
+            jobs.push(job);
+        }
+        jobs
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
