@@ -8,6 +8,7 @@ RUN cargo build --release --locked -p tidegate-cli
 
 FROM gcr.io/distroless/cc-debian12:nonroot
 COPY --from=build /src/target/release/tidegate /usr/local/bin/tidegate
+COPY tidegate.toml /etc/tidegate/tidegate.toml
 # Inside a container loopback would reach nobody. Whoever publishes these ports sets TIDEGATE_SERVER_ADMIN_TOKEN, too.
 ENV TIDEGATE_SERVER_HTTP=0.0.0.0:8080 TIDEGATE_SERVER_RESP=0.0.0.0:6380 TIDEGATE_SERVER_GRPC=0.0.0.0:8081
 EXPOSE 8080 6380 8081

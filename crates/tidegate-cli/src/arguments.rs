@@ -66,13 +66,7 @@ pub(crate) struct ServeArguments {
 #[derive(Debug, Args)]
 pub(crate) struct WhereArguments {
     /// The service to ask.
-    #[arg(
-        long,
-        value_name = "URL",
-        default_value = "http://127.0.0.1:8080",
-        env = "TIDEGATE_SERVER",
-        conflicts_with = "store"
-    )]
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", env = "TIDEGATE_SERVER")]
     pub(crate) server: String,
     /// Or the Redis itself: `redis://…`.
     #[arg(long, value_name = "URL")]

@@ -37,6 +37,14 @@ pub(crate) fn run(arguments: &ServeArguments, format: Format) -> anyhow::Result<
     }
     let config = Config::load(file_or_default(arguments.config.as_ref()).as_deref(), &overrides)?;
     logging::begin(format);
+    // Connections are descriptors; what the system allows at the most is ours to use.
+    let descriptors = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(u64::MAX);
+    if u64::try_from(config.server.bounds.connections).unwrap_or(u64::MAX).saturating_mul(3) > descriptors {
+        tracing::warn!(
+            descriptors,
+            "fewer descriptors than connections are allowed: lower max_connections or raise `ulimit -n`"
+        );
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime can be had")?;
     runtime.block_on(serve(config, overrides))
 }

@@ -209,6 +209,14 @@ impl RedisStore {
         Self::builder(url).connect()
     }
 
+    /// Says whether a URL can be read, without connecting to anything.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check_url(url: &str) -> Result<(), UrlError> {
+        Target::parse(url, None).map(|_| ())
+    }
+
     /// Sets up a store. The URL is `redis://…`, `rediss://…` (TLS), `redis-cluster://a:6379,b:6379` or
     /// `redis-sentinel://a:26379,b:26379/mymaster`, with `user:password@` before the first address where one is needed.
     pub fn builder(url: &str) -> RedisStoreBuilder {

@@ -11,6 +11,9 @@ use tokio_util::{either::Either, sync::CancellationToken, task::TaskTracker};
 
 use crate::{certificates::Certificates, metrics::Transport, service::Service};
 
+/// How long to wait after a connection could not be accepted.
+const PAUSE: Duration = Duration::from_millis(200);
+
 /// A connection, with TLS or without.
 pub(crate) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
@@ -73,33 +76,18 @@ impl Door {
         F: Fn(Stream, SocketAddr) -> S + Clone + Send + 'static,
         S: Future<Output = ()> + Send + 'static,
     {
-        let House { service, settings, certificates, stop, guests } = self.house;
-        let transport = self.transport;
-        let acceptor = certificates.map(|certificates| TlsAcceptor::from(certificates.server_config(transport)));
-        loop {
-            let accepted = tokio::select! {
-                () = stop.cancelled() => return,
-                accepted = self.listener.accept() => accepted,
-            };
-            let (stream, peer) = match accepted {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    // Mostly that there are no more descriptors; some will be free in a moment.
-                    tracing::warn!(transport = transport.name(), %error, "a connection could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                }
-            };
-            let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-                service.metrics().turned_away(transport);
-                continue;
+        let Self { listener, transport, places, house } = self;
+        let acceptor = house.certificates.as_ref().map(|own| TlsAcceptor::from(own.server_config(transport)));
+        let let_in = |stream: TcpStream, peer| {
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                house.service.metrics().turned_away(transport);
+                return;
             };
             let _ = stream.set_nodelay(true);
-            let (serve, service, acceptor) = (serve.clone(), Arc::clone(&service), acceptor.clone());
-            let patience = settings.bounds.header_timeout;
-            guests.spawn(async move {
-                let open = service.metrics().connections(transport);
-                open.inc();
+            let (serve, service, acceptor) = (serve.clone(), Arc::clone(&house.service), acceptor.clone());
+            let patience = house.settings.bounds.header_timeout;
+            house.guests.spawn(async move {
+                let _open = Open::new(&service, transport);
                 let stream = match acceptor {
                     None => Some(Either::Left(stream)),
                     Some(acceptor) => match tokio::time::timeout(patience, acceptor.accept(stream)).await {
@@ -114,9 +102,47 @@ impl Door {
                 if let Some(stream) = stream {
                     serve(stream, peer).await;
                 }
-                open.dec();
                 drop(place);
             });
+        };
+        loop {
+            let accepted = tokio::select! {
+                () = house.stop.cancelled() => break,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => let_in(stream, peer),
+                Err(error) => {
+                    // Mostly that there are no more descriptors; some will be free in a moment.
+                    tracing::warn!(transport = transport.name(), %error, "a connection could not be accepted");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
         }
+        // Who has knocked before the door closed is let in.
+        let Ok(listener) = listener.into_std() else { return };
+        while let Ok((stream, peer)) = listener.accept() {
+            if stream.set_nonblocking(true).is_ok()
+                && let Ok(stream) = TcpStream::from_std(stream)
+            {
+                let_in(stream, peer);
+            }
+        }
+    }
+}
+
+/// A connection that is counted as open as long as this lives.
+struct Open<'a>(&'a Service, Transport);
+
+impl<'a> Open<'a> {
+    fn new(service: &'a Service, transport: Transport) -> Self {
+        service.metrics().connections(transport).inc();
+        Self(service, transport)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.metrics().connections(self.1).dec();
     }
 }

@@ -79,7 +79,8 @@ impl Tally {
     pub(crate) fn count(&self, policy: &Policy, decision: &Decision) {
         self.reasons[place(decision.reason())].inc();
         // As Envoy's own service has it: from four fifths of the limit on.
-        if decision.is_allowed() && decision.used() >= policy.capacity(decision.limit()) / 5 * 4 {
+        let used = u128::from(decision.used()) * 5;
+        if decision.is_allowed() && used >= u128::from(policy.capacity(decision.limit())) * 4 {
             self.near_limit.inc();
         }
     }

@@ -27,6 +27,7 @@ pub struct Service {
     caller_limits: CallerLimits,
     /// What was wrong with the file at the last reload.
     refused_file: Mutex<Option<String>>,
+    reloading: Mutex<()>,
     up: Stopwatch,
 }
 
@@ -183,6 +184,7 @@ impl Service {
             metrics,
             caller_limits,
             refused_file: Mutex::new(None),
+            reloading: Mutex::new(()),
             up: Stopwatch::start(),
         })
     }
@@ -203,6 +205,8 @@ impl Service {
     /// # Errors
     /// What is wrong with the file.
     pub fn reload(&self, path: &std::path::Path, overrides: &Overrides) -> Result<Config, ConfigError> {
+        // One at a time, so that the file that was read last is the one in force.
+        let _alone = self.reloading.lock();
         let mut config = match Config::load(Some(path), overrides) {
             Ok(config) => config,
             Err(error) => {
@@ -299,14 +303,24 @@ impl Service {
             .map(|(ask, resolved)| Spend { policy: resolved.ruling.policy(), key: &ask.key, cost: resolved.cost })
             .collect();
         let decisions = self.store.decide_all(op, &spends, None).await?;
+        let denied = !decisions.overall.is_allowed();
         let answer = |(resolved, decision): (Resolved<'l, '_>, Decision)| {
-            if op != Op::Peek {
+            // What would have fitted into a decision that was denied was neither spent nor denied.
+            if op != Op::Peek && !(denied && decision.is_allowed()) {
                 resolved.tally.count(resolved.ruling.policy(), &decision);
             }
             Answer { decision, ruling: resolved.ruling }
         };
         let parts = resolved.into_iter().zip(decisions.parts).map(answer).collect();
         Ok(Answers { overall: decisions.overall, parts })
+    }
+
+    /// Looks whether everything that a request names is known.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn knows(&self, live: &Live, ask: &Ask<'_>) -> Result<(), Refusal> {
+        self.resolve(live, ask).map(|_| ())
     }
 
     /// Gives units back to the moment they were charged at.
@@ -363,6 +377,7 @@ impl Service {
                 Ok(Resolved { ruling: Ruling::Made(Box::new(policy)), cost: plain(ask.price)?, tally })
             }
             By::Throttle(burst, limit) => {
+                self.may_bring(&[*limit])?;
                 let policy = Policy::new(RESERVED_NAME, [*limit]).map_err(|e| Refusal::malformed("limits", e))?;
                 let policy = policy.with_algorithm(Algorithm::Gcra(Some(*burst)));
                 let cost = plain(ask.price)?;
@@ -373,6 +388,13 @@ impl Service {
 
     /// The policy made of limits that a caller brought, if it may bring them.
     fn brought(&self, limits: &[Limit], algorithm: Algorithm) -> Result<Policy, Refusal> {
+        self.may_bring(limits)?;
+        let policy = Policy::unnamed(limits.iter().copied()).map_err(|error| Refusal::malformed("limits", error))?;
+        Ok(policy.with_algorithm(algorithm))
+    }
+
+    /// Refuses limits that callers may not bring.
+    fn may_bring(&self, limits: &[Limit]) -> Result<(), Refusal> {
         let CallerLimits { allowed, max_window } = self.caller_limits;
         if !allowed {
             return Err(Refusal::malformed("limits", "limits brought by callers are turned off here: name a policy"));
@@ -385,8 +407,7 @@ impl Service {
                 format!("the window of `{limit}` is longer than callers may bring{most}"),
             ));
         }
-        let policy = Policy::unnamed(limits.iter().copied()).map_err(|error| Refusal::malformed("limits", error))?;
-        Ok(policy.with_algorithm(algorithm))
+        Ok(())
     }
 }
 

@@ -41,18 +41,19 @@ impl Watched {
     /// Reads again what has changed, until the service stops.
     pub(crate) async fn changes(self: Arc<Self>, stop: CancellationToken) {
         let mut config = self.file.as_ref().map(|(_, version)| *version);
-        let mut keys = self.key_versions();
+        let (mut seen, mut keys) = (config, self.key_versions());
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(EVERY) => {}
             }
             let now = self.file.as_ref().map(|(path, _)| FileVersion::of(path));
-            // A file that is gone for a moment is being replaced.
-            if now != config && now.is_some_and(FileVersion::exists) {
+            // The same twice: a file that changes, or is gone for a moment, is still being written.
+            if now == seen && now != config && now.is_some_and(FileVersion::exists) {
                 config = now;
                 self.reload_policies();
             }
+            seen = now;
             let now = self.key_versions();
             if now != keys {
                 keys = now;

@@ -9,9 +9,15 @@ use super::Question;
 
 /// The service's answer; of one that does not answer, what a service says whose store doesn't.
 pub(super) fn put(question: &Question, server: &str, token: Option<&str>) -> anyhow::Result<(u16, Value)> {
+    anyhow::ensure!(
+        server.starts_with("http://") || server.starts_with("https://"),
+        "`{server}` is no address of a service: write http://127.0.0.1:8080"
+    );
     let server = server.trim_end_matches('/');
-    let config =
-        ureq::Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_secs(10)));
+    let config = ureq::Agent::config_builder()
+        .proxy(None)
+        .http_status_as_error(false)
+        .timeout_global(Some(Duration::from_secs(10)));
     let agent: ureq::Agent = config.build().into();
     let url = format!("{server}{}", question.path);
     let bearer = token.map(|token| format!("Bearer {token}"));

@@ -65,6 +65,7 @@ fn exit_codes_mean_something() {
 fn a_service_that_is_not_there_is_a_store_that_failed() {
     let (code, said) = told(&["check", "alice", "--policy", "api", "--server", "http://127.0.0.1:1"]);
     assert!(code == Some(4) && said.contains("does not answer") && said.contains("tidegate serve"), "{code:?} {said}");
+    assert_eq!(told(&["check", "alice", "--policy", "api", "--server", "nonsense"]).0, Some(2));
 }
 
 #[test]

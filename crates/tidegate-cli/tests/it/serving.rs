@@ -1,8 +1,11 @@
 //! `tidegate serve`, with the signals that operators send.
 
 use std::{
+    io::{Read as _, Write as _},
+    net::TcpStream,
     process::Command,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    time::Duration,
 };
 
 use tidegate_testbed::Server;
@@ -38,6 +41,55 @@ fn hangup_reloads_and_terminate_drains() {
     assert_eq!(check(&serving, "a"), Some(1));
     serving.signal("TERM");
     serving.wait_for("stopped");
+    assert_eq!(serving.ended(), Some(0));
+}
+
+/// Reads until the answer's last byte is there; answers of `PING` and of `/healthz` end so.
+fn is_answered(stream: &mut TcpStream, end: &[u8]) -> bool {
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout can be set");
+    let (mut answer, mut chunk) = (Vec::new(), [0; 1024]);
+    while !answer.ends_with(end) {
+        match stream.read(&mut chunk) {
+            Ok(count @ 1..) => answer.extend_from_slice(&chunk[..count]),
+            _ => return false,
+        }
+    }
+    true
+}
+
+#[test]
+fn what_had_arrived_when_it_was_told_to_stop_is_answered() {
+    let mut serving = Serving::start(&[]);
+    let http = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n".as_slice();
+    let doors = [
+        (serving.http.replace("http://", ""), http, b"\r\n\r\nok\n".as_slice()),
+        (serving.resp.clone(), b"PING\r\n", b"+PONG\r\n"),
+    ];
+    let connect = |address: &str, question: &[u8]| {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        stream.write_all(question).expect("it is open");
+        stream
+    };
+    let mut known: Vec<(TcpStream, &[u8], &[u8])> = Vec::new();
+    for (address, question, answer) in &doors {
+        for _ in 0..20 {
+            let mut stream = connect(address, question);
+            assert!(is_answered(&mut stream, answer));
+            known.push((stream, question, answer));
+        }
+    }
+    serving.signal("STOP");
+    for (stream, question, _) in &mut known {
+        stream.write_all(question).expect("it is open");
+    }
+    for (address, question, answer) in &doors {
+        known.extend((0..20).map(|_| (connect(address, question), *question, *answer)));
+    }
+    serving.signal("TERM");
+    serving.signal("CONT");
+    let answered = known.iter_mut().filter_map(|(stream, _, answer)| is_answered(stream, answer).then_some(())).count();
+    assert_eq!(answered, known.len());
+    drop(known);
     assert_eq!(serving.ended(), Some(0));
 }
 

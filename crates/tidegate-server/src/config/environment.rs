@@ -10,8 +10,24 @@ use super::{
 /// What overrides a file: variables such as `TIDEGATE_SERVER_HTTP`, then flags.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
-    /// What to call it in an error, the table, the key, and the value as text.
-    said: Vec<(String, Table, String, String)>,
+    pub(super) said: Vec<Said>,
+}
+
+/// One thing that was said.
+#[derive(Debug, Clone)]
+pub(super) struct Said {
+    /// What to call it in an error.
+    pub(super) name: String,
+    table: Table,
+    key: String,
+    text: String,
+}
+
+impl Said {
+    /// Whether it is about this key.
+    pub(super) fn is(&self, table: &str, key: &str) -> bool {
+        self.key == key && table == if self.table == Table::Server { "server" } else { "store" }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +58,11 @@ impl Overrides {
                 return Err(ConfigError { origin: name.to_owned(), line: None, message: "is not Unicode".to_owned() });
             };
             let key = name.trim_start_matches("TIDEGATE_SERVER_").trim_start_matches("TIDEGATE_STORE_").to_lowercase();
-            overrides.said.push((name.to_owned(), table, key, value.to_owned()));
+            // What an orchestrator says of a service that happens to be called like this.
+            if key == "port" || key.starts_with("port_") || key.starts_with("service_") {
+                continue;
+            }
+            overrides.said.push(Said { name: name.to_owned(), table, key, text: value.to_owned() });
         }
         Ok(overrides)
     }
@@ -50,14 +70,14 @@ impl Overrides {
     /// Adds a value for a key of `[server]`, said by a flag.
     #[must_use]
     pub fn server(mut self, flag: &str, key: &str, value: impl Into<String>) -> Self {
-        self.said.push((flag.to_owned(), Table::Server, key.to_owned(), value.into()));
+        self.said.push(Said { name: flag.to_owned(), table: Table::Server, key: key.to_owned(), text: value.into() });
         self
     }
 
     /// Adds a value for a key of `[store]`, said by a flag.
     #[must_use]
     pub fn store(mut self, flag: &str, key: &str, value: impl Into<String>) -> Self {
-        self.said.push((flag.to_owned(), Table::Store, key.to_owned(), value.into()));
+        self.said.push(Said { name: flag.to_owned(), table: Table::Store, key: key.to_owned(), text: value.into() });
         self
     }
 
@@ -66,8 +86,8 @@ impl Overrides {
         mut server: ServerTable,
         mut store: StoreTable,
     ) -> Result<(ServerTable, StoreTable), ConfigError> {
-        for (name, table, key, text) in &self.said {
-            let origin = Origin { name, text: "" };
+        for Said { name, table, key, text } in &self.said {
+            let origin = Origin { name, text: "", overridden: &[] };
             // As text first; a number, a truth value or a list is what it looks like where a text won't do.
             let as_text = toml::Value::String(text.clone());
             let parsed = toml::from_str::<toml::Table>(&format!("value = {text}")).ok();

@@ -2,6 +2,8 @@
 
 use std::{fmt, ops::Range};
 
+use super::environment::Said;
+
 /// What is wrong with a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
@@ -30,6 +32,8 @@ pub(super) struct Origin<'a> {
     pub(super) name: &'a str,
     /// Empty where a line would tell nothing.
     pub(super) text: &'a str,
+    /// What was said elsewhere in its place.
+    pub(super) overridden: &'a [Said],
 }
 
 impl Origin<'_> {
@@ -38,6 +42,24 @@ impl Origin<'_> {
         let line_of = |start: usize| self.text.get(..start).map_or(1, |before| before.matches('\n').count() + 1);
         let line = span.filter(|_| !self.text.is_empty()).map(|span| line_of(span.start));
         ConfigError { origin: self.name.to_owned(), line, message: message.into() }
+    }
+
+    /// An error about a key of a table: in the line where the file has it, or under the name of what overrides it.
+    pub(super) fn error_at(&self, table: &str, key: &str, message: impl Into<String>) -> ConfigError {
+        if let Some(name) = self.overridden.iter().find(|said| said.is(table, key)).map(|said| &said.name) {
+            return ConfigError { origin: name.clone(), line: None, message: message.into() };
+        }
+        let mut current = "";
+        let mut found = None;
+        for (number, line) in self.text.lines().enumerate() {
+            let line = line.trim();
+            if let Some(name) = line.strip_prefix('[') {
+                current = name.split(']').next().unwrap_or("").trim();
+            } else if current == table && line.split('=').next().is_some_and(|name| name.trim() == key) {
+                found = Some(number + 1);
+            }
+        }
+        ConfigError { origin: self.name.to_owned(), line: found, message: message.into() }
     }
 
     /// What the parser says, in our words where it is about an unknown key.
@@ -61,6 +83,10 @@ fn unknown_key(message: &str) -> Option<String> {
 
 /// The known name that was probably meant.
 pub(crate) fn nearest<'a>(unknown: &str, known: &[&'a str]) -> Option<&'a str> {
+    // What is longer than a name can be is none, and comparing it would take long.
+    if unknown.len() > 128 {
+        return None;
+    }
     let scored = known.iter().map(|name| (strsim::damerau_levenshtein(unknown, name), *name));
     let (distance, name) = scored.min_by_key(|(distance, _)| *distance)?;
     (distance <= 1 + unknown.chars().count() / 4).then_some(name)

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ipnet::IpNet;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::values::{
-    AlgorithmText, AtCapacityText, Dialect, FailureChoice, LimitText, Listen, ModeText, Size, Time, Units,
+    AlgorithmText, AtCapacityText, Dialect, FailureChoice, LimitText, Listen, ModeText, Net, Secret, Size, Time, Units,
 };
 
 /// A whole file.
@@ -51,13 +50,13 @@ table! {
         grpc: Listen,
         tls_cert: std::path::PathBuf,
         tls_key: std::path::PathBuf,
-        token: String,
-        admin_token: String,
+        token: Secret,
+        admin_token: Secret,
         hosts: Vec<String>,
         headers: Dialect,
-        trusted_proxies: Vec<IpNet>,
+        trusted_proxies: Vec<Net>,
         trusted_hops: usize,
-        ipv6_prefix: u8,
+        ipv6_prefix: u64,
         caller_limits: bool,
         caller_max_window: Time,
         max_body: Size,

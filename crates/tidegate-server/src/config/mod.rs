@@ -81,7 +81,7 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong, with its line and what would be right.
     pub fn parse(name: &str, text: &str, overrides: &Overrides) -> Result<Self, ConfigError> {
-        let origin = Origin { name, text };
+        let origin = Origin { name, text, overridden: &overrides.said };
         let file: File = toml::from_str(text).map_err(|error| origin.parser_error(&error))?;
         let (server, store) = overrides.apply(file.server, file.store)?;
         Ok(Self {

@@ -101,6 +101,11 @@ impl Policies {
         let (mut rules, mut descriptors) = (Vec::new(), Descriptors::default());
         for table in envoy {
             let span = table.descriptors.span();
+            if table.descriptors.get_ref().is_empty() {
+                return Err(
+                    origin.error(Some(span), "`descriptors` is empty: list at least one, such as [\"remote_address\"]")
+                );
+            }
             for rule in envoy_rules(table, &by_name, origin)? {
                 if !descriptors.add(&rule) {
                     let shown: Vec<String> = rule.entries.iter().map(ToString::to_string).collect();

@@ -8,11 +8,12 @@ use std::{
 
 use ipnet::IpNet;
 use tidegate::AtCapacity;
+use tidegate_redis::RedisStore;
 
 use super::{
     error::{ConfigError, Origin},
     file::{ServerTable, StoreTable},
-    values::{AtCapacityText, Dialect, Listen, Size, Time},
+    values::{AtCapacityText, Dialect, Listen, Net, Secret, Size, Time},
 };
 
 /// Where the service listens, whom it believes, and what bounds it.
@@ -72,6 +73,8 @@ pub struct Forwarding {
     pub proxies: Vec<IpNet>,
     /// Or how many proxies there are: the client is so many places from the end.
     pub hops: Option<usize>,
+    /// Whether either was said, and is not just the default.
+    pub is_said: bool,
     /// IPv6 clients are counted by so many bits of their address.
     pub ipv6_prefix: u8,
 }
@@ -119,7 +122,7 @@ pub struct StoreSettings {
 
 impl ServerSettings {
     pub(super) fn new(table: ServerTable, origin: &Origin<'_>) -> Result<Self, ConfigError> {
-        let error = |message: &str| origin.error(None, message);
+        let error = |key: &str, message: &str| origin.error_at("server", key, message);
         let listen = |listen: Option<Listen>, port| match listen {
             Some(Listen(address)) => address,
             None => Some(SocketAddr::from(([127, 0, 0, 1], port))),
@@ -128,28 +131,40 @@ impl ServerSettings {
         let tls = match (table.tls_cert, table.tls_key) {
             (Some(cert), Some(key)) => Some(Tls { cert, key }),
             (None, None) => None,
-            _ => return Err(error("`tls_cert` and `tls_key` belong together: give both or neither")),
+            _ => return Err(error("tls_cert", "`tls_cert` and `tls_key` belong together: give both or neither")),
         };
         if table.trusted_proxies.is_some() && table.trusted_hops.is_some() {
-            return Err(error("`trusted_proxies` and `trusted_hops` are two ways to say whom to believe: use one"));
+            return Err(error(
+                "trusted_hops",
+                "`trusted_proxies` and `trusted_hops` are two ways to say whom to believe: use one",
+            ));
         }
+        if table.trusted_hops == Some(0) {
+            return Err(error("trusted_hops", "0 hops would trust nobody: use 1 or more, or `trusted_proxies = []`"));
+        }
+        let said = table.trusted_proxies.map(|nets| nets.into_iter().map(|Net(net)| net).collect());
         let forwarding = Forwarding {
-            proxies: table.trusted_proxies.unwrap_or_else(loopback),
+            is_said: said.is_some() || table.trusted_hops.is_some(),
+            proxies: if table.trusted_hops.is_some() { Vec::new() } else { said.unwrap_or_else(loopback) },
             hops: table.trusted_hops,
-            ipv6_prefix: table.ipv6_prefix.unwrap_or(64),
+            ipv6_prefix: match table.ipv6_prefix.unwrap_or(64) {
+                prefix @ 1..=128 => u8::try_from(prefix).unwrap_or(128),
+                prefix => return Err(error("ipv6_prefix", &format!("{prefix} bits are out of range: use 1 to 128"))),
+            },
         };
-        if !(1..=128).contains(&forwarding.ipv6_prefix) {
-            return Err(error("`ipv6_prefix` is out of range: use 1 to 128"));
-        }
-        let token = |name: &str, token: Option<String>| match token {
+        let token = |name: &str, token: Option<Secret>| match token.map(|Secret(token)| token) {
             Some(token) if token.len() < 8 || !token.bytes().all(|b| b.is_ascii_graphic()) => {
-                Err(error(&format!("`{name}` is too short or has spaces: use 8 printable ASCII characters or more")))
+                let message = format!("`{name}` is too short or has spaces: use 8 printable ASCII characters or more");
+                Err(error(name, &message))
             }
             token => Ok(token),
         };
         let tokens = Tokens { usage: token("token", table.token)?, admin: token("admin_token", table.admin_token)? };
         if tokens.usage.is_some() && tokens.admin.is_none() {
-            return Err(error("`token` without `admin_token` would leave reset, refund and inspect open: give both"));
+            return Err(error(
+                "token",
+                "`token` without `admin_token` would leave reset, refund and inspect open: give both",
+            ));
         }
         let caller_limits = CallerLimits {
             allowed: table.caller_limits.unwrap_or(true),
@@ -162,10 +177,10 @@ impl ServerSettings {
             idle_timeout: time(table.idle_timeout, 300),
         };
         if !(1024..=16 << 20).contains(&bounds.body) {
-            return Err(error("`max_body` is out of range: use 1KB to 16MB"));
+            return Err(error("max_body", "`max_body` is out of range: use 1KB to 16MB"));
         }
-        if bounds.connections == 0 {
-            return Err(error("`max_connections` of 0 would serve nobody: use 1 or more"));
+        if !(1..=1_000_000).contains(&bounds.connections) {
+            return Err(error("max_connections", "`max_connections` is out of range: use 1 to 1000000"));
         }
         Ok(Self {
             http: listen(table.http, 8080),
@@ -195,12 +210,14 @@ fn loopback() -> Vec<IpNet> {
 impl StoreSettings {
     pub(super) fn new(table: StoreTable, origin: &Origin<'_>) -> Result<Self, ConfigError> {
         let url = table.url.unwrap_or_else(|| "memory".to_owned());
-        let known = url == "memory" || url.split_once("://").is_some_and(|(scheme, _)| scheme.starts_with("redis"));
-        if !known {
+        if url != "memory"
+            && let Err(wrong) = RedisStore::check_url(&url)
+        {
+            // Not quoted: it may hold a password.
             let message = format!(
-                "store url `{url}` names no store: use memory, redis://…, rediss://…, redis-cluster://… or redis-sentinel://…"
+                "the url names no store: use memory, redis://…, rediss://…, redis-cluster://… or redis-sentinel://… ({wrong})"
             );
-            return Err(origin.error(None, message));
+            return Err(origin.error_at("store", "url", message));
         }
         let settings = Self {
             url,
@@ -212,7 +229,12 @@ impl StoreSettings {
             tls_ca: table.tls_ca,
         };
         if settings.max_keys == 0 {
-            return Err(origin.error(None, "`max_keys` of 0 would limit nobody: use 1 or more"));
+            return Err(origin.error_at("store", "max_keys", "`max_keys` of 0 would limit nobody: use 1 or more"));
+        }
+        let plain = |b: u8| b.is_ascii_graphic() && !b"{}".contains(&b);
+        if settings.prefix.is_empty() || settings.prefix.len() > 64 || !settings.prefix.bytes().all(plain) {
+            let message = "`prefix` has 1 to 64 printable ASCII characters, without spaces and braces";
+            return Err(origin.error_at("store", "prefix", message));
         }
         Ok(settings)
     }

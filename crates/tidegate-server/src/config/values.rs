@@ -1,7 +1,11 @@
 //! Values as they are written in a configuration: each says what would be right when it is not.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
+use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use tidegate::{Algorithm, AtCapacity, Cost, Limit, Mode, OnStoreFailure, Share};
 
@@ -158,3 +162,28 @@ from_text!(Dialect, |text| match text {
     "off" => Ok(Dialect::Off),
     _ => Err(format!("`{text}` is no dialect of rate limit headers: use draft-10, draft-6 or off")),
 });
+
+/// A network, or one address of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Net(pub(crate) IpNet);
+
+from_text!(Net, |text| {
+    let net = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    net.map(Net).map_err(|_| format!("`{text}` is no address and no network: write `10.0.0.1` or `10.0.0.0/8`"))
+});
+
+/// A text that is never shown, not even when it is wrong.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        String::deserialize(source).map(Self).map_err(|_| D::Error::custom("a token is a text: put it in quotes"))
+    }
+}

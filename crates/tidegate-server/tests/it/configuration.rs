@@ -31,7 +31,7 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
             policy("[[envoy]]\ndomain = \"edge\"\ndescriptors = [[\"a\"]]\npolicy = \"apo\""),
             "t.toml:6: there is no policy `apo`: did you mean `api`?",
         ),
-        (policy("[[envoy]]\ndomain = \"\"\ndescriptors = []\npolicy = \"api\""), "t.toml:4: `domain` is empty"),
+        (policy("[[envoy]]\ndomain = \"\"\ndescriptors = [[\"a\"]]\npolicy = \"api\""), "t.toml:4: `domain` is empty"),
         (policy("[[envoy]]\ndomain = \"e\"\ndescriptors = [[\"=a\"]]\npolicy = \"api\""), "t.toml:5: "),
         (
             policy("[[envoy]]\ndomain = \"e\"\ndescriptors = [[\"a=b\"], [\"c\"], [\"a=b\"]]\npolicy = \"api\""),
@@ -42,7 +42,16 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
             "t.toml:4: an [[envoy]] needs one of",
         ),
         ("[store]\nmax_bytes = \"12 apples\"".to_owned(), "t.toml:2: `12 apples` is not a size"),
-        ("[store]\nurl = \"postgres://x\"".to_owned(), "names no store"),
+        ("[store]\nurl = \"postgres://x\"".to_owned(), "t.toml:2: the url names no store"),
+        ("[store]\nurl = \"redisfoo://x\"".to_owned(), "t.toml:2: the url names no store"),
+        ("[store]\n\nmax_keys = 0".to_owned(), "t.toml:3: `max_keys` of 0"),
+        ("[store]\nprefix = \"\"".to_owned(), "t.toml:2: `prefix` has 1 to 64"),
+        ("[server]\ntrusted_hops = 0".to_owned(), "t.toml:2: 0 hops would trust nobody"),
+        ("[server]\ntrusted_proxies = [\"my.proxy\"]".to_owned(), "t.toml:2: `my.proxy` is no address and no network"),
+        ("[server]\nipv6_prefix = 300".to_owned(), "t.toml:2: 300 bits are out of range"),
+        ("[server]\nmax_connections = 9223372036854775807".to_owned(), "t.toml:2: `max_connections` is out of range"),
+        ("[server]\nadmin_token = 1234567890".to_owned(), "t.toml:2: a token is a text: put it in quotes"),
+        (policy("[[envoy]]\ndomain = \"e\"\ndescriptors = []\npolicy = \"api\""), "t.toml:5: `descriptors` is empty"),
         ("[store]\ntimeout = \"15\"".to_owned(), "t.toml:2: `15` is not a duration"),
         ("[server]\nhttp = \"nowhere\"".to_owned(), "t.toml:2: `nowhere` is not an address"),
         ("[server]\ntls_cert = \"a.pem\"".to_owned(), "belong together"),
@@ -51,6 +60,7 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
         ("[policies.api".to_owned(), "t.toml:1: "),
     ] {
         let error = refused(&text);
+        assert!(!error.contains("1234567890"), "a token is never shown: {error}");
         assert!(error.contains(expected), "{text}\n gives  {error}\n expected {expected}");
     }
 }
@@ -80,6 +90,10 @@ fn a_wrong_override_is_refused_by_its_name() {
             "TIDEGATE_SERVER_HTPP: unknown key `htpp`: did you mean `http`?",
         ),
         (Overrides::default().server("--http", "http", "x"), "--http: `x` is not an address"),
+        (
+            Overrides::default().server("TIDEGATE_SERVER_ADMIN_TOKEN", "admin_token", "short"),
+            "TIDEGATE_SERVER_ADMIN_TOKEN: `admin_token` is too short",
+        ),
         (Overrides::default().store("TIDEGATE_STORE_MAX_KEYS", "max_keys", "many"), "TIDEGATE_STORE_MAX_KEYS: "),
     ] {
         let error = Config::parse("t.toml", "", &overrides).expect_err("it is wrong").to_string();

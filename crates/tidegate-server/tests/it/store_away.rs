@@ -68,6 +68,11 @@ fn without_redis_the_call_the_operation_and_the_policy_decide_in_that_order() {
             200,
             "allowed",
         ),
+        (
+            json!({ "checks": [{ "policy": "api", "key": "a" }, { "policy": "youtube", "key": "a" }], "on_store_failure": "open" }),
+            200,
+            "allowed",
+        ),
     ] {
         let answer = post(running.http, "/v1/check", &body);
         let told = answer.json();

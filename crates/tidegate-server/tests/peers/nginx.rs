@@ -12,6 +12,8 @@ use tidegate_testbed::free_port;
 use crate::{running::Running, tools::run};
 
 const LIMITS: &str = r#"
+[server]
+trusted_proxies = ["127.0.0.1"]
 [policies.by-address]
 limits = ["2/1h"]
 [policies.by-key]

@@ -89,9 +89,13 @@ pub(super) async fn refund(
     body: Body,
 ) -> Result<Json<Refunded>, Problem> {
     let body = super::body(&house, &headers, &uri, Access::Admin, body).await?;
-    let request = Request::read(&body).map_err(|(field, error)| Problem::new(StatusCode::BAD_REQUEST, field, error))?;
+    let request = super::understand(&house, &body)?;
     let refunds = request.refunds()?;
     let live = house.service.live();
+    // All that can be known beforehand, so that none is given back of several that can't be.
+    for (ask, _) in &refunds {
+        house.service.knows(&live, ask)?;
+    }
     let mut each = Vec::with_capacity(refunds.len());
     for (ask, charged_at) in refunds {
         let refund = house.service.refund(&live, &ask, charged_at).await?;
@@ -123,7 +127,7 @@ pub(super) async fn reset(
     body: Body,
 ) -> Result<Json<Forgotten>, Problem> {
     let body = super::body(&house, &headers, &uri, Access::Admin, body).await?;
-    let request = Request::read(&body).map_err(|(field, error)| Problem::new(StatusCode::BAD_REQUEST, field, error))?;
+    let request = super::understand(&house, &body)?;
     let ask = request.subject()?;
     let reset = house.service.reset(&house.service.live(), &ask).await?;
     Ok(Json(Forgotten { reset }))

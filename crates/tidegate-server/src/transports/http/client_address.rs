@@ -70,7 +70,7 @@ mod tests {
 
     fn found(proxies: &[&str], hops: Option<usize>, said: &[&str], peer: &str) -> String {
         let proxies = proxies.iter().map(|net| net.parse().expect("a network")).collect();
-        let forwarding = Forwarding { proxies, hops, ipv6_prefix: 64 };
+        let forwarding = Forwarding { proxies, hops, is_said: true, ipv6_prefix: 64 };
         let headers = said
             .iter()
             .map(|line| (axum::http::HeaderName::from_static("x-forwarded-for"), line.parse().expect("a header")));

@@ -10,18 +10,28 @@ use hyper_util::{
 };
 use tower::Service as _;
 
+use super::patience::Patient;
 use crate::door::{House, Stream};
 
 /// The address at the other end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
+/// How long a stopping service listens for requests that lie in its sockets already.
+const LAST_WORDS: Duration = Duration::from_millis(20);
+
+/// Waits until the service stops, and a moment more.
+async fn last_words(house: &House) {
+    house.stop.cancelled().await;
+    tokio::time::sleep(LAST_WORDS).await;
+}
+
 /// Serves a connection until it ends; when the service stops, until what was begun is answered.
 pub(crate) async fn serve(house: House, router: axum::Router, stream: Stream, peer: SocketAddr) {
     let bounds = house.settings.bounds;
     let mut builder = Builder::new(TokioExecutor::new());
     // Counted from the end of the last answer, so an idle connection ends by it, too.
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(bounds.header_timeout).pipeline_flush(true);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(bounds.header_timeout).max_buf_size(64 << 10);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -33,11 +43,12 @@ pub(crate) async fn serve(house: House, router: axum::Router, stream: Stream, pe
         request.extensions_mut().insert(Peer(peer));
         router.clone().call(request.map(Body::new))
     });
-    let connection = builder.serve_connection(TokioIo::new(stream), answer);
+    let connection = builder.serve_connection(TokioIo::new(Patient::new(stream, bounds.header_timeout)), answer);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
+        biased;
         ended = connection.as_mut() => ended,
-        () = house.stop.cancelled() => {
+        () = last_words(&house) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

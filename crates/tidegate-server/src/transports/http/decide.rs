@@ -8,11 +8,7 @@ use axum::{
 };
 use tidegate::{Decision, Op, Reason};
 
-use super::{
-    headers,
-    problem::Problem,
-    request::{Asked, Request},
-};
+use super::{headers, problem::Problem, request::Asked};
 use crate::{access::Access, door::House, metrics::Transport, transports::body::Body};
 
 /// Spends if it fits.
@@ -59,14 +55,9 @@ pub(super) async fn charge(
 
 async fn decide(house: &House, op: Op, headers: &HeaderMap, uri: &Uri, body: Bytes) -> Result<Response, Problem> {
     let service = &house.service;
-    let refused = |problem| {
-        service.metrics().refused(Transport::Http);
-        problem
-    };
-    let body = super::body(house, headers, uri, Access::Usage, body).await.map_err(refused)?;
-    let request = Request::read(&body);
-    let request = request.map_err(|(field, error)| refused(Problem::new(StatusCode::BAD_REQUEST, field, error)))?;
-    let asked = request.asked().map_err(|refusal| refused(refusal.into()))?;
+    let body = super::body(house, headers, uri, Access::Usage, body).await?;
+    let request = super::understand(house, &body)?;
+    let asked = request.asked().inspect_err(|_| service.metrics().refused(Transport::Http))?;
     let live = service.live();
     let dialect = house.settings.headers;
     match asked {

@@ -45,8 +45,9 @@ pub(super) async fn forward(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let forwarding = &house.settings.forwarding;
-    // A proxy passes the headers of the request that it asks about, so those tell nothing about itself.
-    if !client_address::is_trusted(forwarding, peer.ip()) {
+    // A proxy passes the headers of the request that it asks about, so those tell nothing about itself. Who is one has to be
+    // said, though: anyone's page can get at a service on its reader's machine.
+    if !(forwarding.is_said && client_address::is_trusted(forwarding, peer.ip())) {
         guard::origin(&house.settings, &headers, &uri)?;
     }
     guard::access(&house.settings.tokens, &headers, Access::Usage)?;
@@ -74,19 +75,19 @@ pub(super) async fn forward(
     };
     let live = house.service.live();
     let configured = live.policies.get(policy).ok_or_else(|| Refusal::UnknownPolicy {
-        name: policy.to_owned(),
+        name: policy.chars().take(128).collect(),
         nearest: live.policies.nearest(policy).map(str::to_owned),
     })?;
     let address = client_address::key(forwarding, &headers, peer.ip());
     let key = key(configured, &headers, &address)?;
     let ask = Ask { by: By::Policy(policy), key, price, on_failure: None };
     let answer = house.service.decide(Transport::Http, &live, Op::Check, &ask).await?;
-    let mut status = decide::status(&answer.decision);
-    if let Some(instead) = deny_status
-        && status == StatusCode::TOO_MANY_REQUESTS
-    {
-        status = instead;
-    }
+    // A proxy knows no more than yes and no: what can never fit is denied like what doesn't now.
+    let status = match decide::status(&answer.decision) {
+        StatusCode::OK => StatusCode::OK,
+        StatusCode::UNPROCESSABLE_ENTITY => deny_status.unwrap_or(StatusCode::TOO_MANY_REQUESTS),
+        status => deny_status.unwrap_or(status),
+    };
     let mut response = (status, Json(Body::from(&answer))).into_response();
     headers::of_one(response.headers_mut(), house.settings.headers, &answer);
     Ok(response)

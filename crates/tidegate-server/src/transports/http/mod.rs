@@ -9,6 +9,7 @@ mod forward;
 mod guard;
 mod headers;
 mod openapi;
+mod patience;
 mod problem;
 mod query;
 mod request;
@@ -22,8 +23,8 @@ use axum::{
 };
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
-use self::problem::Problem;
-use crate::{access::Access, door::House};
+use self::{problem::Problem, request::Request};
+use crate::{access::Access, door::House, metrics::Transport};
 
 /// What is served where.
 pub(crate) fn router(house: &House) -> Router {
@@ -57,8 +58,11 @@ async fn not_so(method: Method, uri: Uri) -> Problem {
 
 /// Lets a request with a body in and reads the body, within its bounds of size and time.
 async fn body(house: &House, headers: &HeaderMap, uri: &Uri, needed: Access, body: Body) -> Result<Bytes, Problem> {
-    guard::origin(&house.settings, headers, uri)?;
-    guard::access(&house.settings.tokens, headers, needed)?;
+    admit(house, headers, uri, needed)?;
+    read(house, headers, body).await.inspect_err(|_| house.service.metrics().refused(Transport::Http))
+}
+
+async fn read(house: &House, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
     guard::content_type(headers)?;
     let bounds = &house.settings.bounds;
     let too_large = || {
@@ -75,6 +79,13 @@ async fn body(house: &House, headers: &HeaderMap, uri: &Uri, needed: Access, bod
 
 /// Lets a request without a body in.
 fn admit(house: &House, headers: &HeaderMap, uri: &Uri, needed: Access) -> Result<(), Problem> {
-    guard::origin(&house.settings, headers, uri)?;
-    guard::access(&house.settings.tokens, headers, needed)
+    let admitted = guard::origin(&house.settings, headers, uri);
+    let admitted = admitted.and_then(|()| guard::access(&house.settings.tokens, headers, needed));
+    admitted.inspect_err(|_| house.service.metrics().refused(Transport::Http))
+}
+
+/// Reads what a body asks for.
+fn understand<'a>(house: &House, body: &'a [u8]) -> Result<Request<'a>, Problem> {
+    let request = Request::read(body).map_err(|(field, error)| Problem::new(StatusCode::BAD_REQUEST, field, error));
+    request.inspect_err(|_| house.service.metrics().refused(Transport::Http))
 }

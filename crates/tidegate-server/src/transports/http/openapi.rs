@@ -151,7 +151,7 @@ pub(super) struct KeyList(Vec<String>);
 
 /// What to answer when the store fails: `open`, `closed`, `local` or `local:0.25`.
 #[derive(ToSchema, Deserialize)]
-#[schema(pattern = "^(open|closed|local|local:0\\.[0-9]{1,5}[1-9])$")]
+#[schema(pattern = "^(open|closed|local|local:0\\.[0-9]{0,5}[1-9]|local:1)$")]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) struct FailureWord(String);
 
@@ -164,7 +164,7 @@ pub(super) enum DecisionResponses {
     /// Limited: `retry_after_ms` says for how long.
     #[response(status = 429)]
     Limited(#[to_schema] Body),
-    /// It costs more than the limit ever allows; or the request could not be understood.
+    /// It costs more than the limit ever allows.
     #[response(status = 422)]
     Impossible(#[to_schema] Body),
     /// The store failed and the policy says closed.

@@ -127,7 +127,13 @@ impl<'a> Request<'a> {
             (None, Some(_)) => Err(Refusal::malformed("charged_at_us", "only a refund says when it was charged")),
             (None, None) => check.ask(),
         };
-        checks.iter().map(one).collect::<Result<_, _>>().map(Asked::Several)
+        let mut asks = checks.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+        // What the call says for all, each can say otherwise.
+        let for_all = self.on_failure()?;
+        for ask in &mut asks {
+            ask.on_failure = ask.on_failure.or(for_all);
+        }
+        Ok(Asked::Several(asks))
     }
 
     /// What a refund is asked for: each with the moment that it goes back to.
@@ -160,10 +166,6 @@ impl<'a> Request<'a> {
             let message = "beside `checks`, only `on_store_failure` can be said: the rest belongs into each of them";
             return Err(Refusal::malformed("checks", message));
         }
-        // It could only be meant for all of them; each can say it for itself.
-        if self.on_store_failure.is_some() {
-            return Err(Refusal::malformed("on_store_failure", "with `checks`, say it in each of them"));
-        }
         Ok(())
     }
 
@@ -177,6 +179,11 @@ impl<'a> Request<'a> {
             ));
         }
         self.ask()
+    }
+
+    fn on_failure(&self) -> Result<Option<OnStoreFailure>, Refusal> {
+        let choice = self.on_store_failure.as_deref().map(str::parse).transpose();
+        choice.map_err(|error| Refusal::malformed("on_store_failure", error))
     }
 
     /// This request alone.
@@ -211,12 +218,7 @@ impl<'a> Request<'a> {
                 return Err(Refusal::malformed("cost", "`cost` and `operation` are two ways to say the cost: use one"));
             }
         };
-        let on_failure: Option<OnStoreFailure> = self
-            .on_store_failure
-            .as_deref()
-            .map(str::parse)
-            .transpose()
-            .map_err(|error| Refusal::malformed("on_store_failure", error))?;
+        let on_failure = self.on_failure()?;
         Ok(Ask { by, key: key.map_err(|error| Refusal::malformed("key", error))?, price, on_failure })
     }
 }

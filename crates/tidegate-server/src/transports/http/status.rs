@@ -66,7 +66,12 @@ pub(super) async fn healthz() -> &'static str {
     get, path = "/readyz", tag = "status",
     responses((status = 200, description = "It takes requests", body = Readiness), (status = 503, description = "It is stopping", body = Readiness))
 )]
-pub(super) async fn readyz(State(house): State<House>) -> impl IntoResponse {
+pub(super) async fn readyz(
+    State(house): State<House>,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<impl IntoResponse, Problem> {
+    super::guard::origin(&house.settings, &headers, &uri)?;
     let (store, store_answers) = match house.service.store() {
         Store::Memory(_) => ("memory", true),
         Store::Redis(redis) => {
@@ -76,7 +81,7 @@ pub(super) async fn readyz(State(house): State<House>) -> impl IntoResponse {
     };
     let ready = !house.stop.is_cancelled();
     let readiness = Readiness { ready, store, store_answers, configuration_error: house.service.refused_file() };
-    (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(readiness))
+    Ok((if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(readiness)))
 }
 
 /// What is counted, for Prometheus.
@@ -86,7 +91,7 @@ pub(super) async fn metrics(
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<impl IntoResponse, Problem> {
-    super::guard::origin(&house.settings, &headers, &uri)?;
+    super::admit(&house, &headers, &uri, Access::Usage)?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], house.service.metrics().text()))
 }

@@ -33,7 +33,14 @@ fn a_web_page_cannot_drive_a_service_on_loopback() {
         let answer = request(running.http, "POST", "/v1/check", &headers, &body);
         assert_eq!(answer.status, status, "{headers:?} gives {:?}", String::from_utf8_lossy(&answer.body));
     }
-    for path in ["/metrics", "/v1/policies", "/openapi.json", "/v1/inspect?policy=api&key=a"] {
+    for path in [
+        "/metrics",
+        "/readyz",
+        "/v1/forward?policy=api",
+        "/v1/policies",
+        "/openapi.json",
+        "/v1/inspect?policy=api&key=a",
+    ] {
         assert_eq!(request(running.http, "GET", path, &[("host", "evil.example")], "").status, 403, "{path}");
     }
 }
@@ -56,6 +63,7 @@ fn tokens_guard_what_they_should() {
         ("POST", "/v1/charge", &ask, 401, 200, 200),
         ("GET", "/v1/forward?policy=api", "", 401, 200, 200),
         ("GET", "/v1/policies", "", 401, 200, 200),
+        ("GET", "/metrics", "", 401, 200, 200),
         ("POST", "/v1/refund", &refund, 401, 403, 200),
         ("POST", "/v1/reset", &ask, 401, 403, 200),
         ("GET", "/v1/inspect?policy=api&key=a", "", 401, 403, 200),

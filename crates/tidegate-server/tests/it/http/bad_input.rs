@@ -88,6 +88,9 @@ fn garbage_and_slow_callers_end_and_others_are_served() {
         b"\x00\xff\x16\x03\x01garbage".to_vec(),
         b"*1\r\n$4\r\nPING\r\n".to_vec(),
         b"GET / HTTP/9.9\r\n\r\n".to_vec(),
+        b"".to_vec(),
+        b"P".to_vec(),
+        b"PRI * HTTP/2.0\r\n".to_vec(),
         b"GET /healthz HTTP/1.1\r\nhost: localhost".to_vec(),
         format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(1 << 20)).into_bytes(),
         format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(10_000)).into_bytes(),
@@ -110,6 +113,25 @@ fn garbage_and_slow_callers_end_and_others_are_served() {
     let _ = slow.read_to_string(&mut told);
     assert!(told.starts_with("HTTP/1.1 408"), "{told}");
     fine();
+}
+
+#[test]
+fn who_asks_much_and_reads_nothing_is_let_go_and_holds_little() {
+    let running = Running::start(CONFIG);
+    let mut greedy = TcpStream::connect(running.http).expect("it listens");
+    let question = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1000);
+    // More answers than sockets hold; whoever is not let go would be asked for ever.
+    while greedy.write_all(&question).is_ok() {}
+    assert_eq!(post(running.http, "/v1/check", &json!({ "policy": "api", "key": "fine" })).status, 200);
+}
+
+#[test]
+fn a_name_longer_than_any_policys_is_refused_at_once() {
+    let policies = (0..300).map(|n| format!("[policies.p{n}]\nlimits = [\"1/1m\"]\n")).collect::<Vec<_>>().concat();
+    let running = Running::start(&policies);
+    let answer = post(running.http, "/v1/check", &json!({ "policy": "x".repeat(60_000), "key": "a" }));
+    assert_eq!(answer.status, 404);
+    assert!(answer.body.len() < 1000, "what was sent is not sent back whole");
 }
 
 #[test]

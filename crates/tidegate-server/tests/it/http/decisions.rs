@@ -143,6 +143,18 @@ fn several_are_all_or_nothing_and_refunded_each_at_its_own_time() {
     assert_eq!((refunded.status, &refunded.json()["returned"]), (200, &json!(true)));
     assert_eq!(refunded.json()["checks"].as_array().map(Vec::len), Some(2));
     assert_eq!(post(running.http, "/v1/check", &checks).status, 200);
+
+    // None is given back of several that can't all be.
+    let body = post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "alice" })).json();
+    let at = body["charged_at_us"].clone();
+    assert_eq!((&body["used"], &at), (&json!(2), &Value::Null));
+    let shown = super::client::get(running.http, "/v1/inspect?policy=api&key=alice").json();
+    let half = json!({ "checks": [
+        { "policy": "api", "key": "alice", "charged_at_us": shown["newest_charge_us"] },
+        { "policy": "nobody", "key": "acme", "charged_at_us": 1 },
+    ] });
+    assert_eq!(post(running.http, "/v1/refund", &half).status, 404);
+    assert_eq!(post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "alice" })).json()["used"], 2);
 }
 
 #[test]

@@ -49,6 +49,10 @@ fn a_denial_can_have_the_status_that_a_proxy_understands() {
     let denied = request(running.http, "HEAD", "/v1/forward?policy=by-key&deny_status=403", &headers, "");
     assert_eq!(denied.status, 403);
     assert!(denied.header("retry-after").is_some() && denied.header("ratelimit-policy").is_some(), "{denied:?}");
+    let never = request(running.http, "GET", "/v1/forward?policy=by-key&cost=9", &headers, "").status;
+    assert_eq!(never, 429, "a proxy knows no more than yes and no");
+    let never = request(running.http, "GET", "/v1/forward?policy=by-key&cost=9&deny_status=403", &headers, "").status;
+    assert_eq!(never, 403);
     for query in ["", "?policy=nobody", "?policy=by-key&deny_status=200", "?policy=by-key&cost=0", "?policy=by-key&x=y"]
     {
         let status = get(running.http, &format!("/v1/forward{query}")).status;

@@ -6,25 +6,30 @@ use super::client::{get, post};
 use crate::running::Running;
 
 const CONFIG: &str = "[policies.api]\nlimits = [\"5/1m\"]\n[policies.api.operations]\nbig = 3\n";
+const OTHER: &str = "[policies.other]\nlimits = [\"2/1m\"]\n";
 
 #[test]
 fn metrics_count_decisions_by_policy_and_reason() {
-    let running = Running::start(CONFIG);
+    let running = Running::start(&format!("{CONFIG}{OTHER}"));
+    // The first is not near the limit, the second is at four fifths of it.
     for cost in [1, 3, 3, 6] {
         post(running.http, "/v1/check", &json!({ "policy": "api", "key": "a", "cost": cost }));
     }
     post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "a" }));
     post(running.http, "/v1/check", &json!({ "limits": ["1/1s"], "key": "a" }));
     post(running.http, "/v1/check", &json!({ "policy": "nobody", "key": "a" }));
+    let both = json!({ "checks": [{ "policy": "other", "key": "a" }, { "policy": "api", "key": "a", "cost": 4 }] });
+    assert_eq!(post(running.http, "/v1/check", &both).status, 429);
     let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
     for line in [
         "tidegate_decisions_total{policy=\"api\",reason=\"allowed\"} 2",
-        "tidegate_decisions_total{policy=\"api\",reason=\"limited\"} 1",
+        "tidegate_decisions_total{policy=\"api\",reason=\"limited\"} 2",
+        "tidegate_decisions_total{policy=\"other\",reason=\"allowed\"} 0",
         "tidegate_decisions_total{policy=\"api\",reason=\"impossible\"} 1",
         "tidegate_decisions_total{policy=\"(limits)\",reason=\"allowed\"} 1",
         "tidegate_near_limit_total{policy=\"api\"} 1",
         "tidegate_refused_total{transport=\"http\"} 1",
-        "tidegate_decision_seconds_count{transport=\"http\"} 6",
+        "tidegate_decision_seconds_count{transport=\"http\"} 7",
         "tidegate_keys 2",
         "tidegate_last_reload_good 1",
     ] {
