@@ -5,6 +5,6 @@ mod nginx;
 mod openapi;
 mod redis_clients;
 #[path = "../it/running.rs"]
-#[expect(dead_code, reason = "shared with the other tests, which use all of it")]
+#[allow(dead_code, reason = "shared with the other tests, which use all of it")]
 mod running;
 mod tools;

@@ -102,3 +102,23 @@ fn redis_benchmark_is_served() {
     assert!(said.contains("requests per second"), "{said}");
     assert_eq!(redis_cli(&open, &["TG.PEEK", "wide", "k"]).lines().nth(2), Some("998000"));
 }
+
+#[test]
+fn redis_cli_is_served_over_tls() {
+    let dir = std::env::temp_dir().join(format!("tidegate-resp-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory can be made");
+    let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
+    let mut make = Command::new("openssl");
+    make.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]);
+    make.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"]);
+    run(make.arg("-out").arg(&cert).arg("-keyout").arg(&key));
+    let service = Running::start(&format!("[server]\ntls_cert = {cert:?}\ntls_key = {key:?}\n{CONFIG}"));
+    let cert = cert.display().to_string();
+    let tls = ["--tls", "--cacert", &cert];
+    let said = redis_cli(&service, &[&tls[..], &["TG.CHECK", "api", "k"]].concat());
+    assert!(said.starts_with("1\n3\n2\n"), "{said}");
+    let mut pipe = Command::new("redis-cli");
+    pipe.args(["-p", &service.resp.port().to_string(), "-r", "500"]).args(tls).args(["TG.CHECK", "wide", "k"]);
+    assert_eq!(run(&mut pipe).lines().count(), 500 * 7 - 500);
+    std::fs::remove_dir_all(&dir).expect("it was there");
+}

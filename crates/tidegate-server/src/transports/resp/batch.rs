@@ -71,7 +71,7 @@ impl Batch {
                 let before = out.len();
                 if let Some(command) = teller.understand(args, session, out) {
                     let outcome = teller.ask(&command).await;
-                    teller.tell(&outcome, out);
+                    Teller::tell(&outcome, out);
                 }
                 if !session.hears() {
                     out.truncate(before);
@@ -84,7 +84,7 @@ impl Batch {
         while *answered < requests.len() && out.len() < MOST_UNSENT && !session.over {
             let args = requests.get(input, *answered);
             *answered += 1;
-            if let Some(decides) = teller.decides(args, session) {
+            if let Some(decides) = Teller::decides(args, session) {
                 together.push(decides);
                 continue;
             }
@@ -92,7 +92,7 @@ impl Batch {
             let before = out.len();
             if let Some(command) = teller.understand(args, session, out) {
                 let outcome = teller.ask(&command).await;
-                teller.tell(&outcome, out);
+                Teller::tell(&outcome, out);
             }
             if !session.hears() {
                 out.truncate(before);
@@ -125,7 +125,7 @@ impl<'l> Teller<'l> {
     }
 
     /// A command, if it decides and nothing is wrong with it.
-    fn decides<'a>(&self, args: Args<'a>, session: &Session) -> Option<Command<'a>> {
+    fn decides<'a>(args: Args<'a>, session: &Session) -> Option<Command<'a>> {
         Self::read(args, session).ok()?.1.filter(Command::decides)
     }
 
@@ -166,7 +166,7 @@ impl<'l> Teller<'l> {
     }
 
     #[inline]
-    fn tell(&self, outcome: &Outcome<'_>, out: &mut Replies) {
+    fn tell(outcome: &Outcome<'_>, out: &mut Replies) {
         match outcome {
             Outcome::One(answer, shape) => decision::one(answer, *shape, out),
             Outcome::All(answers, shape) => decision::several(answers, *shape, out),
@@ -181,7 +181,7 @@ impl<'l> Teller<'l> {
     async fn settle(&self, together: &mut Vec<Command<'_>>, session: &mut Session, out: &mut Replies) {
         for outcome in join_all(together.iter().map(|command| self.ask(command))).await {
             let before = out.len();
-            self.tell(&outcome, out);
+            Self::tell(&outcome, out);
             if !session.hears() {
                 out.truncate(before);
             }

@@ -1,6 +1,7 @@
 //! [`Session`]: what a connection has been told, and the commands by which client libraries tell it.
 
 use std::{
+    fmt::Write as _,
     net::SocketAddr,
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -176,7 +177,7 @@ impl Session {
             return out.error(NOAUTH_HELLO);
         }
         if let Some(name) = name {
-            self.name = name.to_owned();
+            name.clone_into(&mut self.name);
         }
         out.resp3 = resp3;
         out.map(7);
@@ -200,14 +201,13 @@ impl Session {
         let word = argument(args, 1).to_ascii_uppercase();
         match (word.as_slice(), args.len()) {
             (b"ID", 2) => out.integer(self.id),
-            (b"INFO", 2) => out.text(&self.line(out.resp3)),
-            // One sees oneself alone: who else is here is nobody's business.
-            (b"LIST", _) => out.text(&self.line(out.resp3)),
+            // In a list, too, one sees oneself alone: who else is here is nobody's business.
+            (b"INFO", 2) | (b"LIST", _) => out.text(&self.line(out.resp3)),
             (b"GETNAME", 2) if self.name.is_empty() => out.null(),
             (b"GETNAME", 2) => out.bulk(&self.name),
             (b"SETNAME", 3) if !is_name(argument(args, 2)) => out.error(BAD_NAME),
             (b"SETNAME", 3) => {
-                self.name = argument(args, 2).to_owned();
+                argument(args, 2).clone_into(&mut self.name);
                 out.ok();
             }
             (b"SETINFO", 4) => self.set_info(argument(args, 2), argument(args, 3), out),
@@ -268,7 +268,7 @@ pub(crate) fn unknown(args: Args<'_>) -> String {
         if message.len() > 256 {
             break;
         }
-        message.push_str(&format!("'{}' ", shown(arg)));
+        let _ = write!(message, "'{}' ", shown(arg));
     }
     if [&b"MULTI"[..], b"EXEC", b"WATCH"].iter().any(|word| name.eq_ignore_ascii_case(word)) {
         message.push_str(

@@ -88,7 +88,7 @@ impl Client {
                 self.unread.drain(..len);
                 return Ok(Some(reply));
             }
-            let mut chunk = [0; 64 << 10];
+            let mut chunk = vec![0; 64 << 10];
             match self.stream.read(&mut chunk) {
                 Ok(0) => {
                     assert!(self.unread.is_empty(), "a reply was cut off");

@@ -115,9 +115,9 @@ fn several_are_one_decision_all_or_nothing() {
         assert_eq!(checks[0].field("policy"), Reply::bulk("quota"));
         assert_eq!(checks[0].field("used"), Reply::Int(101));
         assert_eq!(checks[1].field("used"), Reply::Int(3));
-        let charges = checks.iter().map(|check| check.field("charged_at_us"));
-        let charges: Vec<i64> = charges.map(|at| Reply::List(vec![at]).numbers()[0]).collect();
-        assert_eq!(full.field("charged_at_us"), Reply::Int(*charges.iter().max().expect("two")));
+        let times = checks.iter().map(|check| check.field("charged_at_us"));
+        let times: Vec<i64> = times.map(|at| Reply::List(vec![at]).numbers()[0]).collect();
+        assert_eq!(full.field("charged_at_us"), Reply::Int(*times.iter().max().expect("two")));
     }
 }
 

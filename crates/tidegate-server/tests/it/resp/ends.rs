@@ -30,7 +30,7 @@ fn half_a_command_ends_a_connection() {
 fn who_reads_no_replies_is_let_go() {
     let service = service_with("header_timeout = \"40ms\"");
     let mut client = Client::connect(service.resp);
-    let big = command([b"ECHO", [b'x'; 60_000].as_slice()]);
+    let big = command([b"ECHO".as_slice(), &vec![b'x'; 60_000]]);
     // The buffers of the sockets fill, then the service stops reading, then it lets go.
     while client.try_send(&big).is_ok() {}
     assert_eq!(Client::connect(service.resp).ask("PING"), Reply::Simple("PONG".to_owned()));

@@ -1,6 +1,7 @@
 //! RESP from outside: bytes in, bytes out. Replies are read by another crate than ours.
 
 pub(crate) mod client;
+mod cutting;
 mod decisions;
 mod ends;
 mod pipelines;

@@ -37,7 +37,7 @@ fn a_command_may_be_cut_anywhere() {
 #[test]
 fn what_makes_no_sense_is_told_so_and_ends_the_connection() {
     let service = service();
-    let long = [b'a'; 70_000];
+    let long = vec![b'a'; 70_000];
     let deep = b"*1\r\n".repeat(100_000);
     for (bytes, expected) in [
         (&b"*3\r\n$3\r\nFOO\r\n+x\r\n"[..], "ERR Protocol error: expected '$', got '+'"),
@@ -93,7 +93,7 @@ fn garbage_does_no_harm() {
         let alphabet = b"*$:+-\r\n0123456789 \"'\\xTG.CHECK";
         let byte =
             |random: u8| if round.is_multiple_of(2) { random } else { alphabet[usize::from(random) % alphabet.len()] };
-        let bytes: Vec<u8> = (0..1 + round * 7).map(|_| byte(next())).collect();
+        let bytes: Vec<u8> = (0..=round * 7).map(|_| byte(next())).collect();
         let mut client = Client::connect(service.resp);
         let _ = client.try_send(&bytes);
         let _ = client.try_send(b"\r\n");

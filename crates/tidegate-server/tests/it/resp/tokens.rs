@@ -77,3 +77,15 @@ fn a_token_where_none_is_asked_for_is_told_so() {
         client.ask("AUTH anything").error().starts_with("ERR AUTH <password> called without any password configured")
     );
 }
+
+#[test]
+fn what_is_said_of_the_session_holds_for_what_follows_in_the_same_write() {
+    let service = service_with(TOKENS);
+    let mut client = Client::connect(service.resp);
+    client.send(b"TG.CHECK api k\r\nAUTH usage-token\r\nTG.CHECK api k\r\nRESET\r\nTG.CHECK api k\r\n");
+    assert_eq!(client.read().error(), DENIED);
+    assert_eq!(client.read(), ok());
+    assert_eq!(client.read().numbers()[2], 2);
+    assert_eq!(client.read(), Reply::Simple("RESET".to_owned()));
+    assert_eq!(client.read().error(), DENIED);
+}

@@ -1,4 +1,4 @@
-// ioredis against the service. Arguments: a port, and a port that asks for tokens.
+// ioredis against the service, in both versions of the protocol. Arguments: a port, and a port that asks for tokens.
 const { Redis } = require("ioredis");
 
 const [openPort, guardedPort] = process.argv.slice(2).map(Number);
@@ -17,24 +17,25 @@ async function refused(promise, expected) {
   throw new Error(`ioredis: ${expected} was expected`);
 }
 
-async function main() {
-  const client = new Redis({ port: openPort, connectionName: "worker", retryStrategy: null });
+async function talk(protocol) {
+  const key = `js${protocol}`;
+  const client = new Redis({ port: openPort, protocol, connectionName: "worker", retryStrategy: null });
   check((await client.ping()) === "PONG", "ping");
   check((await client.client("GETNAME")) === "worker", "name");
   check((await client.info()).includes("tidegate_version"), "info");
 
-  const allowed = await client.call("TG.CHECK", "api", "js");
+  const allowed = await client.call("TG.CHECK", "api", key);
   check(allowed.slice(0, 4).join() === "1,3,2,-1" && allowed[5] > 0, allowed);
-  const full = await client.call("TG.CHECK", "api", "js", "COST", 2, "FULL");
+  const full = await client.call("TG.CHECK", "api", key, "COST", 2, "FULL");
   check(full[0] === "allowed" && full[1] === 1 && full[13] === null, full);
-  check((await client.call("TG.CHECK", "api", "js"))[0] === 0, "denied");
-  check((await client.call("CL.THROTTLE", "js", 15, 30, 60)).join() === "0,16,15,-1,2", "throttle");
-  check((await client.call("TG.RESET", "api", "js")) === 1, "reset");
-  await refused(client.call("TG.CHECK", "apo", "js"), "did you mean `api`?");
+  check((await client.call("TG.CHECK", "api", key))[0] === 0, "denied");
+  check((await client.call("CL.THROTTLE", key, 15, 30, 60)).join() === "0,16,15,-1,2", "throttle");
+  check((await client.call("TG.RESET", "api", key)) === 1, "reset");
+  await refused(client.call("TG.CHECK", "apo", key), "did you mean `api`?");
 
   const pipeline = client.pipeline();
   for (let number = 0; number < 2000; number += 1) {
-    pipeline.call("TG.CHECK", "wide", "js");
+    pipeline.call("TG.CHECK", "wide", key);
     pipeline.echo(String(number));
   }
   const replies = await pipeline.exec();
@@ -44,18 +45,23 @@ async function main() {
   }
   await client.quit();
 
-  const options = { port: guardedPort, retryStrategy: null, maxRetriesPerRequest: 0 };
+  const options = { port: guardedPort, protocol, retryStrategy: null, maxRetriesPerRequest: 0 };
   const stranger = new Redis({ ...options, enableReadyCheck: false });
   stranger.on("error", () => {});
-  await refused(stranger.call("TG.CHECK", "api", "js"), "NOAUTH");
+  await refused(stranger.call("TG.CHECK", "api", key), "NOAUTH");
   stranger.disconnect();
   const user = new Redis({ ...options, username: "anyone", password: "usage-token" });
-  check((await user.call("TG.CHECK", "api", "js"))[0] === 1, "a token");
-  await refused(user.call("TG.RESET", "api", "js"), "NOPERM");
+  check((await user.call("TG.CHECK", "api", key))[0] === 1, "a token");
+  await refused(user.call("TG.RESET", "api", key), "NOPERM");
   await user.quit();
   const admin = new Redis({ ...options, password: "admin-token" });
-  check((await admin.call("TG.RESET", "api", "js")) === 1, "the admin's token");
+  check((await admin.call("TG.RESET", "api", key)) === 1, "the admin's token");
   await admin.quit();
+}
+
+async function main() {
+  await talk(2);
+  await talk(3);
   console.log("all is well");
 }
 
