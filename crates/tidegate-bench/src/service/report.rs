@@ -112,7 +112,7 @@ pub struct Goal {
     /// In what.
     pub unit: &'static str,
     /// How much it was.
-    pub median: f64,
+    pub measured: f64,
     /// What it has to be at most.
     pub wanted: f64,
 }

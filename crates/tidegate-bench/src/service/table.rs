@@ -57,11 +57,11 @@ fn wanted(report: &ServiceReport) -> Table {
             goal.what.clone(),
             goal.unit.to_owned(),
             String::new(),
-            format!("{:.1}", goal.median),
+            format!("{:.1}", goal.measured),
             String::new(),
             String::new(),
             format!("<= {}", goal.wanted),
-            verdict(goal.median <= goal.wanted),
+            verdict(goal.measured <= goal.wanted),
         ]);
     }
     table
