@@ -3,7 +3,7 @@
 //! [`compare`] runs every contender of [`contenders`] over the workloads of [`workload`] and gives a
 //! [`report`], which [`table`] prints. [`instructions`] counts what a decision costs in
 //! instructions and compares it with a saved baseline. [`redis_store`] measures the shared store beside
-//! the scripts that others run in Redis.
+//! the scripts that others run in Redis. [`service`] measures the service from outside.
 
 mod cargo;
 pub mod compare;
@@ -16,6 +16,7 @@ pub mod progress;
 pub mod redis_store;
 pub mod report;
 pub mod saturated_log;
+pub mod service;
 pub mod stopwatch;
 pub mod table;
 pub mod workload;

@@ -1,5 +1,6 @@
 //! The command line: what to measure and how to print it.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tidegate_bench::compare::{self, Options};
 use tidegate_bench::workload::Scale;
-use tidegate_bench::{instructions, redis_store, table};
+use tidegate_bench::{instructions, redis_store, service, table};
 
 /// Tidegate measured beside its rivals
 #[derive(Debug, Parser)]
@@ -24,6 +25,14 @@ enum Command {
     Instructions(InstructionsArgs),
     /// The Redis store beside the scripts of others, on servers started for it
     Redis(RedisArgs),
+    /// The service from outside: RESP beside Redis itself, HTTP beside a bare route, memory, start
+    Service(ServiceArgs),
+    /// The bare route that the service is measured beside
+    #[command(hide = true)]
+    BareRoute {
+        /// Where to listen
+        address: SocketAddr,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -81,12 +90,33 @@ struct RedisArgs {
     quick: bool,
 }
 
+#[derive(Debug, Args)]
+struct ServiceArgs {
+    /// Rounds to take the median of
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Milliseconds of a round, about
+    #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u16).range(10..))]
+    round: u16,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Parts to measure, for example resp,memory
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<service::Part>,
+    /// A tenth of the time and of the keys, to see that everything works
+    #[arg(long)]
+    quick: bool,
+}
+
 /// Exits with 1 for a regression, with 2 if there is no result.
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Compare(args) => compare(args).map(|()| ExitCode::SUCCESS),
         Command::Instructions(args) => instructions::run(args.into()),
         Command::Redis(args) => redis(args).map(|()| ExitCode::SUCCESS),
+        Command::Service(args) => service(args).map(|()| ExitCode::SUCCESS),
+        Command::BareRoute { address } => service::bare_route::serve(address).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
         eprintln!("{error:#}");
@@ -118,6 +148,21 @@ fn redis(args: RedisArgs) -> Result<()> {
     })?;
     match args.format {
         Format::Text => print!("{}", redis_store::render(&report)),
+        Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
+    }
+    Ok(())
+}
+
+fn service(args: ServiceArgs) -> Result<()> {
+    let divisor = if args.quick { 10 } else { 1 };
+    let report = service::run(&service::Options {
+        rounds: args.rounds.into(),
+        round: Duration::from_millis(args.round.into()) / divisor,
+        only: args.only,
+        divisor: divisor as usize,
+    })?;
+    match args.format {
+        Format::Text => print!("{}", service::render(&report)),
         Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Reading the time: the one place in this crate that looks at a clock.
+//! Reading the time: the one place in this crate that looks at a clock, or waits by one.
 
 use std::time::{Duration, Instant};
 
@@ -6,6 +6,12 @@ use std::time::{Duration, Instant};
 #[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 pub fn now() -> Instant {
     Instant::now()
+}
+
+/// Does nothing for so long.
+#[expect(clippy::disallowed_methods, reason = "who waits for another process can't be woken by it")]
+pub fn pause(length: Duration) {
+    std::thread::sleep(length);
 }
 
 /// The moment after which a contender counts as not answering.

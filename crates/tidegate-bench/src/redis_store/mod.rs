@@ -24,7 +24,9 @@ use crate::machine::Machine;
 use crate::progress::Progress;
 
 pub use report::RedisReport;
+pub(crate) use site::{field, info, version};
 pub use table::render;
+pub(crate) use table::{verdict, whole};
 
 /// A part of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -133,12 +133,12 @@ impl Site {
 }
 
 /// A section of INFO.
-pub(super) fn info(wire: &mut Wire, section: &str) -> String {
+pub(crate) fn info(wire: &mut Wire, section: &str) -> String {
     wire.command(["INFO", section]).as_str_lossy().into_owned()
 }
 
 /// What follows a name at the beginning of a line.
-pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name))
 }
 
@@ -147,7 +147,7 @@ pub(super) fn number(text: &str) -> f64 {
 }
 
 /// What `redis-server --version` says of its version.
-pub(super) fn version() -> String {
+pub(crate) fn version() -> String {
     let output = Command::new("redis-server").arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="));

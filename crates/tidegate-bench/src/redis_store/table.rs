@@ -150,11 +150,11 @@ fn outage(report: &RedisReport) -> Table {
     table
 }
 
-fn verdict(is_met: bool) -> String {
+pub(crate) fn verdict(is_met: bool) -> String {
     if is_met { "met" } else { "missed" }.to_owned()
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "speeds are small and positive")]
-fn whole(speed: f64) -> String {
+pub(crate) fn whole(speed: f64) -> String {
     grouped(speed.round() as usize)
 }

@@ -8,6 +8,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto::Builder,
 };
+use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use super::patience::Patient;
@@ -21,8 +22,8 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 const LAST_WORDS: Duration = Duration::from_millis(20);
 
 /// Waits until the service stops, and a moment more.
-async fn last_words(house: &House) {
-    house.stop.cancelled().await;
+async fn last_words(stop: &CancellationToken) {
+    stop.cancelled().await;
     tokio::time::sleep(LAST_WORDS).await;
 }
 
@@ -43,12 +44,14 @@ pub(crate) async fn serve(house: House, router: axum::Router, stream: Stream, pe
         request.extensions_mut().insert(Peer(peer));
         router.clone().call(request.map(Body::new))
     });
+    // Its own, so that looking at it needs no lock that others hold.
+    let stop = house.stop.child_token();
     let connection = builder.serve_connection(TokioIo::new(Patient::new(stream, bounds.header_timeout)), answer);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         biased;
         ended = connection.as_mut() => ended,
-        () = last_words(&house) => {
+        () = last_words(&stop) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

@@ -1,5 +1,7 @@
 //! How the service is: health, readiness, metrics, and the policies in force.
 
+use std::sync::Arc;
+
 use axum::{
     Json,
     extract::State,
@@ -67,7 +69,7 @@ pub(super) async fn healthz() -> &'static str {
     responses((status = 200, description = "It takes requests", body = Readiness), (status = 503, description = "It is stopping", body = Readiness))
 )]
 pub(super) async fn readyz(
-    State(house): State<House>,
+    State(house): State<Arc<House>>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<impl IntoResponse, Problem> {
@@ -87,7 +89,7 @@ pub(super) async fn readyz(
 /// What is counted, for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "status", responses((status = 200, description = "In OpenMetrics text", body = String, content_type = "application/openmetrics-text")))]
 pub(super) async fn metrics(
-    State(house): State<House>,
+    State(house): State<Arc<House>>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<impl IntoResponse, Problem> {
@@ -102,7 +104,7 @@ pub(super) async fn metrics(
     responses((status = 200, description = "The policies in force", body = ShownPolicies), super::openapi::Problems)
 )]
 pub(super) async fn policies(
-    State(house): State<House>,
+    State(house): State<Arc<House>>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Json<ShownPolicies>, Problem> {

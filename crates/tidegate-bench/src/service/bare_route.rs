@@ -1,0 +1,58 @@
+//! What HTTP and JSON cost alone: a route that reads what `/v1/check` reads, decides nothing, and answers as it does.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use axum::routing::post;
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+
+#[derive(Debug, Deserialize)]
+struct Request {
+    policy: String,
+    key: String,
+    cost: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    allowed: bool,
+    reason: &'static str,
+    policy: String,
+    limit: &'static str,
+    used: u64,
+    remaining: u64,
+    retry_after_ms: Option<u64>,
+    reset_after_ms: u64,
+    charged_at_us: Option<u64>,
+    degraded: bool,
+}
+
+async fn check(Json(request): Json<Request>) -> Json<Answer> {
+    Json(Answer {
+        allowed: !request.key.is_empty(),
+        reason: "allowed",
+        policy: request.policy,
+        limit: "1000000/1m",
+        used: request.cost,
+        remaining: 1_000_000 - request.cost,
+        retry_after_ms: None,
+        reset_after_ms: 60_000,
+        charged_at_us: Some(1_700_000_000_000_000),
+        degraded: false,
+    })
+}
+
+/// Serves the route until the process is ended.
+///
+/// # Errors
+/// If the address can't be had.
+pub fn serve(address: SocketAddr) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind(address).await.with_context(|| format!("{address} can't be had"))?;
+        let router = Router::new().route("/v1/check", post(check));
+        axum::serve(listener, router).await.context("the route is served no more")
+    })
+}

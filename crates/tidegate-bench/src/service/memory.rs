@@ -1,0 +1,57 @@
+//! What the whole process holds in memory after a million keys.
+
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use super::Options;
+use super::report::Goal;
+use super::sides::Tidegate;
+use crate::progress::Progress;
+
+const KEYS: usize = 1_000_000;
+const PIPELINE: usize = 1_000;
+const POLICY: &str = "sliding_counter";
+const MEGABYTE: f64 = 1_000_000.0;
+
+pub(super) fn run(binary: &Path, options: &Options, progress: &Progress) -> Result<Goal> {
+    let keys = KEYS / options.divisor;
+    progress.say(&format!("memory of {keys} keys"));
+    let tidegate = Tidegate::start(binary)?;
+    let mut stream = TcpStream::connect(tidegate.resp)?;
+    stream.set_nodelay(true)?;
+    for first in (0..keys).step_by(PIPELINE) {
+        check(&mut stream, first..first + PIPELINE)?;
+    }
+    Ok(Goal {
+        what: format!("resident memory after {keys} keys, {POLICY}"),
+        unit: "MB",
+        measured: tidegate.id().resident_bytes()? / MEGABYTE,
+        wanted: 150.0,
+    })
+}
+
+/// Asks for each key once, all at once, and waits for all answers: six numbers each, the first of them 1.
+fn check(stream: &mut TcpStream, keys: std::ops::Range<usize>) -> Result<()> {
+    let mut request = String::new();
+    for number in keys.clone() {
+        let key = format!("key:{number:012}");
+        write!(request, "*3\r\n$8\r\nTG.CHECK\r\n${}\r\n{POLICY}\r\n${}\r\n{key}\r\n", POLICY.len(), key.len())?;
+    }
+    stream.write_all(request.as_bytes())?;
+    let (mut answer, mut chunk) = (Vec::new(), vec![0; 64 << 10]);
+    let lines = 7 * keys.len();
+    let mut seen = 0;
+    while seen < lines {
+        let count = stream.read(&mut chunk).context("the service does not answer")?;
+        ensure!(count > 0, "the service has closed the connection");
+        seen += chunk[..count].iter().filter(|byte| **byte == b'\n').count();
+        answer.extend_from_slice(&chunk[..count]);
+    }
+    let allowed = answer.windows(8).filter(|bytes| bytes == b"*6\r\n:1\r\n").count();
+    ensure!(allowed == keys.len(), "{allowed} of {} keys were let through", keys.len());
+    Ok(())
+}

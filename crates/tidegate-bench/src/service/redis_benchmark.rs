@@ -1,0 +1,74 @@
+//! redis-benchmark: many clients that send commands with keys drawn at random.
+
+use std::net::SocketAddr;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::report::Latency;
+use super::throughput::Load;
+
+const CLIENTS: &str = "50";
+const KEYS: &str = "100000";
+/// Redis draws a number of twelve digits in its place.
+pub(super) const KEY: &str = "key:__rand_int__";
+
+/// Sends so many commands; how fast they were answered.
+pub(super) fn run(server: SocketAddr, pipeline: usize, commands: usize, command: &[&str]) -> Result<Load> {
+    let output = Command::new("redis-benchmark")
+        .args(["-h", &server.ip().to_string(), "-p", &server.port().to_string()])
+        .args(["-c", CLIENTS, "-r", KEYS, "-P", &pipeline.to_string(), "-n", &commands.to_string()])
+        .args(["--precision", "3"])
+        .args(command)
+        .output()
+        .context("redis-benchmark could not be started: apt-get install redis-tools")?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success() && !said.contains("Error from server"), "redis-benchmark failed: {said}");
+    let (per_second, latency) = read(&said).with_context(|| format!("what redis-benchmark said: {said}"))?;
+    Ok(Load { commands, per_second, latency })
+}
+
+/// The summary has all but the last percentile, which is among the steps above it.
+fn read(said: &str) -> Option<(f64, Latency)> {
+    let lines = said.lines().map(str::trim);
+    let per_second = lines.clone().find_map(|line| line.strip_prefix("throughput summary: "))?;
+    let per_second = per_second.split_whitespace().next()?.parse().ok()?;
+    // The line after the names: avg, min, p50, p95, p99, max.
+    let summary = lines.clone().skip_while(|line| !(line.starts_with("avg") && line.ends_with("max"))).nth(1)?;
+    let summary: Vec<f64> = summary.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    let steps = lines.filter_map(|line| {
+        let (percent, rest) = line.split_once("% <= ")?;
+        let milliseconds: f64 = rest.split_whitespace().next()?.parse().ok()?;
+        Some((percent.parse::<f64>().ok()?, milliseconds))
+    });
+    let p999 = steps.filter(|(percent, _)| *percent >= 99.9).map(|(_, milliseconds)| milliseconds);
+    let p999_ms = p999.reduce(f64::min)?;
+    Some((per_second, Latency { p50_ms: *summary.get(2)?, p99_ms: *summary.get(4)?, p999_ms }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_is_read_and_so_are_the_steps_above_it() {
+        let said = "
+Latency by percentile distribution:
+99.805% <= 28.295 milliseconds (cumulative count 99805)
+99.902% <= 35.007 milliseconds (cumulative count 99902)
+
+Cumulative distribution of latencies:
+99.900% <= 35.103 milliseconds (cumulative count 99900)
+100.000% <= 37.119 milliseconds (cumulative count 100000)
+
+Summary:
+  throughput summary: 25920.17 requests per second
+  latency summary (msec):
+          avg       min       p50       p95       p99       max
+        1.364     0.144     0.871     4.079    12.055    36.575
+";
+        let (per_second, latency) = read(said).expect("it is a summary");
+        assert!((per_second - 25_920.17).abs() < 1e-9);
+        assert_eq!(latency, Latency { p50_ms: 0.871, p99_ms: 12.055, p999_ms: 35.007 });
+    }
+}

@@ -1,0 +1,118 @@
+//! What the run found out. Serialised, these types are the JSON format; field names are stable.
+
+use serde::Serialize;
+
+use super::throughput::Round;
+use crate::machine::Machine;
+use crate::measure::median;
+
+/// A whole run.
+#[derive(Debug, Serialize)]
+pub struct ServiceReport {
+    /// Where it ran.
+    pub machine: Machine,
+    /// The version of the Redis it is compared with.
+    pub redis: String,
+    /// Rounds behind every median.
+    pub rounds: usize,
+    /// How long a round took, about.
+    pub round_seconds: f64,
+    /// The load average of the machine before the run and after it.
+    pub load_average: [f64; 2],
+    /// Requests per second, beside somebody else's.
+    pub throughput: Vec<ThroughputRow>,
+    /// What is measured by itself.
+    pub goals: Vec<Goal>,
+}
+
+/// Ours beside somebody else's, under the same load.
+#[derive(Debug, Serialize)]
+pub struct ThroughputRow {
+    /// What was asked.
+    pub what: String,
+    /// Who else was asked.
+    pub rival: &'static str,
+    /// Ours.
+    pub ours: Flow,
+    /// The other's.
+    pub theirs: Flow,
+    /// Our requests per second by theirs, medians.
+    pub speed: f64,
+    /// What that has to be at least.
+    pub wanted_speed: f64,
+    /// Our processor time for a request by theirs, medians.
+    pub cost: f64,
+    /// What that has to be at most, where something is wanted.
+    pub wanted_cost: Option<f64>,
+}
+
+impl ThroughputRow {
+    pub(super) fn new(
+        what: String,
+        rival: &'static str,
+        ours: Flow,
+        theirs: Flow,
+        wanted_speed: f64,
+        wanted_cost: Option<f64>,
+    ) -> Self {
+        let (speed, cost) = (ours.per_second / theirs.per_second, ours.server_us / theirs.server_us);
+        Self { what, rival, ours, theirs, speed, wanted_speed, cost, wanted_cost }
+    }
+}
+
+/// What the rounds of one server say: medians.
+#[derive(Debug, Serialize)]
+pub struct Flow {
+    /// Requests per second.
+    pub per_second: f64,
+    /// Each round.
+    pub rounds_per_second: Vec<f64>,
+    /// Processor time of the server by requests, in microseconds.
+    pub server_us: f64,
+    /// Processor time of the server by the time passed: 1 is one core.
+    pub server_cores: f64,
+    /// How long an answer took.
+    pub latency: Latency,
+}
+
+/// How long an answer took, as the load generator saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// Half of the answers.
+    pub p50_ms: f64,
+    /// All but one in a hundred.
+    pub p99_ms: f64,
+    /// All but one in a thousand.
+    pub p999_ms: f64,
+}
+
+impl Flow {
+    /// None if there was no round.
+    pub(super) fn of(rounds: &[Round]) -> Option<Self> {
+        let middle = |value: fn(&Round) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
+        Some(Self {
+            per_second: middle(|round| round.load.per_second)?,
+            rounds_per_second: rounds.iter().map(|round| round.load.per_second).collect(),
+            server_us: middle(Round::server_us)?,
+            server_cores: middle(Round::server_cores)?,
+            latency: Latency {
+                p50_ms: middle(|round| round.load.latency.p50_ms)?,
+                p99_ms: middle(|round| round.load.latency.p99_ms)?,
+                p999_ms: middle(|round| round.load.latency.p999_ms)?,
+            },
+        })
+    }
+}
+
+/// Something that is compared with nobody's.
+#[derive(Debug, Serialize)]
+pub struct Goal {
+    /// What was measured.
+    pub what: String,
+    /// In what.
+    pub unit: &'static str,
+    /// How much it was.
+    pub measured: f64,
+    /// What it has to be at most.
+    pub wanted: f64,
+}

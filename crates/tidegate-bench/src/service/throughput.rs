@@ -1,0 +1,125 @@
+//! Requests per second and what one costs: ours and what it is compared with, rounds interleaved, medians reported.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use tidegate_testbed::Server;
+
+use super::Options;
+use super::process::Pid;
+use super::redis_benchmark::{self, KEY};
+use super::report::{Flow, Latency, ThroughputRow};
+use super::sides::{BareRoute, Tidegate, redis_id};
+use super::wrk;
+use crate::measure::as_f64;
+use crate::progress::Progress;
+
+/// How many commands tell about how fast the machine is, and touch most keys.
+const TRIAL: usize = 200_000;
+
+/// What a load generator says of one round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// What was sent and answered.
+    pub(super) commands: usize,
+    /// How many of it in a second.
+    pub(super) per_second: f64,
+    /// How long one waited.
+    pub(super) latency: Latency,
+}
+
+/// A round, and what it cost the server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    pub(super) load: Load,
+    /// Processor time of the server.
+    pub(super) server_seconds: f64,
+}
+
+impl Round {
+    /// Processor time by commands, in microseconds.
+    pub(super) fn server_us(&self) -> f64 {
+        self.server_seconds * 1e6 / as_f64(self.load.commands)
+    }
+
+    /// Processor time by the time passed.
+    pub(super) fn server_cores(&self) -> f64 {
+        self.server_us() / 1e6 * self.load.per_second
+    }
+}
+
+/// A server, and how it is asked.
+struct Side<'a> {
+    id: Pid,
+    ask: Box<dyn Fn() -> Result<Load> + 'a>,
+}
+
+impl Side<'_> {
+    fn round(&self) -> Result<Round> {
+        let before = self.id.processor_seconds()?;
+        let load = (self.ask)()?;
+        Ok(Round { load, server_seconds: self.id.processor_seconds()? - before })
+    }
+}
+
+/// `TG.CHECK` by both algorithms beside `INCR`, one at a time and in pipelines.
+pub(super) fn resp(binary: &Path, options: &Options, progress: &Progress) -> Result<Vec<ThroughputRow>> {
+    let redis = Server::start();
+    let redis_at = redis.addr().parse()?;
+    let incr = ["INCR", KEY];
+    let mut rows = Vec::new();
+    for (pipeline, wanted, wanted_cost) in [(1, 0.9, Some(1.2)), (16, 0.6, None)] {
+        let trial = redis_benchmark::run(redis_at, pipeline, TRIAL / options.divisor, &incr)?;
+        let commands = commands(trial.per_second * options.round.as_secs_f64());
+        for policy in ["sliding_log", "sliding_counter"] {
+            progress.say(&format!("RESP, {policy}, pipelines of {pipeline}"));
+            // A new one each time, so that the one before has left nothing behind.
+            let tidegate = Tidegate::start(binary)?;
+            let check = ["TG.CHECK", policy, KEY];
+            redis_benchmark::run(tidegate.resp, pipeline, TRIAL / options.divisor, &check)?;
+            let ours = Side {
+                id: tidegate.id(),
+                ask: Box::new(|| redis_benchmark::run(tidegate.resp, pipeline, commands, &check)),
+            };
+            let theirs = Side {
+                id: redis_id(&redis)?,
+                ask: Box::new(|| redis_benchmark::run(redis_at, pipeline, commands, &incr)),
+            };
+            let (ours, theirs) = rounds(options, &ours, &theirs)?;
+            let what = format!("RESP TG.CHECK, pipeline {pipeline}, {policy}");
+            rows.push(ThroughputRow::new(what, "Redis INCR", ours, theirs, wanted, wanted_cost));
+        }
+    }
+    Ok(rows)
+}
+
+/// `/v1/check` beside the bare route.
+pub(super) fn http(binary: &Path, options: &Options, progress: &Progress) -> Result<ThroughputRow> {
+    progress.say("HTTP");
+    let policy = "sliding_log";
+    let (tidegate, bare) = (Tidegate::start(binary)?, BareRoute::start()?);
+    let seconds = options.round.as_secs().max(1);
+    for server in [tidegate.http, bare.http] {
+        wrk::run(server, 1, policy)?;
+    }
+    let ours = Side { id: tidegate.id(), ask: Box::new(|| wrk::run(tidegate.http, seconds, policy)) };
+    let theirs = Side { id: bare.id(), ask: Box::new(|| wrk::run(bare.http, seconds, policy)) };
+    let (ours, theirs) = rounds(options, &ours, &theirs)?;
+    let what = format!("HTTP /v1/check, {policy}");
+    Ok(ThroughputRow::new(what, "bare axum route", ours, theirs, 0.85, Some(1.2)))
+}
+
+fn rounds(options: &Options, ours: &Side<'_>, theirs: &Side<'_>) -> Result<(Flow, Flow)> {
+    let (mut our_rounds, mut their_rounds) = (Vec::new(), Vec::new());
+    for _ in 0..options.rounds {
+        our_rounds.push(ours.round()?);
+        their_rounds.push(theirs.round()?);
+    }
+    ensure!(our_rounds.iter().chain(&their_rounds).all(|round| round.load.commands > 0), "a round was empty");
+    Flow::of(&our_rounds).zip(Flow::of(&their_rounds)).context("there is a round")
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are small and positive")]
+fn commands(count: f64) -> usize {
+    (count.round() as usize).max(1_000)
+}

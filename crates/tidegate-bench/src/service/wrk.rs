@@ -1,0 +1,62 @@
+//! wrk: many connections that post checks with keys drawn at random.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::report::Latency;
+use super::throughput::Load;
+use crate::measure::as_f64;
+
+const SCRIPT: &str = include_str!("check.lua");
+const CONNECTIONS: &str = "32";
+
+/// Asks for so many seconds; how fast it was answered.
+pub(super) fn run(server: SocketAddr, seconds: u64, policy: &str) -> Result<Load> {
+    let mut script = tempfile::Builder::new().suffix(".lua").tempfile()?;
+    script.write_all(SCRIPT.as_bytes())?;
+    let output = Command::new("wrk")
+        .args(["-t", "1", "-c", CONNECTIONS, "-d", &format!("{seconds}s"), "-s"])
+        .arg(script.path())
+        .args([&format!("http://{server}"), "--", policy])
+        .output()
+        .context("wrk could not be started: apt-get install wrk")?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "wrk failed: {said}");
+    let measured = read(&said).with_context(|| format!("what wrk said: {said}"))?;
+    ensure!(measured.errors == 0, "{} requests were not answered as they should be: {said}", measured.errors);
+    Ok(measured.load)
+}
+
+#[derive(Debug)]
+struct Measured {
+    load: Load,
+    errors: usize,
+}
+
+/// The line that the script writes.
+fn read(said: &str) -> Option<Measured> {
+    let line = said.lines().find_map(|line| line.strip_prefix("measured "))?;
+    let numbers: Vec<usize> = line.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+    let [requests, microseconds, errors, p50, p99, p999] = *numbers else { return None };
+    let milliseconds = |microseconds| as_f64(microseconds) / 1e3;
+    let latency = Latency { p50_ms: milliseconds(p50), p99_ms: milliseconds(p99), p999_ms: milliseconds(p999) };
+    let per_second = as_f64(requests) / (as_f64(microseconds) / 1e6);
+    Some(Measured { load: Load { commands: requests, per_second, latency }, errors })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_script_writes_is_read() {
+        let said = "Running 2s test\nmeasured 80000 2000000 0 400 900 2500\n";
+        let measured = read(said).expect("it is there");
+        assert_eq!(measured.errors, 0);
+        assert!((measured.load.per_second - 40_000.0).abs() < 1e-9);
+        assert_eq!(measured.load.latency, Latency { p50_ms: 0.4, p99_ms: 0.9, p999_ms: 2.5 });
+    }
+}
