@@ -37,12 +37,15 @@ struct Level {
     names: HashMap<Box<[u8]>, Values>,
 }
 
+/// Levels by value, or by the start of one.
+type Levels = HashMap<Box<[u8]>, Level>;
+
 /// The levels below one name, by value.
 #[derive(Debug, Default)]
 struct Values {
-    exact: HashMap<Box<[u8]>, Level>,
+    exact: Levels,
     /// By length, the longest first.
-    prefixes: Vec<(usize, HashMap<Box<[u8]>, Level>)>,
+    prefixes: Vec<(usize, Levels)>,
     any: Option<Box<Level>>,
 }
 

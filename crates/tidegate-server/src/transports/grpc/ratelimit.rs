@@ -53,7 +53,10 @@ impl RateLimits {
             statuses.push(match (wish, looked) {
                 (Wish::Free, _) => status::free(),
                 (Wish::Unlimited, _) => status::unlimited(),
-                (Wish::Denied(limit), _) => status::denied(*limit),
+                (Wish::Denied(limit), _) => {
+                    self.service.metrics().denied();
+                    status::denied(*limit)
+                }
                 (Wish::GiveBack(ask), _) => {
                     give_back::give_back(&self.service, live, ask).await;
                     status::given_back(&self.service.decide(Transport::Grpc, live, Op::Peek, &one(ask)).await?)
