@@ -23,6 +23,9 @@ use crate::store::Store;
 /// What callers that bring limits of their own are counted under.
 const BROUGHT: &str = "(limits)";
 
+/// What rules and overrides of Envoy's that let nothing through are counted under.
+const DENIED: &str = "(deny)";
+
 /// The ways in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "as the names say")]
@@ -114,6 +117,7 @@ pub(crate) struct Metrics {
     last_reload_good: Gauge,
     pub(crate) brought: Tally,
     pub(crate) throttle: Tally,
+    denied: Counter,
 }
 
 impl Metrics {
@@ -152,10 +156,12 @@ impl Metrics {
             last_reload_good.clone(),
         );
         registry.register_collector(Box::new(OfStore(store)));
+        let denied = decisions.get_or_create(&verdict(DENIED, Reason::Impossible)).clone();
         let each = Transport::ALL.map(|transport| By { transport: transport.name() });
         Self {
             brought: tally(&decisions, &near_limit, BROUGHT),
             throttle: tally(&decisions, &near_limit, crate::config::RESERVED_NAME),
+            denied,
             latency: each.clone().map(|by| latency.get_or_create(&by).clone()),
             refused: each.clone().map(|by| refused.get_or_create(&by).clone()),
             connections: each.clone().map(|by| connections.get_or_create(&by).clone()),
@@ -176,7 +182,7 @@ impl Metrics {
     /// Forgets a policy that is no longer configured.
     pub(crate) fn forget(&self, policy: &str) {
         for reason in REASONS {
-            self.decisions.remove(&Verdict { policy: policy.to_owned(), reason: reason.as_str() });
+            self.decisions.remove(&verdict(policy, reason));
         }
         self.near_limit.remove(&OfPolicy { policy: policy.to_owned() });
     }
@@ -188,6 +194,11 @@ impl Metrics {
 
     pub(crate) fn refused(&self, transport: Transport) {
         self.refused[transport as usize].inc();
+    }
+
+    /// Counts what is denied without a policy.
+    pub(crate) fn denied(&self) {
+        self.denied.inc();
     }
 
     pub(crate) fn connections(&self, transport: Transport) -> &Gauge {
@@ -211,10 +222,13 @@ impl Metrics {
     }
 }
 
+fn verdict(policy: &str, reason: Reason) -> Verdict {
+    Verdict { policy: policy.to_owned(), reason: reason.as_str() }
+}
+
 fn tally(decisions: &Family<Verdict, Counter>, near: &Family<OfPolicy, Counter>, policy: &str) -> Tally {
-    let of = |reason: Reason| Verdict { policy: policy.to_owned(), reason: reason.as_str() };
     Tally {
-        reasons: REASONS.map(|reason| decisions.get_or_create(&of(reason)).clone()),
+        reasons: REASONS.map(|reason| decisions.get_or_create(&verdict(policy, reason)).clone()),
         near_limit: near.get_or_create(&OfPolicy { policy: policy.to_owned() }).clone(),
     }
 }

@@ -3,6 +3,9 @@
 //! A rule has as many entries as the descriptor, with the same names in the same order. Where several fit, the first entry
 //! in which they differ decides: `key=value` goes before `key=prefix*` (the longer prefix first), and that before `key`. The
 //! rules are a tree with one level an entry, so that a descriptor is found by a few lookups however many rules there are.
+//!
+//! Rules are text. Descriptors are bytes, as the headers that they are made of: one that is no text falls under `key`, and
+//! under `key=prefix*` if it begins like that.
 
 use std::collections::HashMap;
 
@@ -31,15 +34,18 @@ struct Level {
     /// If no entry follows.
     verdict: Option<Verdict>,
     /// By the name of the next entry.
-    names: HashMap<Box<str>, Values>,
+    names: HashMap<Box<[u8]>, Values>,
 }
+
+/// Levels by value, or by the start of one.
+type Levels = HashMap<Box<[u8]>, Level>;
 
 /// The levels below one name, by value.
 #[derive(Debug, Default)]
 struct Values {
-    exact: HashMap<Box<str>, Level>,
+    exact: Levels,
     /// By length, the longest first.
-    prefixes: Vec<(usize, HashMap<Box<str>, Level>)>,
+    prefixes: Vec<(usize, Levels)>,
     any: Option<Box<Level>>,
 }
 
@@ -54,7 +60,7 @@ impl Descriptors {
     }
 
     /// The verdict on a descriptor of these names and values, if there is a rule for it.
-    pub(super) fn find(&self, domain: &str, entries: &[(&str, &str)]) -> Option<&Verdict> {
+    pub(super) fn find(&self, domain: &str, entries: &[(&[u8], &[u8])]) -> Option<&Verdict> {
         self.domains.get(domain)?.find(entries)
     }
 }
@@ -62,18 +68,18 @@ impl Descriptors {
 impl Level {
     fn below(&mut self, entry: &EntryMatch) -> &mut Self {
         match entry {
-            EntryMatch::Exact(name, value) => self.values(name).exact.entry(value.as_str().into()).or_default(),
+            EntryMatch::Exact(name, value) => self.values(name).exact.entry(value.as_bytes().into()).or_default(),
             EntryMatch::Prefix(name, start) => self.values(name).prefix(start),
             EntryMatch::Any(name) => self.values(name).any.get_or_insert_default(),
         }
     }
 
     fn values(&mut self, name: &str) -> &mut Values {
-        self.names.entry(name.into()).or_default()
+        self.names.entry(name.as_bytes().into()).or_default()
     }
 
     /// The first that fits, from the most specific on. Each level of the tree is entered once at the most.
-    fn find(&self, entries: &[(&str, &str)]) -> Option<&Verdict> {
+    fn find(&self, entries: &[(&[u8], &[u8])]) -> Option<&Verdict> {
         let [(name, value), rest @ ..] = entries else { return self.verdict.as_ref() };
         let values = self.names.get(*name)?;
         let exact = values.exact.get(*value);
@@ -92,7 +98,7 @@ impl Values {
                 place
             }
         };
-        self.prefixes[place].1.entry(start.into()).or_default()
+        self.prefixes[place].1.entry(start.as_bytes().into()).or_default()
     }
 }
 
@@ -110,8 +116,9 @@ mod tests {
         all
     }
 
-    fn found<'d>(all: &'d Descriptors, entries: &[(&str, &str)]) -> Option<&'d str> {
-        all.find("edge", entries).map(|verdict| match verdict {
+    fn found<'d, T: AsRef<[u8]>>(all: &'d Descriptors, entries: &[(&str, T)]) -> Option<&'d str> {
+        let entries: Vec<_> = entries.iter().map(|(name, value)| (name.as_bytes(), value.as_ref())).collect();
+        all.find("edge", &entries).map(|verdict| match verdict {
             Verdict::Policy(name) => &**name,
             _ => "none",
         })
@@ -154,13 +161,20 @@ mod tests {
         for other in [&[("a", "1")][..], &[("b", "2"), ("a", "1")], &[("a", "1"), ("b", "2"), ("c", "3")], &[]] {
             assert_eq!(found(&all, other), None, "{other:?}");
         }
-        assert_eq!(all.find("other", &[("a", "1"), ("b", "2")]), None, "the domain counts, too");
+        assert_eq!(all.find("other", &[(b"a", b"1"), (b"b", b"2")]), None, "the domain counts, too");
     }
 
     #[test]
     fn a_prefix_that_ends_inside_a_character_fits_nothing_and_breaks_nothing() {
         let all = rules(&[("e", &["word=e*"]), ("any", &["word"])]);
         assert_eq!(found(&all, &[("word", "é")]), Some("any"));
+    }
+
+    #[test]
+    fn what_is_no_text_falls_under_the_start_that_it_has_or_under_the_name() {
+        let all = rules(&[("start", &["path=/a/*"]), ("exact", &["path=/a/\u{fffd}"]), ("any", &["path"])]);
+        assert_eq!(found(&all, &[("path", b"/a/\xff")]), Some("start"));
+        assert_eq!(found(&all, &[("path", b"\xff/a/")]), Some("any"));
     }
 
     #[test]

@@ -152,7 +152,7 @@ impl Policies {
     }
 
     /// What is to become of a descriptor with these names and values, if there is a rule for it.
-    pub(crate) fn descriptor(&self, domain: &str, entries: &[(&str, &str)]) -> Option<&Verdict> {
+    pub(crate) fn descriptor(&self, domain: &str, entries: &[(&[u8], &[u8])]) -> Option<&Verdict> {
         self.descriptors.find(domain, entries)
     }
 }

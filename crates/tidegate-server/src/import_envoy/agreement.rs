@@ -93,7 +93,8 @@ fn an_import_gives_the_verdicts_of_the_original_wherever_it_does_not_warn() {
             continue;
         }
         for entries in descriptors.iter().filter(|entries| !entries.is_empty()) {
-            let ours = policies.descriptor("d", entries).and_then(|verdict| match verdict {
+            let bytes: Vec<_> = entries.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+            let ours = policies.descriptor("d", &bytes).and_then(|verdict| match verdict {
                 Verdict::Policy(name) => policies.get(name).map(|found| found.policy.limits()[0].max()),
                 _ => None,
             });

@@ -35,7 +35,7 @@ descriptors = [["user"]]
 policy = "user"
 [[envoy]]
 domain = "edge"
-descriptors = [["tenant"]]
+descriptors = [["tenant"], ["again"]]
 policy = "tenant"
 [[envoy]]
 domain = "edge"
@@ -143,13 +143,20 @@ impl Chain {
 
     /// Asks for a path through Envoy.
     fn get(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
+        self.get_raw(path, &headers)
+    }
+
+    /// The same with whatever bytes in the headers.
+    fn get_raw(&self, path: &str, headers: &[(&str, &[u8])]) -> Reply {
         let mut stream = TcpStream::connect(self.front).expect("Envoy listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time can be set");
-        let mut request = format!("GET {path} HTTP/1.1\r\nhost: front\r\nconnection: close\r\n");
+        let mut request = format!("GET {path} HTTP/1.1\r\nhost: front\r\nconnection: close\r\n").into_bytes();
         for (name, value) in headers {
-            request.extend([name, ": ", value, "\r\n"]);
+            request.extend([name.as_bytes(), b": ", value, b"\r\n"].concat());
         }
-        stream.write_all((request + "\r\n").as_bytes()).expect("it reads");
+        request.extend(b"\r\n");
+        stream.write_all(&request).expect("it reads");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("it answers");
         let (head, _) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
@@ -221,6 +228,21 @@ fn envoy_says_how_many_hits_a_request_is() {
     assert_eq!(statuses(&chain, "/", "ann"), [200, 200, 429]);
     let priced = |cost| chain.get("/priced", &[("x-user", "bob"), ("x-cost", cost)]).status;
     assert_eq!([priced("6"), priced("4"), priced("2"), priced("1"), priced("1")], [429, 200, 429, 200, 429]);
+}
+
+#[test]
+fn headers_that_a_client_makes_up_are_no_way_past_a_limit() {
+    let chain = Chain::start(false);
+    for user in [&b"al\xffce"[..], b"al\xfece", b"\xff"] {
+        let seen = [(); 7].map(|()| chain.get_raw("/", &[("x-user", user)]).status);
+        assert_eq!(seen, [200, 200, 200, 200, 200, 429, 429], "{user:?}");
+    }
+    // Nor does such a header void the limit of another.
+    let seen = [b'a', b'b', b'c', b'd']
+        .map(|last| chain.get_raw("/both", &[("x-user", &[0xff, last]), ("x-tenant", b"acme")]).status);
+    assert_eq!(seen, [200, 200, 429, 429]);
+    let long = "x".repeat(50_000);
+    assert_eq!(statuses(&chain, "/twice", &long), [200, 200, 429, 429], "100 KB in two descriptors");
 }
 
 #[test]

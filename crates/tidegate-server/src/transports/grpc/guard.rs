@@ -5,29 +5,37 @@ use std::time::Duration;
 use axum::{
     Router,
     extract::Request,
-    http::{StatusCode, header},
+    http::{HeaderMap, StatusCode, Version, header},
     middleware::{Next, from_fn},
     response::{IntoResponse as _, Response},
 };
-use tonic::{
-    Status,
-    body::Body,
-    metadata::{MetadataMap, MetadataValue},
-};
+use tonic::{Status, body::Body};
 
 use crate::{access::Access, config::Tokens};
 
-/// Turns away what does not say that it is gRPC. A web page can send a body of that type only if it is asked for leave first,
-/// and it gets none here: so none drives a service on loopback.
+/// Turns away what is not gRPC, and what a web page sends: none drives a service on loopback, nor one that the page's own name
+/// was made to point at. Browsers say where a page comes from, and without TLS they speak no HTTP/2.
 pub(super) fn only_grpc(router: Router) -> Router {
     router.layer(from_fn(|request: Request, next: Next| async move {
-        let kind = request.headers().get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
-        if kind.starts_with(b"application/grpc") {
-            next.run(request).await
-        } else {
-            (StatusCode::UNSUPPORTED_MEDIA_TYPE, "gRPC only: the content-type is application/grpc\n").into_response()
+        match objection(&request) {
+            Some(objection) => objection.into_response(),
+            None => next.run(request).await,
         }
     }))
+}
+
+fn objection(request: &Request) -> Option<(StatusCode, &'static str)> {
+    let headers = request.headers();
+    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    if headers.contains_key(header::ORIGIN) {
+        Some((StatusCode::FORBIDDEN, "web pages may not ask this service\n"))
+    } else if request.version() != Version::HTTP_2 {
+        Some((StatusCode::HTTP_VERSION_NOT_SUPPORTED, "gRPC only: it is spoken over HTTP/2\n"))
+    } else if !kind.starts_with(b"application/grpc") {
+        Some((StatusCode::UNSUPPORTED_MEDIA_TYPE, "gRPC only: the content-type is application/grpc\n"))
+    } else {
+        None
+    }
 }
 
 /// Gives up on a call whose message does not arrive.
@@ -45,9 +53,8 @@ fn late() -> Response {
 }
 
 /// Whether a caller may do what needs `wanted`.
-pub(super) fn admit(tokens: &Tokens, metadata: &MetadataMap, wanted: Access) -> Result<(), Status> {
-    let header = metadata.get("authorization").map(MetadataValue::as_encoded_bytes);
-    let shown = header.and_then(Tokens::bearer);
+pub(super) fn admit(tokens: &Tokens, headers: &HeaderMap, wanted: Access) -> Result<(), Status> {
+    let shown = headers.get(header::AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()));
     if tokens.grant(shown) >= wanted {
         return Ok(());
     }

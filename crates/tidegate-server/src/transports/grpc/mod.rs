@@ -1,17 +1,18 @@
 //! gRPC: Envoy's rate limit service, health and reflection.
 //!
-//! A call's way: `guard` lets it in, `request` reads what each descriptor asks for, `ratelimit` decides, `status` writes the
+//! A call's way: `guard` lets it in, `server` receives its `message`, `request` reads what each descriptor asks for, `ratelimit` decides, `status` writes the
 //! answer. `give_back` is what negative hits come to.
 
 mod give_back;
 mod guard;
 mod health;
+mod message;
 mod ratelimit;
 mod reflection;
 mod request;
+mod server;
 mod status;
 
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 
@@ -21,7 +22,7 @@ use ratelimit::RateLimits;
 /// The services, to be spoken over HTTP/2.
 pub(crate) fn router(house: &House) -> axum::Router {
     let bounds = house.settings.bounds;
-    let limits = RateLimitServiceServer::new(RateLimits::new(house)).max_decoding_message_size(bounds.body);
+    let limits = server::RateLimitServer::new(RateLimits::new(house));
     // Only here: who watches the health of the service, or asks what it looks like, may take long.
     let limits = guard::in_time(Routes::new(limits).into_axum_router(), bounds.header_timeout);
     let health = HealthServer::new(health::Health::new(house.stop.clone())).max_decoding_message_size(bounds.body);

@@ -7,16 +7,16 @@
 use std::sync::Arc;
 
 use envoy_types::pb::envoy::service::ratelimit::v3::{
-    RateLimitRequest, RateLimitResponse,
+    RateLimitResponse,
     rate_limit_response::{Code, DescriptorStatus},
-    rate_limit_service_server::RateLimitService,
 };
 use futures_util::future::try_join_all;
 use tidegate::{Cost, Op};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, codegen::http::HeaderMap};
 
 use super::{
     give_back, guard,
+    message::RateLimitRequest,
     request::{self, Wish},
     status,
 };
@@ -53,7 +53,10 @@ impl RateLimits {
             statuses.push(match (wish, looked) {
                 (Wish::Free, _) => status::free(),
                 (Wish::Unlimited, _) => status::unlimited(),
-                (Wish::Denied(limit), _) => status::denied(*limit),
+                (Wish::Denied(limit), _) => {
+                    self.service.metrics().denied();
+                    status::denied(*limit)
+                }
                 (Wish::GiveBack(ask), _) => {
                     give_back::give_back(&self.service, live, ask).await;
                     status::given_back(&self.service.decide(Transport::Grpc, live, Op::Peek, &one(ask)).await?)
@@ -97,16 +100,26 @@ fn one<'a>(ask: &Ask<'a>) -> Ask<'a> {
     Ask { price: Price::Cost(Cost::ONE), ..ask.clone() }
 }
 
-#[tonic::async_trait]
-impl RateLimitService for RateLimits {
-    async fn should_rate_limit(
+impl RateLimits {
+    /// Whether a caller with these headers is listened to.
+    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<(), Status> {
+        guard::admit(&self.settings.tokens, headers, Access::Usage)
+    }
+
+    /// Counts a request that was not decided.
+    pub(super) fn refused(&self) {
+        self.service.metrics().refused(Transport::Grpc);
+    }
+
+    /// Decides for a caller who was admitted.
+    pub(super) async fn should_rate_limit(
         &self,
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
-        let refused = |_: &Status| self.service.metrics().refused(Transport::Grpc);
-        let gives_back = request.get_ref().descriptors.iter().any(|descriptor| descriptor.is_negative_hits);
-        let wanted = if gives_back { Access::Admin } else { Access::Usage };
-        guard::admit(&self.settings.tokens, request.metadata(), wanted).inspect_err(refused)?;
+        let refused = |_: &Status| self.refused();
+        if request.get_ref().descriptors.iter().any(|descriptor| descriptor.is_negative_hits) {
+            guard::admit(&self.settings.tokens, request.metadata().as_ref(), Access::Admin).inspect_err(refused)?;
+        }
         let request = request.into_inner();
         let live = self.service.live();
         let wishes = request::read(&live.policies, &request).inspect_err(refused)?;

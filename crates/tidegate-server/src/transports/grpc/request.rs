@@ -1,16 +1,19 @@
 //! What each descriptor of a request asks for.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use envoy_types::pb::envoy::{
-    extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor::RateLimitOverride},
-    service::ratelimit::v3::{RateLimitRequest, rate_limit_response::rate_limit::Unit},
+    extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride,
+    service::ratelimit::v3::rate_limit_response::rate_limit::Unit,
 };
 use sha2::{Digest as _, Sha256};
 use tidegate::{Cost, Key, Limit};
 use tonic::Status;
 
-use super::status::window_of;
+use super::{
+    message::{RateLimitDescriptor, RateLimitRequest},
+    status::window_of,
+};
 use crate::{
     config::{Policies, Verdict},
     service::{Ask, By, Price},
@@ -52,11 +55,40 @@ pub(super) fn read<'r>(policies: &'r Policies, request: &'r RateLimitRequest) ->
     if !(1..=MAX_DESCRIPTORS).contains(&descriptors.len()) {
         return malformed(format!("{} descriptors: use 1 to {MAX_DESCRIPTORS}", descriptors.len()));
     }
-    if let Some(wrong) = descriptors.iter().position(|one| !(1..=MAX_ENTRIES).contains(&one.entries.len())) {
+    if let Some(wrong) = descriptors.iter().position(|one| one.entries.len() > MAX_ENTRIES) {
         let entries = descriptors[wrong].entries.len();
-        return malformed(format!("descriptor {wrong} has {entries} entries: use 1 to {MAX_ENTRIES}"));
+        return malformed(format!("descriptor {wrong} has {entries} entries: use {MAX_ENTRIES} at the most"));
     }
-    descriptors.iter().map(|descriptor| wish(policies, request, descriptor)).collect()
+    let wishes = descriptors.iter().map(|descriptor| wish(policies, request, descriptor));
+    let mut wishes = wishes.collect::<Result<Vec<_>, _>>()?;
+    cap(&mut wishes);
+    Ok(wishes)
+}
+
+/// Takes from costs of the same key what they add up to beyond the most that a cost can be: together they are one request.
+fn cap(wishes: &mut [Wish<'_>]) {
+    let cost = |wish: &Wish<'_>| match wish {
+        Wish::Spend(Ask { price: Price::Cost(cost), .. }) => cost.get(),
+        _ => 0,
+    };
+    if wishes.iter().map(cost).sum::<u64>() <= MAX_HITS {
+        return;
+    }
+    let mut by_key: HashMap<&Key<'_>, Vec<&mut Cost>> = HashMap::new();
+    for wish in wishes {
+        if let Wish::Spend(Ask { key, price: Price::Cost(cost), .. }) = wish {
+            by_key.entry(key).or_default().push(cost);
+        }
+    }
+    for costs in by_key.into_values() {
+        let (mut left, mut to_come) = (MAX_HITS, costs.len() as u64);
+        for cost in costs {
+            // One is left for each that comes after.
+            to_come -= 1;
+            *cost = Cost::new(cost.get().min(left - to_come)).expect("it is one at least");
+            left -= cost.get();
+        }
+    }
 }
 
 fn wish<'r>(
@@ -64,8 +96,7 @@ fn wish<'r>(
     request: &'r RateLimitRequest,
     descriptor: &'r RateLimitDescriptor,
 ) -> Result<Wish<'r>, Status> {
-    let entries: Vec<(&str, &str)> =
-        descriptor.entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str())).collect();
+    let entries: Vec<(&[u8], &[u8])> = descriptor.entries.iter().map(|entry| (&*entry.key, &*entry.value)).collect();
     let hits = match &descriptor.hits_addend {
         Some(own) => own.value,
         None => u64::from(request.hits_addend.max(1)),
@@ -129,8 +160,9 @@ fn overriding(limit: RateLimitOverride) -> Result<Override, Status> {
 /// What is longer than a key can be is counted by its digest, after two parts that no descriptor begins with (an odd number
 /// of them, or no domain): if it were refused, a long header would be a way past the limit, for Envoy lets through what its
 /// service has an error for.
-fn key(domain: Option<&str>, entries: &[(&str, &str)]) -> Key<'static> {
-    let parts = || domain.into_iter().chain(entries.iter().flat_map(|(name, value)| [*name, *value]));
+fn key(domain: Option<&str>, entries: &[(&[u8], &[u8])]) -> Key<'static> {
+    let parts =
+        || domain.map(str::as_bytes).into_iter().chain(entries.iter().flat_map(|(name, value)| [*name, *value]));
     Key::join(parts()).unwrap_or_else(|_| {
         let mut digest = Sha256::new();
         for part in parts() {

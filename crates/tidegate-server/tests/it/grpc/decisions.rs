@@ -111,6 +111,7 @@ fn what_a_rule_denies_is_over_limit_and_nobody_else_is_charged() {
     assert_eq!((answer.overall_code, codes(&answer)), (OverLimit.into(), vec![Fine, OverLimit]));
     assert_eq!(answer.statuses[1].current_limit.as_ref().map(|limit| limit.requests_per_unit), Some(0));
     assert_eq!(asked.used("user", &["user", "a"]), [0_u64; 0]);
+    assert_eq!(asked.metric("tidegate_decisions_total{policy=\"(deny)\",reason=\"impossible\"} "), 1);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod decisions;
 mod giving_back;
+mod headers;
 mod health;
 mod imported;
 mod matching;
@@ -69,6 +70,18 @@ impl Asked {
         };
         let live = service.live();
         self.running.block_on(service.inspect(&live, &ask)).expect("the policy is known")
+    }
+
+    /// How many requests were refused so far.
+    fn refused(&self) -> u64 {
+        self.metric("tidegate_refused_total{transport=\"grpc\"} ")
+    }
+
+    /// The number after this in the metrics.
+    fn metric(&self, name: &str) -> u64 {
+        let text = String::from_utf8(crate::http::client::get(self.running.http, "/metrics").body).expect("text");
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|count| count.parse().ok()).expect("they are counted")
     }
 
     /// Units in use under each limit.
