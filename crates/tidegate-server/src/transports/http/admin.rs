@@ -1,9 +1,10 @@
 //! refund, reset and inspect: what needs the admin token where there is one.
 
+use std::sync::Arc;
+
 use axum::{
     Json,
-    body::Body,
-    extract::{RawQuery, State},
+    extract::{RawQuery, Request as HttpRequest, State},
     http::{HeaderMap, StatusCode, Uri},
 };
 use serde::Serialize;
@@ -82,13 +83,8 @@ struct ShownEntry {
     post, path = "/v1/refund", tag = "admin", request_body = super::openapi::RefundRequest,
     responses((status = 200, description = "Given back, as far as there was something", body = Refunded), super::openapi::Problems)
 )]
-pub(super) async fn refund(
-    State(house): State<House>,
-    headers: HeaderMap,
-    uri: Uri,
-    body: Body,
-) -> Result<Json<Refunded>, Problem> {
-    let body = super::body(&house, &headers, &uri, Access::Admin, body).await?;
+pub(super) async fn refund(State(house): State<Arc<House>>, request: HttpRequest) -> Result<Json<Refunded>, Problem> {
+    let body = super::body(&house, Access::Admin, request).await?;
     let request = Request::read(&body).map_err(|(field, error)| Problem::new(StatusCode::BAD_REQUEST, field, error))?;
     let refunds = request.refunds()?;
     let live = house.service.live();
@@ -116,13 +112,8 @@ pub(super) async fn refund(
     post, path = "/v1/reset", tag = "admin", request_body = super::openapi::ResetRequest,
     responses((status = 200, description = "Forgotten, if there was anything", body = Forgotten), super::openapi::Problems)
 )]
-pub(super) async fn reset(
-    State(house): State<House>,
-    headers: HeaderMap,
-    uri: Uri,
-    body: Body,
-) -> Result<Json<Forgotten>, Problem> {
-    let body = super::body(&house, &headers, &uri, Access::Admin, body).await?;
+pub(super) async fn reset(State(house): State<Arc<House>>, request: HttpRequest) -> Result<Json<Forgotten>, Problem> {
+    let body = super::body(&house, Access::Admin, request).await?;
     let request = Request::read(&body).map_err(|(field, error)| Problem::new(StatusCode::BAD_REQUEST, field, error))?;
     let ask = request.subject()?;
     let reset = house.service.reset(&house.service.live(), &ask).await?;
@@ -139,7 +130,7 @@ pub(super) async fn reset(
     responses((status = 200, description = "What is known of the key", body = Shown), super::openapi::Problems)
 )]
 pub(super) async fn inspect(
-    State(house): State<House>,
+    State(house): State<Arc<House>>,
     headers: HeaderMap,
     uri: Uri,
     RawQuery(query): RawQuery,

@@ -33,11 +33,14 @@ pub(crate) async fn serve(house: House, router: axum::Router, stream: Stream, pe
         request.extensions_mut().insert(Peer(peer));
         router.clone().call(request.map(Body::new))
     });
+    // Its own, so that looking at it needs no lock that others hold.
+    let stop = house.stop.child_token();
     let connection = builder.serve_connection(TokioIo::new(stream), answer);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
+        biased;
         ended = connection.as_mut() => ended,
-        () = house.stop.cancelled() => {
+        () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }

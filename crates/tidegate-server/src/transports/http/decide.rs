@@ -1,9 +1,11 @@
 //! check, peek and charge.
 
+use std::sync::Arc;
+
 use axum::{
     body::Body as Bytes,
-    extract::State,
-    http::{HeaderMap, HeaderValue, StatusCode, Uri, header::CONTENT_TYPE},
+    extract::{Request as HttpRequest, State},
+    http::{HeaderMap, HeaderValue, StatusCode, header::CONTENT_TYPE},
     response::Response,
 };
 use tidegate::{Decision, Op, Reason};
@@ -20,13 +22,8 @@ use crate::{access::Access, door::House, metrics::Transport, transports::body::B
     post, path = "/v1/check", tag = "decisions", request_body = super::openapi::CheckRequest,
     responses(super::openapi::DecisionResponses)
 )]
-pub(super) async fn check(
-    State(house): State<House>,
-    headers: HeaderMap,
-    uri: Uri,
-    body: Bytes,
-) -> Result<Response, Problem> {
-    decide(&house, Op::Check, &headers, &uri, body).await
+pub(super) async fn check(State(house): State<Arc<House>>, request: HttpRequest) -> Result<Response, Problem> {
+    decide(&house, Op::Check, request).await
 }
 
 /// Answers as check would; nothing is spent.
@@ -34,13 +31,8 @@ pub(super) async fn check(
     post, path = "/v1/peek", tag = "decisions", request_body = super::openapi::CheckRequest,
     responses(super::openapi::DecisionResponses)
 )]
-pub(super) async fn peek(
-    State(house): State<House>,
-    headers: HeaderMap,
-    uri: Uri,
-    body: Bytes,
-) -> Result<Response, Problem> {
-    decide(&house, Op::Peek, &headers, &uri, body).await
+pub(super) async fn peek(State(house): State<Arc<House>>, request: HttpRequest) -> Result<Response, Problem> {
+    decide(&house, Op::Peek, request).await
 }
 
 /// Spends regardless, for costs known only afterwards.
@@ -48,22 +40,17 @@ pub(super) async fn peek(
     post, path = "/v1/charge", tag = "decisions", request_body = super::openapi::CheckRequest,
     responses(super::openapi::DecisionResponses)
 )]
-pub(super) async fn charge(
-    State(house): State<House>,
-    headers: HeaderMap,
-    uri: Uri,
-    body: Bytes,
-) -> Result<Response, Problem> {
-    decide(&house, Op::Charge, &headers, &uri, body).await
+pub(super) async fn charge(State(house): State<Arc<House>>, request: HttpRequest) -> Result<Response, Problem> {
+    decide(&house, Op::Charge, request).await
 }
 
-async fn decide(house: &House, op: Op, headers: &HeaderMap, uri: &Uri, body: Bytes) -> Result<Response, Problem> {
+async fn decide(house: &House, op: Op, request: HttpRequest) -> Result<Response, Problem> {
     let service = &house.service;
     let refused = |problem| {
         service.metrics().refused(Transport::Http);
         problem
     };
-    let body = super::body(house, headers, uri, Access::Usage, body).await.map_err(refused)?;
+    let body = super::body(house, Access::Usage, request).await.map_err(refused)?;
     let request = Request::read(&body);
     let request = request.map_err(|(field, error)| refused(Problem::new(StatusCode::BAD_REQUEST, field, error)))?;
     let asked = request.asked().map_err(|refusal| refused(refusal.into()))?;
@@ -92,7 +79,8 @@ pub(super) fn status(decision: &Decision) -> StatusCode {
 }
 
 fn respond(body: &Body, decision: &Decision, tell: impl FnOnce(&mut HeaderMap)) -> Response {
-    let json = serde_json::to_vec(body).expect("numbers and texts are always JSON");
+    let mut json = Vec::with_capacity(256);
+    serde_json::to_writer(&mut json, body).expect("numbers and texts are always JSON");
     let mut response = Response::new(Bytes::from(json));
     *response.status_mut() = status(decision);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

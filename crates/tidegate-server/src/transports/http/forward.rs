@@ -1,6 +1,8 @@
 //! `/v1/forward`: for proxies that ask before they pass a request on. The key is not said but found: in a header, or in the
 //! client's address as the proxy tells it.
 
+use std::sync::Arc;
+
 use axum::{
     Extension, Json,
     extract::{RawQuery, State},
@@ -38,7 +40,7 @@ const KNOWN: [&str; 4] = ["policy", "deny_status", "cost", "operation"];
     )
 )]
 pub(super) async fn forward(
-    State(house): State<House>,
+    State(house): State<Arc<House>>,
     Extension(Peer(peer)): Extension<Peer>,
     headers: HeaderMap,
     uri: Uri,

@@ -14,12 +14,16 @@ mod query;
 mod request;
 mod status;
 
+use std::{pin::pin, sync::Arc};
+
 use axum::{
     Router,
-    body::{Body, Bytes},
+    body::Bytes,
+    extract::Request,
     http::{HeaderMap, Method, StatusCode, Uri},
     routing::{get, post},
 };
+use futures_util::FutureExt as _;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use self::problem::Problem;
@@ -42,7 +46,8 @@ pub(crate) fn router(house: &House) -> Router {
         .route("/openapi.json", get(openapi::document))
         .fallback(nowhere)
         .method_not_allowed_fallback(not_so)
-        .with_state(house.clone())
+        // A request takes its state along: one count to keep, instead of one for all that is in it.
+        .with_state(Arc::new(house.clone()))
 }
 
 async fn nowhere(uri: Uri) -> Problem {
@@ -56,16 +61,21 @@ async fn not_so(method: Method, uri: Uri) -> Problem {
 }
 
 /// Lets a request with a body in and reads the body, within its bounds of size and time.
-async fn body(house: &House, headers: &HeaderMap, uri: &Uri, needed: Access, body: Body) -> Result<Bytes, Problem> {
-    guard::origin(&house.settings, headers, uri)?;
-    guard::access(&house.settings.tokens, headers, needed)?;
-    guard::content_type(headers)?;
+async fn body(house: &House, needed: Access, request: Request) -> Result<Bytes, Problem> {
+    admit(house, request.headers(), request.uri(), needed)?;
+    guard::content_type(request.headers())?;
     let bounds = &house.settings.bounds;
     let too_large = || {
         let message = format!("the body has more than {} bytes: send less at once", bounds.body);
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "", message)
     };
-    match tokio::time::timeout(bounds.header_timeout, Limited::new(body, bounds.body).collect()).await {
+    let mut whole = pin!(Limited::new(request.into_body(), bounds.body).collect());
+    // Nearly always all of it is there already, and no timer is needed.
+    let read = match whole.as_mut().now_or_never() {
+        Some(read) => Ok(read),
+        None => tokio::time::timeout(bounds.header_timeout, whole).await,
+    };
+    match read {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Problem::new(StatusCode::BAD_REQUEST, "", "the body could not be read to its end")),

@@ -1,6 +1,6 @@
 //! The `OpenAPI` document, made from the types of requests and answers.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use axum::{
     extract::State,
@@ -31,7 +31,7 @@ struct Document;
 /// This document.
 #[utoipa::path(get, path = "/openapi.json", tag = "status", responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value)))]
 pub(super) async fn document(
-    State(house): State<House>,
+    State(house): State<Arc<House>>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<impl IntoResponse, Problem> {

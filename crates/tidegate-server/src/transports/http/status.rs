@@ -1,5 +1,7 @@
 //! How the service is: health, readiness, metrics, and the policies in force.
 
+use std::sync::Arc;
+
 use axum::{
     Json,
     extract::State,
@@ -66,7 +68,7 @@ pub(super) async fn healthz() -> &'static str {
     get, path = "/readyz", tag = "status",
     responses((status = 200, description = "It takes requests", body = Readiness), (status = 503, description = "It is stopping", body = Readiness))
 )]
-pub(super) async fn readyz(State(house): State<House>) -> impl IntoResponse {
+pub(super) async fn readyz(State(house): State<Arc<House>>) -> impl IntoResponse {
     let (store, store_answers) = match house.service.store() {
         Store::Memory(_) => ("memory", true),
         Store::Redis(redis) => {
@@ -82,7 +84,7 @@ pub(super) async fn readyz(State(house): State<House>) -> impl IntoResponse {
 /// What is counted, for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "status", responses((status = 200, description = "In OpenMetrics text", body = String, content_type = "application/openmetrics-text")))]
 pub(super) async fn metrics(
-    State(house): State<House>,
+    State(house): State<Arc<House>>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<impl IntoResponse, Problem> {
@@ -97,7 +99,7 @@ pub(super) async fn metrics(
     responses((status = 200, description = "The policies in force", body = ShownPolicies), super::openapi::Problems)
 )]
 pub(super) async fn policies(
-    State(house): State<House>,
+    State(house): State<Arc<House>>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Json<ShownPolicies>, Problem> {
