@@ -42,8 +42,8 @@ fn read(said: &str) -> Option<(f64, Latency)> {
         Some((percent.parse::<f64>().ok()?, milliseconds))
     });
     let p999 = steps.filter(|(percent, _)| *percent >= 99.9).map(|(_, milliseconds)| milliseconds);
-    let p999_ms = p999.reduce(f64::min)?;
-    Some((per_second, Latency { p50_ms: *summary.get(2)?, p99_ms: *summary.get(4)?, p999_ms }))
+    let p999 = p999.reduce(f64::min)?;
+    Some((per_second, Latency { p50: *summary.get(2)?, p99: *summary.get(4)?, p999 }))
 }
 
 #[cfg(test)]
@@ -69,6 +69,6 @@ Summary:
 ";
         let (per_second, latency) = read(said).expect("it is a summary");
         assert!((per_second - 25_920.17).abs() < 1e-9);
-        assert_eq!(latency, Latency { p50_ms: 0.871, p99_ms: 12.055, p999_ms: 35.007 });
+        assert_eq!(latency, Latency { p50: 0.871, p99: 12.055, p999: 35.007 });
     }
 }

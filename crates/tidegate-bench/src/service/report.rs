@@ -71,19 +71,19 @@ pub struct Flow {
     pub server_us: f64,
     /// Processor time of the server by the time passed: 1 is one core.
     pub server_cores: f64,
-    /// How long an answer took.
-    pub latency: Latency,
+    /// How long an answer took, in milliseconds.
+    pub latency_ms: Latency,
 }
 
-/// How long an answer took, as the load generator saw it.
+/// How long an answer took, in milliseconds, as the load generator saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Latency {
     /// Half of the answers.
-    pub p50_ms: f64,
+    pub p50: f64,
     /// All but one in a hundred.
-    pub p99_ms: f64,
+    pub p99: f64,
     /// All but one in a thousand.
-    pub p999_ms: f64,
+    pub p999: f64,
 }
 
 impl Flow {
@@ -95,10 +95,10 @@ impl Flow {
             rounds_per_second: rounds.iter().map(|round| round.load.per_second).collect(),
             server_us: middle(Round::server_us)?,
             server_cores: middle(Round::server_cores)?,
-            latency: Latency {
-                p50_ms: middle(|round| round.load.latency.p50_ms)?,
-                p99_ms: middle(|round| round.load.latency.p99_ms)?,
-                p999_ms: middle(|round| round.load.latency.p999_ms)?,
+            latency_ms: Latency {
+                p50: middle(|round| round.load.latency.p50)?,
+                p99: middle(|round| round.load.latency.p99)?,
+                p999: middle(|round| round.load.latency.p999)?,
             },
         })
     }

@@ -89,8 +89,8 @@ fn cells(what: &str, who: &str, flow: &Flow) -> Vec<String> {
         whole(rounds.iter().copied().fold(0.0, f64::max)),
         format!("{:.2}", flow.server_us),
         format!("{:.2}", flow.server_cores),
-        format!("{:.3}", flow.latency.p50_ms),
-        format!("{:.3}", flow.latency.p99_ms),
-        format!("{:.3}", flow.latency.p999_ms),
+        format!("{:.3}", flow.latency_ms.p50),
+        format!("{:.3}", flow.latency_ms.p99),
+        format!("{:.3}", flow.latency_ms.p999),
     ]
 }

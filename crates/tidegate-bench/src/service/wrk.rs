@@ -42,7 +42,7 @@ fn read(said: &str) -> Option<Measured> {
     let numbers: Vec<usize> = line.split_whitespace().filter_map(|number| number.parse().ok()).collect();
     let [requests, microseconds, errors, p50, p99, p999] = *numbers else { return None };
     let milliseconds = |microseconds| as_f64(microseconds) / 1e3;
-    let latency = Latency { p50_ms: milliseconds(p50), p99_ms: milliseconds(p99), p999_ms: milliseconds(p999) };
+    let latency = Latency { p50: milliseconds(p50), p99: milliseconds(p99), p999: milliseconds(p999) };
     let per_second = as_f64(requests) / (as_f64(microseconds) / 1e6);
     Some(Measured { load: Load { commands: requests, per_second, latency }, errors })
 }
@@ -57,6 +57,6 @@ mod tests {
         let measured = read(said).expect("it is there");
         assert_eq!(measured.errors, 0);
         assert!((measured.load.per_second - 40_000.0).abs() < 1e-9);
-        assert_eq!(measured.load.latency, Latency { p50_ms: 0.4, p99_ms: 0.9, p999_ms: 2.5 });
+        assert_eq!(measured.load.latency, Latency { p50: 0.4, p99: 0.9, p999: 2.5 });
     }
 }
