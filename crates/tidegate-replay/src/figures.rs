@@ -1,0 +1,115 @@
+//! Numbers as people read them: `12,345`, `1.2 %`, `1h 30m`, `17 May 2015 10:05`.
+
+use jiff::Timestamp;
+
+/// A count with its thousands apart: `12,345`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count in few characters, for axes: `950`, `1.2k`, `35M`.
+pub fn short_count(n: f64) -> String {
+    let (scaled, unit) = match n.abs() {
+        n if n >= 1e9 => (1e9, "G"),
+        n if n >= 1e6 => (1e6, "M"),
+        n if n >= 1e3 => (1e3, "k"),
+        _ => (1.0, ""),
+    };
+    let value = n / scaled;
+    let text = if value.abs() >= 100.0 { format!("{value:.0}") } else { format!("{value:.1}") };
+    format!("{}{unit}", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+/// A share of 0 to 1 as a percentage with two figures that mean something: `12 %`, `1.2 %`, `0.0031 %`. Only 0 is `0 %`, and
+/// only 1 is `100 %`.
+pub fn share(part: f64) -> String {
+    let percent = part * 100.0;
+    if percent <= 0.0 {
+        "0 %".to_owned()
+    } else if percent >= 100.0 {
+        "100 %".to_owned()
+    } else if percent > 99.0 {
+        // What is missing is what matters here.
+        let missing = 100.0 - percent;
+        let places = places_for_two_figures(missing);
+        format!("{percent:.places$} %")
+    } else {
+        let places = places_for_two_figures(percent);
+        format!("{percent:.places$} %")
+    }
+}
+
+/// `part` of `whole`, as a share; 0 of nothing is 0.
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+pub fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// How many places after the point show two figures of a number above 0.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 12")]
+fn places_for_two_figures(n: f64) -> usize {
+    (1.0 - n.log10().floor()).clamp(0.0, 12.0) as usize
+}
+
+/// A length of time in its two largest units: `83h 5m`, `12s`, `1.5ms`.
+pub fn length(micros: u64) -> String {
+    const UNITS: [(&str, u64); 4] =
+        [("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000)];
+    if micros < 1_000 {
+        return format!("{micros}µs");
+    }
+    if micros < 1_000_000 {
+        let text = format!("{}.{}", micros / 1_000, micros % 1_000 / 100);
+        return format!("{}ms", text.strip_suffix(".0").unwrap_or(&text));
+    }
+    // Days come late: "83h" says more about a log than "3d 11h" does.
+    let from = usize::from(micros < 7 * UNITS[0].1);
+    for (i, (name, size)) in UNITS.iter().enumerate().skip(from) {
+        if micros >= *size {
+            let (whole, rest) = (micros / size, micros % size);
+            return match UNITS.get(i + 1) {
+                Some((smaller, size)) if rest >= *size => format!("{whole}{name} {}{smaller}", rest / size),
+                None if rest >= 100_000 && whole < 10 => format!("{whole}.{}s", rest / 100_000),
+                _ => format!("{whole}{name}"),
+            };
+        }
+    }
+    unreachable!("a second or more")
+}
+
+/// A moment, to the second, in UTC: `2015-05-17 10:05:03`.
+pub fn moment(micros: u64) -> String {
+    strftime(micros, "%Y-%m-%d %H:%M:%S")
+}
+
+/// A moment in UTC as `strftime` writes it.
+pub fn strftime(micros: u64, format: &str) -> String {
+    let moment = i64::try_from(micros).ok().and_then(|micros| Timestamp::from_microsecond(micros).ok());
+    moment.map_or_else(|| "?".to_owned(), |moment| moment.strftime(format).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count, length, moment, share, short_count};
+
+    #[test]
+    fn reads_as_a_person_writes() {
+        let counts = [0, 999, 1_000, 12_345, 1_234_567].map(count);
+        assert_eq!(counts, ["0", "999", "1,000", "12,345", "1,234,567"]);
+        let short = [0.0, 950.0, 1_200.0, 35e6, 0.5].map(short_count);
+        assert_eq!(short, ["0", "950", "1.2k", "35M", "0.5"]);
+        let shares = [0.0, 0.000_031, 0.012, 0.5, 0.999_9, 1.0].map(share);
+        assert_eq!(shares, ["0 %", "0.0031 %", "1.2 %", "50 %", "99.990 %", "100 %"]);
+        let lengths = [5, 1_500, 12_000_000, 90_000_000, 299_100_000_000, 700_000_000_000].map(length);
+        assert_eq!(lengths, ["5µs", "1.5ms", "12s", "1m 30s", "83h 5m", "8d 2h"]);
+        assert_eq!(moment(1_431_857_103_000_000), "2015-05-17 10:05:03");
+    }
+}

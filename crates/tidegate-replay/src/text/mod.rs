@@ -1,0 +1,3 @@
+//! What was found, in the terminal: tables and small charts that fit into 80 columns.
+
+pub mod table;
