@@ -1,8 +1,11 @@
 //! What can be said on the command line.
 
+mod replay;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub(crate) use replay::{LogArguments, LogFormat, ReplayArguments};
 
 /// Sliding-window rate limits, exact.
 #[derive(Debug, Parser)]
@@ -38,6 +41,8 @@ pub(crate) enum Command {
     Reset(SubjectArguments),
     /// Show the state of a key.
     Inspect(SubjectArguments),
+    /// Tell what a limit would have done to the requests of an access log, and which limit would have hurt nobody.
+    Replay(ReplayArguments),
     /// Check a configuration, or make one from another's.
     #[command(subcommand)]
     Config(ConfigCommand),

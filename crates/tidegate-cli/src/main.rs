@@ -1,10 +1,11 @@
-//! The command `tidegate`: serve limits, ask for them, check a configuration.
+//! The command `tidegate`: serve limits, ask for them, try them on logs, check a configuration.
 
 mod arguments;
 mod ask;
 mod configuration;
 mod logging;
 mod outcome;
+mod replay;
 mod serve;
 
 use clap::Parser as _;
@@ -24,6 +25,7 @@ fn main() -> std::process::ExitCode {
         Command::Refund(refund) => ask::refund(&refund, arguments.format),
         Command::Reset(subject) => ask::reset(&subject, arguments.format),
         Command::Inspect(subject) => ask::inspect(&subject, arguments.format),
+        Command::Replay(replay) => replay::run(&replay, arguments.format),
         Command::Config(ConfigCommand::Check { file }) => configuration::check(&file, arguments.format),
         Command::Config(ConfigCommand::ImportEnvoy { file }) => configuration::import_envoy(&file, arguments.format),
     };

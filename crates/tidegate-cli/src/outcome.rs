@@ -15,6 +15,8 @@ pub(crate) enum Outcome {
     Impossible,
     /// The store or the service did not answer.
     StoreFailed,
+    /// Ctrl-C came before the end.
+    Interrupted,
 }
 
 impl From<Outcome> for ExitCode {
@@ -25,6 +27,7 @@ impl From<Outcome> for ExitCode {
             Outcome::Usage => 2,
             Outcome::Impossible => 3,
             Outcome::StoreFailed => 4,
+            Outcome::Interrupted => 130,
         })
     }
 }

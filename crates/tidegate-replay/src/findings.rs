@@ -38,6 +38,8 @@ pub struct Input {
     pub malformed: u64,
     /// The first of them.
     pub first_malformed: Vec<Malformed>,
+    /// Inputs that could not be read to their end, and why.
+    pub troubles: Vec<String>,
     /// Requests without anything to count them by, such as a user where nobody was logged in: not decided.
     pub without_key: u64,
     /// Requests earlier than one before them.
@@ -157,13 +159,14 @@ pub struct Course {
     pub window_us: u64,
     /// See `window_us`.
     pub max: u64,
-    /// Requests in each bin.
-    pub requests: Vec<u64>,
+    /// Units asked for in each bin.
+    pub asked: Vec<u64>,
     /// Of those, denied.
     pub denied: Vec<u64>,
-    /// The most units asked for within one window that ends in the bin; 0 where nothing was asked for.
+    /// The most units asked for within one window that ends in the bin; 0 where nothing was asked for. In the first window, of
+    /// those asked for since the course begins.
     pub peak: Vec<u64>,
-    /// Requests before the first bin.
+    /// Units asked for before the first bin.
     pub earlier: u64,
 }
 

@@ -3,4 +3,7 @@
 
 pub mod figures;
 pub mod findings;
+pub mod logs;
+pub mod page;
+pub mod replay;
 pub mod text;

@@ -1,0 +1,118 @@
+//! `tidegate replay`: what a limit would have done to a log.
+
+mod candidates;
+mod log;
+mod progress;
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write as _},
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+pub(crate) use log::reading;
+pub(crate) use progress::Watch;
+use tidegate_replay::{
+    findings::Findings,
+    logs::Requests,
+    page,
+    replay::{DecisionLog, Plan, Replay, ReplayError},
+    text,
+};
+
+use crate::{
+    arguments::{Format, ReplayArguments},
+    outcome::Outcome,
+};
+
+pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result<Outcome> {
+    let plan = Plan {
+        candidates: candidates::all(arguments)?,
+        windows: candidates::windows(arguments)?,
+        top: arguments.top,
+        redis: arguments.store.clone().filter(|store| store != "memory"),
+    };
+    anyhow::ensure!(
+        arguments.decisions.is_none() || !plan.candidates.is_empty(),
+        "--decisions needs a limit to decide by: add --limit 60/1m, or --policy with a configuration"
+    );
+    let reading = reading(&arguments.log)?;
+    let watch = Watch::new(&reading.inputs)?;
+    let requests = Requests::open(reading, watch.progress())?;
+    // Before the work: what can't be written is better told now than after it.
+    let decisions = arguments.decisions.as_deref().map(|path| create(path, &arguments.log.files)).transpose()?;
+    let report = arguments.report.as_deref().map(|path| create(path, &arguments.log.files)).transpose()?;
+    let decisions = decisions.map(DecisionLog::new).transpose().context("the decisions can't be written")?;
+    let replay = match Replay::new(plan, decisions) {
+        Ok(replay) => replay,
+        Err(error) => {
+            eprintln!("tidegate: {error}");
+            return Ok(Outcome::StoreFailed);
+        }
+    };
+    let findings = match replayed(replay, requests, &watch) {
+        Ok(findings) => findings,
+        Err(error @ ReplayError::Redis(_)) => {
+            eprintln!("tidegate: {error}");
+            return Ok(Outcome::StoreFailed);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(mut report) = report {
+        report
+            .write_all(page::replay(&findings).as_bytes())
+            .and_then(|()| report.flush())
+            .context("the report can't be written")?;
+    }
+    match format {
+        Format::Json => println!("{}", serde_json::to_string(&findings)?),
+        Format::Text => print!("{}", text::replay(&findings)),
+    }
+    Ok(judged(&findings))
+}
+
+fn replayed(mut replay: Replay<BufWriter<File>>, requests: Requests, watch: &Watch) -> Result<Findings, ReplayError> {
+    let by = requests.by().to_string();
+    let mut failed = None;
+    let input = requests.for_each(|request| {
+        watch.one_more();
+        match replay.request(request) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    });
+    let interrupted = watch.end();
+    match failed {
+        Some(error) => Err(error),
+        None => replay.finish(input, by, interrupted),
+    }
+}
+
+/// A log of which not one line can be read was wrongly named, or is in a format that was not said.
+fn judged(findings: &Findings) -> Outcome {
+    let input = &findings.input;
+    if input.malformed > 0 && input.malformed == input.lines {
+        eprintln!(
+            "tidegate: not one line could be read: is it an access log (common or combined), JSON lines, or a trace that begins with \
+             time_us,key,cost? A layout of its own is told with --log-format"
+        );
+        return Outcome::Usage;
+    }
+    if findings.interrupted { Outcome::Interrupted } else { Outcome::Good }
+}
+
+/// A file to be written, which is none of those that are read.
+fn create(path: &Path, read: &[PathBuf]) -> anyhow::Result<BufWriter<File>> {
+    if let Ok(same) = path.canonicalize()
+        && read.iter().any(|file| file.canonicalize().is_ok_and(|file| file == same))
+    {
+        anyhow::bail!("{} is read, and would be lost: write to another file", path.display());
+    }
+    let file = File::create(path).with_context(|| format!("{} can't be written", path.display()))?;
+    Ok(BufWriter::with_capacity(1 << 18, file))
+}

@@ -1,0 +1,80 @@
+//! The policies to try: of limits, of candidates, of a configuration.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tidegate::{Algorithm, Limit, Policy, parse_duration};
+use tidegate_replay::replay::Candidate;
+use tidegate_server::config::{Config, Overrides};
+
+use crate::{arguments::ReplayArguments, serve::file_or_default};
+
+/// The one asked about first.
+pub(super) fn all(arguments: &ReplayArguments) -> anyhow::Result<Vec<Candidate>> {
+    let algorithm: Algorithm = arguments.algorithm.parse()?;
+    let mut candidates = Vec::new();
+    if !arguments.limit.is_empty() {
+        let limits = arguments.limit.iter().map(|limit| limit.parse()).collect::<Result<Vec<Limit>, _>>()?;
+        candidates.push(candidate(limits, algorithm)?);
+    }
+    candidates.extend(configured(arguments)?);
+    for text in &arguments.candidate {
+        candidates.push(read(text, algorithm).with_context(|| format!("the candidate `{text}` can't be used"))?);
+    }
+    Ok(candidates)
+}
+
+/// The windows to draw curves for.
+pub(super) fn windows(arguments: &ReplayArguments) -> anyhow::Result<Vec<Duration>> {
+    let unsaid = arguments.window.is_empty()
+        && arguments.limit.is_empty()
+        && arguments.candidate.is_empty()
+        && arguments.policy.is_empty();
+    let texts = if unsaid { vec!["1m".to_owned()] } else { arguments.window.clone() };
+    let window = |text: &String| {
+        let window = parse_duration(text).with_context(|| format!("`{text}` is no window: write 1s, 1m, 1h30m"))?;
+        Ok(Limit::new(1, window).with_context(|| format!("`{text}` can't be a window"))?.window())
+    };
+    texts.iter().map(window).collect()
+}
+
+/// Limits with commas between, and then the algorithm if it is another.
+fn read(text: &str, unsaid: Algorithm) -> anyhow::Result<Candidate> {
+    let mut words = text.split_whitespace().peekable();
+    let mut limits = Vec::new();
+    while let Some(word) = words.next_if(|word| word.contains('/')) {
+        for limit in word.split(',').filter(|limit| !limit.is_empty()) {
+            limits.push(limit.parse::<Limit>()?);
+        }
+    }
+    let algorithm = words.next().map_or(Ok(unsaid), str::parse)?;
+    anyhow::ensure!(
+        words.next().is_none() && !limits.is_empty(),
+        "write limits with commas between, then the algorithm, as in \"100/1m,1000/1h sliding_counter\""
+    );
+    candidate(limits, algorithm)
+}
+
+fn candidate(limits: Vec<Limit>, algorithm: Algorithm) -> anyhow::Result<Candidate> {
+    let name: Vec<String> = limits.iter().map(ToString::to_string).collect();
+    let name = format!("{} {algorithm}", name.join(","));
+    let policy = Policy::unnamed(limits)?.with_algorithm(algorithm);
+    Ok(Candidate { name, policy })
+}
+
+fn configured(arguments: &ReplayArguments) -> anyhow::Result<Vec<Candidate>> {
+    if arguments.policy.is_empty() {
+        return Ok(Vec::new());
+    }
+    let file = file_or_default(arguments.config.as_ref());
+    let config = Config::load(file.as_deref(), &Overrides::from_environment()?)?;
+    let find = |name: &String| {
+        let policies = &config.policies;
+        let configured = policies.get(name).with_context(|| match policies.nearest(name) {
+            Some(nearest) => format!("there is no policy `{name}`: did you mean `{nearest}`?"),
+            None => format!("there is no policy `{name}`: name the file that has it with --config"),
+        })?;
+        Ok(Candidate { name: name.clone(), policy: configured.policy.clone() })
+    };
+    arguments.policy.iter().map(find).collect()
+}

@@ -1,0 +1,59 @@
+//! [`Watch`]: shows on a terminal how far the reading is, and ends it on Ctrl-C.
+
+use std::{
+    cell::Cell,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use signal_hook::{consts::SIGINT, flag};
+use tidegate_replay::logs::{Input, Progress};
+
+/// How many requests pass between two looks.
+const EVERY: u32 = 1 << 14;
+
+pub(crate) struct Watch {
+    progress: Arc<Progress>,
+    bar: ProgressBar,
+    requests: Cell<u32>,
+}
+
+impl Watch {
+    /// Watches the reading of these inputs. The first Ctrl-C ends it, the second one ends the process.
+    pub(crate) fn new(inputs: &[Input]) -> std::io::Result<Self> {
+        let progress = Arc::new(Progress::default());
+        let is_second: Arc<AtomicBool> = progress.stop();
+        flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&is_second))?;
+        flag::register(SIGINT, is_second)?;
+        let total: Option<u64> = inputs.iter().map(Input::bytes).sum();
+        let (bar, template) = match total {
+            Some(total) => {
+                (ProgressBar::new(total), "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {msg}, {eta} left")
+            }
+            None => (ProgressBar::new_spinner(), "{spinner} {bytes}, {bytes_per_sec}, {msg}"),
+        };
+        // Draws on standard error, and only if that is a terminal.
+        let bar =
+            bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Ok(Self { progress, bar, requests: Cell::new(0) })
+    }
+
+    pub(crate) fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
+    #[inline]
+    pub(crate) fn one_more(&self) {
+        self.requests.set(self.requests.get().wrapping_add(1));
+        if self.requests.get().is_multiple_of(EVERY) && !self.bar.is_hidden() {
+            self.bar.set_position(self.progress.bytes());
+            self.bar.set_message(format!("{} lines", tidegate_replay::figures::count(self.progress.lines())));
+        }
+    }
+
+    /// Takes the bar away; whether the reading was ended before its end.
+    pub(crate) fn end(&self) -> bool {
+        self.bar.finish_and_clear();
+        self.progress.is_stopped()
+    }
+}

@@ -1,0 +1,158 @@
+//! [`AccessLog`]: what nginx and Apache write unless told otherwise, common or combined.
+//!
+//! ```text
+//! 203.0.113.7 - alice [17/May/2015:10:05:03 +0000] "GET /search?q=1 HTTP/1.1" 200 1234 "https://from.example/" "Mozilla/5.0 …"
+//! ```
+//! The two quoted texts at the end are there in combined logs. What follows them is left alone.
+
+use std::ops::Range;
+
+use super::Flaw;
+use crate::logs::{
+    fields::{Field, Fields, path_in},
+    moment::{CLF_LEN, ClfTimes},
+};
+
+#[derive(Debug, Default)]
+pub(in crate::logs) struct AccessLog {
+    wanted: Vec<Column>,
+    times: ClfTimes,
+}
+
+/// What a line has, from left to right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Ip,
+    User,
+    Request,
+    Path,
+    Status,
+    Bytes,
+    Referer,
+    UserAgent,
+}
+
+impl AccessLog {
+    /// A reader that finds these fields, or the one that there is none of.
+    pub(super) fn new(wanted: &[Field]) -> Result<Self, &Field> {
+        let column = |field: &'_ Field| -> Option<Column> {
+            Some(match field {
+                Field::Ip => Column::Ip,
+                Field::User => Column::User,
+                Field::Path => Column::Path,
+                Field::Key | Field::Cost => return None,
+                Field::Header(name) | Field::Named(name) => {
+                    match (name.to_ascii_lowercase().replace('_', "-").as_str(), matches!(field, Field::Named(_))) {
+                        ("referer" | "referrer" | "http-referer", _) => Column::Referer,
+                        ("user-agent" | "agent" | "http-user-agent", _) => Column::UserAgent,
+                        ("remote-addr", true) => Column::Ip,
+                        ("remote-user", true) => Column::User,
+                        ("request", true) => Column::Request,
+                        ("status", true) => Column::Status,
+                        ("bytes" | "body-bytes-sent" | "bytes-sent", true) => Column::Bytes,
+                        _ => return None,
+                    }
+                }
+            })
+        };
+        let mut columns = Vec::with_capacity(wanted.len());
+        for field in wanted {
+            columns.push(column(field).ok_or(field)?);
+        }
+        Ok(Self { wanted: columns, times: ClfTimes::default() })
+    }
+
+    #[inline]
+    pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, Flaw> {
+        let ip = 0..memchr::memchr(b' ', line).ok_or("there is nothing after the first word")?;
+        let bracket = ip.end + memchr::memchr(b'[', &line[ip.end..]).ok_or(NO_TIME)?;
+        let time = line.get(bracket + 1..).and_then(<[u8]>::first_chunk::<CLF_LEN>).ok_or(NO_TIME)?;
+        let time_us = self.times.read(time).ok_or(NO_TIME)?;
+        let rest = bracket + 1 + CLF_LEN;
+        if !line[rest..].starts_with(b"] \"") {
+            return Err("no quoted request follows the time");
+        }
+        let request = rest + 3..rest + 3 + end_of_request(&line[rest + 3..])?;
+        let status = request.end + 2..request.end + 5;
+        let bytes = status.end + 1..status.end + 1 + digits(&line[status.end + 1..]);
+        if bytes.is_empty() {
+            return Err("no size follows the status");
+        }
+        let quoted = quoted_pair(line, bytes.end)?;
+        for (number, column) in self.wanted.iter().enumerate() {
+            let range = match column {
+                Column::Ip => ip.clone(),
+                Column::User => match user(line, ip.end, bracket) {
+                    Some(user) => user,
+                    None => return Err("no user (or `-`) stands before the time"),
+                },
+                Column::Request => request.clone(),
+                Column::Path => {
+                    let path = path_in(&line[request.clone()]);
+                    request.start + path.start..request.start + path.end
+                }
+                Column::Status => status.clone(),
+                Column::Bytes => bytes.clone(),
+                Column::Referer => match &quoted {
+                    Some([referer, _]) => referer.clone(),
+                    None => continue,
+                },
+                Column::UserAgent => match &quoted {
+                    Some([_, agent]) => agent.clone(),
+                    None => continue,
+                },
+            };
+            fields.in_line(number, line, range);
+        }
+        Ok(time_us)
+    }
+}
+
+const NO_TIME: Flaw = "no time such as [17/May/2015:10:05:03 +0000] is in it";
+
+/// Where the request's closing quote is: the first one that a status follows. Servers write quotes within as `\"` or `\x22`, but
+/// not all do.
+#[inline]
+fn end_of_request(text: &[u8]) -> Result<usize, Flaw> {
+    for quote in memchr::memchr_iter(b'"', text) {
+        if let Some([b' ', a, b, c, b' ', _]) = text.get(quote + 1..quote + 7)
+            && (a.is_ascii_digit() && b.is_ascii_digit() && c.is_ascii_digit())
+        {
+            return Ok(quote);
+        }
+    }
+    Err("no status and size follow the request")
+}
+
+/// How long a number, or `-`, is.
+#[inline]
+fn digits(text: &[u8]) -> usize {
+    if text.first() == Some(&b'-') {
+        return 1;
+    }
+    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// The two quoted texts of a combined line, if it is one. The last one ends with the last quote: agents may have quotes in their
+/// names.
+#[inline]
+fn quoted_pair(line: &[u8], from: usize) -> Result<Option<[Range<usize>; 2]>, Flaw> {
+    const CUT: Flaw = "it ends within a quoted text";
+    let rest = &line[from..];
+    if rest.is_empty() {
+        return Ok(None);
+    }
+    let Some(rest) = rest.strip_prefix(b" \"") else {
+        return if rest[0] == b' ' { Ok(None) } else { Err("the size is not a number") };
+    };
+    let between = memchr::memmem::find(rest, b"\" \"").ok_or(CUT)?;
+    let last = memchr::memrchr(b'"', rest).ok_or(CUT)?;
+    let start = from + 2;
+    if last < between + 3 { Err(CUT) } else { Ok(Some([start..start + between, start + between + 3..start + last])) }
+}
+
+/// The name between the second space of a line and its time; there may be spaces in it.
+fn user(line: &[u8], from: usize, bracket: usize) -> Option<Range<usize>> {
+    let identity = from + 1 + memchr::memchr(b' ', line.get(from + 1..bracket)?)?;
+    (identity + 1 < bracket).then(|| identity + 1..bracket - 1)
+}

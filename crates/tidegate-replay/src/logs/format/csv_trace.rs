@@ -1,0 +1,122 @@
+//! [`CsvTrace`]: requests in columns that the first line names, such as `time_us,key,cost`.
+
+use std::ops::Range;
+
+use super::Flaw;
+use crate::logs::{
+    fields::{Field, Fields, path_in},
+    moment,
+};
+
+#[derive(Debug)]
+pub(in crate::logs) struct CsvTrace {
+    columns: usize,
+    time: usize,
+    /// Whether the time is a count of microseconds, and nothing else.
+    is_micros: bool,
+    /// For each wanted field its column, if there is one, and whether only its path is meant.
+    wanted: Vec<(Option<usize>, bool)>,
+    cells: Vec<Range<usize>>,
+    quoted: Vec<u8>,
+    unquoted: Vec<u8>,
+}
+
+/// Whether a line names the columns of a trace.
+pub(super) fn is_head(line: &[u8]) -> bool {
+    let mut names = line.split(|byte| *byte == b',').map(|name| name.trim_ascii().trim_ascii_start());
+    names.any(|name| name == b"time_us") && line.contains(&b',')
+}
+
+impl CsvTrace {
+    /// A reader that finds these fields, and how long the line is that names the columns; or the field that there is no column for,
+    /// and the columns.
+    pub(super) fn new(beginning: &[u8], wanted: &[Field]) -> Result<(Self, usize), (Field, Vec<String>)> {
+        let head = memchr::memchr(b'\n', beginning).map_or(beginning.len(), |newline| newline + 1);
+        let text = String::from_utf8_lossy(&beginning[..head]);
+        let names: Vec<String> = text.trim().split(',').map(|name| name.trim().trim_matches('"').to_owned()).collect();
+        let find = |name: &str| names.iter().position(|column| column == name);
+        let first = |list: &[&str]| list.iter().find_map(|name| find(name));
+        let none = |field: &Field| (field.clone(), names.iter().filter(|name| !name.is_empty()).cloned().collect());
+        let time = first(&["time_us", "time", "timestamp"]).ok_or_else(|| none(&Field::Named("time_us".to_owned())))?;
+        let mut places = Vec::new();
+        for field in wanted {
+            let (column, is_path) = match field {
+                Field::Ip => (first(&["ip", "remote_addr", "client_ip"]), false),
+                Field::User => (first(&["user", "remote_user", "user_id"]), false),
+                Field::Path => (first(&["path", "uri", "request_uri", "url", "request"]), true),
+                Field::Header(name) | Field::Named(name) => (find(name), false),
+                Field::Key => (find("key"), false),
+                Field::Cost => (find("cost"), false),
+            };
+            // A trace without costs has requests that cost 1.
+            if column.is_none() && *field != Field::Cost {
+                return Err(none(field));
+            }
+            places.push((column, is_path));
+        }
+        let is_micros = names[time] == "time_us";
+        let trace = Self {
+            columns: names.len(),
+            time,
+            is_micros,
+            wanted: places,
+            cells: Vec::new(),
+            quoted: Vec::new(),
+            unquoted: Vec::new(),
+        };
+        Ok((trace, head))
+    }
+
+    pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, Flaw> {
+        let is_quoted = memchr::memchr(b'"', line).is_some();
+        self.cells.clear();
+        if is_quoted {
+            self.unquote(line)?;
+        } else {
+            let mut from = 0;
+            for comma in memchr::memchr_iter(b',', line) {
+                self.cells.push(from..comma);
+                from = comma + 1;
+            }
+            self.cells.push(from..line.len());
+        }
+        if self.cells.len() != self.columns {
+            return Err(COLUMNS);
+        }
+        let cell = |column: usize| -> &[u8] {
+            if is_quoted { &self.unquoted[self.cells[column].clone()] } else { &line[self.cells[column].clone()] }
+        };
+        let time = cell(self.time).trim_ascii();
+        let time_us = if self.is_micros { moment::micros(time) } else { moment::any(time) };
+        let time_us = time_us.ok_or("its time is not a number of microseconds up to 9000000000000000")?;
+        for (number, (column, is_path)) in self.wanted.iter().enumerate() {
+            let Some(column) = *column else { continue };
+            let text = cell(column);
+            fields.text(number, if *is_path { &text[path_in(text)] } else { text });
+        }
+        Ok(time_us)
+    }
+
+    /// Cuts a line with quotes into its cells.
+    fn unquote(&mut self, line: &[u8]) -> Result<(), Flaw> {
+        self.quoted.clear();
+        self.quoted.extend_from_slice(line);
+        self.quoted.push(b'\n');
+        self.unquoted.resize(self.quoted.len(), 0);
+        let mut ends = vec![0; self.columns + 1];
+        let (result, .., found) = csv_core::Reader::new().read_record(&self.quoted, &mut self.unquoted, &mut ends);
+        match result {
+            csv_core::ReadRecordResult::Record => {}
+            csv_core::ReadRecordResult::InputEmpty => return Err("it has a quote that is not closed"),
+            _ => return Err(COLUMNS),
+        }
+        let mut from = 0;
+        for end in &ends[..found] {
+            self.cells.push(from..*end);
+            from = *end;
+        }
+        Ok(())
+    }
+}
+
+const COLUMNS: Flaw = "it has not as many columns as the first line names";

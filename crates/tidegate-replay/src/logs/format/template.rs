@@ -1,0 +1,138 @@
+//! [`Template`]: a custom nginx `log_format`, such as `$remote_addr [$time_iso8601] "$request" $request_time`.
+
+use std::ops::Range;
+
+use super::Flaw;
+use crate::logs::{
+    fields::{Field, Fields, path_in},
+    moment,
+};
+
+#[derive(Debug)]
+pub(in crate::logs) struct Template {
+    /// What stands before the first variable.
+    before: Vec<u8>,
+    /// Each variable's name, and what stands behind it.
+    variables: Vec<(String, Vec<u8>)>,
+    time: usize,
+    /// For each wanted field: its variable, and whether only its path is meant.
+    wanted: Vec<(usize, bool)>,
+    found: Vec<Range<usize>>,
+}
+
+impl Template {
+    /// A reader for a `log_format`: its text alone, or as the configuration of nginx has it.
+    pub(super) fn new(text: &str, wanted: &[Field]) -> Result<Self, String> {
+        let (before, variables) = pieces(&unwrapped(text))?;
+        let find = |name: &str| variables.iter().position(|(variable, _)| variable == name);
+        let first = |names: &[&str]| names.iter().find_map(|name| find(name));
+        let time = first(&["msec", "time_iso8601", "time_local"])
+            .ok_or("it has no time: add $msec, $time_iso8601 or $time_local")?;
+        let place = |field: &Field| match field {
+            Field::Ip => first(&["remote_addr"]).map(|at| (at, false)),
+            Field::User => first(&["remote_user"]).map(|at| (at, false)),
+            Field::Path => first(&["uri", "request_uri", "request"]).map(|at| (at, true)),
+            Field::Header(name) => {
+                find(&format!("http_{}", name.to_ascii_lowercase().replace('-', "_"))).map(|at| (at, false))
+            }
+            Field::Named(name) => find(name.trim_start_matches('$')).map(|at| (at, false)),
+            Field::Key | Field::Cost => None,
+        };
+        let mut places = Vec::new();
+        for field in wanted {
+            let Some(place) = place(field) else {
+                let names: Vec<String> = variables.iter().map(|(name, _)| format!("${name}")).collect();
+                return Err(format!("it has no {}: it has {}", field.shown(), names.join(", ")));
+            };
+            places.push(place);
+        }
+        Ok(Self { before, found: vec![0..0; variables.len()], variables, time, wanted: places })
+    }
+
+    pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, Flaw> {
+        if !line.starts_with(&self.before) {
+            return Err("it does not begin as the log format does");
+        }
+        let mut at = self.before.len();
+        let last = self.variables.len() - 1;
+        for (number, ((_, behind), found)) in self.variables.iter().zip(&mut self.found).enumerate() {
+            let rest = &line[at..];
+            let len = if number == last {
+                // Whatever is in it, it goes up to what ends the line.
+                rest.len().checked_sub(behind.len()).filter(|len| &rest[*len..] == behind.as_slice())
+            } else {
+                end_of(rest, behind)
+            };
+            let len = len.ok_or("it is not laid out as the log format is")?;
+            *found = at..at + len;
+            at += len + behind.len();
+        }
+        let time_us = moment::any(&line[self.found[self.time].clone()]).ok_or("its time can't be read")?;
+        for (number, (variable, is_path)) in self.wanted.iter().enumerate() {
+            let found = self.found[*variable].clone();
+            let range = if *is_path {
+                let path = path_in(&line[found.clone()]);
+                found.start + path.start..found.start + path.end
+            } else {
+                found
+            };
+            fields.in_line(number, line, range);
+        }
+        Ok(time_us)
+    }
+}
+
+/// Where a variable ends that `behind` follows. A quote that ends it is not one with a backslash before it.
+fn end_of(text: &[u8], behind: &[u8]) -> Option<usize> {
+    memchr::memmem::find_iter(text, behind).find(|at| {
+        let slashes = text[..*at].iter().rev().take_while(|byte| **byte == b'\\').count();
+        behind[0] != b'"' || slashes % 2 == 0
+    })
+}
+
+/// The text of a format that is given as the configuration has it: `log_format name '…' '…';`.
+fn unwrapped(text: &str) -> String {
+    let text = text.trim();
+    let Some(rest) = text.strip_prefix("log_format") else { return text.to_owned() };
+    let rest = rest.trim_end_matches(';');
+    let mut out = String::new();
+    let mut quote = None;
+    for c in rest.chars() {
+        match (quote, c) {
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), c) => out.push(c),
+            (None, _) => {}
+        }
+    }
+    out
+}
+
+type Pieces = (Vec<u8>, Vec<(String, Vec<u8>)>);
+
+fn pieces(text: &str) -> Result<Pieces, String> {
+    let mut parts = text.split('$');
+    let before = parts.next().unwrap_or_default().as_bytes().to_vec();
+    let mut variables: Vec<(String, Vec<u8>)> = Vec::new();
+    for part in parts {
+        let (name, behind) = match part.strip_prefix('{') {
+            Some(braced) => braced.split_once('}').ok_or("a `${` is not closed by `}`")?,
+            None => part.split_at(part.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(part.len())),
+        };
+        if name.is_empty() {
+            return Err("a `$` has no name behind it".to_owned());
+        }
+        if let Some((previous, gap)) = variables.last()
+            && gap.is_empty()
+        {
+            return Err(format!("nothing stands between ${previous} and ${name}, so nobody knows where one ends"));
+        }
+        variables.push((name.to_owned(), behind.as_bytes().to_vec()));
+    }
+    if variables.is_empty() {
+        return Err(
+            "it has no variables: write it as nginx does, as in `$remote_addr [$time_local] \"$request\"`".into()
+        );
+    }
+    Ok((before, variables))
+}

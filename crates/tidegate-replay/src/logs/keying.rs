@@ -1,0 +1,310 @@
+//! [`By`]: who is counted as one client.
+
+use std::{borrow::Cow, fmt, net::Ipv6Addr, str::FromStr};
+
+use regex::bytes::Regex;
+
+use super::fields::{Field, Fields};
+
+/// Separates the parts of a key that is made of several, and what is put before one that is in a part.
+const SEPARATOR: u8 = 0x1f;
+const ESCAPE: u8 = 0x1e;
+
+/// Who is counted as one client: `ip`, `user`, `header:x-api-key`, `field:tenant`, `path`, `path:2`, `regex:…`, or several of them
+/// with `+` between.
+#[derive(Debug, Clone)]
+pub struct By {
+    parts: Vec<Part>,
+    ipv6_prefix: u8,
+}
+
+#[derive(Debug, Clone)]
+enum Part {
+    Field(Field),
+    /// So many segments of the path.
+    Segments(usize),
+    Capture(Regex),
+}
+
+impl By {
+    /// The key that a trace brings along.
+    pub fn key() -> Self {
+        Self { parts: vec![Part::Field(Field::Key)], ipv6_prefix: 64 }
+    }
+
+    /// The client's address.
+    pub fn ip() -> Self {
+        Self { parts: vec![Part::Field(Field::Ip)], ipv6_prefix: 64 }
+    }
+
+    /// Both: a client is who agrees in each.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.parts.extend(other.parts);
+        self
+    }
+
+    /// The same with IPv6 addresses counted by this many bits, 1 to 128; 64 if unsaid, because that is what a household gets.
+    ///
+    /// # Errors
+    /// If it is out of range.
+    pub fn with_ipv6_prefix(mut self, bits: u8) -> Result<Self, ByError> {
+        if !(1..=128).contains(&bits) {
+            return Err(ByError::Prefix { bits });
+        }
+        self.ipv6_prefix = bits;
+        Ok(self)
+    }
+
+    /// The fields that it is made of.
+    pub(super) fn fields(&self) -> Vec<Field> {
+        let field = |part: &Part| match part {
+            Part::Field(field) => Some(field.clone()),
+            Part::Segments(_) => Some(Field::Path),
+            Part::Capture(_) => None,
+        };
+        self.parts.iter().filter_map(field).collect()
+    }
+
+    /// Appends the key of a line to `key`. Its first fields are those of [`fields`](Self::fields). `false` if there is nothing to
+    /// count the line by.
+    pub(super) fn write(&self, key: &mut Vec<u8>, line: &[u8], fields: &Fields) -> bool {
+        let mut number = 0;
+        let mut any = false;
+        for (i, part) in self.parts.iter().enumerate() {
+            let text = match part {
+                Part::Capture(regex) => captured(regex, line),
+                Part::Field(_) | Part::Segments(_) => {
+                    number += 1;
+                    fields.get(number - 1, line)
+                }
+            };
+            any |= text.is_some();
+            let text = match part {
+                Part::Field(Field::Ip) => address(text.unwrap_or_default(), self.ipv6_prefix),
+                Part::Segments(count) => Cow::Borrowed(segments(text.unwrap_or_default(), *count)),
+                _ => Cow::Borrowed(text.unwrap_or_default()),
+            };
+            if self.parts.len() == 1 {
+                key.extend_from_slice(&text);
+                continue;
+            }
+            if i > 0 {
+                key.push(SEPARATOR);
+            }
+            for byte in text.iter() {
+                if matches!(*byte, SEPARATOR | ESCAPE) {
+                    key.push(ESCAPE);
+                }
+                key.push(*byte);
+            }
+        }
+        any
+    }
+}
+
+fn captured<'a>(regex: &Regex, line: &'a [u8]) -> Option<&'a [u8]> {
+    let captures = regex.captures(line)?;
+    let text = captures.get(1).or_else(|| captures.get(0))?.as_bytes();
+    (!text.is_empty()).then_some(text)
+}
+
+/// An address as it is counted: IPv6 by its network, IPv4 in IPv6 as IPv4.
+#[inline]
+fn address(text: &[u8], bits: u8) -> Cow<'_, [u8]> {
+    if memchr::memchr(b':', text).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let bare = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]")).unwrap_or(text);
+    let parsed = std::str::from_utf8(bare).ok().and_then(|text| text.split('%').next()?.parse::<Ipv6Addr>().ok());
+    match parsed {
+        None => Cow::Borrowed(text),
+        Some(v6) => Cow::Owned(match v6.to_ipv4_mapped() {
+            Some(v4) => v4.to_string().into_bytes(),
+            None if bits == 128 => v6.to_string().into_bytes(),
+            None => {
+                let network = Ipv6Addr::from_bits(v6.to_bits() & !(u128::MAX >> bits));
+                format!("{network}/{bits}").into_bytes()
+            }
+        }),
+    }
+}
+
+/// The first segments of a path: `/a/b` of `/a/b/c` for two.
+fn segments(path: &[u8], count: usize) -> &[u8] {
+    let from = usize::from(path.starts_with(b"/"));
+    let end = memchr::memchr_iter(b'/', &path[from..]).nth(count - 1);
+    &path[..end.map_or(path.len(), |end| from + end)]
+}
+
+/// A key as a person reads it: parts with ` + ` between, what can't be printed escaped.
+pub fn shown(key: &[u8]) -> String {
+    let (mut parts, mut part) = (Vec::new(), Vec::new());
+    let mut bytes = key.iter();
+    while let Some(byte) = bytes.next() {
+        let byte = match *byte {
+            SEPARATOR => {
+                parts.push(std::mem::take(&mut part));
+                continue;
+            }
+            ESCAPE => bytes.next().unwrap_or(byte),
+            _ => byte,
+        };
+        part.push(*byte);
+    }
+    parts.push(part);
+    let part = |part: &Vec<u8>| {
+        let text = String::from_utf8_lossy(part);
+        if text.is_empty() { "-".to_owned() } else { text.chars().flat_map(printed).collect::<String>() }
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join(" + ")
+}
+
+fn printed(c: char) -> impl Iterator<Item = char> {
+    let (escaped, plain) = if c.is_control() { (Some(c.escape_default()), None) } else { (None, Some(c)) };
+    escaped.into_iter().flatten().chain(plain)
+}
+
+impl FromStr for By {
+    type Err = ByError;
+
+    fn from_str(text: &str) -> Result<Self, ByError> {
+        let unknown = || ByError::Unknown { text: text.chars().take(60).collect() };
+        // A plus is part of many an expression.
+        let texts = if text.starts_with("regex:") { vec![text] } else { text.split('+').map(str::trim).collect() };
+        let part = |text: &str| -> Result<Part, ByError> {
+            Ok(match text.split_once(':') {
+                None => Part::Field(match text {
+                    "ip" => Field::Ip,
+                    "user" => Field::User,
+                    "path" => Field::Path,
+                    "key" => Field::Key,
+                    "user_agent" | "referer" => Field::Header(text.replace('_', "-")),
+                    _ => return Err(unknown()),
+                }),
+                Some((_, "")) => return Err(unknown()),
+                Some(("header", name)) => Part::Field(Field::Header(name.to_owned())),
+                Some(("field", name)) => Part::Field(Field::Named(name.to_owned())),
+                Some(("path", count)) => match count.parse() {
+                    Ok(count @ 1..=64) => Part::Segments(count),
+                    _ => return Err(unknown()),
+                },
+                Some(("regex", pattern)) => {
+                    Part::Capture(Regex::new(pattern).map_err(|error| ByError::Regex { error: Box::new(error) })?)
+                }
+                Some(_) => return Err(unknown()),
+            })
+        };
+        let parts = texts.into_iter().map(part).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { parts, ipv6_prefix: 64 })
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, part) in self.parts.iter().enumerate() {
+            f.write_str(if i > 0 { " + " } else { "" })?;
+            match part {
+                Part::Field(field) => f.write_str(&field.shown())?,
+                Part::Segments(count) => write!(f, "path:{count}")?,
+                Part::Capture(regex) => write!(f, "regex:{regex}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a [`By`] was refused.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum ByError {
+    /// It is nothing that can be counted by.
+    #[error(
+        "`{text}` is nothing to count by: use ip, user, path, path:2, header:x-api-key, field:tenant, regex:…, or several as in ip+path:1"
+    )]
+    Unknown {
+        /// What was asked for.
+        text: String,
+    },
+    /// The expression can't be read.
+    #[error("the expression can't be read: {error}")]
+    Regex {
+        /// Why.
+        error: Box<regex::Error>,
+    },
+    /// The prefix is out of range.
+    #[error("{bits} bits are no IPv6 prefix: use 1 to 128")]
+    Prefix {
+        /// What was asked for.
+        bits: u8,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{By, Fields, address, segments, shown};
+
+    fn key(by: &str, line: &str, values: &[&str]) -> Option<Vec<u8>> {
+        let by: By = by.parse().expect("it can be counted by");
+        let mut fields = Fields::new(values.len());
+        for (number, value) in values.iter().enumerate() {
+            fields.text(number, value.as_bytes());
+        }
+        let mut key = Vec::new();
+        by.write(&mut key, line.as_bytes(), &fields).then_some(key)
+    }
+
+    #[test]
+    fn addresses_are_counted_as_households_have_them() {
+        for (text, counted) in [
+            ("203.0.113.7", "203.0.113.7"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+            ("[2001:db8:1:2::6]", "2001:db8:1:2::/64"),
+            ("::ffff:203.0.113.7", "203.0.113.7"),
+            ("fe80::1%eth0", "fe80::/64"),
+            ("not:an:address", "not:an:address"),
+        ] {
+            assert_eq!(address(text.as_bytes(), 64).as_ref(), counted.as_bytes());
+        }
+        assert_eq!(address(b"2001:db8::1", 128).as_ref(), b"2001:db8::1");
+        assert_eq!(address(b"2001:db8:ffff::1", 32).as_ref(), b"2001:db8::/32");
+    }
+
+    #[test]
+    fn parts_of_paths_and_of_lines() {
+        assert_eq!(segments(b"/api/v1/users", 2), b"/api/v1");
+        assert_eq!(segments(b"/api", 2), b"/api");
+        assert_eq!(segments(b"/", 1), b"/");
+        assert_eq!(segments(b"", 1), b"");
+        assert_eq!(key(r"regex:token=(\w+)", "GET /?token=abc&x", &[]).as_deref(), Some(&b"abc"[..]));
+        assert_eq!(key(r"regex:a+b", "caab", &[]).as_deref(), Some(&b"aab"[..]));
+        assert_eq!(key(r"regex:token=(\w+)", "GET /", &[]), None);
+    }
+
+    #[test]
+    fn several_are_one_key_and_read_as_several() {
+        let joined = key("ip+user", "", &["1.2.3.4", "al\u{1f}ice"]).expect("a key");
+        assert_eq!(shown(&joined), "1.2.3.4 + al\\u{1f}ice");
+        assert_eq!(shown(&key("ip + user", "", &["1.2.3.4", ""]).expect("one is enough")), "1.2.3.4 + -");
+        assert_eq!(key("ip+user", "", &["", ""]), None);
+        assert_eq!(shown(b"a\nb\xff"), "a\\nb\u{fffd}");
+    }
+
+    #[test]
+    fn nonsense_is_told_with_what_would_be_right() {
+        for text in ["", "ipp", "path:0", "path:x", "header:", "ip+", "ip+nonsense", "regex:("] {
+            let error = text.parse::<By>().expect_err(text).to_string();
+            assert!(error.contains("header:x-api-key") || error.contains("expression"), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_lists_are_one_key(a in "[a\u{1e}\u{1f}]{0,4}", b in "[a\u{1e}\u{1f}]{0,4}", c in "[a\u{1e}\u{1f}]{0,4}", d in "[a\u{1e}\u{1f}]{0,4}") {
+            let (one, other) = (key("user+path", "", &[&a, &b]), key("user+path", "", &[&c, &d]));
+            prop_assert_eq!(one == other, (a == c && b == d) || (one.is_none() && other.is_none()));
+        }
+    }
+}

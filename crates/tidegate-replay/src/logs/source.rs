@@ -1,0 +1,253 @@
+//! [`Blocks`]: a file or standard input, uncompressed, as blocks of whole lines.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use super::LogError;
+
+/// The most bytes of a block, and so of a line.
+const BLOCK: usize = 1 << 20;
+
+/// A read that gives less than this is from a source that has no more just now.
+const SLOW: usize = 4096;
+
+/// Where lines come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// A file, as it is or compressed by gzip or zstd.
+    File(PathBuf),
+    /// Standard input, compressed or not.
+    Stdin,
+}
+
+impl Input {
+    /// What it is called: a file's path, or `-`.
+    pub fn name(&self) -> String {
+        match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Stdin => "-".to_owned(),
+        }
+    }
+
+    /// How many bytes it has, if that can be known beforehand.
+    pub fn bytes(&self) -> Option<u64> {
+        match self {
+            Self::File(path) => path.metadata().ok().filter(std::fs::Metadata::is_file).map(|file| file.len()),
+            Self::Stdin => None,
+        }
+    }
+}
+
+/// Some whole lines.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block<'a> {
+    /// The lines. The last one of an input may lack its end.
+    pub(super) bytes: &'a [u8],
+    /// The number of the first of them, from 1.
+    pub(super) first_line: u64,
+    /// Whether it is only the beginning of a line that is longer than a block can be.
+    pub(super) is_too_long: bool,
+}
+
+/// Gives an input's lines, block by block.
+pub(super) struct Blocks {
+    reader: Box<dyn Read + Send>,
+    buffer: Vec<u8>,
+    /// How much of the buffer has been handed out, and how much is filled.
+    taken: usize,
+    filled: usize,
+    next_line: u64,
+    /// Within a line that is too long.
+    is_skipping: bool,
+    /// Whether the input is over, and whether it ended well.
+    end: Option<io::Result<()>>,
+}
+
+impl Blocks {
+    /// Opens an input. `read` counts the bytes taken from it, before they are uncompressed.
+    pub(super) fn open(input: &Input, read: Arc<AtomicU64>) -> Result<Self, LogError> {
+        let opened = match input {
+            Input::Stdin => uncompressed(Counted { reader: io::stdin(), read }),
+            Input::File(path) => File::open(path).and_then(|file| uncompressed(Counted { reader: file, read })),
+        };
+        let reader = opened.map_err(|error| LogError::File { path: PathBuf::from(input.name()), error })?;
+        Ok(Self::new(reader))
+    }
+
+    fn new(reader: Box<dyn Read + Send>) -> Self {
+        let buffer = vec![0; BLOCK];
+        Self { reader, buffer, taken: 0, filled: 0, next_line: 1, is_skipping: false, end: None }
+    }
+
+    /// The next lines; `None` after the last.
+    ///
+    /// # Errors
+    /// If the input can't be read on. What came before has been handed out by then; the beginning of a line whose end is lost
+    /// is no line.
+    pub(super) fn next(&mut self) -> io::Result<Option<Block<'_>>> {
+        loop {
+            self.buffer.copy_within(self.taken..self.filled, 0);
+            (self.filled, self.taken) = (self.filled - self.taken, 0);
+            self.fill();
+            if self.is_skipping {
+                let end = memchr::memchr(b'\n', &self.buffer[..self.filled]);
+                self.taken = end.map_or(self.filled, |newline| newline + 1);
+                self.is_skipping = end.is_none();
+                self.next_line += u64::from(end.is_some());
+            }
+            let (from, first_line) = (self.taken, self.next_line);
+            let bytes = &self.buffer[from..self.filled];
+            let whole = match (memchr::memrchr(b'\n', bytes), &self.end) {
+                (_, Some(Ok(()))) => bytes.len(),
+                (Some(newline), _) => newline + 1,
+                (None, _) => 0,
+            };
+            if whole == 0 && bytes.len() == BLOCK {
+                self.is_skipping = true;
+                self.taken = self.filled;
+                return Ok(Some(Block { bytes: &self.buffer[..1024], first_line, is_too_long: true }));
+            }
+            if whole > 0 {
+                self.taken += whole;
+                let bytes = &self.buffer[from..self.taken];
+                self.next_line += memchr::memchr_iter(b'\n', bytes).count() as u64;
+                return Ok(Some(Block { bytes, first_line, is_too_long: false }));
+            }
+            if let Some(end) = &mut self.end {
+                return std::mem::replace(end, Ok(())).map(|()| None);
+            }
+        }
+    }
+
+    /// Reads until the buffer is full, the input is over, or no more lines are to be had just now: those who wait for lines
+    /// that come slowly get them as they come.
+    fn fill(&mut self) {
+        while self.end.is_none() && self.filled < BLOCK {
+            match self.reader.read(&mut self.buffer[self.filled..]) {
+                Ok(0) => self.end = Some(Ok(())),
+                Ok(bytes) => {
+                    self.filled += bytes;
+                    if bytes < SLOW && memchr::memchr(b'\n', &self.buffer[self.filled - bytes..self.filled]).is_some() {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.end = Some(Err(error));
+                    // What is lost of the last line may make another line of it.
+                    let whole = memchr::memrchr(b'\n', &self.buffer[..self.filled]).map_or(0, |newline| newline + 1);
+                    self.filled = whole;
+                }
+            }
+        }
+    }
+}
+
+/// Tells compressed input by its first bytes, whatever its name is.
+fn uncompressed(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    let mut input = BufReader::with_capacity(1 << 17, input);
+    let beginning = input.fill_buf()?;
+    Ok(if beginning.starts_with(&[0x1f, 0x8b]) {
+        Box::new(flate2::bufread::MultiGzDecoder::new(input))
+    } else if beginning.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        Box::new(zstd::stream::read::Decoder::with_buffer(input)?)
+    } else {
+        Box::new(input)
+    })
+}
+
+struct Counted<R> {
+    reader: R,
+    read: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.reader.read(buffer)?;
+        self.read.fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Read};
+
+    use super::{BLOCK, Blocks};
+
+    /// Gives these pieces, one a read, and then an end or an error.
+    struct Pieces(Vec<Vec<u8>>, bool);
+
+    impl Read for Pieces {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            if self.0.is_empty() {
+                return if self.1 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(0) };
+            }
+            let piece = &mut self.0[0];
+            let len = piece.len().min(buffer.len());
+            buffer[..len].copy_from_slice(&piece[..len]);
+            piece.drain(..len);
+            if piece.is_empty() {
+                self.0.remove(0);
+            }
+            Ok(len)
+        }
+    }
+
+    /// All lines with their numbers, `true` for those too long, and whether it ended well.
+    fn lines(pieces: &[&[u8]], fails: bool) -> (Vec<(u64, String, bool)>, bool) {
+        let pieces = pieces.iter().map(|piece| piece.to_vec()).collect();
+        let mut blocks = Blocks::new(Box::new(Pieces(pieces, fails)));
+        let mut lines = Vec::new();
+        loop {
+            match blocks.next() {
+                Ok(Some(block)) => {
+                    let texts = block.bytes.strip_suffix(b"\n").unwrap_or(block.bytes).split(|byte| *byte == b'\n');
+                    for (number, text) in (block.first_line..).zip(texts) {
+                        let text = String::from_utf8_lossy(&text[..text.len().min(9)]).into_owned();
+                        lines.push((number, text, block.is_too_long));
+                    }
+                }
+                Ok(None) => return (lines, true),
+                Err(_) => return (lines, false),
+            }
+        }
+    }
+
+    fn line(number: u64, text: &str) -> (u64, String, bool) {
+        (number, text.to_owned(), false)
+    }
+
+    #[test]
+    fn lines_are_whole_however_they_come() {
+        assert_eq!(lines(&[], false), (vec![], true));
+        assert_eq!(lines(&[b"a"], false), (vec![line(1, "a")], true));
+        assert_eq!(lines(&[b"a", b"b\nc", b"\n"], false), (vec![line(1, "ab"), line(2, "c")], true));
+        assert_eq!(lines(&[b"a\n", b"\n", b"b\nc"], false).0, [line(1, "a"), line(2, ""), line(3, "b"), line(4, "c")]);
+    }
+
+    #[test]
+    fn what_came_before_a_failure_is_handed_out_and_half_a_line_is_not() {
+        assert_eq!(lines(&[b"a\nb\nhal"], true), (vec![line(1, "a"), line(2, "b")], false));
+        assert_eq!(lines(&[b"hal"], true), (vec![], false));
+    }
+
+    #[test]
+    fn a_line_that_never_ends_takes_no_more_memory_than_a_block() {
+        let long = vec![b'x'; 3 * BLOCK + 17];
+        let (found, well) = lines(&[b"a\n", &long, b"\nb\n"], false);
+        assert_eq!(found, [line(1, "a"), (2, "xxxxxxxxx".to_owned(), true), line(3, "b")]);
+        assert!(well);
+        let (found, _) = lines(&[&long], false);
+        assert_eq!(found, [(1, "xxxxxxxxx".to_owned(), true)]);
+        let just_fits = vec![b'x'; BLOCK - 1];
+        assert_eq!(lines(&[&just_fits, b"\nb"], false).0, [line(1, "xxxxxxxxx"), line(2, "b")]);
+    }
+}
