@@ -2,5 +2,9 @@
 
 mod asking;
 mod configuration;
+mod model;
 mod process;
+mod replay;
+mod replay_model;
+mod replay_odd_logs;
 mod serving;

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
 
 /// Runs a command to its end, away from any configuration that lies about.
 pub(crate) fn run(arguments: &[&str]) -> Output {
@@ -23,6 +23,13 @@ pub(crate) fn told(arguments: &[&str]) -> (Option<i32>, String) {
     let output = run(arguments);
     let said = [output.stdout, output.stderr].concat();
     (output.status.code(), String::from_utf8(said).expect("text"))
+}
+
+/// A folder of this test run's own.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("tidegate-cli-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&path).expect("the folder can be made");
+    path
 }
 
 /// A configuration in a file of its own.

@@ -104,11 +104,15 @@ impl Shard {
     /// Decides a request on its own.
     #[inline]
     pub(super) fn decide(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) -> Decision {
-        if let (Some(at), Some(only)) = (self.keys.find(part.id), part.policy.only())
-            && let Some((told, moment)) = self.decide_simple(at, part, only, op, bounds)
-        {
-            self.count(op, told.allows(only.mode));
-            return told.decision(only, moment);
+        if let Some(only) = part.policy.only() {
+            let simple = match self.keys.find(part.id) {
+                Some(at) => self.decide_simple(at, part, only, op, bounds),
+                None => self.decide_new(part, only, op, bounds),
+            };
+            if let Some((told, moment)) = simple {
+                self.count(op, told.allows(only.mode));
+                return told.decision(only, moment);
+            }
         }
         self.decide_any(part, op, bounds)
     }
@@ -169,6 +173,31 @@ impl Shard {
                 self.attic.take(place);
                 bounds.note(after, 0);
             }
+        }
+        Some((told, moment))
+    }
+
+    /// Decides what most new keys ask for: something that fits under one limit, where there is room and nobody shares any. `None` for
+    /// anything else.
+    #[inline(never)]
+    fn decide_new(&mut self, part: &Part<'_>, only: &Only, op: Op, bounds: &Bounds) -> Option<(Told, Moment)> {
+        let fits = part.cost <= only.rule.capacity;
+        if !(op == Op::Charge || op == Op::Check && fits) || self.shared.len() > 0 {
+            return None;
+        }
+        self.tidy(part.now, bounds);
+        if !self.make_room(bounds) {
+            return None;
+        }
+        let Some(at) = self.put_empty(Of::Keys, part.id, part.policy, part.now, bounds) else {
+            bounds.give_back_key();
+            return None;
+        };
+        let moment = Moment { now: part.now, at: part.now };
+        let single = Single { op, cost: part.cost, capacity: only.rule.capacity, room: true };
+        let (told, outgrown) = self.keys.slot_mut(at).visit(only.kind, &only.rule, part.now, single);
+        if let Some(track) = outgrown {
+            self.store(Of::Keys, at, Held::One(track), bounds);
         }
         Some((told, moment))
     }

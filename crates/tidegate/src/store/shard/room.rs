@@ -16,10 +16,13 @@ impl Shard {
     /// Clears away some of what has had its time if the key is a new one, more if there is no room for it. It comes before
     /// anything is weighed, so that no part of a decision is cleared away by another.
     pub(in crate::store) fn tidy_for(&mut self, part: &Part<'_>, bounds: &Bounds) {
-        if self.keys.find(part.id).is_some() {
-            return;
+        if self.keys.find(part.id).is_none() {
+            self.tidy(part.now, bounds);
         }
-        let now = part.now;
+    }
+
+    /// The same for a key that is known to be new.
+    pub(super) fn tidy(&mut self, now: i64, bounds: &Bounds) {
         let crowded = self.keys.is_full() || !bounds.has_keys();
         self.sweep(if crowded { SWEEP_FOR_ROOM } else { SWEEP }, now, bounds);
         if self.keys.is_full() && bounds.has_room(self.keys.bytes_to_grow()) {

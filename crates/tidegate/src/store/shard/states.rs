@@ -171,13 +171,20 @@ impl Shard {
         newest: i64,
         bounds: &Bounds,
     ) -> Option<usize> {
+        let at = self.put_empty(of, id, policy, newest, bounds)?;
+        self.store(of, at, held, bounds);
+        Some(at)
+    }
+
+    /// Puts in a slot for a state that was not there; `None` if there are too many shapes. As it is, it reads as one of a single
+    /// track in which nothing is in use.
+    pub(super) fn put_empty(&mut self, of: Of, id: Id, policy: &Policy, newest: i64, bounds: &Bounds) -> Option<usize> {
         let before = self.shapes.heap_bytes();
         let shape = self.shapes.take(policy.shape())?;
         bounds.note(before, self.shapes.heap_bytes());
         let before = self.table(of).heap_bytes();
         let at = self.table_mut(of).insert(Slot::new(id, shape, newest));
         bounds.note(before, self.table(of).heap_bytes());
-        self.store(of, at, held, bounds);
         Some(at)
     }
 

@@ -1,0 +1,298 @@
+//! `tidegate replay`: what it tells, in which ways it reads, and what it says when it can't.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::process::{BINARY, folder, run, told};
+
+/// A combined log: a scraper that asks thirty times a minute, three people, and a line that is none.
+fn access_log() -> String {
+    let mut log = String::new();
+    for second in 0..240 {
+        let time = format!("17/May/2015:10:{:02}:{:02} +0000", second / 60, second % 60);
+        let mut line = |ip: &str, path: &str| {
+            log.push_str(&format!("{ip} - - [{time}] \"GET {path} HTTP/1.1\" 200 512 \"-\" \"Agent \\\"7\\\"\"\n"));
+        };
+        if second % 2 == 0 {
+            line("198.51.100.7", "/products?page=1");
+        }
+        if second % 40 == 0 {
+            line("203.0.113.1", "/");
+            line("203.0.113.2", "/search?q=a");
+        }
+        if second == 100 {
+            line("2001:db8::1", "/");
+            line("2001:db8::2", "/");
+        }
+    }
+    log.push_str("198.51.100.7 - - [17/May/2015:10:04:0");
+    log
+}
+
+fn written(name: &str, text: impl AsRef<[u8]>) -> String {
+    let path = folder("replay").join(name);
+    fs::write(&path, text).expect("it can be written");
+    path.to_str().expect("text").to_owned()
+}
+
+/// What is printed, without the folder that files lie in.
+fn printed(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "progress is for terminals: {}", String::from_utf8_lossy(&output.stderr));
+    let folder = format!("{}/", folder("replay").display());
+    String::from_utf8(output.stdout).expect("text").replace(&folder, "")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&printed(&[arguments, &["--format", "json"]].concat())).expect("JSON")
+}
+
+#[test]
+fn tells_who_would_have_been_denied_when_and_which_limit_hurts_nobody() {
+    let log = written("golden.log", access_log());
+    insta::assert_snapshot!(printed(&["replay", &log, "--limit", "20/1m", "--candidate", "20/1m fixed_window"]));
+}
+
+#[test]
+fn tells_the_same_to_programs() {
+    let log = written("golden-json.log", access_log());
+    let arguments = ["replay", &log, "--limit", "20/1m", "--limit", "5/10s", "--candidate", "100/1h gcra:10"];
+    let found = json(&arguments);
+    insta::assert_snapshot!(serde_json::to_string_pretty(&shortened(found)).expect("JSON"));
+}
+
+/// Long lists of numbers as their lengths and sums: the rest is what a person can check.
+fn shortened(value: Value) -> Value {
+    match value {
+        Value::Array(values) if values.len() > 12 && values.iter().all(Value::is_u64) => {
+            let sum: u64 = values.iter().filter_map(Value::as_u64).sum();
+            format!("{} numbers, {sum} in all", values.len()).into()
+        }
+        Value::Array(values) => values.into_iter().map(shortened).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, shortened(value))).collect(),
+        other => other,
+    }
+}
+
+#[test]
+fn without_a_limit_it_tells_what_clients_ask_for() {
+    let log = written("explore.log", access_log());
+    insta::assert_snapshot!(printed(&["replay", &log]));
+}
+
+#[test]
+fn a_policy_of_the_configuration_is_tried_beside_its_candidates() {
+    let log = written("configured.log", access_log());
+    let config = written(
+        "policies.toml",
+        "[policies.api]\nlimits = [\"20/1m\"]\n[policies.other]\nlimits = [\"5/1m\"]\nmode = \"shadow\"\n",
+    );
+    let known = ["replay", &log, "--config", &config];
+    let found = json(&[&known[..], &["--policy", "api", "--policy", "other", "--candidate", "20/1m"]].concat());
+    let denied = |at: usize| (found["policies"][at]["name"].clone(), found["policies"][at]["denied"].as_u64());
+    assert_eq!(denied(0).0, "api");
+    assert_eq!(denied(0).1, denied(2).1, "the same limit, the same denials");
+    assert!(denied(1).1 > denied(0).1, "shadow or not, it is told what would have been denied");
+    let (code, said) = told(&[&known[..], &["--policy", "apo"]].concat());
+    assert!(code == Some(2) && said.contains("did you mean `api`?"), "{said}");
+}
+
+#[test]
+fn clients_are_counted_by_whatever_is_asked_for() {
+    let log = written("by.log", access_log());
+    let clients = |by: &[&str]| json(&[&["replay", &log, "--limit", "1/1m"], by].concat())["clients"].as_u64();
+    assert_eq!(clients(&[]), Some(4), "two IPv6 addresses of one network are one client");
+    assert_eq!(clients(&["--ipv6-prefix", "128"]), Some(5));
+    assert_eq!(clients(&["--by", "path"]), Some(3));
+    assert_eq!(clients(&["--by", "ip+path"]), Some(4));
+    assert_eq!(clients(&["--by", "ip", "--by", "header:user-agent"]), Some(4));
+    assert_eq!(clients(&["--by", r"regex:page=(\d+)"]), Some(1));
+    let found = json(&["replay", &log, "--limit", "1/1m", "--by", "user"]);
+    assert_eq!((&found["clients"], &found["input"]["without_key"]), (&Value::from(0), &Value::from(134)));
+    let (code, said) = told(&["replay", &log, "--limit", "1/1m", "--by", "header:x-api-key"]);
+    assert!(code == Some(2) && said.contains("header:user-agent"), "{said}");
+}
+
+#[test]
+fn costs_come_from_fields_and_from_tables() {
+    let log = written("costs.log", access_log());
+    let table = written("costs.txt", "# what things cost\n/search 10\n/products 2\n");
+    let units = |cost: &[&str]| json(&[&["replay", &log, "--limit", "1/1m"], cost].concat())["input"]["units"].as_u64();
+    assert_eq!(units(&[]), Some(134));
+    assert_eq!(units(&["--cost", "field:bytes"]), Some(134 * 512));
+    let by_path = Some(120 * 2 + 6 * 10 + 8);
+    assert_eq!(units(&["--cost", "/search=10", "--cost", "/products=2"]), by_path);
+    assert_eq!(units(&["--cost", &format!("table:{table}")]), by_path);
+    assert_eq!(told(&["replay", &log, "--limit", "1/1m", "--cost", "search=10"]).0, Some(2));
+}
+
+#[test]
+fn every_format_tells_the_same_requests() {
+    let want = [("a", 5_000_000), ("b", 5_250_000), ("a", 6_000_000)];
+    let rows = |line: &dyn Fn(&str, u64) -> String| want.map(|(key, time)| line(key, time)).join("\n");
+    let json_lines = rows(&|key, time| {
+        format!("{{\"ts\":{}.{:06},\"request\":{{\"client_ip\":\"{key}\"}}}}", time / 1_000_000, time % 1_000_000)
+    });
+    let trace = format!("time_us,key,cost\n{}", rows(&|key, time| format!("{time},{key},1")));
+    let quoted = format!("key,time_us\r\n{}", rows(&|key, time| format!("\"{key}\",{time}\r")));
+    let custom = rows(&|key, time| {
+        format!("<{key}> {}.{:03} \"GET \\\"x\\\" /\" end", time / 1_000_000, time % 1_000_000 / 1_000)
+    });
+    let log_format = "log_format mine '<$remote_addr> $msec ' '\"$request\" end';";
+    let cases: [(&str, String, &[&str]); 4] = [
+        ("f.json", json_lines, &[]),
+        ("f.csv", trace, &[]),
+        ("f-quoted.csv", quoted, &[]),
+        ("f-custom.log", custom, &["--log-format", log_format]),
+    ];
+    for (name, text, more) in cases {
+        let (file, out) = (written(name, text), folder("replay").join("f.out.csv"));
+        let decisions = ["--limit", "1/1m", "--decisions", out.to_str().expect("text")];
+        printed(&[&["replay", &file][..], more, &decisions[..]].concat());
+        let rows = fs::read_to_string(&out).expect("decisions");
+        let told: Vec<&str> = rows.lines().skip(1).collect();
+        let minute = 60_000_000;
+        let expected = [
+            format!("5000000,a,1,allowed,0,,{minute}"),
+            format!("5250000,b,1,allowed,0,,{minute}"),
+            format!("6000000,a,1,limited,0,{},{}", minute - 1_000_000, minute - 1_000_000),
+        ];
+        assert_eq!(told, expected, "{name}");
+    }
+}
+
+#[test]
+fn compressed_files_are_read_and_several_are_merged_by_time() {
+    let trace = |times: &[u64]| {
+        let rows: Vec<String> = times.iter().map(|time| format!("{time},k,1")).collect();
+        format!("time_us,key,cost\n{}\n", rows.join("\n"))
+    };
+    let compressed = |tool: &str, name: &str, times: &[u64]| {
+        let mut child = Command::new(tool).arg("-c").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect(tool);
+        child.stdin.take().expect("piped").write_all(trace(times).as_bytes()).expect("it reads");
+        written(name, child.wait_with_output().expect("it ends").stdout)
+    };
+    let gzip = compressed("gzip", "m.gz", &[10, 40, 70]);
+    let zstd = compressed("zstd", "m.zst", &[20, 50, 80]);
+    let plain = written("m.csv", trace(&[30, 60, 90]));
+    let out = folder("replay").join("m.out.csv");
+    let out_text = out.to_str().expect("text");
+    printed(&["replay", &plain, &gzip, &zstd, "--limit", "9/1m", "--decisions", out_text]);
+    let rows = fs::read_to_string(&out).expect("decisions");
+    let times: Vec<&str> = rows.lines().skip(1).filter_map(|row| row.split(',').next()).collect();
+    assert_eq!(times, ["10", "20", "30", "40", "50", "60", "70", "80", "90"]);
+
+    let whole = fs::read(&gzip).expect("it is there");
+    let cut = written("cut.gz", &whole[..whole.len() - 6]);
+    let found = json(&["replay", &cut, "--limit", "9/1m"]);
+    let trouble = found["input"]["troubles"][0].as_str().expect("it is told");
+    assert!(trouble.contains("cut.gz can't be read to its end"), "{trouble}");
+}
+
+#[test]
+fn standard_input_is_read_whatever_it_is() {
+    let feed = |bytes: &[u8]| {
+        let mut child = Command::new(BINARY)
+            .args(["replay", "-", "--limit", "20/1m", "--format", "json"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it runs");
+        child.stdin.take().expect("piped").write_all(bytes).expect("it reads");
+        let output = child.wait_with_output().expect("it ends");
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")["input"]["requests"].as_u64()
+    };
+    assert_eq!(feed(access_log().as_bytes()), Some(134));
+    assert_eq!(feed(b""), Some(0));
+}
+
+#[test]
+fn spreading_is_asked_for_and_the_same_every_time() {
+    let log = written("spread.log", access_log());
+    let denied = |more: &[&str]| {
+        let found = json(&[&["replay", &log, "--limit", "20/1m", "--by", "path:1"], more].concat());
+        assert_eq!(found["input"]["whole_seconds"], true);
+        (found["policies"][0]["retry_after"].clone(), found["input"]["spread"].clone())
+    };
+    assert_eq!(denied(&[]).1, false);
+    assert_eq!(denied(&["--spread"]), denied(&["--spread", "--seed", "1"]));
+}
+
+#[test]
+fn a_report_is_one_page_that_needs_nothing_else() {
+    let log = written("report.log", access_log());
+    let out = folder("replay").join("report.html");
+    printed(&["replay", &log, "--limit", "20/1m", "--report", out.to_str().expect("text")]);
+    let page = fs::read_to_string(&out).expect("a page");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("198.51.100.7") && page.contains("<svg"));
+    assert!(!page.contains("http://") || page.matches("http://").count() == page.matches("http://www.w3.org").count());
+}
+
+#[test]
+fn what_is_read_is_never_written_over() {
+    let log = written("precious.log", access_log());
+    for flag in ["--decisions", "--report"] {
+        let (code, said) = told(&["replay", &log, "--limit", "20/1m", flag, &log]);
+        assert!(code == Some(2) && said.contains("would be lost"), "{said}");
+    }
+    assert_eq!(fs::read_to_string(&log).expect("it is there"), access_log());
+}
+
+#[test]
+fn wrong_use_is_told_with_what_would_be_right() {
+    let log = written("wrong.log", access_log());
+    let cases: [(&[&str], &str); 12] = [
+        (&["replay"], "FILE"),
+        (&["replay", "no-such-file.log", "--limit", "1/1m"], "no-such-file.log can't be read"),
+        (&["replay", ".", "--limit", "1/1m"], "can't be read"),
+        (&["replay", "-", "-", "--limit", "1/1m"], "once"),
+        (&["replay", &log, "--limit", "60 a minute"], "100/1m"),
+        (&["replay", &log, "--limit", "1/1m", "--limit", "2/1m"], "window"),
+        (&["replay", &log, "--candidate", "sliding_log 1/1m"], "100/1m,1000/1h sliding_counter"),
+        (&["replay", &log, "--limit", "1/1m", "--algorithm", "magic"], "sliding_counter"),
+        (&["replay", &log, "--log-format", "$remote_addr $request"], "$time_local"),
+        (&["replay", &log, "--log-format", "$remote_addr$msec"], "nothing stands between"),
+        (&["replay", &log, "--window", "soon"], "1h30m"),
+        (&["replay", &log, "--decisions", "x.csv"], "--limit"),
+    ];
+    for (arguments, hint) in cases {
+        let (code, said) = told(arguments);
+        assert!(code == Some(2) && said.contains(hint), "{arguments:?}: {code:?} {said}");
+    }
+    let (code, said) = told(&["replay", &log, "--limit", "1/1m", "--store", "redis://127.0.0.1:1"]);
+    assert!(code == Some(4) && said.contains("does not answer"), "{code:?} {said}");
+    assert!(!Path::new("x.csv").exists());
+}
+
+#[test]
+fn ctrl_c_prints_what_was_found_so_far() {
+    let mut child = Command::new(BINARY)
+        .args(["replay", "-", "--limit", "20/1m"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut stdin = child.stdin.take().expect("piped");
+    let mut block = String::new();
+    while block.len() < 1 << 20 {
+        block.push_str("198.51.100.7 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 512\n");
+    }
+    // A pipe and the blocks ahead hold some six of them: when all are written, most have been decided.
+    for _ in 0..12 {
+        stdin.write_all(block.as_bytes()).expect("it reads");
+    }
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.expect("kill is there").success());
+    let output = child.wait_with_output().expect("it ends, though its input does not");
+    drop(stdin);
+    let said = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("ended before the end of the input") && said.contains("Hardest hit"), "{said}");
+}
