@@ -1,0 +1,71 @@
+//! Words and figures that the texts share.
+
+use std::fmt::Write as _;
+
+use super::trial::{Asked, Trialled};
+use crate::figures::{count, length, share, short_count};
+
+/// Units, in few characters if there are very many.
+pub(super) fn units(n: u64) -> String {
+    if n < 1_000_000 { count(n) } else { short(n) }
+}
+
+/// How many times the limit, rounded down, so that only what reaches a bound is said to.
+pub(super) fn times(units: u64, max: u64) -> String {
+    let hundredths = u128::from(units) * 100 / u128::from(max.max(1));
+    format!("{}.{:02}x", hundredths / 100, hundredths % 100)
+}
+
+/// A paragraph of lines no longer than `width`, each after `indent`.
+pub(super) fn wrapped(text: &str, indent: &str, width: usize) -> String {
+    let mut out = String::new();
+    let mut line = String::from(indent);
+    for word in text.split_whitespace() {
+        let empty = line.len() == indent.len();
+        if !empty && line.chars().count() + 1 + word.chars().count() > width {
+            out.push_str(&line);
+            out.push('\n');
+            line.truncate(indent.len());
+        } else if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    out.push_str(&line);
+    out.push('\n');
+    out
+}
+
+/// A trace in a line: its name, how many clients and requests it has, how long it is, what the log denies.
+pub(super) fn told_of(trace: &Trialled) -> String {
+    let Asked { clients, requests, units, .. } = trace.asked;
+    let mut told = format!(
+        "{}: {} clients, {} requests in {}",
+        trace.trace,
+        count(clients),
+        count(requests),
+        length(trace.asked.length_us())
+    );
+    if units > requests && requests > 0 {
+        let _ = write!(told, " of {} units each", short(units / requests));
+    }
+    if let Some(log) = trace.algorithms.first() {
+        let _ = write!(told, "; the log denies {}", share(log.share_denied));
+    }
+    told
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn short(n: u64) -> String {
+    short_count(n as f64)
+}
+
+/// `1.2%`, in as few characters as can be.
+pub(super) fn short_share(part: f64) -> String {
+    if part <= 0.0 { "0".to_owned() } else { share(part).replace(' ', "") }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes of a key")]
+pub(super) fn rounded(bytes: f64) -> u64 {
+    bytes.round() as u64
+}
