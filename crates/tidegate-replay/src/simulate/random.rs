@@ -29,7 +29,6 @@ impl Random {
     }
 
     /// Below `end`, which is above 0.
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half of a product of 64 bits each")]
     pub(super) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(end)) >> 64) as u64
     }

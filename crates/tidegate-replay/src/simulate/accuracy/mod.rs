@@ -32,7 +32,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Half the limit on average, which for one client in fourteen is more than the limit.
+    /// A quarter of the limit on average, which for one client in fifty is more than the limit.
     pub fn new(limit: Limit) -> Self {
         Self {
             limit,
@@ -40,7 +40,7 @@ impl Options {
             shapes: vec![Shape::Poisson, Shape::Bursty, Shape::Diurnal, Shape::Adversarial],
             clients: 500,
             requests: 500_000,
-            load: 0.5,
+            load: 0.25,
             seed: 1,
         }
     }

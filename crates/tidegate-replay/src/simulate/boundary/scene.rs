@@ -7,7 +7,7 @@ use crate::{
     figures::ratio,
     simulate::{
         promised,
-        trial::audit::{Audit, policy, roomy},
+        trial::audit::{Audit, for_one, policy},
     },
 };
 
@@ -29,7 +29,7 @@ pub(super) fn play(name: &str, limit: Limit, edge_us: u64, offers: &[Offer], alg
 
 fn at_edge(algorithm: Algorithm, limit: Limit, edge_us: u64, offers: &[Offer]) -> AtEdge {
     let policy = policy(limit).with_algorithm(algorithm);
-    let (store, mut audit) = (roomy(), Audit::new(limit));
+    let (store, mut audit) = (for_one(), Audit::of_one(limit));
     let key = Key::new("client").expect("a key");
     let (mut admitted, mut in_window) = (Vec::new(), Vec::new());
     for offer in offers {

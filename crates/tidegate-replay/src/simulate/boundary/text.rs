@@ -11,7 +11,7 @@ use crate::{
 
 /// How wide each side of the edge is drawn.
 const BURST: usize = 8;
-const SIDE: usize = 20;
+const SIDE: usize = 16;
 const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The scenes, each with a table and a small drawing.
@@ -38,7 +38,7 @@ pub fn text(boundary: &Boundary) -> String {
                      them is the last one whose window still holds the burst.",
                     scene.moments_us.len() - 1,
                 ),
-                "units in the last window",
+                "in the last window",
             )
         };
         let _ = write!(out, "\n{number}. {title}\n{}\n", wrapped(&told, "   ", 79));
@@ -46,7 +46,7 @@ pub fn text(boundary: &Boundary) -> String {
     }
     out.push('\n');
     out.push_str(&wrapped(
-        "worst: the most units in any window, wherever it lies. promised: what the algorithm never exceeds there. Units tried \
+        "worst: the most units in any window, wherever it lies. bound: what the algorithm promises never to exceed there. Units tried \
          at one moment are decided as one request that costs as many as fit, which lets the same number through.",
         "",
         79,
@@ -55,7 +55,7 @@ pub fn text(boundary: &Boundary) -> String {
 }
 
 fn table(boundary: &Boundary, scene: &Scene, drawing: &str) -> Table {
-    let mut table = Table::new(&["algorithm", drawing, ">before", ">after", ">worst", ">", ">promised"]);
+    let mut table = Table::new(&["algorithm", drawing, ">before", ">after", ">worst", ">", ">bound"]);
     for at_edge in &scene.algorithms {
         table.row([
             at_edge.algorithm.clone(),

@@ -12,8 +12,8 @@ const PAGE: f64 = 8.0;
 const LOADING_US: f64 = 1_500_000.0;
 
 /// Those who are no people: one in so many clients, and how much more each sends than the mean of all.
-const SCRAPERS: (u32, f64) = (50, 10.0);
-const SCRIPTS: (u32, f64) = (250, 40.0);
+const SCRAPERS: (u32, f64) = (50, 8.0);
+const SCRIPTS: (u32, f64) = (250, 20.0);
 const GUESSERS: (u32, f64) = (250, 10.0);
 const CRONS: u32 = 40;
 
@@ -74,7 +74,7 @@ pub(super) fn clients(traffic: &Traffic) -> Vec<Behaviour> {
             Visitor::Guesser => Behaviour::Runs(Runs::new(clock, gap, GUESSER_RUNS, What::Login)),
             Visitor::Cron => {
                 // Most run every five minutes, some every minute.
-                let every = if client / CRONS % 4 == 0 { 1 } else { 5 };
+                let every = if (client / CRONS).is_multiple_of(4) { 1 } else { 5 };
                 Behaviour::Cron(Cron::new(traffic.start_us, every, every))
             }
         }

@@ -11,6 +11,11 @@ pub(in crate::simulate) fn roomy() -> MemoryStore {
         .expect("its bounds are far above the least")
 }
 
+/// A store for one client.
+pub(in crate::simulate) fn for_one() -> MemoryStore {
+    MemoryStore::builder().max_keys(1).build().expect("its bounds are no less than the least")
+}
+
 /// A policy of one limit.
 pub(in crate::simulate) fn policy(limit: Limit) -> Policy {
     Policy::unnamed([limit]).expect("one limit makes a policy")
@@ -25,8 +30,14 @@ pub(in crate::simulate) struct Audit {
 }
 
 impl Audit {
+    /// An audit of all clients together.
     pub(in crate::simulate) fn new(limit: Limit) -> Self {
         Self { store: roomy(), log: policy(limit), worst: 0 }
+    }
+
+    /// An audit of one client.
+    pub(in crate::simulate) fn of_one(limit: Limit) -> Self {
+        Self { store: for_one(), log: policy(limit), worst: 0 }
     }
 
     /// Whether the cost fits into the exact window, given what the limiter has let through so far.

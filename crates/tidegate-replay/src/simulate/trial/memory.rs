@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use tidegate::{Algorithm, Cost, Key, Limit, MemoryStore, Op, Policy, Timestamp};
 
-use super::audit::policy;
+use super::audit::{for_one, policy};
 use crate::simulate::{random::scatter_bytes, traffic::window_us};
 
 /// How many clients are followed at the most.
@@ -41,11 +41,14 @@ struct Own {
 
 impl Own {
     fn new() -> Self {
-        Self { store: MemoryStore::builder().max_keys(1).build().expect("a store for a key"), peak: 0 }
+        Self { store: for_one(), peak: 0 }
     }
 
-    fn charge(&mut self, policy: &Policy, baseline: usize, key: &Key<'_>, cost: Cost, now: Timestamp) {
+    fn charge(&mut self, policy: &Policy, key: &Key<'_>, cost: Cost, now: Timestamp) {
         let _ = self.store.decide(Op::Charge, policy, key, cost, now);
+    }
+
+    fn measure(&mut self, baseline: usize) {
         self.peak = self.peak.max(SLOT + self.store.stats().bytes.saturating_sub(baseline));
     }
 }
@@ -76,7 +79,8 @@ impl Followed {
         if mark <= self.highest
             && let Some(own) = self.by_mark.get_mut(&mark)
         {
-            own[place].charge(&self.policies[place], self.baseline, key, cost, now);
+            own[place].charge(&self.policies[place], key, cost, now);
+            own[place].measure(self.baseline);
         }
     }
 
@@ -98,7 +102,7 @@ fn baseline(limit: Limit) -> usize {
     own.store.stats().bytes
 }
 
-/// Bytes of a key that spends its whole limit evenly over a window, in as many requests as there are units, but no more than ten
+/// Bytes of a key that spends its whole limit evenly in every window, in as many requests as there are units, but no more than ten
 /// thousand.
 pub(super) fn full_key(limit: Limit, algorithm: Algorithm) -> u64 {
     let policy = policy(limit).with_algorithm(algorithm);
@@ -106,10 +110,14 @@ pub(super) fn full_key(limit: Limit, algorithm: Algorithm) -> u64 {
     let key = Key::new("full").expect("a key");
     let requests = limit.max().min(FULL).min(window_us(limit));
     let cost = Cost::new(limit.max() / requests).expect("no more than a limit");
-    for request in 0..requests {
-        // A window is at most 2^45 microseconds, so the product fits.
+    // Two windows, since a log forgets in blocks and is largest when it is about to. One is at most 2^45 microseconds, so the
+    // product fits.
+    for request in 0..2 * requests {
         let now = Timestamp::from_micros(window_us(limit) * request / requests);
-        own.charge(&policy, baseline, &key, cost, now);
+        own.charge(&policy, &key, cost, now);
+        if request + 1 >= requests {
+            own.measure(baseline);
+        }
     }
     own.peak as u64
 }

@@ -143,6 +143,7 @@ impl Trial {
 ///
 /// # Errors
 /// If the traffic can't be made.
+#[expect(clippy::missing_panics_doc, reason = "names are keys, and the cost is checked before")]
 pub fn run(traffic: &Traffic, limit: Limit, algorithms: &[Algorithm]) -> Result<Trialled, TrafficError> {
     let requests = traffic.requests()?;
     let names: Vec<String> = (0..traffic.clients).map(|client| traffic.name(client)).collect();

@@ -87,7 +87,7 @@ pub struct Tried {
     /// The most that a client's state took, on average over a sample of up to [`FOLLOWED`](super::FOLLOWED) clients: 32 bytes in
     /// the table, and what is held elsewhere. Free places of the table come on top, about half as much again as the 32.
     pub bytes_per_key: f64,
-    /// The most that the state of a key takes which spends its whole limit evenly over a window, in at most 10,000 requests.
+    /// The most that the state of a key takes which spends its whole limit evenly in every window, in at most 10,000 requests a window.
     pub bytes_per_full_key: u64,
 }
 

@@ -17,7 +17,7 @@ use crate::simulate::random::Random;
 
 pub(super) use adversary::LOAD as ADVERSARIAL_LOAD;
 
-/// How much less each client sends than the one before it: about 7 of 100 send more than four times the mean.
+/// How much less each client sends than the one before it: 7 of 100 send more than twice the mean, 2 more than four times.
 const ZIPF: f64 = 0.6;
 /// A page is this part of a limit, and is fetched in this part of its window.
 const PAGE_OF_LIMIT: f64 = 0.25;

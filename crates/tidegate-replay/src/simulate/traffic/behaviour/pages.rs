@@ -50,12 +50,11 @@ impl Pages {
             return (self.clock.now(), What::Asset);
         }
         // Most pages follow the last one soon, some after a long while; the mean is the mean.
-        let long = random.chance(0.2);
+        // Traffic begins with everybody in the middle of something, and whoever one meets is mostly in a long while.
+        let long = random.chance(if self.begun { 0.2 } else { 0.2 * 3.4 });
         let mean = self.mean_think * if long { 3.4 } else { 0.4 };
         let busy = self.curve.map_or(1.0, |curve| curve.at(self.clock.now()));
-        let think = random.exponential(mean) / busy;
-        // Traffic begins with everybody in the middle of something.
-        self.clock.pass(if self.begun { think } else { think * random.unit() });
+        self.clock.pass(random.exponential(mean) / busy);
         self.begun = true;
         self.assets = random.geometric(self.page) - 1;
         (self.clock.now(), What::Page)
