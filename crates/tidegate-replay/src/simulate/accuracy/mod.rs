@@ -38,8 +38,8 @@ impl Options {
             limit,
             algorithms: approximations(),
             shapes: vec![Shape::Poisson, Shape::Bursty, Shape::Diurnal, Shape::Adversarial],
-            clients: 500,
-            requests: 500_000,
+            clients: 200,
+            requests: 200_000,
             load: 0.25,
             seed: 1,
         }
@@ -51,15 +51,15 @@ impl Options {
 pub struct Accuracy {
     /// The limit, as it is written.
     pub limit: String,
-    /// What a client asks for on average, as a multiple of the limit, where the traffic is made up.
-    pub load: f64,
+    /// What a client asks for on average, as a multiple of the limit, if traffic is made up.
+    pub load: Option<f64>,
     /// The seed of it.
-    pub seed: u64,
+    pub seed: Option<u64>,
     /// What was found on each trace. That of a replayed log can be added.
     pub traces: Vec<Trialled>,
 }
 
-/// Tries the algorithms on each shape of traffic.
+/// Tries the algorithms on each shape of traffic; there may be none, where only a log is replayed.
 ///
 /// # Errors
 /// If the traffic can't be made.
@@ -72,5 +72,7 @@ pub fn run(options: &Options) -> Result<Accuracy, TrafficError> {
         let traffic = Traffic::around(limit, *shape, clients, requests, load, seed);
         trial::run(&traffic, limit, &options.algorithms)
     });
-    Ok(Accuracy { limit: limit.to_string(), load, seed, traces: traces.collect::<Result<_, _>>()? })
+    let traces: Vec<Trialled> = traces.collect::<Result<_, _>>()?;
+    let made_up = !traces.is_empty();
+    Ok(Accuracy { limit: limit.to_string(), load: made_up.then_some(load), seed: made_up.then_some(seed), traces })
 }

@@ -18,6 +18,9 @@ const CLOUDFLARE: &str = "0.003 %";
 /// A table for each trace, and what its columns mean.
 pub fn text(accuracy: &Accuracy) -> String {
     let mut out = format!("{}: how far from the exact log\n", accuracy.limit);
+    if let (Some(load), Some(seed)) = (accuracy.load, accuracy.seed) {
+        let _ = writeln!(out, "(made-up clients ask for {load} times the limit on average; seed {seed})");
+    }
     for trace in &accuracy.traces {
         let _ = write!(out, "\n{}{}", told_of(trace), table(trace));
     }
@@ -32,7 +35,7 @@ pub fn text(accuracy: &Accuracy) -> String {
     if !figures.is_empty() {
         let told = format!(
             "sliding_counter decides otherwise than the log on {}. Cloudflare reports about {} of wrong decisions on its own \
-             traffic. How many there are depends on how much of the traffic comes from clients near their limit.",
+             traffic. How many there are depends on how much of the traffic comes from clients that are near their limit or above it.",
             figures.join(", "),
             CLOUDFLARE,
         );

@@ -25,7 +25,7 @@ pub struct Options {
 impl Options {
     /// One algorithm of each kind, on traffic that the limit matters to.
     pub fn new(limit: Limit) -> Self {
-        let traffic = Traffic::around(limit, Shape::Bursty, 500, 500_000, 0.25, 1);
+        let traffic = Traffic::around(limit, Shape::Bursty, 200, 200_000, 0.25, 1);
         Self { limit, algorithms: one_of_each(), traffic }
     }
 }

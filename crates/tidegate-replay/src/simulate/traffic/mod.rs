@@ -1,7 +1,7 @@
 //! [`Traffic`]: requests of many clients over time, made up.
 //!
-//! Each client behaves in its own way ([`behaviour`]) with random numbers of its own; [`Requests`] merges them in order of
-//! time and holds one request of each client, however long the traffic lasts. [`names`] tells who they are, and [`csv`] and
+//! Each client behaves in its own way (`behaviour`) with random numbers of its own; [`Requests`] merges them in order of
+//! time and holds one request of each client, however long the traffic lasts. `names` tells who they are, and [`csv`] and
 //! [`access_log`] write it all down.
 
 pub mod access_log;

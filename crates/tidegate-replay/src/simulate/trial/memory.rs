@@ -13,7 +13,7 @@ use super::audit::{for_one, policy};
 use crate::simulate::{random::scatter_bytes, traffic::window_us};
 
 /// How many clients are followed at the most.
-pub const FOLLOWED: usize = 128;
+pub const FOLLOWED: usize = 64;
 /// A key that spends its whole limit does so in this many requests at the most.
 const FULL: u64 = 10_000;
 /// What every key takes in a store's table.

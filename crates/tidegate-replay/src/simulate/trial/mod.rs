@@ -1,7 +1,7 @@
 //! [`Trial`]: one trace, decided by several algorithms side by side.
 //!
-//! Each algorithm has a store of its own and an [`audit`]: an exact log of what it let through. The exact log runs beside them
-//! all. [`memory`] follows some of the clients to see what their states take, and [`timeline`] keeps what was let through over
+//! Each algorithm has a store of its own and an `audit`: an exact log of what it let through. The exact log runs beside them
+//! all. `memory` follows some of the clients to see what their states take, and `timeline` keeps what was let through over
 //! time. Memory grows with clients, not with requests.
 
 pub(super) mod audit;
