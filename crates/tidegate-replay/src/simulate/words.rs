@@ -74,5 +74,5 @@ pub(super) const WINDOW_AND_BYTES: &str = "worst window: the most that a client 
 pub(super) fn full_keys(trace: &Trialled) -> String {
     let of = |tried: &Tried| format!("{} in {}", units(tried.bytes_per_full_key), tried.algorithm);
     let each: Vec<String> = trace.algorithms.iter().map(of).collect();
-    format!("A client that always spends the whole limit takes this many bytes: {}.", each.join(", "))
+    format!("A client that spends the whole limit evenly takes this many bytes: {}.", each.join(", "))
 }
