@@ -61,7 +61,8 @@ fn places_for_two_figures(n: f64) -> usize {
 
 /// A length of time in its two largest units: `83h 5m`, `12s`, `1.5ms`.
 pub fn length(micros: u64) -> String {
-    const UNITS: [(&str, u64); 4] = [("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000)];
+    const UNITS: [(&str, u64); 4] =
+        [("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000)];
     if micros < 1_000 {
         return format!("{micros}µs");
     }
