@@ -6,4 +6,5 @@ pub mod findings;
 pub mod logs;
 pub mod page;
 pub mod replay;
+pub mod simulate;
 pub mod text;

@@ -1,13 +1,11 @@
 //! [`Courses`]: what the clients that are denied asked for over time, to be looked at.
 //!
-//! A client is followed from its first denial on; the log of what it asked for within the window before tells the beginning. Only the
+//! A client is followed from its first denial on; what it asked for within the window before is its beginning. Only the
 //! clients that are denied most are followed, so that a flood of denied clients does not fill the memory.
 
 use std::collections::HashMap;
 
-use tidegate::Inspection;
-
-use super::bins::Bins;
+use super::{bins::Bins, demand::Demand};
 use crate::findings::Course;
 
 /// The most bins of a course.
@@ -19,6 +17,8 @@ const FOLLOWED: usize = 512;
 #[derive(Debug)]
 pub(super) struct Courses {
     followed: HashMap<u32, Followed>,
+    /// For each client whether it is: asked for every request.
+    is_followed: Vec<bool>,
     windows: usize,
     policies: usize,
 }
@@ -33,43 +33,54 @@ struct Followed {
 
 impl Courses {
     pub(super) fn new(windows: usize, policies: usize) -> Self {
-        Self { followed: HashMap::new(), windows, policies }
+        Self { followed: HashMap::new(), is_followed: Vec::new(), windows, policies }
     }
 
     /// Whether a client is followed.
     #[inline]
     pub(super) fn has(&self, client: u32) -> bool {
-        !self.followed.is_empty() && self.followed.contains_key(&client)
+        self.is_followed.get(client as usize).copied().unwrap_or(false)
     }
 
-    /// Follows a client. `past` is what it asked for lately, by each window; `units` what it has asked for before this request.
-    pub(super) fn follow(&mut self, client: u32, past: &[Inspection], units: u64) {
+    /// Follows a client that has asked for `units` so far, lately as `demands` tell.
+    pub(super) fn follow(&mut self, client: u32, demands: &[Demand], units: u64) {
         if self.followed.len() >= 2 * FOLLOWED {
-            let mut denied: Vec<u64> = self.followed.values().map(|followed| followed.denied).collect();
-            let (_, least, _) = denied.select_nth_unstable_by(FOLLOWED, |a, b| b.cmp(a));
-            let least = *least;
-            self.followed.retain(|_, followed| followed.denied > least);
+            self.let_go();
         }
         let mut adds = vec![true; 1 + self.windows + self.policies];
         adds[1..=self.windows].fill(false);
         let mut followed = Followed { bins: Bins::new(BINS, adds), denied: 0, earlier: units };
-        let longest = past.iter().flat_map(|past| &past.limits).max_by_key(|limit| limit.limit.window());
-        for (window, past) in past.iter().enumerate() {
+        let longest = demands.iter().map(|demand| demand.window).max();
+        for (window, demand) in demands.iter().enumerate() {
             let mut in_window = 0;
-            for in_use in &past.limits {
-                let is_longest = longest.is_some_and(|longest| std::ptr::eq(longest, in_use));
-                for entry in &in_use.entries {
-                    in_window += entry.units;
-                    let row = followed.bins.at(entry.last.as_micros());
-                    row[1 + window] = row[1 + window].max(in_window);
-                    if is_longest {
-                        row[0] += entry.units;
-                        followed.earlier = followed.earlier.saturating_sub(entry.units);
-                    }
+            for (time_us, units) in demand.lately(client) {
+                in_window += units;
+                let row = followed.bins.at(time_us);
+                row[1 + window] = row[1 + window].max(in_window);
+                if Some(demand.window) == longest {
+                    row[0] += units;
+                    followed.earlier = followed.earlier.saturating_sub(units);
                 }
             }
         }
         self.followed.insert(client, followed);
+        if self.is_followed.len() <= client as usize {
+            self.is_followed.resize(client as usize + 1, false);
+        }
+        self.is_followed[client as usize] = true;
+    }
+
+    /// Follows only those on who are denied most.
+    #[cold]
+    fn let_go(&mut self) {
+        let mut denied: Vec<u64> = self.followed.values().map(|followed| followed.denied).collect();
+        let (_, least, _) = denied.select_nth_unstable_by(FOLLOWED, |a, b| b.cmp(a));
+        let least = *least;
+        let is_followed = &mut self.is_followed;
+        self.followed.retain(|client, followed| {
+            is_followed[*client as usize] = followed.denied > least;
+            followed.denied > least
+        });
     }
 
     /// Notes a request of a client that is followed: what it costs, and the units in each window.

@@ -1,7 +1,7 @@
 //! [`Replay`]: requests through the engine, by several policies side by side, and what came of it.
 //!
-//! For every request, the most that its client has asked for in a window is known from a log that is charged regardless of any limit
-//! ([`curve`] draws what follows from that); then each policy decides, on a store of its own. [`clients`], [`bins`], [`waits`] and
+//! For every request, [`demand`] tells what its client has asked for within a window, whatever it got ([`curve`] draws what follows
+//! from that); then each policy decides, on a store of its own. [`clients`], [`bins`], [`waits`] and
 //! [`courses`] keep what is told at the end: as much as there are clients, however long the log is.
 
 mod bins;
@@ -9,6 +9,7 @@ mod clients;
 mod courses;
 mod curve;
 mod decisions;
+mod demand;
 mod through_redis;
 mod waits;
 
@@ -21,6 +22,7 @@ use bins::Bins;
 use clients::Clients;
 use courses::Courses;
 pub use decisions::DecisionLog;
+use demand::Demand;
 pub use through_redis::ConnectError;
 use through_redis::{CHUNK, Chunk, ThroughRedis};
 use tidegate::{Cost, Decision, Key, Limit, MemoryStore, Op, Policy, Reason, Timestamp};
@@ -81,13 +83,6 @@ struct Trial {
     told: Told,
     /// How often each limit bound.
     bound: Vec<u64>,
-}
-
-/// What clients ask for within a window, whatever they get.
-struct Demand {
-    window: Duration,
-    policy: Policy,
-    store: MemoryStore,
 }
 
 /// Why a replay can't go on.
@@ -177,13 +172,12 @@ impl<W: Write> Replay<W> {
     /// Notes what is asked for, and by whom.
     #[inline]
     fn ask(&mut self, request: &Request<'_>) -> u32 {
-        let (key, cost, now) = parts(request);
         let client = self.clients.number(request.key);
         let mut tally = self.clients.tally(client);
         *tally.requests() += 1;
         *tally.units() = tally.units().saturating_add(request.cost);
-        for (number, demand) in self.demands.iter().enumerate() {
-            let units = demand.store.decide(Op::Charge, &demand.policy, &key, cost, now).used();
+        for (number, demand) in self.demands.iter_mut().enumerate() {
+            let units = demand.ask(client, request.time_us, request.cost);
             self.in_windows[number] = units;
             *tally.peak(number) = units.max(*tally.peak(number));
         }
@@ -228,10 +222,8 @@ impl<W: Write> Replay<W> {
         *self.clients.tally(client).denied(number) += 1;
         self.timeline.at(request.time_us)[1 + number] += 1;
         if !self.courses.has(client) {
-            let (key, _, now) = parts(request);
-            let past = self.demands.iter().filter_map(|demand| demand.store.inspect(&demand.policy, &key, now));
             let units = *self.clients.tally(client).units();
-            self.courses.follow(client, &past.collect::<Vec<_>>(), units);
+            self.courses.follow(client, &self.demands, units);
         }
         self.courses.deny(client, request.time_us, request.cost, number);
     }
@@ -312,13 +304,6 @@ impl<W: Write> Replay<W> {
             peaks: limits.iter().map(|limit| self.clients.peaks(window_of(limit)).nth(at).unwrap_or(0)).collect(),
             course,
         }
-    }
-}
-
-impl Demand {
-    fn new(window: Duration) -> Self {
-        let limit = Limit::new(1, window).expect("it is the window of a limit");
-        Self { window, policy: Policy::unnamed([limit]).expect("one limit is a policy"), store: unbounded() }
     }
 }
 

@@ -145,7 +145,7 @@ fn quoted_pair(line: &[u8], from: usize) -> Result<Option<[Range<usize>; 2]>, Fl
     let Some(rest) = rest.strip_prefix(b" \"") else {
         return if rest[0] == b' ' { Ok(None) } else { Err("the size is not a number") };
     };
-    let between = memchr::memmem::find(rest, b"\" \"").ok_or(CUT)?;
+    let between = memchr::memchr_iter(b'"', rest).find(|quote| rest[*quote..].starts_with(b"\" \"")).ok_or(CUT)?;
     let last = memchr::memrchr(b'"', rest).ok_or(CUT)?;
     let start = from + 2;
     if last < between + 3 { Err(CUT) } else { Ok(Some([start..start + between, start + between + 3..start + last])) }

@@ -1,0 +1,27 @@
+//! The algorithms that are tried unless others are named, and what DESIGN promises of each.
+
+use tidegate::{Algorithm, Buckets, Limit};
+
+/// The most units that an algorithm promises to let through in any window, wherever on the time line it lies.
+pub fn promised(algorithm: Algorithm, limit: Limit) -> u64 {
+    let max = limit.max();
+    match algorithm {
+        Algorithm::SlidingLog | Algorithm::SlidingBuckets(_) => max,
+        Algorithm::SlidingCounter | Algorithm::FixedWindow | Algorithm::Gcra(None) => 2 * max,
+        Algorithm::Gcra(Some(burst)) => max + burst.get(),
+    }
+}
+
+/// One of each: `sliding_log`, `sliding_counter`, `sliding_buckets:10`, `fixed_window` and `gcra`.
+pub fn one_of_each() -> Vec<Algorithm> {
+    vec![Algorithm::SlidingLog, Algorithm::SlidingCounter, buckets(10), Algorithm::FixedWindow, Algorithm::Gcra(None)]
+}
+
+/// Those that stand in for the log: `sliding_counter` and `sliding_buckets` with 2, 10 and 60 buckets.
+pub fn approximations() -> Vec<Algorithm> {
+    vec![Algorithm::SlidingCounter, buckets(2), buckets(10), buckets(60)]
+}
+
+fn buckets(n: u64) -> Algorithm {
+    Algorithm::SlidingBuckets(Buckets::new(n).expect("1 to 1000"))
+}
