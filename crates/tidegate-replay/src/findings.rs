@@ -44,6 +44,8 @@ pub struct Input {
     pub without_key: u64,
     /// Requests earlier than one before them.
     pub out_of_order: u64,
+    /// The most that one of them is earlier, in microseconds.
+    pub latest_by_us: u64,
     /// The earliest and the latest request, in microseconds since the epoch.
     pub from_us: Option<u64>,
     /// See `from_us`.
@@ -210,7 +212,7 @@ pub struct CurvePoint {
 /// A limit to consider.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Suggestion {
-    /// Where it lies: `knee`, `p99`, `p99.9`.
+    /// Where it lies: `knee`, `p99`, `p99.9`, or `gap` where a few clients stand apart from all others.
     pub at: String,
     /// As it is written: `37/1m`.
     pub limit: String,

@@ -31,6 +31,9 @@ pub(crate) struct LogArguments {
     /// The field of JSON lines that has the time.
     #[arg(long, value_name = "NAME")]
     pub(crate) time_field: Option<String>,
+    /// Put requests in their places that are logged late by up to so long, such as 10s; unsaid, they are decided in the log's order.
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) sort: Option<String>,
     /// Spread requests that are known to the second within their second, at random.
     #[arg(long)]
     pub(crate) spread: bool,

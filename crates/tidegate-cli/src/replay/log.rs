@@ -1,8 +1,9 @@
 //! What the arguments say about reading a log.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use anyhow::Context as _;
+use tidegate::parse_duration;
 use tidegate_replay::logs::{By, FormatChoice, Input, Price, Reading};
 
 use crate::arguments::{LogArguments, LogFormat};
@@ -24,8 +25,13 @@ pub(crate) fn reading(arguments: &LogArguments) -> anyhow::Result<Reading> {
         format,
         by: by(arguments)?,
         price: price(&arguments.cost)?,
+        sort: arguments.sort.as_deref().map(span).transpose()?,
         spread: arguments.spread.then_some(arguments.seed),
     })
+}
+
+fn span(text: &str) -> anyhow::Result<Duration> {
+    parse_duration(text).with_context(|| format!("`{text}` is no span of time: write 10s, 1m or 1h30m"))
 }
 
 fn by(arguments: &LogArguments) -> anyhow::Result<Option<By>> {

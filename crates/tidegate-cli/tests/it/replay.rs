@@ -1,6 +1,7 @@
 //! `tidegate replay`: what it tells, in which ways it reads, and what it says when it can't.
 
 use std::{
+    fmt::Write as _,
     fs,
     io::Write as _,
     path::Path,
@@ -17,7 +18,8 @@ fn access_log() -> String {
     for second in 0..240 {
         let time = format!("17/May/2015:10:{:02}:{:02} +0000", second / 60, second % 60);
         let mut line = |ip: &str, path: &str| {
-            log.push_str(&format!("{ip} - - [{time}] \"GET {path} HTTP/1.1\" 200 512 \"-\" \"Agent \\\"7\\\"\"\n"));
+            let rest = r#"200 512 "-" "Agent \"7\"""#;
+            let _ = writeln!(log, "{ip} - - [{time}] \"GET {path} HTTP/1.1\" {rest}");
         };
         if second % 2 == 0 {
             line("198.51.100.7", "/products?page=1");

@@ -37,7 +37,7 @@ fn line_ends_of_windows_and_none_at_the_end() {
 fn a_last_line_that_is_cut_off_is_told_with_its_number() {
     for end in 1..GOOD.len() - 1 {
         let (found, ..) = replayed("cut", format!("{GOOD}\n{}", &GOOD[..end]).as_bytes());
-        let cut_before_agent = GOOD.find(" \"-\"").is_some_and(|common| end <= common && end > common - 3);
+        let cut_before_agent = GOOD.find(" \"-\"").is_some_and(|common| end <= common + 1 && end > common - 3);
         if cut_before_agent {
             continue; // A common line, as far as anyone can tell.
         }
@@ -131,8 +131,8 @@ fn nothing_at_all_and_nothing_but_garbage() {
 
 #[test]
 fn a_line_without_end_is_one_line_that_can_not_be_read() {
-    let long = vec![b'x'; 5 << 20];
-    let log = [GOOD.as_bytes(), b"\n", &long, b"\n", GOOD.as_bytes()].concat();
+    let endless = vec![b'x'; 5 << 20];
+    let log = [GOOD.as_bytes(), b"\n", &endless, b"\n", GOOD.as_bytes()].concat();
     let (found, ..) = replayed("long", &log);
     assert_eq!(counts(&found), [Some(3), Some(2), Some(1)]);
     assert_eq!(found["input"]["first_malformed"][0]["why"], "it is longer than 1 MiB");

@@ -43,7 +43,9 @@ impl Price {
         for (line, number) in text.lines().zip(1..) {
             let line = line.split('#').next().unwrap_or_default().trim();
             if !line.is_empty() {
-                let row = line.rsplit_once([' ', '\t', '=', ',']).and_then(|(path, cost)| row(path.trim_end(), cost));
+                let row = line
+                    .rsplit_once([' ', '\t', '=', ','])
+                    .and_then(|(path, cost)| row(path.trim_end_matches([' ', '\t', '=', ',']), cost));
                 rows.push(row.ok_or_else(|| PriceError::Row { line: number, text: line.to_owned() })?);
             }
         }

@@ -17,6 +17,7 @@ use std::{
 use super::{
     By, FormatChoice, Input, LogError, Price, Request,
     parser::{Batch, Parser},
+    sorting::Sorting,
     spread::Spread,
 };
 use crate::findings;
@@ -38,6 +39,8 @@ pub struct Reading {
     pub by: Option<By>,
     /// What requests cost; 1 if unsaid, or what the trace says.
     pub price: Option<Price>,
+    /// How late a request may be logged to be put where it belongs; not at all if unsaid.
+    pub sort: Option<Duration>,
     /// Whether to spread requests within their seconds, and the seed for it.
     pub spread: Option<u64>,
 }
@@ -145,10 +148,19 @@ impl Requests {
             spread: spread.is_some(),
             ..findings::Input::default()
         };
-        let flow = self.run(&mut found, &mut |request| match &mut spread {
+        let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        let mut sorting = self.reading.sort.map(|span| Sorting::new(micros(span)));
+        let mut spreading = |request: &Request<'_>| match &mut spread {
             Some(spread) => spread.take(request, &mut each),
             None => each(request),
+        };
+        let mut flow = self.run(&mut found, &mut |request| match &mut sorting {
+            Some(sorting) => sorting.take(request, &mut spreading),
+            None => spreading(request),
         });
+        if let (Some(sorting), ControlFlow::Continue(())) = (&mut sorting, flow) {
+            flow = sorting.hand_out(u64::MAX, &mut spreading);
+        }
         if let (Some(spread), ControlFlow::Continue(())) = (&mut spread, flow) {
             let _ = spread.hand_out(&mut each);
         }
@@ -176,8 +188,12 @@ impl Requests {
                 found.units = found.units.saturating_add(request.cost);
                 found.whole_seconds &= request.time_us.is_multiple_of(1_000_000);
                 found.from_us = Some(found.from_us.map_or(request.time_us, |from| from.min(request.time_us)));
-                found.out_of_order += u64::from(request.time_us < latest);
-                latest = latest.max(request.time_us);
+                if request.time_us < latest {
+                    found.out_of_order += 1;
+                    found.latest_by_us = found.latest_by_us.max(latest - request.time_us);
+                } else {
+                    latest = request.time_us;
+                }
                 found.to_us = Some(latest);
                 each(&request)?;
             }

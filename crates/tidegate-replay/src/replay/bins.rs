@@ -40,6 +40,11 @@ const LENGTHS: [u64; 26] = {
     ]
 };
 
+/// Lengths that a person would choose, from this one on; each divides the next.
+pub(crate) fn lengths_from(length_us: u64) -> impl Iterator<Item = u64> {
+    LENGTHS.into_iter().skip_while(move |length| *length < length_us)
+}
+
 /// Rows of counts, one for each bin of time.
 #[derive(Debug, Clone)]
 pub(super) struct Bins {

@@ -35,7 +35,7 @@ pub(super) fn draw(window: std::time::Duration, clients: impl Iterator<Item = (u
     let micros = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
     let mut curve = Curve { window: name, window_us: micros, points, suggestions: Vec::new() };
     let quantile = |per_mille: u64| touching.quantile(per_mille);
-    for (at, max) in [("knee", knee), ("p99", quantile(990)), ("p99.9", quantile(999))] {
+    for (at, max) in [("knee", knee), ("p99", quantile(990)), ("p99.9", quantile(999)), ("gap", touching.gap())] {
         if let Some(max) = max {
             curve.suggestions.push(touching.suggest(at, max, &curve.window));
         }
@@ -75,37 +75,46 @@ impl Touching {
         self.peaks.get(usize::try_from(rank - 1).ok()?).copied()
     }
 
-    /// Where the curve bends most, with both axes logarithmic: before it many are touched by every limit that is a little lower, behind
-    /// it the same few by every limit that is a little higher. The farthest point below the line from the curve's first point to the last
-    /// one that touches anybody.
+    /// Where the curve bends most, drawn over the logarithm of the limit: the farthest point below the line from its first point to
+    /// its last. Lower limits touch many more clients, higher ones hardly fewer.
     #[expect(clippy::cast_precision_loss, reason = "a place on a plot")]
     fn knee(&self, limits: &[u64]) -> Option<u64> {
-        let place = |max: u64| ((max as f64).ln(), (self.above(max) as f64).ln());
-        let touching: Vec<u64> = limits.iter().copied().filter(|max| *max >= 1 && self.above(*max) > 0).collect();
-        let [first, .., last] = touching.as_slice() else { return limits.last().copied() };
+        let place = |max: u64| ((max as f64).ln(), self.above(max) as f64);
+        let [first, .., last] = limits else { return limits.last().copied() };
         let ((x0, y0), (x1, y1)) = (place(*first), place(*last));
         let below = |max: u64| {
             let (x, y) = place(max);
             y0 + (y1 - y0) * (x - x0) / (x1 - x0) - y
         };
-        touching.iter().copied().max_by(|a, b| below(*a).total_cmp(&below(*b)).then(b.cmp(a)))
+        limits.iter().copied().max_by(|a, b| below(*a).total_cmp(&below(*b)).then(b.cmp(a)))
+    }
+
+    /// What everybody keeps to but a few who ask for twice as much or more: where the most that one client asks for is farthest from
+    /// the next, among the busiest hundredth (or the busiest three, of fewer).
+    #[expect(clippy::cast_precision_loss, reason = "a place on a plot")]
+    fn gap(&self) -> Option<u64> {
+        let few = (self.peaks.len() / 100).max(3);
+        let busiest = &self.peaks[self.peaks.len().saturating_sub(few + 1)..];
+        let ratio = |pair: &&[u64]| pair[1] as f64 / pair[0] as f64;
+        let widest = busiest.windows(2).max_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
+        (widest[1] >= 2 * widest[0]).then_some(widest[0])
     }
 
     fn suggest(&self, at: &str, max: u64, window: &str) -> Suggestion {
         let touched = self.above(max);
         let first = self.peaks.len() - usize::try_from(touched).unwrap_or(0);
-        let touch = |max: u64| count(self.above(max.max(1)));
-        let half =
-            if max > 1 { format!("{}/{window} would touch {}, ", max / 2, touch(max / 2)) } else { String::new() };
+        let next = self.peaks.get(first).copied().unwrap_or(0);
         let why = match at {
             _ if touched == 0 => "nobody asks for more: it is what the busiest client asks for".to_owned(),
-            "knee" => format!(
-                "the curve bends here: lower limits touch many more clients, higher ones hardly fewer ({half}{}/{window} {})",
-                max * 2,
-                touch(max * 2)
-            ),
-            "p99" => format!("99 of 100 clients never ask for more than this in any {window}"),
-            _ => format!("999 of 1000 clients never ask for more than this in any {window}"),
+            "knee" => {
+                let around = [max / 2, max * 2].into_iter().filter(|max| *max > 0);
+                let around = around.map(|max| format!("{max}/{window} touches {}", count(self.above(max))));
+                let around = around.collect::<Vec<_>>().join(", ");
+                format!("the curve bends here: lower limits touch many more, higher ones hardly fewer ({around})")
+            }
+            "p99" => format!("99 of 100 clients never ask for more in any {window}"),
+            "p99.9" => format!("999 of 1000 clients never ask for more in any {window}"),
+            _ => format!("everybody else stays below; who is above asks for {} or more", count(next)),
         };
         Suggestion {
             at: at.to_owned(),

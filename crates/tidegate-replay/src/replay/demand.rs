@@ -103,7 +103,7 @@ mod tests {
             let mut now = 1_700_000_000_000_000_i64;
             for (gap, client, cost, back) in steps {
                 #[expect(clippy::cast_possible_truncation, reason = "about a window")]
-                let gap = (gap * window.as_micros() as f64) as i64;
+                let gap = (gap * window.as_secs_f64() * 1e6) as i64;
                 now += if back { gap } else { gap.abs() / 4 };
                 let time = now.cast_unsigned();
                 let key = [b'a' + u8::try_from(client).unwrap()];

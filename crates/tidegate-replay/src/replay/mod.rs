@@ -19,6 +19,7 @@ use std::{
 };
 
 use bins::Bins;
+pub(crate) use bins::lengths_from;
 use clients::Clients;
 use courses::Courses;
 pub use decisions::DecisionLog;

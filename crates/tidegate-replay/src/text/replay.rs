@@ -9,6 +9,7 @@ use super::{
 use crate::{
     figures::{count, length, moment, share},
     findings::{Curve, Findings, Hit, Input, PolicyFindings, Timeline, Waits},
+    replay::lengths_from,
 };
 
 /// The longest name in a table.
@@ -60,11 +61,8 @@ fn notes(out: &mut String, input: &Input) {
         let _ = writeln!(out, "requests were spread within their seconds at random");
     }
     if input.out_of_order > 0 {
-        let _ = writeln!(
-            out,
-            "{} requests are earlier than one before them: read as at the newest charge",
-            count(input.out_of_order)
-        );
+        let (late, by) = (count(input.out_of_order), length(input.latest_by_us));
+        let _ = writeln!(out, "{late} requests are logged after later ones, by up to {by} (--sort puts them in order)");
     }
     if input.without_key > 0 {
         let _ = writeln!(out, "{} requests have nothing to be counted by, and were left out", count(input.without_key));
@@ -90,7 +88,7 @@ fn policies(out: &mut String, policies: &[PolicyFindings]) {
     if policies.is_empty() {
         return;
     }
-    let mut table = Table::new(&["", ">requests denied", ">", ">clients denied", ">", ">retry after p50 p99"]);
+    let mut table = Table::new(&["", ">denied", ">of requests", ">denied", ">of clients", ">retry p50", ">p99"]);
     for policy in policies {
         let Waits { count: told, p50_s, p99_s, .. } = policy.retry_after;
         table.row([
@@ -99,7 +97,8 @@ fn policies(out: &mut String, policies: &[PolicyFindings]) {
             share(policy.share_of_requests_denied),
             count(policy.clients_denied),
             share(policy.share_of_clients_denied),
-            if told > 0 { format!("{} {}", seconds(p50_s), seconds(p99_s)) } else { "-".to_owned() },
+            if told > 0 { seconds(p50_s) } else { "-".to_owned() },
+            if told > 0 { seconds(p99_s) } else { "-".to_owned() },
         ]);
     }
     let _ = write!(out, "\n{table}");
@@ -114,19 +113,35 @@ fn policies(out: &mut String, policies: &[PolicyFindings]) {
 }
 
 fn timeline(out: &mut String, timeline: &Timeline, policy: Option<&PolicyFindings>) {
-    let (requests, several) = gathered(&timeline.requests, WIDTH - 8, |a, b| a + b);
-    let column = length(timeline.bin_us * several as u64);
-    let _ = writeln!(out, "\nRequests over time, a column is {column}");
+    let (requests, column_us) = over_time(timeline, &timeline.requests);
+    let _ = writeln!(out, "\nRequests over time, a column is {}", length(column_us));
     out.push_str(&columns(&requests, 5));
     if let (Some(denied), Some(policy)) = (timeline.denied.first(), policy)
         && policy.denied > 0
     {
-        let (denied, _) = gathered(denied, WIDTH - 8, |a, b| a + b);
+        let (denied, _) = over_time(timeline, denied);
         let most = denied.iter().copied().max().unwrap_or(0);
-        let line = format!("denied {}", sparkline(&denied));
-        let _ = writeln!(out, "{} ", line.trim_end());
+        let line = format!("denied  {}", sparkline(&denied));
+        let _ = writeln!(out, "{}", line.trim_end());
         let _ = writeln!(out, "        by {}, at most {} a column", clipped(&policy.name, NAME), count(most));
     }
+}
+
+/// Bins as columns of a length that a person would choose, and that length.
+fn over_time(timeline: &Timeline, bins: &[u64]) -> (Vec<u64>, u64) {
+    let Timeline { from_us, bin_us, .. } = *timeline;
+    let end_us = from_us + bin_us * bins.len() as u64;
+    let fits = |length: u64| end_us.div_ceil(length) - from_us / length <= (WIDTH - 8) as u64;
+    let column_us = lengths_from(bin_us).find(|length| fits(*length)).unwrap_or(bin_us);
+    let mut columns: Vec<u64> = Vec::new();
+    for (bin, count) in bins.iter().enumerate() {
+        let column = (from_us + bin as u64 * bin_us) / column_us - from_us / column_us;
+        columns.resize(usize::try_from(column + 1).unwrap_or(1), 0);
+        if let Some(last) = columns.last_mut() {
+            *last += count;
+        }
+    }
+    (columns, column_us)
 }
 
 fn hardest_hit(out: &mut String, policy: &PolicyFindings) {
