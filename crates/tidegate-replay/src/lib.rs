@@ -3,4 +3,5 @@
 
 pub mod figures;
 pub mod findings;
+pub mod page;
 pub mod text;
