@@ -22,7 +22,7 @@ fn table(findings: &Findings) -> String {
     let algorithm = policies.iter().any(|policy| !policy.name.contains(&policy.algorithm));
     let mut heads = vec!["Policy"];
     heads.extend(algorithm.then_some("Limits and algorithm"));
-    heads.extend([">Allowed", ">Denied", ">of requests", ">Clients denied", ">of clients"]);
+    heads.extend([">Allowed", ">Denied", ">Share of requests", ">Clients denied", ">Share of clients"]);
     heads.extend(impossible.then_some(">Could never fit"));
     heads.extend(bound.then_some("Denials by the limit that bound"));
     let caption = format!("{} requests of {} clients", count(findings.input.requests), count(findings.clients));

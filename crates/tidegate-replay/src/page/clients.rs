@@ -29,7 +29,7 @@ fn table(policy: &PolicyFindings) -> String {
         let window = figures::length(limit.window_us);
         format!(">Most asked for in {window}, of {}", count(limit.max))
     };
-    let heads: Vec<String> = ["Client", ">Requests", ">Denied", ">of its requests"]
+    let heads: Vec<String> = ["Client", ">Requests", ">Denied", ">Share denied"]
         .into_iter()
         .map(str::to_owned)
         .chain(policy.limits.iter().map(peak))
@@ -64,13 +64,14 @@ fn courses(hits: &[Hit]) -> String {
         .collect();
     let followed = &followed[..followed.len().min(COURSES)];
     let Some((_, first)) = followed.first() else { return String::new() };
-    let drawn: String = followed
+    let drawn: Vec<String> = followed
         .iter()
         .map(|(hit, course)| format!("<div class=\"course\"><h3>{}</h3>\n{}</div>\n", key(hit), course::html(course)))
         .collect();
     format!(
         "<p>Their courses, from one window before the first denial. Shaded is the window in which a client asked for the \
-         most.</p>\n{}<div class=\"courses\">\n{drawn}</div>\n",
-        course::legend(first)
+         most.</p>\n{}<div class=\"courses\">\n{}</div>\n",
+        course::legend(first),
+        drawn.concat(),
     )
 }

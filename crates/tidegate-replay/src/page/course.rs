@@ -10,10 +10,10 @@ pub(super) fn html(course: &Course) -> String {
     let end = figures::moment(moment(course, worst));
     let earlier = match course.earlier {
         0 => String::new(),
-        n => format!(" {} requests came before.", count(n)),
+        n => format!("; {} requests came earlier", count(n)),
     };
     format!(
-        "<p class=\"soft\">At most {} in {}, about {end} UTC; the limit is {}.{earlier}</p>\n{}{}",
+        "<p class=\"soft\">At most {} in {}, about {end}; limit {}{earlier}</p>\n{}{}",
         count(course.peak.get(worst).copied().unwrap_or(0)),
         figures::length(course.window_us),
         count(course.max),

@@ -30,7 +30,11 @@ pub(super) fn html(findings: &Findings) -> String {
 fn one(findings: &Findings, curve: &Curve) -> String {
     let cards: String = curve.suggestions.iter().map(|suggestion| card(suggestion, findings.clients)).collect();
     let cards = if cards.is_empty() { cards } else { format!("<ul class=\"advice\">{cards}</ul>\n") };
-    format!("<h3>Limits for a window of {}</h3>\n{}{cards}", escape::text(&curve.window), plot(findings, curve))
+    format!(
+        "<h3>Share of clients touched, by limit, for a window of {}</h3>\n{}{cards}",
+        escape::name(&curve.window, 24),
+        plot(findings, curve)
+    )
 }
 
 fn plot(findings: &Findings, curve: &Curve) -> Plot {
@@ -49,11 +53,11 @@ fn plot(findings: &Findings, curve: &Curve) -> Plot {
     let mut points: Vec<(f64, f64)> = curve.points.iter().map(|point| (as_f64(point.max), point.share)).collect();
     points.extend(points.last().map(|(_, share)| (high, *share)));
     let mut plot = Plot::new(
-        "Share of clients touched",
+        "",
         Axis::new(format!("limit, units in {}", curve.window), Scale::log(low, high), figures::short_count).ticks(14),
         Axis::new("share of clients touched", Scale::log(floor, 1.0), figures::short_share).ticks(8),
     )
-    .about(about(curve))
+    .about(format!("share of clients touched, by limit for a window of {}: {}", curve.window, about(curve)))
     .height(280)
     .steps_area("share of clients touched", Look::Series(0), &points);
     plot = hovers(plot, findings.clients, curve, high);

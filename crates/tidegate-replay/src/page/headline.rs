@@ -63,9 +63,9 @@ fn advice(findings: &Findings) -> String {
 fn suggested(suggestion: &Suggestion) -> String {
     let (limit, at) = (escape::text(&suggestion.limit), escape::text(&suggestion.at));
     match suggestion.touched {
-        0 => format!("{limit} would touch nobody ({at} of clients)"),
-        1 => format!("{limit} would touch 1 client ({at} of clients)"),
-        n => format!("{limit} would touch {} clients ({at} of clients)", figures::count(n)),
+        0 => format!("{limit} would touch nobody (at {at} of clients)"),
+        1 => format!("{limit} would touch 1 client (at {at} of clients)"),
+        n => format!("{limit} would touch {} clients (at {at} of clients)", figures::count(n)),
     }
 }
 
@@ -139,6 +139,5 @@ fn notes(findings: &Findings) -> String {
     if notes.is_empty() {
         return String::new();
     }
-    let items: String = notes.iter().map(|note| format!("<li>{note}</li>")).collect();
-    format!("<ul class=\"notes\">{items}</ul>\n")
+    format!("<ul class=\"notes\"><li>{}</li></ul>\n", notes.join("</li><li>"))
 }

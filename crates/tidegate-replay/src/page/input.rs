@@ -8,8 +8,8 @@ use crate::findings::{Findings, Input};
 const FILES: usize = 12;
 
 pub(super) fn html(findings: &Findings) -> String {
-    let facts: String =
-        facts(findings).into_iter().map(|(what, value)| format!("<dt>{what}</dt><dd>{value}</dd>")).collect();
+    let fact = |(what, value)| format!("<dt>{what}</dt><dd>{value}</dd>");
+    let facts = facts(findings).into_iter().map(fact).collect::<Vec<String>>().concat();
     format!(
         "<section>\n<h2>What was read</h2>\n<dl class=\"facts\">{facts}</dl>\n{}</section>\n",
         malformed(&findings.input)

@@ -38,28 +38,35 @@ fn requests(findings: &Findings) -> Plot {
     with_values(plot, timeline, &findings.policies)
 }
 
+/// A policy, its number, and what it denies in each bin.
+type Denied<'a> = (usize, &'a PolicyFindings, &'a [u64]);
+
 fn denials(findings: &Findings) -> Vec<Plot> {
     let timeline = &findings.timeline;
     let bins = Bins::new(timeline.from_us, timeline.bin_us);
     let bin = figures::length(timeline.bin_us);
-    let most = timeline.denied.iter().flatten().copied().max().unwrap_or(0);
-    if most == 0 {
+    if timeline.denied.iter().flatten().all(|n| *n == 0) {
         return Vec::new();
     }
-    let all: Vec<(usize, (&PolicyFindings, &Vec<u64>))> =
-        findings.policies.iter().zip(&timeline.denied).enumerate().collect();
-    let plot = |(nth, part): (usize, &[(usize, (&PolicyFindings, &Vec<u64>))])| {
+    let all: Vec<Denied<'_>> = findings
+        .policies
+        .iter()
+        .zip(&timeline.denied)
+        .enumerate()
+        .map(|(i, (policy, denied))| (i, policy, denied.as_slice()))
+        .collect();
+    let plot = |(nth, part): (usize, &[Denied<'_>])| {
         let title = match all.len().div_ceil(LINES) {
             1 => "Denials".to_owned(),
-            of => format!("Denials, part {} of {of}, on the same scale", nth + 1),
+            of => format!("Denials, part {} of {of}, on a scale of its own", nth + 1),
         };
+        let most = part.iter().flat_map(|(_, _, denied)| *denied).copied().max().unwrap_or(0);
         let plot = Plot::new(title, axis(timeline), Axis::counts(format!("denials in {bin}"), most))
             .about(format!("at most {} in {bin}", count(most)))
             .height(180);
-        // The first is drawn last, above the others.
         let plot = part
             .iter()
-            .fold(plot, |plot, (i, (policy, denied))| plot.bins_steps(&policy.name, Look::Series(*i), bins, denied));
+            .fold(plot, |plot, (i, policy, denied)| plot.bins_steps(&policy.name, Look::Series(*i), bins, denied));
         with_values(plot, timeline, &findings.policies)
     };
     all.chunks(LINES).enumerate().map(plot).collect()

@@ -35,7 +35,7 @@ pub(crate) struct Measured {
 /// Opens a page and measures it; the second is what stood on the console.
 pub(crate) fn measure(page: &str, width: u32, scheme: Scheme) -> (Measured, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
-    let path = framed(dir.path(), page, width, 4_000);
+    let path = framed(dir.path(), page, width, 4_000, include_str!("measure.js"));
     let output = chromium(dir.path(), scheme, &["--virtual-time-budget=2000", "--dump-dom", &path]);
     let dom = String::from_utf8_lossy(&output.stdout);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -51,7 +51,7 @@ pub(crate) fn screenshot(page: &str, width: u32, scheme: Scheme, to: &Path) {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "pixels")]
     let height = measure(page, width, scheme).0.height.ceil() as u32;
     let dir = tempfile::tempdir().unwrap();
-    let path = framed(dir.path(), page, width, height);
+    let path = framed(dir.path(), page, width, height, "");
     let (size, to) = (format!("--window-size={width},{height}"), format!("--screenshot={}", to.display()));
     chromium(dir.path(), scheme, &["--hide-scrollbars", &size, &to, &path]);
 }
@@ -67,10 +67,9 @@ pub(crate) fn print(page: &str, scheme: Scheme, to: &Path) {
 
 /// A page around the page. Windows can't be as narrow as a telephone, frames can; and the measuring script stands outside, so
 /// that the page is the one that people get.
-fn framed(dir: &Path, page: &str, width: u32, height: u32) -> String {
+fn framed(dir: &Path, page: &str, width: u32, height: u32, script: &str) -> String {
     let path = dir.join("frame.html");
     let page = page.replace('&', "&amp;").replace('"', "&quot;");
-    let script = include_str!("measure.js");
     let frame = format!(
         "<!DOCTYPE html><html><head><meta charset=\"utf-8\"><meta name=\"color-scheme\" content=\"light dark\">\
          <style>body{{margin:0}}iframe{{border:0;display:block;width:{width}px;height:{height}px}}</style></head>\

@@ -51,14 +51,19 @@ fn a_complaint_would_be_heard() {
     assert_eq!(console.len(), 2, "{console:?}");
     let page = "<!DOCTYPE html><title>x</title><body style=\"width:800px\"><p>wide</p>";
     assert!(browser::measure(page, 390, Scheme::Light).0.overflow > 400.0);
+    let page = "<!DOCTYPE html><title>x</title><body><svg class=\"chart\"><text x=\"9\" y=\"20\">one</text>\
+                <text x=\"12\" y=\"20\">two</text></svg>";
+    assert_eq!(browser::measure(page, 390, Scheme::Light).0.strays, ["meet: one / two"]);
 }
 
-/// Pictures to look at: `PICTURES=dir cargo test -p tidegate-replay --test it -- --ignored pictures`.
+/// Pictures to look at, of the samples that `OF` names or of all:
+/// `PICTURES=dir OF=usual cargo test -p tidegate-replay --test it -- --ignored pictures`.
 #[test]
 #[ignore = "for people to look at"]
 fn pictures() {
     let dir = std::path::PathBuf::from(std::env::var("PICTURES").expect("PICTURES names a folder"));
-    for (name, findings) in sample::all() {
+    let of = std::env::var("OF").unwrap_or_default();
+    for (name, findings) in sample::all().into_iter().filter(|(name, _)| of.is_empty() || of.contains(name)) {
         let page = replay(&findings);
         std::fs::write(dir.join(format!("{name}.html")), &page).unwrap();
         for width in WIDTHS {

@@ -51,6 +51,7 @@ fn with_policies(policies: &[(&str, u64, u64, u64)]) -> Findings {
                 _ if dice.roll(9) == 0 => dice.roll(left / 8 + 2).min(left),
                 _ => 0,
             };
+            let here = here.min(timeline[usize::try_from(i).unwrap()]);
             left -= here;
             here
         };

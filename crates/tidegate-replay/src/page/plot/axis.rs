@@ -32,6 +32,8 @@ pub(super) struct Label {
     pub(super) below: Option<String>,
     /// Whether it is left out where there is little room.
     pub(super) minor: bool,
+    /// Whether there are so many names that a page must be wide for all of them.
+    pub(super) crowded: bool,
 }
 
 impl Axis {
@@ -75,11 +77,13 @@ impl Axis {
 
     pub(super) fn labels(&self) -> Vec<Label> {
         let ticks = self.scale.ticks(self.at_most);
+        let crowded = self.all_names().is_some_and(|names| names.len() > 9);
         let label = |value: f64, minor: bool, text: String, below: Option<String>| Label {
             place: self.scale.place(value),
             text,
             below,
             minor,
+            crowded,
         };
         match &self.labels {
             Labels::Numbers(format) => {

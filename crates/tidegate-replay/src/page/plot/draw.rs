@@ -20,11 +20,21 @@ impl fmt::Display for Plot {
         let spots = rules::spots(upright.iter().copied(), &self.x.scale);
         let rows = upright.iter().zip(&spots).filter(|(rule, _)| !rule.label.is_empty());
         let rows = rows.map(|(_, spot)| u32::try_from(spot.row).unwrap_or(0) + 1).max().unwrap_or(0);
-        open(f, &self.title, &self.about, self.height, rows * ROW, self.x_labels)?;
+        let two_lines = self.x.labels().iter().any(|label| label.below.is_some());
+        let class = match (self.x_labels, two_lines) {
+            (false, _) => "bare",
+            (true, false) => "low",
+            (true, true) => "lower",
+        };
+        open(f, &self.title, &self.about, self.height, rows * ROW, class)?;
         self.grid(f)?;
         self.data(f)?;
+        // Labels after all lines, so that none is crossed.
         for (rule, spot) in upright.iter().zip(&spots) {
             self.upright(f, rule, *spot)?;
+        }
+        for (rule, spot) in upright.iter().zip(&spots).filter(|(rule, _)| !rule.label.is_empty()) {
+            self.above(f, rule, *spot)?;
         }
         for rule in self.rules.iter().filter(|rule| !rule.upright) {
             self.level(f, rule)?;
@@ -95,13 +105,14 @@ impl Plot {
         let (x, class) = (percent(self.x.scale.place(rule.value)), rule.look.class());
         let row = u32::try_from(spot.row).unwrap_or(0);
         let top = if rule.label.is_empty() { 0 } else { row * ROW + ROW - 2 };
-        write!(f, "<line class=\"rule {class}\" x1=\"{x}\" x2=\"{x}\" y1=\"-{top}\" y2=\"100%\"/>")?;
-        if rule.label.is_empty() {
-            return Ok(());
-        }
+        write!(f, "<line class=\"rule {class}\" x1=\"{x}\" x2=\"{x}\" y1=\"-{top}\" y2=\"100%\"/>")
+    }
+
+    fn above(&self, f: &mut fmt::Formatter<'_>, rule: &Rule, spot: rules::Spot) -> fmt::Result {
+        let x = percent(self.x.scale.place(rule.value));
+        let y = u32::try_from(spot.row).unwrap_or(0) * ROW + 5;
         let (dx, anchor) = if spot.to_the_left { (-4, "end") } else { (4, "start") };
-        let label = escape::text(&escape::clip(&rule.label, 36));
-        let y = row * ROW + 5;
+        let label = escape::text(&escape::clip(&rule.label, rules::LABEL));
         write!(f, "<text class=\"mark\" x=\"{x}\" y=\"-{y}\" dx=\"{dx}\" text-anchor=\"{anchor}\">{label}</text>")
     }
 
@@ -111,7 +122,7 @@ impl Plot {
         write!(f, "<line class=\"rule {class}\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>")?;
         // Above the line, unless there is no room.
         let dy = if place > 0.85 { 14 } else { -5 };
-        let label = escape::text(&escape::clip(&rule.label, 36));
+        let label = escape::text(&escape::clip(&rule.label, rules::LABEL));
         write!(f, "<text class=\"mark\" x=\"100%\" y=\"{y}\" dx=\"-4\" dy=\"{dy}\" text-anchor=\"end\">{label}</text>")
     }
 
@@ -155,14 +166,13 @@ pub(super) fn open(
     about: &str,
     height: u32,
     above: u32,
-    below: bool,
+    class: &str,
 ) -> fmt::Result {
-    let said = if about.is_empty() { title.to_owned() } else { format!("{title}: {about}") };
+    let said = [title, about].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
     let said = escape::text(&escape::clip(&said, 300));
-    let class = if below { "chart" } else { "chart bare" };
     write!(
         f,
-        "<svg class=\"{class}\" role=\"img\" aria-label=\"{said}\" height=\"{height}\" style=\"margin-top:{}px\">",
+        "<svg class=\"chart {class}\" role=\"img\" aria-label=\"{said}\" height=\"{height}\" style=\"margin-top:{}px\">",
         above + 8
     )
 }
@@ -170,7 +180,11 @@ pub(super) fn open(
 /// A tick of the horizontal axis and its label.
 pub(super) fn x_label(f: &mut fmt::Formatter<'_>, label: &super::axis::Label, shown: bool, grid: bool) -> fmt::Result {
     let x = percent(label.place);
-    let rank = if label.minor { " minor" } else { "" };
+    let rank = match (label.minor, label.crowded) {
+        (false, _) => "",
+        (true, false) => " minor",
+        (true, true) => " minor crowded",
+    };
     if grid {
         write!(f, "<line class=\"grid{rank}\" x1=\"{x}\" x2=\"{x}\" y1=\"0\" y2=\"100%\"/>")?;
     }

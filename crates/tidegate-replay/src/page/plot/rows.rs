@@ -16,7 +16,7 @@ pub struct Rows {
     format: fn(f64) -> String,
     ticks: fn(f64) -> String,
     series: Vec<(String, Look)>,
-    rows: Vec<(String, Vec<f64>)>,
+    groups: Vec<(String, Vec<f64>)>,
 }
 
 const NAME: u32 = 18;
@@ -32,7 +32,7 @@ impl Rows {
         ticks: fn(f64) -> String,
     ) -> Self {
         let (title, unit) = (title.into(), unit.into());
-        Self { title, about: String::new(), unit, format, ticks, series: Vec::new(), rows: Vec::new() }
+        Self { title, about: String::new(), unit, format, ticks, series: Vec::new(), groups: Vec::new() }
     }
 
     /// What is to be seen, in a sentence, for those who don't see it.
@@ -51,7 +51,7 @@ impl Rows {
     /// A group: a value for each series.
     #[must_use]
     pub fn row(mut self, name: &str, values: &[f64]) -> Self {
-        self.rows.push((name.to_owned(), values.to_vec()));
+        self.groups.push((name.to_owned(), values.to_vec()));
         self
     }
 }
@@ -63,18 +63,18 @@ impl fmt::Display for Rows {
         figure(f, &self.title, &legend.html(), "")?;
         let bars = u32::try_from(self.series.len()).unwrap_or(1);
         let group = NAME + bars * BAR + GAP;
-        let height = u32::try_from(self.rows.len()).unwrap_or(1).saturating_mul(group);
-        let most = self.rows.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
+        let height = u32::try_from(self.groups.len()).unwrap_or(1).saturating_mul(group);
+        let most = self.groups.iter().flat_map(|(_, values)| values).copied().fold(0.0, f64::max);
         // A quarter is left for the number behind the longest bar.
         let axis = Axis::new(self.unit.as_str(), Scale::linear(0.0, most * 1.25), self.ticks).ticks(8);
-        open(f, &self.title, &self.about, height, 0, true)?;
+        open(f, &self.title, &self.about, height, 0, "low rows")?;
         for label in axis.labels() {
             x_label(f, &label, true, true)?;
         }
-        for (i, (name, values)) in self.rows.iter().enumerate() {
+        for (i, (name, values)) in self.groups.iter().enumerate() {
             let top = u32::try_from(i).unwrap_or(0) * group;
             let name = escape::text(&escape::clip(name, 44));
-            write!(f, "<text class=\"name\" x=\"4\" y=\"{}\">{name}</text>", top + NAME - 5)?;
+            write!(f, "<text class=\"group\" x=\"4\" y=\"{}\">{name}</text>", top + NAME - 5)?;
             for (nth, (value, (series, look))) in values.iter().zip(&self.series).enumerate() {
                 let y = top + NAME + u32::try_from(nth).unwrap_or(0) * BAR;
                 let (width, class, value) = (percent(axis.scale.place(*value)), look.class(), (self.format)(*value));

@@ -21,6 +21,8 @@ pub(super) struct Spot {
     pub(super) to_the_left: bool,
 }
 
+/// The most characters of a label.
+pub(super) const LABEL: usize = 36;
 /// What a character takes of the area's width on a telephone.
 const CHARACTER: f64 = 6.6 / 280.0;
 
@@ -34,12 +36,13 @@ impl Rule {
     }
 }
 
-/// A spot for each label, so that no two meet even on a narrow page.
+/// A spot for each label, so that no two meet even on a narrow page. The one furthest to the right is the lowest: so no line
+/// crosses the label of one to its left.
 pub(super) fn spots<'a>(rules: impl Iterator<Item = &'a Rule>, x: &Scale) -> Vec<Spot> {
     let mut rows: Vec<Vec<(f64, f64)>> = Vec::new();
-    let spot = |rule: &Rule| {
+    let mut spot = |rule: &Rule| {
         let place = x.place(rule.value);
-        let width = super::scale::as_f64(rule.label.chars().count() as u64 + 2) * CHARACTER;
+        let width = super::scale::as_f64(rule.label.chars().count().min(LABEL) as u64 + 2) * CHARACTER;
         let to_the_left = place + width > 1.0 && place > 0.5;
         let taken = if to_the_left { (place - width, place) } else { (place, place + width) };
         if rule.label.is_empty() {
@@ -53,7 +56,11 @@ pub(super) fn spots<'a>(rules: impl Iterator<Item = &'a Rule>, x: &Scale) -> Vec
         rows[row].push(taken);
         Spot { row, to_the_left }
     };
-    rules.map(spot).collect()
+    let mut order: Vec<(usize, &Rule)> = rules.enumerate().collect();
+    order.sort_by(|(_, a), (_, b)| b.value.total_cmp(&a.value));
+    let mut spots: Vec<(usize, Spot)> = order.into_iter().map(|(i, rule)| (i, spot(rule))).collect();
+    spots.sort_by_key(|(i, _)| *i);
+    spots.into_iter().map(|(_, spot)| spot).collect()
 }
 
 #[cfg(test)]
@@ -68,8 +75,8 @@ mod tests {
         assert_eq!(
             spots,
             [
-                Spot { row: 0, to_the_left: false },
                 Spot { row: 1, to_the_left: false },
+                Spot { row: 0, to_the_left: false },
                 Spot { row: 0, to_the_left: true }
             ]
         );

@@ -24,21 +24,29 @@ impl Shape {
         let places: Vec<(f64, f64)> =
             self.points.iter().map(|(a, b)| (x.place(*a) * SIZE, (1.0 - y.place(*b)) * SIZE)).collect();
         let (Some(first), Some(last)) = (places.first(), places.last()) else { return String::new() };
-        let mut outline = String::new();
-        for (i, (x, y)) in places.iter().enumerate() {
-            outline.push(if i == 0 { 'M' } else { 'L' });
-            outline.push_str(&format!("{} {}", short(*x), short(*y)));
-        }
         let class = self.look.class();
+        let line = format!("<path class=\"line {class}\" d=\"{}\"/>", outline(&places, true));
         match self.kind {
-            Kind::Line => format!("<path class=\"line {class}\" d=\"{outline}\"/>"),
+            Kind::Line => line,
             Kind::Area => format!(
-                "<path class=\"area {class}\" d=\"{outline}L{} {SIZE}L{} {SIZE}Z\"/><path class=\"line {class}\" d=\"{outline}\"/>",
+                "<path class=\"area {class}\" d=\"{}L{} {SIZE}L{} {SIZE}Z\"/>{line}",
+                outline(&places, false),
                 short(last.0),
                 short(first.0),
             ),
         }
     }
+}
+
+/// A path from place to place. With `gaps` it leaves out what runs along the axis: that says nothing, and covers what does.
+fn outline(places: &[(f64, f64)], gaps: bool) -> String {
+    let mut path = String::with_capacity(places.len() * 14);
+    for (i, (x, y)) in places.iter().enumerate() {
+        let along = i > 0 && *y >= SIZE && places[i - 1].1 >= SIZE;
+        let command = if i == 0 || (gaps && along) { 'M' } else { 'L' };
+        path.extend([command.to_string(), short(*x), " ".to_owned(), short(*y)]);
+    }
+    path
 }
 
 /// The corners of steps that hold each value until the next point.
