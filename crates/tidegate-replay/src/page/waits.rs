@@ -16,7 +16,7 @@ pub(super) fn html(findings: &Findings) -> String {
     }
     let mut table = Table::new(
         "Waits told, in whole seconds, rounded up",
-        &["Policy", ">Denials told a wait", ">Half, at most", ">90 %, at most", ">99 %, at most", ">Longest"],
+        &["Policy", ">Denials told a wait", ">Median", ">p90", ">p99", ">Longest"],
     );
     for (_, policy) in &told {
         let waits = &policy.retry_after;

@@ -21,8 +21,8 @@ pub(super) struct Spot {
     pub(super) to_the_left: bool,
 }
 
-/// The most characters of a label.
-pub(super) const LABEL: usize = 36;
+/// The most characters of a label: half the width of the area on a telephone.
+pub(super) const LABEL: usize = 20;
 /// What a character takes of the area's width on a telephone.
 const CHARACTER: f64 = 6.6 / 280.0;
 

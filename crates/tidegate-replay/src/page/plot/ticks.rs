@@ -38,6 +38,9 @@ pub(super) fn log(from: f64, to: f64, at_most: usize) -> Vec<Tick> {
     let every = (decades / as_f64(at_most.max(1) as u64)).ceil();
     let powers = (0..at_most).map(|i| low + as_f64(i as u64) * every).take_while(|power| *power <= high);
     let mut ticks: Vec<Tick> = powers.map(|power| Tick { value: 10f64.powf(power), minor: false }).collect();
+    if ticks.len() > 6 {
+        ticks.iter_mut().skip(1).step_by(2).for_each(|tick| tick.minor = true);
+    }
     if (decades + 1.0) * 3.0 <= as_f64(at_most as u64) {
         // One decade below the first, so that what lies between the lower end and it is marked too.
         let mut power = low - 1.0;
