@@ -1,11 +1,15 @@
 //! What can be said on the command line.
 
 mod replay;
+mod simulate;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use replay::{LogArguments, LogFormat, ReplayArguments};
+pub(crate) use simulate::{
+    AccuracyArguments, BoundaryArguments, CompareArguments, SimulateCommand, TrafficArguments, TrafficFormat,
+};
 
 /// Sliding-window rate limits, exact.
 #[derive(Debug, Parser)]
@@ -43,6 +47,9 @@ pub(crate) enum Command {
     Inspect(SubjectArguments),
     /// Tell what a limit would have done to the requests of an access log, and which limit would have hurt nobody.
     Replay(ReplayArguments),
+    /// Try limits on traffic that is made up.
+    #[command(subcommand)]
+    Simulate(SimulateCommand),
     /// Check a configuration, or make one from another's.
     #[command(subcommand)]
     Config(ConfigCommand),

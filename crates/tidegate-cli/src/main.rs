@@ -7,6 +7,7 @@ mod logging;
 mod outcome;
 mod replay;
 mod serve;
+mod simulate;
 
 use clap::Parser as _;
 
@@ -26,6 +27,7 @@ fn main() -> std::process::ExitCode {
         Command::Reset(subject) => ask::reset(&subject, arguments.format),
         Command::Inspect(subject) => ask::inspect(&subject, arguments.format),
         Command::Replay(replay) => replay::run(&replay, arguments.format),
+        Command::Simulate(command) => simulate::run(&command, arguments.format),
         Command::Config(ConfigCommand::Check { file }) => configuration::check(&file, arguments.format),
         Command::Config(ConfigCommand::ImportEnvoy { file }) => configuration::import_envoy(&file, arguments.format),
     };

@@ -38,6 +38,7 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
         arguments.decisions.is_none() || !plan.candidates.is_empty(),
         "--decisions needs a limit to decide by: add --limit 60/1m, or --policy with a configuration"
     );
+    anyhow::ensure!(!arguments.log.files.is_empty(), "name a FILE to replay, or `-` for standard input");
     let reading = reading(&arguments.log)?;
     let watch = Watch::new(&reading.inputs)?;
     let requests = Requests::open(reading, watch.progress())?;

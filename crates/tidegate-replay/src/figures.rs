@@ -18,6 +18,9 @@ pub fn count(n: u64) -> String {
 /// A count in few characters, for axes: `950`, `1.2k`, `35M`.
 pub fn short_count(n: f64) -> String {
     let (scaled, unit) = match n.abs() {
+        n if n >= 1e18 => (1e18, "E"),
+        n if n >= 1e15 => (1e15, "P"),
+        n if n >= 1e12 => (1e12, "T"),
         n if n >= 1e9 => (1e9, "G"),
         n if n >= 1e6 => (1e6, "M"),
         n if n >= 1e3 => (1e3, "k"),
@@ -45,6 +48,18 @@ pub fn share(part: f64) -> String {
         let places = places_for_two_figures(percent);
         format!("{percent:.places$} %")
     }
+}
+
+/// A share of 0 to 1 in few characters, for axes: `5 %`, `0.1 %`, `2.5 %`.
+pub fn short_share(part: f64) -> String {
+    let percent = part * 100.0;
+    if percent.abs() < 1e-12 {
+        return "0 %".to_owned();
+    }
+    let places = places_for_two_figures(percent.abs());
+    let text = format!("{percent:.places$}");
+    let text = if places > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} %")
 }
 
 /// `part` of `whole`, as a share; 0 of nothing is 0.
@@ -97,14 +112,16 @@ pub fn strftime(micros: u64, format: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, length, moment, share, short_count};
+    use super::{count, length, moment, share, short_count, short_share};
 
     #[test]
     fn reads_as_a_person_writes() {
         let counts = [0, 999, 1_000, 12_345, 1_234_567].map(count);
         assert_eq!(counts, ["0", "999", "1,000", "12,345", "1,234,567"]);
-        let short = [0.0, 950.0, 1_200.0, 35e6, 0.5].map(short_count);
-        assert_eq!(short, ["0", "950", "1.2k", "35M", "0.5"]);
+        let short = [0.0, 950.0, 1_200.0, 35e6, 0.5, 1.8e19].map(short_count);
+        assert_eq!(short, ["0", "950", "1.2k", "35M", "0.5", "18E"]);
+        let short = [0.0, 0.05, 0.001, 0.025, 1.0, 0.2].map(short_share);
+        assert_eq!(short, ["0 %", "5 %", "0.1 %", "2.5 %", "100 %", "20 %"]);
         let shares = [0.0, 0.000_031, 0.012, 0.5, 0.999_9, 1.0].map(share);
         assert_eq!(shares, ["0 %", "0.0031 %", "1.2 %", "50 %", "99.990 %", "100 %"]);
         let lengths = [5, 1_500, 12_000_000, 90_000_000, 299_100_000_000, 700_000_000_000].map(length);

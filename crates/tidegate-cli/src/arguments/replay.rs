@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 pub(crate) struct LogArguments {
     /// Access logs (nginx or Apache, common or combined), JSON lines or traces (`time_us,key,cost`), plain or compressed by gzip or zstd;
     /// `-` for standard input. Several are merged by time.
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Who is one client: ip, user, path, path:2 (so many segments), header:x-api-key, field:tenant, regex:… (its first group), or
     /// several, as in ip+path:1. Unsaid: ip, or the key of a trace.

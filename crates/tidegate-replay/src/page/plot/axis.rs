@@ -1,0 +1,110 @@
+//! [`Axis`]: a scale with a name, a unit and labelled ticks.
+
+use super::scale::{Scale, as_f64};
+use super::time;
+use crate::figures;
+
+/// A scale that can be read.
+#[derive(Debug, Clone)]
+pub struct Axis {
+    /// Where values lie.
+    pub(super) scale: Scale,
+    /// What is shown, with its unit.
+    pub(super) label: String,
+    at_most: usize,
+    labels: Labels,
+}
+
+#[derive(Debug, Clone)]
+enum Labels {
+    Numbers(fn(f64) -> String),
+    Time,
+    Names(Vec<String>),
+}
+
+/// A label beside a tick.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Label {
+    /// The place of the tick, 0 to 1.
+    pub(super) place: f64,
+    pub(super) text: String,
+    /// A second line.
+    pub(super) below: Option<String>,
+    /// Whether it is left out where there is little room.
+    pub(super) minor: bool,
+    /// Whether there are so many names that a page must be wide for all of them.
+    pub(super) crowded: bool,
+}
+
+impl Axis {
+    /// Any scale, with numbers written by `format`.
+    pub fn new(label: impl Into<String>, scale: Scale, format: fn(f64) -> String) -> Self {
+        Self { scale, label: label.into(), at_most: 9, labels: Labels::Numbers(format) }
+    }
+
+    /// Counts from 0 to the first tick at or above `max`.
+    pub fn counts(label: impl Into<String>, max: u64) -> Self {
+        Self::new(label, Scale::counts(max).up_to_a_tick(6), figures::short_count).ticks(6)
+    }
+
+    /// Shares from 0 to the first tick at or above `max`, 1 at the most.
+    pub fn shares(label: impl Into<String>, max: f64) -> Self {
+        let max = if max > 0.0 { max.min(1.0) } else { 1.0 };
+        Self::new(label, Scale::linear(0.0, max).up_to_a_tick(6), figures::short_share).ticks(6)
+    }
+
+    /// Moments in UTC.
+    pub fn time(from_us: u64, to_us: u64) -> Self {
+        Self { labels: Labels::Time, ..Self::new("time, UTC", Scale::time(from_us, to_us), figures::short_count) }
+    }
+
+    /// Names side by side: the first lies from 0 to 1, the second from 1 to 2.
+    pub fn names(label: impl Into<String>, names: Vec<String>) -> Self {
+        let scale = Scale::linear(0.0, as_f64(names.len().max(1) as u64));
+        Self { labels: Labels::Names(names), ..Self::new(label, scale, figures::short_count) }
+    }
+
+    /// The same with at most so many ticks.
+    #[must_use]
+    pub fn ticks(self, at_most: usize) -> Self {
+        Self { at_most, ..self }
+    }
+
+    /// Its names, if it has such.
+    pub(super) fn all_names(&self) -> Option<&[String]> {
+        if let Labels::Names(names) = &self.labels { Some(names) } else { None }
+    }
+
+    pub(super) fn labels(&self) -> Vec<Label> {
+        let ticks = self.scale.ticks(self.at_most);
+        let crowded = self.all_names().is_some_and(|names| names.len() > 9);
+        let label = |value: f64, minor: bool, text: String, below: Option<String>| Label {
+            place: self.scale.place(value),
+            text,
+            below,
+            minor,
+            crowded,
+        };
+        match &self.labels {
+            Labels::Numbers(format) => {
+                ticks.iter().map(|tick| label(tick.value, tick.minor, format(tick.value), None)).collect()
+            }
+            Labels::Time => {
+                let texts = time::labels(&ticks);
+                ticks
+                    .iter()
+                    .zip(texts)
+                    .map(|(tick, (text, below))| label(tick.value, tick.minor, text, below))
+                    .collect()
+            }
+            Labels::Names(names) => {
+                // As many as have room on a screen, and fewer of them on a telephone.
+                let (shown, major) = (names.len().div_ceil(18), names.len().div_ceil(6));
+                let name = |(i, name): (usize, &String)| {
+                    label(as_f64(i as u64) + 0.5, !i.is_multiple_of(major), name.clone(), None)
+                };
+                names.iter().enumerate().step_by(shown.max(1)).map(name).collect()
+            }
+        }
+    }
+}

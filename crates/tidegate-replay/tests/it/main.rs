@@ -1,0 +1,6 @@
+//! One binary for all tests from outside.
+
+mod browser;
+mod page;
+mod page_in_a_browser;
+mod sample;

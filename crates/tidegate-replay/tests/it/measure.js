@@ -1,0 +1,33 @@
+// Runs outside the page under test and writes down what it finds in it.
+const frame = document.querySelector("iframe");
+frame.addEventListener("load", () => {
+  const inside = frame.contentDocument, view = frame.contentWindow;
+  const shown = (e) => e.getClientRects().length > 0 && view.getComputedStyle(e).visibility !== "hidden";
+  const width = inside.documentElement.clientWidth;
+  const strays = [];
+  for (const e of inside.querySelectorAll("h1, h2, h3, p, li, dd, dt, figcaption, summary, svg text")) {
+    const box = e.getBoundingClientRect();
+    if (shown(e) && (box.left < -0.5 || box.right > width + 0.5)) strays.push("outside: " + e.textContent.slice(0, 60));
+  }
+  for (const chart of inside.querySelectorAll("svg.chart")) {
+    const letters = [...chart.querySelectorAll("text")].filter(shown).map((e) => [e, e.getBoundingClientRect()]);
+    letters.forEach(([a, p], i) => letters.slice(i + 1).forEach(([b, q]) => {
+      const across = Math.min(p.right, q.right) - Math.max(p.left, q.left);
+      const down = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
+      // Boxes are as high as lines; letters are lower.
+      if (across > 0 && down > 4) strays.push("meet: " + a.textContent.slice(0, 40) + " / " + b.textContent.slice(0, 40));
+    }));
+  }
+  const result = document.createElement("pre");
+  result.id = "measured";
+  result.textContent = JSON.stringify({
+    background: view.getComputedStyle(inside.body).backgroundColor,
+    charts: [...inside.querySelectorAll("svg.chart")].map((e) => e.getBoundingClientRect()).map((b) => [b.width, b.height]),
+    overflow: inside.documentElement.scrollWidth - width,
+    height: inside.documentElement.scrollHeight,
+    strays,
+    loaded: view.performance.getEntriesByType("resource").map((e) => e.name),
+    title: inside.title,
+  });
+  document.body.replaceChildren(result);
+});
