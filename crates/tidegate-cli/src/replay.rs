@@ -7,7 +7,6 @@ mod progress;
 use std::{
     fs::File,
     io::{BufWriter, Write as _},
-    ops::ControlFlow,
     path::{Path, PathBuf},
 };
 
@@ -18,7 +17,7 @@ use tidegate_replay::{
     findings::Findings,
     logs::Requests,
     page,
-    replay::{DecisionLog, Plan, Replay, ReplayError},
+    replay::{self, DecisionLog, Plan, ReplayError},
     text,
 };
 
@@ -46,21 +45,16 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
     let decisions = arguments.decisions.as_deref().map(|path| create(path, &arguments.log.files)).transpose()?;
     let report = arguments.report.as_deref().map(|path| create(path, &arguments.log.files)).transpose()?;
     let decisions = decisions.map(DecisionLog::new).transpose().context("the decisions can't be written")?;
-    let replay = match Replay::new(plan, decisions) {
-        Ok(replay) => replay,
-        Err(error) => {
-            eprintln!("tidegate: {error}");
-            return Ok(Outcome::StoreFailed);
-        }
-    };
-    let findings = match replayed(replay, requests, &watch) {
+    let findings = match replay::run(plan, requests, decisions, || watch.look()) {
         Ok(findings) => findings,
-        Err(error @ ReplayError::Redis(_)) => {
+        Err(error @ (ReplayError::Connect(_) | ReplayError::Redis(_))) => {
+            watch.end();
             eprintln!("tidegate: {error}");
             return Ok(Outcome::StoreFailed);
         }
         Err(error) => return Err(error.into()),
     };
+    watch.end();
     if let Some(mut report) = report {
         report
             .write_all(page::replay(&findings).as_bytes())
@@ -72,26 +66,6 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
         Format::Text => print!("{}", text::replay(&findings)),
     }
     Ok(judged(&findings))
-}
-
-fn replayed(mut replay: Replay<BufWriter<File>>, requests: Requests, watch: &Watch) -> Result<Findings, ReplayError> {
-    let by = requests.by().to_string();
-    let mut failed = None;
-    let input = requests.for_each(|request| {
-        watch.one_more();
-        match replay.request(request) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
-        }
-    });
-    let interrupted = watch.end();
-    match failed {
-        Some(error) => Err(error),
-        None => replay.finish(input, by, interrupted),
-    }
 }
 
 /// A log of which not one line can be read was wrongly named, or is in a format that was not said.

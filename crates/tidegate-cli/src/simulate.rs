@@ -29,6 +29,9 @@ use crate::{
     replay::{Watch, reading},
 };
 
+/// How many requests pass between two looks at how far the reading is.
+const LOOK_EVERY: u32 = 1 << 12;
+
 pub(crate) fn run(command: &SimulateCommand, format: Format) -> anyhow::Result<Outcome> {
     match command {
         SimulateCommand::Boundary(arguments) => show_boundary(arguments, format),
@@ -97,8 +100,12 @@ fn on_log(arguments: &LogArguments, limit: Limit, algorithms: &[Algorithm]) -> a
     let names: Vec<String> = reading.inputs.iter().map(tidegate_replay::logs::Input::name).collect();
     let requests = Requests::open(reading, watch.progress())?;
     let mut trial = Trial::new(limit, algorithms);
+    let mut done = 0_u32;
     let input = requests.for_each(|request| {
-        watch.one_more();
+        done = done.wrapping_add(1);
+        if done.is_multiple_of(LOOK_EVERY) {
+            watch.look();
+        }
         // Both were checked when they were read.
         if let (Ok(key), Ok(cost)) = (Key::new(request.key), Cost::new(request.cost)) {
             trial.request(Timestamp::from_micros(request.time_us), &key, cost);

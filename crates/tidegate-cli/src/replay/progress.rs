@@ -1,21 +1,14 @@
 //! [`Watch`]: shows on a terminal how far the reading is, and ends it on Ctrl-C.
 
-use std::{
-    cell::Cell,
-    sync::{Arc, atomic::AtomicBool},
-};
+use std::sync::{Arc, atomic::AtomicBool};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::{consts::SIGINT, flag};
 use tidegate_replay::logs::{Input, Progress};
 
-/// How many requests pass between two looks.
-const EVERY: u32 = 1 << 14;
-
 pub(crate) struct Watch {
     progress: Arc<Progress>,
     bar: ProgressBar,
-    requests: Cell<u32>,
 }
 
 impl Watch {
@@ -35,17 +28,16 @@ impl Watch {
         // Draws on standard error, and only if that is a terminal.
         let bar =
             bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Ok(Self { progress, bar, requests: Cell::new(0) })
+        Ok(Self { progress, bar })
     }
 
     pub(crate) fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)
     }
 
-    #[inline]
-    pub(crate) fn one_more(&self) {
-        self.requests.set(self.requests.get().wrapping_add(1));
-        if self.requests.get().is_multiple_of(EVERY) && !self.bar.is_hidden() {
+    /// Shows how far the reading is.
+    pub(crate) fn look(&self) {
+        if !self.bar.is_hidden() {
             self.bar.set_position(self.progress.bytes());
             self.bar.set_message(format!("{} lines", tidegate_replay::figures::count(self.progress.lines())));
         }

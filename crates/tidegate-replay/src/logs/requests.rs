@@ -138,6 +138,11 @@ impl Requests {
         &self.by
     }
 
+    /// How far reading has come.
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
+    }
+
     /// Hands out all requests in the order of their times; those of one input in the order that they were logged in. What was read
     /// is told at the end, which comes early if `each` breaks or the progress is stopped.
     pub fn for_each(mut self, mut each: impl FnMut(&Request<'_>) -> ControlFlow<()>) -> findings::Input {

@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 
+use tidegate::Limit;
+
 use super::{bins::Bins, demand::Demand};
 use crate::findings::Course;
 
@@ -102,14 +104,14 @@ impl Courses {
         }
     }
 
-    /// The course of a client under a policy that has a limit of `max` in the window of this number and length.
-    pub(super) fn course(&self, client: u32, policy: usize, window: usize, window_us: u64, max: u64) -> Option<Course> {
+    /// The course of a client under a policy that has this limit, whose window has this number.
+    pub(super) fn course(&self, client: u32, policy: usize, window: usize, limit: &Limit) -> Option<Course> {
         let Followed { bins, earlier, .. } = self.followed.get(&client)?;
         Some(Course {
             from_us: bins.start_us(),
             bin_us: bins.length_us(),
-            window_us,
-            max,
+            window_us: u64::try_from(limit.window().as_micros()).unwrap_or(u64::MAX),
+            max: limit.max(),
             asked: bins.column(0),
             denied: bins.column(1 + self.windows + policy),
             peak: bins.column(1 + window),

@@ -16,11 +16,15 @@ pub(super) struct Demand {
     clients: Vec<Lately>,
 }
 
-/// What one client has asked for: times and units, the oldest first.
+/// What one client has asked for: in all within the window, at the newest time, and at times before that, the oldest first. Most
+/// clients ask seldom, and have nothing on the heap.
 #[derive(Debug, Default)]
 struct Lately {
     units: u64,
-    asked: VecDeque<(u64, u64)>,
+    newest_us: u64,
+    newest_units: u64,
+    #[expect(clippy::box_collection, reason = "a word for the many that have none")]
+    older: Option<Box<VecDeque<(u64, u64)>>>,
 }
 
 impl Demand {
@@ -41,40 +45,50 @@ impl Demand {
 
     /// What a client has asked for lately: times and units, the oldest first.
     pub(super) fn lately(&self, client: u32) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.clients.get(client as usize).into_iter().flat_map(|lately| lately.asked.iter().copied())
+        self.clients.get(client as usize).into_iter().flat_map(|lately| {
+            let older = lately.older.iter().flat_map(|older| older.iter().copied());
+            older.chain(Some((lately.newest_us, lately.newest_units)))
+        })
     }
 }
 
 impl Lately {
     #[inline]
     fn ask(&mut self, window: u64, time_us: u64, cost: u64) -> u64 {
-        let mut at = time_us;
-        if let Some((newest, _)) = self.asked.back() {
-            let behind = newest.saturating_sub(time_us);
-            if behind > FAR_BACK && behind > window {
-                self.redate(behind);
-            } else {
-                at = at.max(*newest);
+        if self.units == 0 {
+            (self.newest_us, self.newest_units, self.units) = (time_us, cost, cost);
+            return cost;
+        }
+        let behind = self.newest_us.saturating_sub(time_us);
+        if behind > FAR_BACK && behind > window {
+            self.redate(behind);
+        }
+        let at = time_us.max(self.newest_us);
+        if at - self.newest_us >= window {
+            self.older = None;
+            (self.newest_us, self.newest_units, self.units) = (at, cost, cost);
+            return cost;
+        }
+        if at > self.newest_us {
+            self.older.get_or_insert_default().push_back((self.newest_us, self.newest_units));
+            (self.newest_us, self.newest_units) = (at, 0);
+        }
+        if let Some(older) = &mut self.older {
+            while let Some((_, units)) = older.front().filter(|(time, _)| at - time >= window) {
+                self.units -= units;
+                older.pop_front();
             }
         }
-        while let Some((time, units)) = self.asked.front()
-            && at - time >= window
-        {
-            self.units -= units;
-            self.asked.pop_front();
-        }
+        self.newest_units += cost;
         self.units += cost;
-        match self.asked.back_mut() {
-            Some((time, units)) if *time == at => *units += cost,
-            _ => self.asked.push_back((at, cost)),
-        }
         self.units
     }
 
     /// Keeps the ages of what was asked for under a clock that is behind.
     #[cold]
     fn redate(&mut self, behind: u64) {
-        for (time, _) in &mut self.asked {
+        self.newest_us = self.newest_us.saturating_sub(behind);
+        for (time, _) in self.older.iter_mut().flat_map(|older| older.iter_mut()) {
             *time = time.saturating_sub(behind);
         }
     }

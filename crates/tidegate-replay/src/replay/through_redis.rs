@@ -8,10 +8,8 @@ use futures_util::{StreamExt as _, stream};
 use tidegate::{Clock, Cost, Decision, Key, Op, Policy, Timestamp};
 use tidegate_redis::{RedisStore, Trouble, UrlError};
 
+use super::chunk::Chunk;
 use crate::logs::Request;
-
-/// How many requests are handed over at once.
-pub(super) const CHUNK: usize = 4096;
 
 /// How many clients' requests are under way at a time.
 const UNDER_WAY: usize = 512;
@@ -20,34 +18,6 @@ const UNDER_WAY: usize = 512;
 pub(super) struct ThroughRedis {
     runtime: tokio::runtime::Runtime,
     stores: Vec<RedisStore>,
-}
-
-/// Requests that wait to be handed over.
-#[derive(Debug, Default)]
-pub(super) struct Chunk {
-    keys: Vec<u8>,
-    /// Time, cost, and where the key ends.
-    requests: Vec<(u64, u64, usize)>,
-}
-
-impl Chunk {
-    pub(super) fn push(&mut self, request: &Request<'_>) {
-        self.keys.extend_from_slice(request.key);
-        self.requests.push((request.time_us, request.cost, self.keys.len()));
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.requests.len()
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = Request<'_>> {
-        let mut from = 0;
-        self.requests.iter().map(move |(time_us, cost, end)| {
-            let key = &self.keys[from..*end];
-            from = *end;
-            Request { time_us: *time_us, cost: *cost, key }
-        })
-    }
 }
 
 impl ThroughRedis {
@@ -74,7 +44,7 @@ impl ThroughRedis {
     pub(super) fn decide(&self, number: usize, policy: &Policy, chunk: &Chunk) -> Result<Vec<Decision>, Trouble> {
         let store = &self.stores[number];
         let mut by_client: HashMap<&[u8], Vec<(usize, Request<'_>)>> = HashMap::new();
-        for (at, request) in chunk.iter().enumerate() {
+        for (at, (request, _)) in chunk.iter().enumerate() {
             by_client.entry(request.key).or_default().push((at, request));
         }
         let mut decisions = vec![None; chunk.len()];
@@ -92,10 +62,10 @@ impl ThroughRedis {
     }
 
     /// Forgets what a policy holds of these clients.
-    pub(super) fn forget<'a>(&self, number: usize, policy: &Policy, keys: impl Iterator<Item = &'a [u8]>) {
+    pub(super) fn forget(&self, number: usize, policy: &Policy, keys: impl Iterator<Item = Vec<u8>>) {
         let store = &self.stores[number];
-        let forget = |key: &'a [u8]| async move {
-            let key = Key::new(key).expect("it was checked");
+        let forget = |key: Vec<u8>| async move {
+            let key = Key::new(&key).expect("it was checked");
             // What is not forgotten here expires.
             let _ = store.reset_at(policy, &key, Timestamp::from_micros(0)).await;
         };

@@ -179,13 +179,14 @@ pub struct MemoryStoreBuilder {
     max_keys: usize,
     max_bytes: usize,
     at_capacity: AtCapacity,
+    shards: Option<usize>,
 }
 
 const MIN_BYTES: usize = 64 * 1024;
 
 impl Default for MemoryStoreBuilder {
     fn default() -> Self {
-        Self { max_keys: 1_000_000, max_bytes: 512 * 1024 * 1024, at_capacity: AtCapacity::default() }
+        Self { max_keys: 1_000_000, max_bytes: 512 * 1024 * 1024, at_capacity: AtCapacity::default(), shards: None }
     }
 }
 
@@ -212,6 +213,14 @@ impl MemoryStoreBuilder {
         self
     }
 
+    /// How many parts with a lock of their own the keys are spread over, rounded up to a power of two of at most 1024; by `max_keys`
+    /// if unsaid. One is best for a store that a single thread asks.
+    #[must_use]
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards.clamp(1, 1024));
+        self
+    }
+
     /// Makes the store.
     ///
     /// # Errors
@@ -228,7 +237,8 @@ impl MemoryStoreBuilder {
 
     fn assemble(self) -> MemoryStore {
         // So many that a shard's table grows in well under a millisecond, so few that they don't fill the cache.
-        let shards = (self.max_keys / 16_384).clamp(16, 1024).next_power_of_two();
+        let unsaid = (self.max_keys / 16_384).clamp(16, 1024);
+        let shards = self.shards.unwrap_or(unsaid).next_power_of_two();
         let shard = |_| Padded(Mutex::new(Shard::default()));
         MemoryStore {
             secret: Secret::random(),
