@@ -8,3 +8,4 @@ mod replay;
 mod replay_model;
 mod replay_odd_logs;
 mod serving;
+mod simulate;

@@ -56,10 +56,17 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(&[arguments, &["--format", "json"]].concat())).expect("JSON")
 }
 
+/// What is printed, which fits into a terminal.
+fn shown(arguments: &[&str]) -> String {
+    let text = printed(arguments);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    text
+}
+
 #[test]
 fn tells_who_would_have_been_denied_when_and_which_limit_hurts_nobody() {
     let log = written("golden.log", access_log());
-    insta::assert_snapshot!(printed(&["replay", &log, "--limit", "20/1m", "--candidate", "20/1m fixed_window"]));
+    insta::assert_snapshot!(shown(&["replay", &log, "--limit", "20/1m", "--candidate", "20/1m fixed_window"]));
 }
 
 #[test]
@@ -86,7 +93,7 @@ fn shortened(value: Value) -> Value {
 #[test]
 fn without_a_limit_it_tells_what_clients_ask_for() {
     let log = written("explore.log", access_log());
-    insta::assert_snapshot!(printed(&["replay", &log]));
+    insta::assert_snapshot!(shown(&["replay", &log]));
 }
 
 #[test]
@@ -225,6 +232,27 @@ fn spreading_is_asked_for_and_the_same_every_time() {
     };
     assert_eq!(denied(&[]).1, false);
     assert_eq!(denied(&["--spread"]), denied(&["--spread", "--seed", "1"]));
+}
+
+#[test]
+fn late_requests_are_put_in_their_places_if_that_is_asked_for() {
+    let trace = |times: &[u64]| {
+        let rows: Vec<String> = times.iter().map(|time| format!("{time},k,1")).collect();
+        format!("time_us,key,cost\n{}\n", rows.join("\n"))
+    };
+    let decided = |name: &str, times: &[u64], more: &[&str]| {
+        let (file, out) = (written(name, trace(times)), folder("replay").join(format!("{name}.out")));
+        let decisions = ["--limit", "2/1s", "--decisions", out.to_str().expect("text")];
+        printed(&[&["replay", &file][..], &decisions[..], more].concat());
+        fs::read_to_string(&out).expect("decisions")
+    };
+    let late = [3_000_000, 1_000_000, 1_500_000, 2_000_000, 2_200_000, 3_100_000];
+    let mut in_order = late;
+    in_order.sort_unstable();
+    let sorted = decided("late.csv", &late, &["--sort", "2s"]);
+    assert_eq!(sorted, decided("in-order.csv", &in_order, &[]));
+    assert_ne!(sorted, decided("late.csv", &late, &[]));
+    assert_eq!(told(&["replay", "-", "--sort", "soon"]).0, Some(2));
 }
 
 #[test]

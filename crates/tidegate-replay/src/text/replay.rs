@@ -12,8 +12,9 @@ use crate::{
     replay::lengths_from,
 };
 
-/// The longest name in a table.
+/// The longest name of a policy, and of a client, in a table.
 const NAME: usize = 30;
+const KEY: usize = 22;
 
 /// Tells what a replay has found.
 pub fn replay(findings: &Findings) -> String {
@@ -153,25 +154,25 @@ fn hardest_hit(out: &mut String, policy: &PolicyFindings) {
     let heads = [">requests", ">denied", ">"].map(str::to_owned);
     let peaks = windows.iter().map(|window| format!(">peak/{window}"));
     let heads: Vec<String> =
-        [String::new()].into_iter().chain(heads).chain(peaks).chain(["denied over time".into()]).collect();
+        [String::new()].into_iter().chain(heads).chain(peaks).chain(["when denied".into()]).collect();
     let mut table = Table::new(&heads.iter().map(String::as_str).collect::<Vec<_>>());
     for hit in &policy.hardest_hit {
         let figures = [
-            clipped(&hit.key, NAME),
+            clipped(&hit.key, KEY),
             count(hit.requests),
             count(hit.denied),
             share(crate::figures::ratio(hit.denied, hit.requests)),
         ];
         let peaks = hit.peaks.iter().map(|peak| count(*peak));
-        table.row(figures.into_iter().chain(peaks).chain([course(hit)]));
+        table.row(figures.into_iter().chain(peaks).chain([course(hit, if hit.peaks.len() > 1 { 6 } else { 16 })]));
     }
     let _ = write!(out, "{table}");
 }
 
 /// When a client was denied, in a few letters.
-fn course(hit: &Hit) -> String {
+fn course(hit: &Hit, letters: usize) -> String {
     let denied = hit.course.as_ref().map(|course| course.denied.as_slice()).unwrap_or_default();
-    sparkline(&gathered(denied, 16, |a, b| a + b).0)
+    sparkline(&gathered(denied, letters, |a, b| a + b).0)
 }
 
 fn waits(out: &mut String, policy: &PolicyFindings) {
@@ -204,15 +205,19 @@ fn suggestions(out: &mut String, curve: &Curve, clients: u64) {
         ]);
     }
     let _ = write!(out, "{table}");
-    for suggestion in &curve.suggestions {
-        let requests = share(suggestion.share_of_requests);
-        let text = format!(
-            "{} ({}): {}; who is touched sends {requests} of all requests",
-            suggestion.limit, suggestion.at, suggestion.why
-        );
-        for line in wrapped(&text, WIDTH - 4) {
+    for alike in curve.suggestions.chunk_by(|a, b| a.max == b.max && a.touched == 0) {
+        let [suggestion, ..] = alike else { continue };
+        let at: Vec<&str> = alike.iter().map(|suggestion| suggestion.at.as_str()).collect();
+        let mut line = format!("{} ({}): {}", suggestion.limit, at.join(", "), suggestion.why);
+        if suggestion.touched > 0 {
+            let _ = write!(line, "; who is touched sends {} of all requests", share(suggestion.share_of_requests));
+        }
+        for line in wrapped(&line, WIDTH - 4) {
             let _ = writeln!(out, "  {line}");
         }
+    }
+    if let Some(suggestion) = curve.suggestions.iter().find(|suggestion| suggestion.at == "p99") {
+        let _ = writeln!(out, "  to see what one of them would do, add --candidate {}", suggestion.limit);
     }
 }
 

@@ -147,3 +147,48 @@ fn without_port(address: &str) -> &str {
         _ => address,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::JsonLines;
+    use crate::logs::fields::{Field, Fields};
+
+    fn read(line: &str, field: Field) -> Result<(u64, Option<String>), &'static str> {
+        let wanted = [field];
+        let json = JsonLines::new(&wanted, None).expect("it can be wanted");
+        let mut fields = Fields::new(1);
+        let time = json.read(line.as_bytes(), &mut fields)?;
+        Ok((time, fields.get(0, b"").map(|text| String::from_utf8_lossy(text).into_owned())))
+    }
+
+    const TIME: u64 = 1_431_857_103_250_000;
+
+    #[test]
+    fn well_known_servers_are_understood() {
+        let caddy =
+            r#"{"ts":1431857103.25,"request":{"remote_ip":"1.2.3.4","uri":"/a?b","headers":{"X-Api-Key":["k"]}}}"#;
+        let traefik = r#"{"StartUTC":"2015-05-17T10:05:03.25Z","ClientHost":"1.2.3.4","RequestPath":"/a?b"}"#;
+        let envoy =
+            r#"{"start_time":"2015-05-17T10:05:03.250Z","downstream_remote_address":"1.2.3.4:5678","path":"/a?b"}"#;
+        let nginx =
+            r#"{"time_local":"17/May/2015:10:05:03 +0000","remote_addr":"1.2.3.4","request":"GET /a?b HTTP/1.1"}"#;
+        for line in [caddy, traefik, envoy, nginx] {
+            let (time, ip) = read(line, Field::Ip).expect(line);
+            assert_eq!((time / 1_000_000, ip.as_deref()), (TIME / 1_000_000, Some("1.2.3.4")), "{line}");
+            assert_eq!(read(line, Field::Path).expect(line).1.as_deref(), Some("/a"), "{line}");
+        }
+        assert_eq!(read(caddy, Field::Header("x-api-key".into())), Ok((TIME, Some("k".to_owned()))));
+        assert_eq!(read(caddy, Field::Named("request.uri".into())), Ok((TIME, Some("/a?b".to_owned()))));
+        assert_eq!(read(caddy, Field::User), Ok((TIME, None)));
+        let v6 = r#"{"time":1431857103,"ip":"[2001:db8::1]:443"}"#;
+        assert_eq!(read(v6, Field::Ip).expect(v6).1.as_deref(), Some("2001:db8::1"));
+    }
+
+    #[test]
+    fn what_is_no_object_with_a_time_is_told() {
+        assert!(read("[]", Field::Ip).is_err_and(|why| why.contains("object")));
+        assert!(read("{\"time\":1", Field::Ip).is_err_and(|why| why.contains("JSON")));
+        assert!(read("{\"when\":1}", Field::Ip).is_err_and(|why| why.contains("--time-field")));
+        assert!(read("{\"time\":\"noon\"}", Field::Ip).is_err_and(|why| why.contains("read")));
+    }
+}

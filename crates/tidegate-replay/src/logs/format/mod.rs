@@ -153,3 +153,81 @@ fn looks(beginning: &[u8]) -> Looks {
         text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()).take(20).count();
     if json * 2 > all { Looks::Json } else { Looks::AccessLog }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Format, FormatChoice};
+    use crate::logs::fields::{Field, Fields};
+
+    const LINES: [&str; 4] = [
+        r#"1.2.3.4 - alice [17/May/2015:10:05:03 +0000] "GET /a?b HTTP/1.1" 200 512 "-" "curl/8""#,
+        r#"{"time":"2015-05-17T10:05:03Z","ip":"1.2.3.4","path":"/a","user":"alice"}"#,
+        r#"1431857103000000,"k,""1""",3,1.2.3.4,alice,/a"#,
+        r#"1.2.3.4 alice "/a" 1431857103.000"#,
+    ];
+    const HEAD: &[u8] = b"time_us,key,cost,ip,user,path\n";
+    const TEMPLATE: &str = r#"$remote_addr $remote_user "$request" $msec"#;
+
+    proptest! {
+        /// Whatever a line is, it is read or refused.
+        #[test]
+        fn no_line_is_too_odd(
+            line in prop_oneof![Just(LINES[0]), Just(LINES[1]), Just(LINES[2]), Just(LINES[3])],
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 0..6),
+            cut in any::<prop::sample::Index>(),
+            is_cut in any::<bool>(),
+        ) {
+            let mut bytes = line.as_bytes().to_vec();
+            for (at, byte, what) in changes {
+                let at = at.index(bytes.len());
+                match what {
+                    0 => bytes[at] = byte,
+                    1 => bytes.insert(at, byte),
+                    _ => drop(bytes.splice(at..at, b"\" \\[]".iter().copied())),
+                }
+            }
+            bytes.truncate(if is_cut { cut.index(bytes.len()) } else { bytes.len() });
+            let wanted = [Field::Ip, Field::User, Field::Path];
+            let choices = [
+                FormatChoice::AccessLog,
+                FormatChoice::Json { time: None },
+                FormatChoice::Csv,
+                FormatChoice::Template(TEMPLATE.to_owned()),
+            ];
+            for choice in choices {
+                let (mut format, _) = Format::new(&choice, HEAD, &wanted, "a log").expect("it has them all");
+                let mut fields = Fields::new(wanted.len());
+                if format.read(&bytes, &mut fields).is_ok() {
+                    for number in 0..wanted.len() {
+                        prop_assert!(fields.get(number, &bytes).is_none_or(|text| text.len() <= bytes.len()));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_line_is_read_by_its_own_format_and_by_no_other() {
+        let wanted = [Field::Ip, Field::User, Field::Path];
+        let choices = [
+            FormatChoice::AccessLog,
+            FormatChoice::Json { time: None },
+            FormatChoice::Csv,
+            FormatChoice::Template(TEMPLATE.to_owned()),
+        ];
+        for (i, choice) in choices.iter().enumerate() {
+            for (j, line) in LINES.iter().enumerate() {
+                let (mut format, _) = Format::new(choice, HEAD, &wanted, "a log").expect("it has them all");
+                let mut fields = Fields::new(wanted.len());
+                let read = format.read(line.as_bytes(), &mut fields);
+                assert_eq!(read.ok(), (i == j).then_some(1_431_857_103_000_000), "{choice:?}: {line}");
+                if i == j {
+                    let found = [0, 1, 2].map(|number| fields.get(number, line.as_bytes()));
+                    assert_eq!(found, [Some(&b"1.2.3.4"[..]), Some(b"alice"), Some(b"/a")], "{choice:?}");
+                }
+            }
+        }
+    }
+}

@@ -136,3 +136,53 @@ fn pieces(text: &str) -> Result<Pieces, String> {
     }
     Ok((before, variables))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Template;
+    use crate::logs::fields::{Field, Fields};
+
+    fn read(format: &str, line: &str, field: Field) -> Result<Option<String>, String> {
+        let mut template = Template::new(format, &[field])?;
+        let mut fields = Fields::new(1);
+        template.read(line.as_bytes(), &mut fields).map_err(str::to_owned)?;
+        Ok(fields.get(0, line.as_bytes()).map(|text| String::from_utf8_lossy(text).into_owned()))
+    }
+
+    const FORMAT: &str =
+        r#"$remote_addr - $remote_user [$time_local] "$request" ${status}x "$http_x_api_key" "$http_user_agent""#;
+    const LINE: &str =
+        r#"1.2.3.4 - john doe [17/May/2015:10:05:03 +0000] "GET /a\"b?c HTTP/1.1" 200x "key" "An "agent"""#;
+
+    #[test]
+    fn variables_are_what_stands_between_the_rest() {
+        let found = |field| read(FORMAT, LINE, field).expect("it is laid out so");
+        assert_eq!(found(Field::Ip).as_deref(), Some("1.2.3.4"));
+        assert_eq!(found(Field::User).as_deref(), Some("john doe"));
+        assert_eq!(found(Field::Path).as_deref(), Some(r#"/a\"b"#));
+        assert_eq!(found(Field::Named("$status".into())).as_deref(), Some("200"));
+        assert_eq!(found(Field::Header("X-Api-Key".into())).as_deref(), Some("key"));
+        assert_eq!(found(Field::Header("user-agent".into())).as_deref(), Some("An \"agent\""));
+        let wrapped = format!("log_format main escape=default '{}'\n  '{}';", &FORMAT[..20], &FORMAT[20..]);
+        assert_eq!(read(&wrapped, LINE, Field::Ip), Ok(Some("1.2.3.4".to_owned())));
+    }
+
+    #[test]
+    fn what_can_not_be_used_is_told() {
+        for (format, hint) in [
+            ("$remote_addr", "$msec"),
+            ("$remote_addr$msec", "nothing stands between"),
+            ("plain", "no variables"),
+            ("$msec ${x", "not closed"),
+            ("$msec $ x", "no name"),
+            ("$msec", "it has $msec"),
+        ] {
+            let error = read(format, "", Field::Ip).expect_err(format);
+            assert!(error.contains(hint), "{error}");
+        }
+        for line in ["", "1.2.3.4", &LINE[..60], &LINE[1..], "x - y [then] \"r\" 1x \"\" \"\""] {
+            let read = read(FORMAT, line, Field::User);
+            assert!(read.is_err() || line == &LINE[1..], "{line}: {read:?}");
+        }
+    }
+}

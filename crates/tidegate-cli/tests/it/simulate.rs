@@ -1,0 +1,134 @@
+//! `tidegate simulate`: what it prints, that it is the same every time, and that its traffic can be replayed.
+
+use std::{
+    fs,
+    io::Read as _,
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::process::{BINARY, folder, run, told};
+
+fn printed(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&printed(&[arguments, &["--format", "json"]].concat())).expect("JSON")
+}
+
+#[test]
+fn around_an_edge_fixed_windows_let_twice_the_limit_through_and_the_log_does_not() {
+    for limit in ["100/1m", "1/1ms", "7/1h30m", "1000000000000/366d"] {
+        let found = json(&["simulate", "boundary", "--limit", limit]);
+        let max = found["max"].as_u64().expect("a number");
+        let worst = |scene: usize, algorithm: &str| {
+            let algorithms = found["scenes"][scene]["algorithms"].as_array().expect("a list");
+            let found = algorithms.iter().find(|found| found["algorithm"] == algorithm).expect("it was tried");
+            found["worst_window_units"].as_u64().expect("a number")
+        };
+        assert_eq!((worst(0, "fixed_window"), worst(0, "sliding_log")), (2 * max, max), "{limit}");
+        assert!((0..2).all(|scene| worst(scene, "sliding_log") <= max && worst(scene, "sliding_counter") <= 2 * max));
+    }
+    let text = printed(&["simulate", "boundary"]);
+    assert!(text.lines().all(|line| line.chars().count() <= 80) && text.contains("2.00x"), "{text}");
+}
+
+#[test]
+fn figures_are_the_same_every_time_and_others_for_another_seed() {
+    for command in ["accuracy", "compare"] {
+        let small = ["simulate", command, "--clients", "20", "--requests", "3000"];
+        let first = printed(&small);
+        assert!(first.lines().all(|line| line.chars().count() <= 80), "{first}");
+        assert_eq!(first, printed(&small));
+        assert_eq!(json(&small), json(&small));
+        assert_ne!(json(&small), json(&[&small[..], &["--seed", "2"]].concat()));
+    }
+}
+
+#[test]
+fn no_algorithm_exceeds_its_promise_on_any_traffic_or_on_a_log() {
+    let log = folder("simulate").join("access.log");
+    let traffic = ["simulate", "traffic", "--clients", "50", "--duration", "10m", "--output", "combined"];
+    fs::write(&log, printed(&traffic)).expect("it can be written");
+    let log = log.to_str().expect("text");
+    let shapes =
+        ["--shape", "poisson", "--shape", "bursty", "--shape", "diurnal", "--shape", "adversarial", "--shape", "mix"];
+    let small = ["simulate", "accuracy", log, "--limit", "10/1m", "--clients", "20", "--requests", "4000"];
+    let found = json(&[&small[..], &shapes[..]].concat());
+    let traces = found["traces"].as_array().expect("a list");
+    assert_eq!(traces.len(), 6, "five shapes and the log");
+    for tried in traces.iter().flat_map(|trace| trace["algorithms"].as_array().expect("a list")) {
+        let (worst, promised) = (tried["worst_window_units"].as_u64(), tried["promised_window_units"].as_u64());
+        assert!(worst <= promised, "{tried}");
+    }
+    let compared = json(&["simulate", "compare", log, "--limit", "10/1m"]);
+    assert_eq!(compared["asked"]["requests"], traces[5]["asked"]["requests"]);
+}
+
+#[test]
+fn traffic_can_be_replayed_and_is_the_same_as_a_trace_and_as_a_log() {
+    let made = |output: &[&str], name: &str| {
+        let path = folder("simulate").join(name);
+        let arguments = ["simulate", "traffic", "--clients", "30", "--duration", "5m", "--seed", "7"];
+        fs::write(&path, printed(&[&arguments, output].concat())).expect("it can be written");
+        json(&[
+            "replay",
+            path.to_str().expect("text"),
+            "--limit",
+            "10/1m",
+            "--by",
+            if output.is_empty() { "key" } else { "ip" },
+            "--ipv6-prefix",
+            "128",
+        ])
+    };
+    let facts = |found: Value| {
+        (found["input"]["requests"].clone(), found["input"]["malformed"].clone(), found["clients"].clone())
+    };
+    let (trace, log) = (facts(made(&[], "trace.csv")), facts(made(&["--output", "combined"], "made.log")));
+    assert_eq!(trace, log);
+    assert!(log.0.as_u64() > Some(100) && log.1 == 0, "{log:?}");
+}
+
+#[test]
+fn whoever_has_read_enough_may_stop() {
+    let mut child = Command::new(BINARY)
+        .args(["simulate", "traffic", "--clients", "1000", "--duration", "7d"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut some = [0; 100];
+    child.stdout.take().expect("piped").read_exact(&mut some).expect("it prints");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn reports_are_pages() {
+    for command in ["boundary", "accuracy", "compare"] {
+        let out = folder("simulate").join(format!("{command}.html"));
+        let small: &[&str] = if command == "boundary" { &[] } else { &["--clients", "10", "--requests", "1000"] };
+        printed(&[&["simulate", command, "--report", out.to_str().expect("text")], small].concat());
+        let page = fs::read_to_string(&out).expect("a page");
+        assert!(page.starts_with("<!DOCTYPE html>") && page.contains("<svg"), "{command}");
+    }
+}
+
+#[test]
+fn wrong_use_is_told_with_what_would_be_right() {
+    let cases: [(&[&str], &str); 6] = [
+        (&["simulate", "boundary", "--limit", "many"], "100/1m"),
+        (&["simulate", "boundary", "--algorithm", "magic"], "sliding_counter"),
+        (&["simulate", "accuracy", "--shape", "odd"], "poisson"),
+        (&["simulate", "compare", "--load", "0"], "0.25"),
+        (&["simulate", "traffic", "--duration", "long"], "1h"),
+        (&["simulate", "traffic", "--clients", "0"], "clients"),
+    ];
+    for (arguments, hint) in cases {
+        let (code, said) = told(arguments);
+        assert!(code == Some(2) && said.contains(hint), "{arguments:?}: {code:?} {said}");
+    }
+}
