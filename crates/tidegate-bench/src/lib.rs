@@ -3,8 +3,10 @@
 //! [`compare`] runs every contender of [`contenders`] over the workloads of [`workload`] and gives a
 //! [`report`], which [`table`] prints. [`instructions`] counts what a decision costs in
 //! instructions and compares it with a saved baseline. [`redis_store`] measures the shared store beside
-//! the scripts that others run in Redis. [`service`] measures the service from outside.
+//! the scripts that others run in Redis. [`service`] measures the service from outside, [`replay`]
+//! how fast a log is replayed.
 
+mod binary;
 mod cargo;
 pub mod compare;
 pub mod contenders;
@@ -14,6 +16,7 @@ pub mod machine;
 pub mod measure;
 pub mod progress;
 pub mod redis_store;
+pub mod replay;
 pub mod report;
 pub mod saturated_log;
 pub mod service;

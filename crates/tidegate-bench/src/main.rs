@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tidegate_bench::compare::{self, Options};
 use tidegate_bench::workload::Scale;
-use tidegate_bench::{instructions, redis_store, service, table};
+use tidegate_bench::{instructions, redis_store, replay, service, table};
 
 /// Tidegate measured beside its rivals
 #[derive(Debug, Parser)]
@@ -27,6 +27,8 @@ enum Command {
     Redis(RedisArgs),
     /// The service from outside: RESP beside Redis itself, HTTP beside a bare route, memory, start
     Service(ServiceArgs),
+    /// Replaying a log beside mawk
+    Replay(ReplayArgs),
     /// The bare route that the service is measured beside
     #[command(hide = true)]
     BareRoute {
@@ -109,6 +111,19 @@ struct ServiceArgs {
     quick: bool,
 }
 
+#[derive(Debug, Args)]
+struct ReplayArgs {
+    /// Rounds to take the median of
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// A tenth of the log, to see that everything works
+    #[arg(long)]
+    quick: bool,
+}
+
 /// Exits with 1 for a regression, with 2 if there is no result.
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -116,6 +131,7 @@ fn main() -> ExitCode {
         Command::Instructions(args) => instructions::run(args.into()),
         Command::Redis(args) => redis(args).map(|()| ExitCode::SUCCESS),
         Command::Service(args) => service(args).map(|()| ExitCode::SUCCESS),
+        Command::Replay(args) => replay(&args).map(|()| ExitCode::SUCCESS),
         Command::BareRoute { address } => service::bare_route::serve(address).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
@@ -163,6 +179,16 @@ fn service(args: ServiceArgs) -> Result<()> {
     })?;
     match args.format {
         Format::Text => print!("{}", service::render(&report)),
+        Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
+    }
+    Ok(())
+}
+
+fn replay(args: &ReplayArgs) -> Result<()> {
+    let divisor = if args.quick { 10 } else { 1 };
+    let report = replay::run(&replay::Options { rounds: args.rounds.into(), divisor })?;
+    match args.format {
+        Format::Text => print!("{}", replay::render(&report)),
         Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
     }
     Ok(())

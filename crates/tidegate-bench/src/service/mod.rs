@@ -5,7 +5,6 @@
 //! generator (redis-benchmark, wrk) on the same machine, in rounds that take turns.
 
 pub mod bare_route;
-mod binary;
 mod first_answer;
 mod memory;
 mod process;
@@ -71,7 +70,7 @@ impl Options {
 pub fn run(options: &Options) -> Result<ServiceReport> {
     let progress = Progress::new();
     progress.say("building the service");
-    let binary = binary::build()?;
+    let binary = crate::binary::build()?;
     let busy_before = load_average();
     let mut rows = Vec::new();
     let mut goals = Vec::new();

@@ -1,4 +1,4 @@
-//! The service's binary, as it is delivered.
+//! The command's binary, as it is delivered.
 
 use std::path::PathBuf;
 
@@ -16,10 +16,10 @@ struct Built {
 }
 
 /// Builds the command `tidegate` with optimisations; where it is.
-pub(super) fn build() -> Result<PathBuf> {
+pub(crate) fn build() -> Result<PathBuf> {
     let mut command = cargo("build");
     command.args(["--release", "--package", PACKAGE, "--message-format", "json"]);
-    let output = command.output().context("cargo could not be started to build the service")?;
+    let output = command.output().context("cargo could not be started to build the command")?;
     ensure!(output.status.success(), "{PACKAGE} could not be built: {}", output.status);
     executable(&String::from_utf8_lossy(&output.stdout)).with_context(|| format!("cargo built no binary of {PACKAGE}"))
 }
