@@ -1,8 +1,7 @@
-//! Tidegate measured beside its rivals, and its instructions per decision.
+//! Tidegate measured beside its rivals.
 //!
 //! [`compare`] runs every contender of [`contenders`] over the workloads of [`workload`] and gives a
-//! [`report`], which [`table`] prints. [`instructions`] counts what a decision costs in
-//! instructions and compares it with a saved baseline. [`redis_store`] measures the shared store beside
+//! [`report`], which [`table`] prints. [`redis_store`] measures the shared store beside
 //! the scripts that others run in Redis. [`service`] measures the service from outside, [`replay`]
 //! how fast a log is replayed.
 
@@ -11,7 +10,6 @@ mod cargo;
 pub mod compare;
 pub mod contenders;
 pub mod heap;
-pub mod instructions;
 pub mod machine;
 pub mod measure;
 pub mod progress;

@@ -1,11 +1,10 @@
 //! Where the figures come from.
 
 use std::env;
-use std::fmt;
 use std::process::Command;
 use std::thread;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// The machine and the compiler.
 #[derive(Clone, Debug, Serialize)]
@@ -24,30 +23,8 @@ impl Machine {
         Self {
             cores: thread::available_parallelism().map_or(1, usize::from),
             platform: format!("{}-{}", env::consts::ARCH, env::consts::OS),
-            rustc: Toolchain::this().rustc,
+            rustc: rustc_version(),
         }
-    }
-}
-
-/// What decides about the machine code of a given source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Toolchain {
-    /// What `rustc --version` says.
-    pub rustc: String,
-    /// The architecture.
-    pub arch: String,
-}
-
-impl Toolchain {
-    /// The toolchain that builds here.
-    pub fn this() -> Self {
-        Self { rustc: rustc_version(), arch: env::consts::ARCH.to_owned() }
-    }
-}
-
-impl fmt::Display for Toolchain {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} for {}", self.rustc, self.arch)
     }
 }
 

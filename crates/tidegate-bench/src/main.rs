@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tidegate_bench::compare::{self, Options};
 use tidegate_bench::workload::Scale;
-use tidegate_bench::{instructions, redis_store, replay, service, table};
+use tidegate_bench::{redis_store, replay, service, table};
 
 /// Tidegate measured beside its rivals
 #[derive(Debug, Parser)]
@@ -21,8 +21,6 @@ struct Cli {
 enum Command {
     /// Time and memory of every contender on the same workloads, as a ratio to ours
     Compare(CompareArgs),
-    /// Instructions per decision of ours, counted by callgrind
-    Instructions(InstructionsArgs),
     /// The Redis store beside the scripts of others, on servers started for it
     Redis(RedisArgs),
     /// The service from outside: RESP beside Redis itself, HTTP beside a bare route, memory, start
@@ -60,17 +58,6 @@ struct CompareArgs {
 enum Format {
     Text,
     Json,
-}
-
-#[derive(Debug, Args)]
-#[group(multiple = false)]
-struct InstructionsArgs {
-    /// Compare with the saved baseline; exit with 1 if a decision became more expensive
-    #[arg(long)]
-    check: bool,
-    /// Save the result as the baseline
-    #[arg(long)]
-    save: bool,
 }
 
 #[derive(Debug, Args)]
@@ -124,11 +111,10 @@ struct ReplayArgs {
     quick: bool,
 }
 
-/// Exits with 1 for a regression, with 2 if there is no result.
+/// Exits with 2 if there is no result.
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Compare(args) => compare(args).map(|()| ExitCode::SUCCESS),
-        Command::Instructions(args) => instructions::run(args.into()),
         Command::Redis(args) => redis(args).map(|()| ExitCode::SUCCESS),
         Command::Service(args) => service(args).map(|()| ExitCode::SUCCESS),
         Command::Replay(args) => replay(&args).map(|()| ExitCode::SUCCESS),
@@ -192,14 +178,4 @@ fn replay(args: &ReplayArgs) -> Result<()> {
         Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
     }
     Ok(())
-}
-
-impl From<InstructionsArgs> for instructions::Task {
-    fn from(args: InstructionsArgs) -> Self {
-        match (args.check, args.save) {
-            (true, _) => Self::Check,
-            (_, true) => Self::Save,
-            _ => Self::Print,
-        }
-    }
 }

@@ -3,7 +3,7 @@
 //! Every benchmark makes [`DECISIONS`] decisions of one kind; whoever reads the counts divides by
 //! that. Filling the store and building keys happens outside of what is counted.
 //!
-//! Run it with `cargo run --release -p tidegate-bench -- instructions`.
+//! Run it with `cargo run --release -p tidegate-instructions`.
 
 #![allow(missing_docs, reason = "gungraun's macros make public items")]
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use gungraun::prelude::*;
 use tidegate::{Algorithm, Buckets, Cost, Key, Limit, MemoryStore, Op, Policy, Timestamp};
-use tidegate_bench::instructions::DECISIONS;
+use tidegate_instructions::DECISIONS;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -43,7 +43,7 @@ struct Case {
 impl Case {
     /// Every decision is about the same key.
     fn known_key(policy: Policy, expected: Outcome) -> Self {
-        let keys = vec!["user:00000001"; DECISIONS];
+        let keys = vec!["user:00000001"; usize::from(DECISIONS)];
         Self {
             store: MemoryStore::default(),
             policy,
@@ -84,7 +84,7 @@ impl Case {
 
     /// Counts mean nothing if the decisions were not of the kind that the name says.
     fn verify(self) {
-        let expected = if self.expected == Allowed { DECISIONS } else { 0 };
+        let expected = if self.expected == Allowed { usize::from(DECISIONS) } else { 0 };
         assert_eq!(self.allowed, expected);
     }
 }
@@ -145,7 +145,7 @@ fn two_limits_case(entries: u64, outcome: Outcome) -> Case {
 /// Every decision is the first of its key; the store starts empty, so growing is part of it.
 fn new_key_case(algorithm: Algorithm) -> Case {
     let policy = policy([limit(100, MINUTE)]).with_algorithm(algorithm);
-    let texts = (0..DECISIONS).map(|number| &*format!("user:{number:08}").leak());
+    let texts = (0..usize::from(DECISIONS)).map(|number| &*format!("user:{number:08}").leak());
     Case { keys: texts.map(key).collect(), ..Case::known_key(policy, Allowed) }
 }
 

@@ -6,6 +6,7 @@
 
 mod baseline;
 mod count;
+mod toolchain;
 mod tools;
 
 use std::process::ExitCode;
@@ -14,11 +15,10 @@ use anyhow::Result;
 
 use self::baseline::{Baseline, Change};
 use self::count::Counts;
-use crate::machine::Toolchain;
-use crate::table;
+use self::toolchain::Toolchain;
 
 /// Decisions in every benchmark of `benches/instructions.rs`; so many that it hardly matters where keys happen to hash to.
-pub const DECISIONS: usize = 10_000;
+pub const DECISIONS: u16 = 10_000;
 
 /// What to do with the counts.
 #[derive(Clone, Copy, Debug)]
@@ -93,19 +93,17 @@ fn verdict(changes: &[Change]) -> ExitCode {
 }
 
 fn print(counts: &Counts) {
-    let mut table = table::plain(&["decision", "instructions"], 1);
+    println!("{:<48}{:>14}", "decision", "instructions");
     for (name, instructions) in counts {
-        table.add_row([name.clone(), format!("{instructions:.1}")]);
+        println!("{name:<48}{instructions:>14.1}");
     }
-    println!("{}", table.trim_fmt());
 }
 
 fn print_changes(changes: &[Change]) {
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.1}"));
-    let mut table = table::plain(&["decision", "instructions", "baseline", "change"], 1);
+    println!("{:<48}{:>14}{:>14}{:>10}", "decision", "instructions", "baseline", "change");
     for change in changes {
         let percent = change.ratio().map_or_else(String::new, |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0));
-        table.add_row([change.name.clone(), number(change.now), number(change.before), percent]);
+        println!("{:<48}{:>14}{:>14}{percent:>10}", change.name, number(change.now), number(change.before));
     }
-    println!("{}", table.trim_fmt());
 }

@@ -1,13 +1,13 @@
 //! Running the benchmark under callgrind and reading what it counted.
 
 use std::collections::BTreeMap;
+use std::env;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use super::DECISIONS;
-use crate::cargo::cargo;
-use crate::measure::as_f64;
 
 /// Instructions per decision by benchmark.
 pub(super) type Counts = BTreeMap<String, f64>;
@@ -17,8 +17,10 @@ pub(super) type Counts = BTreeMap<String, f64>;
 /// # Errors
 /// If it fails, or prints something else than summaries.
 pub(super) fn run() -> Result<Counts> {
-    let output = cargo("bench")
+    let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["bench", "--quiet", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
         .args(["--bench", "instructions", "--", "--output-format=json"])
+        .stderr(Stdio::inherit())
         .output()
         .context("cargo could not be started")?;
     ensure!(output.status.success(), "the benchmark failed: {}", output.status);
@@ -35,7 +37,7 @@ fn count_of(line: &str) -> Result<(String, f64)> {
     let summary: Summary = serde_json::from_str(line).context("a summary of gungraun")?;
     let name = format!("{}::{}", summary.function_name, summary.id.unwrap_or_default());
     let profile = summary.profiles.first().with_context(|| format!("no profile of {name}"))?;
-    Ok((name, profile.data.total.metrics.instructions.values.new / as_f64(DECISIONS)))
+    Ok((name, profile.data.total.metrics.instructions.values.new / f64::from(DECISIONS)))
 }
 
 /// The part of a summary that is used; gungraun writes one per line and benchmark.

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::count::Counts;
-use crate::machine::Toolchain;
+use super::toolchain::Toolchain;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 /// How much a count may grow, or has to shrink to be worth saving.

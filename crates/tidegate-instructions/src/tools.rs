@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn the_manifest_asks_for_the_same_version() {
-        let manifest = include_str!("../../Cargo.toml");
+        let manifest = include_str!("../Cargo.toml");
         assert!(manifest.contains(&format!("gungraun = \"={GUNGRAUN}\"")));
     }
 }
