@@ -112,6 +112,17 @@ pub fn length(micros: u64) -> String {
     unreachable!("a second or more")
 }
 
+/// Microseconds after a moment, or before it: `+15s`, `−1m 30s`, `0`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and not negative")]
+pub fn since(micros: f64) -> String {
+    let far = micros.abs().round() as u64;
+    match micros {
+        _ if far == 0 => "0".to_owned(),
+        micros if micros < 0.0 => format!("−{}", length(far)),
+        _ => format!("+{}", length(far)),
+    }
+}
+
 /// A moment, to the second, in UTC: `2015-05-17 10:05:03`.
 pub fn moment(micros: u64) -> String {
     strftime(micros, "%Y-%m-%d %H:%M:%S")
@@ -125,7 +136,7 @@ pub fn strftime(micros: u64, format: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, counted, length, moment, share, short_count, short_share};
+    use super::{count, counted, length, moment, share, short_count, short_share, since};
 
     #[test]
     fn reads_as_a_person_writes() {
@@ -140,6 +151,7 @@ mod tests {
         assert_eq!(shares, ["0 %", "0.0031 %", "1.2 %", "50 %", "99.990 %", "100 %"]);
         let lengths = [5, 1_500, 12_000_000, 90_000_000, 299_100_000_000, 700_000_000_000].map(length);
         assert_eq!(lengths, ["5µs", "1.5ms", "12s", "1m 30s", "83h 5m", "8d 2h"]);
+        assert_eq!([-90e6, -0.0, 15e6, 0.2].map(since), ["−1m 30s", "0", "+15s", "0"]);
         assert_eq!(moment(1_431_857_103_000_000), "2015-05-17 10:05:03");
     }
 

@@ -71,7 +71,7 @@ pub(crate) fn rounded(bytes: f64) -> u64 {
 }
 
 /// What the columns mean that tell of the worst window and of memory.
-pub(crate) const WINDOW_AND_BYTES: &str = "worst window: the most that a client got in any window, wherever it lies, as a \
+pub(super) const WINDOW_AND_BYTES: &str = "worst window: the most that a client got in any window, wherever it lies, as a \
      multiple of the limit; its bound: what the algorithm promises not to exceed there. bytes a key: the most that a client's \
      state took, on average.";
 

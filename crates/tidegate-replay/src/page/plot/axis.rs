@@ -1,6 +1,7 @@
 //! [`Axis`]: a scale with a name, a unit and labelled ticks.
 
-use super::scale::{Scale, as_f64};
+use super::rules::CHARACTER;
+use super::scale::{Scale, Tick, as_f64};
 use super::time;
 use crate::figures;
 
@@ -21,6 +22,9 @@ enum Labels {
     Time,
     Names(Vec<String>),
 }
+
+/// A label further to the right ends at its tick: otherwise it would stand out of the page.
+pub(super) const PULLED_IN: f64 = 0.96;
 
 /// A label beside a tick.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,9 +91,13 @@ impl Axis {
         };
         match &self.labels {
             Labels::Numbers(format) => {
-                ticks.iter().map(|tick| label(tick.value, tick.minor, format(tick.value), None)).collect()
+                let texts: Vec<String> = ticks.iter().map(|tick| format(tick.value)).collect();
+                let ticks = self.apart(&ticks, &texts);
+                ticks.iter().zip(texts).map(|(tick, text)| label(tick.value, tick.minor, text, None)).collect()
             }
             Labels::Time => {
+                let texts: Vec<String> = time::labels(&ticks).into_iter().map(|(text, _)| text).collect();
+                let ticks = self.apart(&ticks, &texts);
                 let texts = time::labels(&ticks);
                 ticks
                     .iter()
@@ -106,5 +114,20 @@ impl Axis {
                 names.iter().enumerate().step_by(shown.max(1)).map(name).collect()
             }
         }
+    }
+    /// The ticks, with those minor whose labels would meet the one before on a telephone.
+    fn apart(&self, ticks: &[Tick], texts: &[String]) -> Vec<Tick> {
+        let mut end = f64::NEG_INFINITY;
+        let apart = |(tick, text): (&Tick, &String)| {
+            let width = as_f64(text.chars().count() as u64 + 2) * CHARACTER;
+            let place = self.scale.place(tick.value);
+            let begin = if place > PULLED_IN { place - width } else { place - width / 2.0 };
+            let minor = tick.minor || begin < end;
+            if !minor {
+                end = begin + width;
+            }
+            Tick { minor, ..*tick }
+        };
+        ticks.iter().zip(texts).map(apart).collect()
     }
 }
