@@ -31,18 +31,19 @@ pub(super) fn html(findings: &Findings) -> String {
 }
 
 fn answer(findings: &Findings) -> String {
-    let (requests, clients) = (findings.input.requests, figures::count(findings.clients));
+    let (requests, clients) = (findings.input.requests, figures::counted(findings.clients, "client"));
     if requests == 0 {
         return "No requests were read, so there is nothing to decide.".to_owned();
     }
-    let all = figures::count(requests);
+    let all = figures::counted(requests, "request");
     match findings.policies.first() {
-        None => format!("{all} requests of {clients} clients: how many a limit would touch"),
+        None => format!("{all} of {clients}: how many a limit would touch"),
         Some(policy) if policy.denied == 0 => {
-            format!("{} would have let all {all} requests of {clients} clients through.", named(policy))
+            let all = if requests == 1 { "the only request".to_owned() } else { format!("all {all} of {clients}") };
+            format!("{} would have let {all} through.", named(policy))
         }
         Some(policy) => format!(
-            "{} would have denied {} of {all} requests and touched {} of {clients} clients.",
+            "{} would have denied {} of {all} and touched {} of {clients}.",
             named(policy),
             figures::share(policy.share_of_requests_denied),
             figures::count(policy.clients_denied),
@@ -132,8 +133,8 @@ fn notes(findings: &Findings) -> String {
     if input.without_key > 0 {
         let by = escape::name(&findings.by, 40);
         notes.push(format!(
-            "{} requests have no {by} to count them by, and are not decided.",
-            figures::count(input.without_key)
+            "{} have no {by} to count them by, and are not decided.",
+            figures::counted(input.without_key, "request")
         ));
     }
     if notes.is_empty() {

@@ -72,7 +72,7 @@ pub(super) fn full_keys(trace: &Trialled) -> String {
         .series("the most that its state takes", Look::Series(0));
     let full = |rows: Rows, tried: &Tried| rows.row(&tried.algorithm, &[as_f64(tried.bytes_per_full_key)]);
     format!(
-        "<section>\n<h2>At the limit</h2>\n<p>A client that spends {} evenly, in at most 10,000 requests a window: what a log \
+        "<section>\n<h2>Memory at the limit</h2>\n<p>A client that spends {} evenly, in at most 10,000 requests a window: what a log \
          takes grows with the requests that it holds, counters stay as they are.</p>\n{}</section>\n",
         escape::text(&trace.limit),
         trace.algorithms.iter().fold(rows, full),

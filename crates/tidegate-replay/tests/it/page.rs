@@ -46,7 +46,8 @@ fn every_chart_and_table_is_told_to_those_who_do_not_see_it() {
 #[test]
 fn the_headline_answers() {
     let page = replay(&sample::usual());
-    let headline = "60/1m sliding_log</bdi> would have denied 1.2 % of 10,000 requests and touched 4 of 1,753 clients.";
+    let headline =
+        "60/1m sliding_log</bdi> would have denied 1.2\u{a0}% of 10,000 requests and touched 4 of 1,753 clients.";
     assert!(page.contains(headline));
 }
 

@@ -50,7 +50,7 @@ fn headline(found: &Accuracy) -> String {
     if least == most {
         return format!("{name} decides {most} of requests otherwise than the exact log.");
     }
-    format!("{name} decides {least} to {most} of requests otherwise than the exact log, by the kind of traffic.")
+    format!("{name} decides {least} to {most} of requests otherwise than the exact log, depending on the traffic.")
 }
 
 fn meanings() -> String {

@@ -6,6 +6,7 @@ use crate::{
     page::{
         escape,
         plot::{Look, Rows},
+        trial,
     },
     simulate::{accuracy::Accuracy, trial::Trialled},
 };
@@ -36,35 +37,30 @@ pub(super) fn html(found: &Accuracy) -> String {
         let shares: Vec<f64> = others(&trace.algorithms).map(|(_, tried)| tried.beside_log.share()).collect();
         rows = rows.row(&trace.trace, &shares);
     }
+    let made_up = match (found.load, found.seed) {
+        (Some(load), Some(seed)) => {
+            format!(" (made-up clients ask for {load} times the limit on average; seed {seed})")
+        }
+        _ => String::new(),
+    };
     format!(
-        "<section>\n<h2>The 0.003 % that is often quoted</h2>\n<p>Cloudflare reports about {} of wrong decisions by a sliding \
-         counter on its own traffic. {} How many there are depends on how much of the traffic comes from clients that are near \
-         their limit or above it: where most are far below, there is little to be wrong about.{}</p>\n{rows}\
-         </section>\n",
-        share(QUOTED),
+        "<section>\n<h2>The 0.003 % that is often quoted</h2>\n<p>Cloudflare reports about 0.003 % of wrong decisions by a \
+         sliding counter on its own traffic. {}{made_up}.</p>\n<p>How many there are depends on how much of the traffic comes \
+         from clients that are near their limit or above it: where most are far below, there is little to be wrong about.</p>\n\
+         {rows}</section>\n",
         measured(&traces),
-        escape::text(&load(found)),
     )
 }
 
-/// What the counter does here, in a sentence.
+/// What the counter does here, in a sentence without its end.
 fn measured(traces: &[&Trialled]) -> String {
     let of = |trace: &&Trialled| {
         let (_, counter) = others(&trace.algorithms).find(|(_, tried)| tried.algorithm == "sliding_counter")?;
-        let denied = trace.algorithms.first().map_or(0.0, |log| log.share_denied);
-        let trace = escape::name(&trace.trace, 60);
-        Some(format!("{} of {trace}, of which the log denies {}", share(counter.beside_log.share()), share(denied)))
+        Some(format!("{} of {}", share(counter.beside_log.share()), escape::name(&trace.trace, 60)))
     };
     let told: Vec<String> = traces.iter().filter_map(of).collect();
-    if told.is_empty() { String::new() } else { format!("Here it is {}.", told.join("; ")) }
-}
-
-fn load(found: &Accuracy) -> String {
-    match (found.load, found.seed) {
-        (Some(load), Some(seed)) => format!(
-            " The traffic here is made up: clients ask for {load} times the limit on average (seed {seed}), and a share of \
-             them for more than the limit."
-        ),
-        _ => String::new(),
+    match told[..] {
+        [] => "It was not tried here".to_owned(),
+        _ => format!("Here it decides otherwise than the exact log on {}", trial::listed(&told)),
     }
 }

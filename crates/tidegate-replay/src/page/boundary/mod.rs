@@ -48,8 +48,11 @@ fn headline(found: &Boundary) -> String {
     if most <= found.max {
         return escape::text(&format!("Around the edge of a window {never} within {window}, which is the limit."));
     }
+    let between = worst.iter().filter(|(_, units)| *units > found.max && *units < most);
+    let between: Vec<String> = between.map(|(name, n)| format!("{name} {}", units(*n))).collect();
+    let between = if between.is_empty() { String::new() } else { format!(" ({})", between.join(", ")) };
     let over = format!(
-        "Around the edge of a window {} {} {} through within {window}, where the limit is {max}",
+        "Around the edge of a window {} {} {} through within {window}{between}, where the limit is {max}",
         trial::listed(&at_worst),
         if at_worst.len() == 1 { "lets" } else { "let" },
         units(most),

@@ -67,7 +67,7 @@ fn plot(found: &Boundary, scene: &Scene) -> Plot {
     let most = scene.algorithms.iter().map(|at_edge| at_edge.worst_window_units).max().unwrap_or(0);
     // A little room above twice the limit.
     let high = most.max(2 * found.max).saturating_add(found.max.div_ceil(5));
-    let x = Axis::new("time, from the edge on", Scale::around_a_moment(half, window + half), since);
+    let x = Axis::new("time from the edge", Scale::around_a_moment(half, window + half), since);
     let y = Axis::counts(format!("units let through in the last {length}"), high);
     // The window in the middle of what is tried: it holds all of it.
     let first = scene.moments_us.first().copied().unwrap_or(0);
@@ -79,8 +79,8 @@ fn plot(found: &Boundary, scene: &Scene) -> Plot {
         .height(260)
         .band(begin, begin + as_f64(window), "a window that holds all that is tried", &format!("{length} window"))
         .rule_x(0.0, Look::Limit, "edge of two windows")
-        .rule_y(as_f64(found.max), Look::Limit, "limit")
-        .rule_y(as_f64(2 * found.max), Look::Limit, "twice the limit");
+        .rule_y(as_f64(found.max), Look::Guide, "limit")
+        .rule_y(as_f64(2 * found.max), Look::Guide, "twice the limit");
     for line in &lines {
         let steps = line.course.between(from, to);
         let points: Vec<(f64, f64)> = steps.iter().map(|(at, units)| (as_signed_f64(*at), as_f64(*units))).collect();
@@ -107,15 +107,9 @@ fn about(found: &Boundary, scene: &Scene) -> String {
 }
 
 fn table(found: &Boundary, scene: &Scene) -> Table {
-    let heads = [
-        "Algorithm",
-        ">Let through before the edge",
-        ">After it",
-        ">Worst window",
-        ">Times the limit",
-        ">Promised at most",
-    ];
-    let caption = format!("Units, where the limit is {} in {}", units(found.max), length(found.window_us));
+    let heads =
+        ["Algorithm", ">Before the edge", ">After it", ">Worst window", ">Times the limit", ">Promised at most"];
+    let caption = format!("Units let through, where the limit is {} in {}", units(found.max), length(found.window_us));
     let mut table = Table::new(caption, &heads);
     for at_edge in &scene.algorithms {
         table.row([

@@ -17,16 +17,17 @@ pub fn comparison(found: &Trialled) -> String {
     let sections = if found.asked.requests == 0 {
         String::new()
     } else {
-        [denied(found), over_time::html(found), windows_and_memory(found), meanings()].concat()
+        [denied(found), over_time::html(found), windows_and_memory(found)].concat()
     };
     let body = format!(
         "<main>\n<header>\n<p class=\"eyebrow\"><b>Tidegate simulate compare</b> of {} on {}</p>\n<h1>{}</h1>\n{}</header>\n\
-         {sections}{}</main>\n",
+         {sections}{}{}</main>\n",
         escape::text(&found.limit),
         escape::name(&found.trace, 80),
         escape::text(&headline(found)),
         if found.asked.requests == 0 { String::new() } else { format!("<p>{}</p>\n", trial::asked(found)) },
         trial::full_keys(found),
+        if found.asked.requests == 0 { String::new() } else { meanings() },
     );
     document(&format!("{} on {} · Tidegate simulate", found.limit, escape::clip(&found.trace, 60)), &body)
 }
@@ -98,7 +99,7 @@ fn table(found: &Trialled) -> Table {
 
 fn windows_and_memory(found: &Trialled) -> String {
     format!(
-        "<section>\n<h2>What it may come to, and what it takes</h2>\n<div class=\"courses\">\n{}{}</div>\n</section>\n",
+        "<section>\n<h2>Worst windows and memory</h2>\n<div class=\"courses\">\n{}{}</div>\n</section>\n",
         trial::windows(found),
         trial::memory(found),
     )
