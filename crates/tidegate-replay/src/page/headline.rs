@@ -56,18 +56,20 @@ fn advice(findings: &Findings) -> String {
     let window = findings.policies.first().and_then(|policy| policy.limits.first()).map(|limit| limit.window_us);
     let curve = findings.curves.iter().find(|curve| Some(curve.window_us) == window).or(findings.curves.first());
     let Some(curve) = curve.filter(|_| findings.input.requests > 0) else { return String::new() };
-    let said = |at: &str| curve.suggestions.iter().find(|suggestion| suggestion.at == at).map(suggested);
-    let said: Vec<String> = ["p99", "p99.9"].into_iter().filter_map(said).collect();
+    let said = |at: &str| curve.suggestions.iter().find(|suggestion| suggestion.at == at);
+    let said = match (said("p99"), said("p99.9")) {
+        (Some(a), Some(b)) if a.max == b.max => vec![suggested(a, "p99 and p99.9")],
+        (a, b) => [a, b].into_iter().flatten().map(|suggestion| suggested(suggestion, &suggestion.at)).collect(),
+    };
     if said.is_empty() { String::new() } else { format!("<p>{}.</p>\n", said.join("; ")) }
 }
 
-fn suggested(suggestion: &Suggestion) -> String {
-    let (limit, at) = (escape::text(&suggestion.limit), escape::text(&suggestion.at));
-    match suggestion.touched {
-        0 => format!("{limit} would touch nobody (at {at} of clients)"),
-        1 => format!("{limit} would touch 1 client (at {at} of clients)"),
-        n => format!("{limit} would touch {} clients (at {at} of clients)", figures::count(n)),
-    }
+fn suggested(suggestion: &Suggestion, at: &str) -> String {
+    let touched = match suggestion.touched {
+        0 => "nobody".to_owned(),
+        n => figures::counted(n, "client"),
+    };
+    format!("{} would touch {touched} (at {} of clients)", escape::text(&suggestion.limit), escape::text(at))
 }
 
 fn named(policy: &PolicyFindings) -> String {

@@ -21,7 +21,11 @@ fn facts(findings: &Findings) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Files", files(input))];
     if let (Some(from), Some(to)) = (input.from_us, input.to_us) {
         let (begin, end) = (figures::moment(from), figures::moment(to));
-        facts.push(("Period", format!("{begin} to {end} UTC, {}", figures::length(to.saturating_sub(from)))));
+        let period = match to.saturating_sub(from) {
+            0 => format!("{begin} UTC"),
+            length => format!("{begin} to {end} UTC, {}", figures::length(length)),
+        };
+        facts.push(("Period", period));
     }
     let malformed = match input.malformed {
         0 => String::new(),

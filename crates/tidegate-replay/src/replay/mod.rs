@@ -245,6 +245,9 @@ impl<W: Write> Replay<W> {
             }
         }
         let policies = (0..self.trials.len()).map(|number| self.policy_findings(number, &input)).collect();
+        if input.whole_seconds && !input.spread {
+            self.timeline.no_finer_than(1_000_000);
+        }
         let timeline = Timeline {
             from_us: self.timeline.start_us(),
             bin_us: self.timeline.length_us(),

@@ -52,15 +52,14 @@ fn replays_fit_wide_and_narrow_in_light_and_dark() {
 
 #[test]
 fn real_replays_fit_too() {
-    let pages = simulated::replays();
     for scheme in [Scheme::Light, Scheme::Dark] {
-        are_fine(&pages, scheme);
+        are_fine(&simulated::REPLAYS, scheme);
     }
 }
 
 #[test]
 fn simulations_fit_wide_and_narrow_in_light_and_dark() {
-    let pages = [simulated::boundaries(), simulated::accuracies(), simulated::comparisons()].concat();
+    let pages = [simulated::BOUNDARIES.clone(), simulated::ACCURACIES.clone(), simulated::COMPARISONS.clone()].concat();
     for scheme in [Scheme::Light, Scheme::Dark] {
         are_fine(&pages, scheme);
     }
@@ -87,8 +86,13 @@ fn a_complaint_would_be_heard() {
 fn pictures() {
     let dir = std::path::PathBuf::from(std::env::var("PICTURES").expect("PICTURES names a folder"));
     let of = std::env::var("OF").unwrap_or_default();
-    let all =
-        [replayed(), simulated::replays(), simulated::boundaries(), simulated::accuracies(), simulated::comparisons()];
+    let all = [
+        replayed(),
+        simulated::REPLAYS.clone(),
+        simulated::BOUNDARIES.clone(),
+        simulated::ACCURACIES.clone(),
+        simulated::COMPARISONS.clone(),
+    ];
     for (name, page) in all.concat().into_iter().filter(|(name, _)| of.is_empty() || of.split(',').any(|of| of == name))
     {
         std::fs::write(dir.join(format!("{name}.html")), &page).unwrap();

@@ -1,6 +1,10 @@
 //! Pages of real results: small simulations, and replays of logs that simulations have written.
 
-use std::{ops::ControlFlow, sync::Arc, time::Duration};
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use tidegate::{Algorithm, Cost, Key, Limit, Policy, Timestamp};
 use tidegate_replay::{
@@ -15,19 +19,20 @@ use tidegate_replay::{
     },
 };
 
-/// A page and its name.
-type Named = (String, String);
+/// Pages and their names, made once.
+type Pages = LazyLock<Vec<(String, String)>>;
 
 fn limit(text: &str) -> Limit {
     text.parse().unwrap()
 }
 
 fn all_algorithms() -> Vec<Algorithm> {
-    [one_of_each(), approximations(), vec!["gcra:3".parse().unwrap()]].concat()
+    let more = ["sliding_buckets:2", "sliding_buckets:60", "gcra:3"].map(|text| text.parse().unwrap());
+    [one_of_each(), more.to_vec()].concat()
 }
 
 /// Both scenes, for limits that are usual, small and large.
-pub(crate) fn boundaries() -> Vec<Named> {
+pub(crate) static BOUNDARIES: Pages = LazyLock::new(|| {
     let tried: [(&str, &str, Vec<Algorithm>); 6] = [
         ("boundary", "100/1m", one_of_each()),
         ("boundary_small", "1/1ms", one_of_each()),
@@ -40,10 +45,10 @@ pub(crate) fn boundaries() -> Vec<Named> {
         (name.to_owned(), page::boundary(&boundary::run(limit(text), &algorithms)))
     };
     tried.into_iter().map(page).collect()
-}
+});
 
 /// Several shapes, one algorithm, an empty trace beside a usual one, no trace at all.
-pub(crate) fn accuracies() -> Vec<Named> {
+pub(crate) static ACCURACIES: Pages = LazyLock::new(|| {
     let run = |text: &str, algorithms: Vec<Algorithm>, shapes: &[Shape]| {
         let options = accuracy::Options::new(limit(text));
         let options =
@@ -65,10 +70,10 @@ pub(crate) fn accuracies() -> Vec<Named> {
     ]
     .map(|(name, found)| (name.to_owned(), page::accuracy(&found)))
     .to_vec()
-}
+});
 
 /// Usual, small and large limits, more algorithms than one plot holds, one, one request and none.
-pub(crate) fn comparisons() -> Vec<Named> {
+pub(crate) static COMPARISONS: Pages = LazyLock::new(|| {
     let run = |text: &str, shape: Shape, algorithms: Vec<Algorithm>| {
         let traffic = Traffic::around(limit(text), shape, 40, 3_000, 0.25, 1);
         compare::run(&compare::Options { traffic, algorithms, ..compare::Options::new(limit(text)) }).unwrap()
@@ -86,10 +91,10 @@ pub(crate) fn comparisons() -> Vec<Named> {
     ]
     .map(|(name, found)| (name.to_owned(), page::comparison(&found)))
     .to_vec()
-}
+});
 
 /// Logs that were written, read and replayed: an hour of a site, one request of it, and none.
-pub(crate) fn replays() -> Vec<Named> {
+pub(crate) static REPLAYS: Pages = LazyLock::new(|| {
     let policies = ["60/1m", "100/1m", "20/10s"];
     [
         ("replay", replayed(usize::MAX, &policies, 10)),
@@ -100,7 +105,7 @@ pub(crate) fn replays() -> Vec<Named> {
     ]
     .map(|(name, found)| (name.to_owned(), page::replay(&found)))
     .to_vec()
-}
+});
 
 fn replayed(requests: usize, policies: &[&str], top: usize) -> Findings {
     let dir = tempfile::tempdir().unwrap();

@@ -29,13 +29,14 @@ pub(super) fn html(found: &Boundary, scene: &Scene) -> String {
 fn words(found: &Boundary, scene: &Scene) -> (&'static str, String) {
     let max = units(found.max);
     if scene.scene == "both_sides" {
-        let told =
-            format!("{max} are tried in the last microsecond before the edge, and {max} in the first one after it.");
+        let told = format!(
+            "The client tries {max} in the last microsecond before the edge, and {max} in the first one after it."
+        );
         return ("A burst on each side of the edge", told);
     }
     let told = format!(
-        "{max} are tried in the last microsecond before the edge, then as many as fit at {} moments through the next window. \
-         The last of them is the last one whose window still holds the burst.",
+        "The client tries {max} in the last microsecond before the edge, then as many as fit at {} moments through the next \
+         window. The last of them is the last one whose window still holds the burst.",
         scene.moments_us.len().saturating_sub(1),
     );
     ("A burst, then a trickle", told)
