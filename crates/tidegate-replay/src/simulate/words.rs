@@ -61,7 +61,9 @@ pub(crate) fn asked(asked: &Asked) -> String {
     if asked.units > asked.requests && asked.requests > 0 {
         let _ = write!(told, " of {} units", units(asked.units / asked.requests));
     }
-    let _ = write!(told, " in {}", length(asked.length_us()));
+    if asked.length_us() > 0 {
+        let _ = write!(told, " in {}", length(asked.length_us()));
+    }
     told
 }
 

@@ -107,6 +107,7 @@ fn the_headline_of_a_comparison_tells_what_is_denied() {
     assert!(
         page_of(pages, "comparison").contains("<h1>Of 3,168 requests the exact log denies 21\u{a0}%, the others from")
     );
+    assert!(page_of(pages, "comparison_of_one_request").contains("<h1>No algorithm denies any of 1 request.</h1>"));
     let nothing = page_of(pages, "comparison_of_nothing");
     assert!(nothing.contains("<h1>No requests were read, so there is nothing to decide.</h1>"));
 }

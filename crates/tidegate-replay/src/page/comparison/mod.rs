@@ -38,6 +38,9 @@ fn headline(found: &Trialled) -> String {
         return "No requests were read, so there is nothing to decide.".to_owned();
     };
     let of = counted(found.asked.requests, "request");
+    if !denies(found) {
+        return format!("No algorithm denies any of {of}.");
+    }
     let first = format!("Of {of} the exact log denies {}", share(log.share_denied));
     let by_share = |a: &&Tried, b: &&Tried| a.denied.cmp(&b.denied);
     match (others.iter().min_by(by_share), others.iter().max_by(by_share)) {
@@ -54,6 +57,11 @@ fn headline(found: &Trialled) -> String {
     }
 }
 
+/// Whether anything is denied by any algorithm.
+fn denies(found: &Trialled) -> bool {
+    found.algorithms.iter().any(|tried| tried.denied > 0)
+}
+
 fn denied(found: &Trialled) -> String {
     let rows = Rows::new("Share denied", "share denied, %", share, short_share)
         .about("for each algorithm, the share of requests and the share of clients that it denies")
@@ -61,7 +69,7 @@ fn denied(found: &Trialled) -> String {
         .series("of clients, at least once", Look::Series(1));
     let row =
         |rows: Rows, tried: &Tried| rows.row(&tried.algorithm, &[tried.share_denied, tried.share_of_clients_denied]);
-    let rows = found.algorithms.iter().fold(rows, row);
+    let rows = if denies(found) { found.algorithms.iter().fold(rows, row).to_string() } else { String::new() };
     format!("<section>\n<h2>What each algorithm denies</h2>\n{}{rows}</section>\n", table(found))
 }
 

@@ -20,6 +20,9 @@ struct Line<'a> {
 }
 
 pub(super) fn html(found: &Trialled) -> String {
+    if found.timeline.asked_units.len() < 2 {
+        return String::new();
+    }
     let lines = found.algorithms.iter().zip(&found.timeline.admitted_units).enumerate();
     let lines: Vec<Line<'_>> =
         lines.map(|(place, (tried, admitted))| Line { place, algorithm: &tried.algorithm, admitted }).collect();
