@@ -1,7 +1,7 @@
-//! Requests out of logs. The way of a line: a [`source`] gives blocks of whole lines, a [`format`] finds the fields of a line,
-//! [`keying`] and [`pricing`] make a key and a cost of them, a [`parser`] does so for a block, in a thread of its own for each
-//! file, and [`requests`] hands them out as one stream, by time; late
-//! ones in their places ([`sorting`]) and those of one second [`spread`] within it if that is asked for.
+//! Requests out of logs. The way of a line: a `source` gives blocks of whole lines, a `format` finds the fields of a line,
+//! `keying` and `pricing` make a key and a cost of them, a `parser` does so for a block, in a thread of its own for each
+//! file, and `requests` hands them out as one stream, by time; late
+//! ones in their places (`sorting`) and those of one second `spread` within it if that is asked for.
 
 mod fields;
 mod format;

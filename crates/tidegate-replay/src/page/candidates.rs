@@ -2,7 +2,7 @@
 
 use super::plot::{Look, Rows};
 use super::{NAME, Table, escape};
-use crate::figures::{self, count};
+use crate::figures::{self, count, counted};
 use crate::findings::{Findings, PolicyFindings};
 
 pub(super) fn html(findings: &Findings) -> String {
@@ -11,7 +11,8 @@ pub(super) fn html(findings: &Findings) -> String {
     }
     let several = findings.policies.len() > 1;
     let heading = if several { "What each candidate would have denied" } else { "What would have been denied" };
-    let plot = if several { rows(findings) } else { String::new() };
+    let denied = findings.policies.iter().any(|policy| policy.denied > 0);
+    let plot = if several && denied { rows(findings) } else { String::new() };
     format!("<section>\n<h2>{heading}</h2>\n{}{plot}</section>\n", table(findings))
 }
 
@@ -25,7 +26,8 @@ fn table(findings: &Findings) -> String {
     heads.extend([">Allowed", ">Denied", ">Share of requests", ">Clients denied", ">Share of clients"]);
     heads.extend(impossible.then_some(">Could never fit"));
     heads.extend(bound.then_some("Denials by the limit that bound"));
-    let caption = format!("{} requests of {} clients", count(findings.input.requests), count(findings.clients));
+    let (requests, clients) = (findings.input.requests, findings.clients);
+    let caption = format!("{} of {}", counted(requests, "request"), counted(clients, "client"));
     let mut table = Table::new(caption, &heads);
     for policy in policies {
         let mut cells = vec![escape::name(&policy.name, NAME)];

@@ -28,13 +28,19 @@ pub(super) fn html(findings: &Findings) -> String {
 }
 
 fn one(findings: &Findings, curve: &Curve) -> String {
-    let cards: String = curve.suggestions.iter().map(|suggestion| card(suggestion, findings.clients)).collect();
+    let window = escape::name(&curve.window, 24);
+    let heading = format!("<h3>Share of clients touched, by limit, for a window of {window}</h3>\n");
+    if curve.points.iter().all(|point| point.touched == 0) {
+        let most = curve.points.first().map_or(0, |point| point.max);
+        return format!(
+            "{heading}<p>Nobody asks for more than {} in any {window}, so no limit touches anybody.</p>\n",
+            count(most)
+        );
+    }
+    let cards: String =
+        suggested(curve).iter().map(|(_, at, suggestion)| card(suggestion, at, findings.clients)).collect();
     let cards = if cards.is_empty() { cards } else { format!("<ul class=\"advice\">{cards}</ul>\n") };
-    format!(
-        "<h3>Share of clients touched, by limit, for a window of {}</h3>\n{}{cards}",
-        escape::name(&curve.window, 24),
-        plot(findings, curve)
-    )
+    format!("{heading}{}{cards}", plot(findings, curve))
 }
 
 fn plot(findings: &Findings, curve: &Curve) -> Plot {
@@ -129,7 +135,8 @@ fn touched(n: u64, clients: u64) -> String {
     }
 }
 
-fn card(suggestion: &Suggestion, clients: u64) -> String {
+/// A suggestion and the names of all that suggest the same.
+fn card(suggestion: &Suggestion, at: &str, clients: u64) -> String {
     let sent = match suggestion.touched {
         0 => String::new(),
         1 => format!(", which sent {} of all requests", figures::share(suggestion.share_of_requests)),
@@ -138,8 +145,16 @@ fn card(suggestion: &Suggestion, clients: u64) -> String {
     format!(
         "<li><span class=\"limit\">{}</span> <span class=\"at\">{}</span><p>Touches {}{sent}.</p><p>{}</p></li>",
         escape::name(&suggestion.limit, 40),
-        escape::name(&suggestion.at, 20),
+        escape::name(at, 40),
         touched(suggestion.touched, clients),
-        escape::name(&suggestion.why, 400),
+        escape::name(&sentence(&suggestion.why), 400),
     )
+}
+
+/// A clause as a sentence of its own.
+fn sentence(clause: &str) -> String {
+    let mut letters = clause.chars();
+    let first: String = letters.next().map_or_else(String::new, |first| first.to_uppercase().collect());
+    let end = if clause.ends_with('.') { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
 }

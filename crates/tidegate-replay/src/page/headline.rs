@@ -31,18 +31,19 @@ pub(super) fn html(findings: &Findings) -> String {
 }
 
 fn answer(findings: &Findings) -> String {
-    let (requests, clients) = (findings.input.requests, figures::count(findings.clients));
+    let (requests, clients) = (findings.input.requests, figures::counted(findings.clients, "client"));
     if requests == 0 {
         return "No requests were read, so there is nothing to decide.".to_owned();
     }
-    let all = figures::count(requests);
+    let all = figures::counted(requests, "request");
     match findings.policies.first() {
-        None => format!("{all} requests of {clients} clients: how many a limit would touch"),
+        None => format!("{all} of {clients}: how many a limit would touch"),
         Some(policy) if policy.denied == 0 => {
-            format!("{} would have let all {all} requests of {clients} clients through.", named(policy))
+            let all = if requests == 1 { "the only request".to_owned() } else { format!("all {all} of {clients}") };
+            format!("{} would have let {all} through.", named(policy))
         }
         Some(policy) => format!(
-            "{} would have denied {} of {all} requests and touched {} of {clients} clients.",
+            "{} would have denied {} of {all} and touched {} of {clients}.",
             named(policy),
             figures::share(policy.share_of_requests_denied),
             figures::count(policy.clients_denied),
@@ -55,18 +56,20 @@ fn advice(findings: &Findings) -> String {
     let window = findings.policies.first().and_then(|policy| policy.limits.first()).map(|limit| limit.window_us);
     let curve = findings.curves.iter().find(|curve| Some(curve.window_us) == window).or(findings.curves.first());
     let Some(curve) = curve.filter(|_| findings.input.requests > 0) else { return String::new() };
-    let said = |at: &str| curve.suggestions.iter().find(|suggestion| suggestion.at == at).map(suggested);
-    let said: Vec<String> = ["p99", "p99.9"].into_iter().filter_map(said).collect();
+    let said = |at: &str| curve.suggestions.iter().find(|suggestion| suggestion.at == at);
+    let said = match (said("p99"), said("p99.9")) {
+        (Some(a), Some(b)) if a.max == b.max => vec![suggested(a, "p99 and p99.9")],
+        (a, b) => [a, b].into_iter().flatten().map(|suggestion| suggested(suggestion, &suggestion.at)).collect(),
+    };
     if said.is_empty() { String::new() } else { format!("<p>{}.</p>\n", said.join("; ")) }
 }
 
-fn suggested(suggestion: &Suggestion) -> String {
-    let (limit, at) = (escape::text(&suggestion.limit), escape::text(&suggestion.at));
-    match suggestion.touched {
-        0 => format!("{limit} would touch nobody (at {at} of clients)"),
-        1 => format!("{limit} would touch 1 client (at {at} of clients)"),
-        n => format!("{limit} would touch {} clients (at {at} of clients)", figures::count(n)),
-    }
+fn suggested(suggestion: &Suggestion, at: &str) -> String {
+    let touched = match suggestion.touched {
+        0 => "nobody".to_owned(),
+        n => figures::counted(n, "client"),
+    };
+    format!("{} would touch {touched} (at {} of clients)", escape::text(&suggestion.limit), escape::text(at))
 }
 
 fn named(policy: &PolicyFindings) -> String {
@@ -132,8 +135,8 @@ fn notes(findings: &Findings) -> String {
     if input.without_key > 0 {
         let by = escape::name(&findings.by, 40);
         notes.push(format!(
-            "{} requests have no {by} to count them by, and are not decided.",
-            figures::count(input.without_key)
+            "{} have no {by} to count them by, and are not decided.",
+            figures::counted(input.without_key, "request")
         ));
     }
     if notes.is_empty() {

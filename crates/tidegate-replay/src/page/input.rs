@@ -21,30 +21,26 @@ fn facts(findings: &Findings) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Files", files(input))];
     if let (Some(from), Some(to)) = (input.from_us, input.to_us) {
         let (begin, end) = (figures::moment(from), figures::moment(to));
-        facts.push(("Period", format!("{begin} to {end} UTC, {}", figures::length(to.saturating_sub(from)))));
+        let period = match to.saturating_sub(from) {
+            0 => format!("{begin} UTC"),
+            length => format!("{begin} to {end} UTC, {}", figures::length(length)),
+        };
+        facts.push(("Period", period));
     }
-    facts.push(("Lines", format!("{}, of them {} malformed", count(input.lines), count(input.malformed))));
+    let malformed = match input.malformed {
+        0 => String::new(),
+        n => format!(", of them {} malformed", count(n)),
+    };
+    facts.push(("Lines", format!("{}{malformed}", count(input.lines))));
     let cost = if input.units == input.requests { String::new() } else { format!(", {} units", count(input.units)) };
     facts.push(("Requests", format!("{}{cost}", count(input.requests))));
     facts.push(("Clients", format!("{}, by {}", count(findings.clients), escape::name(&findings.by, 80))));
     if input.without_key > 0 {
         facts.push(("Without a key", format!("{}, not decided", count(input.without_key))));
     }
-    let order = match input.out_of_order {
-        0 => "in order of time".to_owned(),
-        n => format!(
-            "{} requests are logged after later ones, by up to {}",
-            count(n),
-            figures::length(input.latest_by_us)
-        ),
-    };
-    facts.push(("Order", order));
-    let times = match (input.whole_seconds, input.spread) {
-        (_, true) => "whole seconds; requests were spread within theirs at random",
-        (true, false) => "whole seconds",
-        (false, false) => "finer than seconds",
-    };
-    facts.push(("Times", times.to_owned()));
+    if input.requests > 0 {
+        facts.extend([("Order", order(input)), ("Times", times(input).to_owned())]);
+    }
     for trouble in &input.troubles {
         facts.push(("Trouble", escape::name(trouble, 200)));
     }
@@ -52,6 +48,23 @@ fn facts(findings: &Findings) -> Vec<(&'static str, String)> {
         facts.push(("Ended", "before the end of the input".to_owned()));
     }
     facts
+}
+
+fn order(input: &Input) -> String {
+    let late = figures::length(input.latest_by_us);
+    match input.out_of_order {
+        0 => "in order of time".to_owned(),
+        1 => format!("1 request is logged after a later one, by {late}"),
+        n => format!("{} requests are logged after later ones, by up to {late}", count(n)),
+    }
+}
+
+fn times(input: &Input) -> &'static str {
+    match (input.whole_seconds, input.spread) {
+        (_, true) => "whole seconds; requests were spread within theirs at random",
+        (true, false) => "whole seconds",
+        (false, false) => "finer than seconds",
+    }
 }
 
 fn files(input: &Input) -> String {

@@ -1,10 +1,14 @@
 //! What was found, as one page: HTML with its style and its plots in it. It loads nothing and runs nothing, so it can be kept,
 //! mailed and printed.
 //!
-//! Each section is a file and a function from [`Findings`] to HTML; what there is nothing to tell about is left out.
+//! The page of a replay has a file for each section, a function from [`Findings`] to HTML; what there is nothing to tell about is
+//! left out. The pages of simulations are [`boundary()`], [`accuracy()`] and [`comparison()`]; `trial` holds what the last two share.
 
+mod accuracy;
+mod boundary;
 mod candidates;
 mod clients;
+mod comparison;
 mod course;
 mod curves;
 pub mod escape;
@@ -14,8 +18,12 @@ pub mod plot;
 mod shell;
 mod table;
 mod timeline;
+mod trial;
 mod waits;
 
+pub use accuracy::accuracy;
+pub use boundary::boundary;
+pub use comparison::comparison;
 pub use shell::document;
 pub use table::Table;
 
@@ -37,18 +45,3 @@ pub fn replay(findings: &Findings) -> String {
 
 /// How many characters of a policy's name are shown.
 const NAME: usize = 48;
-
-/// The page of [`boundary`](crate::simulate::boundary).
-pub fn boundary(_found: &crate::simulate::boundary::Boundary) -> String {
-    document("stub", "")
-}
-
-/// The page of [`accuracy`](crate::simulate::accuracy).
-pub fn accuracy(_found: &crate::simulate::accuracy::Accuracy) -> String {
-    document("stub", "")
-}
-
-/// The page of [`compare`](crate::simulate::compare).
-pub fn comparison(_found: &crate::simulate::trial::Trialled) -> String {
-    document("stub", "")
-}

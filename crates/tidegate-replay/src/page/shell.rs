@@ -28,6 +28,8 @@ pub fn document(title: &str, body: &str) -> String {
         )
     };
     let patterns: String = PATTERNS.iter().map(pattern).collect();
+    // A number and its sign stay on one line.
+    let body = body.replace(" %", "\u{a0}%");
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\

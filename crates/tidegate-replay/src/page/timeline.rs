@@ -13,8 +13,20 @@ pub(super) fn html(findings: &Findings) -> String {
     if timeline.requests.iter().all(|n| *n == 0) {
         return String::new();
     }
+    let heading = match findings.policies.as_slice() {
+        [] => "Requests over time",
+        _ => "Requests and denials over time",
+    };
+    if timeline.requests.len() == 1 {
+        let (bin, from) = (figures::length(timeline.bin_us), figures::moment(timeline.from_us));
+        let told = match timeline.requests[0] {
+            1 => format!("The only request came at {from} UTC."),
+            n => format!("All {} requests came within {bin}, at {from} UTC.", count(n)),
+        };
+        return format!("<section>\n<h2>{heading}</h2>\n<p>{told}</p>\n</section>\n");
+    }
     let plots: String = denials(findings).into_iter().map(|plot| plot.to_string()).collect();
-    format!("<section>\n<h2>Requests and denials over time</h2>\n{}{plots}</section>\n", requests(findings))
+    format!("<section>\n<h2>{heading}</h2>\n{}{plots}</section>\n", requests(findings))
 }
 
 fn axis(timeline: &Timeline) -> Axis {

@@ -127,6 +127,13 @@ impl Bins {
         (self.length, self.first, self.cells) = (self.length + 1, first, cells);
     }
 
+    /// Makes bins at least so long: what is counted may not be known any finer.
+    pub(super) fn no_finer_than(&mut self, length_us: u64) {
+        while self.length_us() < length_us && self.length + 1 < LENGTHS.len() {
+            self.coarsen();
+        }
+    }
+
     /// One count over all bins.
     pub(super) fn column(&self, number: usize) -> Vec<u64> {
         self.cells.iter().skip(number).step_by(self.columns).copied().collect()
@@ -143,6 +150,16 @@ mod tests {
     fn each_length_divides_the_next_and_the_last_holds_all_time() {
         assert!(LENGTHS.windows(2).all(|pair| pair[1] % pair[0] == 0 && pair[1] > pair[0]));
         assert!(LENGTHS[LENGTHS.len() - 1] > 9_000_000_000_000_000);
+    }
+
+    #[test]
+    fn what_is_known_to_the_second_is_counted_by_the_second() {
+        let mut bins = Bins::new(40, vec![true]);
+        for time in [5_000_000, 5_000_000, 6_000_000] {
+            bins.at(time)[0] += 1;
+        }
+        bins.no_finer_than(1_000_000);
+        assert_eq!((bins.start_us(), bins.length_us(), bins.column(0)), (5_000_000, 1_000_000, vec![2, 1]));
     }
 
     proptest! {

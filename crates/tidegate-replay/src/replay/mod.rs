@@ -1,8 +1,8 @@
 //! [`run`]: the requests of logs through the engine, by several policies side by side, and what came of it.
 //!
-//! One thread reads the requests and gives each client a number ([`names`]); they travel in a [`chunk`] to another, where every policy
-//! decides on a store of its own ([`trial`]), or in Redis ([`through_redis`]). What is told at the end is kept by client ([`tallies`],
-//! [`demand`], [`courses`]), by time ([`bins`]) and by wait ([`waits`]): as much as there are clients, however long the log is. [`curve`]
+//! One thread reads the requests and gives each client a number (`names`); they travel in a `chunk` to another, where every policy
+//! decides on a store of its own (`trial`), or in Redis (`through_redis`). What is told at the end is kept by client (`tallies`,
+//! `demand`, `courses`), by time (`bins`) and by wait (`waits`): as much as there are clients, however long the log is. `curve`
 //! draws what follows from what clients asked for.
 
 mod bins;
@@ -242,7 +242,10 @@ impl<W: Write> Replay<W> {
 
     /// Tells what was found.
     fn finish(self, input: Input, by: String, names: &Names, interrupted: bool) -> Result<Findings, ReplayError> {
-        let Self { trials, demands, tallies, courses, timeline, top, redis, log, .. } = self;
+        let Self { trials, demands, tallies, courses, mut timeline, top, redis, log, .. } = self;
+        if input.whole_seconds && !input.spread {
+            timeline.no_finer_than(1_000_000);
+        }
         if let Some(log) = log {
             log.finish()?;
         }

@@ -17,6 +17,6 @@ mod random;
 mod tests;
 pub mod traffic;
 pub mod trial;
-mod words;
+pub(crate) mod words;
 
 pub use algorithms::{approximations, one_of_each, promised};

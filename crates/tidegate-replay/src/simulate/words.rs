@@ -3,11 +3,21 @@
 use std::fmt::Write as _;
 
 use super::trial::{Asked, Trialled, Tried};
-use crate::figures::{count, length, share, short_count};
+use crate::figures::{count, counted, length, share};
 
-/// Units, in few characters if there are very many.
-pub(super) fn units(n: u64) -> String {
-    if n < 100_000 { count(n) } else { short(n) }
+/// Units; if there are very many, their first four figures, rounded down, so that only what reaches a bound is said to.
+pub(crate) fn units(n: u64) -> String {
+    if n < 100_000 {
+        return count(n);
+    }
+    let (size, unit) = [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M")]
+        .into_iter()
+        .find(|(size, _)| n >= *size)
+        .unwrap_or((1_000, "k"));
+    let (whole, rest) = (n / size, n % size);
+    let places = 4_usize.saturating_sub(whole.to_string().len()).min(3);
+    let rest = format!("{:03}", rest / (size / 1_000));
+    format!("{}{unit}", format!("{whole}.{}", &rest[..places]).trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// How many times the limit, rounded down, so that only what reaches a bound is said to.
@@ -38,30 +48,27 @@ pub(super) fn wrapped(text: &str, indent: &str, width: usize) -> String {
 
 /// A trace in a sentence: its name, how many clients and requests it has, how long it is, what the log denies.
 pub(super) fn told_of(trace: &Trialled) -> String {
-    let Asked { clients, requests, units, .. } = trace.asked;
-    let mut told = format!("{}: {} clients, {} requests", trace.trace, count(clients), count(requests));
-    if units > requests && requests > 0 {
-        let _ = write!(told, " of {} units", short(units / requests));
-    }
-    let _ = write!(told, " in {}", length(trace.asked.length_us()));
+    let mut told = format!("{}: {}", trace.trace, asked(&trace.asked));
     if let Some(log) = trace.algorithms.first() {
         let _ = write!(told, "; the log denies {}", share(log.share_denied));
     }
     wrapped(&told, "", 79)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn short(n: u64) -> String {
-    short_count(n as f64)
-}
-
-/// `1.2%`, in as few characters as can be.
-pub(super) fn short_share(part: f64) -> String {
-    if part <= 0.0 { "0".to_owned() } else { share(part).replace(' ', "") }
+/// What was asked for, in a few words: how many clients and requests, and how long it took.
+pub(crate) fn asked(asked: &Asked) -> String {
+    let mut told = format!("{}, {}", counted(asked.clients, "client"), counted(asked.requests, "request"));
+    if asked.units > asked.requests && asked.requests > 0 {
+        let _ = write!(told, " of {} units", units(asked.units / asked.requests));
+    }
+    if asked.length_us() > 0 {
+        let _ = write!(told, " in {}", length(asked.length_us()));
+    }
+    told
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes of a key")]
-pub(super) fn rounded(bytes: f64) -> u64 {
+pub(crate) fn rounded(bytes: f64) -> u64 {
     bytes.round() as u64
 }
 
@@ -75,4 +82,16 @@ pub(super) fn full_keys(trace: &Trialled) -> String {
     let of = |tried: &Tried| format!("{} in {}", units(tried.bytes_per_full_key), tried.algorithm);
     let each: Vec<String> = trace.algorithms.iter().map(of).collect();
     format!("A client that spends the whole limit evenly takes this many bytes: {}.", each.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::units;
+
+    #[test]
+    fn very_many_units_are_rounded_down() {
+        let shown = [99_999, 100_000, 999_999, 1_000_000, 12_345_678, 1_998_000_000_000, 1_000_999_999_999].map(units);
+        assert_eq!(shown, ["99,999", "100k", "999.9k", "1M", "12.34M", "1.998T", "1T"]);
+        assert_eq!(units(u64::MAX), "18446744T");
+    }
 }

@@ -1,5 +1,5 @@
-//! Chromium without a screen: opens a page in a frame of a given width, and tells what was measured there and what it
-//! complained about.
+//! Chromium without a screen: opens pages in frames of given widths, and tells what was measured there and what it complained
+//! about.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -32,11 +32,12 @@ pub(crate) struct Measured {
     pub(crate) title: String,
 }
 
-/// Opens a page and measures it; the second is what stood on the console.
-pub(crate) fn measure(page: &str, width: u32, scheme: Scheme) -> (Measured, Vec<String>) {
+/// Opens pages, each at its width, and measures them; the second is what stood on the console.
+pub(crate) fn measure(pages: &[(&str, u32)], scheme: Scheme) -> (Vec<Measured>, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
-    let path = framed(dir.path(), page, width, 4_000, include_str!("measure.js"));
-    let output = chromium(dir.path(), scheme, &["--virtual-time-budget=2000", "--dump-dom", &path]);
+    let frames: Vec<(&str, u32, u32)> = pages.iter().map(|(page, width)| (*page, *width, 1_000)).collect();
+    let path = framed(dir.path(), &frames, include_str!("measure.js"));
+    let output = chromium(dir.path(), scheme, &["--virtual-time-budget=5000", "--dump-dom", &path]);
     let dom = String::from_utf8_lossy(&output.stdout);
     let said = String::from_utf8_lossy(&output.stderr);
     let json = dom.split_once("<pre id=\"measured\">").and_then(|(_, rest)| rest.split_once("</pre>"));
@@ -46,12 +47,12 @@ pub(crate) fn measure(page: &str, width: u32, scheme: Scheme) -> (Measured, Vec<
     (serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error} in {json}")), console)
 }
 
-/// Writes a picture of a page.
-pub(crate) fn screenshot(page: &str, width: u32, scheme: Scheme, to: &Path) {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "pixels")]
-    let height = measure(page, width, scheme).0.height.ceil() as u32;
+/// Writes a picture of a page that is so high at this width.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "pixels")]
+pub(crate) fn screenshot(page: &str, width: u32, height: f64, scheme: Scheme, to: &Path) {
+    let height = height.ceil() as u32;
     let dir = tempfile::tempdir().unwrap();
-    let path = framed(dir.path(), page, width, height, "");
+    let path = framed(dir.path(), &[(page, width, height)], "");
     let (size, to) = (format!("--window-size={width},{height}"), format!("--screenshot={}", to.display()));
     chromium(dir.path(), scheme, &["--hide-scrollbars", &size, &to, &path]);
 }
@@ -65,17 +66,21 @@ pub(crate) fn print(page: &str, scheme: Scheme, to: &Path) {
     chromium(dir.path(), scheme, &["--no-pdf-header-footer", &to, path.to_str().unwrap()]);
 }
 
-/// A page around the page. Windows can't be as narrow as a telephone, frames can; and the measuring script stands outside, so
-/// that the page is the one that people get.
-fn framed(dir: &Path, page: &str, width: u32, height: u32, script: &str) -> String {
+/// A page around pages, with their widths and heights. Windows can't be as narrow as a telephone, frames can; and the measuring
+/// script stands outside, so that a page is the one that people get.
+fn framed(dir: &Path, pages: &[(&str, u32, u32)], script: &str) -> String {
     let path = dir.join("frame.html");
-    let page = page.replace('&', "&amp;").replace('"', "&quot;");
-    let frame = format!(
+    let frame = |(page, width, height): &(&str, u32, u32)| {
+        let page = page.replace('&', "&amp;").replace('"', "&quot;");
+        format!("<iframe style=\"width:{width}px;height:{height}px\" srcdoc=\"{page}\"></iframe>")
+    };
+    let around = format!(
         "<!DOCTYPE html><html><head><meta charset=\"utf-8\"><meta name=\"color-scheme\" content=\"light dark\">\
-         <style>body{{margin:0}}iframe{{border:0;display:block;width:{width}px;height:{height}px}}</style></head>\
-         <body><iframe srcdoc=\"{page}\"></iframe><script>{script}</script></body></html>"
+         <style>body{{margin:0}}iframe{{border:0;display:block}}</style></head>\
+         <body>{}<script>{script}</script></body></html>",
+        pages.iter().map(frame).collect::<String>(),
     );
-    std::fs::write(&path, frame).unwrap();
+    std::fs::write(&path, around).unwrap();
     path.to_str().unwrap().to_owned()
 }
 

@@ -4,3 +4,4 @@ mod browser;
 mod page;
 mod page_in_a_browser;
 mod sample;
+mod simulated;

@@ -1,6 +1,5 @@
-// Runs outside the page under test and writes down what it finds in it.
-const frame = document.querySelector("iframe");
-frame.addEventListener("load", () => {
+// Runs outside the pages under test and writes down what it finds in them.
+function measured(frame) {
   const inside = frame.contentDocument, view = frame.contentWindow;
   const shown = (e) => e.getClientRects().length > 0 && view.getComputedStyle(e).visibility !== "hidden";
   const width = inside.documentElement.clientWidth;
@@ -18,16 +17,19 @@ frame.addEventListener("load", () => {
       if (across > 0 && down > 4) strays.push("meet: " + a.textContent.slice(0, 40) + " / " + b.textContent.slice(0, 40));
     }));
   }
-  const result = document.createElement("pre");
-  result.id = "measured";
-  result.textContent = JSON.stringify({
+  return {
     background: view.getComputedStyle(inside.body).backgroundColor,
     charts: [...inside.querySelectorAll("svg.chart")].map((e) => e.getBoundingClientRect()).map((b) => [b.width, b.height]),
     overflow: inside.documentElement.scrollWidth - width,
-    height: inside.documentElement.scrollHeight,
+    height: inside.body.getBoundingClientRect().bottom,
     strays,
     loaded: view.performance.getEntriesByType("resource").map((e) => e.name),
     title: inside.title,
-  });
+  };
+}
+addEventListener("load", () => {
+  const result = document.createElement("pre");
+  result.id = "measured";
+  result.textContent = JSON.stringify([...document.querySelectorAll("iframe")].map(measured));
   document.body.replaceChildren(result);
 });

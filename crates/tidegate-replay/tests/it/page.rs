@@ -2,7 +2,23 @@
 
 use tidegate_replay::page::replay;
 
-use crate::sample;
+use crate::{sample, simulated};
+
+/// Every page there is, with its name.
+fn all() -> Vec<(String, String)> {
+    let samples = sample::all().into_iter().map(|(name, findings)| (name.to_owned(), replay(&findings)));
+    let simulated = [
+        simulated::REPLAYS.clone(),
+        simulated::BOUNDARIES.clone(),
+        simulated::ACCURACIES.clone(),
+        simulated::COMPARISONS.clone(),
+    ];
+    samples.chain(simulated.concat()).collect()
+}
+
+fn page_of(pages: &[(String, String)], wanted: &str) -> String {
+    pages.iter().find(|(name, _)| name == wanted).unwrap_or_else(|| panic!("no {wanted}")).1.clone()
+}
 
 fn parsed(page: &str) -> roxmltree::Document<'_> {
     let options = roxmltree::ParsingOptions { allow_dtd: true, ..roxmltree::ParsingOptions::default() };
@@ -11,8 +27,7 @@ fn parsed(page: &str) -> roxmltree::Document<'_> {
 
 #[test]
 fn every_page_is_well_formed() {
-    for (name, findings) in sample::all() {
-        let page = replay(&findings);
+    for (name, page) in all() {
         let document = parsed(&page);
         let headings: Vec<u32> =
             document.descendants().filter_map(|node| node.tag_name().name().strip_prefix('h')?.parse().ok()).collect();
@@ -26,28 +41,75 @@ fn every_page_is_well_formed() {
 
 #[test]
 fn every_chart_and_table_is_told_to_those_who_do_not_see_it() {
-    let page = replay(&sample::usual());
-    let document = parsed(&page);
-    let all = |tag: &'static str| document.descendants().filter(move |node| node.has_tag_name(tag));
-    let charts: Vec<_> =
-        all("svg").filter(|svg| svg.attribute("class").is_some_and(|class| class.starts_with("chart"))).collect();
-    // Shares, requests, denials, two curves, waits, and two for each of four clients.
-    assert_eq!(charts.len(), 14);
-    for chart in charts {
-        assert_eq!(chart.attribute("role"), Some("img"));
-        assert!(chart.attribute("aria-label").is_some_and(|label| label.len() > 10));
+    for (name, page) in all() {
+        let document = parsed(&page);
+        let all = |tag: &'static str| document.descendants().filter(move |node| node.has_tag_name(tag));
+        let is_chart = |class: &str| class.starts_with("chart");
+        for chart in all("svg").filter(|svg| svg.attribute("class").is_some_and(is_chart)) {
+            assert_eq!(chart.attribute("role"), Some("img"), "{name}");
+            assert!(chart.attribute("aria-label").is_some_and(|label| label.len() > 10), "{name}");
+        }
+        for table in all("table") {
+            assert!(table.children().any(|node| node.has_tag_name("caption")), "{name}");
+        }
+        assert!(all("th").all(|th| th.attribute("scope").is_some()), "{name}");
     }
-    for table in all("table") {
-        assert!(table.children().any(|node| node.has_tag_name("caption")));
-    }
-    assert!(all("th").all(|th| th.attribute("scope").is_some()));
 }
 
 #[test]
 fn the_headline_answers() {
     let page = replay(&sample::usual());
-    let headline = "60/1m sliding_log</bdi> would have denied 1.2 % of 10,000 requests and touched 4 of 1,753 clients.";
+    let headline =
+        "60/1m sliding_log</bdi> would have denied 1.2\u{a0}% of 10,000 requests and touched 4 of 1,753 clients.";
     assert!(page.contains(headline));
+}
+
+#[test]
+fn the_headline_of_an_edge_names_who_lets_more_through() {
+    let pages = &simulated::BOUNDARIES;
+    for (name, headline) in [
+        (
+            "boundary",
+            "Around the edge of a window sliding_counter and fixed_window let 200 through within 1m (gcra 199), where the limit \
+             is 100; sliding_log and sliding_buckets:10 never let more than 100 through.",
+        ),
+        (
+            "boundary_of_one",
+            "Around the edge of a window sliding_log never lets more than 10 through within 1s, which is the limit.",
+        ),
+        ("boundary_of_none", "No algorithm was tried."),
+    ] {
+        let page = page_of(pages, name);
+        assert!(page.contains(&format!("<h1>{headline}</h1>")), "{name}");
+    }
+}
+
+#[test]
+fn the_figure_that_is_often_quoted_stands_beside_what_was_measured() {
+    let pages = &simulated::ACCURACIES;
+    let page = page_of(pages, "accuracy");
+    for told in [
+        "Cloudflare reports about 0.003\u{a0}% of wrong decisions",
+        "<bdi>poisson</bdi>",
+        "made-up clients ask for 0.25 times the limit on average; seed 1",
+    ] {
+        assert!(page.contains(told), "{told}");
+    }
+    assert!(!page_of(pages, "accuracy_of_nothing").contains("Cloudflare"));
+    assert!(
+        page_of(pages, "accuracy_of_one").contains("<h1>Only the exact log was tried, and it is never wrong.</h1>")
+    );
+}
+
+#[test]
+fn the_headline_of_a_comparison_tells_what_is_denied() {
+    let pages = &simulated::COMPARISONS;
+    assert!(
+        page_of(pages, "comparison").contains("<h1>Of 3,168 requests the exact log denies 21\u{a0}%, the others from")
+    );
+    assert!(page_of(pages, "comparison_of_one_request").contains("<h1>No algorithm denies any of 1 request.</h1>"));
+    let nothing = page_of(pages, "comparison_of_nothing");
+    assert!(nothing.contains("<h1>No requests were read, so there is nothing to decide.</h1>"));
 }
 
 #[test]
@@ -66,8 +128,7 @@ fn nothing_foreign_is_markup() {
 
 #[test]
 fn nothing_is_loaded() {
-    for (name, findings) in sample::all() {
-        let page = replay(&findings);
+    for (name, page) in all() {
         let document = parsed(&page);
         let addresses = ["src", "href", "srcset", "action", "data"];
         let loads = document.descendants().flat_map(|node| node.attributes()).find(|a| addresses.contains(&a.name()));

@@ -1,75 +1,106 @@
-//! The page in a real browser: wide and narrow, light and dark.
+//! The pages in a real browser: wide and narrow, light and dark.
 
+use crate::browser::{self, Measured, Scheme};
+use crate::{sample, simulated};
 use tidegate_replay::page::replay;
-
-use crate::browser::{self, Scheme};
-use crate::sample;
 
 const WIDTHS: [u32; 2] = [1200, 390];
 
-fn is_fine(name: &str, page: &str, charts: Option<usize>, width: u32, scheme: Scheme) {
-    let (measured, console) = browser::measure(page, width, scheme);
-    let what = format!("{name} at {width} px, {scheme:?}");
-    assert_eq!(console, Vec::<String>::new(), "{what}");
+fn is_fine(what: &str, measured: &Measured, scheme: Scheme) {
     assert_eq!(measured.loaded, Vec::<String>::new(), "{what}");
     assert!(measured.overflow <= 0.0, "{what} is {} px too wide", measured.overflow);
-    assert_eq!(measured.strays, Vec::<String>::new(), "{what}");
     assert!(
         measured.charts.iter().all(|(width, height)| *width > 200.0 && *height > 30.0),
         "{what}: {:?}",
         measured.charts
     );
-    assert_eq!(charts.unwrap_or(measured.charts.len()), measured.charts.len(), "{what}");
     let paper = if scheme == Scheme::Light { "rgb(255, 255, 255)" } else { "rgb(18, 23, 29)" };
     assert_eq!(measured.background, paper, "{what}");
-    assert!(measured.title.ends_with("Tidegate replay"), "{what}: {}", measured.title);
+    let (_, of) = measured.title.rsplit_once(" · ").unwrap_or_default();
+    assert!(["Tidegate replay", "Tidegate simulate"].contains(&of), "{what}: {}", measured.title);
+}
+
+/// All pages at all widths; how many charts each has.
+fn are_fine(pages: &[(String, String)], scheme: Scheme) -> Vec<usize> {
+    let frames: Vec<(&str, u32)> =
+        pages.iter().flat_map(|(_, page)| WIDTHS.map(|width| (page.as_str(), width))).collect();
+    let (measured, console) = browser::measure(&frames, scheme);
+    assert_eq!(console, Vec::<String>::new());
+    assert_eq!(measured.len(), frames.len());
+    let mut strays = Vec::new();
+    for (measured, ((name, _), width)) in
+        measured.iter().zip(pages.iter().flat_map(|page| WIDTHS.map(|width| (page, width))))
+    {
+        let what = format!("{name} at {width} px, {scheme:?}");
+        is_fine(&what, measured, scheme);
+        strays.extend(measured.strays.iter().map(|stray| format!("{what}: {stray}")));
+    }
+    assert!(strays.is_empty(), "{strays:#?}");
+    measured.iter().step_by(WIDTHS.len()).map(|measured| measured.charts.len()).collect()
+}
+
+fn replayed() -> Vec<(String, String)> {
+    sample::all().into_iter().map(|(name, findings)| (name.to_owned(), replay(&findings))).collect()
 }
 
 #[test]
-fn the_page_fits_wide_and_narrow_in_light_and_dark() {
-    let page = replay(&sample::usual());
-    for width in WIDTHS {
-        for scheme in [Scheme::Light, Scheme::Dark] {
-            is_fine("usual", &page, Some(14), width, scheme);
-        }
+fn replays_fit_wide_and_narrow_in_light_and_dark() {
+    let pages = replayed();
+    assert_eq!(are_fine(&pages, Scheme::Light)[0], 14);
+    are_fine(&pages[..1], Scheme::Dark);
+}
+
+#[test]
+fn real_replays_fit_too() {
+    for scheme in [Scheme::Light, Scheme::Dark] {
+        are_fine(&simulated::REPLAYS, scheme);
     }
 }
 
 #[test]
-fn odd_findings_fit_too() {
-    for (name, findings) in sample::all() {
-        for width in WIDTHS {
-            is_fine(name, &replay(&findings), None, width, Scheme::Light);
-        }
+fn simulations_fit_wide_and_narrow_in_light_and_dark() {
+    let pages = [simulated::BOUNDARIES.clone(), simulated::ACCURACIES.clone(), simulated::COMPARISONS.clone()].concat();
+    for scheme in [Scheme::Light, Scheme::Dark] {
+        are_fine(&pages, scheme);
     }
 }
 
 #[test]
 fn a_complaint_would_be_heard() {
-    let page = "<!DOCTYPE html><title>x</title><body><script>console.warn('heard'); missing()</script>";
-    let (_, console) = browser::measure(page, 390, Scheme::Light);
+    let pages = [
+        "<!DOCTYPE html><title>x</title><body><script>console.warn('heard'); missing()</script>",
+        "<!DOCTYPE html><title>x</title><body style=\"width:800px\"><p>wide</p>",
+        "<!DOCTYPE html><title>x</title><body><svg class=\"chart\"><text x=\"9\" y=\"20\">one</text>\
+         <text x=\"12\" y=\"20\">two</text></svg>",
+    ];
+    let (measured, console) = browser::measure(&pages.map(|page| (page, 390)), Scheme::Light);
     assert_eq!(console.len(), 2, "{console:?}");
-    let page = "<!DOCTYPE html><title>x</title><body style=\"width:800px\"><p>wide</p>";
-    assert!(browser::measure(page, 390, Scheme::Light).0.overflow > 400.0);
-    let page = "<!DOCTYPE html><title>x</title><body><svg class=\"chart\"><text x=\"9\" y=\"20\">one</text>\
-                <text x=\"12\" y=\"20\">two</text></svg>";
-    assert_eq!(browser::measure(page, 390, Scheme::Light).0.strays, ["meet: one / two"]);
+    assert!(measured[1].overflow > 400.0);
+    assert_eq!(measured[2].strays, ["meet: one / two"]);
 }
 
-/// Pictures to look at, of the samples that `OF` names or of all:
+/// Pictures to look at, of the pages that `OF` names or of all:
 /// `PICTURES=dir OF=usual cargo test -p tidegate-replay --test it -- --ignored pictures`.
 #[test]
 #[ignore = "for people to look at"]
 fn pictures() {
     let dir = std::path::PathBuf::from(std::env::var("PICTURES").expect("PICTURES names a folder"));
     let of = std::env::var("OF").unwrap_or_default();
-    for (name, findings) in sample::all().into_iter().filter(|(name, _)| of.is_empty() || of.contains(name)) {
-        let page = replay(&findings);
+    let all = [
+        replayed(),
+        simulated::REPLAYS.clone(),
+        simulated::BOUNDARIES.clone(),
+        simulated::ACCURACIES.clone(),
+        simulated::COMPARISONS.clone(),
+    ];
+    for (name, page) in all.concat().into_iter().filter(|(name, _)| of.is_empty() || of.split(',').any(|of| of == name))
+    {
         std::fs::write(dir.join(format!("{name}.html")), &page).unwrap();
-        for width in WIDTHS {
+        let (measured, _) = browser::measure(&WIDTHS.map(|width| (page.as_str(), width)), Scheme::Light);
+        for (width, measured) in WIDTHS.into_iter().zip(measured) {
             for scheme in [Scheme::Light, Scheme::Dark] {
                 let file = format!("{name}-{width}-{scheme:?}.png").to_lowercase();
-                browser::screenshot(&page, width, scheme, &dir.join(file));
+                browser::screenshot(&page, width, measured.height, scheme, &dir.join(file));
             }
         }
         browser::print(&page, Scheme::Dark, &dir.join(format!("{name}.pdf")));

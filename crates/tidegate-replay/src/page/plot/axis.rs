@@ -1,6 +1,7 @@
 //! [`Axis`]: a scale with a name, a unit and labelled ticks.
 
-use super::scale::{Scale, as_f64};
+use super::rules::CHARACTER;
+use super::scale::{Scale, Tick, as_f64};
 use super::time;
 use crate::figures;
 
@@ -22,6 +23,12 @@ enum Labels {
     Names(Vec<String>),
 }
 
+/// A label further to the right ends at its tick: otherwise it would stand out of the page.
+pub(super) const PULLED_IN: f64 = 0.96;
+
+/// What a character takes of the area's width where minor labels are shown first.
+const LITTLE_WIDER: f64 = 6.6 / 370.0;
+
 /// A label beside a tick.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Label {
@@ -32,7 +39,7 @@ pub(super) struct Label {
     pub(super) below: Option<String>,
     /// Whether it is left out where there is little room.
     pub(super) minor: bool,
-    /// Whether there are so many names that a page must be wide for all of them.
+    /// Whether there are so many that a page must be wide for all of them.
     pub(super) crowded: bool,
 }
 
@@ -77,34 +84,55 @@ impl Axis {
 
     pub(super) fn labels(&self) -> Vec<Label> {
         let ticks = self.scale.ticks(self.at_most);
-        let crowded = self.all_names().is_some_and(|names| names.len() > 9);
-        let label = |value: f64, minor: bool, text: String, below: Option<String>| Label {
-            place: self.scale.place(value),
-            text,
-            below,
-            minor,
-            crowded,
-        };
         match &self.labels {
             Labels::Numbers(format) => {
-                ticks.iter().map(|tick| label(tick.value, tick.minor, format(tick.value), None)).collect()
+                let texts: Vec<String> = ticks.iter().map(|tick| format(tick.value)).collect();
+                let ticks = self.apart(&ticks, &texts);
+                ticks.iter().zip(texts).map(|(tick, text)| self.label(*tick, text)).collect()
             }
             Labels::Time => {
-                let texts = time::labels(&ticks);
-                ticks
-                    .iter()
-                    .zip(texts)
-                    .map(|(tick, (text, below))| label(tick.value, tick.minor, text, below))
-                    .collect()
+                let texts: Vec<String> = time::labels(&ticks).into_iter().map(|(text, _)| text).collect();
+                let ticks = self.apart(&ticks, &texts);
+                let days = time::labels(&ticks.iter().map(|(tick, _)| *tick).collect::<Vec<_>>());
+                let label = |(tick, (text, below))| Label { below, ..self.label(tick, text) };
+                ticks.into_iter().zip(days).map(label).collect()
             }
             Labels::Names(names) => {
                 // As many as have room on a screen, and fewer of them on a telephone.
                 let (shown, major) = (names.len().div_ceil(18), names.len().div_ceil(6));
                 let name = |(i, name): (usize, &String)| {
-                    label(as_f64(i as u64) + 0.5, !i.is_multiple_of(major), name.clone(), None)
+                    let tick = Tick { value: as_f64(i as u64) + 0.5, minor: !i.is_multiple_of(major) };
+                    self.label((tick, names.len() > 9), name.clone())
                 };
                 names.iter().enumerate().step_by(shown.max(1)).map(name).collect()
             }
         }
+    }
+
+    fn label(&self, (tick, crowded): (Tick, bool), text: String) -> Label {
+        Label { place: self.scale.place(tick.value), text, below: None, minor: tick.minor, crowded }
+    }
+
+    /// The ticks, with those minor whose labels would meet the one before on a telephone; and whether those that are minor would
+    /// meet another on a page that is little wider.
+    fn apart(&self, ticks: &[Tick], texts: &[String]) -> Vec<(Tick, bool)> {
+        let extent = |i: usize, character: f64| {
+            let width = as_f64(texts[i].chars().count() as u64 + 2) * character;
+            let place = self.scale.place(ticks[i].value);
+            let begin = if place > PULLED_IN { place - width } else { place - width / 2.0 };
+            (begin, begin + width)
+        };
+        let meet = |i: usize| extent(i, LITTLE_WIDER).1 > extent(i + 1, LITTLE_WIDER).0;
+        let mut end = f64::NEG_INFINITY;
+        let apart = |(i, tick): (usize, &Tick)| {
+            let (begin, its_end) = extent(i, CHARACTER);
+            let minor = tick.minor || begin < end;
+            if !minor {
+                end = its_end;
+            }
+            let crowded = (i > 0 && meet(i - 1)) || (i + 1 < ticks.len() && meet(i));
+            (Tick { minor, ..*tick }, minor && crowded)
+        };
+        ticks.iter().enumerate().map(apart).collect()
     }
 }

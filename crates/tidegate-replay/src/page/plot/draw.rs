@@ -5,12 +5,13 @@
 
 use std::fmt;
 
+use super::axis::PULLED_IN;
 use super::shape::{SIZE, short};
 use super::{Plot, Rule, rules};
 use crate::page::escape;
 
 /// The height of a row of labels above the area, in pixels.
-const ROW: u32 = 16;
+pub(super) const ROW: u32 = 16;
 
 impl fmt::Display for Plot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,7 +38,7 @@ impl fmt::Display for Plot {
             self.above(f, rule, *spot)?;
         }
         for rule in self.rules.iter().filter(|rule| !rule.upright) {
-            self.level(f, rule)?;
+            self.beside(f, rule)?;
         }
         self.pointed_at(f)?;
         write!(f, "</svg>")?;
@@ -88,6 +89,11 @@ impl Plot {
                 title => write!(f, "><title>{}</title></rect>", escape::text(title))?,
             }
         }
+        // Below lines, so that one that runs along a limit is still seen.
+        for rule in self.rules.iter().filter(|rule| !rule.upright) {
+            let (y, class) = (percent(1.0 - y.place(rule.value)), rule.look.class());
+            write!(f, "<line class=\"rule {class}\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>")?;
+        }
         if !self.shapes.is_empty() {
             write!(
                 f,
@@ -116,10 +122,9 @@ impl Plot {
         write!(f, "<text class=\"mark\" x=\"{x}\" y=\"-{y}\" dx=\"{dx}\" text-anchor=\"{anchor}\">{label}</text>")
     }
 
-    fn level(&self, f: &mut fmt::Formatter<'_>, rule: &Rule) -> fmt::Result {
+    fn beside(&self, f: &mut fmt::Formatter<'_>, rule: &Rule) -> fmt::Result {
         let place = self.y.scale.place(rule.value);
-        let (y, class) = (percent(1.0 - place), rule.look.class());
-        write!(f, "<line class=\"rule {class}\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>")?;
+        let y = percent(1.0 - place);
         // Above the line, unless there is no room.
         let dy = if place > 0.85 { 14 } else { -5 };
         let label = escape::text(&escape::clip(&rule.label, rules::LABEL));
@@ -191,8 +196,7 @@ pub(super) fn x_label(f: &mut fmt::Formatter<'_>, label: &super::axis::Label, sh
     if !shown {
         return Ok(());
     }
-    // What would stand out of the page is pulled in.
-    let anchor = if label.place > 0.96 { "end" } else { "middle" };
+    let anchor = if label.place > PULLED_IN { "end" } else { "middle" };
     let text = escape::text(&escape::clip(&label.text, 24));
     write!(f, "<text class=\"tick{rank}\" x=\"{x}\" y=\"100%\" dy=\"17\" text-anchor=\"{anchor}\">{text}</text>")?;
     if let Some(below) = &label.below {

@@ -12,6 +12,9 @@ pub(super) enum Sample {
     Band,
 }
 
+/// How many characters of a name are shown; several series that run as one have all their names.
+const NAME: usize = 100;
+
 /// Entries in the order in which they were drawn.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Legend(Vec<(Sample, Look, String)>);
@@ -42,7 +45,7 @@ impl Legend {
             };
             format!(
                 "<li><svg class=\"sample\" width=\"26\" height=\"12\" aria-hidden=\"true\">{drawn}</svg><span>{}</span></li>",
-                escape::name(name, 60)
+                escape::name(name, NAME)
             )
         };
         format!("<ul class=\"legend\">{}</ul>", self.0.iter().map(entry).collect::<String>())

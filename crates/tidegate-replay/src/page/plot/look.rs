@@ -16,6 +16,8 @@ pub enum Look {
     Limit,
     /// A moment or a value worth a look.
     Note,
+    /// A value that lines run along: it stays behind them.
+    Guide,
 }
 
 impl Look {
@@ -33,6 +35,7 @@ impl Look {
             Self::Denied => "denied".to_owned(),
             Self::Limit => "limit".to_owned(),
             Self::Note => "note".to_owned(),
+            Self::Guide => "guide".to_owned(),
         }
     }
 }

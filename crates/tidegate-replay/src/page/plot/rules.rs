@@ -24,7 +24,7 @@ pub(super) struct Spot {
 /// The most characters of a label: half the width of the area on a telephone.
 pub(super) const LABEL: usize = 20;
 /// What a character takes of the area's width on a telephone.
-const CHARACTER: f64 = 6.6 / 280.0;
+pub(super) const CHARACTER: f64 = 6.6 / 280.0;
 
 impl Rule {
     pub(super) fn across(value: f64, look: Look, label: &str) -> Self {

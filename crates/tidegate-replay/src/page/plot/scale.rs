@@ -17,7 +17,7 @@ enum Kind {
         least_step: f64,
     },
     Log,
-    /// Microseconds since the epoch.
+    /// Microseconds since the epoch, or since a moment.
     Time,
 }
 
@@ -52,6 +52,12 @@ impl Scale {
     /// A span of time in microseconds since the epoch.
     pub fn time(from_us: u64, to_us: u64) -> Self {
         let (from, to) = widened(as_f64(from_us), as_f64(to_us), |from| from + 1e6);
+        Self { kind: Kind::Time, from, to }
+    }
+
+    /// A span of time in microseconds before and after a moment.
+    pub fn around_a_moment(before_us: u64, after_us: u64) -> Self {
+        let (from, to) = widened(-as_f64(before_us), as_f64(after_us), |from| from + 1.0);
         Self { kind: Kind::Time, from, to }
     }
 
@@ -125,6 +131,11 @@ mod tests {
     }
 
     #[test]
+    fn time_around_a_moment_has_ticks_on_both_sides() {
+        assert_eq!(values(Scale::around_a_moment(30_000_000, 30_000_000), 5), [-30e6, -15e6, 0.0, 15e6, 30e6]);
+    }
+
+    #[test]
     fn the_end_moves_up_to_a_tick() {
         assert!((Scale::counts(83).up_to_a_tick(6).to() - 100.0).abs() < 1e-9);
         assert!((Scale::counts(1).up_to_a_tick(6).to() - 1.0).abs() < 1e-9);
@@ -145,6 +156,7 @@ mod tests {
                 Scale::log(from, to),
                 Scale::counts(a),
                 Scale::time(a, b),
+                Scale::around_a_moment(a, b),
                 Scale::time(a, a.saturating_add(b % 1_000_000)),
                 Scale::counts(b).up_to_a_tick(n),
             ] {

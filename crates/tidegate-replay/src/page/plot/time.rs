@@ -62,7 +62,8 @@ pub(super) fn labels(ticks: &[Tick]) -> Vec<(String, Option<String>)> {
         step if step >= DAY => ("%-d %b", Some("%Y")),
         step if step >= MINUTE => ("%H:%M", Some("%-d %b")),
         step if step >= SECOND => ("%H:%M:%S", Some("%-d %b")),
-        _ => ("%H:%M:%S%.3f", Some("%-d %b")),
+        step if step >= 1_000.0 => ("%H:%M:%S%.3f", Some("%-d %b")),
+        _ => ("%H:%M:%S%.6f", Some("%-d %b")),
     };
     let first = ticks.iter().position(|tick| !tick.minor).unwrap_or(0);
     let mut last_day = None;

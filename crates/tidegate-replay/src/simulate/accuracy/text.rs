@@ -7,7 +7,7 @@ use crate::{
     figures::{count, share},
     simulate::{
         trial::{Trialled, Tried},
-        words::{WINDOW_AND_BYTES, full_keys, rounded, short_share, times, told_of, wrapped},
+        words::{WINDOW_AND_BYTES, full_keys, rounded, times, told_of, wrapped},
     },
     text::table::Table,
 };
@@ -61,10 +61,10 @@ fn table(trace: &Trialled) -> Table {
         let Tried { beside_log, by_own_history, .. } = tried;
         table.row([
             tried.algorithm.clone(),
-            short_share(beside_log.share_admitted),
-            short_share(beside_log.share_denied),
-            short_share(by_own_history.share_admitted),
-            short_share(by_own_history.share_denied),
+            share(beside_log.share_admitted),
+            share(beside_log.share_denied),
+            share(by_own_history.share_admitted),
+            share(by_own_history.share_denied),
             times(tried.worst_window_units, trace.max),
             times(tried.promised_window_units, trace.max).replace(".00", ""),
             count(rounded(tried.bytes_per_key)),

@@ -4,7 +4,7 @@ use crate::{
     figures::{count, share},
     simulate::{
         trial::{Trialled, Tried},
-        words::{WINDOW_AND_BYTES, full_keys, rounded, short_share, times, told_of, wrapped},
+        words::{WINDOW_AND_BYTES, full_keys, rounded, times, told_of, wrapped},
     },
     text::table::Table,
 };
@@ -20,7 +20,7 @@ pub fn text(trialled: &Trialled) -> String {
             tried.algorithm.clone(),
             share(*share_denied),
             share(*share_of_clients_denied),
-            short_share(beside_log.share()),
+            share(beside_log.share()),
             times(tried.worst_window_units, trialled.max),
             times(tried.promised_window_units, trialled.max).replace(".00", ""),
             count(rounded(tried.bytes_per_key)),

@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
+use crate::replay::lengths_from;
+
 /// The most bins.
-const MOST: usize = 120;
+const MOST: usize = 300;
 
 /// What was asked for and let through over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -18,7 +20,7 @@ pub struct Timeline {
     pub admitted_units: Vec<Vec<u64>>,
 }
 
-/// Bins that become twice as long whenever there would be too many.
+/// Bins that become longer whenever there would be too many; their lengths are those that a person would choose.
 #[derive(Debug)]
 pub(super) struct Bins {
     from_us: Option<u64>,
@@ -36,13 +38,11 @@ impl Bins {
     pub(super) fn bin(&mut self, time_us: u64) -> usize {
         let since = time_us.saturating_sub(*self.from_us.get_or_insert(time_us));
         while since / self.bin_us >= MOST as u64 {
-            self.bin_us *= 2;
-            for row in &mut self.rows {
-                *row = row
-                    .chunks(2)
-                    .map(|pair| pair.iter().fold(0, |sum: u64, units| sum.saturating_add(*units)))
-                    .collect();
-            }
+            let longer = lengths_from(self.bin_us + 1).next().unwrap_or(self.bin_us * 2);
+            let together = usize::try_from(longer / self.bin_us).unwrap_or(usize::MAX);
+            let sum = |bins: &[u64]| bins.iter().fold(0, |sum: u64, units| sum.saturating_add(*units));
+            self.rows.iter_mut().for_each(|row| *row = row.chunks(together).map(sum).collect());
+            self.bin_us = longer;
         }
         let bin = usize::try_from(since / self.bin_us).unwrap_or(0);
         if bin >= self.rows[0].len() {
@@ -74,7 +74,7 @@ impl Bins {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bins, MOST};
+    use super::Bins;
 
     #[test]
     fn nothing_is_lost_as_bins_grow() {
@@ -86,7 +86,7 @@ mod tests {
         }
         let requests = (5_000..50_000_000).step_by(7_777).count() as u64;
         let timeline = bins.finish();
-        assert!(timeline.asked_units.len() <= MOST && timeline.asked_units.len() > MOST / 2 - 1);
+        assert_eq!((timeline.bin_us, timeline.asked_units.len()), (200_000, 250));
         assert_eq!(timeline.asked_units.iter().sum::<u64>(), 2 * requests);
         assert_eq!(timeline.admitted_units[0].iter().sum::<u64>(), requests);
     }

@@ -104,21 +104,23 @@ impl Shard {
     /// Decides a request on its own.
     #[inline]
     pub(super) fn decide(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) -> Decision {
-        if let Some(only) = part.policy.only() {
-            let simple = match self.keys.find(part.id) {
-                Some(at) => self.decide_simple(at, part, only, op, bounds),
-                None => self.decide_new(part, only, op, bounds),
-            };
-            if let Some((told, moment)) = simple {
-                self.count(op, told.allows(only.mode));
-                return told.decision(only, moment);
-            }
+        if let (Some(at), Some(only)) = (self.keys.find(part.id), part.policy.only())
+            && let Some((told, moment)) = self.decide_simple(at, part, only, op, bounds)
+        {
+            self.count(op, told.allows(only.mode));
+            return told.decision(only, moment);
         }
         self.decide_any(part, op, bounds)
     }
 
     #[cold]
     fn decide_any(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) -> Decision {
+        if let (None, Some(only)) = (self.keys.find(part.id), part.policy.only())
+            && let Some((told, moment)) = self.decide_new(part, only, op, bounds)
+        {
+            self.count(op, told.allows(only.mode));
+            return told.decision(only, moment);
+        }
         self.tidy_for(part, bounds);
         let seen = self.weigh(part, bounds, op == Op::Peek);
         let outcome = match (op, seen.fits()) {
@@ -179,7 +181,6 @@ impl Shard {
 
     /// Decides what most new keys ask for: something that fits under one limit, where there is room and nobody shares any. `None` for
     /// anything else.
-    #[inline(never)]
     fn decide_new(&mut self, part: &Part<'_>, only: &Only, op: Op, bounds: &Bounds) -> Option<(Told, Moment)> {
         let fits = part.cost <= only.rule.capacity;
         if !(op == Op::Charge || op == Op::Check && fits) || self.shared.len() > 0 {

@@ -1,0 +1,134 @@
+//! Pages of real results: small simulations, and replays of logs that simulations have written.
+
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use tidegate::{Algorithm, Cost, Key, Limit, Policy, Timestamp};
+use tidegate_replay::{
+    findings::Findings,
+    logs::{Input, Reading, Requests},
+    page,
+    replay::{Candidate, DecisionLog, Plan, Replay},
+    simulate::{
+        accuracy, approximations, boundary, compare, one_of_each,
+        traffic::{Shape, Traffic, access_log},
+        trial::Trial,
+    },
+};
+
+/// Pages and their names, made once.
+type Pages = LazyLock<Vec<(String, String)>>;
+
+fn limit(text: &str) -> Limit {
+    text.parse().unwrap()
+}
+
+fn all_algorithms() -> Vec<Algorithm> {
+    let more = ["sliding_buckets:2", "sliding_buckets:60", "gcra:3"].map(|text| text.parse().unwrap());
+    [one_of_each(), more.to_vec()].concat()
+}
+
+/// Both scenes, for limits that are usual, small and large.
+pub(crate) static BOUNDARIES: Pages = LazyLock::new(|| {
+    let tried: [(&str, &str, Vec<Algorithm>); 6] = [
+        ("boundary", "100/1m", one_of_each()),
+        ("boundary_small", "1/1ms", one_of_each()),
+        ("boundary_large", "1000000000000/366d", one_of_each()),
+        ("boundary_all", "1500/1d", all_algorithms()),
+        ("boundary_of_one", "10/1s", vec![Algorithm::SlidingLog]),
+        ("boundary_of_none", "10/1s", Vec::new()),
+    ];
+    let page = |(name, text, algorithms): (&str, &str, Vec<Algorithm>)| {
+        (name.to_owned(), page::boundary(&boundary::run(limit(text), &algorithms)))
+    };
+    tried.into_iter().map(page).collect()
+});
+
+/// Several shapes, one algorithm, an empty trace beside a usual one, no trace at all.
+pub(crate) static ACCURACIES: Pages = LazyLock::new(|| {
+    let run = |text: &str, algorithms: Vec<Algorithm>, shapes: &[Shape]| {
+        let options = accuracy::Options::new(limit(text));
+        let options =
+            accuracy::Options { algorithms, shapes: shapes.to_vec(), clients: 40, requests: 3_000, ..options };
+        accuracy::run(&options).unwrap()
+    };
+    let usual = accuracy::Options::new(limit("20/1s")).shapes;
+    let mut with_an_empty_log = run("20/1s", all_algorithms(), &[Shape::Poisson]);
+    with_an_empty_log
+        .traces
+        .push(Trial::new(limit("20/1s"), &all_algorithms()).finish("/var/log/nginx/access.log.1.gz"));
+    [
+        ("accuracy", run("20/1s", approximations(), &usual)),
+        ("accuracy_small", run("1/1ms", approximations(), &Shape::ALL)),
+        ("accuracy_large", run("1000000000000/366d", approximations(), &[Shape::Adversarial])),
+        ("accuracy_of_one", run("20/1s", vec![Algorithm::SlidingLog], &[Shape::Bursty])),
+        ("accuracy_of_a_log", with_an_empty_log),
+        ("accuracy_of_nothing", run("20/1s", approximations(), &[])),
+    ]
+    .map(|(name, found)| (name.to_owned(), page::accuracy(&found)))
+    .to_vec()
+});
+
+/// Usual, small and large limits, more algorithms than one plot holds, one, one request and none.
+pub(crate) static COMPARISONS: Pages = LazyLock::new(|| {
+    let run = |text: &str, shape: Shape, algorithms: Vec<Algorithm>| {
+        let traffic = Traffic::around(limit(text), shape, 40, 3_000, 0.25, 1);
+        compare::run(&compare::Options { traffic, algorithms, ..compare::Options::new(limit(text)) }).unwrap()
+    };
+    let mut one_request = Trial::new(limit("100/1m"), &one_of_each());
+    one_request.request(Timestamp::from_micros(1_767_603_600_000_000), &Key::new("alice").unwrap(), Cost::ONE);
+    [
+        ("comparison", run("20/1m", Shape::Bursty, one_of_each())),
+        ("comparison_small", run("1/1ms", Shape::Adversarial, one_of_each())),
+        ("comparison_large", run("1000000000000/366d", Shape::Bursty, one_of_each())),
+        ("comparison_all", run("100/1h", Shape::Diurnal, all_algorithms())),
+        ("comparison_of_one", run("20/1m", Shape::Bursty, vec![Algorithm::SlidingLog])),
+        ("comparison_of_one_request", one_request.finish("by hand")),
+        ("comparison_of_nothing", Trial::new(limit("100/1m"), &one_of_each()).finish("empty.csv")),
+    ]
+    .map(|(name, found)| (name.to_owned(), page::comparison(&found)))
+    .to_vec()
+});
+
+/// Logs that were written, read and replayed: an hour of a site, one request of it, and none.
+pub(crate) static REPLAYS: Pages = LazyLock::new(|| {
+    let policies = ["60/1m", "100/1m", "20/10s"];
+    [
+        ("replay", replayed(usize::MAX, &policies, 10)),
+        ("replay_without_policies", replayed(usize::MAX, &[], 10)),
+        ("replay_of_few", replayed(40, &policies[..1], 10)),
+        ("replay_of_one_request", replayed(1, &policies[..1], 10)),
+        ("replay_of_nothing", replayed(0, &policies[..1], 10)),
+    ]
+    .map(|(name, found)| (name.to_owned(), page::replay(&found)))
+    .to_vec()
+});
+
+fn replayed(requests: usize, policies: &[&str], top: usize) -> Findings {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("access.log");
+    let traffic = Traffic { clients: 200, ..Traffic::default() };
+    let mut log = Vec::new();
+    access_log::write(&traffic, traffic.requests().unwrap().take(requests), &mut log).unwrap();
+    std::fs::write(&path, log).unwrap();
+
+    let candidate = |text: &&str| Candidate {
+        name: format!("{text} sliding_log"),
+        policy: Policy::unnamed([limit(text)]).unwrap(),
+    };
+    let candidates = policies.iter().map(candidate).collect();
+    let plan = Plan { candidates, windows: vec![Duration::from_secs(60)], top, redis: None };
+    let mut replay = Replay::new(plan, None::<DecisionLog<Vec<u8>>>).unwrap();
+    let reading = Reading { inputs: vec![Input::File(path)], ..Reading::default() };
+    let read = Requests::open(reading, Arc::default()).unwrap();
+    let by = read.by().to_string();
+    let mut input = read.for_each(|request| {
+        replay.request(request).unwrap();
+        ControlFlow::Continue(())
+    });
+    input.files = vec!["access.log".to_owned()];
+    replay.finish(input, by, false).unwrap()
+}
