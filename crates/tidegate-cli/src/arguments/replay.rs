@@ -25,7 +25,7 @@ pub(crate) struct LogArguments {
     /// How lines are laid out.
     #[arg(long, value_enum, default_value_t = LogFormat::Auto, value_name = "FORMAT")]
     pub(crate) input: LogFormat,
-    /// Or an nginx `log_format`: its text, such as '$`remote_addr` [$`time_iso8601`] "$request"', or as the configuration has it.
+    /// Or an nginx `log_format`: its text, such as `$remote_addr [$time_iso8601] "$request"`, or as the configuration has it.
     #[arg(long, value_name = "LOG_FORMAT", conflicts_with = "input")]
     pub(crate) log_format: Option<String>,
     /// The field of JSON lines that has the time.
@@ -67,7 +67,7 @@ pub(crate) struct ReplayArguments {
     /// How units are counted, where nothing else is said.
     #[arg(long, value_name = "NAME", default_value = "sliding_log")]
     pub(crate) algorithm: String,
-    /// Another policy to try beside it: limits with commas between, then the algorithm, as in "100/1m,1000/1h `sliding_counter`".
+    /// Another policy to try beside it: limits with commas between, then the algorithm, as in `100/1m,1000/1h sliding_counter`.
     #[arg(long, value_name = "POLICY")]
     pub(crate) candidate: Vec<String>,
     /// Try a policy of the configuration; more than one are tried side by side.

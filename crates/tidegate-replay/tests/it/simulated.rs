@@ -1,7 +1,6 @@
 //! Pages of real results: small simulations, and replays of logs that simulations have written.
 
 use std::{
-    ops::ControlFlow,
     sync::{Arc, LazyLock},
     time::Duration,
 };
@@ -11,7 +10,7 @@ use tidegate_replay::{
     findings::Findings,
     logs::{Input, Reading, Requests},
     page,
-    replay::{Candidate, DecisionLog, Plan, Replay},
+    replay::{self, Candidate, DecisionLog, Plan},
     simulate::{
         accuracy, approximations, boundary, compare, one_of_each,
         traffic::{Shape, Traffic, access_log},
@@ -121,14 +120,9 @@ fn replayed(requests: usize, policies: &[&str], top: usize) -> Findings {
     };
     let candidates = policies.iter().map(candidate).collect();
     let plan = Plan { candidates, windows: vec![Duration::from_secs(60)], top, redis: None };
-    let mut replay = Replay::new(plan, None::<DecisionLog<Vec<u8>>>).unwrap();
     let reading = Reading { inputs: vec![Input::File(path)], ..Reading::default() };
-    let read = Requests::open(reading, Arc::default()).unwrap();
-    let by = read.by().to_string();
-    let mut input = read.for_each(|request| {
-        replay.request(request).unwrap();
-        ControlFlow::Continue(())
-    });
-    input.files = vec!["access.log".to_owned()];
-    replay.finish(input, by, false).unwrap()
+    let requests = Requests::open(reading, Arc::default()).unwrap();
+    let mut findings = replay::run(plan, requests, None::<DecisionLog<Vec<u8>>>, || {}).unwrap();
+    findings.input.files = vec!["access.log".to_owned()];
+    findings
 }

@@ -115,7 +115,8 @@ impl Shard {
 
     #[cold]
     fn decide_any(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) -> Decision {
-        if let (None, Some(only)) = (self.keys.find(part.id), part.policy.only())
+        if let Some(only) = part.policy.only()
+            && self.keys.find(part.id).is_none()
             && let Some((told, moment)) = self.decide_new(part, only, op, bounds)
         {
             self.count(op, told.allows(only.mode));
