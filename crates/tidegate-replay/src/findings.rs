@@ -46,6 +46,8 @@ pub struct Input {
     pub out_of_order: u64,
     /// The most that one of them is earlier, in microseconds.
     pub latest_by_us: u64,
+    /// Whether such requests were put in their places, as far as that was asked for.
+    pub sorted: bool,
     /// The earliest and the latest request, in microseconds since the epoch.
     pub from_us: Option<u64>,
     /// See `from_us`.

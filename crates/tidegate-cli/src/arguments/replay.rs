@@ -11,8 +11,8 @@ pub(crate) struct LogArguments {
     /// `-` for standard input. Several are merged by time.
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Who is one client: ip, user, path, path:2 (so many segments), header:x-api-key, field:tenant, regex:… (its first group), or
-    /// several, as in ip+path:1. Unsaid: ip, or the key of a trace.
+    /// Who is one client: ip, user, path, path:2 (so many segments), header:x-api-key, field:tenant or tenant, regex:… (its first group),
+    /// or several, as in ip+path:1. Unsaid: ip, or the key of a trace.
     #[arg(long, value_name = "FIELD")]
     pub(crate) by: Vec<String>,
     /// Count IPv6 addresses by so many bits.

@@ -10,8 +10,8 @@ use super::fields::{Field, Fields};
 const SEPARATOR: u8 = 0x1f;
 const ESCAPE: u8 = 0x1e;
 
-/// Who is counted as one client: `ip`, `user`, `header:x-api-key`, `field:tenant`, `path`, `path:2`, `regex:…`, or several of them
-/// with `+` between.
+/// Who is counted as one client: `ip`, `user`, `header:x-api-key`, `field:tenant` (or `tenant` alone), `path`, `path:2`, `regex:…`,
+/// or several of them with `+` or a comma between.
 #[derive(Debug, Clone)]
 pub struct By {
     parts: Vec<Part>,
@@ -170,8 +170,10 @@ impl FromStr for By {
 
     fn from_str(text: &str) -> Result<Self, ByError> {
         let unknown = || ByError::Unknown { text: text.chars().take(60).collect() };
-        // A plus is part of many an expression.
-        let texts = if text.starts_with("regex:") { vec![text] } else { text.split('+').map(str::trim).collect() };
+        // Both are part of many an expression.
+        let texts =
+            if text.starts_with("regex:") { vec![text] } else { text.split(['+', ',']).map(str::trim).collect() };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
         let part = |text: &str| -> Result<Part, ByError> {
             Ok(match text.split_once(':') {
                 None => Part::Field(match text {
@@ -180,6 +182,7 @@ impl FromStr for By {
                     "path" => Field::Path,
                     "key" => Field::Key,
                     "user_agent" | "referer" => Field::Header(text.replace('_', "-")),
+                    name if !name.is_empty() && name.chars().all(is_name) => Field::Named(name.to_owned()),
                     _ => return Err(unknown()),
                 }),
                 Some((_, "")) => return Err(unknown()),
@@ -288,13 +291,14 @@ mod tests {
         let joined = key("ip+user", "", &["1.2.3.4", "al\u{1f}ice"]).expect("a key");
         assert_eq!(shown(&joined), "1.2.3.4 + al\\u{1f}ice");
         assert_eq!(shown(&key("ip + user", "", &["1.2.3.4", ""]).expect("one is enough")), "1.2.3.4 + -");
+        assert_eq!(key("ip,tenant", "", &["1.2.3.4", "t"]), key("ip+field:tenant", "", &["1.2.3.4", "t"]));
         assert_eq!(key("ip+user", "", &["", ""]), None);
         assert_eq!(shown(b"a\nb\xff"), "a\\nb\u{fffd}");
     }
 
     #[test]
     fn nonsense_is_told_with_what_would_be_right() {
-        for text in ["", "ipp", "path:0", "path:x", "header:", "ip+", "ip+nonsense", "regex:("] {
+        for text in ["", "the ip", "path:0", "path:x", "header:", "ip+", "ip+what:ever", "regex:("] {
             let error = text.parse::<By>().expect_err(text).to_string();
             assert!(error.contains("header:x-api-key") || error.contains("expression"), "{error}");
         }

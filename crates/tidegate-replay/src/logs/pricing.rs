@@ -140,6 +140,10 @@ impl FromStr for Price {
             let (path, cost) = text.rsplit_once('=').ok_or_else(unknown)?;
             return Ok(Self::paths(vec![row(path, cost).ok_or_else(unknown)?]));
         }
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
+        if text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_name) {
+            return Ok(Self(Kind::Field(Field::Named(text.to_owned()))));
+        }
         let cost = text.parse().ok().and_then(|cost| Cost::new(cost).ok()).ok_or_else(unknown)?;
         Ok(Self(Kind::Always(cost.get())))
     }
@@ -188,6 +192,7 @@ mod tests {
     #[test]
     fn a_field_costs_what_it_says_rounded_up_and_at_least_one() {
         let price: Price = "field:bytes".parse().expect("a price");
+        assert_eq!("bytes".parse(), Ok(price.clone()));
         let costs = [Some("17"), Some("0"), None, Some("0.25"), Some("1.0"), Some("1000000000000")];
         assert_eq!(costs.map(|value| of(&price, value)), [Ok(17), Ok(1), Ok(1), Ok(1), Ok(1), Ok(1_000_000_000_000)]);
         assert!(of(&price, Some("many")).is_err() && of(&price, Some("1000000000001")).is_err());

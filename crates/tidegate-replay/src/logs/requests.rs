@@ -151,6 +151,7 @@ impl Requests {
             files: self.reading.inputs.iter().map(Input::name).collect(),
             whole_seconds: true,
             spread: spread.is_some(),
+            sorted: self.reading.sort.is_some(),
             ..findings::Input::default()
         };
         let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);

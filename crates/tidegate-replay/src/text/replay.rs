@@ -63,7 +63,8 @@ fn notes(out: &mut String, input: &Input) {
     }
     if input.out_of_order > 0 {
         let (late, by) = (count(input.out_of_order), length(input.latest_by_us));
-        let _ = writeln!(out, "{late} requests are logged after later ones, by up to {by} (--sort puts them in order)");
+        let then = if input.sorted { "they were put in order" } else { "--sort puts them in order" };
+        let _ = writeln!(out, "{late} requests are logged late, by up to {by} ({then})");
     }
     if input.without_key > 0 {
         let _ = writeln!(out, "{} requests have nothing to be counted by, and were left out", count(input.without_key));
