@@ -6,6 +6,7 @@ mod configuration;
 mod logging;
 mod outcome;
 mod replay;
+mod say;
 mod serve;
 mod simulate;
 

@@ -24,6 +24,7 @@ use tidegate_replay::{
 use crate::{
     arguments::{Format, ReplayArguments},
     outcome::Outcome,
+    say::say,
 };
 
 pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result<Outcome> {
@@ -62,8 +63,8 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
             .context("the report can't be written")?;
     }
     match format {
-        Format::Json => println!("{}", serde_json::to_string(&findings)?),
-        Format::Text => print!("{}", text::replay(&findings)),
+        Format::Json => say(&(serde_json::to_string(&findings)? + "\n"))?,
+        Format::Text => say(&text::replay(&findings))?,
     }
     Ok(judged(&findings))
 }

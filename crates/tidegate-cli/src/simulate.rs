@@ -27,6 +27,7 @@ use crate::{
     },
     outcome::Outcome,
     replay::{Watch, reading},
+    say::say,
 };
 
 /// How many requests pass between two looks at how far the reading is.
@@ -165,8 +166,8 @@ fn report(path: Option<&Path>, page: impl FnOnce() -> String) -> anyhow::Result<
 
 fn print<T: Serialize>(found: &T, text: impl FnOnce(&T) -> String, format: Format) -> anyhow::Result<Outcome> {
     match format {
-        Format::Json => println!("{}", serde_json::to_string(found)?),
-        Format::Text => print!("{}", text(found)),
+        Format::Json => say(&(serde_json::to_string(found)? + "\n"))?,
+        Format::Text => say(&text(found))?,
     }
     Ok(Outcome::Good)
 }

@@ -43,6 +43,11 @@ impl Demand {
         self.clients[client].ask(self.window_us, time_us, cost)
     }
 
+    /// When a client has asked last, as that is read: not before it asked earlier.
+    pub(super) fn newest_us(&self, client: u32) -> u64 {
+        self.clients[client as usize].newest_us
+    }
+
     /// What a client has asked for lately: times and units, the oldest first.
     pub(super) fn lately(&self, client: u32) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.clients.get(client as usize).into_iter().flat_map(|lately| {

@@ -204,7 +204,7 @@ impl<W: Write> Replay<W> {
         }
         self.timeline.at(request.time_us)[0] += 1;
         if self.courses.has(client) {
-            self.courses.note(client, request.time_us, request.cost, &self.in_windows);
+            self.courses.note(client, self.demands[0].newest_us(client), request.cost, &self.in_windows);
         }
     }
 
@@ -237,7 +237,7 @@ impl<W: Write> Replay<W> {
         if !self.courses.has(client) {
             self.courses.follow(client, &self.demands, *tally.units());
         }
-        self.courses.deny(client, request.time_us, request.cost, number);
+        self.courses.deny(client, self.demands[0].newest_us(client), request.cost, number);
     }
 
     /// Tells what was found.

@@ -1,6 +1,7 @@
 //! One binary for all tests from outside.
 
 mod browser;
+mod consistency;
 mod page;
 mod page_in_a_browser;
 mod sample;
