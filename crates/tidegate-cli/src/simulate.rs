@@ -50,44 +50,45 @@ fn show_boundary(arguments: &BoundaryArguments, format: Format) -> anyhow::Resul
 }
 
 fn show_accuracy(arguments: &AccuracyArguments, format: Format) -> anyhow::Result<Outcome> {
-    let limit: Limit = arguments.limit.parse()?;
+    let limit: Limit = arguments.trial.limit.parse()?;
     let unsaid = accuracy::Options::new(limit);
     let shapes = arguments.shape.iter().map(|shape| shape.parse()).collect::<Result<Vec<_>, _>>()?;
     let options = accuracy::Options {
         limit,
-        algorithms: algorithms(&arguments.algorithm)?.unwrap_or(unsaid.algorithms),
-        shapes: match (shapes.is_empty(), arguments.log.files.is_empty()) {
+        algorithms: algorithms(&arguments.trial.algorithm)?.unwrap_or(unsaid.algorithms),
+        shapes: match (shapes.is_empty(), arguments.trial.log.files.is_empty()) {
             (true, true) => unsaid.shapes,
             _ => shapes,
         },
-        clients: arguments.made_up.clients,
-        requests: arguments.made_up.requests,
-        load: arguments.made_up.load,
-        seed: arguments.log.seed,
+        clients: arguments.trial.made_up.clients,
+        requests: arguments.trial.made_up.requests,
+        load: arguments.trial.made_up.load,
+        seed: arguments.trial.log.seed,
     };
     let mut found = accuracy::run(&options)?;
-    found.traces.extend(on_log(&arguments.log, limit, &options.algorithms)?);
-    report(arguments.report.as_deref(), || page::accuracy(&found))?;
+    found.traces.extend(on_log(&arguments.trial.log, limit, &options.algorithms)?);
+    report(arguments.trial.report.as_deref(), || page::accuracy(&found))?;
     print(&found, accuracy::text, format)
 }
 
 fn show_comparison(arguments: &CompareArguments, format: Format) -> anyhow::Result<Outcome> {
-    let limit: Limit = arguments.limit.parse()?;
-    let algorithms = algorithms(&arguments.algorithm)?.unwrap_or_else(one_of_each);
-    let found = match on_log(&arguments.log, limit, &algorithms)? {
+    let limit: Limit = arguments.trial.limit.parse()?;
+    let algorithms = algorithms(&arguments.trial.algorithm)?.unwrap_or_else(one_of_each);
+    let found = match on_log(&arguments.trial.log, limit, &algorithms)? {
         Some(found) => found,
         None => {
-            let made_up = &arguments.made_up;
+            let made_up = &arguments.trial.made_up;
             let (clients, requests, load) = (made_up.clients, made_up.requests, made_up.load);
             anyhow::ensure!(
                 load.is_finite() && load > 0.0,
                 "a load of {load} is none: use a number above 0, such as 0.25"
             );
-            let traffic = Traffic::around(limit, arguments.shape.parse()?, clients, requests, load, arguments.log.seed);
+            let traffic =
+                Traffic::around(limit, arguments.shape.parse()?, clients, requests, load, arguments.trial.log.seed);
             compare::run(&compare::Options { limit, algorithms, traffic })?
         }
     };
-    report(arguments.report.as_deref(), || page::comparison(&found))?;
+    report(arguments.trial.report.as_deref(), || page::comparison(&found))?;
     print(&found, compare::text, format)
 }
 

@@ -33,35 +33,31 @@ pub(crate) struct BoundaryArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct AccuracyArguments {
-    /// The limit.
-    #[arg(long, short, default_value = "100/1m", value_name = "LIMIT")]
-    pub(crate) limit: String,
-    /// An algorithm to hold against the log; unsaid, `sliding_counter` and `sliding_buckets` of 2, 10 and 60.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) algorithm: Vec<String>,
-    /// A shape of traffic: poisson, bursty, diurnal, adversarial, mix; unsaid, the first four.
+    /// A shape of traffic: poisson, bursty, diurnal, adversarial, mix; unsaid, the first four, if no log is given.
     #[arg(long, value_name = "SHAPE")]
     pub(crate) shape: Vec<String>,
     #[command(flatten)]
-    pub(crate) made_up: MadeUpArguments,
-    #[command(flatten)]
-    pub(crate) log: LogArguments,
-    /// Write a page with plots, which needs nothing else to be looked at.
-    #[arg(long, value_name = "OUT.html")]
-    pub(crate) report: Option<PathBuf>,
+    pub(crate) trial: TrialArguments,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
-    /// The limit.
-    #[arg(long, short, default_value = "100/1m", value_name = "LIMIT")]
-    pub(crate) limit: String,
-    /// An algorithm to compare; unsaid, one of each kind.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) algorithm: Vec<String>,
     /// The shape of the traffic, if no log is given: poisson, bursty, diurnal, adversarial, mix.
     #[arg(long, default_value = "bursty", value_name = "SHAPE")]
     pub(crate) shape: String,
+    #[command(flatten)]
+    pub(crate) trial: TrialArguments,
+}
+
+/// What is tried on which traffic.
+#[derive(Debug, Args)]
+pub(crate) struct TrialArguments {
+    /// The limit.
+    #[arg(long, short, default_value = "100/1m", value_name = "LIMIT")]
+    pub(crate) limit: String,
+    /// An algorithm to try beside the exact log; unsaid, those that the command is about.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) algorithm: Vec<String>,
     #[command(flatten)]
     pub(crate) made_up: MadeUpArguments,
     #[command(flatten)]

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use tidegate::Limit;
 
-use super::{bins::Bins, demand::Demand};
-use crate::findings::Course;
+use super::demand::Demand;
+use crate::{bins::Bins, findings::Course};
 
 /// The most bins of a course.
 const BINS: usize = 240;

@@ -5,7 +5,6 @@
 //! `demand`, `courses`), by time (`bins`) and by wait (`waits`): as much as there are clients, however long the log is. `curve`
 //! draws what follows from what clients asked for.
 
-mod bins;
 mod chunk;
 mod courses;
 mod curve;
@@ -25,8 +24,6 @@ use std::{
     time::Duration,
 };
 
-use bins::Bins;
-pub(crate) use bins::lengths_from;
 use chunk::{CHUNK, Chunk};
 use courses::Courses;
 pub use decisions::DecisionLog;
@@ -40,6 +37,7 @@ use tidegate_redis::Trouble;
 use trial::Trial;
 
 use crate::{
+    bins::Bins,
     findings::{Findings, Input, Timeline},
     logs::{Request, Requests},
 };

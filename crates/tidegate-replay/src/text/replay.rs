@@ -7,9 +7,9 @@ use super::{
     table::Table,
 };
 use crate::{
+    bins::lengths_from,
     figures::{count, length, moment, share},
     findings::{Curve, Findings, Hit, Input, PolicyFindings, Timeline, Waits},
-    replay::lengths_from,
 };
 
 /// The longest name of a policy, and of a client, in a table.

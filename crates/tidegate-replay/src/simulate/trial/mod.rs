@@ -13,13 +13,14 @@ mod timeline;
 use hashbrown::HashMap;
 use tidegate::{Algorithm, Cost, Key, Limit, Timestamp};
 
-use self::{limiter::Limiter, memory::Followed, timeline::Bins};
+use self::{limiter::Limiter, memory::Followed};
 pub use self::{
     memory::FOLLOWED,
     results::{Asked, Trialled, Tried, Wrong},
     timeline::Timeline,
 };
 use super::traffic::{Traffic, TrafficError, window_us};
+use crate::bins::Bins;
 
 /// The most algorithms that are tried at once; more are left out.
 pub const MAX_ALGORITHMS: usize = 32;
@@ -73,7 +74,7 @@ impl Trial {
             limit,
             window_us: window_us(limit),
             followed: Followed::new(limit, &all),
-            bins: Bins::new(all.len()),
+            bins: Bins::new(timeline::MOST, vec![true; 1 + all.len()]),
             limiters: all.into_iter().map(|algorithm| Limiter::new(limit, algorithm)).collect(),
             numbers: HashMap::new(),
             clients: Vec::new(),
@@ -89,8 +90,8 @@ impl Trial {
         let now = Timestamp::from_micros(now.as_micros().max(earliest));
         self.asked.note(now, cost, moved);
         let number = self.number(key);
-        let bin = self.bins.bin(now.as_micros());
-        self.bins.asked(bin, cost.get());
+        let bin = self.bins.at(now.as_micros());
+        bin[0] = bin[0].saturating_add(cost.get());
 
         let mut right = true;
         for (place, limiter) in self.limiters.iter_mut().enumerate() {
@@ -100,7 +101,7 @@ impl Trial {
             }
             limiter.compare(admitted, right);
             if admitted {
-                self.bins.admitted(bin, place, cost.get());
+                bin[1 + place] = bin[1 + place].saturating_add(cost.get());
                 self.followed.charge(self.clients[number].mark, place, key, cost, now);
             } else {
                 self.clients[number].denied_by |= 1 << place;
@@ -121,8 +122,8 @@ impl Trial {
             limit: limit.to_string(),
             max: limit.max(),
             window_us,
+            timeline: Timeline::of(&bins, limiters.len()),
             algorithms: limiters.into_iter().enumerate().map(tried).collect(),
-            timeline: bins.finish(),
             asked,
         }
     }

@@ -47,7 +47,7 @@ pub(crate) fn lengths_from(length_us: u64) -> impl Iterator<Item = u64> {
 
 /// Rows of counts, one for each bin of time.
 #[derive(Debug, Clone)]
-pub(super) struct Bins {
+pub(crate) struct Bins {
     most: usize,
     columns: usize,
     length: usize,
@@ -60,23 +60,23 @@ pub(super) struct Bins {
 
 impl Bins {
     /// At most `most` bins of so many counts. `adds` says which are added up and which are maxima.
-    pub(super) fn new(most: usize, adds: Vec<bool>) -> Self {
+    pub(crate) fn new(most: usize, adds: Vec<bool>) -> Self {
         Self { most, columns: adds.len(), length: 0, first: 0, cells: Vec::new(), adds }
     }
 
     /// How long a bin is.
-    pub(super) fn length_us(&self) -> u64 {
+    pub(crate) fn length_us(&self) -> u64 {
         LENGTHS[self.length]
     }
 
     /// Where the first bin begins.
-    pub(super) fn start_us(&self) -> u64 {
+    pub(crate) fn start_us(&self) -> u64 {
         self.first * self.length_us()
     }
 
     /// The counts of the bin that a time is in.
     #[inline]
-    pub(super) fn at(&mut self, time_us: u64) -> &mut [u64] {
+    pub(crate) fn at(&mut self, time_us: u64) -> &mut [u64] {
         let mut bin = time_us / self.length_us();
         let len = (self.cells.len() / self.columns) as u64;
         if bin < self.first || bin >= self.first + len {
@@ -121,21 +121,21 @@ impl Bins {
                 continue;
             }
             for ((cell, more), adds) in cells[at..].iter_mut().zip(row).zip(&self.adds) {
-                *cell = if *adds { *cell + more } else { (*cell).max(*more) };
+                *cell = if *adds { cell.saturating_add(*more) } else { (*cell).max(*more) };
             }
         }
         (self.length, self.first, self.cells) = (self.length + 1, first, cells);
     }
 
     /// Makes bins at least so long: what is counted may not be known any finer.
-    pub(super) fn no_finer_than(&mut self, length_us: u64) {
+    pub(crate) fn no_finer_than(&mut self, length_us: u64) {
         while self.length_us() < length_us && self.length + 1 < LENGTHS.len() {
             self.coarsen();
         }
     }
 
     /// One count over all bins.
-    pub(super) fn column(&self, number: usize) -> Vec<u64> {
+    pub(crate) fn column(&self, number: usize) -> Vec<u64> {
         self.cells.iter().skip(number).step_by(self.columns).copied().collect()
     }
 }
