@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use replay::{LogArguments, LogFormat, ReplayArguments};
 pub(crate) use simulate::{
     AccuracyArguments, BoundaryArguments, CompareArguments, SimulateCommand, TrafficArguments, TrafficFormat,
+    TrialArguments,
 };
 
 /// Sliding-window rate limits, exact.

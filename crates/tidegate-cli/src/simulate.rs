@@ -1,10 +1,9 @@
 //! `tidegate simulate`: limits on traffic that is made up, or on a log.
 
 use std::{
-    fs,
+    fs::File,
     io::{self, BufWriter, Write as _},
     ops::ControlFlow,
-    path::Path,
 };
 
 use anyhow::Context as _;
@@ -23,10 +22,10 @@ use tidegate_replay::{
 use crate::{
     arguments::{
         AccuracyArguments, BoundaryArguments, CompareArguments, Format, LogArguments, SimulateCommand,
-        TrafficArguments, TrafficFormat,
+        TrafficArguments, TrafficFormat, TrialArguments,
     },
     outcome::Outcome,
-    replay::{Watch, reading},
+    replay::{Watch, create, is_unread, reading},
     say::say,
 };
 
@@ -45,8 +44,9 @@ pub(crate) fn run(command: &SimulateCommand, format: Format) -> anyhow::Result<O
 fn show_boundary(arguments: &BoundaryArguments, format: Format) -> anyhow::Result<Outcome> {
     let algorithms = algorithms(&arguments.algorithm)?.unwrap_or_else(one_of_each);
     let found = boundary::run(arguments.limit.parse()?, &algorithms);
-    report(arguments.report.as_deref(), || page::boundary(&found))?;
-    print(&found, boundary::text, format)
+    report(arguments.report.as_deref().map(|path| create(path, &[])).transpose()?, || page::boundary(&found))?;
+    print(&found, boundary::text, format)?;
+    Ok(Outcome::Good)
 }
 
 fn show_accuracy(arguments: &AccuracyArguments, format: Format) -> anyhow::Result<Outcome> {
@@ -65,16 +65,21 @@ fn show_accuracy(arguments: &AccuracyArguments, format: Format) -> anyhow::Resul
         load: arguments.trial.made_up.load,
         seed: arguments.trial.log.seed,
     };
+    let page = arguments.trial.page()?;
     let mut found = accuracy::run(&options)?;
-    found.traces.extend(on_log(&arguments.trial.log, limit, &options.algorithms)?);
-    report(arguments.trial.report.as_deref(), || page::accuracy(&found))?;
-    print(&found, accuracy::text, format)
+    let (on_log, outcome) = on_log(&arguments.trial.log, limit, &options.algorithms)?;
+    found.traces.extend(on_log);
+    report(page, || page::accuracy(&found))?;
+    print(&found, accuracy::text, format)?;
+    Ok(outcome)
 }
 
 fn show_comparison(arguments: &CompareArguments, format: Format) -> anyhow::Result<Outcome> {
     let limit: Limit = arguments.trial.limit.parse()?;
     let algorithms = algorithms(&arguments.trial.algorithm)?.unwrap_or_else(one_of_each);
-    let found = match on_log(&arguments.trial.log, limit, &algorithms)? {
+    let page = arguments.trial.page()?;
+    let (on_log, outcome) = on_log(&arguments.trial.log, limit, &algorithms)?;
+    let found = match on_log {
         Some(found) => found,
         None => {
             let made_up = &arguments.trial.made_up;
@@ -88,19 +93,32 @@ fn show_comparison(arguments: &CompareArguments, format: Format) -> anyhow::Resu
             compare::run(&compare::Options { limit, algorithms, traffic })?
         }
     };
-    report(arguments.trial.report.as_deref(), || page::comparison(&found))?;
-    print(&found, compare::text, format)
+    report(page, || page::comparison(&found))?;
+    print(&found, compare::text, format)?;
+    Ok(outcome)
 }
 
-/// Tries the algorithms on the requests of a log, if one is given.
-fn on_log(arguments: &LogArguments, limit: Limit, algorithms: &[Algorithm]) -> anyhow::Result<Option<Trialled>> {
+impl TrialArguments {
+    /// The file for the page, which is none of those that are read.
+    fn page(&self) -> anyhow::Result<Option<BufWriter<File>>> {
+        self.report.as_deref().map(|path| create(path, &self.log.files)).transpose()
+    }
+}
+
+/// Tries the algorithms on the requests of a log, if one is given; and how that ended.
+fn on_log(
+    arguments: &LogArguments,
+    limit: Limit,
+    algorithms: &[Algorithm],
+) -> anyhow::Result<(Option<Trialled>, Outcome)> {
     if arguments.files.is_empty() {
-        return Ok(None);
+        return Ok((None, Outcome::Good));
     }
     let reading = reading(arguments)?;
-    let watch = Watch::new(&reading.inputs)?;
+    let watch = Watch::new(&reading.inputs);
     let names: Vec<String> = reading.inputs.iter().map(tidegate_replay::logs::Input::name).collect();
     let requests = Requests::open(reading, watch.progress())?;
+    watch.listen()?;
     let mut trial = Trial::new(limit, algorithms);
     let mut done = 0_u32;
     let input = requests.for_each(|request| {
@@ -114,8 +132,13 @@ fn on_log(arguments: &LogArguments, limit: Limit, algorithms: &[Algorithm]) -> a
         }
         ControlFlow::Continue(())
     });
+    let mut outcome = Outcome::Good;
     if watch.end() {
         eprintln!("tidegate: ended before the end of the input: this is what was found so far");
+        outcome = Outcome::Interrupted;
+    }
+    if is_unread(&input) {
+        outcome = Outcome::Usage;
     }
     if input.malformed > 0 {
         eprintln!("tidegate: {} of {} lines could not be read", input.malformed, input.lines);
@@ -123,7 +146,7 @@ fn on_log(arguments: &LogArguments, limit: Limit, algorithms: &[Algorithm]) -> a
     for trouble in &input.troubles {
         eprintln!("tidegate: {trouble}");
     }
-    Ok(Some(trial.finish(&names.join(", "))))
+    Ok((Some(trial.finish(&names.join(", "))), outcome))
 }
 
 fn print_traffic(arguments: &TrafficArguments) -> anyhow::Result<Outcome> {
@@ -158,17 +181,15 @@ fn algorithms(texts: &[String]) -> anyhow::Result<Option<Vec<Algorithm>>> {
     Ok((!algorithms.is_empty()).then_some(algorithms))
 }
 
-fn report(path: Option<&Path>, page: impl FnOnce() -> String) -> anyhow::Result<()> {
-    match path {
-        Some(path) => fs::write(path, page()).with_context(|| format!("{} can't be written", path.display())),
-        None => Ok(()),
-    }
+fn report(file: Option<BufWriter<File>>, page: impl FnOnce() -> String) -> anyhow::Result<()> {
+    let Some(mut file) = file else { return Ok(()) };
+    file.write_all(page().as_bytes()).and_then(|()| file.flush()).context("the report can't be written")
 }
 
-fn print<T: Serialize>(found: &T, text: impl FnOnce(&T) -> String, format: Format) -> anyhow::Result<Outcome> {
+fn print<T: Serialize>(found: &T, text: impl FnOnce(&T) -> String, format: Format) -> anyhow::Result<()> {
     match format {
         Format::Json => say(&(serde_json::to_string(found)? + "\n"))?,
         Format::Text => say(&text(found))?,
     }
-    Ok(Outcome::Good)
+    Ok(())
 }

@@ -48,6 +48,8 @@ pub struct Input {
     pub latest_by_us: u64,
     /// Whether such requests were put in their places, as far as that was asked for.
     pub sorted: bool,
+    /// How many are later than that, and were left as they are.
+    pub still_late: u64,
     /// The earliest and the latest request, in microseconds since the epoch.
     pub from_us: Option<u64>,
     /// See `from_us`.

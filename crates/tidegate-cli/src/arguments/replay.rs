@@ -74,7 +74,7 @@ pub(crate) struct ReplayArguments {
     #[arg(long, short, value_name = "NAME", conflicts_with = "limit")]
     pub(crate) policy: Vec<String>,
     /// The configuration that has them; `tidegate.toml` here if there is one.
-    #[arg(long, short, value_name = "FILE", requires = "policy")]
+    #[arg(long, short, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Draw the curve of limits for this window, too; 1m if there is no limit.
     #[arg(long, value_name = "WINDOW")]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tidegate::{Algorithm, Limit, Policy, parse_duration};
-use tidegate_replay::replay::Candidate;
-use tidegate_server::config::{Config, Overrides};
+use tidegate_replay::{logs::By, replay::Candidate};
+use tidegate_server::config::{Config, KeySource, Overrides};
 
 use crate::{arguments::ReplayArguments, serve::file_or_default};
 
@@ -62,12 +62,26 @@ fn candidate(limits: Vec<Limit>, algorithm: Algorithm) -> anyhow::Result<Candida
     Ok(Candidate { name, policy })
 }
 
+/// How clients are told apart by the policy asked about, if it is one of a configuration.
+pub(super) fn key_of_policy(arguments: &ReplayArguments) -> anyhow::Result<Option<By>> {
+    let Some(name) = arguments.policy.first() else { return Ok(None) };
+    Ok(match load(arguments)?.policies.get(name).map(|configured| &configured.key) {
+        Some(KeySource::Header(header)) => Some(format!("header:{header}").parse()?),
+        Some(KeySource::ClientIp) | None => None,
+    })
+}
+
+fn load(arguments: &ReplayArguments) -> anyhow::Result<Config> {
+    let file = file_or_default(arguments.config.as_ref());
+    Ok(Config::load(file.as_deref(), &Overrides::from_environment()?)?)
+}
+
 fn configured(arguments: &ReplayArguments) -> anyhow::Result<Vec<Candidate>> {
     if arguments.policy.is_empty() {
+        anyhow::ensure!(arguments.config.is_none(), "--config needs --policy: name the policy to try");
         return Ok(Vec::new());
     }
-    let file = file_or_default(arguments.config.as_ref());
-    let config = Config::load(file.as_deref(), &Overrides::from_environment()?)?;
+    let config = load(arguments)?;
     let find = |name: &String| {
         let policies = &config.policies;
         let configured = policies.get(name).with_context(|| match policies.nearest(name) {

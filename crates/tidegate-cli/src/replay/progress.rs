@@ -12,12 +12,9 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Watches the reading of these inputs. The first Ctrl-C ends it, the second one ends the process.
-    pub(crate) fn new(inputs: &[Input]) -> std::io::Result<Self> {
+    /// Watches the reading of these inputs.
+    pub(crate) fn new(inputs: &[Input]) -> Self {
         let progress = Arc::new(Progress::default());
-        let is_second: Arc<AtomicBool> = progress.stop();
-        flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&is_second))?;
-        flag::register(SIGINT, is_second)?;
         let total: Option<u64> = inputs.iter().map(Input::bytes).sum();
         let (bar, template) = match total {
             Some(total) => {
@@ -28,7 +25,16 @@ impl Watch {
         // Draws on standard error, and only if that is a terminal.
         let bar =
             bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Ok(Self { progress, bar })
+        Self { progress, bar }
+    }
+
+    /// From now on the first Ctrl-C ends the reading, and the second one ends the process. Before, when there is nothing to tell yet, the
+    /// first one does.
+    pub(crate) fn listen(&self) -> std::io::Result<()> {
+        let is_second: Arc<AtomicBool> = self.progress.stop();
+        flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&is_second))?;
+        flag::register(SIGINT, is_second)?;
+        Ok(())
     }
 
     pub(crate) fn progress(&self) -> Arc<Progress> {

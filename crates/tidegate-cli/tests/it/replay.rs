@@ -123,8 +123,10 @@ fn clients_are_counted_by_whatever_is_asked_for() {
     assert_eq!(clients(&["--by", "ip+path"]), Some(4));
     assert_eq!(clients(&["--by", "ip", "--by", "header:user-agent"]), Some(4));
     assert_eq!(clients(&["--by", r"regex:page=(\d+)"]), Some(1));
-    let found = json(&["replay", &log, "--limit", "1/1m", "--by", "user"]);
+    let output = run(&["replay", &log, "--limit", "1/1m", "--by", "user", "--format", "json"]);
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&found["clients"], &found["input"]["without_key"]), (&Value::from(0), &Value::from(134)));
+    assert_eq!(output.status.code(), Some(2), "there is nobody to count");
     let (code, said) = told(&["replay", &log, "--limit", "1/1m", "--by", "header:x-api-key"]);
     assert!(code == Some(2) && said.contains("header:user-agent"), "{said}");
 }
@@ -254,6 +256,68 @@ fn late_requests_are_put_in_their_places_if_that_is_asked_for() {
 }
 
 #[test]
+fn late_requests_are_decided_the_same_every_time_and_as_the_curve_says() {
+    // Clients that ask every few seconds, each with a clock that is behind by up to a minute: what one is told must not depend on what is
+    // forgotten of another.
+    let mut trace = String::from("time_us,key,cost\n");
+    for i in 0..20_000_u64 {
+        let (client, late) = (i.wrapping_mul(2_654_435_761) % 700, i.wrapping_mul(40_503) % 60);
+        let _ = writeln!(trace, "{},client {client},1", (1_700_000_000 + i / 50 - late) * 1_000_000);
+    }
+    let file = written("late-clients.csv", trace);
+    let decided = |name: &str| {
+        let out = folder("replay").join(name);
+        let found = json(&["replay", &file, "--limit", "1/1s", "--decisions", out.to_str().expect("text")]);
+        (found, fs::read_to_string(&out).expect("decisions"))
+    };
+    let (found, decisions) = decided("late-1.out");
+    assert!(decisions == decided("late-2.out").1, "the same log, the same decisions");
+    let points = found["curves"][0]["points"].as_array().expect("points");
+    let touched = points.iter().rfind(|point| point["max"].as_u64() <= Some(1)).expect("1 is a limit");
+    assert_eq!(touched["touched"], found["policies"][0]["clients_denied"]);
+    assert_eq!(found["input"]["still_late"], found["input"]["out_of_order"]);
+    let sorted = json(&["replay", &file, "--limit", "1/1s", "--sort", "1m"]);
+    assert_eq!((&sorted["input"]["still_late"], &sorted["input"]["sorted"]), (&Value::from(0), &Value::from(true)));
+    let half = json(&["replay", &file, "--limit", "1/1s", "--sort", "10s"]);
+    assert!(half["input"]["still_late"].as_u64() > Some(0), "what is later than asked for is told");
+    let spread = decided_with_spread(&file);
+    assert!(
+        spread.lines().skip(1).filter(|row| row.split(',').next().is_some_and(|time| time.ends_with("000000"))).count()
+            < 10
+    );
+}
+
+fn decided_with_spread(file: &str) -> String {
+    let out = folder("replay").join("late-spread.out");
+    printed(&["replay", file, "--limit", "1/1s", "--spread", "--decisions", out.to_str().expect("text")]);
+    fs::read_to_string(&out).expect("decisions")
+}
+
+#[test]
+fn a_policy_of_the_configuration_counts_by_its_own_key() {
+    let log = written("by-header.log", access_log());
+    let config = written("by-header.toml", "[policies.api]\nlimits = [\"20/1m\"]\nkey = \"header:user-agent\"\n");
+    let known = ["replay", &log, "--config", &config];
+    assert_eq!(json(&[&known[..], &["--policy", "api"]].concat())["clients"], 1);
+    assert_eq!(json(&[&known[..], &["--policy", "api", "--by", "ip"]].concat())["clients"], 4);
+    assert_eq!(
+        told(&[&known[..], &["--limit", "1/1m"]].concat()).0,
+        Some(2),
+        "a configuration that nothing is taken from"
+    );
+}
+
+#[test]
+fn whoever_has_read_enough_may_stop() {
+    for arguments in [&["replay", "-"][..], &["simulate", "boundary"]] {
+        let mut child =
+            Command::new(BINARY).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it runs");
+        drop(child.stdout.take());
+        assert_eq!(child.wait().expect("it ends").code(), Some(0), "{arguments:?}");
+    }
+}
+
+#[test]
 fn a_report_is_one_page_that_needs_nothing_else() {
     let log = written("report.log", access_log());
     let out = folder("replay").join("report.html");
@@ -266,9 +330,16 @@ fn a_report_is_one_page_that_needs_nothing_else() {
 #[test]
 fn what_is_read_is_never_written_over() {
     let log = written("precious.log", access_log());
-    for flag in ["--decisions", "--report"] {
-        let (code, said) = told(&["replay", &log, "--limit", "20/1m", flag, &log]);
-        assert!(code == Some(2) && said.contains("would be lost"), "{said}");
+    let same = written("same.out", "");
+    let cases: [&[&str]; 4] = [
+        &["replay", &log, "--limit", "20/1m", "--decisions", &log],
+        &["replay", &log, "--limit", "20/1m", "--report", &log],
+        &["simulate", "compare", &log, "--report", &log],
+        &["replay", &log, "--limit", "20/1m", "--decisions", &same, "--report", &same],
+    ];
+    for arguments in cases {
+        let (code, said) = told(arguments);
+        assert!(code == Some(2) && said.contains("would be lost"), "{arguments:?}: {said}");
     }
     assert_eq!(fs::read_to_string(&log).expect("it is there"), access_log());
 }

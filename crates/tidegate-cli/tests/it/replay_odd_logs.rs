@@ -139,6 +139,22 @@ fn a_line_without_end_is_one_line_that_can_not_be_read() {
 }
 
 #[test]
+fn a_host_before_the_client_is_not_taken_for_it() {
+    let rest = r#"- - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1 "-" "-""#;
+    let clients = ["example.com:80 203.0.113.7", "203.0.113.7", "203.0.113.7, 10.0.0.1", "2001:db8::1:80", "::1"];
+    let lines: Vec<String> = clients.iter().map(|client| format!("{client} {rest}")).collect();
+    let (_, rows, _) = replayed("vhost", lines.join("\n").as_bytes());
+    let keys: Vec<&str> = rows.iter().filter_map(|row| row.split(',').nth(1)).collect();
+    assert_eq!(keys, ["203.0.113.7", "203.0.113.7", "203.0.113.7", "2001:db8::/64", "::/64"]);
+}
+
+#[test]
+fn nothing_to_count_by_is_told() {
+    let (found, _, code) = replayed("no-ip.json", b"{\"time\":1,\"tenant\":\"a\"}\n");
+    assert_eq!((found["input"]["without_key"].as_u64(), code), (Some(1), Some(2)));
+}
+
+#[test]
 fn traces_are_taken_by_their_word() {
     let trace = "time_us,key,cost\n1,a,1\n2,\"b,\"\"c\"\"\",2\n3,a,0\n4,a\n-5,a,1\n6,,1\n9000000000000001,a,1\n7,a,x\n8,\"a,1\n";
     let (found, rows, _) = replayed("trace", trace.as_bytes());

@@ -105,7 +105,8 @@ impl By {
 
 fn captured<'a>(regex: &Regex, line: &'a [u8]) -> Option<&'a [u8]> {
     let captures = regex.captures(line)?;
-    let text = captures.get(1).or_else(|| captures.get(0))?.as_bytes();
+    let whole = if captures.len() == 1 { captures.get(0) } else { None };
+    let text = captures.iter().skip(1).flatten().next().or(whole)?.as_bytes();
     (!text.is_empty()).then_some(text)
 }
 
@@ -170,9 +171,13 @@ impl FromStr for By {
 
     fn from_str(text: &str) -> Result<Self, ByError> {
         let unknown = || ByError::Unknown { text: text.chars().take(60).collect() };
-        // Both are part of many an expression.
-        let texts =
-            if text.starts_with("regex:") { vec![text] } else { text.split(['+', ',']).map(str::trim).collect() };
+        // Both are part of many an expression: it goes on to the end.
+        let (plain, expression) = match text.find("regex:") {
+            Some(at) => (text[..at].trim_end_matches(['+', ',', ' ']), Some(&text[at..])),
+            None => (text, None),
+        };
+        let parted = (expression.is_none() || !plain.is_empty()).then(|| plain.split(['+', ',']).map(str::trim));
+        let texts: Vec<&str> = parted.into_iter().flatten().chain(expression).collect();
         let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
         let part = |text: &str| -> Result<Part, ByError> {
             Ok(match text.split_once(':') {
@@ -284,6 +289,9 @@ mod tests {
         assert_eq!(key(r"regex:token=(\w+)", "GET /?token=abc&x", &[]).as_deref(), Some(&b"abc"[..]));
         assert_eq!(key(r"regex:a+b", "caab", &[]).as_deref(), Some(&b"aab"[..]));
         assert_eq!(key(r"regex:token=(\w+)", "GET /", &[]), None);
+        assert_eq!(key(r"regex:token=(\w+)|key=(\w+)", "GET /?key=abc", &[]).as_deref(), Some(&b"abc"[..]));
+        let both = key(r"ip+regex:(a+,b)", "caa,bd", &["1.2.3.4"]).expect("a key");
+        assert_eq!(shown(&both), "1.2.3.4 + aa,b");
     }
 
     #[test]

@@ -171,6 +171,7 @@ impl Requests {
             let _ = spread.hand_out(&mut each);
         }
         found.whole_seconds &= found.requests > 0;
+        found.still_late = sorting.map_or(found.out_of_order, |sorting| sorting.still_late);
         found
     }
 

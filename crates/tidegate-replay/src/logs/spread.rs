@@ -1,7 +1,7 @@
 //! [`Spread`]: requests that are known to the second only, spread within it.
 //!
-//! The requests of one second get moments drawn at random, in the order that they were logged in; a request that was logged late
-//! keeps its place in the log. A second in which any request has a finer time is left as it is.
+//! The requests of one second get moments drawn at random, in the order that they were logged in; one that was logged late is drawn on
+//! its own. A second in which any request has a finer time is left as it is.
 
 use std::ops::ControlFlow;
 
@@ -37,9 +37,15 @@ impl Spread {
         request: &Request<'_>,
         each: &mut impl FnMut(&Request<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        if request.time_us / SECOND > self.second {
+        let second = request.time_us / SECOND;
+        if second < self.second {
+            // Its second is over: nothing is held for it, so that a time that is far ahead does not make all others be held.
+            let offset = if request.time_us.is_multiple_of(SECOND) { self.random.random_range(0..SECOND) } else { 0 };
+            return each(&Request { time_us: request.time_us + offset, ..*request });
+        }
+        if second > self.second {
             self.hand_out(each)?;
-            self.second = request.time_us / SECOND;
+            self.second = second;
         }
         self.keys.extend_from_slice(request.key);
         self.held.push(Held { time_us: request.time_us, cost: request.cost, key_end: self.keys.len() });
@@ -48,21 +54,14 @@ impl Spread {
 
     /// Hands out what is held.
     pub(super) fn hand_out(&mut self, each: &mut impl FnMut(&Request<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
-        let in_second = self.held.iter().filter(|held| held.time_us / SECOND == self.second);
-        let moments = if in_second.clone().all(|held| held.time_us.is_multiple_of(SECOND)) {
-            let mut moments: Vec<u64> =
-                in_second.map(|_| self.second * SECOND + self.random.random_range(0..SECOND)).collect();
-            moments.sort_unstable();
-            moments
-        } else {
-            in_second.map(|held| held.time_us).collect()
-        };
-        let mut moments = moments.into_iter();
+        if self.held.iter().all(|held| held.time_us.is_multiple_of(SECOND)) {
+            let mut offsets: Vec<u64> = self.held.iter().map(|_| self.random.random_range(0..SECOND)).collect();
+            offsets.sort_unstable();
+            self.held.iter_mut().zip(offsets).for_each(|(held, offset)| held.time_us += offset);
+        }
         let mut from = 0;
         for held in self.held.drain(..) {
-            let is_late = held.time_us / SECOND < self.second;
-            let time_us = if is_late { held.time_us } else { moments.next().unwrap_or(held.time_us) };
-            each(&Request { time_us, key: &self.keys[from..held.key_end], cost: held.cost })?;
+            each(&Request { time_us: held.time_us, key: &self.keys[from..held.key_end], cost: held.cost })?;
             from = held.key_end;
         }
         self.keys.clear();
@@ -104,10 +103,10 @@ mod tests {
     }
 
     #[test]
-    fn late_lines_and_finer_times_stay_as_they_are() {
+    fn late_lines_are_drawn_on_their_own_and_finer_times_stay() {
         let out = spread(1, &[9 * S, 7 * S, 9 * S]);
-        assert_eq!(out[1], (7 * S, 2));
-        assert!(out[0].0 <= out[2].0 && out[2].0 < 10 * S);
+        assert!(out[0].0 / S == 7 && out[0].1 == 2, "nothing is held for a second that is over");
+        assert!(out[1].0 <= out[2].0 && out[2].0 < 10 * S && [out[1].1, out[2].1] == [1, 3]);
         assert_eq!(spread(1, &[9 * S, 9 * S + 5]), [(9 * S, 1), (9 * S + 5, 2)]);
     }
 }

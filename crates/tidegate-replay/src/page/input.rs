@@ -55,7 +55,12 @@ fn order(input: &Input) -> String {
     match input.out_of_order {
         0 => "in order of time".to_owned(),
         1 => format!("1 request is logged after a later one, by {late}"),
-        n => format!("{} requests are logged after later ones, by up to {late}", count(n)),
+        n if input.sorted && input.still_late == 0 => {
+            format!("{} requests were logged late, by up to {late}, and were put in order", count(n))
+        }
+        n => {
+            format!("{} requests are logged late, by up to {late}; {} were left so", count(n), count(input.still_late))
+        }
     }
 }
 

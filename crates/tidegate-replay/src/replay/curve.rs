@@ -114,7 +114,7 @@ impl Touching {
             }
             "p99" => format!("99 of 100 clients never ask for more in any {window}"),
             "p99.9" => format!("999 of 1000 clients never ask for more in any {window}"),
-            _ => format!("everybody else stays below; who is above asks for {} or more", count(next)),
+            _ => format!("everybody else keeps to it; who does not asks for {} or more", count(next)),
         };
         Suggestion {
             at: at.to_owned(),

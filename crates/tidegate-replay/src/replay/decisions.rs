@@ -53,13 +53,14 @@ impl<W: Write> DecisionLog<W> {
         self.out.flush()
     }
 
-    /// A key as it is, quoted where a reader would else take it apart; one of several parts as a person reads it.
+    /// A key as it is, quoted where a reader would else take it apart; one of several parts, or with what can't be printed in it, as a person
+    /// reads it.
     fn key(&mut self, key: &[u8]) -> io::Result<()> {
-        let is_plain = |byte: &u8| !matches!(byte, b',' | b'"' | b'\n' | b'\r' | 0x1e | 0x1f);
+        let is_plain = |byte: &u8| *byte >= b' ' && !matches!(byte, b',' | b'"');
         if key.iter().all(is_plain) {
             return self.out.write_all(key);
         }
-        let text = if key.contains(&0x1f) { shown(key).into_bytes() } else { key.to_vec() };
+        let text = if key.iter().any(|byte| *byte < b' ') { shown(key).into_bytes() } else { key.to_vec() };
         self.out.write_all(b"\"")?;
         for (i, piece) in text.split(|byte| *byte == b'"').enumerate() {
             self.out.write_all(if i > 0 { b"\"\"" } else { b"" })?;

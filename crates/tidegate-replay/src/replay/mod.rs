@@ -19,7 +19,10 @@ mod waits;
 use std::{
     io::{self, Write},
     ops::ControlFlow,
-    sync::mpsc::{SyncSender, sync_channel},
+    sync::{
+        atomic::Ordering,
+        mpsc::{SyncSender, sync_channel},
+    },
     thread,
     time::Duration,
 };
@@ -103,7 +106,11 @@ pub fn run<W: Write>(
     let (input, names) = thread::scope(|scope| {
         let reading = scope.spawn(move || read(requests, &sender));
         for chunk in chunks {
-            replay.decide(&chunk)?;
+            if let Err(error) = replay.decide(&chunk) {
+                // Nobody needs to read on, nor to wait for what comes slowly.
+                watched.stop().store(true, Ordering::Release);
+                return Err(error);
+            }
             progress();
         }
         let read = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

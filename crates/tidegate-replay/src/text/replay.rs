@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The longest name of a policy, and of a client, in a table.
-const NAME: usize = 30;
+const NAME: usize = 32;
 const KEY: usize = 22;
 
 /// Tells what a replay has found.
@@ -63,8 +63,14 @@ fn notes(out: &mut String, input: &Input) {
     }
     if input.out_of_order > 0 {
         let (late, by) = (count(input.out_of_order), length(input.latest_by_us));
-        let then = if input.sorted { "they were put in order" } else { "--sort puts them in order" };
-        let _ = writeln!(out, "{late} requests are logged late, by up to {by} ({then})");
+        let _ = writeln!(out, "{late} requests are logged late, by up to {by}");
+        if input.sorted && input.still_late == 0 {
+            let _ = writeln!(out, "  (they were put in order)");
+        } else {
+            let left = count(input.still_late);
+            let _ = writeln!(out, "  ({left} of them are decided as if later than they are, which is stricter;");
+            let _ = writeln!(out, "  --sort {} puts all in order)", span(input.latest_by_us));
+        }
     }
     if input.without_key > 0 {
         let _ = writeln!(out, "{} requests have nothing to be counted by, and were left out", count(input.without_key));
@@ -86,15 +92,21 @@ fn notes(out: &mut String, input: &Input) {
     }
 }
 
+/// A span of time as `--sort` reads it, in whole seconds.
+fn span(micros: u64) -> String {
+    length(micros.div_ceil(1_000_000) * 1_000_000).replace(' ', "")
+}
+
 fn policies(out: &mut String, policies: &[PolicyFindings]) {
     if policies.is_empty() {
         return;
     }
-    let mut table = Table::new(&["", ">denied", ">of requests", ">denied", ">of clients", ">retry p50", ">p99"]);
+    let _ = writeln!(out, "\nDenied, and what half (p50) and 99 of 100 (p99) were told to wait at the most");
+    let mut table = Table::new(&["", ">requests", ">", ">clients", ">", ">p50", ">p99"]);
     for policy in policies {
         let Waits { count: told, p50_s, p99_s, .. } = policy.retry_after;
         table.row([
-            clipped(&policy.name, NAME),
+            cut(&policy.name, KEY),
             count(policy.denied),
             share(policy.share_of_requests_denied),
             count(policy.clients_denied),
@@ -103,13 +115,13 @@ fn policies(out: &mut String, policies: &[PolicyFindings]) {
             if told > 0 { seconds(p99_s) } else { "-".to_owned() },
         ]);
     }
-    let _ = write!(out, "\n{table}");
+    let _ = write!(out, "{table}");
     for policy in policies.iter().filter(|policy| policy.limits.len() > 1 && policy.denied > policy.impossible) {
         let bound = policy.limits.iter().map(|limit| format!("{} {}", limit.limit, count(limit.bound)));
-        let _ = writeln!(out, "  {}: denials by {}", clipped(&policy.name, NAME), bound.collect::<Vec<_>>().join(", "));
+        let _ = writeln!(out, "  {}: denials by {}", cut(&policy.name, NAME), bound.collect::<Vec<_>>().join(", "));
     }
     for policy in policies.iter().filter(|policy| policy.impossible > 0) {
-        let name = clipped(&policy.name, NAME);
+        let name = cut(&policy.name, NAME);
         let _ = writeln!(out, "  {name}: {} requests cost more than it ever allows", count(policy.impossible));
     }
 }
@@ -125,7 +137,7 @@ fn timeline(out: &mut String, timeline: &Timeline, policy: Option<&PolicyFinding
         let most = denied.iter().copied().max().unwrap_or(0);
         let line = format!("denied  {}", sparkline(&denied));
         let _ = writeln!(out, "{}", line.trim_end());
-        let _ = writeln!(out, "        by {}, at most {} a column", clipped(&policy.name, NAME), count(most));
+        let _ = writeln!(out, "        by {}, at most {} a column", cut(&policy.name, NAME), count(most));
     }
 }
 
@@ -150,7 +162,7 @@ fn hardest_hit(out: &mut String, policy: &PolicyFindings) {
     if policy.hardest_hit.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\nHardest hit by {}", clipped(&policy.name, NAME));
+    let _ = writeln!(out, "\nHardest hit by {}", cut(&policy.name, NAME));
     let windows: Vec<String> = policy.limits.iter().map(|limit| length(limit.window_us)).collect();
     let heads = [">requests", ">denied", ">"].map(str::to_owned);
     let peaks = windows.iter().map(|window| format!(">peak/{window}"));
@@ -181,7 +193,7 @@ fn waits(out: &mut String, policy: &PolicyFindings) {
     if waits.count == 0 {
         return;
     }
-    let _ = writeln!(out, "\nWhat Retry-After would have told those denied by {}", clipped(&policy.name, NAME));
+    let _ = writeln!(out, "\nWhat Retry-After would have told those denied by {}", cut(&policy.name, NAME));
     let most = waits.steps.iter().map(|step| step.count).max().unwrap_or(1);
     for step in &waits.steps {
         let (label, told) = (seconds(step.up_to_s), count(step.count));
@@ -237,6 +249,16 @@ fn ladder(curve: &Curve) -> Vec<(u64, u64)> {
 
 fn seconds(seconds: u64) -> String {
     length(seconds.saturating_mul(1_000_000))
+}
+
+/// The beginning and the end of a name that is too long.
+fn cut(name: &str, most: usize) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    if letters.len() <= most {
+        return name.to_owned();
+    }
+    let (head, tail) = (most / 2, most - most / 2 - 1);
+    letters[..head].iter().chain(&['…']).chain(&letters[letters.len() - tail..]).collect()
 }
 
 /// The beginning of a text that is too long.

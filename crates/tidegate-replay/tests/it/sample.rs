@@ -83,6 +83,7 @@ fn with_policies(policies: &[(&str, u64, u64, u64)]) -> Findings {
             out_of_order: 12,
             latest_by_us: 7_000_000,
             sorted: false,
+            still_late: 0,
             troubles: Vec::new(),
             from_us: Some(FROM),
             to_us: Some(FROM + 83 * HOUR),

@@ -18,6 +18,8 @@ pub enum AtCapacity {
 #[derive(Debug)]
 pub(super) struct Bounds {
     pub(super) at_capacity: AtCapacity,
+    /// Whether states whose time has passed are cleared away.
+    pub(super) forgets: bool,
     max_keys: usize,
     max_bytes: usize,
     keys: AtomicUsize,
@@ -25,9 +27,10 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    pub(super) fn new(max_keys: usize, max_bytes: usize, at_capacity: AtCapacity) -> Self {
+    pub(super) fn new(max_keys: usize, max_bytes: usize, at_capacity: AtCapacity, forgets: bool) -> Self {
         Self {
             at_capacity,
+            forgets,
             max_keys,
             // A sixteenth is for keys that share slots, and for what a log takes before it is noticed.
             max_bytes: max_bytes - max_bytes / 16,

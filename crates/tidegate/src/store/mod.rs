@@ -180,13 +180,20 @@ pub struct MemoryStoreBuilder {
     max_bytes: usize,
     at_capacity: AtCapacity,
     shards: Option<usize>,
+    forgets: bool,
 }
 
 const MIN_BYTES: usize = 64 * 1024;
 
 impl Default for MemoryStoreBuilder {
     fn default() -> Self {
-        Self { max_keys: 1_000_000, max_bytes: 512 * 1024 * 1024, at_capacity: AtCapacity::default(), shards: None }
+        Self {
+            max_keys: 1_000_000,
+            max_bytes: 512 * 1024 * 1024,
+            at_capacity: AtCapacity::default(),
+            shards: None,
+            forgets: true,
+        }
     }
 }
 
@@ -221,6 +228,14 @@ impl MemoryStoreBuilder {
         self
     }
 
+    /// Keeps the states of all keys, also of those whose time has passed. For replays: a request that is logged late then finds what it
+    /// would have found in time, whatever others have asked for meanwhile.
+    #[must_use]
+    pub fn forget_nothing(mut self) -> Self {
+        self.forgets = false;
+        self
+    }
+
     /// Makes the store.
     ///
     /// # Errors
@@ -242,7 +257,7 @@ impl MemoryStoreBuilder {
         let shard = |_| Padded(Mutex::new(Shard::default()));
         MemoryStore {
             secret: Secret::random(),
-            bounds: Bounds::new(self.max_keys, self.max_bytes, self.at_capacity),
+            bounds: Bounds::new(self.max_keys, self.max_bytes, self.at_capacity, self.forgets),
             shards: (0..shards).map(shard).collect(),
         }
     }

@@ -219,3 +219,20 @@ fn a_decision_of_several_without_room_for_one_charges_none() {
     let left = store.decide(Op::Peek, &policy, &known, Cost::ONE, at(0)).remaining();
     assert_eq!((left, store.stats().keys), (9, 1));
 }
+
+#[test]
+fn a_store_that_forgets_nothing_finds_everybody_again_whatever_others_have_asked_for_since() {
+    let policy = policy("1/1s", "sliding_log");
+    let evicted = |builder: tidegate::MemoryStoreBuilder| {
+        let store = builder.shards(1).build().unwrap();
+        for i in 0..5_000_u64 {
+            assert!(check(&store, &policy, &i.to_string(), at(i * 1_000_000)).is_allowed());
+        }
+        // The first one, whose clock is as it was: its unit is in use for it.
+        let again = store.decide(Op::Peek, &policy, &Key::new("0").unwrap(), Cost::ONE, at(0));
+        (store.stats().evicted, again.is_allowed())
+    };
+    assert_eq!(evicted(MemoryStore::builder().forget_nothing()), (0, false));
+    let (forgotten, _) = evicted(MemoryStore::builder());
+    assert!(forgotten > 4_000, "{forgotten}");
+}

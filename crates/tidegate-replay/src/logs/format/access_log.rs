@@ -64,7 +64,7 @@ impl AccessLog {
 
     #[inline]
     pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, Flaw> {
-        let ip = 0..memchr::memchr(b' ', line).ok_or("there is nothing after the first word")?;
+        let ip = client(line).ok_or("there is nothing after the first word")?;
         let bracket = ip.end + memchr::memchr(b'[', &line[ip.end..]).ok_or(NO_TIME)?;
         let time = line.get(bracket + 1..).and_then(<[u8]>::first_chunk::<CLF_LEN>).ok_or(NO_TIME)?;
         let time_us = self.times.read(time).ok_or(NO_TIME)?;
@@ -106,6 +106,28 @@ impl AccessLog {
         }
         Ok(time_us)
     }
+}
+
+/// The client's address: the first word, or the second if the first is the host that was asked for (Apache's `vhost_combined`).
+#[inline]
+fn client(line: &[u8]) -> Option<Range<usize>> {
+    let end = memchr::memchr(b' ', line)?;
+    if line[..end].ends_with(b",") {
+        return Some(0..end - 1);
+    }
+    match memchr::memrchr(b':', &line[..end]) {
+        Some(colon) => Some(behind_host(line, colon, end).unwrap_or(0..end)),
+        None => Some(0..end),
+    }
+}
+
+#[cold]
+fn behind_host(line: &[u8], colon: usize, end: usize) -> Option<Range<usize>> {
+    let next = end + 1 + memchr::memchr(b' ', line.get(end + 1..)?)?;
+    let port = &line[colon + 1..end];
+    let is_port = !port.is_empty() && port.iter().all(u8::is_ascii_digit);
+    let is_address = |text: &[u8]| std::str::from_utf8(text).is_ok_and(|text| text.parse::<std::net::IpAddr>().is_ok());
+    (is_port && !is_address(&line[..end]) && is_address(&line[end + 1..next])).then_some(end + 1..next)
 }
 
 const NO_TIME: Flaw = "no time such as [17/May/2015:10:05:03 +0000] is in it";

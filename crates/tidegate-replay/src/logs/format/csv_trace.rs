@@ -23,15 +23,16 @@ pub(in crate::logs) struct CsvTrace {
 
 /// Whether a line names the columns of a trace.
 pub(super) fn is_head(line: &[u8]) -> bool {
-    let mut names = line.split(|byte| *byte == b',').map(|name| name.trim_ascii().trim_ascii_start());
-    names.any(|name| name == b"time_us") && line.contains(&b',')
+    let mut names = line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    names.any(|name| matches!(name, b"time_us" | b"\"time_us\"")) && line.contains(&b',')
 }
 
 impl CsvTrace {
     /// A reader that finds these fields, and how long the line is that names the columns; or the field that there is no column for,
     /// and the columns.
     pub(super) fn new(beginning: &[u8], wanted: &[Field]) -> Result<(Self, usize), (Field, Vec<String>)> {
-        let head = memchr::memchr(b'\n', beginning).map_or(beginning.len(), |newline| newline + 1);
+        let blank = beginning.len() - beginning.trim_ascii_start().len();
+        let head = memchr::memchr(b'\n', &beginning[blank..]).map_or(beginning.len(), |newline| blank + newline + 1);
         let text = String::from_utf8_lossy(&beginning[..head]);
         let names: Vec<String> = text.trim().split(',').map(|name| name.trim().trim_matches('"').to_owned()).collect();
         let find = |name: &str| names.iter().position(|column| column == name);

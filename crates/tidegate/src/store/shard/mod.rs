@@ -115,14 +115,15 @@ impl Shard {
 
     #[cold]
     fn decide_any(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) -> Decision {
-        if let Some(only) = part.policy.only()
-            && self.keys.find(part.id).is_none()
-            && let Some((told, moment)) = self.decide_new(part, only, op, bounds)
-        {
-            self.count(op, told.allows(only.mode));
-            return told.decision(only, moment);
+        if self.keys.find(part.id).is_none() {
+            self.tidy(part.now, bounds);
+            if let Some(only) = part.policy.only()
+                && let Some((told, moment)) = self.decide_new(part, only, op, bounds)
+            {
+                self.count(op, told.allows(only.mode));
+                return told.decision(only, moment);
+            }
         }
-        self.tidy_for(part, bounds);
         let seen = self.weigh(part, bounds, op == Op::Peek);
         let outcome = match (op, seen.fits()) {
             (Op::Check, true) | (Op::Charge, _) => Outcome::Charged,
@@ -187,7 +188,6 @@ impl Shard {
         if !(op == Op::Charge || op == Op::Check && fits) || self.shared.len() > 0 {
             return None;
         }
-        self.tidy(part.now, bounds);
         if !self.make_room(bounds) {
             return None;
         }
