@@ -31,7 +31,7 @@ fn replayed(trace: &Trace, policies: Vec<Policy>) -> Findings {
 }
 
 fn trace() -> impl Strategy<Value = Trace> {
-    let gap = prop_oneof![6 => 0..300_000_i64, 1 => 900_000..3_000_000_i64, 1 => -400_000..0_i64, 1 => Just(0)];
+    let gap = prop_oneof![6 => 0..300_000_i64, 1 => 900_000..3_000_000_i64, 1 => -400_000..0_i64, 2 => prop::sample::select(vec![0, 250_000, 500_000, 1_000_000])];
     prop::collection::vec((gap, 0..5_u8, prop_oneof![3 => Just(1_u64), 1 => 1..4_u64]), 1..150)
 }
 

@@ -170,6 +170,12 @@ mod tests {
     const HEAD: &[u8] = b"time_us,key,cost,ip,user,path\n";
     const TEMPLATE: &str = r#"$remote_addr $remote_user "$request" $msec"#;
 
+    /// The formats of those lines, in their order.
+    fn choices() -> [FormatChoice; 4] {
+        let template = FormatChoice::Template(TEMPLATE.to_owned());
+        [FormatChoice::AccessLog, FormatChoice::Json { time: None }, FormatChoice::Csv, template]
+    }
+
     proptest! {
         /// Whatever a line is, it is read or refused.
         #[test]
@@ -190,13 +196,7 @@ mod tests {
             }
             bytes.truncate(if is_cut { cut.index(bytes.len()) } else { bytes.len() });
             let wanted = [Field::Ip, Field::User, Field::Path];
-            let choices = [
-                FormatChoice::AccessLog,
-                FormatChoice::Json { time: None },
-                FormatChoice::Csv,
-                FormatChoice::Template(TEMPLATE.to_owned()),
-            ];
-            for choice in choices {
+            for choice in choices() {
                 let (mut format, _) = Format::new(&choice, HEAD, &wanted, "a log").expect("it has them all");
                 let mut fields = Fields::new(wanted.len());
                 if format.read(&bytes, &mut fields).is_ok() {
@@ -211,13 +211,7 @@ mod tests {
     #[test]
     fn each_line_is_read_by_its_own_format_and_by_no_other() {
         let wanted = [Field::Ip, Field::User, Field::Path];
-        let choices = [
-            FormatChoice::AccessLog,
-            FormatChoice::Json { time: None },
-            FormatChoice::Csv,
-            FormatChoice::Template(TEMPLATE.to_owned()),
-        ];
-        for (i, choice) in choices.iter().enumerate() {
+        for (i, choice) in choices().iter().enumerate() {
             for (j, line) in LINES.iter().enumerate() {
                 let (mut format, _) = Format::new(choice, HEAD, &wanted, "a log").expect("it has them all");
                 let mut fields = Fields::new(wanted.len());
