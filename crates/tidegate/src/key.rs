@@ -60,6 +60,11 @@ impl<'a> Key<'a> {
         self.joined
     }
 
+    /// The same key, borrowed from this one.
+    pub fn as_borrowed(&self) -> Key<'_> {
+        Key { bytes: Cow::Borrowed(&self.bytes), joined: self.joined }
+    }
+
     /// The same key, owned.
     pub fn into_owned(self) -> Key<'static> {
         Key { bytes: Cow::Owned(self.bytes.into_owned()), joined: self.joined }

@@ -1,0 +1,56 @@
+//! Denials as gRPC clients read them: a status, with when to try again in its details.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use tidegate::Reason;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use super::Denial;
+use crate::key::NoKey;
+
+/// By this, clients that retry by themselves wait as long as they are told.
+const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+
+pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
+    let limit = denial.decision.limit();
+    let (code, message) = match denial.decision.reason() {
+        Reason::StoreUnavailable => {
+            (Code::Unavailable, "whether this call is within its limit can't be found out at the moment".to_owned())
+        }
+        Reason::Impossible => {
+            (Code::ResourceExhausted, format!("this call costs more than the limit of {limit} ever allows"))
+        }
+        Reason::Limited | Reason::Allowed | Reason::Shadow => {
+            (Code::ResourceExhausted, format!("the limit of {limit} is used up"))
+        }
+    };
+    let mut details = ErrorDetails::new();
+    if code == Code::ResourceExhausted {
+        details.add_quota_failure_violation(denial.limit_name(), message.as_str());
+    }
+    if let Some(wait) = denial.retry_after {
+        details.set_retry_info(Some(wait));
+    }
+    let mut response = Status::with_error_details(code, message, details).into_http::<Bytes>();
+    let pushback = match denial.retry_after {
+        Some(wait) => HeaderValue::from(milliseconds(wait)),
+        // Less than nothing: don't retry.
+        None if denial.decision.reason() == Reason::Impossible => HeaderValue::from_static("-1"),
+        None => return response,
+    };
+    response.headers_mut().insert(PUSHBACK, pushback);
+    response
+}
+
+pub(super) fn uncountable(status: StatusCode, why: &NoKey) -> Response<Bytes> {
+    let code = if status.is_server_error() { Code::Internal } else { Code::InvalidArgument };
+    Status::new(code, why.to_string()).into_http()
+}
+
+/// Milliseconds, rounded up; clients read 32 bits.
+fn milliseconds(wait: Duration) -> u32 {
+    u32::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX.unsigned_abs()).min(i32::MAX.unsigned_abs())
+}

@@ -1,0 +1,237 @@
+//! [`Gate`]: what a layer decides by, and the way of a request through it. Only the store is asked elsewhere.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::Response;
+use ipnet::IpNet;
+use tidegate::{Decision, Decisions, Key, Mode, Policy, Reason, Spend, Timestamp};
+
+use crate::{
+    answer::{self, Denial},
+    headers::{Dialect, Standing},
+    incoming::{Incoming, Outgoing},
+    key::ClientAddress,
+    rule::{Ask, Rule, Tier},
+    ticket::{Charge, Place, Places, Ticket},
+};
+
+/// Everything that a layer is told, except where the state lives.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) client: ClientAddress,
+    pub(crate) dialect: Dialect,
+    pub(crate) skip: Option<Arc<Skip>>,
+    pub(crate) allowed: Vec<IpNet>,
+    pub(crate) allowed_keys: Vec<Key<'static>>,
+    pub(crate) refund_if: Option<Arc<RefundIf>>,
+    pub(crate) observe: Option<Arc<Observe>>,
+    pub(crate) denied: Option<Arc<Denied>>,
+    pub(crate) jitter: Duration,
+    pub(crate) tells_service: bool,
+    /// Redis has its own, which is not read for this.
+    #[cfg(feature = "redis")]
+    pub(crate) clock: tidegate::Clock,
+}
+
+pub(crate) type Skip = dyn for<'r> Fn(&Incoming<'r>) -> bool + Send + Sync;
+pub(crate) type RefundIf = dyn for<'r> Fn(&Outgoing<'r>) -> bool + Send + Sync;
+pub(crate) type Observe = dyn for<'r> Fn(&Observed<'r>) + Send + Sync;
+pub(crate) type Denied = dyn for<'r> Fn(&Denial<'r>) -> Response<Bytes> + Send + Sync;
+
+/// A decision that was made, for metrics and logs.
+#[derive(Debug, Clone, Copy)]
+pub struct Observed<'r> {
+    /// The request.
+    pub request: Incoming<'r>,
+    /// What was decided; under several policies, of the whole.
+    pub decision: &'r Decision,
+    /// The policy that bound.
+    pub policy: &'r Policy,
+}
+
+/// What is to be done with a request.
+pub(crate) enum Course<'r> {
+    /// It is not limited.
+    Pass,
+    /// It can't be counted.
+    Refuse(Response<Bytes>),
+    /// The store is to be asked, by one rule …
+    One(Place, Ask<'r>),
+    /// … or by several at once.
+    Several(Vec<(Place, Ask<'r>)>),
+}
+
+impl Gate {
+    pub(crate) fn new(rules: Vec<Rule>) -> Self {
+        Self {
+            rules,
+            client: ClientAddress::peer(),
+            dialect: Dialect::default(),
+            skip: None,
+            allowed: Vec::new(),
+            allowed_keys: Vec::new(),
+            refund_if: None,
+            observe: None,
+            denied: None,
+            jitter: Duration::ZERO,
+            tells_service: false,
+            #[cfg(feature = "redis")]
+            clock: tidegate::Clock::system(),
+        }
+    }
+
+    /// Finds out what to ask the store.
+    #[inline]
+    pub(crate) fn course<'r>(&self, request: &Incoming<'r>) -> Course<'r> {
+        if self.skip.as_ref().is_some_and(|skip| skip(request)) || self.is_allowed_address(request) {
+            return Course::Pass;
+        }
+        let asked = |number: usize| match self.rules[number].ask(request, &self.client) {
+            Ok(Some(ask)) if self.is_allowed_key(&ask) => Ok(None),
+            Ok(Some(ask)) => Ok(Some((Place { rule: number, tier: ask.tier }, ask))),
+            Ok(None) => Ok(None),
+            Err(why) => Err(why),
+        };
+        let asks = match &*self.rules {
+            [_] => asked(0).map(|ask| match ask {
+                Some((place, ask)) => Course::One(place, ask),
+                None => Course::Pass,
+            }),
+            rules => (0..rules.len())
+                .filter_map(|number| asked(number).transpose())
+                .collect::<Result<Vec<_>, _>>()
+                .map(|mut asks| match asks.len() {
+                    0 => Course::Pass,
+                    1 => asks.pop().map_or(Course::Pass, |(place, ask)| Course::One(place, ask)),
+                    _ => Course::Several(asks),
+                }),
+        };
+        asks.unwrap_or_else(|why| Course::Refuse(answer::uncountable(request, &why)))
+    }
+
+    fn is_allowed_address(&self, request: &Incoming<'_>) -> bool {
+        !self.allowed.is_empty()
+            && self
+                .client
+                .find(request.headers(), request.peer())
+                .is_some_and(|client| self.allowed.iter().any(|net| net.contains(&client)))
+    }
+
+    fn is_allowed_key(&self, ask: &Ask<'_>) -> bool {
+        !self.allowed_keys.is_empty() && {
+            let key = ask.key.key();
+            self.allowed_keys.contains(&key)
+        }
+    }
+
+    #[inline]
+    pub(crate) fn tier(&self, place: Place) -> &Tier {
+        self.rules[place.rule].tier(place.tier)
+    }
+
+    /// A spend under one rule, for a decision of several.
+    pub(crate) fn spends<'a>(&'a self, asks: &'a [(Place, Key<'a>, tidegate::Cost)]) -> Vec<Spend<'a>> {
+        asks.iter().map(|(place, key, cost)| Spend { policy: &self.tier(*place).policy, key, cost: *cost }).collect()
+    }
+
+    /// Whether what was charged may have to be corrected when the response is there.
+    pub(crate) fn settles(&self) -> bool {
+        self.refund_if.is_some() || self.rules.iter().any(|rule| rule.settle.is_some())
+    }
+
+    /// What a decision under one rule comes to.
+    #[inline]
+    pub(crate) fn ticket(&self, place: Place, decision: Decision, key: &Key<'_>, cost: tidegate::Cost) -> Ticket {
+        let charge = |at: Timestamp| Charge { place, key: key.clone().into_owned(), cost, at };
+        let charges = match decision.charged_at() {
+            Some(at) if self.settles() => vec![charge(at)],
+            _ => Vec::new(),
+        };
+        Ticket { decision, bound: place, places: Places::One, charges }
+    }
+
+    /// What a decision under several comes to.
+    pub(crate) fn ticket_of_several(&self, asks: &[(Place, Key<'_>, tidegate::Cost)], decisions: &Decisions) -> Ticket {
+        let charges = if self.settles() && decisions.overall.is_allowed() {
+            let charged = asks.iter().zip(&decisions.parts);
+            let charge = |((place, key, cost), decision): (&(Place, Key<'_>, _), &Decision)| {
+                let at = decision.charged_at()?;
+                Some(Charge { place: *place, key: key.clone().into_owned(), cost: *cost, at })
+            };
+            charged.filter_map(charge).collect()
+        } else {
+            Vec::new()
+        };
+        let places = asks.iter().map(|(place, ..)| *place).collect();
+        let bound = asks[decisions.overall.part()].0;
+        Ticket { decision: decisions.overall, bound, places: Places::Several(places), charges }
+    }
+
+    /// Tells who wants to know of a decision.
+    #[inline]
+    pub(crate) fn observe(&self, request: &Incoming<'_>, ticket: &Ticket) {
+        if let Some(observe) = &self.observe {
+            let policy = &self.tier(ticket.bound).policy;
+            observe(&Observed { request: *request, decision: &ticket.decision, policy });
+        }
+    }
+
+    /// The answer to a request that is denied.
+    pub(crate) fn deny(&self, request: &Incoming<'_>, ticket: &Ticket, now: Timestamp) -> Response<Bytes> {
+        let Tier { policy, labels } = self.tier(ticket.bound);
+        let decision = &ticket.decision;
+        let retry_after = match decision.reason() {
+            Reason::Limited => decision.retry_after().map(|wait| wait + self.delay()),
+            _ => None,
+        };
+        let denial = Denial { request: *request, decision, policy, labels, retry_after };
+        let mut response = match &self.denied {
+            Some(denied) => denied(&denial),
+            None => denial.answer(),
+        };
+        self.tell(response.headers_mut(), ticket, retry_after, now);
+        response
+    }
+
+    /// Tells a client where it stands. Nobody is told of a policy that only watches.
+    #[inline]
+    pub(crate) fn tell(
+        &self,
+        headers: &mut http::HeaderMap,
+        ticket: &Ticket,
+        retry_after: Option<Duration>,
+        now: Timestamp,
+    ) {
+        let Tier { policy, labels } = self.tier(ticket.bound);
+        if policy.mode() == Mode::Shadow {
+            return;
+        }
+        let standing = Standing { bound: labels, decision: &ticket.decision, retry_after, now };
+        match &ticket.places {
+            Places::One => self.dialect.tell(headers, [labels], &standing),
+            Places::Several(places) => {
+                let shown = places.iter().map(|place| self.tier(*place));
+                let shown = shown.filter(|tier| tier.policy.mode() == Mode::Enforce).map(|tier| &tier.labels);
+                self.dialect.tell(headers, shown, &standing);
+            }
+        }
+    }
+
+    /// What a retry time is made longer by.
+    fn delay(&self) -> Duration {
+        let most = u64::try_from(self.jitter.as_micros()).unwrap_or(u64::MAX);
+        if most == 0 { Duration::ZERO } else { Duration::from_micros(fastrand::u64(0..=most)) }
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate")
+            .field("rules", &self.rules)
+            .field("client", &self.client)
+            .field("dialect", &self.dialect)
+            .finish_non_exhaustive()
+    }
+}

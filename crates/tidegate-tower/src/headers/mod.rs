@@ -1,0 +1,192 @@
+//! The headers that tell a client where it stands, in the [`Dialect`] it understands.
+
+mod scratch;
+
+use std::{fmt::Write as _, str::FromStr, time::Duration};
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{Entry, RETRY_AFTER},
+};
+use tidegate::{Decision, Limit, Policy, Timestamp};
+
+pub(crate) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(crate) const STANDING: HeaderName = HeaderName::from_static("ratelimit");
+
+/// Which headers tell a client where it stands. `Retry-After` goes with a denial in all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Dialect {
+    /// `RateLimit` and `RateLimit-Policy`, as in draft 10 of the IETF.
+    #[default]
+    Draft10,
+    /// `RateLimit-Limit`, `-Remaining` and `-Reset`, as in draft 6: seconds to wait.
+    Draft6,
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, as many have them: the time, in seconds since 1970.
+    XRateLimit,
+    /// The same, but `-Reset` is in seconds to wait, as others have it.
+    XRateLimitSeconds,
+    /// None.
+    Off,
+}
+
+impl FromStr for Dialect {
+    type Err = DialectError;
+
+    /// Reads `draft-10`, `draft-6`, `x-ratelimit`, `x-ratelimit-seconds` or `off`.
+    fn from_str(text: &str) -> Result<Self, DialectError> {
+        match text {
+            "draft-10" => Ok(Self::Draft10),
+            "draft-6" => Ok(Self::Draft6),
+            "x-ratelimit" => Ok(Self::XRateLimit),
+            "x-ratelimit-seconds" => Ok(Self::XRateLimitSeconds),
+            "off" => Ok(Self::Off),
+            _ => Err(DialectError { text: text.to_owned() }),
+        }
+    }
+}
+
+/// Why a [`Dialect`] was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no dialect of rate limit headers: use draft-10, draft-6, x-ratelimit, x-ratelimit-seconds or off")]
+pub struct DialectError {
+    /// What was given.
+    pub text: String,
+}
+
+/// What headers say of a policy whatever was decided, made once.
+#[derive(Debug, Clone)]
+pub struct Labels {
+    /// One item for each limit.
+    policy: HeaderValue,
+    /// How each limit is called: `"login"`, or `"login:1m"` where there are several; the limit itself where nobody named it.
+    names: Box<[(Limit, Box<str>)]>,
+    capacities: Box<[u64]>,
+}
+
+impl Labels {
+    /// What headers say of `policy`.
+    pub fn new(policy: &Policy) -> Self {
+        let names: Box<[_]> = policy.limits().iter().map(|limit| (*limit, name(policy, *limit))).collect();
+        let mut items = String::with_capacity(64);
+        for (limit, name) in &names {
+            let separator = if items.is_empty() { "" } else { ", " };
+            let _ = write!(items, "{separator}\"{name}\";q={}", policy.capacity(*limit));
+            // Whole seconds only, at least one; a fraction is rounded up, so that q in w is never too much.
+            if limit.window().as_secs() > 0 {
+                let _ = write!(items, ";w={}", seconds(limit.window()));
+            }
+        }
+        let capacities = policy.limits().iter().map(|limit| policy.capacity(*limit)).collect();
+        // Names of policies are printable ASCII without quotes, so this is always a header.
+        let policy = HeaderValue::try_from(items).unwrap_or_else(|_| HeaderValue::from_static(""));
+        Self { policy, names, capacities }
+    }
+
+    /// How a limit of the policy is called.
+    pub fn name(&self, limit: Limit) -> &str {
+        &self.names[self.place(limit)].1
+    }
+
+    fn capacity(&self, limit: Limit) -> u64 {
+        self.capacities[self.place(limit)]
+    }
+
+    /// Limits of a policy differ in their windows.
+    fn place(&self, limit: Limit) -> usize {
+        self.names.iter().position(|(own, _)| own.window() == limit.window()).unwrap_or(0)
+    }
+}
+
+fn name(policy: &Policy, limit: Limit) -> Box<str> {
+    let text = limit.to_string();
+    match policy.name() {
+        Some(name) if policy.limits().len() == 1 => name.into(),
+        Some(name) => {
+            let window = text.split_once('/').map_or("", |(_, window)| window);
+            format!("{name}:{window}").into()
+        }
+        None => text.into(),
+    }
+}
+
+/// Where a client stands after a decision.
+#[derive(Debug, Clone, Copy)]
+pub struct Standing<'a> {
+    /// What is said of the policy that bound.
+    pub bound: &'a Labels,
+    /// What was decided.
+    pub decision: &'a Decision,
+    /// When to come back, if it makes sense to: never before what the decision says.
+    pub retry_after: Option<Duration>,
+    /// The time now, for those who want to be told a time.
+    pub now: Timestamp,
+}
+
+impl Dialect {
+    /// Tells of a decision under all of `policies`. What inner layers have told stays beside it or, where there is room for one
+    /// only, whatever leaves less.
+    pub fn tell<'a>(
+        self,
+        headers: &mut HeaderMap,
+        policies: impl IntoIterator<Item = &'a Labels>,
+        standing: &Standing<'_>,
+    ) {
+        let Standing { bound, decision, .. } = standing;
+        if let Some(retry) = standing.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds(retry).max(1)));
+        }
+        let until = standing.retry_after.unwrap_or(decision.reset_after());
+        let wait = seconds(until);
+        match self {
+            Self::Off => {}
+            Self::Draft10 => {
+                for labels in policies {
+                    headers.append(POLICY, labels.policy.clone());
+                }
+                headers.append(STANDING, scratch::standing(bound.name(decision.limit()), decision.remaining(), wait));
+            }
+            Self::Draft6 => three(headers, &THREE_OF_DRAFT_6, standing, wait),
+            Self::XRateLimitSeconds => three(headers, &THREE_OF_X, standing, wait),
+            Self::XRateLimit => {
+                let at = standing.now.after(until).as_micros().div_ceil(1_000_000);
+                three(headers, &THREE_OF_X, standing, at);
+            }
+        }
+    }
+}
+
+const THREE_OF_DRAFT_6: [HeaderName; 3] = [
+    HeaderName::from_static("ratelimit-limit"),
+    HeaderName::from_static("ratelimit-remaining"),
+    HeaderName::from_static("ratelimit-reset"),
+];
+const THREE_OF_X: [HeaderName; 3] = [
+    HeaderName::from_static("x-ratelimit-limit"),
+    HeaderName::from_static("x-ratelimit-remaining"),
+    HeaderName::from_static("x-ratelimit-reset"),
+];
+
+fn three(headers: &mut HeaderMap, names: &[HeaderName; 3], standing: &Standing<'_>, reset: u64) {
+    let (bound, decision) = (standing.bound, standing.decision);
+    let [limit, remaining, reset_name] = names;
+    match headers.entry(remaining) {
+        Entry::Occupied(mut told) => {
+            let less = told.get().to_str().ok().and_then(|told| told.parse().ok()) > Some(decision.remaining());
+            if !less {
+                return;
+            }
+            told.insert(HeaderValue::from(decision.remaining()));
+        }
+        Entry::Vacant(place) => {
+            place.insert(HeaderValue::from(decision.remaining()));
+        }
+    }
+    headers.insert(limit, HeaderValue::from(bound.capacity(decision.limit())));
+    headers.insert(reset_name, HeaderValue::from(reset));
+}
+
+/// Seconds, rounded up.
+#[inline]
+pub fn seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+}

@@ -1,0 +1,34 @@
+//! Values of headers, many of which share one piece of memory: one small allocation for each answer is what a limiter would be
+//! noticed by.
+
+use std::cell::RefCell;
+
+use bytes::{BufMut as _, BytesMut};
+use http::HeaderValue;
+
+/// As much as a value that outlives its answer can hold on to.
+const PIECE: usize = 2048;
+
+thread_local! {
+    static PIECE_OF_THIS_THREAD: RefCell<BytesMut> = RefCell::new(BytesMut::new());
+}
+
+/// `"name";r=1;t=2`
+pub(super) fn standing(name: &str, remaining: u64, wait: u64) -> HeaderValue {
+    PIECE_OF_THIS_THREAD.with_borrow_mut(|piece| {
+        // Two numbers have 40 digits at the most.
+        let longest = name.len() + 48;
+        if piece.capacity() < longest {
+            *piece = BytesMut::with_capacity(PIECE.max(longest));
+        }
+        let mut number = itoa::Buffer::new();
+        piece.put_u8(b'"');
+        piece.put_slice(name.as_bytes());
+        piece.put_slice(b"\";r=");
+        piece.put_slice(number.format(remaining).as_bytes());
+        piece.put_slice(b";t=");
+        piece.put_slice(number.format(wait).as_bytes());
+        // Names are printable ASCII, so this is always a header.
+        HeaderValue::from_maybe_shared(piece.split().freeze()).unwrap_or_else(|_| HeaderValue::from_static(""))
+    })
+}

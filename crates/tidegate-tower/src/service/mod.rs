@@ -1,0 +1,22 @@
+//! [`RateLimit`]: a service behind a limit. In memory it decides at once ([`memory`]), in Redis it waits for the answer.
+
+mod memory;
+#[cfg(feature = "redis")]
+mod redis;
+
+use std::sync::Arc;
+
+pub use memory::ResponseFuture;
+use tidegate::Limiter;
+
+use crate::gate::Gate;
+
+/// A service behind a limit; made by a [`RateLimitLayer`](crate::RateLimitLayer).
+///
+/// It is as ready as the service behind it, and a denied request costs that service nothing.
+#[derive(Debug, Clone)]
+pub struct RateLimit<I, S = Arc<Limiter>> {
+    pub(crate) inner: I,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) store: S,
+}
