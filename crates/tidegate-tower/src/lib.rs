@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod answer;
+pub mod caller;
 mod gate;
 mod headers;
 mod incoming;

@@ -11,7 +11,7 @@ use std::{
 
 use crate::timestamp::Timestamp;
 
-/// Where time comes from: the system, or a hand that a test moves.
+/// Where time comes from: the system, a hand that a test moves, or a clock of the program's own.
 ///
 /// The system's clock never goes back, whatever happens to the wall clock: it counts the processor's ticks and is moved
 /// forwards to the wall clock when that is ahead, as it is after a suspended machine wakes.
@@ -22,6 +22,7 @@ pub struct Clock(Source);
 enum Source {
     System(Arc<SystemClock>),
     Manual(Arc<AtomicU64>),
+    Given(Arc<dyn Fn() -> Timestamp + Send + Sync>),
 }
 
 impl Clock {
@@ -30,13 +31,29 @@ impl Clock {
         Self(Source::System(Arc::new(SystemClock::new())))
     }
 
+    /// A time that `read` tells, for programs that run on a clock of their own: a simulation, or a runtime whose timers a test holds. It
+    /// must not go back by more than a little.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{Clock, Timestamp};
+    ///
+    /// let began = Timestamp::from_micros(1_745_000_000_000_000);
+    /// let simulated = |elapsed: Duration| Clock::given(move || began.after(elapsed));
+    /// assert_eq!(simulated(Duration::from_secs(1)).now().as_micros(), 1_745_000_001_000_000);
+    /// ```
+    pub fn given(read: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Source::Given(Arc::new(read)))
+    }
+
     /// The time now.
     #[inline]
     pub fn now(&self) -> Timestamp {
-        Timestamp::from_micros(match &self.0 {
-            Source::System(clock) => clock.now(),
-            Source::Manual(micros) => micros.load(Ordering::Acquire),
-        })
+        match &self.0 {
+            Source::System(clock) => Timestamp::from_micros(clock.now()),
+            Source::Manual(micros) => Timestamp::from_micros(micros.load(Ordering::Acquire)),
+            Source::Given(read) => read(),
+        }
     }
 }
 
@@ -51,6 +68,7 @@ impl fmt::Debug for Clock {
         f.write_str(match self.0 {
             Source::System(_) => "Clock::system",
             Source::Manual(_) => "Clock::manual",
+            Source::Given(_) => "Clock::given",
         })
     }
 }

@@ -1,0 +1,326 @@
+//! [`Budget`]: what may be spent, and waiting for it.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use http::{HeaderMap, StatusCode};
+use tidegate::{Cost, Decision, Key, Limit, Limiter, Mode, Policy, Reason, SpendError};
+use tokio::time::{self, Instant};
+
+use super::{
+    order::{Operation, Order, Price},
+    pauses::{self, Pauses},
+    permit::{Held, Permit},
+    store::{NotAsked, Part, Store},
+    turns::{Turn, Turns},
+    word,
+};
+
+/// What may be spent on calls: by one policy or by several at once, by key.
+///
+/// Its clones share everything. Those who wait for one key wait in turn: who came first is served first, however much it asks for.
+#[derive(Debug, Clone)]
+pub struct Budget<S = Arc<Limiter>> {
+    settings: Arc<Settings>,
+    waiting: Arc<Waiting>,
+    store: S,
+    patience: Option<Duration>,
+}
+
+#[derive(Debug, Clone)]
+struct Settings {
+    policies: Vec<Policy>,
+    operations: BTreeMap<Box<str>, Operation>,
+    most_waiting: usize,
+    unsaid_pause: Duration,
+    /// By which others are told of a pause.
+    pause: Policy,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    turns: Turns,
+    pauses: Pauses,
+}
+
+/// Why a call may not be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// It costs more than a limit ever allows.
+    #[error("the call costs {cost}, more than {limit} ever allows: waiting does not help")]
+    Impossible {
+        /// What it costs.
+        cost: u64,
+        /// The limit.
+        limit: Limit,
+    },
+    /// It would fit, but not in time: known at once, and not waited for.
+    #[error("the budget allows the call in {retry_after:?}, later than it may wait")]
+    TooLate {
+        /// When it would fit if nobody else spends.
+        retry_after: Duration,
+    },
+    /// Its turn did not come in time.
+    #[error("others were before it for as long as it might wait")]
+    TimedOut,
+    /// As many as may wait already do.
+    #[error("{most} calls wait already, as many as may")]
+    Crowded {
+        /// How many may.
+        most: usize,
+    },
+    /// The store failed, and the choice for that case is not to go ahead.
+    #[error("what is left of the budget can't be found out, and the call must not be made without knowing")]
+    StoreUnavailable,
+    /// The budget knows no such operation.
+    #[error("the budget has no operation `{name}`; it has: {known}")]
+    UnknownOperation {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// There is not one cost for each policy.
+    #[error("{given} costs for {policies} policies: give one for each, in order")]
+    Costs {
+        /// How many costs there are.
+        given: usize,
+        /// How many policies.
+        policies: usize,
+    },
+    /// The policies can't be one decision.
+    #[error(transparent)]
+    Malformed(#[from] SpendError),
+}
+
+impl Budget {
+    /// What `policy` allows, counted in this process's memory.
+    pub fn new(policy: Policy) -> Self {
+        Self::all([policy])
+    }
+
+    /// What all of `policies` allow: a call is paid for under each of them or under none. Requests per minute and tokens
+    /// per minute, for example.
+    ///
+    /// # Panics
+    /// If there are none or more than 63.
+    pub fn all(policies: impl IntoIterator<Item = Policy>) -> Self {
+        let policies: Vec<Policy> = policies.into_iter().collect();
+        assert!((1..=63).contains(&policies.len()), "{} policies can't be one budget: use 1 to 63", policies.len());
+        let settings = Settings {
+            pause: pauses::policy(&policies[0]),
+            policies,
+            operations: BTreeMap::new(),
+            most_waiting: 100_000,
+            unsaid_pause: Duration::from_secs(1),
+        };
+        Self { settings: Arc::new(settings), waiting: Arc::default(), store: Arc::default(), patience: None }
+    }
+}
+
+impl<S: Store> Budget<S> {
+    /// Keeps it in `store`: an `Arc<Limiter>` that others share, or, with the feature `redis`, a `RedisStore`, by which several
+    /// processes spend from one budget and wait when one of them is told to.
+    pub fn in_store<T: Store>(self, store: T) -> Budget<T> {
+        Budget { settings: self.settings, waiting: self.waiting, store, patience: self.patience }
+    }
+
+    /// The same budget for those who wait no longer than this; without, as long as it takes. With no time at all, whoever can't go
+    /// ahead at once is told when it could.
+    #[must_use]
+    pub fn within(&self, patience: Duration) -> Self {
+        Self { patience: Some(patience), ..self.clone() }
+    }
+
+    /// Names a kind of call and what it costs, for [`acquire_for`](Self::acquire_for).
+    #[must_use]
+    pub fn operation(mut self, name: &str, operation: Operation) -> Self {
+        Arc::make_mut(&mut self.settings).operations.insert(name.into(), operation);
+        self
+    }
+
+    /// How many may wait at once, over all keys; 100,000 if unsaid.
+    #[must_use]
+    pub fn most_waiting(mut self, most: usize) -> Self {
+        Arc::make_mut(&mut self.settings).most_waiting = most.max(1);
+        self
+    }
+
+    /// How long to wait after a 429 or 503 that does not say how long; a second if unsaid.
+    #[must_use]
+    pub fn unsaid_pause(mut self, pause: Duration) -> Self {
+        Arc::make_mut(&mut self.settings).unsaid_pause = pause;
+        self
+    }
+
+    /// Where it is kept.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// How many wait at this moment.
+    pub fn waiting(&self) -> usize {
+        self.waiting.turns.waiting()
+    }
+
+    /// Waits in turn until `cost` units of every policy may be spent, and spends them. To drop the future is to leave the line: nothing is
+    /// spent then.
+    ///
+    /// # Errors
+    /// If the call can't be made, or not in time.
+    pub async fn acquire(&self, key: &Key<'_>, cost: Cost) -> Result<Permit<S>, AcquireError> {
+        self.fill(Order::new(key).cost(cost)).await
+    }
+
+    /// The same with so much of each policy, in order.
+    ///
+    /// # Errors
+    /// If the call can't be made, or not in time; or if there is not one cost for each policy.
+    pub async fn acquire_each(&self, key: &Key<'_>, costs: &[Cost]) -> Result<Permit<S>, AcquireError> {
+        self.fill(Order::new(key).costs(costs)).await
+    }
+
+    /// The same at the price of a named [operation](Self::operation).
+    ///
+    /// # Errors
+    /// If the call can't be made, or not in time; or if there is no such operation.
+    pub async fn acquire_for(&self, key: &Key<'_>, operation: &str) -> Result<Permit<S>, AcquireError> {
+        self.fill(Order::new(key).operation(operation)).await
+    }
+
+    /// The same for an [`Order`].
+    ///
+    /// # Errors
+    /// If the call can't be made, or not in time.
+    pub async fn fill(&self, order: Order) -> Result<Permit<S>, AcquireError> {
+        let parts = self.parts(&order)?;
+        let deadline = self.patience.map(|patience| Instant::now() + patience.min(pauses::LONGEST));
+        let most = self.settings.most_waiting;
+        let in_line = self.waiting.turns.enter(&order.key, most).ok_or(AcquireError::Crowded { most })?;
+        let turn = in_line.turn();
+        let _first = match deadline {
+            None => turn.line.lock().await,
+            Some(deadline) => time::timeout_at(deadline, turn.line.lock()).await.map_err(|_| AcquireError::TimedOut)?,
+        };
+        loop {
+            let asked = match self.waiting.pauses.left(&order.key) {
+                Some(left) => Err(left),
+                None => self.ask(&parts).await?,
+            };
+            match asked {
+                Ok((decision, held)) => {
+                    let permit = Permit { budget: self.clone(), key: order.key.clone(), held, decision };
+                    match self.waiting.pauses.left(&order.key) {
+                        None => return Ok(permit),
+                        // The server has spoken while the store was asked.
+                        Some(_) => drop(permit.give_back().await),
+                    }
+                }
+                Err(wait) => sleep(turn, wait, deadline).await?,
+            }
+        }
+    }
+
+    /// What is asked of the store for an order.
+    fn parts(&self, order: &Order) -> Result<Vec<Part>, AcquireError> {
+        let policies = &self.settings.policies;
+        let part = |policy: Policy, cost| Part { policy, key: order.key.clone(), cost };
+        let parts: Vec<Part> = match &order.price {
+            Price::Same(cost) => policies.iter().map(|policy| part(policy.clone(), *cost)).collect(),
+            Price::Each(costs) if costs.len() == policies.len() => {
+                policies.iter().zip(costs).map(|(policy, cost)| part(policy.clone(), *cost)).collect()
+            }
+            Price::Each(costs) => {
+                return Err(AcquireError::Costs { given: costs.len(), policies: policies.len() });
+            }
+            Price::Operation(name) => {
+                let operations = &self.settings.operations;
+                let Some(operation) = operations.get(name) else {
+                    let known: Vec<&str> = operations.keys().map(AsRef::as_ref).collect();
+                    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                    return Err(AcquireError::UnknownOperation { name: name.to_string(), known });
+                };
+                let chosen = |policy: &Policy| match operation.on_store_failure {
+                    Some(choice) => policy.clone().with_on_store_failure(choice),
+                    None => policy.clone(),
+                };
+                policies.iter().map(|policy| part(chosen(policy), operation.cost)).collect()
+            }
+        };
+        // Nobody has to wait to be told that waiting does not help.
+        for Part { policy, cost, .. } in parts.iter().filter(|part| part.policy.mode() == Mode::Enforce) {
+            let too_small = |limit: &&Limit| policy.capacity(**limit) < cost.get();
+            if let Some(limit) = policy.limits().iter().find(too_small) {
+                return Err(AcquireError::Impossible { cost: cost.get(), limit: *limit });
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Asks the store: what it charged, or how long to wait.
+    async fn ask(&self, parts: &[Part]) -> Result<Result<(Decision, Vec<Held>), Duration>, AcquireError> {
+        let mut asked = parts.to_vec();
+        if S::IS_SHARED {
+            let key = parts[0].key.clone();
+            asked.push(Part { policy: self.settings.pause.clone(), key, cost: Cost::ONE });
+        }
+        let decisions = self.store.reserve(asked).await.map_err(|not_asked| match not_asked {
+            NotAsked::Malformed(error) => AcquireError::Malformed(error),
+            NotAsked::Gone => AcquireError::StoreUnavailable,
+        })?;
+        let overall = decisions.overall;
+        match overall.reason() {
+            Reason::Allowed | Reason::Shadow => {
+                let held = |(part, decision): (&Part, &Decision)| Held {
+                    policy: part.policy.clone(),
+                    cost: part.cost,
+                    at: decision.charged_at(),
+                };
+                Ok(Ok((overall, parts.iter().zip(&decisions.parts).map(held).collect())))
+            }
+            Reason::Limited => Ok(Err(overall.retry_after().unwrap_or_default())),
+            Reason::StoreUnavailable => Err(AcquireError::StoreUnavailable),
+            Reason::Impossible => {
+                let part = &parts[overall.part().min(parts.len() - 1)];
+                Err(AcquireError::Impossible { cost: part.cost.get(), limit: overall.limit() })
+            }
+        }
+    }
+
+    /// Minds what a server says of its own limits: if it asks to wait, the key is paused, for everyone who shares the budget.
+    /// Returns how long. [`wait_asked`](super::wait_asked) tells what is minded; a 429 or 503 that does not say how long pauses for
+    /// [`unsaid_pause`](Self::unsaid_pause).
+    pub async fn obey(&self, key: &Key<'_>, status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+        let refused = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+        let unsaid = refused.then_some(self.settings.unsaid_pause);
+        let wait = word::wait_asked(status, headers, self.store.now()).or(unsaid)?;
+        self.pause(key, wait).await;
+        Some(wait)
+    }
+
+    /// Lets nobody who shares the budget call for a key before `wait` has passed. It is never made shorter.
+    pub async fn pause(&self, key: &Key<'_>, wait: Duration) {
+        self.waiting.pauses.pause(key, wait);
+        if S::IS_SHARED {
+            pauses::tell(&self.store, &self.settings.pause, key, wait).await;
+        }
+    }
+
+    /// Something was given back: whoever waits may ask again.
+    pub(crate) fn freed(&self, key: &Key<'_>) {
+        self.waiting.turns.freed(key);
+    }
+}
+
+/// Sleeps until it makes sense to ask again, unless that is too late.
+async fn sleep(turn: &Turn, wait: Duration, deadline: Option<Instant>) -> Result<(), AcquireError> {
+    let until = Instant::now() + wait;
+    if deadline.is_some_and(|deadline| until > deadline) {
+        return Err(AcquireError::TooLate { retry_after: wait });
+    }
+    tokio::select! {
+        () = time::sleep_until(until) => {}
+        () = turn.freed.notified() => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! [`Permit`]: the call may be made now.
+
+use http::{HeaderMap, StatusCode};
+use tidegate::{Cost, Decision, Key, Policy, Timestamp};
+
+use super::{budget::Budget, store::Store};
+
+/// A call that may be made now, and has been paid for.
+///
+/// To drop it is to have made the call at the cost that was asked for. A call that cost something else is
+/// [settled](Self::settle), one that was not made is [given back](Self::give_back).
+#[derive(Debug)]
+#[must_use = "the call has been paid for: make it, or give it back"]
+pub struct Permit<S: Store> {
+    pub(crate) budget: Budget<S>,
+    pub(crate) key: Key<'static>,
+    pub(crate) held: Vec<Held>,
+    pub(crate) decision: Decision,
+}
+
+/// What was charged under one policy.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) policy: Policy,
+    pub(crate) cost: Cost,
+    /// `None` if nothing was: the store failed, and the choice for that case is to go ahead.
+    pub(crate) at: Option<Timestamp>,
+}
+
+/// Why a permit could not be settled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettleError<T: std::error::Error + 'static> {
+    /// There is not one cost for each policy.
+    #[error("{given} costs for {policies} policies: give one for each, in order")]
+    Costs {
+        /// How many costs there are.
+        given: usize,
+        /// How many policies.
+        policies: usize,
+    },
+    /// The store did not give units back; whether it has is not known.
+    #[error(transparent)]
+    Store(#[from] T),
+}
+
+impl<S: Store> Permit<S> {
+    /// What was decided. It is degraded if the store failed and the choice for that case was to go ahead.
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// Who it is for.
+    pub fn key(&self) -> &Key<'static> {
+        &self.key
+    }
+
+    /// Minds what the server says: if it asks to wait, the key is paused, for everyone who shares the budget. Returns how
+    /// long.
+    pub async fn obey(&self, status: StatusCode, headers: &HeaderMap) -> Option<std::time::Duration> {
+        self.budget.obey(&self.key, status, headers).await
+    }
+
+    /// The call has cost `units` of every policy: charges what is missing, even past the limit, and gives back what is too much to the
+    /// moment it was charged at.
+    ///
+    /// # Errors
+    /// If the store does not give units back; it is not tried again.
+    pub async fn settle(self, units: u64) -> Result<(), SettleError<S::Trouble>> {
+        let costs = vec![units; self.held.len()];
+        self.settle_each(&costs).await
+    }
+
+    /// The call has cost so much of each policy, in the order that the budget has them.
+    ///
+    /// # Errors
+    /// If there is not one cost for each policy, or if the store does not give units back; it is not tried again.
+    pub async fn settle_each(self, costs: &[u64]) -> Result<(), SettleError<S::Trouble>> {
+        if costs.len() != self.held.len() {
+            return Err(SettleError::Costs { given: costs.len(), policies: self.held.len() });
+        }
+        let mut outcome = Ok(());
+        for (held, units) in self.held.iter().zip(costs) {
+            let settled = self.settle_one(held, *units).await;
+            outcome = outcome.and(settled);
+        }
+        if self.held.iter().zip(costs).any(|(held, units)| *units < held.cost.get()) {
+            self.budget.freed(&self.key);
+        }
+        Ok(outcome?)
+    }
+
+    /// The call was not made: gives everything back.
+    ///
+    /// # Errors
+    /// If the store does not give units back; it is not tried again.
+    pub async fn give_back(self) -> Result<(), SettleError<S::Trouble>> {
+        self.settle(0).await
+    }
+
+    async fn settle_one(&self, held: &Held, units: u64) -> Result<(), S::Trouble> {
+        let (store, charged) = (self.budget.store(), held.cost.get());
+        // A cost of 0 is none, and what is beyond a cost's range is the largest.
+        let cost = |units: u64| Cost::new(units.min(1_000_000_000_000)).ok();
+        match (held.at, cost(units.saturating_sub(charged)), cost(charged.saturating_sub(units))) {
+            (Some(_), Some(more), _) => {
+                let _ = store.charge(&held.policy, &self.key, more).await;
+                Ok(())
+            }
+            (Some(at), None, Some(less)) => store.refund(&held.policy, &self.key, less, at).await,
+            // Nothing was charged while the store was away; what it cost is now known, and is.
+            (None, ..) => {
+                if let Some(all) = cost(units) {
+                    let _ = store.charge(&held.policy, &self.key, all).await;
+                }
+                Ok(())
+            }
+            (Some(_), None, None) => Ok(()),
+        }
+    }
+}
