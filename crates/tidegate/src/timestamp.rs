@@ -11,8 +11,8 @@ pub struct Timestamp(u64);
 
 impl Timestamp {
     /// The time `micros` after the epoch; what is later than 9 * 10^15 is read as that.
-    pub fn from_micros(micros: u64) -> Self {
-        Self(micros.min(SATURATION))
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(if micros < SATURATION { micros } else { SATURATION })
     }
 
     /// A time that the store has read, and so is in range.

@@ -1,0 +1,95 @@
+//! A crawler that stays under an upstream's quota: many fetches at once, none too many, and when the server says "later" nobody
+//! asks before that.
+//!
+//! The upstream here is a server of our own that allows 10 requests in any half second, tells so in its headers, and needs a rest once
+//! in a while. `cargo run -p tidegate-tower --example crawler`
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
+use tidegate::{Key, Limit, Policy};
+use tidegate_tower::{
+    RateLimitLayer,
+    caller::{Budget, Order},
+};
+use tower::{Layer as _, ServiceExt as _};
+
+const PAGES: usize = 60;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let upstream = Upstream::default();
+    let address = upstream.clone().serve().await?;
+
+    // The upstream counts when a request arrives, we when it leaves: a window longer by what the way may differ is never too short.
+    let quota = Limit::new(10, Duration::from_millis(500) + Duration::from_millis(200))?;
+    let budget = Budget::new(Policy::new("upstream", [quota])?).within(Duration::from_secs(60));
+    let host_of = |request: &reqwest::Request| {
+        let host = request.url().host_str().unwrap_or("unknown");
+        Order::new(&Key::new(host).unwrap_or(Key::new("unknown").expect("short enough")))
+    };
+    let client = budget.layer(host_of).layer(reqwest::Client::builder().no_proxy().build()?);
+
+    let fetch = |page: usize| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            loop {
+                let url = format!("http://{address}/page/{page}").parse()?;
+                let response = client.clone().oneshot(reqwest::Request::new(reqwest::Method::GET, url)).await?;
+                // Refused, by the rest it takes; the next call for this host waits as long as it asked for.
+                if response.status() != StatusCode::SERVICE_UNAVAILABLE {
+                    return anyhow::Ok(response.error_for_status()?.text().await?.len());
+                }
+            }
+        })
+    };
+    let fetching: Vec<_> = (0..PAGES).map(fetch).collect();
+    let mut bytes = 0;
+    for page in fetching {
+        bytes += page.await??;
+    }
+    let [served, too_many] = [&upstream.served, &upstream.too_many].map(|count| count.load(Ordering::Relaxed));
+    println!(
+        "{PAGES} pages, {bytes} bytes; the upstream served {served} requests and turned {too_many} away as too many"
+    );
+    anyhow::ensure!(too_many == 0, "the upstream's quota was exceeded");
+    Ok(())
+}
+
+/// Somebody else's server.
+#[derive(Clone, Default)]
+struct Upstream {
+    served: Arc<AtomicU32>,
+    too_many: Arc<AtomicU32>,
+}
+
+impl Upstream {
+    async fn serve(self) -> anyhow::Result<SocketAddr> {
+        let too_many = Arc::clone(&self.too_many);
+        let limit = RateLimitLayer::new(Policy::new("public", [Limit::new(10, Duration::from_millis(500))?])?).observe(
+            move |observed| {
+                too_many.fetch_add(u32::from(!observed.decision.is_allowed()), Ordering::Relaxed);
+            },
+        );
+        let app = Router::new().route("/page/{number}", get(page).layer(limit)).with_state(self);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let service = app.into_make_service_with_connect_info::<SocketAddr>();
+        tokio::spawn(async move { axum::serve(listener, service).await });
+        Ok(address)
+    }
+}
+
+async fn page(State(upstream): State<Upstream>) -> impl IntoResponse {
+    match upstream.served.fetch_add(1, Ordering::Relaxed) {
+        25 => (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "1")], ""),
+        _ => (StatusCode::OK, [("content-type", "text/plain")], "a page\n"),
+    }
+}

@@ -1,0 +1,131 @@
+//! Eight regional jobs share one upstream quota: 9500 units a day, of which a search costs 100 and a lookup 1.
+//!
+//! A search must not be made unless it is known to be paid for: it fails closed. A lookup may: it fails open. Each job is a process of its
+//! own in earnest, with its own connection to Redis here. A day is compressed to two seconds, and Redis is lost and comes
+//! back in the middle of it.
+//!
+//! `cargo run -p tidegate-tower --example regional_jobs -- redis://127.0.0.1:6379`; without a URL it starts a `redis-server` of its own.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tidegate::{Cost, Key, Limit, OnStoreFailure, Policy};
+use tidegate_redis::RedisStore;
+use tidegate_testbed::Server;
+use tidegate_tower::caller::{AcquireError, Budget, Operation};
+use tokio::time::Instant;
+
+const REGIONS: [&str; 8] = ["US", "GB", "DE", "FR", "IN", "BR", "AU", "CA"];
+const DAY: Duration = Duration::from_secs(2);
+const QUOTA: u64 = 9500;
+
+/// The quota as every job has it.
+async fn quota(url: &str) -> anyhow::Result<Budget<RedisStore>> {
+    let store = RedisStore::connect(url)?;
+    tokio::time::timeout(Duration::from_secs(5), store.ready())
+        .await
+        .with_context(|| format!("no answer from {url}: is redis there? without a URL one is started"))?;
+    let search = Operation::costing(Cost::new(100)?).on_store_failure(OnStoreFailure::Closed);
+    let lookup = Operation::costing(Cost::ONE).on_store_failure(OnStoreFailure::Open);
+    let quota = Budget::new(Policy::new("youtube", [Limit::new(QUOTA, DAY)?])?).in_store(store);
+    Ok(quota.operation("search.list", search).operation("videos.list", lookup).within(DAY / 20))
+}
+
+/// What became of the calls of a job.
+#[derive(Debug, Default)]
+struct Tally {
+    searches: u64,
+    lookups: u64,
+    unpaid_lookups: u64,
+    refused_searches: u64,
+    over_budget: u64,
+    /// When, and how much.
+    charges: Vec<(u64, u64)>,
+}
+
+impl Tally {
+    /// Makes a call of one kind, if it may be made.
+    async fn call(&mut self, quota: &Budget<RedisStore>, operation: &str) -> anyhow::Result<()> {
+        let key = Key::new("yt:quota:key1")?;
+        let units = if operation == "search.list" { 100 } else { 1 };
+        match quota.acquire_for(&key, operation).await {
+            Ok(permit) => {
+                let paid = permit.decision().charged_at().map(|at| (at.as_micros(), units));
+                let count = match (units, paid) {
+                    (100, _) => &mut self.searches,
+                    (_, Some(_)) => &mut self.lookups,
+                    (_, None) => &mut self.unpaid_lookups,
+                };
+                *count += 1;
+                self.charges.extend(paid);
+            }
+            Err(AcquireError::StoreUnavailable) => self.refused_searches += 1,
+            Err(AcquireError::TooLate { .. } | AcquireError::TimedOut) => self.over_budget += 1,
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+/// One region's job: a search, then lookups of what it found, until the time is up.
+async fn job(quota: Budget<RedisStore>, until: Instant) -> anyhow::Result<Tally> {
+    let mut tally = Tally::default();
+    while Instant::now() < until {
+        tally.call(&quota, "search.list").await?;
+        for _ in 0..20 {
+            tally.call(&quota, "videos.list").await?;
+        }
+        tokio::time::sleep(DAY / 200).await;
+    }
+    Ok(tally)
+}
+
+/// The most units that any day held.
+fn most_in_a_day(mut charges: Vec<(u64, u64)>) -> u64 {
+    charges.sort_unstable();
+    let day = u64::try_from(DAY.as_micros()).unwrap_or(u64::MAX);
+    let (mut oldest, mut held, mut most) = (0, 0, 0);
+    for (at, units) in &charges {
+        held += units;
+        while charges[oldest].0 + day <= *at {
+            held -= charges[oldest].1;
+            oldest += 1;
+        }
+        most = most.max(held);
+    }
+    most
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let given = std::env::args().nth(1);
+    // Kept on disk, so that what was spent survives the outage.
+    let own = if given.is_none() { Some(Server::builder().persist().start()) } else { None };
+    let url = given.or_else(|| own.as_ref().map(Server::url)).unwrap_or_default();
+
+    let until = Instant::now() + 3 * DAY;
+    let mut jobs = Vec::new();
+    for _ in REGIONS {
+        jobs.push(tokio::spawn(job(quota(&url).await?, until)));
+    }
+    if let Some(own) = &own {
+        tokio::time::sleep(DAY).await;
+        own.kill();
+        tokio::time::sleep(DAY / 4).await;
+        own.restart();
+    }
+
+    println!("{QUOTA} units in any {DAY:?}; {} jobs, three days, an outage in the second\n", REGIONS.len());
+    println!("region  searches   refused   lookups    unpaid   over budget");
+    let mut charges = Vec::new();
+    for (region, job) in REGIONS.into_iter().zip(jobs) {
+        let tally = job.await??;
+        let Tally { searches, lookups, unpaid_lookups, refused_searches, over_budget, .. } = tally;
+        println!("{region:6}{searches:>10}{refused_searches:>10}{lookups:>10}{unpaid_lookups:>10}{over_budget:>14}");
+        charges.extend(tally.charges);
+    }
+    let most = most_in_a_day(charges);
+    println!("\nthe most that any day held: {most} of {QUOTA} units");
+    anyhow::ensure!(most <= QUOTA, "more was spent than the quota allows");
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! Calls through tower services, to real servers. Their time is that of the callers.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
+use futures_util::future::join_all;
+use tidegate::Key;
+use tidegate_tower::{
+    RateLimitLayer,
+    caller::{AcquireError, Budget, BudgetService, CallError, Order},
+};
+use tokio::{net::TcpListener, time::Instant};
+use tower::{Layer as _, Service as _, ServiceExt as _};
+
+use super::{budget, limiter, policy};
+
+async fn serve(app: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let serve = axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>());
+    tokio::spawn(async move { serve.await });
+    address
+}
+
+fn calls(budget: &Budget) -> BudgetService<reqwest::Client, reqwest::Request> {
+    let order = |request: &reqwest::Request| {
+        Order::new(&Key::new(request.url().host_str().unwrap_or("nowhere")).expect("short enough"))
+    };
+    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+    budget.layer(order).layer(client)
+}
+
+fn to(address: SocketAddr, path: &str) -> reqwest::Request {
+    let url = format!("http://{address}{path}").parse().expect("a URL");
+    reqwest::Request::new(reqwest::Method::GET, url)
+}
+
+#[derive(Clone, Default)]
+struct Visits(Arc<Mutex<Vec<Instant>>>);
+
+impl Visits {
+    /// Notes a visit; which one it is.
+    fn note(&self) -> usize {
+        let mut visits = self.0.lock().expect("no panic");
+        visits.push(Instant::now());
+        visits.len()
+    }
+
+    fn between(&self, earlier: usize, later: usize) -> Duration {
+        let visits = self.0.lock().expect("no panic");
+        visits[later - 1] - visits[earlier - 1]
+    }
+}
+
+/// Says "come back later" at some visits, each time in another way.
+async fn moody(State(visits): State<Visits>) -> impl IntoResponse {
+    match visits.note() {
+        2 => (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "7")]),
+        3 => (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "40")]),
+        4 => (StatusCode::OK, [("ratelimit", "\"default\";r=0;t=11")]),
+        5 => (StatusCode::OK, [("ratelimit", "\"default\";r=5;t=11")]),
+        _ => (StatusCode::OK, [("x-nothing", "to say")]),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_when_to_come_back_is_not_asked_earlier() {
+    let visits = Visits::default();
+    let address = serve(Router::new().route("/", get(moody)).with_state(visits.clone())).await;
+    let budget = budget("100/1s");
+    let mut calls = calls(&budget);
+    let mut statuses = Vec::new();
+    for _ in 0..6 {
+        let response = calls.ready().await.expect("ready").call(to(address, "/")).await.expect("an answer");
+        statuses.push(response.status().as_u16());
+    }
+    assert_eq!(statuses, [200, 429, 503, 200, 200, 200], "what it said is passed on as it is");
+    for (visit, wait) in [(2, 7), (3, 40), (4, 11)] {
+        let waited = visits.between(visit, visit + 1);
+        assert!(waited >= Duration::from_secs(wait), "asked {waited:?} after it said {wait} s");
+    }
+    assert!(visits.between(1, 2) < Duration::from_secs(1) && visits.between(5, 6) < Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_callers_at_once_never_have_more_under_way_in_a_window_than_the_budget() {
+    let visits = Visits::default();
+    let note = |State(visits): State<Visits>| async move {
+        visits.note();
+    };
+    let address = serve(Router::new().route("/", get(note)).with_state(visits.clone())).await;
+    let budget = budget("5/1s");
+    let calls = calls(&budget);
+    let began = Instant::now();
+    let each = join_all((0..40).map(|_| calls.clone().oneshot(to(address, "/")))).await;
+    assert!(each.into_iter().all(|response| response.is_ok_and(|response| response.status() == 200)));
+    assert!(began.elapsed() >= Duration::from_secs(7), "40 at 5 a second take 7 s at the least");
+    assert_eq!(visits.0.lock().expect("no panic").len(), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upstream_behind_our_own_layer_is_understood_in_every_dialect() {
+    use tidegate_tower::Dialect::{Draft6, Draft10, Off, XRateLimit, XRateLimitSeconds};
+    for dialect in [Draft10, Draft6, XRateLimit, XRateLimitSeconds, Off] {
+        let (time, visits) = (limiter(), Visits::default());
+        let layer = RateLimitLayer::new(policy("strict", &["1/30s"])).in_store(time.clone()).headers(dialect);
+        let note = |State(visits): State<Visits>| async move {
+            visits.note();
+        };
+        let app = Router::new().route("/", get(note).layer(layer)).with_state(visits.clone());
+        let address = serve(app).await;
+        // A budget that is far too large: only the server's word keeps it back.
+        let budget = Budget::new(policy("upstream", &["1000/1s"])).in_store(time);
+        let mut calls = calls(&budget);
+        let mut denied = 0;
+        while visits.0.lock().expect("no panic").len() < 4 {
+            let response = calls.ready().await.expect("ready").call(to(address, "/")).await.expect("an answer");
+            denied += u32::from(response.status() == 429);
+        }
+        // Where nothing is said with a success, each of the next ones is denied once, and then comes when it was told to.
+        let expected = if dialect == Off { 3 } else { 0 };
+        assert_eq!(denied, expected, "{dialect:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_made_says_why_and_one_that_fails_says_how() {
+    let visits = Visits::default();
+    let address = serve(Router::new().route("/", get(moody)).with_state(visits.clone())).await;
+    let budget = budget("1/1h").within(Duration::from_secs(1));
+    let calls = calls(&budget);
+    let first = calls.clone().oneshot(to(address, "/")).await;
+    assert!(first.is_ok());
+    match calls.clone().oneshot(to(address, "/")).await {
+        Err(CallError::NotMade(AcquireError::TooLate { .. })) => {}
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(visits.0.lock().expect("no panic").len(), 1);
+    let nowhere = TcpListener::bind("127.0.0.1:0").await.and_then(|listener| listener.local_addr()).expect("a port");
+    let other = super::budget("1/1h");
+    assert!(matches!(self::calls(&other).oneshot(to(nowhere, "/")).await, Err(CallError::Failed(_))));
+}

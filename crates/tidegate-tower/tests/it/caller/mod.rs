@@ -1,0 +1,50 @@
+//! The caller's side. Time is tokio's, and paused: it leaps when everyone waits, so that nobody here does.
+
+mod cancelling;
+mod layer;
+mod obeying;
+mod settling;
+mod shared;
+mod storm;
+mod waiting;
+mod word;
+
+use std::{sync::Arc, time::Duration};
+
+use tidegate::{Clock, Cost, Key, Limiter, MemoryStore, Policy, Timestamp};
+use tidegate_tower::caller::Budget;
+use tokio::time::Instant;
+
+/// When the tests' time begins.
+const BEGAN: Timestamp = Timestamp::from_micros(1_745_000_000_000_000);
+
+/// A limiter on tokio's time.
+fn limiter() -> Arc<Limiter> {
+    let began = Instant::now();
+    let clock = Clock::given(move || BEGAN.after(began.elapsed()));
+    Arc::new(Limiter::new(MemoryStore::default()).with_clock(clock))
+}
+
+fn policy(name: &str, limits: &[&str]) -> Policy {
+    Policy::new(name, limits.iter().map(|limit| limit.parse().expect("a limit"))).expect("a policy")
+}
+
+fn budget(limit: &str) -> Budget {
+    Budget::new(policy("upstream", &[limit])).in_store(limiter())
+}
+
+fn key(name: &'static str) -> Key<'static> {
+    Key::new(name).expect("a key")
+}
+
+fn cost(units: u64) -> Cost {
+    Cost::new(units).expect("a cost")
+}
+
+/// What is in use of a budget of one policy.
+fn in_use(budget: &Budget, policy: &Policy, key: &Key<'_>) -> u64 {
+    budget.store().inspect(policy, key).map_or(0, |state| state.limits[0].used)
+}
+
+/// Timers are read in milliseconds, and never early: so much later than a wait its end may be noticed.
+const GRAIN: Duration = Duration::from_millis(1);

@@ -1,0 +1,53 @@
+//! Costs that are known only afterwards.
+
+use std::time::Duration;
+
+use tidegate_tower::caller::{Budget, SettleError};
+use tokio::time::Instant;
+
+use super::{budget, cost, in_use, key, limiter, policy};
+
+#[tokio::test(start_paused = true)]
+async fn what_was_too_much_is_given_back_and_what_was_too_little_is_charged_past_the_limit() {
+    let (budget, of) = (budget("1000/1m"), policy("upstream", &["1000/1m"]));
+    for (reserved, spent) in [(800, 300), (300, 800), (500, 500), (500, 0), (500, 5000)] {
+        let permit = budget.acquire(&key("a"), cost(reserved)).await.expect("there is room");
+        permit.settle(spent).await.expect("memory never fails");
+        assert_eq!(in_use(&budget, &of, &key("a")), spent, "{reserved} were reserved");
+        tokio::time::advance(Duration::from_mins(2)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_back_is_there_for_who_waits_at_once() {
+    let (budget, began) = (budget("10/1h"), Instant::now());
+    let permit = budget.acquire(&key("a"), cost(10)).await.expect("there is room");
+    let waiting = budget.clone();
+    let waiting = tokio::spawn(async move { waiting.acquire(&key("a"), cost(4)).await.map(drop) });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    permit.settle(6).await.expect("memory never fails");
+    waiting.await.expect("no panic").expect("it may wait");
+    assert_eq!(began.elapsed(), Duration::from_secs(1), "it did not wait for the window to pass");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_not_made_is_given_back_under_every_policy() {
+    let [requests, tokens] = [policy("requests", &["3/1m"]), policy("tokens", &["1000/1m"])];
+    let budget = Budget::all([requests.clone(), tokens.clone()]).in_store(limiter());
+    let permit = budget.acquire_each(&key("a"), &[cost(1), cost(700)]).await.expect("there is room");
+    permit.give_back().await.expect("memory never fails");
+    assert_eq!((in_use(&budget, &requests, &key("a")), in_use(&budget, &tokens, &key("a"))), (0, 0));
+    let permit = budget.acquire_each(&key("a"), &[cost(1), cost(700)]).await.expect("there is room");
+    permit.settle_each(&[1, 123]).await.expect("memory never fails");
+    assert_eq!((in_use(&budget, &requests, &key("a")), in_use(&budget, &tokens, &key("a"))), (1, 123));
+    let permit = budget.acquire_each(&key("a"), &[cost(1), cost(700)]).await.expect("there is room");
+    let uneven = permit.settle_each(&[1]).await;
+    assert_eq!(uneven, Err(SettleError::Costs { given: 1, policies: 2 }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_drop_a_permit_is_to_have_made_the_call() {
+    let (budget, of) = (budget("10/1m"), policy("upstream", &["10/1m"]));
+    drop(budget.acquire(&key("a"), cost(4)).await.expect("there is room"));
+    assert_eq!(in_use(&budget, &of, &key("a")), 4);
+}

@@ -1,0 +1,108 @@
+//! One budget, several processes: each with a store of its own, on one Redis.
+
+use std::time::Duration;
+
+use futures_util::{FutureExt as _, future::join_all};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use tidegate::OnStoreFailure;
+use tidegate_redis::RedisStore;
+use tidegate_testbed::Server;
+use tidegate_tower::caller::{AcquireError, Budget, Operation};
+
+use super::{cost, key, policy};
+
+/// Long enough for a machine that does other things meanwhile.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn budget(server: &Server, limit: &str) -> Budget<RedisStore> {
+    let store = RedisStore::builder(&server.url()).timeout(PATIENCE).connect().expect("a URL");
+    store.ready().await;
+    Budget::new(policy("upstream", &[limit])).in_store(store)
+}
+
+#[tokio::test]
+async fn processes_that_share_a_budget_never_spend_more_than_it_together() {
+    let server = Server::start();
+    let budgets = join_all((0..4).map(|_| budget(&server, "20/200ms"))).await;
+    let acquire = |number: usize| {
+        let budget = budgets[number % budgets.len()].clone();
+        async move {
+            let permit = budget.acquire(&key("a"), cost(1)).await.expect("it may wait");
+            permit.decision().charged_at().expect("it was charged").as_micros()
+        }
+    };
+    let mut charged = join_all((0..100).map(acquire)).await;
+    charged.sort_unstable();
+    for (earlier, later) in charged.iter().zip(&charged[20..]) {
+        assert!(later - earlier >= 200_000, "more than 20 in 200 ms");
+    }
+}
+
+#[tokio::test]
+async fn all_who_share_a_budget_wait_when_one_of_them_is_told_to() {
+    let server = Server::start();
+    let [one, other] = [budget(&server, "1000/1h").await, budget(&server, "1000/1h").await];
+    let permit = one.acquire(&key("a"), cost(1)).await.expect("there is room");
+    let told: HeaderMap = [(http::header::RETRY_AFTER, HeaderValue::from(600))].into_iter().collect();
+    permit.obey(StatusCode::TOO_MANY_REQUESTS, &told).await;
+    // Who is told the same again does not wait twice as long.
+    permit.obey(StatusCode::TOO_MANY_REQUESTS, &told).await;
+    for budget in [&one, &other] {
+        match budget.within(Duration::from_secs(1)).acquire(&key("a"), cost(1)).await.map(drop) {
+            Err(AcquireError::TooLate { retry_after }) => {
+                assert!(
+                    retry_after <= Duration::from_secs(600) && retry_after > Duration::from_secs(500),
+                    "{retry_after:?}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let _ = other.within(PATIENCE).acquire(&key("b"), cost(1)).await.expect("it is another key");
+}
+
+#[tokio::test]
+async fn who_leaves_while_redis_is_asked_has_spent_nothing_in_the_end() {
+    let server = Server::start();
+    let budget = budget(&server, "10/1h").await;
+    let of = policy("upstream", &["10/1h"]);
+    let decided = || budget.store().stats().allowed;
+    server.pause();
+    let call = key("a");
+    let mut acquire = Box::pin(budget.acquire(&call, cost(7)));
+    assert!(acquire.as_mut().now_or_never().is_none(), "redis does not answer");
+    drop(acquire);
+    server.resume();
+    // Both are answered in time, or this waits for ever: the charge, and then that it is given back.
+    let settled = async {
+        while decided() == 0 {
+            tokio::task::yield_now().await;
+        }
+        loop {
+            match budget.store().inspect(&of, &key("a")).await.expect("redis answers") {
+                Some(state) if state.limits[0].used > 0 => tokio::task::yield_now().await,
+                _ => break,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, settled).await.expect("what nobody waited for is given back");
+    let _ = budget.within(PATIENCE).acquire(&key("a"), cost(10)).await.expect("all of it is there");
+}
+
+#[tokio::test]
+async fn without_redis_each_operation_does_what_it_was_to_do() {
+    let server = Server::start();
+    let store = RedisStore::builder(&server.url()).timeout(Duration::from_millis(200)).connect().expect("a URL");
+    store.ready().await;
+    let budget = Budget::new(policy("upstream", &["100/1h"]))
+        .in_store(store)
+        .operation("search.list", Operation::costing(cost(10)).on_store_failure(OnStoreFailure::Closed))
+        .operation("videos.list", Operation::costing(cost(1)).on_store_failure(OnStoreFailure::Open));
+    let paid = budget.acquire_for(&key("a"), "search.list").await.expect("there is room");
+    assert!(!paid.decision().is_degraded());
+    server.kill();
+    let search = budget.acquire_for(&key("a"), "search.list").await.map(drop);
+    assert_eq!(search, Err(AcquireError::StoreUnavailable));
+    let videos = budget.acquire_for(&key("a"), "videos.list").await.expect("it may be made unpaid");
+    assert!(videos.decision().is_degraded() && videos.decision().charged_at().is_none());
+}

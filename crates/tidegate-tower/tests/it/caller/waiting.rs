@@ -1,0 +1,162 @@
+//! Who may go ahead, when, and in which order.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tidegate_tower::caller::{AcquireError, Budget, Operation, Order};
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{GRAIN, budget, cost, in_use, key, limiter, policy};
+
+#[tokio::test(start_paused = true)]
+async fn what_fits_goes_ahead_at_once_and_what_does_not_waits_just_long_enough() {
+    let (budget, began) = (budget("2/1s"), Instant::now());
+    for _ in 0..2 {
+        let _ = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
+    }
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    let _ = budget.acquire(&key("a"), cost(1)).await.expect("it may wait");
+    let waited = began.elapsed();
+    assert!((Duration::from_secs(1)..=Duration::from_secs(1) + GRAIN).contains(&waited), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_do_not_wait_for_each_other() {
+    let (budget, began) = (budget("1/1h"), Instant::now());
+    let _ = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
+    let waiting = budget.clone();
+    let waiting = tokio::spawn(async move { waiting.acquire(&key("a"), cost(1)).await.map(drop) });
+    tokio::task::yield_now().await;
+    let _ = budget.acquire(&key("b"), cost(1)).await.expect("it is another key");
+    assert_eq!((began.elapsed(), budget.waiting()), (Duration::ZERO, 1));
+    waiting.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_came_first_is_served_first_however_much_it_asks_for() {
+    let budget = budget("10/1s");
+    let _ = budget.acquire(&key("a"), cost(10)).await.expect("there is room");
+    let (tell, mut told) = mpsc::unbounded_channel();
+    for (number, units) in [9, 1, 8, 1, 1].into_iter().enumerate() {
+        let (budget, tell) = (budget.clone(), tell.clone());
+        tokio::spawn(async move {
+            let _ = budget.acquire(&key("a"), cost(units)).await.expect("it may wait");
+            tell.send(number).expect("somebody listens");
+        });
+        // Each is in line before the next one comes.
+        tokio::task::yield_now().await;
+    }
+    drop(tell);
+    let mut order = Vec::new();
+    while let Some(number) = told.recv().await {
+        order.push(number);
+    }
+    assert_eq!(order, [0, 1, 2, 3, 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_wait_for_one_key_and_all_are_served_in_turn() {
+    const WAITERS: usize = 10_000;
+    let (budget, began) = (budget("100/1s"), Instant::now());
+    let acquire = |number: usize| {
+        let budget = budget.clone();
+        async move {
+            let permit = budget.acquire(&key("a"), cost(1)).await.expect("it may wait");
+            let charged_at = permit.decision().charged_at().expect("it was charged").as_micros();
+            (charged_at, number)
+        }
+    };
+    let served = join_all((0..WAITERS).map(acquire)).await;
+    assert!(served.is_sorted(), "somebody overtook another");
+    for (later, earlier) in served[100..].iter().zip(&served) {
+        assert!(later.0 - earlier.0 >= 1_000_000, "more than 100 in a second");
+    }
+    // A hundred at once, then a hundred each second: each wait may be noticed a grain late.
+    let (least, took) = (Duration::from_secs(99), began.elapsed());
+    assert!((least..=least + 99 * GRAIN).contains(&took), "{took:?}");
+    assert_eq!(budget.waiting(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_can_not_be_served_in_time_is_told_at_once_when_it_could_be() {
+    let (budget, began) = (budget("1/1m"), Instant::now());
+    let _ = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
+    let late = budget.within(Duration::from_secs(10)).acquire(&key("a"), cost(1)).await;
+    assert_eq!(late.map(drop), Err(AcquireError::TooLate { retry_after: Duration::from_mins(1) }));
+    let now = budget.within(Duration::ZERO).acquire(&key("a"), cost(1)).await;
+    assert_eq!(now.map(drop), Err(AcquireError::TooLate { retry_after: Duration::from_mins(1) }));
+    assert_eq!((began.elapsed(), budget.waiting()), (Duration::ZERO, 0));
+    let _ = budget.within(Duration::from_mins(1)).acquire(&key("b"), cost(1)).await.expect("there is room");
+    let waited = budget.within(Duration::from_mins(1)).acquire(&key("b"), cost(1)).await;
+    assert!(waited.is_ok(), "just in time is in time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stands_behind_others_for_too_long_leaves_the_line() {
+    let (budget, began) = (budget("1/1m"), Instant::now());
+    let _ = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
+    let first = budget.clone();
+    let first = tokio::spawn(async move { first.acquire(&key("a"), cost(1)).await.map(drop) });
+    tokio::task::yield_now().await;
+    let second = budget.within(Duration::from_secs(10)).acquire(&key("a"), cost(1)).await;
+    assert_eq!(second.map(drop), Err(AcquireError::TimedOut));
+    assert!(began.elapsed() <= Duration::from_secs(10) + GRAIN);
+    first.await.expect("no panic").expect("it is served all the same");
+    assert_eq!(in_use(&budget, &policy("upstream", &["1/1m"]), &key("a")), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_wait_than_may() {
+    let budget = budget("1/1m").most_waiting(2);
+    let _ = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
+    for _ in 0..2 {
+        let budget = budget.clone();
+        tokio::spawn(async move { budget.acquire(&key("a"), cost(1)).await.map(drop) });
+    }
+    tokio::task::yield_now().await;
+    let third = budget.acquire(&key("b"), cost(1)).await;
+    assert_eq!(third.map(drop), Err(AcquireError::Crowded { most: 2 }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_never_fits_is_told_so_and_not_put_in_line() {
+    let budget = budget("5/1m");
+    let _ = budget.acquire(&key("a"), cost(5)).await.expect("there is room");
+    let waiting = budget.clone();
+    tokio::spawn(async move { waiting.acquire(&key("a"), cost(1)).await.map(drop) });
+    tokio::task::yield_now().await;
+    let never = budget.acquire(&key("a"), cost(6)).await.map(drop);
+    let limit = "5/1m".parse().expect("a limit");
+    assert_eq!(never, Err(AcquireError::Impossible { cost: 6, limit }));
+    assert!(never.unwrap_err().to_string().contains("more than 5/1m ever allows"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_policies_are_paid_together_or_not_at_all() {
+    let [requests, tokens] = [policy("requests", &["3/1m"]), policy("tokens", &["1000/1m"])];
+    let budget = Budget::all([requests.clone(), tokens.clone()]).in_store(limiter());
+    let now = budget.within(Duration::ZERO);
+    let _ = now.acquire_each(&key("a"), &[cost(1), cost(900)]).await.expect("there is room");
+    let late = now.acquire_each(&key("a"), &[cost(1), cost(200)]).await.map(drop);
+    assert_eq!(late, Err(AcquireError::TooLate { retry_after: Duration::from_mins(1) }));
+    assert_eq!(in_use(&budget, &requests, &key("a")), 1, "what tokens denied was not charged as a request");
+    let _ = now.acquire_each(&key("a"), &[cost(1), cost(100)]).await.expect("there is room");
+    assert_eq!((in_use(&budget, &requests, &key("a")), in_use(&budget, &tokens, &key("a"))), (2, 1000));
+    let uneven = now.acquire_each(&key("a"), &[cost(1)]).await.map(drop);
+    assert_eq!(uneven, Err(AcquireError::Costs { given: 1, policies: 2 }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn operations_cost_what_the_budget_says() {
+    let budget = budget("100/1m")
+        .operation("search.list", Operation::costing(cost(60)))
+        .operation("videos.list", Operation::costing(cost(1)));
+    let of = policy("upstream", &["100/1m"]);
+    let now = budget.within(Duration::ZERO);
+    let _ = now.acquire_for(&key("a"), "search.list").await.expect("there is room");
+    assert!(matches!(now.acquire_for(&key("a"), "search.list").await, Err(AcquireError::TooLate { .. })));
+    let _ = now.fill(Order::new(&key("a")).operation("videos.list")).await.expect("there is room");
+    assert_eq!(in_use(&budget, &of, &key("a")), 61);
+    let unknown = now.acquire_for(&key("a"), "serach.list").await.map(drop).expect_err("there is none");
+    assert_eq!(unknown.to_string(), "the budget has no operation `serach.list`; it has: search.list, videos.list");
+}
