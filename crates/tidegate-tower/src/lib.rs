@@ -1,5 +1,14 @@
 #![doc = include_str!("../README.md")]
 
+/// The README of the project and what it sends its readers to: compiled here, where everything is at hand.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+    #[doc = include_str!("../../../docs/migrating.md")]
+    mod migrating {}
+}
+
 mod answer;
 pub mod caller;
 mod gate;

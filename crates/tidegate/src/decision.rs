@@ -93,6 +93,11 @@ impl Decision {
         Duration::from_micros(self.reset_after_us)
     }
 
+    /// The same for [`limit`](Self::limit) alone: how long until nothing is in use under it.
+    pub fn limit_reset_after(&self) -> Duration {
+        Duration::from_micros(self.limit_reset_after_us)
+    }
+
     /// The time the request was charged at, which a refund asks for; `None` if nothing was charged.
     pub fn charged_at(&self) -> Option<Timestamp> {
         self.charged_at

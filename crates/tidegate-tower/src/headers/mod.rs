@@ -135,7 +135,7 @@ impl Dialect {
         if let Some(retry) = standing.retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds(retry).max(1)));
         }
-        let until = standing.retry_after.unwrap_or(decision.reset_after());
+        let until = standing.retry_after.unwrap_or(decision.limit_reset_after());
         let wait = seconds(until);
         match self {
             Self::Off => {}
