@@ -16,6 +16,7 @@ use crate::{
     key::ClientAddress,
     rule::Rule,
     service::RateLimit,
+    store::Store,
 };
 
 /// Limits what reaches a service.
@@ -60,7 +61,7 @@ impl RateLimitLayer {
 
 impl<S> RateLimitLayer<S> {
     /// Keeps the state in `store`: an `Arc<Limiter>` that others share, or, with the feature `redis`, a `RedisStore`.
-    pub fn in_store<T>(self, store: T) -> RateLimitLayer<T> {
+    pub fn in_store<T: Store>(self, store: T) -> RateLimitLayer<T> {
         RateLimitLayer { gate: self.gate, store }
     }
 

@@ -18,6 +18,7 @@ mod key;
 mod layer;
 mod rule;
 mod service;
+mod store;
 mod ticket;
 
 pub use answer::{
@@ -31,3 +32,4 @@ pub use key::{AddressText, By, ClientAddress, ClientAddressError, KeySource, Key
 pub use layer::RateLimitLayer;
 pub use rule::Rule;
 pub use service::{RateLimit, ResponseFuture};
+pub use store::Store;

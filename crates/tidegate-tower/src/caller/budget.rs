@@ -10,10 +10,10 @@ use super::{
     order::{Operation, Order, Price},
     pauses::{self, Pauses},
     permit::{Held, Permit},
-    store::{NotAsked, Part, Store},
     turns::{Turn, Turns},
     word,
 };
+use crate::store::{NotAsked, Part, Store};
 
 /// What may be spent on calls: by one policy or by several at once, by key.
 ///
@@ -199,8 +199,10 @@ impl<S: Store> Budget<S> {
         let in_line = self.waiting.turns.enter(&order.key, most).ok_or(AcquireError::Crowded { most })?;
         let turn = in_line.turn();
         let _first = match deadline {
-            None => turn.line.lock().await,
-            Some(deadline) => time::timeout_at(deadline, turn.line.lock()).await.map_err(|_| AcquireError::TimedOut)?,
+            None => turn.first.lock().await,
+            Some(deadline) => {
+                time::timeout_at(deadline, turn.first.lock()).await.map_err(|_| AcquireError::TimedOut)?
+            }
         };
         loop {
             let asked = match self.waiting.pauses.left(&order.key) {
@@ -291,11 +293,15 @@ impl<S: Store> Budget<S> {
     /// Returns how long. [`wait_asked`](super::wait_asked) tells what is minded; a 429 or 503 that does not say how long pauses for
     /// [`unsaid_pause`](Self::unsaid_pause).
     pub async fn obey(&self, key: &Key<'_>, status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
-        let refused = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-        let unsaid = refused.then_some(self.settings.unsaid_pause);
-        let wait = word::wait_asked(status, headers, self.store.now()).or(unsaid)?;
+        let wait = self.wait_told(status, headers)?;
         self.pause(key, wait).await;
         Some(wait)
+    }
+
+    /// How long a response pauses its key.
+    pub(super) fn wait_told(&self, status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
+        let refused = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+        word::wait_asked(status, headers, self.store.now()).or(refused.then_some(self.settings.unsaid_pause))
     }
 
     /// Lets nobody who shares the budget call for a key before `wait` has passed. It is never made shorter.

@@ -17,8 +17,8 @@ use tower_service::Service;
 use super::{
     budget::{AcquireError, Budget},
     order::Order,
-    store::Store,
 };
+use crate::store::Store;
 
 /// A response that says how it went and what its headers are.
 pub trait Told {
@@ -129,8 +129,9 @@ where
         Box::pin(async move {
             let permit = budget.fill(order).await?;
             let response = inner.call(request).await.map_err(CallError::Failed)?;
-            let (status, headers) = (response.status(), response.headers().clone());
-            permit.obey(status, &headers).await;
+            if let Some(wait) = budget.wait_told(response.status(), response.headers()) {
+                budget.pause(permit.key(), wait).await;
+            }
             Ok(response)
         })
     }

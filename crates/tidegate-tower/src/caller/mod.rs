@@ -29,7 +29,6 @@ mod layer;
 mod order;
 mod pauses;
 mod permit;
-mod store;
 mod turns;
 mod word;
 
@@ -37,5 +36,4 @@ pub use budget::{AcquireError, Budget};
 pub use layer::{BudgetLayer, BudgetService, CallError, Told};
 pub use order::{Operation, Order};
 pub use permit::{Permit, SettleError};
-pub use store::Store;
 pub use word::wait_asked;

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tidegate::{Algorithm, Burst, Cost, Key, Limit, Policy};
 use tokio::time::Instant;
 
-use super::store::Store;
+use crate::store::Store;
 
 /// What can be told to others: 10^12 microseconds, eleven days.
 pub(crate) const LONGEST: Duration = Duration::from_secs(1_000_000);

@@ -3,7 +3,8 @@
 use http::{HeaderMap, StatusCode};
 use tidegate::{Cost, Decision, Key, Policy, Timestamp};
 
-use super::{budget::Budget, store::Store};
+use super::budget::Budget;
+use crate::store::Store;
 
 /// A call that may be made now, and has been paid for.
 ///

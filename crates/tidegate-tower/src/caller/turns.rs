@@ -10,19 +10,26 @@ use std::{
 
 use parking_lot::Mutex;
 use tidegate::Key;
-use tokio::sync::{Mutex as Line, Notify};
+use tokio::sync::Notify;
 
 /// The lines of all keys that somebody waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    lines: Mutex<HashMap<Key<'static>, Arc<Turn>>>,
+    lines: Mutex<HashMap<Key<'static>, Line>>,
     waiting: AtomicUsize,
+}
+
+/// A key's line is there as long as somebody is in it.
+#[derive(Debug, Default)]
+struct Line {
+    turn: Arc<Turn>,
+    members: usize,
 }
 
 /// The line of one key. tokio's lock is handed over in the order in which it was asked for, and forgets who no longer waits.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
-    pub(crate) line: Line<()>,
+    pub(crate) first: tokio::sync::Mutex<()>,
     /// Something was given back: the first may ask again.
     pub(crate) freed: Notify,
 }
@@ -44,13 +51,18 @@ impl Turns {
             return None;
         }
         let key = key.clone().into_owned();
-        let turn = Arc::clone(self.lines.lock().entry(key.clone()).or_default());
+        let turn = {
+            let mut lines = self.lines.lock();
+            let line = lines.entry(key.clone()).or_default();
+            line.members += 1;
+            Arc::clone(&line.turn)
+        };
         Some(InLine { turns: self, key, turn })
     }
 
     /// Lets the first in a key's line ask again.
     pub(crate) fn freed(&self, key: &Key<'_>) {
-        let turn = self.lines.lock().get(key).cloned();
+        let turn = self.lines.lock().get(key).map(|line| Arc::clone(&line.turn));
         if let Some(turn) = turn {
             turn.freed.notify_waiters();
         }
@@ -78,9 +90,11 @@ impl Drop for InLine<'_> {
     fn drop(&mut self) {
         self.turns.waiting.fetch_sub(1, Ordering::Relaxed);
         let mut lines = self.turns.lines.lock();
-        // Whoever else has it got it under this lock, and has not gone: the last one turns off the light.
-        if Arc::strong_count(&self.turn) == 2 {
-            lines.remove(&self.key);
+        if let Some(line) = lines.get_mut(&self.key) {
+            line.members -= 1;
+            if line.members == 0 {
+                lines.remove(&self.key);
+            }
         }
     }
 }
@@ -101,6 +115,25 @@ mod tests {
         drop(first);
         assert_eq!((turns.waiting(), turns.lines()), (1, 1));
         drop(second);
+        assert_eq!((turns.waiting(), turns.lines()), (0, 0));
+    }
+
+    #[test]
+    fn many_who_come_and_go_at_once_leave_nothing_behind() {
+        let turns = Turns::default();
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let turns = &turns;
+                scope.spawn(move || {
+                    for round in 0..20_000 {
+                        let key = [["a", "b", "c"][(thread + round) % 3]].concat();
+                        let here = turns.enter(&Key::new(&key).expect("a key"), 100).expect("room");
+                        let there = turns.enter(&Key::new(&key).expect("a key"), 100).expect("room");
+                        assert!(std::ptr::eq(here.turn(), there.turn()), "one key, one line");
+                    }
+                });
+            }
+        });
         assert_eq!((turns.waiting(), turns.lines()), (0, 0));
     }
 

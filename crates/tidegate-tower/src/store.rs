@@ -1,4 +1,4 @@
-//! [`Store`]: where a budget is kept.
+//! [`Store`]: where the state lives.
 
 use std::{convert::Infallible, future::Future, sync::Arc};
 
@@ -27,7 +27,11 @@ pub enum NotAsked {
     Gone,
 }
 
-/// Where a budget is kept: an `Arc<Limiter>`, or, with the feature `redis`, a `RedisStore`.
+/// Where the state lives: an `Arc<Limiter>`, or, with the feature `redis`, a `RedisStore`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no store that a layer or a budget can be kept in",
+    note = "use an `Arc<Limiter>` or, with the feature `redis` of tidegate-tower, a `RedisStore`"
+)]
 pub trait Store: sealed::Asked {}
 
 impl<S: sealed::Asked> Store for S {}
