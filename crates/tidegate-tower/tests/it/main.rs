@@ -1,1 +1,4 @@
 //! The layer from outside: real servers and clients on loopback, with the limiter's time in a test's hand.
+
+mod headers;
+mod site;
