@@ -261,7 +261,7 @@ async fn where_there_is_room_for_one_the_tighter_layer_is_told() {
 
 #[tokio::test]
 async fn jitter_is_never_early_never_later_than_asked_and_not_always_the_same() {
-    let (told, mut heard) = std::sync::mpsc::channel();
+    let (told, heard) = std::sync::mpsc::channel();
     let layer = RateLimitLayer::new(policy("api", &["1/1m"])).jitter(Duration::from_secs(10)).denied(move |denial| {
         let truth = denial.decision().retry_after().expect("it is limited");
         told.send((truth, denial.retry_after().expect("it is limited"))).expect("the test listens");
@@ -287,7 +287,7 @@ async fn jitter_is_never_early_never_later_than_asked_and_not_always_the_same() 
 
 #[tokio::test]
 async fn a_policy_that_only_watches_denies_nothing_and_is_told_to_nobody_but_the_observer() {
-    let (told, mut heard) = std::sync::mpsc::channel();
+    let (told, heard) = std::sync::mpsc::channel();
     let watching = policy("new", &["1/1m"]).with_mode(Mode::Shadow);
     let layer = RateLimitLayer::new(watching).observe(move |observed| {
         let policy = observed.policy.name().map(str::to_owned);

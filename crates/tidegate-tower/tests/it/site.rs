@@ -48,7 +48,7 @@ impl Site {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
-        self.send(|client, url| client.get(url), path).await
+        self.send(Client::get, path).await
     }
 
     pub(crate) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
@@ -112,7 +112,7 @@ pub(crate) fn policy(name: &str, limits: &[&str]) -> Policy {
 
 fn client(address: &str) -> Client {
     let address: std::net::IpAddr = address.parse().expect("an address");
-    // One that isn't this machine's own kind of loopback is left to the system.
+    // There are many addresses for this machine in IPv4, and one in IPv6.
     let builder = Client::builder().no_proxy();
     let builder = if address.is_ipv4() { builder.local_address(address) } else { builder };
     builder.build().expect("a client")
