@@ -207,7 +207,7 @@ impl Gate {
         response
     }
 
-    /// Tells a client where it stands. Nobody is told of a policy that only watches.
+    /// Tells a client where it stands. Nobody is told of a policy that only watches, nor what nobody knows.
     #[inline]
     pub(crate) fn tell(
         &self,
@@ -220,7 +220,7 @@ impl Gate {
             Places::Several(_, Some(told)) => (told.0, &told.1),
             _ => (ticket.bound, &ticket.decision),
         };
-        if !self.enforces(bound) {
+        if !self.enforces(bound) || decision.reason() == Reason::StoreUnavailable {
             return;
         }
         let labels = &self.tier(bound).labels;

@@ -1,8 +1,12 @@
 //! The layer from outside: real servers and clients on loopback, with the limiter's time in a test's hand.
 
+mod after_response;
+mod denials;
 mod grpc;
 mod headers;
+mod in_redis;
 mod keys;
 mod plain_hyper;
+mod readiness;
 mod rules;
 mod site;

@@ -57,8 +57,17 @@ impl Site {
     }
 
     pub(crate) async fn send(&self, request: impl FnOnce(&Client, String) -> RequestBuilder, path: &str) -> Answer {
+        Answer::of(self.open(request, path).await).await
+    }
+
+    /// The same, with the body still to come.
+    pub(crate) async fn open(
+        &self,
+        request: impl FnOnce(&Client, String) -> RequestBuilder,
+        path: &str,
+    ) -> reqwest::Response {
         let request = request(&self.client, format!("http://{}{path}", self.address));
-        Answer::of(request.send().await.expect("it answers")).await
+        request.send().await.expect("it answers")
     }
 
     /// What a key has in use.
