@@ -170,6 +170,18 @@ impl Gate {
         Ticket { decision: decisions.overall, bound, places: Places::Several(places, told), charges }
     }
 
+    /// Has it told that more was charged in the end, if that leaves less than what was to be told.
+    pub(crate) fn charged_more(&self, ticket: &mut Ticket, place: Place, charged: Decision) {
+        let (bound, told) = match &mut ticket.places {
+            Places::Several(_, Some(told)) => (&mut told.0, &mut told.1),
+            _ => (&mut ticket.bound, &mut ticket.decision),
+        };
+        let is_known = charged.reason() == Reason::Allowed && self.enforces(place);
+        if is_known && charged.remaining() < told.remaining() {
+            (*bound, *told) = (place, charged);
+        }
+    }
+
     /// Of the policies that enforce, the one that leaves least.
     fn tightest(&self, asks: &[(Place, Key<'_>, tidegate::Cost)], decisions: &Decisions) -> Option<(Place, Decision)> {
         let decided = asks.iter().map(|(place, ..)| *place).zip(decisions.parts.iter().copied());

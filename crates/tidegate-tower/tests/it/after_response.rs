@@ -105,6 +105,26 @@ async fn a_cost_that_the_response_tells_is_settled_upwards_downwards_and_to_noth
 }
 
 #[tokio::test]
+async fn who_is_charged_more_in_the_end_is_told_so_at_once() {
+    let everyone = policy("all", &["20/1m"]);
+    let settled = |policy| Rule::new(policy).settle(|response| response.number("x-tokens-used"));
+    let answer = async |Path(tokens): Path<String>| ([("x-tokens-used", tokens)], "done");
+    let one = RateLimitLayer::new(settled(ten()));
+    let several = RateLimitLayer::all([settled(everyone).by(By::everyone()), Rule::new(ten())]);
+    for (layer, standings) in [
+        (one, [r#""api";r=3;t=60"#, r#""api";r=2;t=60"#, r#""api";r=0;t=60"#]),
+        (several, [r#""api";r=9;t=60"#, r#""api";r=8;t=60"#, r#""all";r=0;t=60"#]),
+    ] {
+        let site =
+            Site::serve(|limiter| Router::new().route("/{tokens}", get(answer)).layer(layer.in_store(limiter))).await;
+        for (tokens, standing) in ["7", "1", "25"].into_iter().zip(standings) {
+            let told = site.get(&format!("/{tokens}")).await.header("ratelimit");
+            assert_eq!(told.as_deref(), Some(standing), "after {tokens}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_was_too_much_goes_back_to_the_moment_it_was_charged_and_what_was_too_little_is_charged_now() {
     let (time, limiter) = limiter();
     let answer = {

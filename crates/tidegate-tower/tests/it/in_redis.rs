@@ -1,9 +1,10 @@
 //! The same with the state in a real Redis, and with Redis gone.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use axum::{
     Router,
+    body::Body,
     http::StatusCode,
     routing::{any, get},
 };
@@ -81,9 +82,28 @@ async fn what_is_settled_and_given_back_is_so_in_redis_too() {
         .route("/more", get(|| async { [("x-used", "10")] }));
     let site = Site::serve(|_| pages.layer(layer)).await;
     for (path, expected) in [("/fails", 0), ("/less", 1), ("/more", 11), ("/fails", 11)] {
-        site.get(path).await;
+        let answer = site.get(path).await;
         assert_eq!(used(&store, &api, "everyone").await, expected, "after {path}");
+        if path == "/more" {
+            assert_eq!(answer.header("ratelimit").as_deref(), Some(r#""api";r=89;t=86400"#), "it is told at once");
+        }
     }
+}
+
+#[tokio::test]
+async fn a_streamed_body_is_settled_in_redis_once_it_is_sent() {
+    let server = Server::start();
+    let store = patient(&server).await;
+    let api = policy("api", &["100/1d"]);
+    let rule = Rule::new(api.clone()).by(By::everyone()).settle_by_size(1000);
+    let layer = RateLimitLayer::new(rule).in_store(store.clone());
+    let chunks = || futures_util::stream::iter([[0; 1500], [0; 1500]].map(|chunk| Ok::<_, Infallible>(chunk.to_vec())));
+    let answer = async move || Body::from_stream(chunks());
+    let site = Site::serve(|_| Router::new().route("/", get(answer)).layer(layer)).await;
+    assert_eq!(site.get("/").await.body.len(), 3000);
+    // By a task of its own, which nobody hears of.
+    while used(&store, &api, "everyone").await == 1 {}
+    assert_eq!(used(&store, &api, "everyone").await, 3);
 }
 
 /// A store whose server is gone, and that has noticed.
