@@ -1,12 +1,13 @@
 //! tonic: a real server behind the layer, and what its clients read.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use tidegate::{Limiter, ManualClock};
 use tidegate_tower::{By, RateLimitLayer, Rule, WithoutKey};
 use tokio::net::TcpListener;
 use tonic::{
     Code, Request, Response, Status,
+    body::Body,
     metadata::MetadataMap,
     transport::{Channel, Endpoint, Server, server::TcpIncoming},
 };
@@ -14,6 +15,7 @@ use tonic_health::pb::{
     HealthCheckRequest, HealthCheckResponse, health_client::HealthClient, health_server::HealthServer,
 };
 use tonic_types::StatusExt as _;
+use tower::{Layer as _, ServiceExt as _};
 
 use crate::site::{limiter, policy};
 
@@ -124,6 +126,18 @@ async fn a_call_that_cannot_be_counted_is_an_invalid_argument() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_tell_addresses_fails_internally() {
+    let page =
+        tower::service_fn(async |_: http::Request<Body>| Ok::<_, Infallible>(http::Response::new(Body::empty())));
+    let service = RateLimitLayer::new(policy("api", &["1/1m"])).layer(page);
+    let request = http::Request::post("/a.Service/Call").header("content-type", "application/grpc");
+    let refused = service.oneshot(request.body(Body::empty()).expect("a request")).await.expect("it answers");
+    let status = Status::from_header_map(refused.headers()).expect("a status");
+    assert_eq!((refused.status().as_u16(), status.code()), (200, Code::Internal));
+    assert!(status.message().contains("PeerAddress"), "{status:?}");
+}
+
+#[tokio::test]
 async fn the_peer_is_found_in_tonic_s_own_connection() {
     let api = policy("api", &["1/1m"]);
     let mut served = Served::behind(RateLimitLayer::new(api.clone())).await;
@@ -134,6 +148,17 @@ async fn the_peer_is_found_in_tonic_s_own_connection() {
         let key = tidegate::Key::new(address).expect("a key");
         assert_eq!(served.limiter.peek(&api, &key, tidegate::Cost::ONE).used(), 1, "{address}");
     }
+}
+
+#[tokio::test]
+async fn a_message_costs_by_its_size() {
+    let api = policy("api", &["100/1m"]);
+    let rule = Rule::new(api.clone()).by(By::everyone()).settle_by_size(1);
+    let mut served = Served::behind(RateLimitLayer::new(rule)).await;
+    served.check().await.expect("it fits");
+    let everyone = tidegate::Key::new("everyone").expect("a key");
+    let used = served.limiter.peek(&api, &everyone, tidegate::Cost::ONE).used();
+    assert_eq!(used, 7, "a frame's head of 5 bytes and a message of 2");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::{convert::Infallible, time::Duration};
 use axum::{
     Router,
     body::Body,
-    http::StatusCode,
+    http::{Request, Response, StatusCode},
     routing::{any, get},
 };
 use serde_json::json;
@@ -13,6 +13,7 @@ use tidegate::{Cost, Key, OnStoreFailure, Policy, Share};
 use tidegate_redis::{BreakerState, RedisStore};
 use tidegate_testbed::Server;
 use tidegate_tower::{By, RateLimitLayer, Rule};
+use tower::{Layer as _, ServiceExt as _};
 
 use crate::site::{Site, hello, policy};
 
@@ -87,6 +88,22 @@ async fn what_is_settled_and_given_back_is_so_in_redis_too() {
         if path == "/more" {
             assert_eq!(answer.header("ratelimit").as_deref(), Some(r#""api";r=89;t=86400"#), "it is told at once");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_fails_without_a_response_is_given_back_in_redis_too() {
+    let server = Server::start();
+    let store = patient(&server).await;
+    let api = policy("api", &["100/1d"]);
+    let rule = Rule::new(api.clone()).by(By::everyone());
+    let failing = tower::service_fn(async |_: Request<Body>| Err::<Response<Body>, _>("the machine is on fire"));
+    for (layer, expected) in
+        [(RateLimitLayer::new(rule.clone()), 1), (RateLimitLayer::new(rule).refund_server_errors(), 1)]
+    {
+        let service = layer.in_store(store.clone()).layer(failing);
+        let error = service.oneshot(Request::default()).await.expect_err("it fails");
+        assert_eq!((error, used(&store, &api, "everyone").await), ("the machine is on fire", expected));
     }
 }
 

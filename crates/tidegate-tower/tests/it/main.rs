@@ -1,6 +1,7 @@
 //! The layer from outside: real servers and clients on loopback, with the limiter's time in a test's hand.
 
 mod after_response;
+mod bodies;
 mod denials;
 mod grpc;
 mod headers;
