@@ -1,6 +1,6 @@
 //! [`Gate`]: what a layer decides by, and the way of a request through it. Only the store is asked elsewhere.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{cmp::Reverse, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::Response;
@@ -166,7 +166,31 @@ impl Gate {
         };
         let places = asks.iter().map(|(place, ..)| *place).collect();
         let bound = asks[decisions.overall.part()].0;
-        Ticket { decision: decisions.overall, bound, places: Places::Several(places), charges }
+        let told = if self.enforces(bound) { None } else { self.tightest(asks, decisions).map(Box::new) };
+        Ticket { decision: decisions.overall, bound, places: Places::Several(places, told), charges }
+    }
+
+    /// Has it told that more was charged in the end, if that leaves less than what was to be told.
+    pub(crate) fn charged_more(&self, ticket: &mut Ticket, place: Place, charged: Decision) {
+        let (bound, told) = match &mut ticket.places {
+            Places::Several(_, Some(told)) => (&mut told.0, &mut told.1),
+            _ => (&mut ticket.bound, &mut ticket.decision),
+        };
+        let is_known = charged.reason() == Reason::Allowed && self.enforces(place);
+        if is_known && charged.remaining() < told.remaining() {
+            (*bound, *told) = (place, charged);
+        }
+    }
+
+    /// Of the policies that enforce, the one that leaves least.
+    fn tightest(&self, asks: &[(Place, Key<'_>, tidegate::Cost)], decisions: &Decisions) -> Option<(Place, Decision)> {
+        let decided = asks.iter().map(|(place, ..)| *place).zip(decisions.parts.iter().copied());
+        let enforced = decided.filter(|(place, _)| self.enforces(*place));
+        enforced.min_by_key(|(_, decision)| (decision.remaining(), Reverse(decision.reset_after())))
+    }
+
+    fn enforces(&self, place: Place) -> bool {
+        self.tier(place).policy.mode() == Mode::Enforce
     }
 
     /// Tells who wants to know of a decision.
@@ -195,7 +219,7 @@ impl Gate {
         response
     }
 
-    /// Tells a client where it stands. Nobody is told of a policy that only watches.
+    /// Tells a client where it stands. Nobody is told of a policy that only watches, nor what nobody knows.
     #[inline]
     pub(crate) fn tell(
         &self,
@@ -204,16 +228,19 @@ impl Gate {
         retry_after: Option<Duration>,
         now: Timestamp,
     ) {
-        let Tier { policy, labels } = self.tier(ticket.bound);
-        if policy.mode() == Mode::Shadow {
+        let (bound, decision) = match &ticket.places {
+            Places::Several(_, Some(told)) => (told.0, &told.1),
+            _ => (ticket.bound, &ticket.decision),
+        };
+        if !self.enforces(bound) || decision.reason() == Reason::StoreUnavailable {
             return;
         }
-        let standing = Standing { bound: labels, decision: &ticket.decision, retry_after, now };
+        let labels = &self.tier(bound).labels;
+        let standing = Standing { bound: labels, decision, retry_after, now };
         match &ticket.places {
             Places::One => self.dialect.tell(headers, [labels], &standing),
-            Places::Several(places) => {
-                let shown = places.iter().map(|place| self.tier(*place));
-                let shown = shown.filter(|tier| tier.policy.mode() == Mode::Enforce).map(|tier| &tier.labels);
+            Places::Several(places, _) => {
+                let shown = places.iter().filter(|place| self.enforces(**place)).map(|place| &self.tier(*place).labels);
                 self.dialect.tell(headers, shown, &standing);
             }
         }

@@ -20,7 +20,8 @@ pub(crate) struct Place {
 pub(crate) enum Places {
     /// The one that bound.
     One,
-    Several(Box<[Place]>),
+    /// All of these; and, if what bound only watches, the tightest of those that enforce, with its own decision.
+    Several(Box<[Place]>, Option<Box<(Place, Decision)>>),
 }
 
 /// A decision, by what it was made, and what may have to be corrected.

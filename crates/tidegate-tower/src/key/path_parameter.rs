@@ -24,7 +24,7 @@ fn value<'r>(pattern: &str, path: &'r str, name: &str) -> Option<Cow<'r, [u8]>> 
         match parameter(segment) {
             Some((before, parameter, behind)) if parameter.trim_start_matches('*') == name => {
                 let value = if parameter.starts_with('*') { rest } else { value };
-                let value = value.strip_prefix(before)?.strip_suffix(behind)?;
+                let value = value.get(before..)?.strip_suffix(behind)?;
                 return Some(percent_decode_str(value).into());
             }
             _ => rest = after?,
@@ -33,9 +33,16 @@ fn value<'r>(pattern: &str, path: &'r str, name: &str) -> Option<Cow<'r, [u8]>> 
     None
 }
 
-/// `{name}` of a segment, and what stands before and behind it.
-fn parameter(segment: &str) -> Option<(&str, &str, &str)> {
-    let start = segment.find('{').filter(|start| !segment[start + 1..].starts_with('{'))?;
+/// `{name}` of a segment, how many bytes stand before it, and what behind it. `{{` and `}}` are one brace each.
+fn parameter(segment: &str) -> Option<(usize, &str, &str)> {
+    let (mut start, mut before) = (0, 0);
+    while !segment[start..].starts_with('{') || segment[start..].starts_with("{{") {
+        let rest = &segment[start..];
+        let length = rest.chars().next()?.len_utf8();
+        let is_doubled = rest.starts_with("{{") || rest.starts_with("}}");
+        start += if is_doubled { 2 } else { length };
+        before += length;
+    }
     let end = start + segment[start..].find('}')?;
-    Some((&segment[..start], &segment[start + 1..end], &segment[end + 1..]))
+    Some((before, &segment[start + 1..end], &segment[end + 1..]))
 }

@@ -3,13 +3,14 @@
 
 use std::{
     future::Future,
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
 
 use http::{Request, Response};
-use tidegate::{Limiter, Op};
+use tidegate::{Decision, Limiter};
 use tower_service::Service;
 
 use super::RateLimit;
@@ -115,8 +116,8 @@ where
                 let outcome = ready!(inner.poll(cx));
                 Poll::Ready(match outcome {
                     Ok(mut response) => {
-                        for charge in ticket.charges.drain(..) {
-                            response = settle(gate, limiter, charge, response);
+                        for charge in mem::take(&mut ticket.charges) {
+                            response = settle(gate, limiter, ticket, charge, response);
                         }
                         gate.tell(response.headers_mut(), ticket, None, limiter.clock().now());
                         Ok(response)
@@ -124,7 +125,7 @@ where
                     Err(error) => {
                         if gate.refund_if.is_some() {
                             for charge in ticket.charges.drain(..) {
-                                correct(gate, limiter, &charge, Correction::GiveBack(charge.cost));
+                                let _ = correct(gate, limiter, &charge, Correction::GiveBack(charge.cost));
                             }
                         }
                         Err(error)
@@ -139,6 +140,7 @@ where
 fn settle<R: AnswerBody>(
     gate: &Arc<Gate>,
     limiter: &Arc<Limiter>,
+    ticket: &mut Ticket,
     charge: Charge,
     response: Response<R>,
 ) -> Response<R> {
@@ -148,28 +150,29 @@ fn settle<R: AnswerBody>(
             let (gate, limiter) = (Arc::clone(gate), Arc::clone(limiter));
             let count = Count::new(move |bytes| {
                 if let Some(correction) = charge.to(bytes.div_ceil(unit)) {
-                    correct(&gate, &limiter, &charge, correction);
+                    let _ = correct(&gate, &limiter, &charge, correction);
                 }
             });
             response.map(|body| body.counted(count))
         }
         Some(correction) => {
-            correct(gate, limiter, &charge, correction);
+            if let Some(charged) = correct(gate, limiter, &charge, correction) {
+                gate.charged_more(ticket, charge.place, charged);
+            }
             response
         }
     }
 }
 
-fn correct(gate: &Gate, limiter: &Limiter, charge: &Charge, correction: Correction) {
+/// Corrects a charge; what was decided if more was charged.
+fn correct(gate: &Gate, limiter: &Limiter, charge: &Charge, correction: Correction) -> Option<Decision> {
     let (policy, key) = (&gate.tier(charge.place).policy, &charge.key);
     match correction {
         Correction::GiveBack(cost) => {
             limiter.refund(policy, key, cost, charge.at);
+            None
         }
-        Correction::Add(cost) => {
-            let now = limiter.clock().now();
-            let _ = limiter.store().decide(Op::Charge, policy, key, cost, now);
-        }
-        Correction::CountBytes(_) => {}
+        Correction::Add(cost) => Some(limiter.charge(policy, key, cost)),
+        Correction::CountBytes(_) => None,
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use http::{Request, Response};
-use tidegate::{Cost, Key, Op};
+use tidegate::{Cost, Decision, Key};
 use tidegate_redis::RedisStore;
 use tower_service::Service;
 
@@ -95,7 +95,11 @@ where
                         let count = counting(Arc::clone(&gate), store.clone(), charge, unit);
                         response = response.map(|body| body.counted(count));
                     }
-                    Some(correction) => correct(&gate, &store, &charge, correction).await,
+                    Some(correction) => {
+                        if let Some(charged) = correct(&gate, &store, &charge, correction).await {
+                            gate.charged_more(&mut ticket, charge.place, charged);
+                        }
+                    }
                 }
             }
             gate.tell(response.headers_mut(), &ticket, None, gate.clock.now());
@@ -104,7 +108,7 @@ where
         Err(error) => {
             if gate.refund_if.is_some() {
                 for charge in charges {
-                    correct(&gate, &store, &charge, Correction::GiveBack(charge.cost)).await;
+                    let _ = correct(&gate, &store, &charge, Correction::GiveBack(charge.cost)).await;
                 }
             }
             Err(error)
@@ -126,22 +130,24 @@ fn counting(gate: Arc<Gate>, store: RedisStore, charge: Charge, unit: u64) -> Co
     let runtime = tokio::runtime::Handle::current();
     Count::new(move |bytes| {
         if let Some(correction) = charge.to(bytes.div_ceil(unit)) {
-            runtime.spawn(async move { correct(&gate, &store, &charge, correction).await });
+            runtime.spawn(async move {
+                let _ = correct(&gate, &store, &charge, correction).await;
+            });
         }
     })
 }
 
-async fn correct(gate: &Gate, store: &RedisStore, charge: &Charge, correction: Correction) {
+/// Corrects a charge; what was decided if more was charged.
+async fn correct(gate: &Gate, store: &RedisStore, charge: &Charge, correction: Correction) -> Option<Decision> {
     let (policy, key) = (&gate.tier(charge.place).policy, &charge.key);
     match correction {
         Correction::GiveBack(cost) => {
             if let Err(trouble) = store.refund(policy, key, cost, charge.at).await {
                 tracing::warn!("{} units were not given back: {trouble}", cost.get());
             }
+            None
         }
-        Correction::Add(cost) => {
-            let _ = store.decide(Op::Charge, policy, key, cost, policy.on_store_failure()).await;
-        }
-        Correction::CountBytes(_) => {}
+        Correction::Add(cost) => Some(store.charge(policy, key, cost).await),
+        Correction::CountBytes(_) => None,
     }
 }

@@ -1,0 +1,176 @@
+//! tonic: a real server behind the layer, and what its clients read.
+
+use std::{convert::Infallible, net::SocketAddr, time::Duration};
+
+use tidegate::{Limiter, ManualClock};
+use tidegate_tower::{By, RateLimitLayer, Rule, WithoutKey};
+use tokio::net::TcpListener;
+use tonic::{
+    Code, Request, Response, Status,
+    body::Body,
+    metadata::MetadataMap,
+    transport::{Channel, Endpoint, Server, server::TcpIncoming},
+};
+use tonic_health::pb::{
+    HealthCheckRequest, HealthCheckResponse, health_client::HealthClient, health_server::HealthServer,
+};
+use tonic_types::StatusExt as _;
+use tower::{Layer as _, ServiceExt as _};
+
+use crate::site::{limiter, policy};
+
+/// A served health check that fails as the caller wishes, the time its layer goes by, and a caller of it.
+struct Served {
+    time: ManualClock,
+    limiter: std::sync::Arc<Limiter>,
+    address: SocketAddr,
+    client: HealthClient<Channel>,
+}
+
+impl Served {
+    async fn behind(layer: RateLimitLayer) -> Self {
+        let (time, limiter) = limiter();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let service = HealthServer::with_interceptor(
+            tonic_health::server::HealthService::from_health_reporter(tonic_health::server::HealthReporter::new()),
+            fail_if_asked,
+        );
+        let server = Server::builder().layer(layer.in_store(limiter.clone())).add_service(service);
+        tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+        Self { time, limiter, address, client: client(address, "127.0.0.1").await }
+    }
+
+    async fn check(&mut self) -> Result<Response<HealthCheckResponse>, Status> {
+        self.client.check(HealthCheckRequest::default()).await
+    }
+
+    async fn check_with(&mut self, name: &'static str, value: &str) -> Result<Response<HealthCheckResponse>, Status> {
+        let mut request = Request::new(HealthCheckRequest::default());
+        request.metadata_mut().insert(name, value.parse().expect("a value"));
+        self.client.check(request).await
+    }
+}
+
+async fn client(server: SocketAddr, own: &str) -> HealthClient<Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{server}")).expect("an address");
+    let own = own.parse().expect("an address");
+    HealthClient::new(endpoint.local_address(Some(own)).connect().await.expect("it listens"))
+}
+
+fn fail_if_asked(request: Request<()>) -> Result<Request<()>, Status> {
+    let code = request.metadata().get("x-fail").and_then(|code| code.to_str().ok()).and_then(|code| code.parse().ok());
+    match code {
+        Some(code) => Err(Status::new(Code::from_i32(code), "as you wish")),
+        None => Ok(request),
+    }
+}
+
+fn told<'a>(metadata: &'a MetadataMap, name: &str) -> Option<&'a str> {
+    metadata.get(name).map(|value| value.to_str().expect("text"))
+}
+
+#[tokio::test]
+async fn a_call_that_is_let_through_is_told_where_it_stands() {
+    let mut served = Served::behind(RateLimitLayer::new(policy("api", &["2/1m"]))).await;
+    let answer = served.check().await.expect("it fits");
+    assert_eq!(told(answer.metadata(), "ratelimit-policy"), Some(r#""api";q=2;w=60"#));
+    assert_eq!(told(answer.metadata(), "ratelimit"), Some(r#""api";r=1;t=60"#));
+    let failed = served.check_with("x-fail", "5").await.expect_err("it was asked to fail");
+    assert_eq!((failed.code(), told(failed.metadata(), "ratelimit")), (Code::NotFound, Some(r#""api";r=0;t=60"#)));
+}
+
+#[tokio::test]
+async fn a_denied_call_reads_when_to_try_again_in_every_way_that_clients_know() {
+    let mut served = Served::behind(RateLimitLayer::new(policy("api", &["1/1m", "9/1h"]))).await;
+    served.check().await.expect("it fits");
+    served.time.advance(Duration::from_micros(10_000_001));
+    let denied = served.check().await.expect_err("it was too soon");
+    assert_eq!((denied.code(), denied.message()), (Code::ResourceExhausted, "the limit of 1/1m is used up"));
+    let details = denied.get_error_details();
+    let wait = Duration::from_micros(49_999_999);
+    assert_eq!(details.retry_info().and_then(|info| info.retry_delay), Some(wait));
+    let violations = &details.quota_failure().expect("a quota has failed").violations;
+    let violations: Vec<_> = violations.iter().map(|one| (&*one.subject, &*one.description)).collect();
+    assert_eq!(violations, [("api:1m", "the limit of 1/1m is used up")]);
+    assert_eq!(told(denied.metadata(), "grpc-retry-pushback-ms"), Some("50000"), "rounded up");
+    assert_eq!(told(denied.metadata(), "retry-after"), Some("50"));
+    assert_eq!(told(denied.metadata(), "ratelimit"), Some(r#""api:1m";r=0;t=50"#));
+
+    served.time.advance(Duration::from_micros(49_999_998));
+    served.check().await.expect_err("a microsecond too soon");
+    served.time.advance(Duration::from_micros(1));
+    served.check().await.expect("it was told to come back now");
+}
+
+#[tokio::test]
+async fn a_call_that_never_fits_is_told_not_to_try_again() {
+    let mut served = Served::behind(RateLimitLayer::new(Rule::new(policy("api", &["1/1m"])).cost(|_| 2))).await;
+    let denied = served.check().await.expect_err("2 is more than 1");
+    assert_eq!(denied.code(), Code::ResourceExhausted);
+    assert_eq!(denied.message(), "this call costs more than the limit of 1/1m ever allows");
+    assert!(denied.get_error_details().retry_info().is_none());
+    assert_eq!(told(denied.metadata(), "grpc-retry-pushback-ms"), Some("-1"));
+    assert_eq!(told(denied.metadata(), "retry-after"), None);
+}
+
+#[tokio::test]
+async fn a_call_that_cannot_be_counted_is_an_invalid_argument() {
+    let by_key = Rule::new(policy("api", &["1/1m"])).by(By::header("x-api-key").expect("a header's name"));
+    let mut served = Served::behind(RateLimitLayer::new(by_key.without_key(WithoutKey::Refused))).await;
+    let refused = served.check().await.expect_err("there is no key");
+    assert_eq!((refused.code(), refused.message()), (Code::InvalidArgument, "the request lacks `x-api-key`"));
+    let long = served.check_with("x-api-key", &"k".repeat(1025)).await.expect_err("no key is that long");
+    assert_eq!(long.code(), Code::InvalidArgument);
+    served.check_with("x-api-key", "k").await.expect("it fits");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_tell_addresses_fails_internally() {
+    let page =
+        tower::service_fn(async |_: http::Request<Body>| Ok::<_, Infallible>(http::Response::new(Body::empty())));
+    let service = RateLimitLayer::new(policy("api", &["1/1m"])).layer(page);
+    let request = http::Request::post("/a.Service/Call").header("content-type", "application/grpc");
+    let refused = service.oneshot(request.body(Body::empty()).expect("a request")).await.expect("it answers");
+    let status = Status::from_header_map(refused.headers()).expect("a status");
+    assert_eq!((refused.status().as_u16(), status.code()), (200, Code::Internal));
+    assert!(status.message().contains("PeerAddress"), "{status:?}");
+}
+
+#[tokio::test]
+async fn the_peer_is_found_in_tonic_s_own_connection() {
+    let api = policy("api", &["1/1m"]);
+    let mut served = Served::behind(RateLimitLayer::new(api.clone())).await;
+    served.check().await.expect("it fits");
+    served.check().await.expect_err("once a minute");
+    client(served.address, "127.0.0.2").await.check(HealthCheckRequest::default()).await.expect("somebody else");
+    for address in ["127.0.0.1", "127.0.0.2"] {
+        let key = tidegate::Key::new(address).expect("a key");
+        assert_eq!(served.limiter.peek(&api, &key, tidegate::Cost::ONE).used(), 1, "{address}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_costs_by_its_size() {
+    let api = policy("api", &["100/1m"]);
+    let rule = Rule::new(api.clone()).by(By::everyone()).settle_by_size(1);
+    let mut served = Served::behind(RateLimitLayer::new(rule)).await;
+    served.check().await.expect("it fits");
+    let everyone = tidegate::Key::new("everyone").expect("a key");
+    let used = served.limiter.peek(&api, &everyone, tidegate::Cost::ONE).used();
+    assert_eq!(used, 7, "a frame's head of 5 bytes and a message of 2");
+}
+
+#[tokio::test]
+async fn a_call_that_the_server_failed_is_given_back() {
+    let mut served = Served::behind(RateLimitLayer::new(policy("api", &["2/1m"])).refund_server_errors()).await;
+    for code in [Code::Unknown, Code::DeadlineExceeded, Code::Internal, Code::Unavailable, Code::DataLoss] {
+        let failed = served.check_with("x-fail", &i32::from(code).to_string()).await.expect_err("as asked");
+        assert_eq!(failed.code(), code);
+    }
+    for code in [Code::InvalidArgument, Code::PermissionDenied] {
+        let failed = served.check_with("x-fail", &i32::from(code).to_string()).await.expect_err("as asked");
+        assert_eq!(failed.code(), code, "the caller's own fault is charged");
+    }
+    assert_eq!(served.check().await.expect_err("2 were charged").code(), Code::ResourceExhausted);
+}

@@ -1,0 +1,175 @@
+//! The same with the state in a real Redis, and with Redis gone.
+
+use std::{convert::Infallible, time::Duration};
+
+use axum::{
+    Router,
+    body::Body,
+    http::{Request, Response, StatusCode},
+    routing::{any, get},
+};
+use serde_json::json;
+use tidegate::{Cost, Key, OnStoreFailure, Policy, Share};
+use tidegate_redis::{BreakerState, RedisStore};
+use tidegate_testbed::Server;
+use tidegate_tower::{By, RateLimitLayer, Rule};
+use tower::{Layer as _, ServiceExt as _};
+
+use crate::site::{Site, hello, policy};
+
+/// A store that waits for its server, however slow the machine is, and looks for no other once that is gone.
+pub(crate) async fn patient(server: &Server) -> RedisStore {
+    let long = Duration::from_secs(600);
+    let store = RedisStore::builder(&server.url()).timeout(long).probe_interval(long).connect().expect("a store");
+    store.ready().await;
+    store
+}
+
+async fn used(store: &RedisStore, policy: &Policy, key: &str) -> u64 {
+    store.peek(policy, &Key::new(key).expect("a key"), Cost::ONE).await.used()
+}
+
+#[tokio::test]
+async fn nodes_share_one_limit_through_redis() {
+    let server = Server::start();
+    let layer = async || RateLimitLayer::new(policy("api", &["2/1d"])).in_store(patient(&server).await);
+    let (one, other) = (layer().await, layer().await);
+    let (one, other) = (Site::serve(|_| hello().layer(one)).await, Site::serve(|_| hello().layer(other)).await);
+    let first = one.get("/").await;
+    assert_eq!((first.status, first.header("ratelimit").as_deref()), (200, Some(r#""api";r=1;t=86400"#)));
+    assert_eq!(first.header("ratelimit-policy").as_deref(), Some(r#""api";q=2;w=86400"#));
+    let second = other.get("/").await;
+    assert_eq!((second.status, second.header("ratelimit").as_deref()), (200, Some(r#""api";r=0;t=86400"#)));
+    for site in [one, other] {
+        let denied = site.get("/").await;
+        assert_eq!((denied.status, &denied.json()["violated-policies"]), (429, &json!(["api"])));
+        let wait: u64 = denied.header("retry-after").expect("told").parse().expect("whole seconds");
+        assert!((1..=86_400).contains(&wait), "{wait}");
+        assert_eq!(denied.header("ratelimit"), Some(format!(r#""api";r=0;t={wait}"#)));
+    }
+}
+
+#[tokio::test]
+async fn several_rules_are_one_decision_in_redis_too() {
+    let server = Server::start();
+    let store = patient(&server).await;
+    let (user, all) = (policy("user", &["1/1d"]), policy("all", &["2/1d"]));
+    let by_user = Rule::new(user.clone()).by(By::header("x-user").expect("a header's name"));
+    let layer = RateLimitLayer::all([by_user, Rule::new(all.clone()).by(By::everyone())]).in_store(store.clone());
+    let site = Site::serve(|_| hello().layer(layer)).await;
+    let ask = async |user| {
+        let answer = site.get_with("/", &[("x-user", user)]).await;
+        (answer.status, answer.header("ratelimit").and_then(|told| told.split(';').next().map(str::to_owned)))
+    };
+    let told = |status: u16, name: &str| (status, Some(name.to_owned()));
+    assert_eq!(ask("alice").await, told(200, r#""user""#));
+    assert_eq!(ask("alice").await, told(429, r#""user""#));
+    assert_eq!(used(&store, &all, "everyone").await, 1, "what one denies is charged by none");
+    assert_eq!(ask("bob").await.0, 200);
+    assert_eq!(ask("carol").await, told(429, r#""all""#));
+    assert_eq!(used(&store, &user, "carol").await, 0);
+}
+
+#[tokio::test]
+async fn what_is_settled_and_given_back_is_so_in_redis_too() {
+    let server = Server::start();
+    let store = patient(&server).await;
+    let api = policy("api", &["100/1d"]);
+    let rule = Rule::new(api.clone()).by(By::everyone()).cost(|_| 4).settle(|response| response.number("x-used"));
+    let layer = RateLimitLayer::new(rule).refund_server_errors().in_store(store.clone());
+    let pages = Router::new()
+        .route("/fails", any(|| async { StatusCode::BAD_GATEWAY }))
+        .route("/less", get(|| async { [("x-used", "1")] }))
+        .route("/more", get(|| async { [("x-used", "10")] }));
+    let site = Site::serve(|_| pages.layer(layer)).await;
+    for (path, expected) in [("/fails", 0), ("/less", 1), ("/more", 11), ("/fails", 11)] {
+        let answer = site.get(path).await;
+        assert_eq!(used(&store, &api, "everyone").await, expected, "after {path}");
+        if path == "/more" {
+            assert_eq!(answer.header("ratelimit").as_deref(), Some(r#""api";r=89;t=86400"#), "it is told at once");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_fails_without_a_response_is_given_back_in_redis_too() {
+    let server = Server::start();
+    let store = patient(&server).await;
+    let api = policy("api", &["100/1d"]);
+    let rule = Rule::new(api.clone()).by(By::everyone());
+    let failing = tower::service_fn(async |_: Request<Body>| Err::<Response<Body>, _>("the machine is on fire"));
+    for (layer, expected) in
+        [(RateLimitLayer::new(rule.clone()), 1), (RateLimitLayer::new(rule).refund_server_errors(), 1)]
+    {
+        let service = layer.in_store(store.clone()).layer(failing);
+        let error = service.oneshot(Request::default()).await.expect_err("it fails");
+        assert_eq!((error, used(&store, &api, "everyone").await), ("the machine is on fire", expected));
+    }
+}
+
+#[tokio::test]
+async fn a_streamed_body_is_settled_in_redis_once_it_is_sent() {
+    let server = Server::start();
+    let store = patient(&server).await;
+    let api = policy("api", &["100/1d"]);
+    let rule = Rule::new(api.clone()).by(By::everyone()).settle_by_size(1000);
+    let layer = RateLimitLayer::new(rule).in_store(store.clone());
+    let chunks = || futures_util::stream::iter([[0; 1500], [0; 1500]].map(|chunk| Ok::<_, Infallible>(chunk.to_vec())));
+    let answer = async move || Body::from_stream(chunks());
+    let site = Site::serve(|_| Router::new().route("/", get(answer)).layer(layer)).await;
+    assert_eq!(site.get("/").await.body.len(), 3000);
+    // By a task of its own, which nobody hears of.
+    while used(&store, &api, "everyone").await == 1 {}
+    assert_eq!(used(&store, &api, "everyone").await, 3);
+}
+
+/// A store whose server is gone, and that has noticed.
+async fn bereaved() -> RedisStore {
+    let server = Server::start();
+    let store = patient(&server).await;
+    server.kill();
+    let nobody = Key::new("nobody").expect("a key");
+    while store.breakers().iter().any(|(_, state)| *state == BreakerState::Closed) {
+        let _ = store.peek(&policy("any", &["1/1d"]), &nobody, Cost::ONE).await;
+    }
+    store
+}
+
+async fn without_redis(choice: OnStoreFailure) -> Site {
+    let policy = policy("api", &["4/1d"]).with_on_store_failure(choice);
+    let layer = RateLimitLayer::new(policy).in_store(bereaved().await);
+    Site::serve(|_| hello().layer(layer)).await
+}
+
+#[tokio::test]
+async fn without_redis_an_open_policy_lets_everything_through() {
+    let site = without_redis(OnStoreFailure::Open).await;
+    for _ in 0..6 {
+        assert_eq!(site.get("/").await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn without_redis_a_closed_policy_says_that_it_is_not_the_client_s_fault() {
+    let site = without_redis(OnStoreFailure::Closed).await;
+    let denied = site.get("/").await;
+    assert_eq!((denied.status, denied.header("retry-after")), (503, None));
+    assert_eq!(denied.header("ratelimit"), None, "where it stands is what nobody knows");
+    let expected = json!({
+        "type": "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+        "title": "Request cannot be satisfied due to temporary server capacity constraints",
+        "status": 503,
+        "detail": "whether this request is within its limit can't be found out at the moment",
+    });
+    assert_eq!(denied.json(), expected);
+}
+
+#[tokio::test]
+async fn without_redis_a_local_policy_gives_each_node_its_share() {
+    let site = without_redis(OnStoreFailure::Local(Share::new(0.5).expect("in range"))).await;
+    let mut statuses = Vec::new();
+    for _ in 0..3 {
+        statuses.push(site.get("/").await.status);
+    }
+    assert_eq!(statuses, [200, 200, 429], "half of 4");
+}

@@ -1,0 +1,92 @@
+//! Clients by what they say or what was found out about them.
+
+use axum::{extract::Request, middleware};
+use tidegate::Key;
+use tidegate_tower::{By, RateLimitLayer, Rule, WithoutKey};
+
+use crate::site::{Site, hello, policy};
+
+const KEY: &str = "x-api-key";
+
+fn once(by: By) -> Rule {
+    Rule::new(policy("api", &["1/1m"])).by(by)
+}
+
+fn by_header() -> Rule {
+    once(By::header("X-Api-Key").expect("a header's name"))
+}
+
+#[tokio::test]
+async fn each_value_of_a_header_is_counted_by_itself() {
+    let site = Site::behind(RateLimitLayer::new(by_header())).await;
+    assert_eq!(site.get_with("/", &[(KEY, "alice")]).await.status, 200);
+    assert_eq!(site.get_with("/", &[(KEY, "bob")]).await.status, 200);
+    assert_eq!(site.get_with("/", &[(KEY, "alice")]).await.status, 429);
+    assert_eq!(
+        site.visited_from("127.0.0.2").get_with("/", &[(KEY, "bob")]).await.status,
+        429,
+        "wherever it comes from"
+    );
+    assert_eq!(site.get_with("/", &[(KEY, "bob"), (KEY, "carol")]).await.status, 429, "the first of two counts");
+}
+
+#[tokio::test]
+async fn leaving_the_header_out_is_no_way_around_the_limit() {
+    let site = Site::behind(RateLimitLayer::new(by_header())).await;
+    assert_eq!(site.get("/").await.status, 200);
+    assert_eq!(site.get("/").await.status, 429, "counted by its address");
+    assert_eq!(site.get_with("/", &[(KEY, "")]).await.status, 429, "empty is as good as none");
+    assert_eq!(site.visited_from("127.0.0.2").get("/").await.status, 200);
+    assert_eq!(site.get_with("/", &[(KEY, "127.0.0.1")]).await.status, 200, "apart from those that have a key");
+}
+
+#[tokio::test]
+async fn who_has_no_key_may_be_let_through_uncounted() {
+    let site = Site::behind(RateLimitLayer::new(by_header().without_key(WithoutKey::Unlimited))).await;
+    for _ in 0..3 {
+        let answer = site.get("/").await;
+        assert_eq!((answer.status, answer.header("ratelimit")), (200, None));
+    }
+    assert_eq!(site.get_with("/", &[(KEY, "alice")]).await.status, 200);
+    assert_eq!(site.get_with("/", &[(KEY, "alice")]).await.status, 429);
+}
+
+#[derive(Clone)]
+struct Account {
+    id: String,
+}
+
+async fn log_in(mut request: Request, next: middleware::Next) -> axum::response::Response {
+    let user = request.headers().get("authorization").and_then(|user| user.to_str().ok()).map(str::to_owned);
+    if let Some(id) = user {
+        request.extensions_mut().insert(Account { id });
+    }
+    next.run(request).await
+}
+
+#[tokio::test]
+async fn what_an_earlier_layer_found_can_be_counted_by() {
+    let layer = RateLimitLayer::new(once(By::extension(|account: &Account| &account.id)));
+    let site = Site::serve(|limiter| hello().layer(layer.in_store(limiter)).layer(middleware::from_fn(log_in))).await;
+    assert_eq!(site.get_with("/", &[("authorization", "alice")]).await.status, 200);
+    assert_eq!(site.get_with("/", &[("authorization", "alice")]).await.status, 429);
+    assert_eq!(site.get_with("/", &[("authorization", "bob")]).await.status, 200);
+    assert_eq!([site.get("/").await.status, site.get("/").await.status], [200, 429], "a stranger, by the address");
+}
+
+#[tokio::test]
+async fn a_key_of_several_things_is_no_other_key() {
+    let by = By::request(|request| Key::join([request.header("x-tenant")?, request.header("x-user")?]).ok());
+    let site = Site::behind(RateLimitLayer::new(once(by))).await;
+    let ask = async |tenant, user| site.get_with("/", &[("x-tenant", tenant), ("x-user", user)]).await.status;
+    assert_eq!(ask("a", "bc").await, 200);
+    assert_eq!(ask("ab", "c").await, 200);
+    assert_eq!(ask("a", "bc").await, 429);
+}
+
+#[tokio::test]
+async fn everyone_together_shares_one_limit() {
+    let site = Site::behind(RateLimitLayer::new(once(By::everyone()))).await;
+    assert_eq!(site.get("/").await.status, 200);
+    assert_eq!(site.visited_from("127.0.0.2").get_with("/", &[(KEY, "alice")]).await.status, 429);
+}

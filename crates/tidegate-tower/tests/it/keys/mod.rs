@@ -1,0 +1,5 @@
+//! Who is counted.
+
+mod address;
+mod found;
+mod path;
