@@ -3,9 +3,9 @@
 use std::{cmp::Reverse, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::Response;
+use http::{HeaderMap, Response};
 use ipnet::IpNet;
-use tidegate::{Decision, Decisions, Key, Mode, Policy, Reason, Spend, Timestamp};
+use tidegate::{Cost, Decision, Decisions, Key, Mode, Policy, Reason, Spend, Timestamp};
 
 use crate::{
     answer::{self, Denial},
@@ -13,7 +13,7 @@ use crate::{
     incoming::{Incoming, Outgoing},
     key::ClientAddress,
     rule::{Ask, Rule, Tier},
-    ticket::{Charge, Place, Places, Ticket},
+    ticket::{Charge, Decided, Place, Ticket},
 };
 
 /// Everything that a layer is told, except where the state lives.
@@ -132,7 +132,7 @@ impl Gate {
     }
 
     /// A spend under one rule, for a decision of several.
-    pub(crate) fn spends<'a>(&'a self, asks: &'a [(Place, Key<'a>, tidegate::Cost)]) -> Vec<Spend<'a>> {
+    pub(crate) fn spends<'a>(&'a self, asks: &'a [(Place, Key<'a>, Cost)]) -> Vec<Spend<'a>> {
         asks.iter().map(|(place, key, cost)| Spend { policy: &self.tier(*place).policy, key, cost: *cost }).collect()
     }
 
@@ -143,69 +143,65 @@ impl Gate {
 
     /// What a decision under one rule comes to.
     #[inline]
-    pub(crate) fn ticket(&self, place: Place, decision: Decision, key: &Key<'_>, cost: tidegate::Cost) -> Ticket {
-        let charge = |at: Timestamp| Charge { place, key: key.clone().into_owned(), cost, at };
+    pub(crate) fn decided(&self, bound: Place, decision: Decision, key: &Key<'_>, cost: Cost) -> Decided {
         let charges = match decision.charged_at() {
-            Some(at) if self.settles() => vec![charge(at)],
+            Some(at) if self.settles() => vec![Charge { place: bound, key: key.clone().into_owned(), cost, at }],
             _ => Vec::new(),
         };
-        Ticket { decision, bound: place, places: Places::One, charges }
+        let ticket = Ticket { told: self.told(bound, &decision), places: Box::default(), charges };
+        Decided { decision, bound, ticket }
     }
 
     /// What a decision under several comes to.
-    pub(crate) fn ticket_of_several(&self, asks: &[(Place, Key<'_>, tidegate::Cost)], decisions: &Decisions) -> Ticket {
-        let charges = if self.settles() && decisions.overall.is_allowed() {
-            let charged = asks.iter().zip(&decisions.parts);
-            let charge = |((place, key, cost), decision): (&(Place, Key<'_>, _), &Decision)| {
-                let at = decision.charged_at()?;
-                Some(Charge { place: *place, key: key.clone().into_owned(), cost: *cost, at })
-            };
-            charged.filter_map(charge).collect()
-        } else {
-            Vec::new()
+    pub(crate) fn decided_by_several(&self, asks: &[(Place, Key<'_>, Cost)], decisions: &Decisions) -> Decided {
+        let Decisions { overall: decision, parts } = decisions;
+        let each = || asks.iter().zip(parts);
+        let charge = |((place, key, cost), part): (&(Place, Key<'_>, Cost), &Decision)| {
+            let at = part.charged_at()?;
+            Some(Charge { place: *place, key: key.clone().into_owned(), cost: *cost, at })
         };
-        let places = asks.iter().map(|(place, ..)| *place).collect();
-        let bound = asks[decisions.overall.part()].0;
-        let told = if self.enforces(bound) { None } else { self.tightest(asks, decisions).map(Box::new) };
-        Ticket { decision: decisions.overall, bound, places: Places::Several(places, told), charges }
+        let charges = if self.settles() { each().filter_map(charge).collect() } else { Vec::new() };
+        let bound = asks[decision.part()].0;
+        // If what bound only watches, there may be others that enforce.
+        let others = || each().filter_map(|((place, ..), part)| self.told(*place, part));
+        let tightest = || others().min_by_key(|(_, part)| (part.remaining(), Reverse(part.reset_after())));
+        let told = if self.enforces(bound) { self.told(bound, decision) } else { tightest() };
+        let ticket = Ticket { told, places: asks.iter().map(|(place, ..)| *place).collect(), charges };
+        Decided { decision: *decision, bound, ticket }
     }
 
-    /// Has it told that more was charged in the end, if that leaves less than what was to be told.
-    pub(crate) fn charged_more(&self, ticket: &mut Ticket, place: Place, charged: Decision) {
-        let (bound, told) = match &mut ticket.places {
-            Places::Several(_, Some(told)) => (&mut told.0, &mut told.1),
-            _ => (&mut ticket.bound, &mut ticket.decision),
-        };
-        let is_known = charged.reason() == Reason::Allowed && self.enforces(place);
-        if is_known && charged.remaining() < told.remaining() {
-            (*bound, *told) = (place, charged);
-        }
+    #[inline]
+    fn told(&self, place: Place, decision: &Decision) -> Option<(Place, Decision)> {
+        let is_known = decision.reason() != Reason::StoreUnavailable;
+        (is_known && self.enforces(place)).then_some((place, *decision))
     }
 
-    /// Of the policies that enforce, the one that leaves least.
-    fn tightest(&self, asks: &[(Place, Key<'_>, tidegate::Cost)], decisions: &Decisions) -> Option<(Place, Decision)> {
-        let decided = asks.iter().map(|(place, ..)| *place).zip(decisions.parts.iter().copied());
-        let enforced = decided.filter(|(place, _)| self.enforces(*place));
-        enforced.min_by_key(|(_, decision)| (decision.remaining(), Reverse(decision.reset_after())))
-    }
-
+    #[inline]
     fn enforces(&self, place: Place) -> bool {
         self.tier(place).policy.mode() == Mode::Enforce
     }
 
-    /// Tells who wants to know of a decision.
+    /// Has it told that more was charged in the end, if that leaves less.
+    pub(crate) fn charged_more(&self, ticket: &mut Ticket, place: Place, charged: &Decision) {
+        let less = |told: &(Place, Decision)| charged.remaining() < told.1.remaining();
+        if ticket.told.as_ref().is_some_and(less) && charged.reason() == Reason::Allowed {
+            ticket.told = self.told(place, charged).or(ticket.told);
+        }
+    }
+
+    /// Shows a decision to who wants to know of it.
     #[inline]
-    pub(crate) fn observe(&self, request: &Incoming<'_>, ticket: &Ticket) {
+    pub(crate) fn observe(&self, request: &Incoming<'_>, decided: &Decided) {
         if let Some(observe) = &self.observe {
-            let policy = &self.tier(ticket.bound).policy;
-            observe(&Observed { request: *request, decision: &ticket.decision, policy });
+            let policy = &self.tier(decided.bound).policy;
+            observe(&Observed { request: *request, decision: &decided.decision, policy });
         }
     }
 
     /// The answer to a request that is denied.
-    pub(crate) fn deny(&self, request: &Incoming<'_>, ticket: &Ticket, now: Timestamp) -> Response<Bytes> {
-        let Tier { policy, labels } = self.tier(ticket.bound);
-        let decision = &ticket.decision;
+    pub(crate) fn deny(&self, request: &Incoming<'_>, decided: &Decided, now: Timestamp) -> Response<Bytes> {
+        let Tier { policy, labels } = self.tier(decided.bound);
+        let decision = &decided.decision;
         let retry_after = match decision.reason() {
             Reason::Limited => decision.retry_after().map(|wait| wait + self.delay()),
             _ => None,
@@ -215,35 +211,21 @@ impl Gate {
             Some(denied) => denied(&denial),
             None => denial.answer(),
         };
-        self.tell(response.headers_mut(), ticket, retry_after, now);
+        self.tell(response.headers_mut(), &decided.ticket, retry_after, now);
         response
     }
 
-    /// Tells a client where it stands. Nobody is told of a policy that only watches, nor what nobody knows.
+    /// Tells a client where it stands.
     #[inline]
-    pub(crate) fn tell(
-        &self,
-        headers: &mut http::HeaderMap,
-        ticket: &Ticket,
-        retry_after: Option<Duration>,
-        now: Timestamp,
-    ) {
-        let (bound, decision) = match &ticket.places {
-            Places::Several(_, Some(told)) => (told.0, &told.1),
-            _ => (ticket.bound, &ticket.decision),
-        };
-        if !self.enforces(bound) || decision.reason() == Reason::StoreUnavailable {
-            return;
+    pub(crate) fn tell(&self, headers: &mut HeaderMap, ticket: &Ticket, retry_after: Option<Duration>, now: Timestamp) {
+        let Some((bound, decision)) = &ticket.told else { return };
+        let bound = &self.tier(*bound).labels;
+        let standing = Standing { bound, decision, retry_after, now };
+        if ticket.places.is_empty() {
+            return self.dialect.tell(headers, [bound], &standing);
         }
-        let labels = &self.tier(bound).labels;
-        let standing = Standing { bound: labels, decision, retry_after, now };
-        match &ticket.places {
-            Places::One => self.dialect.tell(headers, [labels], &standing),
-            Places::Several(places, _) => {
-                let shown = places.iter().filter(|place| self.enforces(**place)).map(|place| &self.tier(*place).labels);
-                self.dialect.tell(headers, shown, &standing);
-            }
-        }
+        let shown = ticket.places.iter().filter(|place| self.enforces(**place));
+        self.dialect.tell(headers, shown.map(|place| &self.tier(*place).labels), &standing);
     }
 
     /// What a retry time is made longer by.

@@ -1,4 +1,4 @@
-//! [`Ticket`]: what is kept of a decision until the response is there.
+//! [`Decided`]: what became of a request, and [`Ticket`]: what is kept of it until the response is there.
 
 use tidegate::{Cost, Decision, Key, Timestamp};
 
@@ -15,21 +15,22 @@ pub(crate) struct Place {
     pub(crate) tier: usize,
 }
 
-/// The policies that were decided by.
-#[derive(Debug)]
-pub(crate) enum Places {
-    /// The one that bound.
-    One,
-    /// All of these; and, if what bound only watches, the tightest of those that enforce, with its own decision.
-    Several(Box<[Place]>, Option<Box<(Place, Decision)>>),
+/// A decision, and by which policy.
+pub(crate) struct Decided {
+    /// Of the whole, where there are several rules.
+    pub(crate) decision: Decision,
+    /// What bound.
+    pub(crate) bound: Place,
+    pub(crate) ticket: Ticket,
 }
 
-/// A decision, by what it was made, and what may have to be corrected.
+/// What the response has to be told, and what may have to be corrected by it.
 #[derive(Debug)]
 pub(crate) struct Ticket {
-    pub(crate) decision: Decision,
-    pub(crate) bound: Place,
-    pub(crate) places: Places,
+    /// Where the client stands: the tightest of what enforces. Nothing is told of what only watches, nor what nobody knows.
+    pub(crate) told: Option<(Place, Decision)>,
+    /// All policies that were decided by, if there are several.
+    pub(crate) places: Box<[Place]>,
     /// Empty where nothing is ever corrected.
     pub(crate) charges: Vec<Charge>,
 }

@@ -43,18 +43,18 @@ where
     #[inline]
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let incoming = Incoming::of(&request);
-        let ticket = match self.gate.course(&incoming) {
+        let decided = match self.gate.course(&incoming) {
             Course::Pass => return ResponseFuture { state: State::Passed { inner: self.inner.call(request) } },
             Course::Refuse(response) => return ResponseFuture::answer(response.map(R::of)),
             Course::One(place, ask) => {
                 let key = ask.key.key();
                 let decision = self.store.check(&self.gate.tier(place).policy, &key, ask.cost);
-                self.gate.ticket(place, decision, &key, ask.cost)
+                self.gate.decided(place, decision, &key, ask.cost)
             }
             Course::Several(asks) => {
                 let asks: Vec<_> = asks.iter().map(|(place, ask)| (*place, ask.key.key(), ask.cost)).collect();
                 match self.store.check_all(&self.gate.spends(&asks)) {
-                    Ok(decisions) => self.gate.ticket_of_several(&asks, &decisions),
+                    Ok(decisions) => self.gate.decided_by_several(&asks, &decisions),
                     Err(error) => {
                         let response = answer::uncountable(&incoming, &NoKey::Rules(error));
                         return ResponseFuture::answer(response.map(R::of));
@@ -62,15 +62,15 @@ where
                 }
             }
         };
-        self.gate.observe(&incoming, &ticket);
-        if !ticket.decision.is_allowed() {
-            let denied = self.gate.deny(&incoming, &ticket, self.store.clock().now());
+        self.gate.observe(&incoming, &decided);
+        if !decided.decision.is_allowed() {
+            let denied = self.gate.deny(&incoming, &decided, self.store.clock().now());
             return ResponseFuture::answer(denied.map(R::of));
         }
         if self.gate.tells_service {
-            request.extensions_mut().insert(ticket.decision);
+            request.extensions_mut().insert(decided.decision);
         }
-        let (gate, limiter) = (Arc::clone(&self.gate), Arc::clone(&self.store));
+        let (gate, limiter, ticket) = (Arc::clone(&self.gate), Arc::clone(&self.store), decided.ticket);
         ResponseFuture { state: State::Allowed { inner: self.inner.call(request), gate, limiter, ticket } }
     }
 }
@@ -157,7 +157,7 @@ fn settle<R: AnswerBody>(
         }
         Some(correction) => {
             if let Some(charged) = correct(gate, limiter, &charge, correction) {
-                gate.charged_more(ticket, charge.place, charged);
+                gate.charged_more(ticket, charge.place, &charged);
             }
             response
         }

@@ -23,7 +23,7 @@ use crate::{
     gate::{Course, Gate},
     incoming::{Incoming, Outgoing},
     key::NoKey,
-    ticket::{Charge, Correction, Place, Ticket},
+    ticket::{Charge, Correction, Decided, Place},
 };
 
 /// The response of a [`RateLimit`] in Redis.
@@ -73,17 +73,18 @@ where
     B: http_body::Body,
     R: AnswerBody,
 {
-    let mut ticket = match decide(&gate, &store, &asks).await {
-        Ok(ticket) => ticket,
+    let decided = match decide(&gate, &store, &asks).await {
+        Ok(decided) => decided,
         Err(why) => return Ok(answer::uncountable(&Incoming::of(&request), &why).map(R::of)),
     };
-    gate.observe(&Incoming::of(&request), &ticket);
-    if !ticket.decision.is_allowed() {
-        return Ok(gate.deny(&Incoming::of(&request), &ticket, gate.clock.now()).map(R::of));
+    gate.observe(&Incoming::of(&request), &decided);
+    if !decided.decision.is_allowed() {
+        return Ok(gate.deny(&Incoming::of(&request), &decided, gate.clock.now()).map(R::of));
     }
     if gate.tells_service {
-        request.extensions_mut().insert(ticket.decision);
+        request.extensions_mut().insert(decided.decision);
     }
+    let mut ticket = decided.ticket;
     let charges = mem::take(&mut ticket.charges);
     match inner.call(request).await {
         Ok(mut response) => {
@@ -97,7 +98,7 @@ where
                     }
                     Some(correction) => {
                         if let Some(charged) = correct(&gate, &store, &charge, correction).await {
-                            gate.charged_more(&mut ticket, charge.place, charged);
+                            gate.charged_more(&mut ticket, charge.place, &charged);
                         }
                     }
                 }
@@ -116,13 +117,13 @@ where
     }
 }
 
-async fn decide(gate: &Gate, store: &RedisStore, asks: &[(Place, Key<'static>, Cost)]) -> Result<Ticket, NoKey> {
+async fn decide(gate: &Gate, store: &RedisStore, asks: &[(Place, Key<'static>, Cost)]) -> Result<Decided, NoKey> {
     if let [(place, key, cost)] = asks {
         let decision = store.check(&gate.tier(*place).policy, key, *cost).await;
-        return Ok(gate.ticket(*place, decision, key, *cost));
+        return Ok(gate.decided(*place, decision, key, *cost));
     }
     let decisions = store.check_all(&gate.spends(asks)).await.map_err(NoKey::Rules)?;
-    Ok(gate.ticket_of_several(asks, &decisions))
+    Ok(gate.decided_by_several(asks, &decisions))
 }
 
 /// Corrects a charge when the body has been sent, by a task of its own: a body that is dropped can't wait.
