@@ -90,14 +90,11 @@ async fn a_cost_that_the_response_tells_is_settled_upwards_downwards_and_to_noth
     let layer = RateLimitLayer::new(rule);
     let site =
         Site::serve(|limiter| Router::new().route("/{tokens}", get(answer)).layer(layer.in_store(limiter))).await;
-    for (tokens, used) in [("0", 0), ("3", 3), ("unknown", 7), ("0", 7)] {
-        if tokens == "0" && used == 7 {
-            assert_eq!(site.get("/0").await.status, 429, "7 and 4 are more than 10, whatever it will cost");
-            continue;
-        }
+    for (tokens, used) in [("0", 0), ("3", 3), ("unknown", 7)] {
         assert_eq!(site.get(&format!("/{tokens}")).await.status, 200);
         assert_eq!(site.used(&ten(), ME), used, "after {tokens}");
     }
+    assert_eq!(site.get("/0").await.status, 429, "7 and 4 are more than 10, whatever it will cost");
     site.time.advance(Duration::from_secs(60));
     assert_eq!(site.get("/25").await.status, 200);
     assert_eq!(site.used(&ten(), ME), 25, "even past the limit");

@@ -8,7 +8,7 @@ use crate::site::{Site, hello, policy};
 
 const FORWARDED: &str = "x-forwarded-for";
 
-/// A page that each client can see once, and a closure that says whose turn it was.
+/// A page that each client can see once.
 async fn once(client: ClientAddress) -> Site {
     Site::behind(RateLimitLayer::new(policy("api", &["1/1m"])).client_address(client)).await
 }
@@ -63,6 +63,7 @@ async fn behind_known_proxies_the_last_that_is_none_of_them_counts() {
         &["6.6.6.6, 203.0.113.7, 10.1.1.1"],
         &["203.0.113.7, 10.1.1.1, 10.2.2.2"],
         &["10.6.6.6, 203.0.113.7"],
+        &["203.0.113.7, ::ffff:10.1.1.1"],
     ] {
         assert!(is_counted_as(&site, said, "203.0.113.7").await, "{said:?}");
     }
@@ -103,8 +104,14 @@ async fn a_connection_over_ipv6_is_counted_by_its_network_too() {
 
 #[tokio::test]
 async fn a_connection_over_ipv4_to_a_socket_of_both_is_an_ipv4_client() {
-    let layer = RateLimitLayer::new(policy("api", &["1/1m"]));
-    let mut site = Site::serve_at("[::ffff:127.0.0.1]:0", |limiter| hello().layer(layer.in_store(limiter))).await;
-    site.address.set_ip([127, 0, 0, 1].into());
-    assert!(is_counted_as(&site, &[], "127.0.0.1").await);
+    let proxy = || ["127.0.0.1/32".parse().expect("a network")];
+    for (client, said, expected) in [
+        (ClientAddress::peer(), &[][..], "127.0.0.1"),
+        (ClientAddress::behind(proxy()), &["203.0.113.7"], "203.0.113.7"),
+    ] {
+        let layer = RateLimitLayer::new(policy("api", &["1/1m"])).client_address(client);
+        let mut site = Site::serve_at("[::ffff:127.0.0.1]:0", |limiter| hello().layer(layer.in_store(limiter))).await;
+        site.address.set_ip([127, 0, 0, 1].into());
+        assert!(is_counted_as(&site, said, expected).await, "{expected}");
+    }
 }
