@@ -172,8 +172,8 @@ impl Gate {
 
     #[inline]
     fn told(&self, place: Place, decision: &Decision) -> Option<(Place, Decision)> {
-        let is_known = decision.reason() != Reason::StoreUnavailable;
-        (is_known && self.enforces(place)).then_some((place, *decision))
+        let makes_sense = !matches!(decision.reason(), Reason::StoreUnavailable | Reason::Impossible);
+        (makes_sense && self.enforces(place)).then_some((place, *decision))
     }
 
     #[inline]

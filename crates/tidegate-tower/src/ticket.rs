@@ -27,7 +27,8 @@ pub(crate) struct Decided {
 /// What the response has to be told, and what may have to be corrected by it.
 #[derive(Debug)]
 pub(crate) struct Ticket {
-    /// Where the client stands: the tightest of what enforces. Nothing is told of what only watches, nor what nobody knows.
+    /// Where the client stands: the tightest of what enforces. Nothing is told of what only watches, nor what nobody knows or waiting
+    /// does not help for.
     pub(crate) told: Option<(Place, Decision)>,
     /// All policies that were decided by, if there are several.
     pub(crate) places: Box<[Place]>,

@@ -175,14 +175,14 @@ fn three(headers: &mut HeaderMap, names: &[HeaderName; 3], standing: &Standing<'
             if !less {
                 return;
             }
-            told.insert(HeaderValue::from(decision.remaining()));
+            told.insert(scratch::number(decision.remaining()));
         }
         Entry::Vacant(place) => {
-            place.insert(HeaderValue::from(decision.remaining()));
+            place.insert(scratch::number(decision.remaining()));
         }
     }
-    headers.insert(limit, HeaderValue::from(bound.capacity(decision.limit())));
-    headers.insert(reset_name, HeaderValue::from(reset));
+    headers.insert(limit, scratch::number(bound.capacity(decision.limit())));
+    headers.insert(reset_name, scratch::number(reset));
 }
 
 /// Seconds, rounded up.

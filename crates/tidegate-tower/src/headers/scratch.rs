@@ -15,12 +15,8 @@ thread_local! {
 
 /// `"name";r=1;t=2`
 pub(super) fn standing(name: &str, remaining: u64, wait: u64) -> HeaderValue {
-    PIECE_OF_THIS_THREAD.with_borrow_mut(|piece| {
-        // Two numbers have 40 digits at the most.
-        let longest = name.len() + 48;
-        if piece.capacity() < longest {
-            *piece = BytesMut::with_capacity(PIECE.max(longest));
-        }
+    // Two numbers have 40 digits at the most.
+    value(name.len() + 48, |piece| {
         let mut number = itoa::Buffer::new();
         piece.put_u8(b'"');
         piece.put_slice(name.as_bytes());
@@ -28,7 +24,21 @@ pub(super) fn standing(name: &str, remaining: u64, wait: u64) -> HeaderValue {
         piece.put_slice(number.format(remaining).as_bytes());
         piece.put_slice(b";t=");
         piece.put_slice(number.format(wait).as_bytes());
-        // Names are printable ASCII, so this is always a header.
+    })
+}
+
+/// A number alone.
+pub(super) fn number(number: u64) -> HeaderValue {
+    value(20, |piece| piece.put_slice(itoa::Buffer::new().format(number).as_bytes()))
+}
+
+fn value(longest: usize, write: impl FnOnce(&mut BytesMut)) -> HeaderValue {
+    PIECE_OF_THIS_THREAD.with_borrow_mut(|piece| {
+        if piece.capacity() < longest {
+            *piece = BytesMut::with_capacity(PIECE.max(longest));
+        }
+        write(piece);
+        // Digits and names of printable ASCII are always a header.
         HeaderValue::from_maybe_shared(piece.split().freeze()).unwrap_or_else(|_| HeaderValue::from_static(""))
     })
 }

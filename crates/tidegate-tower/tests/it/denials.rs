@@ -40,6 +40,7 @@ async fn who_can_never_be_served_reads_that_waiting_does_not_help() {
     let site = Site::behind(RateLimitLayer::new(Rule::new(policy("api", &["5/1m"])).cost(|_| 6))).await;
     let denied = site.get("/").await;
     assert_eq!((denied.status, kind(&denied), denied.header("retry-after")), (422, PROBLEM, None));
+    assert_eq!(denied.header("ratelimit"), None, "what is left is of no use to it");
     let expected = json!({
         "type": QUOTA_EXCEEDED,
         "title": "Request cannot be satisfied as assigned quota has been exceeded",
