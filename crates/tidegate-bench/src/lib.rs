@@ -2,8 +2,8 @@
 //!
 //! [`compare`] runs every contender of [`contenders`] over the workloads of [`workload`] and gives a
 //! [`report`], which [`table`] prints. [`redis_store`] measures the shared store beside
-//! the scripts that others run in Redis. [`service`] measures the service from outside, [`replay`]
-//! how fast a log is replayed.
+//! the scripts that others run in Redis. [`service`] measures the service from outside, [`middleware`]
+//! what a layer costs a server, [`replay`] how fast a log is replayed.
 
 mod binary;
 mod cargo;
@@ -12,6 +12,7 @@ pub mod contenders;
 pub mod heap;
 pub mod machine;
 pub mod measure;
+pub mod middleware;
 pub mod progress;
 pub mod redis_store;
 pub mod replay;

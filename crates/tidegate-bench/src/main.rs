@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tidegate_bench::compare::{self, Options};
 use tidegate_bench::workload::Scale;
-use tidegate_bench::{redis_store, replay, service, table};
+use tidegate_bench::{middleware, redis_store, replay, service, table};
 
 /// Tidegate measured beside its rivals
 #[derive(Debug, Parser)]
@@ -25,11 +25,21 @@ enum Command {
     Redis(RedisArgs),
     /// The service from outside: RESP beside Redis itself, HTTP beside a bare route, memory, start
     Service(ServiceArgs),
+    /// A layer in front of an axum route: what it costs the server, beside none and beside governor's
+    Middleware(MiddlewareArgs),
     /// Replaying a log beside mawk
     Replay(ReplayArgs),
     /// The bare route that the service is measured beside
     #[command(hide = true)]
     BareRoute {
+        /// Where to listen
+        address: SocketAddr,
+    },
+    /// A route behind one of the layers that are measured
+    #[command(hide = true)]
+    Layered {
+        /// Behind which
+        side: middleware::Side,
         /// Where to listen
         address: SocketAddr,
     },
@@ -99,6 +109,22 @@ struct ServiceArgs {
 }
 
 #[derive(Debug, Args)]
+struct MiddlewareArgs {
+    /// Rounds to take the median of
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Milliseconds of a round of one side, in whole seconds
+    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u16).range(10..))]
+    round: u16,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// A tenth of the time, but a second at least, to see that everything works
+    #[arg(long)]
+    quick: bool,
+}
+
+#[derive(Debug, Args)]
 struct ReplayArgs {
     /// Rounds to take the median of
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
@@ -117,8 +143,10 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare(args).map(|()| ExitCode::SUCCESS),
         Command::Redis(args) => redis(args).map(|()| ExitCode::SUCCESS),
         Command::Service(args) => service(args).map(|()| ExitCode::SUCCESS),
+        Command::Middleware(args) => middleware(&args).map(|()| ExitCode::SUCCESS),
         Command::Replay(args) => replay(&args).map(|()| ExitCode::SUCCESS),
         Command::BareRoute { address } => service::bare_route::serve(address).map(|()| ExitCode::SUCCESS),
+        Command::Layered { side, address } => middleware::serve(side, address).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {
         eprintln!("{error:#}");
@@ -165,6 +193,19 @@ fn service(args: ServiceArgs) -> Result<()> {
     })?;
     match args.format {
         Format::Text => print!("{}", service::render(&report)),
+        Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
+    }
+    Ok(())
+}
+
+fn middleware(args: &MiddlewareArgs) -> Result<()> {
+    let divisor = if args.quick { 10 } else { 1 };
+    let report = middleware::run(&middleware::Options {
+        rounds: args.rounds.into(),
+        seconds: u64::from(args.round / divisor / 1_000).max(1),
+    })?;
+    match args.format {
+        Format::Text => print!("{}", middleware::render(&report)),
         Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
     }
     Ok(())

@@ -1,15 +1,16 @@
 //! [`Service`]: what all ways in have in common. Policies are found, prices looked up, failures of the store decided and
 //! everything counted here, once; a transport turns bytes into an [`Ask`] and an answer into bytes.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use tidegate::{
-    Algorithm, Burst, Cost, Decision, Inspection, Key, Limit, OnStoreFailure, Op, Policy, Refund, Spend, SpendError,
-    Timestamp,
+    Algorithm, Burst, Clock, Cost, Decision, Inspection, Key, Limit, OnStoreFailure, Op, Policy, Refund, Spend,
+    SpendError, Timestamp,
 };
 use tidegate_redis::Trouble;
+use tidegate_tower::Labels;
 
 use crate::{
     config::{CallerLimits, Config, ConfigError, Configured, Overrides, Policies, RESERVED_NAME},
@@ -23,6 +24,7 @@ use crate::{
 pub struct Service {
     live: ArcSwap<Live>,
     store: Arc<Store>,
+    clock: Clock,
     metrics: Metrics,
     caller_limits: CallerLimits,
     /// What was wrong with the file at the last reload.
@@ -78,8 +80,8 @@ pub enum Price<'a> {
 /// A policy of the configuration, or one made of what the caller brought.
 #[derive(Debug)]
 pub enum Ruling<'l> {
-    /// Of the configuration.
-    Known(&'l Policy),
+    /// Of the configuration, with what headers say of it.
+    Known(&'l Policy, &'l Labels),
     /// Made for this request.
     Made(Box<Policy>),
 }
@@ -89,8 +91,16 @@ impl Ruling<'_> {
     #[inline]
     pub fn policy(&self) -> &Policy {
         match self {
-            Self::Known(policy) => policy,
+            Self::Known(policy, _) => policy,
             Self::Made(policy) => policy,
+        }
+    }
+
+    /// What headers say of it.
+    pub(crate) fn labels(&self) -> Cow<'_, Labels> {
+        match self {
+            Self::Known(_, labels) => Cow::Borrowed(labels),
+            Self::Made(policy) => Cow::Owned(Labels::new(policy)),
         }
     }
 }
@@ -180,6 +190,7 @@ impl Service {
         let caller_limits = config.server.caller_limits;
         Ok(Self {
             live: ArcSwap::from_pointee(live),
+            clock: store.clock(),
             store,
             metrics,
             caller_limits,
@@ -192,6 +203,11 @@ impl Service {
     /// How long it has been there.
     pub(crate) fn uptime(&self) -> Duration {
         Duration::from_secs_f64(self.up.seconds())
+    }
+
+    /// The time now, for those who want to be told a time.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// The policies in force now. A request looks them up once.
@@ -359,7 +375,8 @@ impl Service {
                     nearest: live.policies.nearest(name).map(str::to_owned),
                 })?;
                 let (policy, cost) = price(configured, ask.price)?;
-                Ok(Resolved { ruling: Ruling::Known(policy), cost, tally: &live.tallies[configured.place] })
+                let ruling = Ruling::Known(policy, &configured.labels);
+                Ok(Resolved { ruling, cost, tally: &live.tallies[configured.place] })
             }
             By::Limits(limits, algorithm) => {
                 let policy = self.brought(limits, *algorithm)?;

@@ -1,7 +1,7 @@
 //! [`Store`]: where the state lives, in this process or in Redis.
 
 use tidegate::{
-    Cost, Decision, Decisions, Inspection, Key, Limiter, MemoryStore, OnStoreFailure, Op, Policy, Refund, Spend,
+    Clock, Cost, Decision, Decisions, Inspection, Key, Limiter, MemoryStore, OnStoreFailure, Op, Policy, Refund, Spend,
     SpendError, Timestamp,
 };
 use tidegate_redis::{RedisStore, Trouble};
@@ -33,6 +33,14 @@ impl Store {
             builder = builder.tls_ca(pem);
         }
         builder.connect().map(Self::Redis).map_err(|error| error.to_string())
+    }
+
+    /// The clock that decisions are made by or, where that is a server's, this machine's.
+    pub(crate) fn clock(&self) -> Clock {
+        match self {
+            Self::Memory(limiter) => limiter.clock().clone(),
+            Self::Redis(_) => Clock::system(),
+        }
     }
 
     /// Whether a decision never waits for anything.

@@ -1,6 +1,5 @@
 -- Posts checks with keys drawn at random out of 100,000, as redis-benchmark has them.
 -- Requests are written beforehand: wrk shares its core with the server.
--- Says in the end: requests, microseconds, errors, and the percentiles 50, 99 and 99.9 in microseconds.
 
 local requests = {}
 
@@ -15,11 +14,4 @@ end
 
 function request()
   return requests[math.random(0, 99999)]
-end
-
-function done(summary, latency)
-  local errors = summary.errors
-  local sum = errors.connect + errors.read + errors.write + errors.status + errors.timeout
-  io.write(string.format("measured %d %d %d %d %d %d\n", summary.requests, summary.duration, sum,
-    latency:percentile(50), latency:percentile(99), latency:percentile(99.9)))
 end

@@ -7,13 +7,13 @@
 pub mod bare_route;
 mod first_answer;
 mod memory;
-mod process;
+pub(crate) mod process;
 mod redis_benchmark;
-mod report;
-mod sides;
+pub(crate) mod report;
+pub(crate) mod sides;
 mod table;
-mod throughput;
-mod wrk;
+pub(crate) mod throughput;
+pub(crate) mod wrk;
 
 use std::fs;
 use std::time::Duration;
@@ -100,7 +100,7 @@ pub fn run(options: &Options) -> Result<ServiceReport> {
 }
 
 /// How many were about to run in the last minute, ourselves included: figures of a busy machine are to be read with care.
-fn load_average() -> f64 {
+pub(crate) fn load_average() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
 }

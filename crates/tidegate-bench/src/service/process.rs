@@ -18,17 +18,17 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A process that is killed when this is dropped.
 #[derive(Debug)]
-pub(super) struct Process(Child);
+pub(crate) struct Process(Child);
 
 impl Process {
     /// Starts it, silent.
-    pub(super) fn start(command: &mut Command) -> Result<Self> {
+    pub(crate) fn start(command: &mut Command) -> Result<Self> {
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         child.map(Self).with_context(|| format!("{} could not be started", command.get_program().display()))
     }
 
     /// Asks until there is an answer.
-    pub(super) fn until<A>(&mut self, mut ask: impl FnMut() -> Option<A>) -> Result<A> {
+    pub(crate) fn until<A>(&mut self, mut ask: impl FnMut() -> Option<A>) -> Result<A> {
         let deadline = Deadline::after(PATIENCE);
         loop {
             if let Some(answer) = ask() {
@@ -43,7 +43,7 @@ impl Process {
     }
 
     /// Its number.
-    pub(super) fn id(&self) -> Pid {
+    pub(crate) fn id(&self) -> Pid {
         Pid(self.0.id())
     }
 }
@@ -58,11 +58,11 @@ impl Drop for Process {
 
 /// The number of a process, to ask the system about it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pid(pub(super) u32);
+pub(crate) struct Pid(pub(super) u32);
 
 impl Pid {
     /// Seconds of processor time so far, of all its threads.
-    pub(super) fn processor_seconds(self) -> Result<f64> {
+    pub(crate) fn processor_seconds(self) -> Result<f64> {
         let path = format!("/proc/{}/stat", self.0);
         let stat = fs::read_to_string(&path).with_context(|| path.clone())?;
         let ticks = ticks(&stat).with_context(|| format!("{path}: {stat}"))?;

@@ -88,7 +88,7 @@ pub struct Latency {
 
 impl Flow {
     /// None if there was no round.
-    pub(super) fn of(rounds: &[Round]) -> Option<Self> {
+    pub(crate) fn of(rounds: &[Round]) -> Option<Self> {
         let middle = |value: fn(&Round) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
         Some(Self {
             per_second: middle(|round| round.load.per_second)?,

@@ -95,6 +95,7 @@ pub(super) fn redis_id(server: &Server) -> Result<Pid> {
     Ok(Pid(id.trim().parse()?))
 }
 
-fn local(port: u16) -> SocketAddr {
+/// An address on this machine.
+pub(crate) fn local(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
 }

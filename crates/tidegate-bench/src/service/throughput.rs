@@ -19,26 +19,26 @@ const TRIAL: usize = 200_000;
 
 /// What a load generator says of one round.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
+pub(crate) struct Load {
     /// What was sent and answered.
-    pub(super) commands: usize,
+    pub(crate) commands: usize,
     /// How many of it in a second.
-    pub(super) per_second: f64,
+    pub(crate) per_second: f64,
     /// How long one waited.
-    pub(super) latency: Latency,
+    pub(crate) latency: Latency,
 }
 
 /// A round, and what it cost the server.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Round {
-    pub(super) load: Load,
+pub(crate) struct Round {
+    pub(crate) load: Load,
     /// Processor time of the server.
-    pub(super) server_seconds: f64,
+    pub(crate) server_seconds: f64,
 }
 
 impl Round {
     /// Processor time by commands, in microseconds.
-    pub(super) fn server_us(&self) -> f64 {
+    pub(crate) fn server_us(&self) -> f64 {
         self.server_seconds * 1e6 / as_f64(self.load.commands)
     }
 
@@ -49,13 +49,13 @@ impl Round {
 }
 
 /// A server, and how it is asked.
-struct Side<'a> {
-    id: Pid,
-    ask: Box<dyn Fn() -> Result<Load> + 'a>,
+pub(crate) struct Side<'a> {
+    pub(crate) id: Pid,
+    pub(crate) ask: Box<dyn Fn() -> Result<Load> + 'a>,
 }
 
 impl Side<'_> {
-    fn round(&self) -> Result<Round> {
+    pub(crate) fn round(&self) -> Result<Round> {
         let before = self.id.processor_seconds()?;
         let load = (self.ask)()?;
         Ok(Round { load, server_seconds: self.id.processor_seconds()? - before })
@@ -100,10 +100,10 @@ pub(super) fn http(binary: &Path, options: &Options, progress: &Progress) -> Res
     let (tidegate, bare) = (Tidegate::start(binary)?, BareRoute::start()?);
     let seconds = options.round.as_secs().max(1);
     for server in [tidegate.http, bare.http] {
-        wrk::run(server, 1, policy)?;
+        wrk::check(server, 1, policy)?;
     }
-    let ours = Side { id: tidegate.id(), ask: Box::new(|| wrk::run(tidegate.http, seconds, policy)) };
-    let theirs = Side { id: bare.id(), ask: Box::new(|| wrk::run(bare.http, seconds, policy)) };
+    let ours = Side { id: tidegate.id(), ask: Box::new(|| wrk::check(tidegate.http, seconds, policy)) };
+    let theirs = Side { id: bare.id(), ask: Box::new(|| wrk::check(bare.http, seconds, policy)) };
     let (ours, theirs) = rounds(options, &ours, &theirs)?;
     let what = format!("HTTP /v1/check, {policy}");
     Ok(ThroughputRow::new(what, "bare axum route", ours, theirs, 0.85, Some(1.2)))

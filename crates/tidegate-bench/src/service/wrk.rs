@@ -1,4 +1,4 @@
-//! wrk: many connections that post checks with keys drawn at random.
+//! wrk: many connections that ask, each as soon as it was answered.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -10,17 +10,30 @@ use super::report::Latency;
 use super::throughput::Load;
 use crate::measure::as_f64;
 
-const SCRIPT: &str = include_str!("check.lua");
+/// Says in the end what [`read`] reads.
+const MEASURED: &str = include_str!("measured.lua");
+/// Posts checks with keys drawn at random.
+const CHECK: &str = include_str!("check.lua");
 const CONNECTIONS: &str = "32";
 
-/// Asks for so many seconds; how fast it was answered.
-pub(super) fn run(server: SocketAddr, seconds: u64, policy: &str) -> Result<Load> {
+/// Posts checks for so many seconds; how fast they were answered.
+pub(super) fn check(server: SocketAddr, seconds: u64, policy: &str) -> Result<Load> {
+    run(server, seconds, &[MEASURED, CHECK], &["--", policy])
+}
+
+/// Gets the same page for so many seconds; how fast it was answered.
+pub(crate) fn get(server: SocketAddr, seconds: u64) -> Result<Load> {
+    run(server, seconds, &[MEASURED], &[])
+}
+
+fn run(server: SocketAddr, seconds: u64, parts: &[&str], arguments: &[&str]) -> Result<Load> {
     let mut script = tempfile::Builder::new().suffix(".lua").tempfile()?;
-    script.write_all(SCRIPT.as_bytes())?;
+    script.write_all(parts.concat().as_bytes())?;
     let output = Command::new("wrk")
         .args(["-t", "1", "-c", CONNECTIONS, "-d", &format!("{seconds}s"), "-s"])
         .arg(script.path())
-        .args([&format!("http://{server}"), "--", policy])
+        .arg(format!("http://{server}"))
+        .args(arguments)
         .output()
         .context("wrk could not be started: apt-get install wrk")?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);

@@ -6,7 +6,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::values::{
-    AlgorithmText, AtCapacityText, Dialect, FailureChoice, LimitText, Listen, ModeText, Net, Secret, Size, Time, Units,
+    AlgorithmText, AtCapacityText, DialectText, FailureChoice, LimitText, Listen, ModeText, Net, Secret, Size, Time,
+    Units,
 };
 
 /// A whole file.
@@ -53,7 +54,7 @@ table! {
         token: Secret,
         admin_token: Secret,
         hosts: Vec<String>,
-        headers: Dialect,
+        headers: DialectText,
         trusted_proxies: Vec<Net>,
         trusted_hops: usize,
         ipv6_prefix: u64,

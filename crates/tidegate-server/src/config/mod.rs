@@ -19,9 +19,9 @@ use std::{
 pub use descriptors::Verdict;
 pub use environment::Overrides;
 pub use error::ConfigError;
-pub use policies::{Configured, EntryMatch, EnvoyRule, KeySource, Operation, Policies, RESERVED_NAME};
+pub use policies::{Configured, EntryMatch, EnvoyRule, Operation, Policies, RESERVED_NAME};
 pub use settings::{Bounds, CallerLimits, Forwarding, ServerSettings, StoreSettings, Tls, Tokens};
-pub use values::Dialect;
+pub use tidegate_tower::{Dialect, KeySource};
 
 use error::Origin;
 use file::File;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use axum::http::HeaderName;
 use tidegate::{Cost, Limit, OnStoreFailure, Policy};
+use tidegate_tower::{KeySource, KeySourceError, Labels};
 use toml::Spanned;
 
 use super::{
@@ -35,6 +35,8 @@ pub struct Configured {
     pub key: KeySource,
     /// Its place among all, by name.
     pub(crate) place: usize,
+    /// What headers say of it, and of each of its operations.
+    pub(crate) labels: Labels,
     operations: BTreeMap<String, Operation>,
 }
 
@@ -45,15 +47,6 @@ pub struct Operation {
     pub cost: Cost,
     /// The policy, with what this operation does when the store fails.
     pub policy: Policy,
-}
-
-/// Where the key of a forwarded request comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KeySource {
-    /// The client's address.
-    ClientIp,
-    /// A header of the request.
-    Header(HeaderName),
 }
 
 /// Which of Envoy's descriptors a policy is for.
@@ -184,14 +177,17 @@ impl Configured {
         }
         let key = match table.key {
             None => KeySource::ClientIp,
-            Some(text) => KeySource::parse(text.get_ref()).map_err(|message| error(text.span(), message))?,
+            Some(text) => {
+                let wrong = |wrong: KeySourceError| error(text.span(), wrong.to_string());
+                text.get_ref().parse().map_err(wrong)?
+            }
         };
         let operation = |(name, value): (String, OperationValue)| {
             let choice = value.on_store_failure.map_or(policy.on_store_failure(), |choice| choice.0);
             (name, Operation { cost: value.cost.0, policy: policy.clone().with_on_store_failure(choice) })
         };
         let operations = table.operations.into_iter().map(operation).collect();
-        Ok(Self { policy, key, place, operations })
+        Ok(Self { labels: Labels::new(&policy), policy, key, place, operations })
     }
 
     /// The operation of a name.
@@ -207,26 +203,6 @@ impl Configured {
     /// What to do when the store fails, unless an operation or a call says otherwise.
     pub fn on_store_failure(&self) -> OnStoreFailure {
         self.policy.on_store_failure()
-    }
-}
-
-impl KeySource {
-    fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no source of a key: use client-ip or header:x-api-key");
-        match text.split_once(':') {
-            None if text == "client-ip" => Ok(Self::ClientIp),
-            Some(("header", name)) => name.trim().parse().map(Self::Header).map_err(|_| wrong()),
-            _ => Err(wrong()),
-        }
-    }
-}
-
-impl std::fmt::Display for KeySource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::ClientIp => f.write_str("client-ip"),
-            Self::Header(name) => write!(f, "header:{name}"),
-        }
     }
 }
 

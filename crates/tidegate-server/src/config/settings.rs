@@ -9,11 +9,12 @@ use std::{
 use ipnet::IpNet;
 use tidegate::AtCapacity;
 use tidegate_redis::RedisStore;
+use tidegate_tower::{ClientAddress, Dialect};
 
 use super::{
     error::{ConfigError, Origin},
     file::{ServerTable, StoreTable},
-    values::{AtCapacityText, Dialect, Listen, Net, Secret, Size, Time},
+    values::{AtCapacityText, DialectText, Listen, Net, Secret, Size, Time},
 };
 
 /// Where the service listens, whom it believes, and what bounds it.
@@ -69,14 +70,10 @@ impl std::fmt::Debug for Tokens {
 /// How the client's address is found where a proxy asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forwarding {
-    /// Proxies by address. The client is the last address in `X-Forwarded-For` that is none of them.
-    pub proxies: Vec<IpNet>,
-    /// Or how many proxies there are: the client is so many places from the end.
-    pub hops: Option<usize>,
-    /// Whether either was said, and is not just the default.
+    /// Whose word about it counts, and how much of it.
+    pub client: ClientAddress,
+    /// Whether it was said whose, and is not just the default.
     pub is_said: bool,
-    /// IPv6 clients are counted by so many bits of their address.
-    pub ipv6_prefix: u8,
 }
 
 /// Limits that callers bring along.
@@ -139,19 +136,19 @@ impl ServerSettings {
                 "`trusted_proxies` and `trusted_hops` are two ways to say whom to believe: use one",
             ));
         }
-        if table.trusted_hops == Some(0) {
-            return Err(error("trusted_hops", "0 hops would trust nobody: use 1 or more, or `trusted_proxies = []`"));
-        }
-        let said = table.trusted_proxies.map(|nets| nets.into_iter().map(|Net(net)| net).collect());
-        let forwarding = Forwarding {
-            is_said: said.is_some() || table.trusted_hops.is_some(),
-            proxies: if table.trusted_hops.is_some() { Vec::new() } else { said.unwrap_or_else(loopback) },
-            hops: table.trusted_hops,
-            ipv6_prefix: match table.ipv6_prefix.unwrap_or(64) {
-                prefix @ 1..=128 => u8::try_from(prefix).unwrap_or(128),
-                prefix => return Err(error("ipv6_prefix", &format!("{prefix} bits are out of range: use 1 to 128"))),
-            },
+        let is_said = table.trusted_proxies.is_some() || table.trusted_hops.is_some();
+        let client = match (table.trusted_hops, table.trusted_proxies) {
+            (Some(hops), _) => ClientAddress::behind_hops(hops).map_err(|_| {
+                error("trusted_hops", "0 hops would trust nobody: use 1 or more, or `trusted_proxies = []`")
+            })?,
+            (None, Some(nets)) => ClientAddress::behind(nets.into_iter().map(|Net(net)| net)),
+            (None, None) => ClientAddress::behind(loopback()),
         };
+        let prefix = table.ipv6_prefix.unwrap_or(64);
+        let client = client
+            .with_ipv6_prefix(u8::try_from(prefix).unwrap_or(0))
+            .map_err(|_| error("ipv6_prefix", &format!("{prefix} bits are out of range: use 1 to 128")))?;
+        let forwarding = Forwarding { client, is_said };
         let token = |name: &str, token: Option<Secret>| match token.map(|Secret(token)| token) {
             Some(token) if token.len() < 8 || !token.bytes().all(|b| b.is_ascii_graphic()) => {
                 let message = format!("`{name}` is too short or has spaces: use 8 printable ASCII characters or more");
@@ -189,7 +186,7 @@ impl ServerSettings {
             tls,
             tokens,
             hosts: table.hosts.unwrap_or_default(),
-            headers: table.headers.unwrap_or_default(),
+            headers: table.headers.map_or(Dialect::default(), |DialectText(dialect)| dialect),
             forwarding,
             caller_limits,
             bounds,
@@ -199,12 +196,11 @@ impl ServerSettings {
 }
 
 /// A proxy on this machine is believed unless it is said whom to believe.
-fn loopback() -> Vec<IpNet> {
+fn loopback() -> impl Iterator<Item = IpNet> {
     [IpAddr::from([127, 0, 0, 0]), IpAddr::from(std::net::Ipv6Addr::LOCALHOST)]
         .into_iter()
         .zip([8, 128])
         .filter_map(|(address, prefix)| IpNet::new(address, prefix).ok())
-        .collect()
 }
 
 impl StoreSettings {

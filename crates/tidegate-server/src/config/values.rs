@@ -8,6 +8,7 @@ use std::{
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use tidegate::{Algorithm, AtCapacity, Cost, Limit, Mode, OnStoreFailure, Share};
+use tidegate_tower::{Dialect, DialectError};
 
 /// Implements `Deserialize` by a text and a function that reads it.
 macro_rules! from_text {
@@ -145,23 +146,10 @@ impl<'de> Deserialize<'de> for Units {
 }
 
 /// Which headers tell a client where it stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Dialect {
-    /// `RateLimit` and `RateLimit-Policy`, as in draft 10 of the IETF.
-    #[default]
-    Draft10,
-    /// `RateLimit-Limit`, `-Remaining` and `-Reset`, as in draft 6.
-    Draft6,
-    /// None but `Retry-After`.
-    Off,
-}
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DialectText(pub(crate) Dialect);
 
-from_text!(Dialect, |text| match text {
-    "draft-10" => Ok(Dialect::Draft10),
-    "draft-6" => Ok(Dialect::Draft6),
-    "off" => Ok(Dialect::Off),
-    _ => Err(format!("`{text}` is no dialect of rate limit headers: use draft-10, draft-6 or off")),
-});
+from_text!(DialectText, |text| text.parse().map(DialectText).map_err(|error: DialectError| error.to_string()));
 
 /// A network, or one address of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

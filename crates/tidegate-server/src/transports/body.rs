@@ -97,12 +97,6 @@ pub(crate) fn millis(wait: Duration) -> u64 {
     u64::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
 }
 
-/// Seconds, rounded up.
-#[inline]
-pub(crate) fn seconds(wait: Duration) -> u64 {
-    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
-}
-
 fn as_text<S: serde::Serializer>(limit: &Limit, out: S) -> Result<S::Ok, S::Error> {
     out.collect_str(limit)
 }

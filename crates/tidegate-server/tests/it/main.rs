@@ -4,6 +4,7 @@ mod agreement;
 mod configuration;
 mod grpc;
 mod http;
+mod middleware;
 mod reload;
 mod resp;
 mod running;

@@ -9,8 +9,9 @@ use envoy_types::pb::{
     },
     google,
 };
+use tidegate_tower::seconds;
 
-use crate::{service::Answer, transports::body::seconds};
+use crate::service::Answer;
 
 /// Envoy's units and their lengths.
 const UNITS: [(Unit, Duration); 7] = [

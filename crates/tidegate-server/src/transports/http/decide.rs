@@ -46,15 +46,14 @@ async fn decide(house: &House, op: Op, request: HttpRequest) -> Result<Response,
     let request = super::understand(house, &body)?;
     let asked = request.asked().inspect_err(|_| service.metrics().refused(Transport::Http))?;
     let live = service.live();
-    let dialect = house.settings.headers;
     match asked {
         Asked::One(ask) => {
             let answer = service.decide(Transport::Http, &live, op, &ask).await?;
-            Ok(respond(&Body::from(&answer), &answer.decision, |told| headers::of_one(told, dialect, &answer)))
+            Ok(respond(&Body::from(&answer), &answer.decision, |told| headers::of_one(told, house, &answer)))
         }
         Asked::Several(asks) => {
             let answers = service.decide_all(Transport::Http, &live, op, &asks).await?;
-            Ok(respond(&Body::from(&answers), &answers.overall, |told| headers::of_several(told, dialect, &answers)))
+            Ok(respond(&Body::from(&answers), &answers.overall, |told| headers::of_several(told, house, &answers)))
         }
     }
 }

@@ -9,12 +9,11 @@ use axum::{
     http::{HeaderMap, StatusCode, Uri},
     response::{IntoResponse as _, Response},
 };
-use tidegate::{Cost, Key, Op};
+use tidegate::{Cost, Op};
 
-use super::{client_address, connection::Peer, decide, guard, headers, problem::Problem, query};
+use super::{connection::Peer, decide, guard, headers, problem::Problem, query};
 use crate::{
     access::Access,
-    config::{Configured, KeySource},
     door::House,
     metrics::Transport,
     service::{Ask, By, Price, Refusal},
@@ -49,7 +48,7 @@ pub(super) async fn forward(
     let forwarding = &house.settings.forwarding;
     // A proxy passes the headers of the request that it asks about, so those tell nothing about itself. Who is one has to be
     // said, though: anyone's page can get at a service on its reader's machine.
-    if !(forwarding.is_said && client_address::is_trusted(forwarding, peer.ip())) {
+    if !(forwarding.is_said && forwarding.client.is_trusted(peer.ip())) {
         guard::origin(&house.settings, &headers, &uri)?;
     }
     guard::access(&house.settings.tokens, &headers, Access::Usage)?;
@@ -80,8 +79,9 @@ pub(super) async fn forward(
         name: policy.chars().take(128).collect(),
         nearest: live.policies.nearest(policy).map(str::to_owned),
     })?;
-    let address = client_address::key(forwarding, &headers, peer.ip());
-    let key = key(configured, &headers, &address)?;
+    let client = forwarding.client.find(&headers, Some(peer.ip())).unwrap_or(peer.ip());
+    let client = forwarding.client.text(client);
+    let key = configured.key.key(&headers, &client).map_err(|error| wrong("key", &error.to_string()))?;
     let ask = Ask { by: By::Policy(policy), key, price, on_failure: None };
     let answer = house.service.decide(Transport::Http, &live, Op::Check, &ask).await?;
     // A proxy knows no more than yes and no: what can never fit is denied like what doesn't now.
@@ -91,19 +91,6 @@ pub(super) async fn forward(
         status => deny_status.unwrap_or(status),
     };
     let mut response = (status, Json(Body::from(&answer))).into_response();
-    headers::of_one(response.headers_mut(), house.settings.headers, &answer);
+    headers::of_one(response.headers_mut(), &house, &answer);
     Ok(response)
-}
-
-/// Who is counted. A request without the header that the policy counts by is counted by its address, apart from all others:
-/// leaving a header out must not be a way around the limit.
-fn key<'a>(configured: &Configured, headers: &'a HeaderMap, address: &'a str) -> Result<Key<'a>, Problem> {
-    let wrong = |error| Problem::new(StatusCode::BAD_REQUEST, "key", format!("{error}"));
-    match &configured.key {
-        KeySource::ClientIp => Key::new(address).map_err(wrong),
-        KeySource::Header(name) => match headers.get(name).filter(|value| !value.is_empty()) {
-            Some(value) => Key::new(value.as_bytes()).map_err(wrong),
-            None => Key::join(["without", name.as_str(), address]).map_err(wrong),
-        },
-    }
 }

@@ -2,7 +2,6 @@
 //! `admin` and `forward` ask the service, `headers` and the shared `body` write the answer.
 
 mod admin;
-mod client_address;
 pub(crate) mod connection;
 mod decide;
 mod forward;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidegate::{Burst, Cost, Decision, Limit, Op};
+use tidegate_tower::seconds;
 
 use super::{
     command::{Command, Shape, argument, key, shown, whole},
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::{
     service::{Ask, By, Price},
-    transports::{body::seconds, resp::catalogue::Verb},
+    transports::resp::catalogue::Verb,
 };
 
 /// `CL.THROTTLE key max_burst count period_seconds [quantity]`

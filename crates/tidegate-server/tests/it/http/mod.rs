@@ -4,5 +4,6 @@ mod access;
 mod bad_input;
 pub(crate) mod client;
 mod decisions;
+mod dialects;
 mod forward;
 mod status;

@@ -1,0 +1,75 @@
+//! Where a client stands, in each dialect that can be set.
+
+use serde_json::json;
+use tidegate::Clock;
+use tidegate_server::config::{Config, Overrides};
+
+use super::client::{Answer, post};
+use crate::running::Running;
+
+/// The answers to one that is let in and one that is not, under a limit of 2 in a minute.
+fn answers(dialect: &str) -> [Answer; 2] {
+    let running = Running::start(&format!("[server]\nheaders = \"{dialect}\"\n[policies.api]\nlimits = [\"2/1m\"]\n"));
+    let ask = |cost: u64| post(running.http, "/v1/check", &json!({ "policy": "api", "key": "alice", "cost": cost }));
+    [ask(1), ask(2)]
+}
+
+fn told<'a>(answer: &'a Answer, prefix: &str) -> Vec<(&'a str, &'a str)> {
+    let headers = answer.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let mut told: Vec<_> = headers.filter(|(name, _)| name.contains(prefix)).collect();
+    told.sort_unstable();
+    told
+}
+
+fn number(answer: &Answer, name: &str) -> u64 {
+    answer.header(name).and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{name} of {answer:?}"))
+}
+
+#[test]
+fn seconds_to_wait_are_told_under_either_name() {
+    for (dialect, prefix) in [("draft-6", "ratelimit-"), ("x-ratelimit-seconds", "x-ratelimit-")] {
+        let [first, denied] = answers(dialect);
+        assert_eq!((first.status, denied.status), (200, 429), "{dialect}");
+        let expected = [("limit", "2"), ("remaining", "1"), ("reset", "60")]
+            .map(|(name, value)| (format!("{prefix}{name}"), value.to_owned()));
+        let expected: Vec<_> = expected.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(told(&first, "ratelimit"), expected, "{dialect}");
+        assert_eq!(first.header("retry-after"), None, "{dialect}");
+        let wait = number(&denied, "retry-after");
+        assert_eq!(number(&denied, &format!("{prefix}reset")), wait, "{dialect}");
+        assert!(wait * 1_000 >= denied.json()["retry_after_ms"].as_u64().expect("a wait"), "{dialect}: {wait} s");
+    }
+}
+
+#[test]
+fn a_time_is_told_where_a_time_is_expected() {
+    let [first, denied] = answers("x-ratelimit");
+    let latest = Clock::system().now().as_micros() + 62_000_000;
+    let free = first.json()["charged_at_us"].as_u64().expect("it was charged") + 60_000_000;
+    let names: Vec<_> = told(&first, "ratelimit").into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"]);
+    assert_eq!((number(&first, "x-ratelimit-limit"), number(&first, "x-ratelimit-remaining")), (2, 1));
+    for answer in [&first, &denied] {
+        let told = number(answer, "x-ratelimit-reset") * 1_000_000;
+        assert!((free..=latest).contains(&told), "{told}, though it is free at {free}: {answer:?}");
+    }
+    assert!((1..=60).contains(&number(&denied, "retry-after")), "seconds, in any dialect: {denied:?}");
+}
+
+#[test]
+fn off_leaves_only_when_to_come_back() {
+    let [first, denied] = answers("off");
+    assert_eq!((told(&first, "ratelimit"), told(&first, "retry")), (vec![], vec![]));
+    assert_eq!((told(&denied, "ratelimit"), told(&denied, "retry").len()), (vec![], 1));
+}
+
+#[test]
+fn an_unknown_dialect_is_refused_by_what_is_known() {
+    let text = "[server]\nheaders = \"draft-7\"\n";
+    let error = Config::parse("t.toml", text, &Overrides::default()).expect_err("no dialect").to_string();
+    assert_eq!(
+        error,
+        "t.toml:2: `draft-7` is no dialect of rate limit headers: use draft-10, draft-6, x-ratelimit, \
+         x-ratelimit-seconds or off"
+    );
+}
