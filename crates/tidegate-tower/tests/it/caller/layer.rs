@@ -7,13 +7,21 @@ use std::{
 };
 
 use axum::{Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
+use bytes::Bytes;
 use futures_util::future::join_all;
+use http_body_util::Full;
+use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tidegate::Key;
 use tidegate_tower::{
-    RateLimitLayer,
+    Dialect, RateLimitLayer,
     caller::{AcquireError, Budget, BudgetService, CallError, Order},
 };
 use tokio::{net::TcpListener, time::Instant};
+use tonic::{
+    Code,
+    transport::{Endpoint, Server, server::TcpIncoming},
+};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tower::{Layer as _, Service as _, ServiceExt as _};
 
 use super::{budget, limiter, policy};
@@ -143,4 +151,45 @@ async fn a_call_that_is_not_made_says_why_and_one_that_fails_says_how() {
     let nowhere = TcpListener::bind("127.0.0.1:0").await.and_then(|listener| listener.local_addr()).expect("a port");
     let other = super::budget("1/1h");
     assert!(matches!(self::calls(&other).oneshot(to(nowhere, "/")).await, Err(CallError::Failed(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn hyper_s_own_client_is_held_back_like_any_other() {
+    let visits = Visits::default();
+    let address = serve(Router::new().route("/", get(moody)).with_state(visits.clone())).await;
+    let budget = budget("100/1s");
+    let host = |request: &http::Request<Full<Bytes>>| {
+        Order::new(&Key::new(request.uri().host().unwrap_or("nowhere")).expect("short enough"))
+    };
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let mut calls = budget.layer(host).layer(client);
+    for _ in 0..3 {
+        let request = http::Request::get(format!("http://{address}/")).body(Full::default()).expect("a request");
+        calls.ready().await.expect("ready").call(request).await.expect("an answer");
+    }
+    assert!(visits.between(2, 3) >= Duration::from_secs(7), "it said 7 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_channel_of_tonic_comes_back_when_the_status_says() {
+    let time = limiter();
+    let strict = RateLimitLayer::new(policy("strict", &["1/30s"])).in_store(time.clone()).headers(Dialect::Off);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let (_, health) = tonic_health::server::health_reporter();
+    let server = Server::builder().layer(strict).add_service(health);
+    tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
+
+    let channel = Endpoint::from_shared(format!("http://{address}")).expect("an address").connect_lazy();
+    let all_alike = |_: &http::Request<tonic::body::Body>| Order::new(&Key::new("health").expect("a key"));
+    let budget = Budget::new(policy("upstream", &["1000/1s"])).in_store(time);
+    let mut client = HealthClient::new(budget.layer(all_alike).layer(channel));
+    let began = Instant::now();
+    let mut codes = Vec::new();
+    for _ in 0..3 {
+        let answer = client.check(HealthCheckRequest::default()).await;
+        codes.push(answer.map_or_else(|status| status.code(), |_| Code::Ok));
+    }
+    assert_eq!(codes, [Code::Ok, Code::ResourceExhausted, Code::Ok]);
+    assert!(began.elapsed() >= Duration::from_secs(30), "it came back after {:?}", began.elapsed());
 }

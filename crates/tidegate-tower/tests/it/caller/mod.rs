@@ -15,6 +15,8 @@ use tidegate::{Clock, Cost, Key, Limiter, MemoryStore, Policy, Timestamp};
 use tidegate_tower::caller::Budget;
 use tokio::time::Instant;
 
+use crate::site::policy;
+
 /// When the tests' time begins.
 const BEGAN: Timestamp = Timestamp::from_micros(1_745_000_000_000_000);
 
@@ -23,10 +25,6 @@ fn limiter() -> Arc<Limiter> {
     let began = Instant::now();
     let clock = Clock::given(move || BEGAN.after(began.elapsed()));
     Arc::new(Limiter::new(MemoryStore::default()).with_clock(clock))
-}
-
-fn policy(name: &str, limits: &[&str]) -> Policy {
-    Policy::new(name, limits.iter().map(|limit| limit.parse().expect("a limit"))).expect("a policy")
 }
 
 fn budget(limit: &str) -> Budget {
