@@ -67,7 +67,7 @@ fn several_limits_have_an_item_each_and_short_windows_no_w() {
     let running = Running::start(CONFIG);
     let login = post(running.http, "/v1/check", &json!({ "policy": "login", "key": "alice" }));
     assert_eq!(login.header("ratelimit-policy"), Some(r#""login:1m";q=2;w=60, "login:1d";q=4;w=86400"#));
-    assert_eq!(login.header("ratelimit"), Some(r#""login:1m";r=1;t=86400"#));
+    assert_eq!(login.header("ratelimit"), Some(r#""login:1m";r=1;t=60"#));
     let quick = post(running.http, "/v1/check", &json!({ "policy": "quick", "key": "alice" }));
     assert_eq!(quick.header("ratelimit-policy"), Some(r#""quick";q=1"#));
     assert_eq!(quick.header("ratelimit"), Some(r#""quick";r=0;t=1"#));
