@@ -14,7 +14,7 @@ use std::{
 };
 
 use axum::{Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
-use tidegate::{Key, Limit, Policy};
+use tidegate::{Limit, Policy};
 use tidegate_tower::{
     RateLimitLayer,
     caller::{Budget, Order},
@@ -31,11 +31,8 @@ async fn main() -> anyhow::Result<()> {
     // The upstream counts when a request arrives, we when it leaves: a window longer by what the way may differ is never too short.
     let quota = Limit::new(10, Duration::from_millis(500) + Duration::from_millis(200))?;
     let budget = Budget::new(Policy::new("upstream", [quota])?).within(Duration::from_secs(60));
-    let host_of = |request: &reqwest::Request| {
-        let host = request.url().host_str().unwrap_or("unknown");
-        Order::new(&Key::new(host).unwrap_or(Key::new("unknown").expect("short enough")))
-    };
-    let client = budget.layer(host_of).layer(reqwest::Client::builder().no_proxy().build()?);
+    let by_host = |request: &reqwest::Request| Order::to(request.url().host_str().unwrap_or_default());
+    let client = budget.layer(by_host).layer(reqwest::Client::builder().no_proxy().build()?);
 
     let fetch = |page: usize| {
         let client = client.clone();

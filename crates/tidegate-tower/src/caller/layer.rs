@@ -81,15 +81,14 @@ impl<S: Store> Budget<S> {
     /// A layer for the services that make calls: `order` says for whom each is, and what it costs.
     ///
     /// ```
-    /// use tidegate::{Key, Policy};
+    /// use tidegate::Policy;
     /// use tidegate_tower::caller::{Budget, Order};
+    /// use tower::Layer as _;
     ///
     /// let budget = Budget::new(Policy::new("upstream", ["100/1m".parse()?])?);
-    /// let layer = budget.layer(|request: &http::Request<()>| {
-    ///     let host = Key::new(request.uri().host().unwrap_or("unknown"));
-    ///     host.map_or_else(|_| Order::new(&Key::new("unknown").unwrap()), |host| Order::new(&host))
-    /// });
-    /// # let _ = layer;
+    /// let by_host = |request: &reqwest::Request| Order::to(request.url().host_str().unwrap_or_default());
+    /// let client = budget.layer(by_host).layer(reqwest::Client::new());
+    /// # let _ = client;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn layer<Q>(&self, order: impl Fn(&Q) -> Order + Send + Sync + 'static) -> BudgetLayer<Q, S> {

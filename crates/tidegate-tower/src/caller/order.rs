@@ -25,6 +25,14 @@ impl Order {
         Self { key: key.clone().into_owned(), price: Price::Same(Cost::ONE) }
     }
 
+    /// 1 unit of every policy for calls to a host, in whatever case its name is written; those without one are all alike.
+    pub fn to(host: &str) -> Self {
+        let name = if host.is_empty() { "nowhere".to_owned() } else { host.to_ascii_lowercase() };
+        // No host's name is as long as a key can be.
+        let name = &name.as_bytes()[..name.len().min(1024)];
+        Key::new(name).map_or_else(|_| unreachable!("1 to 1024 bytes"), |key| Self::new(&key))
+    }
+
     /// The same with `cost` units of every policy.
     #[must_use]
     pub fn cost(mut self, cost: Cost) -> Self {

@@ -147,6 +147,16 @@ async fn several_policies_are_paid_together_or_not_at_all() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn calls_to_one_host_are_one_key_however_it_is_written() {
+    let now = budget("1/1m").within(Duration::ZERO);
+    for host in ["api.example.com", "", &"x".repeat(5000)] {
+        let _ = now.fill(Order::to(host)).await.expect("there is room");
+        let again = now.fill(Order::to(&host.to_uppercase())).await.map(drop);
+        assert!(matches!(again, Err(AcquireError::TooLate { .. })), "{host:.20}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn operations_cost_what_the_budget_says() {
     let budget = budget("100/1m")
         .operation("search.list", Operation::costing(cost(60)))
