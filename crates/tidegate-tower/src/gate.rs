@@ -173,7 +173,8 @@ impl Gate {
     #[inline]
     fn told(&self, place: Place, decision: &Decision) -> Option<(Place, Decision)> {
         let makes_sense = !matches!(decision.reason(), Reason::StoreUnavailable | Reason::Impossible);
-        (makes_sense && self.enforces(place)).then_some((place, *decision))
+        let is_said = self.dialect != Dialect::Off || !decision.is_allowed();
+        (makes_sense && is_said && self.enforces(place)).then_some((place, *decision))
     }
 
     #[inline]

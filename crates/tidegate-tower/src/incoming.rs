@@ -63,6 +63,7 @@ impl<'r> Incoming<'r> {
 
     /// The address at the other end of the connection: a proxy's, if there is one. See
     /// [`ClientAddress`](crate::ClientAddress) for whom it speaks for.
+    #[inline]
     pub fn peer(&self) -> Option<IpAddr> {
         if let Some(PeerAddress(address)) = self.extensions.get() {
             return Some(*address);

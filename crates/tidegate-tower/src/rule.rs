@@ -157,6 +157,7 @@ impl Rule {
     }
 
     /// What is asked of the store, if this rule limits the request.
+    #[inline]
     pub(crate) fn ask<'r>(&self, request: &Incoming<'r>, client: &ClientAddress) -> Result<Option<Ask<'r>>, NoKey> {
         let cost = match &self.cost {
             Costing::Same(cost) => *cost,

@@ -56,6 +56,14 @@ pub(crate) enum Correction {
     CountBytes(u64),
 }
 
+impl Ticket {
+    /// Whether the response can go as it is.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.told.is_none() && self.charges.is_empty()
+    }
+}
+
 impl Charge {
     /// What is to be done now that the response is there.
     pub(crate) fn correction(&self, gate: &Gate, response: &Outgoing<'_>) -> Option<Correction> {

@@ -59,9 +59,9 @@ pub fn run(options: &Options) -> Result<MiddlewareReport> {
     }
     let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); served.len()];
     for number in 1..=options.rounds {
-        for (one, rounds) in served.iter().zip(&mut rounds) {
-            progress.say(&format!("round {number}, {}", one.side.name()));
-            rounds.push(one.round(options.seconds)?);
+        progress.say(&format!("round {number}"));
+        for (rounds, round) in rounds.iter_mut().zip(round(&served, options.seconds)?) {
+            rounds.push(round);
         }
     }
     progress.clear();
@@ -77,6 +77,18 @@ pub fn run(options: &Options) -> Result<MiddlewareReport> {
         ratios,
         sides,
     })
+}
+
+/// One round of each side. They take turns by the second: what a request costs drifts with the machine, by more than what a layer
+/// adds to it.
+fn round(served: &[Served], seconds: u64) -> Result<Vec<Round>> {
+    let mut turns: Vec<Vec<Round>> = vec![Vec::new(); served.len()];
+    for _ in 0..seconds {
+        for (one, turns) in served.iter().zip(&mut turns) {
+            turns.push(one.turn()?);
+        }
+    }
+    turns.iter().map(|turns| Round::of(turns).context("a round has at least one turn")).collect()
 }
 
 /// One side, as a process with an address.
@@ -96,8 +108,9 @@ impl Served {
         Ok(Self { side, process, address })
     }
 
-    fn round(&self, seconds: u64) -> Result<Round> {
-        let asked = throughput::Side { id: self.process.id(), ask: Box::new(|| wrk::get(self.address, seconds)) };
+    /// A second of load.
+    fn turn(&self) -> Result<Round> {
+        let asked = throughput::Side { id: self.process.id(), ask: Box::new(|| wrk::get(self.address, 1)) };
         asked.round().with_context(|| self.side.name())
     }
 }

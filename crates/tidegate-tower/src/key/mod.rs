@@ -152,6 +152,7 @@ impl By {
     }
 
     /// The key of a request.
+    #[inline]
     pub(crate) fn find<'r>(
         &self,
         request: &Incoming<'r>,
@@ -184,6 +185,7 @@ impl By {
     }
 }
 
+#[inline]
 fn address(request: &Incoming<'_>, client: &ClientAddress) -> Result<AddressText, NoKey> {
     let address = client.find(request.headers(), request.peer()).ok_or(NoKey::NoAddress)?;
     Ok(client.text(address))

@@ -70,6 +70,9 @@ where
         if self.gate.tells_service {
             request.extensions_mut().insert(decided.decision);
         }
+        if decided.ticket.is_empty() {
+            return ResponseFuture { state: State::Passed { inner: self.inner.call(request) } };
+        }
         let (gate, limiter, ticket) = (Arc::clone(&self.gate), Arc::clone(&self.store), decided.ticket);
         ResponseFuture { state: State::Allowed { inner: self.inner.call(request), gate, limiter, ticket } }
     }
