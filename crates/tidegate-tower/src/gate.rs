@@ -172,7 +172,8 @@ impl Gate {
 
     #[inline]
     fn told(&self, place: Place, decision: &Decision) -> Option<(Place, Decision)> {
-        let makes_sense = !matches!(decision.reason(), Reason::StoreUnavailable | Reason::Impossible);
+        let is_uncounted = decision.is_degraded() && decision.is_allowed() && decision.charged_at().is_none();
+        let makes_sense = !is_uncounted && !matches!(decision.reason(), Reason::StoreUnavailable | Reason::Impossible);
         (makes_sense && self.enforces(place)).then_some((place, *decision))
     }
 
