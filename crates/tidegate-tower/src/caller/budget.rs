@@ -194,7 +194,8 @@ impl<S: Store> Budget<S> {
     /// If the call can't be made, or not in time.
     pub async fn fill(&self, order: Order) -> Result<Permit<S>, AcquireError> {
         let parts = self.parts(&order)?;
-        let deadline = self.patience.map(|patience| Instant::now() + patience.min(pauses::LONGEST));
+        // Who waits longer than there is time waits as long as it takes.
+        let deadline = self.patience.and_then(|patience| Instant::now().checked_add(patience));
         let most = self.settings.most_waiting;
         let in_line = self.waiting.turns.enter(&order.key, most).ok_or(AcquireError::Crowded { most })?;
         let turn = in_line.turn();
