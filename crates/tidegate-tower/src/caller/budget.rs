@@ -4,13 +4,16 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::{HeaderMap, StatusCode};
 use tidegate::{Cost, Decision, Key, Limit, Limiter, Mode, Policy, Reason, SpendError};
-use tokio::time::{self, Instant};
+use tokio::{
+    sync::futures::Notified,
+    time::{self, Instant},
+};
 
 use super::{
     order::{Operation, Order, Price},
     pauses::{self, Pauses},
     permit::{Held, Permit},
-    turns::{Turn, Turns},
+    turns::Turns,
     word,
 };
 use crate::store::{NotAsked, Part, Store};
@@ -206,6 +209,8 @@ impl<S: Store> Budget<S> {
             }
         };
         loop {
+            // From before the store is asked, so that nothing is overlooked that is given back meanwhile.
+            let freed = turn.freed.notified();
             let asked = match self.waiting.pauses.left(&order.key) {
                 Some(left) => Err(left),
                 None => self.ask(&parts).await?,
@@ -219,7 +224,7 @@ impl<S: Store> Budget<S> {
                         Some(_) => drop(permit.give_back().await),
                     }
                 }
-                Err(wait) => sleep(turn, wait, deadline).await?,
+                Err(wait) => sleep(freed, wait, deadline).await?,
             }
         }
     }
@@ -320,14 +325,14 @@ impl<S: Store> Budget<S> {
 }
 
 /// Sleeps until it makes sense to ask again, unless that is too late.
-async fn sleep(turn: &Turn, wait: Duration, deadline: Option<Instant>) -> Result<(), AcquireError> {
+async fn sleep(freed: Notified<'_>, wait: Duration, deadline: Option<Instant>) -> Result<(), AcquireError> {
     let until = Instant::now() + wait;
     if deadline.is_some_and(|deadline| until > deadline) {
         return Err(AcquireError::TooLate { retry_after: wait });
     }
     tokio::select! {
         () = time::sleep_until(until) => {}
-        () = turn.freed.notified() => {}
+        () = freed => {}
     }
     Ok(())
 }
