@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::{HeaderMap, StatusCode};
-use tidegate::{Cost, Decision, Key, Limit, Limiter, Mode, Policy, Reason, SpendError};
+use tidegate::{Cost, Decision, Key, Limit, Limiter, Mode, Policy, Reason, SpendError, remote};
 use tokio::{
     sync::futures::Notified,
     time::{self, Instant},
@@ -279,12 +279,16 @@ impl<S: Store> Budget<S> {
         let overall = decisions.overall;
         match overall.reason() {
             Reason::Allowed | Reason::Shadow => {
+                // Of the budget alone: that nobody has paused it is nothing to tell of.
+                let mut own = decisions.parts;
+                own.truncate(parts.len());
+                let decisions = remote::combine(&Part::spends(parts), own);
                 let held = |(part, decision): (&Part, &Decision)| Held {
                     policy: part.policy.clone(),
                     cost: part.cost,
                     at: decision.charged_at(),
                 };
-                Ok(Ok((overall, parts.iter().zip(&decisions.parts).map(held).collect())))
+                Ok(Ok((decisions.overall, parts.iter().zip(&decisions.parts).map(held).collect())))
             }
             Reason::Limited => Ok(Err(overall.retry_after().unwrap_or_default())),
             Reason::StoreUnavailable => Err(AcquireError::StoreUnavailable),

@@ -106,3 +106,13 @@ async fn without_redis_each_operation_does_what_it_was_to_do() {
     let videos = budget.acquire_for(&key("a"), "videos.list").await.expect("it may be made unpaid");
     assert!(videos.decision().is_degraded() && videos.decision().charged_at().is_none());
 }
+
+#[tokio::test]
+async fn a_permit_tells_what_is_left_of_the_budget() {
+    let server = Server::start();
+    let budget = budget(&server, "10/1h").await;
+    let permit = budget.acquire(&key("a"), cost(3)).await.expect("there is room");
+    let decision = permit.decision();
+    assert_eq!((decision.remaining(), decision.used(), decision.part()), (7, 3, 0));
+    assert_eq!(decision.limit(), "10/1h".parse().expect("a limit"));
+}
