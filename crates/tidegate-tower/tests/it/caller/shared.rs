@@ -116,3 +116,19 @@ async fn a_permit_tells_what_is_left_of_the_budget() {
     assert_eq!((decision.remaining(), decision.used(), decision.part()), (7, 3, 0));
     assert_eq!(decision.limit(), "10/1h".parse().expect("a limit"));
 }
+
+#[tokio::test]
+async fn many_who_are_told_to_wait_at_once_wait_no_longer_than_one_is_told_to() {
+    let server = Server::start();
+    let budgets = join_all((0..8).map(|_| budget(&server, "1000/1h"))).await;
+    let wait = |number: u64| Duration::from_secs(if number == 5 { 300 } else { 100 });
+    let upstream = key("a");
+    join_all((0..).zip(&budgets).map(|(number, budget)| budget.pause(&upstream, wait(number)))).await;
+    let fresh = self::budget(&server, "1000/1h").await;
+    match fresh.within(Duration::ZERO).acquire(&upstream, cost(1)).await.map(drop) {
+        Err(AcquireError::TooLate { retry_after }) => {
+            assert!((280..=300).contains(&retry_after.as_secs()), "{retry_after:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
