@@ -221,7 +221,7 @@ impl<S: Store> Budget<S> {
                     match self.waiting.pauses.left(&order.key) {
                         None => return Ok(permit),
                         // The server has spoken while the store was asked.
-                        Some(_) => drop(permit.give_back().await),
+                        Some(_) => give_back(permit).await,
                     }
                 }
                 Err(wait) => sleep(freed, wait, deadline).await?,
@@ -329,6 +329,15 @@ impl<S: Store> Budget<S> {
 }
 
 /// Sleeps until it makes sense to ask again, unless that is too late.
+/// Gives a permit back that nobody is to have, whether or not somebody still waits.
+async fn give_back<S: Store>(permit: Permit<S>) {
+    let given_back =
+        if S::IS_SHARED { tokio::spawn(permit.give_back()).await.unwrap_or(Ok(())) } else { permit.give_back().await };
+    if let Err(trouble) = given_back {
+        tracing::warn!("units of a call that has to wait were not given back: {trouble}");
+    }
+}
+
 async fn sleep(freed: Notified<'_>, wait: Duration, deadline: Option<Instant>) -> Result<(), AcquireError> {
     let until = Instant::now() + wait;
     if deadline.is_some_and(|deadline| until > deadline) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, future::join_all};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use tidegate::OnStoreFailure;
+use tidegate::{Key, OnStoreFailure};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 use tidegate_tower::caller::{AcquireError, Budget, Operation};
@@ -130,5 +130,36 @@ async fn many_who_are_told_to_wait_at_once_wait_no_longer_than_one_is_told_to() 
             assert!((280..=300).contains(&retry_after.as_secs()), "{retry_after:?}");
         }
         other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn who_leaves_while_a_pause_takes_its_place_away_has_spent_nothing_in_the_end() {
+    let server = Server::start();
+    let [requests, tokens] = [policy("requests", &["100/1h"]), policy("tokens", &["100/1h"])];
+    let store = RedisStore::builder(&server.url()).timeout(PATIENCE).connect().expect("a URL");
+    store.ready().await;
+    let budget = Budget::all([requests.clone(), tokens.clone()]).in_store(store.clone());
+    let of_both = async |key: &Key<'_>| {
+        let used = async |policy| store.peek(policy, key, cost(1)).await.used();
+        (used(&requests).await, used(&tokens).await)
+    };
+    for polls in 1..40 {
+        let name = Key::new(&format!("{polls}")).expect("a key").into_owned();
+        let mut acquire = Box::pin(budget.acquire(&name, cost(1)));
+        for poll in 0..polls {
+            assert!(acquire.as_mut().now_or_never().is_none(), "it is paused");
+            if poll == 0 {
+                // Here only: the others would be asked, and that takes longer.
+                let mut pause = Box::pin(budget.pause(&name, Duration::from_secs(600)));
+                let _ = pause.as_mut().now_or_never();
+            }
+            tokio::task::yield_now().await;
+            std::thread::yield_now();
+        }
+        drop(acquire);
+        let given_back = async { while of_both(&name).await != (0, 0) {} };
+        let in_time = tokio::time::timeout(Duration::from_secs(5), given_back).await;
+        assert!(in_time.is_ok(), "{:?} in use for nobody, after {polls} polls", of_both(&name).await);
     }
 }
