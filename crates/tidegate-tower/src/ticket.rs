@@ -43,6 +43,8 @@ pub(crate) struct Charge {
     pub(crate) key: Key<'static>,
     pub(crate) cost: Cost,
     pub(crate) at: Timestamp,
+    /// Whether that is not the key's own state: there was no room for it, or Redis was away and it was charged here.
+    pub(crate) is_degraded: bool,
 }
 
 /// What is to be done about a charge.

@@ -287,6 +287,7 @@ impl<S: Store> Budget<S> {
                     policy: part.policy.clone(),
                     cost: part.cost,
                     at: decision.charged_at(),
+                    is_elsewhere: S::IS_SHARED && decision.is_degraded(),
                 };
                 Ok(Ok((decisions.overall, parts.iter().zip(&decisions.parts).map(held).collect())))
             }
@@ -328,7 +329,6 @@ impl<S: Store> Budget<S> {
     }
 }
 
-/// Sleeps until it makes sense to ask again, unless that is too late.
 /// Gives a permit back that nobody is to have, whether or not somebody still waits.
 async fn give_back<S: Store>(permit: Permit<S>) {
     let given_back =
@@ -338,6 +338,7 @@ async fn give_back<S: Store>(permit: Permit<S>) {
     }
 }
 
+/// Sleeps until it makes sense to ask again, unless that is too late.
 async fn sleep(freed: Notified<'_>, wait: Duration, deadline: Option<Instant>) -> Result<(), AcquireError> {
     let until = Instant::now() + wait;
     if deadline.is_some_and(|deadline| until > deadline) {

@@ -10,6 +10,7 @@ use tidegate_testbed::Server;
 use tidegate_tower::caller::{AcquireError, Budget, Operation};
 
 use super::{cost, key, policy};
+use crate::in_redis::{local, spend};
 
 /// Long enough for a machine that does other things meanwhile.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -162,4 +163,19 @@ async fn who_leaves_while_a_pause_takes_its_place_away_has_spent_nothing_in_the_
         let in_time = tokio::time::timeout(Duration::from_secs(5), given_back).await;
         assert!(in_time.is_ok(), "{:?} in use for nobody, after {polls} polls", of_both(&name).await);
     }
+}
+
+#[tokio::test]
+async fn what_was_charged_here_is_not_given_back_in_redis() {
+    let server = Server::start();
+    let (upstream, store) = local(&server).await;
+    let budget = Budget::new(upstream.clone()).in_store(store.clone());
+    spend(&store, &upstream, &key("a")).await;
+    server.pause();
+    let permit = budget.acquire(&key("a"), cost(1)).await.expect("there is room here");
+    assert!(permit.decision().is_degraded() && permit.decision().charged_at().is_some());
+    server.resume();
+    spend(&store, &upstream, &key("a")).await;
+    permit.give_back().await.expect("there is nothing to ask redis for");
+    assert_eq!(store.peek(&upstream, &key("a"), cost(1)).await.used(), 2, "both that were spent in Redis");
 }
