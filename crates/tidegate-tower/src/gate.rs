@@ -145,7 +145,10 @@ impl Gate {
     #[inline]
     pub(crate) fn decided(&self, bound: Place, decision: Decision, key: &Key<'_>, cost: Cost) -> Decided {
         let charges = match decision.charged_at() {
-            Some(at) if self.settles() => vec![Charge { place: bound, key: key.clone().into_owned(), cost, at }],
+            Some(at) if self.settles() => {
+                let is_degraded = decision.is_degraded();
+                vec![Charge { place: bound, key: key.clone().into_owned(), cost, at, is_degraded }]
+            }
             _ => Vec::new(),
         };
         let ticket = Ticket { told: self.told(bound, &decision), places: Box::default(), charges };
@@ -158,7 +161,8 @@ impl Gate {
         let each = || asks.iter().zip(parts);
         let charge = |((place, key, cost), part): (&(Place, Key<'_>, Cost), &Decision)| {
             let at = part.charged_at()?;
-            Some(Charge { place: *place, key: key.clone().into_owned(), cost: *cost, at })
+            let is_degraded = part.is_degraded();
+            Some(Charge { place: *place, key: key.clone().into_owned(), cost: *cost, at, is_degraded })
         };
         let charges = if self.settles() { each().filter_map(charge).collect() } else { Vec::new() };
         let bound = asks[decision.part()].0;
@@ -172,7 +176,8 @@ impl Gate {
 
     #[inline]
     fn told(&self, place: Place, decision: &Decision) -> Option<(Place, Decision)> {
-        let makes_sense = !matches!(decision.reason(), Reason::StoreUnavailable | Reason::Impossible);
+        let is_uncounted = decision.is_degraded() && decision.is_allowed() && decision.charged_at().is_none();
+        let makes_sense = !is_uncounted && !matches!(decision.reason(), Reason::StoreUnavailable | Reason::Impossible);
         let is_said = self.dialect != Dialect::Off || !decision.is_allowed();
         (makes_sense && is_said && self.enforces(place)).then_some((place, *decision))
     }

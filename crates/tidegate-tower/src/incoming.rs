@@ -15,7 +15,7 @@ pub struct Incoming<'r> {
 }
 
 /// The address at the other end of the connection, for servers that don't tell it themselves: put it into the request's
-/// extensions. axum's `ConnectInfo<SocketAddr>`, tonic's own and a plain `SocketAddr` are found without it.
+/// extensions. axum's `ConnectInfo<SocketAddr>` (and its mock, in tests), tonic's own and a plain `SocketAddr` are found without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerAddress(pub IpAddr);
 
@@ -71,6 +71,12 @@ impl<'r> Incoming<'r> {
         #[cfg(feature = "axum")]
         if let Some(axum::extract::ConnectInfo(address)) =
             self.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>()
+        {
+            return Some(address.ip());
+        }
+        #[cfg(feature = "axum")]
+        if let Some(axum::extract::connect_info::MockConnectInfo(address)) =
+            self.extensions.get::<axum::extract::connect_info::MockConnectInfo<SocketAddr>>()
         {
             return Some(address.ip());
         }

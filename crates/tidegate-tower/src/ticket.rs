@@ -43,6 +43,9 @@ pub(crate) struct Charge {
     pub(crate) key: Key<'static>,
     pub(crate) cost: Cost,
     pub(crate) at: Timestamp,
+    /// Whether that is not the key's own state: there was no room for it, or Redis was away and it was charged here.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory takes back what it had no room for, too"))]
+    pub(crate) is_degraded: bool,
 }
 
 /// What is to be done about a charge.

@@ -3,14 +3,17 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::{HeaderMap, StatusCode};
-use tidegate::{Cost, Decision, Key, Limit, Limiter, Mode, Policy, Reason, SpendError};
-use tokio::time::{self, Instant};
+use tidegate::{Cost, Decision, Key, Limit, Limiter, Mode, Policy, Reason, SpendError, remote};
+use tokio::{
+    sync::futures::Notified,
+    time::{self, Instant},
+};
 
 use super::{
     order::{Operation, Order, Price},
     pauses::{self, Pauses},
     permit::{Held, Permit},
-    turns::{Turn, Turns},
+    turns::Turns,
     word,
 };
 use crate::store::{NotAsked, Part, Store};
@@ -194,7 +197,8 @@ impl<S: Store> Budget<S> {
     /// If the call can't be made, or not in time.
     pub async fn fill(&self, order: Order) -> Result<Permit<S>, AcquireError> {
         let parts = self.parts(&order)?;
-        let deadline = self.patience.map(|patience| Instant::now() + patience.min(pauses::LONGEST));
+        // Who waits longer than there is time waits as long as it takes.
+        let deadline = self.patience.and_then(|patience| Instant::now().checked_add(patience));
         let most = self.settings.most_waiting;
         let in_line = self.waiting.turns.enter(&order.key, most).ok_or(AcquireError::Crowded { most })?;
         let turn = in_line.turn();
@@ -205,6 +209,8 @@ impl<S: Store> Budget<S> {
             }
         };
         loop {
+            // From before the store is asked, so that nothing is overlooked that is given back meanwhile.
+            let freed = turn.freed.notified();
             let asked = match self.waiting.pauses.left(&order.key) {
                 Some(left) => Err(left),
                 None => self.ask(&parts).await?,
@@ -215,10 +221,10 @@ impl<S: Store> Budget<S> {
                     match self.waiting.pauses.left(&order.key) {
                         None => return Ok(permit),
                         // The server has spoken while the store was asked.
-                        Some(_) => drop(permit.give_back().await),
+                        Some(_) => give_back(permit).await,
                     }
                 }
-                Err(wait) => sleep(turn, wait, deadline).await?,
+                Err(wait) => sleep(freed, wait, deadline).await?,
             }
         }
     }
@@ -273,12 +279,17 @@ impl<S: Store> Budget<S> {
         let overall = decisions.overall;
         match overall.reason() {
             Reason::Allowed | Reason::Shadow => {
+                // Of the budget alone: that nobody has paused it is nothing to tell of.
+                let mut own = decisions.parts;
+                own.truncate(parts.len());
+                let decisions = remote::combine(&Part::spends(parts), own);
                 let held = |(part, decision): (&Part, &Decision)| Held {
                     policy: part.policy.clone(),
                     cost: part.cost,
                     at: decision.charged_at(),
+                    is_elsewhere: S::IS_SHARED && decision.is_degraded(),
                 };
-                Ok(Ok((overall, parts.iter().zip(&decisions.parts).map(held).collect())))
+                Ok(Ok((decisions.overall, parts.iter().zip(&decisions.parts).map(held).collect())))
             }
             Reason::Limited => Ok(Err(overall.retry_after().unwrap_or_default())),
             Reason::StoreUnavailable => Err(AcquireError::StoreUnavailable),
@@ -318,15 +329,24 @@ impl<S: Store> Budget<S> {
     }
 }
 
+/// Gives a permit back that nobody is to have, whether or not somebody still waits.
+async fn give_back<S: Store>(permit: Permit<S>) {
+    let given_back =
+        if S::IS_SHARED { tokio::spawn(permit.give_back()).await.unwrap_or(Ok(())) } else { permit.give_back().await };
+    if let Err(trouble) = given_back {
+        tracing::warn!("units of a call that has to wait were not given back: {trouble}");
+    }
+}
+
 /// Sleeps until it makes sense to ask again, unless that is too late.
-async fn sleep(turn: &Turn, wait: Duration, deadline: Option<Instant>) -> Result<(), AcquireError> {
+async fn sleep(freed: Notified<'_>, wait: Duration, deadline: Option<Instant>) -> Result<(), AcquireError> {
     let until = Instant::now() + wait;
     if deadline.is_some_and(|deadline| until > deadline) {
         return Err(AcquireError::TooLate { retry_after: wait });
     }
     tokio::select! {
         () = time::sleep_until(until) => {}
-        () = turn.freed.notified() => {}
+        () = freed => {}
     }
     Ok(())
 }

@@ -6,13 +6,16 @@
 use std::{collections::HashMap, time::Duration};
 
 use parking_lot::Mutex;
-use tidegate::{Algorithm, Burst, Cost, Key, Limit, Policy};
+use tidegate::{Algorithm, Burst, Cost, Key, Limit, Policy, Reason};
 use tokio::time::Instant;
 
-use crate::store::Store;
+use crate::store::{Part, Store};
 
 /// What can be told to others: 10^12 microseconds, eleven days.
 pub(crate) const LONGEST: Duration = Duration::from_secs(1_000_000);
+
+/// How often it is tried to tell others, while they tell of longer and longer pauses themselves.
+const TRIES: usize = 16;
 
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
@@ -58,13 +61,30 @@ pub(crate) fn policy(of: &Policy) -> Policy {
     made().unwrap_or_else(|| unreachable!("a name, a limit and a burst that are in range"))
 }
 
-/// Tells others of a pause. Two who do so at once may make it longer, never shorter.
+/// Tells others of a pause: as many as do so at once, it is as long as the longest of them, never shorter.
 pub(crate) async fn tell<S: Store>(store: &S, policy: &Policy, key: &Key<'_>, wait: Duration) {
-    let known = store.peek(policy, key).await.retry_after().unwrap_or_default();
-    let more = wait.min(LONGEST).saturating_sub(known).as_micros();
-    if let Some(more) = u64::try_from(more).ok().and_then(|more| Cost::new(more).ok()) {
-        let _ = store.charge(policy, key, more).await;
+    for _ in 0..TRIES {
+        let known = store.peek(policy, key).await.retry_after().unwrap_or_default();
+        let Some((missing, up_to)) = missing(policy, wait.min(LONGEST), known) else { return };
+        let part = Part { policy: up_to, key: key.clone().into_owned(), cost: missing };
+        match store.reserve(vec![part]).await {
+            // Somebody has made it longer meanwhile.
+            Ok(decisions) if decisions.overall.reason() == Reason::Limited => {}
+            _ => return,
+        }
     }
+    // Too many tell of too much: too long is better than too short.
+    if let Some((missing, _)) = missing(policy, wait.min(LONGEST), Duration::ZERO) {
+        let _ = store.charge(policy, key, missing).await;
+    }
+}
+
+/// What a pause that is known lacks of `wait`, and the policy under which that fits if it is still all that is known.
+fn missing(policy: &Policy, wait: Duration, known: Duration) -> Option<(Cost, Policy)> {
+    let units = |time: Duration| u64::try_from(time.as_micros()).ok();
+    let missing = Cost::new(units(wait.saturating_sub(known))?).ok()?;
+    let burst = Burst::new(units(wait)?).ok()?;
+    Some((missing, policy.clone().with_algorithm(Algorithm::Gcra(Some(burst)))))
 }
 
 #[cfg(test)]

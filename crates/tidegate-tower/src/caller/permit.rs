@@ -26,6 +26,8 @@ pub(crate) struct Held {
     pub(crate) cost: Cost,
     /// `None` if nothing was: the store failed, and the choice for that case is to go ahead.
     pub(crate) at: Option<Timestamp>,
+    /// Whether it was charged in this process, while the store that others share was away: there is nothing of it to give back there.
+    pub(crate) is_elsewhere: bool,
 }
 
 /// Why a permit could not be settled.
@@ -107,6 +109,7 @@ impl<S: Store> Permit<S> {
                 let _ = store.charge(&held.policy, &self.key, more).await;
                 Ok(())
             }
+            (Some(_), None, Some(_)) if held.is_elsewhere => Ok(()),
             (Some(at), None, Some(less)) => store.refund(&held.policy, &self.key, less, at).await,
             // Nothing was charged while the store was away; what it cost is now known, and is.
             (None, ..) => {

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{
-    HeaderMap, StatusCode,
+    HeaderMap, HeaderValue, StatusCode,
     header::{DATE, RETRY_AFTER},
 };
 use sfv::{BareItem, List, ListEntry, Parser};
@@ -15,10 +15,13 @@ use super::pauses::LONGEST;
 ///
 /// `Retry-After` (of any error; in seconds or a date) wins over everything else. Otherwise nothing may be left: `RateLimit` says `r=0`, or
 /// `RateLimit-Remaining`, `X-RateLimit-Remaining` or one of `X-RateLimit-Remaining-…` is 0; then the wait is what goes
-/// with it, in seconds, as a time, or as `1m30s`. `None` if there is no such word, also for a 429 or 503 that says no more
-/// than that. What is longer than eleven days is read as eleven days.
+/// with it, in seconds, as a time, or as `1m30s`. Times are read by the server's own clock, if it tells the `Date`. `None` if
+/// there is no such word, also for a 429 or 503 that says no more than that. What is longer than eleven days is read as eleven days.
 pub fn wait_asked(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let is_error = status.is_client_error() || status.is_server_error();
+    // By the server's clock, if it tells what that shows; a second of it may have passed already.
+    let date = text(headers, DATE.as_str()).and_then(|date| httpdate::parse_http_date(date).ok());
+    let now = date.unwrap_or_else(|| UNIX_EPOCH + Duration::from_micros(now.as_micros()));
     let said = is_error.then(|| retry_after(headers, now)).flatten();
     let said = said.or_else(|| pushback(headers)).or_else(|| nothing_left(headers, now));
     said.filter(|wait| !wait.is_zero()).map(|wait| wait.min(LONGEST))
@@ -28,19 +31,20 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     Some(headers.get(name)?.to_str().ok()?.trim())
 }
 
-fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     if let Some(wait) = text(headers, "retry-after-ms").and_then(number) {
         return Some(span(wait / 1e3));
     }
-    let said = text(headers, RETRY_AFTER.as_str())?;
-    if let Some(wait) = number(said) {
-        return Some(span(wait));
-    }
-    let at = httpdate::parse_http_date(said).ok()?;
-    // By the server's clock, if it tells what that shows; a second of it may have passed already.
-    let date = text(headers, DATE.as_str()).and_then(|date| httpdate::parse_http_date(date).ok());
-    let now = date.unwrap_or_else(|| UNIX_EPOCH + Duration::from_micros(now.as_micros()));
-    Some(SystemTime::duration_since(&at, now).unwrap_or_default())
+    // Proxies may add one of their own: to keep to the latest is to keep to all.
+    let wait = |said: &HeaderValue| {
+        let said = said.to_str().ok()?.trim();
+        number(said).map(span).or_else(|| Some(until(httpdate::parse_http_date(said).ok()?, now)))
+    };
+    headers.get_all(RETRY_AFTER).iter().filter_map(wait).max()
+}
+
+fn until(at: SystemTime, now: SystemTime) -> Duration {
+    at.duration_since(now).unwrap_or_default()
 }
 
 /// gRPC's own word for it, where a call failed before it said anything.
@@ -48,7 +52,7 @@ fn pushback(headers: &HeaderMap) -> Option<Duration> {
     text(headers, "grpc-retry-pushback-ms")?.parse().ok().map(Duration::from_millis)
 }
 
-fn nothing_left(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+fn nothing_left(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let structured = headers.get_all("ratelimit").iter().filter_map(|line| item_wait(line.to_str().ok()?)).max();
     let pairs = headers.iter().filter_map(|(name, value)| {
         let name = name.as_str();
@@ -79,14 +83,14 @@ fn item_wait(line: &str) -> Option<Duration> {
 }
 
 /// A wait in seconds, a time in seconds or milliseconds since 1970, or `1m30s`.
-fn moment(text: &str, now: Timestamp) -> Option<Duration> {
+fn moment(text: &str, now: SystemTime) -> Option<Duration> {
     let Some(value) = number(text) else { return tidegate::parse_duration(text).or_else(|| fraction(text)) };
     let since_epoch = match value {
         ..1e9 => return Some(span(value)),
         ..1e11 => span(value),
         _ => span(value / 1e3),
     };
-    Some(since_epoch.saturating_sub(Duration::from_micros(now.as_micros())))
+    Some(since_epoch.saturating_sub(until(now, UNIX_EPOCH)))
 }
 
 /// `1m4.5s`, `250.5ms`: with a fraction in the last place.
@@ -96,8 +100,8 @@ fn fraction(text: &str) -> Option<Duration> {
     let whole = if digits == 0 { Duration::ZERO } else { tidegate::parse_duration(&text[..digits])? };
     let last = number(&unit[digits..])?;
     match &text[unit.len()..] {
-        "ms" => Some(whole + span(last / 1e3)),
-        "s" => Some(whole + span(last)),
+        "ms" => Some(whole.saturating_add(span(last / 1e3))),
+        "s" => Some(whole.saturating_add(span(last))),
         _ => None,
     }
 }

@@ -188,5 +188,5 @@ fn three(headers: &mut HeaderMap, names: &[HeaderName; 3], standing: &Standing<'
 /// Seconds, rounded up.
 #[inline]
 pub fn seconds(wait: Duration) -> u64 {
-    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+    wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0))
 }

@@ -38,7 +38,7 @@ enum Source {
     PathParameter(Box<str>),
 }
 
-type Finder = dyn for<'r> Fn(&Incoming<'r>) -> Option<Key<'r>> + Send + Sync;
+type Finder = dyn for<'r> Fn(&Incoming<'r>) -> Option<Result<Key<'r>, KeyError>> + Send + Sync;
 
 /// Who is counted, as a configuration file says it: `client-ip`, `header:x-api-key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,8 +120,10 @@ impl By {
         K: AsRef<[u8]> + ?Sized + 'static,
         F: for<'t> Fn(&'t T) -> &'t K + Send + Sync + 'static,
     {
-        let find = Self::request(move |request| Key::new(key(request.extension::<T>()?).as_ref()).ok());
-        find.named("extension")
+        Self::found("extension", move |request| {
+            let key = key(request.extension::<T>()?).as_ref();
+            (!key.is_empty()).then(|| Key::new(key))
+        })
     }
 
     /// By a parameter of the path that axum has matched, such as `id` of `/users/{id}`; percent-decoded, as handlers see it.
@@ -135,15 +137,14 @@ impl By {
     where
         F: for<'r> Fn(&Incoming<'r>) -> Option<Key<'r>> + Send + Sync + 'static,
     {
-        Self(Source::Found(Arc::new(find), "key"))
+        Self::found("key", move |request| find(request).map(Ok))
     }
 
-    /// The same under another name, for those that lack it.
-    fn named(self, name: &'static str) -> Self {
-        match self.0 {
-            Source::Found(find, _) => Self(Source::Found(find, name)),
-            other => Self(other),
-        }
+    fn found<F>(what: &'static str, find: F) -> Self
+    where
+        F: for<'r> Fn(&Incoming<'r>) -> Option<Result<Key<'r>, KeyError>> + Send + Sync + 'static,
+    {
+        Self(Source::Found(Arc::new(find), what))
     }
 
     /// Everyone together: one limit for the whole service or route.
@@ -165,7 +166,7 @@ impl By {
             Source::Plain(KeySource::Header(name)) => {
                 (request.header(name.as_str()).map(Key::new).transpose()?, name.as_str())
             }
-            Source::Found(find, what) => (find(request), what),
+            Source::Found(find, what) => (find(request).transpose()?, what),
             #[cfg(feature = "axum")]
             Source::PathParameter(name) => match path_parameter::find(request, name) {
                 Some(std::borrow::Cow::Borrowed(value)) => (Some(Key::new(value)?), name),

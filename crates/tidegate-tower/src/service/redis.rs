@@ -142,6 +142,8 @@ fn counting(gate: Arc<Gate>, store: RedisStore, charge: Charge, unit: u64) -> Co
 async fn correct(gate: &Gate, store: &RedisStore, charge: &Charge, correction: Correction) -> Option<Decision> {
     let (policy, key) = (&gate.tier(charge.place).policy, &charge.key);
     match correction {
+        // It was charged here, while Redis was away: there is nothing of it to give back there.
+        Correction::GiveBack(_) if charge.is_degraded => None,
         Correction::GiveBack(cost) => {
             if let Err(trouble) = store.refund(policy, key, cost, charge.at).await {
                 tracing::warn!("{} units were not given back: {trouble}", cost.get());

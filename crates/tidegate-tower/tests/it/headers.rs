@@ -318,3 +318,9 @@ async fn a_policy_that_only_watches_hides_none_that_enforces() {
     assert_eq!((denied.status, denied.header("retry-after").as_deref()), (429, Some("3600")));
     assert_eq!(items(&denied, "ratelimit"), [item("api", &[("r", 0), ("t", 3600)])]);
 }
+
+#[test]
+fn the_longest_wait_is_rounded_up_as_far_as_there_are_numbers() {
+    assert_eq!(tidegate_tower::seconds(Duration::from_nanos(1)), 1);
+    assert_eq!(tidegate_tower::seconds(Duration::MAX), u64::MAX);
+}

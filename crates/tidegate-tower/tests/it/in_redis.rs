@@ -1,6 +1,6 @@
 //! The same with the state in a real Redis, and with Redis gone.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -9,7 +9,7 @@ use axum::{
     routing::{any, get},
 };
 use serde_json::json;
-use tidegate::{Cost, Key, OnStoreFailure, Policy, Share};
+use tidegate::{Algorithm, Cost, Key, OnStoreFailure, Policy, Share};
 use tidegate_redis::{BreakerState, RedisStore};
 use tidegate_testbed::Server;
 use tidegate_tower::{By, RateLimitLayer, Rule};
@@ -145,7 +145,8 @@ async fn without_redis(choice: OnStoreFailure) -> Site {
 async fn without_redis_an_open_policy_lets_everything_through() {
     let site = without_redis(OnStoreFailure::Open).await;
     for _ in 0..6 {
-        assert_eq!(site.get("/").await.status, 200);
+        let answer = site.get("/").await;
+        assert_eq!((answer.status, answer.header("ratelimit")), (200, None), "where it stands is what nobody knows");
     }
 }
 
@@ -172,4 +173,48 @@ async fn without_redis_a_local_policy_gives_each_node_its_share() {
         statuses.push(site.get("/").await.status);
     }
     assert_eq!(statuses, [200, 200, 429], "half of 4");
+}
+
+/// A policy that is decided here while Redis is away, and a store that soon notices.
+pub(crate) async fn local(server: &Server) -> (Policy, RedisStore) {
+    let api = policy("api", &["100/1d"]).with_algorithm(Algorithm::SlidingCounter);
+    let short = Duration::from_millis(200);
+    let store = RedisStore::builder(&server.url()).timeout(short).probe_interval(short).connect().expect("a store");
+    store.ready().await;
+    (api.with_on_store_failure(OnStoreFailure::Local(Share::ALL)), store)
+}
+
+/// Spends a unit in Redis, as soon as that answers.
+pub(crate) async fn spend(store: &RedisStore, policy: &Policy, key: &Key<'_>) {
+    let policy = policy.clone().with_on_store_failure(OnStoreFailure::Closed);
+    while !store.check(&policy, key, Cost::ONE).await.is_allowed() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_charged_here_is_not_taken_from_redis_when_it_is_back() {
+    let server = Arc::new(Server::start());
+    let (api, store) = local(&server).await;
+    let everyone = Key::new("everyone").expect("a key");
+    spend(&store, &api, &everyone).await;
+    let failing = {
+        let (server, store, api) = (Arc::clone(&server), store.clone(), api.clone());
+        tower::service_fn(move |_: Request<Body>| {
+            let (server, store, api) = (Arc::clone(&server), store.clone(), api.clone());
+            async move {
+                server.resume();
+                spend(&store, &api, &Key::new("everyone").expect("a key")).await;
+                let mut response = Response::new(Body::empty());
+                *response.status_mut() = StatusCode::BAD_GATEWAY;
+                Ok::<_, Infallible>(response)
+            }
+        })
+    };
+    let rule = Rule::new(api.clone()).by(By::everyone());
+    let layer = RateLimitLayer::new(rule).refund_server_errors().in_store(store.clone());
+    server.pause();
+    let response = layer.layer(failing).oneshot(Request::default()).await.expect("it can't fail");
+    assert_eq!(response.status(), 502);
+    assert_eq!(used(&store, &api, "everyone").await, 2, "both that were spent in Redis");
 }

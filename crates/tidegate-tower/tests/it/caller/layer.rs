@@ -3,10 +3,17 @@
 use std::{
     net::SocketAddr,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
-use axum::{Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, header::DATE},
+    middleware,
+    response::{IntoResponse, Response},
+    routing::get,
+};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::Full;
@@ -116,7 +123,17 @@ async fn an_upstream_behind_our_own_layer_is_understood_in_every_dialect() {
         let note = |State(visits): State<Visits>| async move {
             visits.note();
         };
+        let date = {
+            let time = time.clone();
+            // The server's clock is that of its limiter.
+            move |mut response: Response| {
+                let now = UNIX_EPOCH + Duration::from_micros(time.clock().now().as_micros());
+                response.headers_mut().insert(DATE, httpdate::fmt_http_date(now).parse().expect("a header's value"));
+                std::future::ready(response)
+            }
+        };
         let app = Router::new().route("/", get(note).layer(layer)).with_state(visits.clone());
+        let app = app.layer(middleware::map_response(date));
         let address = serve(app).await;
         // A budget that is far too large: only the server's word keeps it back.
         let budget = Budget::new(policy("upstream", &["1000/1s"])).in_store(time);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_tower::caller::{Budget, SettleError};
+use tidegate_tower::caller::{Budget, Permit, SettleError};
 use tokio::time::Instant;
 
 use super::{budget, cost, in_use, key, limiter, policy};
@@ -50,4 +50,28 @@ async fn to_drop_a_permit_is_to_have_made_the_call() {
     let (budget, of) = (budget("10/1m"), policy("upstream", &["10/1m"]));
     drop(budget.acquire(&key("a"), cost(4)).await.expect("there is room"));
     assert_eq!(in_use(&budget, &of, &key("a")), 4);
+}
+
+#[test]
+fn what_is_given_back_just_when_somebody_has_asked_is_not_overlooked() {
+    let budget = Budget::new(policy("upstream", &["1/1h"]));
+    let (hand_over, permits) = std::sync::mpsc::channel::<Permit<_>>();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let giving_back = std::thread::spawn(move || {
+        for permit in permits {
+            runtime().block_on(permit.give_back()).expect("memory never fails");
+        }
+    });
+    runtime().block_on(async {
+        for _ in 0..20_000 {
+            let permit = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
+            hand_over.send(permit).expect("somebody takes it");
+            // The other thread gives it back while this one asks for it.
+            let next = tokio::time::timeout(Duration::from_secs(60), budget.acquire(&key("a"), cost(1))).await;
+            let next = next.expect("it sleeps for an hour, and what it waits for is there").expect("it may wait");
+            next.give_back().await.expect("memory never fails");
+        }
+    });
+    drop(hand_over);
+    giving_back.join().expect("no panic");
 }

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, future::join_all};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use tidegate::OnStoreFailure;
+use tidegate::{Key, OnStoreFailure};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 use tidegate_tower::caller::{AcquireError, Budget, Operation};
 
 use super::{cost, key, policy};
+use crate::in_redis::{local, spend};
 
 /// Long enough for a machine that does other things meanwhile.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -105,4 +106,76 @@ async fn without_redis_each_operation_does_what_it_was_to_do() {
     assert_eq!(search, Err(AcquireError::StoreUnavailable));
     let videos = budget.acquire_for(&key("a"), "videos.list").await.expect("it may be made unpaid");
     assert!(videos.decision().is_degraded() && videos.decision().charged_at().is_none());
+}
+
+#[tokio::test]
+async fn a_permit_tells_what_is_left_of_the_budget() {
+    let server = Server::start();
+    let budget = budget(&server, "10/1h").await;
+    let permit = budget.acquire(&key("a"), cost(3)).await.expect("there is room");
+    let decision = permit.decision();
+    assert_eq!((decision.remaining(), decision.used(), decision.part()), (7, 3, 0));
+    assert_eq!(decision.limit(), "10/1h".parse().expect("a limit"));
+}
+
+#[tokio::test]
+async fn many_who_are_told_to_wait_at_once_wait_no_longer_than_one_is_told_to() {
+    let server = Server::start();
+    let budgets = join_all((0..8).map(|_| budget(&server, "1000/1h"))).await;
+    let wait = |number: u64| Duration::from_secs(if number == 5 { 300 } else { 100 });
+    let upstream = key("a");
+    join_all((0..).zip(&budgets).map(|(number, budget)| budget.pause(&upstream, wait(number)))).await;
+    let fresh = self::budget(&server, "1000/1h").await;
+    match fresh.within(Duration::ZERO).acquire(&upstream, cost(1)).await.map(drop) {
+        Err(AcquireError::TooLate { retry_after }) => {
+            assert!((280..=300).contains(&retry_after.as_secs()), "{retry_after:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn who_leaves_while_a_pause_takes_its_place_away_has_spent_nothing_in_the_end() {
+    let server = Server::start();
+    let [requests, tokens] = [policy("requests", &["100/1h"]), policy("tokens", &["100/1h"])];
+    let store = RedisStore::builder(&server.url()).timeout(PATIENCE).connect().expect("a URL");
+    store.ready().await;
+    let budget = Budget::all([requests.clone(), tokens.clone()]).in_store(store.clone());
+    let of_both = async |key: &Key<'_>| {
+        let used = async |policy| store.peek(policy, key, cost(1)).await.used();
+        (used(&requests).await, used(&tokens).await)
+    };
+    for polls in 1..40 {
+        let name = Key::new(&format!("{polls}")).expect("a key").into_owned();
+        let mut acquire = Box::pin(budget.acquire(&name, cost(1)));
+        for poll in 0..polls {
+            assert!(acquire.as_mut().now_or_never().is_none(), "it is paused");
+            if poll == 0 {
+                // Here only: the others would be asked, and that takes longer.
+                let mut pause = Box::pin(budget.pause(&name, Duration::from_secs(600)));
+                let _ = pause.as_mut().now_or_never();
+            }
+            tokio::task::yield_now().await;
+            std::thread::yield_now();
+        }
+        drop(acquire);
+        let given_back = async { while of_both(&name).await != (0, 0) {} };
+        let in_time = tokio::time::timeout(Duration::from_secs(5), given_back).await;
+        assert!(in_time.is_ok(), "{:?} in use for nobody, after {polls} polls", of_both(&name).await);
+    }
+}
+
+#[tokio::test]
+async fn what_was_charged_here_is_not_given_back_in_redis() {
+    let server = Server::start();
+    let (upstream, store) = local(&server).await;
+    let budget = Budget::new(upstream.clone()).in_store(store.clone());
+    spend(&store, &upstream, &key("a")).await;
+    server.pause();
+    let permit = budget.acquire(&key("a"), cost(1)).await.expect("there is room here");
+    assert!(permit.decision().is_degraded() && permit.decision().charged_at().is_some());
+    server.resume();
+    spend(&store, &upstream, &key("a")).await;
+    permit.give_back().await.expect("there is nothing to ask redis for");
+    assert_eq!(store.peek(&upstream, &key("a"), cost(1)).await.used(), 2, "both that were spent in Redis");
 }

@@ -170,3 +170,14 @@ async fn operations_cost_what_the_budget_says() {
     let unknown = now.acquire_for(&key("a"), "serach.list").await.map(drop).expect_err("there is none");
     assert_eq!(unknown.to_string(), "the budget has no operation `serach.list`; it has: search.list, videos.list");
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_is_patient_for_weeks_waits_for_weeks() {
+    let (budget, day) = (budget("1/30d"), Duration::from_hours(24));
+    let _ = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
+    for patience in [31 * day, Duration::MAX] {
+        let began = Instant::now();
+        let _ = budget.within(patience).acquire(&key("a"), cost(1)).await.expect("it may wait");
+        assert!(began.elapsed() >= 29 * day, "{:?}", began.elapsed());
+    }
+}

@@ -120,3 +120,28 @@ fn what_is_no_wait_is_none() {
         assert_eq!(asked(429, &[("retry-after", nothing)]), None, "{nothing}");
     }
 }
+
+#[test]
+fn a_time_that_does_not_fit_is_as_long_as_any_may_be() {
+    let none = ("x-ratelimit-remaining", "0");
+    let nines = "9".repeat(40);
+    for long in [format!("1m{nines}.5s"), format!("{nines}.5s"), format!("1h1m{nines}.5ms"), nines] {
+        let asked = asked(200, &[none, ("x-ratelimit-reset", &long)]);
+        assert_eq!(asked, Some(Duration::from_secs(1_000_000)), "{long}");
+    }
+}
+
+#[test]
+fn of_two_retry_times_the_later_one_is_kept_to() {
+    assert_eq!(asked(429, &[("retry-after", "2"), ("retry-after", "60")]), seconds(60.0));
+    assert_eq!(asked(429, &[("retry-after", "60"), ("retry-after", "2")]), seconds(60.0));
+    assert_eq!(asked(429, &[("retry-after", "soon"), ("retry-after", "2")]), seconds(2.0));
+}
+
+#[test]
+fn a_time_is_read_by_the_clock_of_the_one_who_says_it() {
+    // BEGAN is Fri, 18 Apr 2025 18:13:20 GMT: the server is half a minute behind.
+    let server = ("date", "Fri, 18 Apr 2025 18:12:50 GMT");
+    let none = ("x-ratelimit-remaining", "0");
+    assert_eq!(asked(403, &[none, ("x-ratelimit-reset", "1745000010"), server]), seconds(40.0));
+}

@@ -1,8 +1,13 @@
 //! Clients by their address: whose word about it counts, and how much of it.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use axum::{
+    body::Body,
+    extract::{Request, connect_info::MockConnectInfo},
+};
 use tidegate_tower::{ClientAddress, RateLimitLayer};
+use tower::ServiceExt as _;
 
 use crate::site::{Site, hello, policy};
 
@@ -113,5 +118,15 @@ async fn a_connection_over_ipv4_to_a_socket_of_both_is_an_ipv4_client() {
         let mut site = Site::serve_at("[::ffff:127.0.0.1]:0", |limiter| hello().layer(layer.in_store(limiter))).await;
         site.address.set_ip([127, 0, 0, 1].into());
         assert!(is_counted_as(&site, said, expected).await, "{expected}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_a_test_makes_up_is_found_as_well() {
+    let app = hello().layer(RateLimitLayer::new(policy("api", &["1/1m"])));
+    let app = app.layer(MockConnectInfo(SocketAddr::from(([203, 0, 113, 7], 4711))));
+    for expected in [200, 429] {
+        let response = app.clone().oneshot(Request::new(Body::empty())).await.expect("it can't fail");
+        assert_eq!(response.status(), expected);
     }
 }

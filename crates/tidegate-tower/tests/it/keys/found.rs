@@ -90,3 +90,14 @@ async fn everyone_together_shares_one_limit() {
     assert_eq!(site.get("/").await.status, 200);
     assert_eq!(site.visited_from("127.0.0.2").get_with("/", &[(KEY, "alice")]).await.status, 429);
 }
+
+#[tokio::test]
+async fn what_is_too_long_to_be_a_key_is_refused_and_not_taken_for_none() {
+    let long = "x".repeat(1025);
+    for by in [By::header("authorization").expect("a header's name"), By::extension(|account: &Account| &account.id)] {
+        let layer = RateLimitLayer::new(once(by).without_key(WithoutKey::Unlimited));
+        let site =
+            Site::serve(|limiter| hello().layer(layer.in_store(limiter)).layer(middleware::from_fn(log_in))).await;
+        assert_eq!(site.get_with("/", &[("authorization", &long)]).await.status, 400);
+    }
+}
