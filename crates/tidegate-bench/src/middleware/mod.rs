@@ -57,11 +57,11 @@ pub fn run(options: &Options) -> Result<MiddlewareReport> {
         progress.say(&format!("warming up {}", one.side.name()));
         wrk::get(one.address, 1)?;
     }
-    let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); served.len()];
+    let mut rounds: Vec<Vec<Vec<Round>>> = vec![Vec::new(); served.len()];
     for number in 1..=options.rounds {
         progress.say(&format!("round {number}"));
-        for (rounds, round) in rounds.iter_mut().zip(round(&served, options.seconds)?) {
-            rounds.push(round);
+        for (rounds, turns) in rounds.iter_mut().zip(round(&served, options.seconds)?) {
+            rounds.push(turns);
         }
     }
     progress.clear();
@@ -79,16 +79,16 @@ pub fn run(options: &Options) -> Result<MiddlewareReport> {
     })
 }
 
-/// One round of each side. They take turns by the second: what a request costs drifts with the machine, by more than what a layer
-/// adds to it.
-fn round(served: &[Served], seconds: u64) -> Result<Vec<Round>> {
+/// The turns of each side in one round. They take turns by the second: what a request costs drifts with the machine, by more than what
+/// a layer adds to it.
+fn round(served: &[Served], seconds: u64) -> Result<Vec<Vec<Round>>> {
     let mut turns: Vec<Vec<Round>> = vec![Vec::new(); served.len()];
     for _ in 0..seconds {
         for (one, turns) in served.iter().zip(&mut turns) {
             turns.push(one.turn()?);
         }
     }
-    turns.iter().map(|turns| Round::of(turns).context("a round has at least one turn")).collect()
+    Ok(turns)
 }
 
 /// One side, as a process with an address.

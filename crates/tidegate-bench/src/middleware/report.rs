@@ -30,9 +30,9 @@ pub struct MiddlewareReport {
 pub struct SideReport {
     /// Which.
     pub side: Side,
-    /// Processor time of the server by requests, in microseconds, of each round.
+    /// Processor time of the server by requests, in microseconds: the median of the turns of each round.
     pub rounds_server_us: Vec<f64>,
-    /// Medians.
+    /// Medians of all turns.
     pub flow: Flow,
 }
 
@@ -56,10 +56,12 @@ pub struct Ratio {
 }
 
 impl SideReport {
-    /// None if there was no round.
-    pub(super) fn of(side: Side, rounds: &[Round]) -> Option<Self> {
-        let rounds_server_us = rounds.iter().map(Round::server_us).collect();
-        Some(Self { side, rounds_server_us, flow: Flow::of(rounds)? })
+    /// By the turns of each round; none if there was no round, or one without a turn.
+    pub(super) fn of(side: Side, rounds: &[Vec<Round>]) -> Option<Self> {
+        // Not their sum: somebody else's second should not count.
+        let middle = |turns: &Vec<Round>| median(&turns.iter().map(Round::server_us).collect::<Vec<_>>());
+        let rounds_server_us = rounds.iter().map(middle).collect::<Option<_>>()?;
+        Some(Self { side, rounds_server_us, flow: Flow::of(&rounds.concat())? })
     }
 }
 
@@ -83,7 +85,8 @@ mod tests {
 
     fn report(side: Side, seconds: &[f64]) -> SideReport {
         let load = Load { commands: 1_000_000, per_second: 1e5, latency: Latency { p50: 1.0, p99: 1.0, p999: 1.0 } };
-        let rounds: Vec<_> = seconds.iter().map(|seconds| Round { load, server_seconds: *seconds }).collect();
+        let turns = |seconds: &f64| vec![Round { load, server_seconds: *seconds }];
+        let rounds: Vec<_> = seconds.iter().map(turns).collect();
         SideReport::of(side, &rounds).expect("there are rounds")
     }
 

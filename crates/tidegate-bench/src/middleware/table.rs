@@ -12,7 +12,7 @@ pub fn render(report: &MiddlewareReport) -> String {
     let [before, after] = report.load_average;
     format!(
         "{} cores, {}, {}\nload average {before:.1} before, {after:.1} after: load and servers share the cores\n\
-         {} rounds of {} s for each side, interleaved by the second; medians of the rounds\n\n\
+         {} rounds of {} turns for each side, a second each; medians of the turns\n\n\
          Processor time of the server for a request; x: ours by the other's, the median of the rounds' ratios\n{}\n\n\
          Each side\n{}\n",
         machine.cores,

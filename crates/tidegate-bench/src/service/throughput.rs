@@ -11,7 +11,7 @@ use super::redis_benchmark::{self, KEY};
 use super::report::{Flow, Latency, ThroughputRow};
 use super::sides::{BareRoute, Tidegate, redis_id};
 use super::wrk;
-use crate::measure::{as_f64, median};
+use crate::measure::as_f64;
 use crate::progress::Progress;
 
 /// How many commands tell about how fast the machine is, and touch most keys.
@@ -37,21 +37,6 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Several as one; none if there are none. Latencies are the medians of theirs.
-    pub(crate) fn of(turns: &[Self]) -> Option<Self> {
-        let middle = |value: fn(&Self) -> f64| median(&turns.iter().map(value).collect::<Vec<_>>());
-        let load = Load {
-            commands: turns.iter().map(|turn| turn.load.commands).sum(),
-            per_second: turns.iter().map(|turn| turn.load.per_second).sum::<f64>() / as_f64(turns.len()),
-            latency: Latency {
-                p50: middle(|turn| turn.load.latency.p50)?,
-                p99: middle(|turn| turn.load.latency.p99)?,
-                p999: middle(|turn| turn.load.latency.p999)?,
-            },
-        };
-        Some(Self { load, server_seconds: turns.iter().map(|turn| turn.server_seconds).sum() })
-    }
-
     /// Processor time by commands, in microseconds.
     pub(crate) fn server_us(&self) -> f64 {
         self.server_seconds * 1e6 / as_f64(self.load.commands)
