@@ -5,11 +5,11 @@ use std::{cmp::Reverse, fmt, sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{HeaderMap, Response};
 use ipnet::IpNet;
-use tidegate::{Cost, Decision, Decisions, Key, Mode, Policy, Reason, Spend, Timestamp};
+use tidegate::{Clock, Cost, Decision, Decisions, Key, Mode, Policy, Reason, Spend};
 
 use crate::{
     answer::{self, Denial},
-    headers::{Dialect, Standing},
+    headers::{Dialect, Items, Standing},
     incoming::{Incoming, Outgoing},
     key::ClientAddress,
     rule::{Ask, Rule, Tier},
@@ -205,7 +205,7 @@ impl Gate {
     }
 
     /// The answer to a request that is denied.
-    pub(crate) fn deny(&self, request: &Incoming<'_>, decided: &Decided, now: Timestamp) -> Response<Bytes> {
+    pub(crate) fn deny(&self, request: &Incoming<'_>, decided: &Decided, clock: &Clock) -> Response<Bytes> {
         let Tier { policy, labels } = self.tier(decided.bound);
         let decision = &decided.decision;
         let retry_after = match decision.reason() {
@@ -217,21 +217,30 @@ impl Gate {
             Some(denied) => denied(&denial),
             None => denial.answer(),
         };
-        self.tell(response.headers_mut(), &decided.ticket, retry_after, now);
+        self.tell(response.headers_mut(), &decided.ticket, retry_after, clock);
         response
     }
 
     /// Tells a client where it stands.
-    #[inline]
-    pub(crate) fn tell(&self, headers: &mut HeaderMap, ticket: &Ticket, retry_after: Option<Duration>, now: Timestamp) {
+    pub(crate) fn tell(&self, headers: &mut HeaderMap, ticket: &Ticket, retry_after: Option<Duration>, clock: &Clock) {
         let Some((bound, decision)) = &ticket.told else { return };
         let bound = &self.tier(*bound).labels;
-        let standing = Standing { bound, decision, retry_after, now };
+        let standing = Standing { bound, decision, retry_after, clock };
         if ticket.places.is_empty() {
             return self.dialect.tell(headers, [bound], &standing);
         }
         let shown = ticket.places.iter().filter(|place| self.enforces(**place));
         self.dialect.tell(headers, shown.map(|place| &self.tier(*place).labels), &standing);
+    }
+
+    /// The same for the usual case, where it can be said before the response is there: under one policy, in draft 10, and nothing
+    /// is corrected.
+    #[inline]
+    pub(crate) fn told_beforehand(&self, ticket: &Ticket, clock: &Clock) -> Option<Items> {
+        let (bound, decision) = ticket.told.as_ref()?;
+        let is_usual = self.dialect == Dialect::Draft10 && ticket.places.is_empty() && ticket.charges.is_empty();
+        let bound = &self.tier(*bound).labels;
+        is_usual.then(|| Items::new(&Standing { bound, decision, retry_after: None, clock }))
     }
 
     /// What a retry time is made longer by.
