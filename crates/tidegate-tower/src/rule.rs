@@ -20,11 +20,14 @@ use crate::{
 ///
 /// let free = Policy::new("free", ["60/1m".parse()?])?;
 /// let paid = Policy::new("paid", ["6000/1m".parse()?])?;
-/// let by_key = Rule::tiers([free, paid], |request| match request.header("x-plan") {
-///     Some(b"paid") => 1,
+/// // What the layer that checks API keys has found: a header would be the client's own word for it.
+/// struct Account { id: String, pays: bool }
+///
+/// let by_account = Rule::tiers([free, paid], |request| match request.extension::<Account>() {
+///     Some(account) if account.pays => 1,
 ///     _ => 0,
 /// })
-/// .by(By::header("x-api-key")?)
+/// .by(By::extension(|account: &Account| &account.id))
 /// .cost(|request| if request.method() == "POST" { 5 } else { 1 });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -118,7 +121,7 @@ impl Rule {
         self
     }
 
-    /// What a request costs, if not 1. A cost of 0 is not limited by this rule; more than 10^12 is read as that.
+    /// What a request costs, if not 1. A cost of 0 is not limited by this rule, and not settled either; more than 10^12 is read as that.
     ///
     /// By the size of its body: `|request| request.body_size().map_or(16, |bytes| bytes.div_ceil(1024))`.
     #[must_use]
@@ -144,7 +147,8 @@ impl Rule {
     }
 
     /// A request costs, in the end, one unit for each `bytes` of its response's body, begun ones included. Where the size is not known
-    /// beforehand it is counted as it is sent, and settled when all of it is, or when the client has gone.
+    /// beforehand it is counted as it is sent, and settled when all of it is, or when the client has gone. What has no body is free: a rule
+    /// for requests beside this one limits those.
     #[must_use]
     pub fn settle_by_size(mut self, bytes: u64) -> Self {
         self.settle = Some(Settle::Bytes(bytes.max(1)));

@@ -129,7 +129,7 @@ impl<S: Store> Budget<S> {
     }
 
     /// The same budget for those who wait no longer than this; without, as long as it takes. With no time at all, whoever can't go
-    /// ahead at once is told when it could.
+    /// ahead at once is told when it could, unless others are before it.
     #[must_use]
     pub fn within(&self, patience: Duration) -> Self {
         Self { patience: Some(patience), ..self.clone() }
