@@ -24,7 +24,6 @@ pub(crate) struct Gate {
     pub(crate) dialect: Dialect,
     pub(crate) skip: Option<Arc<Skip>>,
     pub(crate) allowed: Vec<IpNet>,
-    pub(crate) allowed_keys: Vec<Key<'static>>,
     pub(crate) refund_if: Option<Arc<RefundIf>>,
     pub(crate) observe: Option<Arc<Observe>>,
     pub(crate) denied: Option<Arc<Denied>>,
@@ -42,6 +41,7 @@ pub(crate) type Denied = dyn for<'r> Fn(&Denial<'r>) -> Response<Bytes> + Send +
 
 /// A decision that was made, for metrics and logs.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Observed<'r> {
     /// The request.
     pub request: Incoming<'r>,
@@ -71,7 +71,6 @@ impl Gate {
             dialect: Dialect::default(),
             skip: None,
             allowed: Vec::new(),
-            allowed_keys: Vec::new(),
             refund_if: None,
             observe: None,
             denied: None,
@@ -89,7 +88,6 @@ impl Gate {
             return Course::Pass;
         }
         let asked = |number: usize| match self.rules[number].ask(request, &self.client) {
-            Ok(Some(ask)) if self.is_allowed_key(&ask) => Ok(None),
             Ok(Some(ask)) => Ok(Some((Place { rule: number, tier: ask.tier }, ask))),
             Ok(None) => Ok(None),
             Err(why) => Err(why),
@@ -117,13 +115,6 @@ impl Gate {
                 .client
                 .find(request.headers(), request.peer())
                 .is_some_and(|client| self.allowed.iter().any(|net| net.contains(&client)))
-    }
-
-    fn is_allowed_key(&self, ask: &Ask<'_>) -> bool {
-        !self.allowed_keys.is_empty() && {
-            let key = ask.key.key();
-            self.allowed_keys.contains(&key)
-        }
     }
 
     #[inline]

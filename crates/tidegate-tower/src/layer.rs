@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::Response;
 use ipnet::IpNet;
-use tidegate::{Key, Limiter};
+use tidegate::Limiter;
 use tower_layer::Layer;
 
 use crate::{
@@ -94,12 +94,6 @@ impl<S: Store> RateLimitLayer<S> {
     #[must_use]
     pub fn allow(self, clients: impl IntoIterator<Item = IpNet>) -> Self {
         self.with(|gate| gate.allowed.extend(clients))
-    }
-
-    /// Lets these keys through, uncounted by the rule that finds them. A few; for many, see [`skip`](Self::skip).
-    #[must_use]
-    pub fn allow_keys(self, keys: impl IntoIterator<Item = Key<'static>>) -> Self {
-        self.with(|gate| gate.allowed_keys.extend(keys))
     }
 
     /// Gives back all that a request was charged if `failed` says yes to its response, or if there is none because the service

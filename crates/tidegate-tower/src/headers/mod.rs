@@ -15,6 +15,7 @@ pub(crate) const STANDING: HeaderName = HeaderName::from_static("ratelimit");
 
 /// Which headers tell a client where it stands. `Retry-After` goes with a denial in all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Dialect {
     /// `RateLimit` and `RateLimit-Policy`, as in draft 10 of the IETF.
     #[default]
