@@ -205,9 +205,9 @@ impl Service {
         Duration::from_secs_f64(self.up.seconds())
     }
 
-    /// The time now, for those who want to be told a time.
-    pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now()
+    /// By which those are told who want to be told a time.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// The policies in force now. A request looks them up once.

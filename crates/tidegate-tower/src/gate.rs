@@ -5,11 +5,11 @@ use std::{cmp::Reverse, fmt, sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::{HeaderMap, Response};
 use ipnet::IpNet;
-use tidegate::{Cost, Decision, Decisions, Key, Mode, Policy, Reason, Spend, Timestamp};
+use tidegate::{Clock, Cost, Decision, Decisions, Key, Mode, Policy, Reason, Spend};
 
 use crate::{
     answer::{self, Denial},
-    headers::{Dialect, Standing},
+    headers::{Dialect, Items, Standing},
     incoming::{Incoming, Outgoing},
     key::ClientAddress,
     rule::{Ask, Rule, Tier},
@@ -24,7 +24,6 @@ pub(crate) struct Gate {
     pub(crate) dialect: Dialect,
     pub(crate) skip: Option<Arc<Skip>>,
     pub(crate) allowed: Vec<IpNet>,
-    pub(crate) allowed_keys: Vec<Key<'static>>,
     pub(crate) refund_if: Option<Arc<RefundIf>>,
     pub(crate) observe: Option<Arc<Observe>>,
     pub(crate) denied: Option<Arc<Denied>>,
@@ -42,6 +41,7 @@ pub(crate) type Denied = dyn for<'r> Fn(&Denial<'r>) -> Response<Bytes> + Send +
 
 /// A decision that was made, for metrics and logs.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Observed<'r> {
     /// The request.
     pub request: Incoming<'r>,
@@ -71,7 +71,6 @@ impl Gate {
             dialect: Dialect::default(),
             skip: None,
             allowed: Vec::new(),
-            allowed_keys: Vec::new(),
             refund_if: None,
             observe: None,
             denied: None,
@@ -89,7 +88,6 @@ impl Gate {
             return Course::Pass;
         }
         let asked = |number: usize| match self.rules[number].ask(request, &self.client) {
-            Ok(Some(ask)) if self.is_allowed_key(&ask) => Ok(None),
             Ok(Some(ask)) => Ok(Some((Place { rule: number, tier: ask.tier }, ask))),
             Ok(None) => Ok(None),
             Err(why) => Err(why),
@@ -117,13 +115,6 @@ impl Gate {
                 .client
                 .find(request.headers(), request.peer())
                 .is_some_and(|client| self.allowed.iter().any(|net| net.contains(&client)))
-    }
-
-    fn is_allowed_key(&self, ask: &Ask<'_>) -> bool {
-        !self.allowed_keys.is_empty() && {
-            let key = ask.key.key();
-            self.allowed_keys.contains(&key)
-        }
     }
 
     #[inline]
@@ -205,7 +196,7 @@ impl Gate {
     }
 
     /// The answer to a request that is denied.
-    pub(crate) fn deny(&self, request: &Incoming<'_>, decided: &Decided, now: Timestamp) -> Response<Bytes> {
+    pub(crate) fn deny(&self, request: &Incoming<'_>, decided: &Decided, clock: &Clock) -> Response<Bytes> {
         let Tier { policy, labels } = self.tier(decided.bound);
         let decision = &decided.decision;
         let retry_after = match decision.reason() {
@@ -217,21 +208,30 @@ impl Gate {
             Some(denied) => denied(&denial),
             None => denial.answer(),
         };
-        self.tell(response.headers_mut(), &decided.ticket, retry_after, now);
+        self.tell(response.headers_mut(), &decided.ticket, retry_after, clock);
         response
     }
 
     /// Tells a client where it stands.
-    #[inline]
-    pub(crate) fn tell(&self, headers: &mut HeaderMap, ticket: &Ticket, retry_after: Option<Duration>, now: Timestamp) {
+    pub(crate) fn tell(&self, headers: &mut HeaderMap, ticket: &Ticket, retry_after: Option<Duration>, clock: &Clock) {
         let Some((bound, decision)) = &ticket.told else { return };
         let bound = &self.tier(*bound).labels;
-        let standing = Standing { bound, decision, retry_after, now };
+        let standing = Standing { bound, decision, retry_after, clock };
         if ticket.places.is_empty() {
             return self.dialect.tell(headers, [bound], &standing);
         }
         let shown = ticket.places.iter().filter(|place| self.enforces(**place));
         self.dialect.tell(headers, shown.map(|place| &self.tier(*place).labels), &standing);
+    }
+
+    /// The same for the usual case, where it can be said before the response is there: under one policy, in draft 10, and nothing
+    /// is corrected.
+    #[inline]
+    pub(crate) fn told_beforehand(&self, ticket: &Ticket, clock: &Clock) -> Option<Items> {
+        let (bound, decision) = ticket.told.as_ref()?;
+        let is_usual = self.dialect == Dialect::Draft10 && ticket.places.is_empty() && ticket.charges.is_empty();
+        let bound = &self.tier(*bound).labels;
+        is_usual.then(|| Items::new(&Standing { bound, decision, retry_after: None, clock }))
     }
 
     /// What a retry time is made longer by.

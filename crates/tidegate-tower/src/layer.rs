@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::Response;
 use ipnet::IpNet;
-use tidegate::{Key, Limiter};
+use tidegate::Limiter;
 use tower_layer::Layer;
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     incoming::{Incoming, Outgoing},
     key::ClientAddress,
     rule::Rule,
-    service::RateLimit,
+    service::{RateLimit, Shared},
     store::Store,
 };
 
@@ -38,8 +38,7 @@ use crate::{
 /// clones of a layer, and the services made by it, share one state.
 #[derive(Debug, Clone)]
 pub struct RateLimitLayer<S = Arc<Limiter>> {
-    gate: Arc<Gate>,
-    store: S,
+    shared: Arc<Shared<S>>,
 }
 
 impl RateLimitLayer {
@@ -55,18 +54,18 @@ impl RateLimitLayer {
     pub fn all(rules: impl IntoIterator<Item = Rule>) -> Self {
         let rules: Vec<Rule> = rules.into_iter().collect();
         assert!((1..=64).contains(&rules.len()), "{} rules can't be one decision: use 1 to 64", rules.len());
-        Self { gate: Arc::new(Gate::new(rules)), store: Arc::default() }
+        Self { shared: Arc::new(Shared { gate: Gate::new(rules), store: Arc::default() }) }
     }
 }
 
-impl<S> RateLimitLayer<S> {
+impl<S: Store> RateLimitLayer<S> {
     /// Keeps the state in `store`: an `Arc<Limiter>` that others share, or, with the feature `redis`, a `RedisStore`.
     pub fn in_store<T: Store>(self, store: T) -> RateLimitLayer<T> {
-        RateLimitLayer { gate: self.gate, store }
+        RateLimitLayer { shared: Arc::new(Shared { gate: self.shared.gate.clone(), store }) }
     }
 
     fn with(mut self, change: impl FnOnce(&mut Gate)) -> Self {
-        change(Arc::make_mut(&mut self.gate));
+        change(&mut Arc::make_mut(&mut self.shared).gate);
         self
     }
 
@@ -95,12 +94,6 @@ impl<S> RateLimitLayer<S> {
     #[must_use]
     pub fn allow(self, clients: impl IntoIterator<Item = IpNet>) -> Self {
         self.with(|gate| gate.allowed.extend(clients))
-    }
-
-    /// Lets these keys through, uncounted by the rule that finds them. A few; for many, see [`skip`](Self::skip).
-    #[must_use]
-    pub fn allow_keys(self, keys: impl IntoIterator<Item = Key<'static>>) -> Self {
-        self.with(|gate| gate.allowed_keys.extend(keys))
     }
 
     /// Gives back all that a request was charged if `failed` says yes to its response, or if there is none because the service
@@ -164,10 +157,10 @@ impl<S> RateLimitLayer<S> {
     }
 }
 
-impl<S: Clone, I> Layer<I> for RateLimitLayer<S> {
+impl<S, I> Layer<I> for RateLimitLayer<S> {
     type Service = RateLimit<I, S>;
 
     fn layer(&self, inner: I) -> RateLimit<I, S> {
-        RateLimit { inner, gate: Arc::clone(&self.gate), store: self.store.clone() }
+        RateLimit { inner, shared: Arc::clone(&self.shared) }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use tidegate::{Cost, Policy};
+use tidegate::{Cost, Key, Policy};
 
 use crate::{
     headers::Labels,
@@ -20,11 +20,14 @@ use crate::{
 ///
 /// let free = Policy::new("free", ["60/1m".parse()?])?;
 /// let paid = Policy::new("paid", ["6000/1m".parse()?])?;
-/// let by_key = Rule::tiers([free, paid], |request| match request.header("x-plan") {
-///     Some(b"paid") => 1,
+/// // What the layer that checks API keys has found: a header would be the client's own word for it.
+/// struct Account { id: String, pays: bool }
+///
+/// let by_account = Rule::tiers([free, paid], |request| match request.extension::<Account>() {
+///     Some(account) if account.pays => 1,
 ///     _ => 0,
 /// })
-/// .by(By::header("x-api-key")?)
+/// .by(By::extension(|account: &Account| &account.id))
 /// .cost(|request| if request.method() == "POST" { 5 } else { 1 });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -34,6 +37,7 @@ pub struct Rule {
     choose: Option<Arc<Choose>>,
     by: By,
     without_key: WithoutKey,
+    allowed_keys: Vec<Key<'static>>,
     cost: Costing,
     pub(crate) settle: Option<Settle>,
 }
@@ -99,6 +103,7 @@ impl Rule {
             choose,
             by: By::client_ip(),
             without_key: WithoutKey::default(),
+            allowed_keys: Vec::new(),
             cost: Costing::Same(Cost::ONE),
             settle: None,
         }
@@ -118,7 +123,14 @@ impl Rule {
         self
     }
 
-    /// What a request costs, if not 1. A cost of 0 is not limited by this rule; more than 10^12 is read as that.
+    /// Lets these keys through, uncounted. A few; for many, see [`RateLimitLayer::skip`](crate::RateLimitLayer::skip).
+    #[must_use]
+    pub fn allow_keys(mut self, keys: impl IntoIterator<Item = Key<'static>>) -> Self {
+        self.allowed_keys.extend(keys);
+        self
+    }
+
+    /// What a request costs, if not 1. A cost of 0 is not limited by this rule, and not settled either; more than 10^12 is read as that.
     ///
     /// By the size of its body: `|request| request.body_size().map_or(16, |bytes| bytes.div_ceil(1024))`.
     #[must_use]
@@ -144,11 +156,19 @@ impl Rule {
     }
 
     /// A request costs, in the end, one unit for each `bytes` of its response's body, begun ones included. Where the size is not known
-    /// beforehand it is counted as it is sent, and settled when all of it is, or when the client has gone.
+    /// beforehand it is counted as it is sent, and settled when all of it is, or when the client has gone. What has no body is free: a rule
+    /// for requests beside this one limits those.
     #[must_use]
     pub fn settle_by_size(mut self, bytes: u64) -> Self {
         self.settle = Some(Settle::Bytes(bytes.max(1)));
         self
+    }
+
+    fn allows(&self, key: &Found<'_>) -> bool {
+        !self.allowed_keys.is_empty() && {
+            let key = key.key();
+            self.allowed_keys.contains(&key)
+        }
     }
 
     /// One of its policies.
@@ -169,6 +189,7 @@ impl Rule {
         let chosen = self.choose.as_ref().map_or(0, |choose| choose(request));
         let tier = if chosen < self.tiers.len() { chosen } else { 0 };
         match self.by.find(request, client, self.without_key) {
+            Ok(key) if self.allows(&key) => Ok(None),
             Ok(key) => Ok(Some(Ask { tier, key, cost })),
             Err(NoKey::Unlimited) => Ok(None),
             Err(no_key) => Err(no_key),

@@ -129,7 +129,7 @@ impl<S: Store> Budget<S> {
     }
 
     /// The same budget for those who wait no longer than this; without, as long as it takes. With no time at all, whoever can't go
-    /// ahead at once is told when it could.
+    /// ahead at once is told when it could, unless others are before it.
     #[must_use]
     pub fn within(&self, patience: Duration) -> Self {
         Self { patience: Some(patience), ..self.clone() }
@@ -311,7 +311,9 @@ impl<S: Store> Budget<S> {
 
     /// How long a response pauses its key.
     pub(super) fn wait_told(&self, status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
-        let refused = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+        // 8 is `RESOURCE_EXHAUSTED`, of a gRPC call that failed at once.
+        let refused = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
+            || headers.get("grpc-status").is_some_and(|code| code == "8");
         word::wait_asked(status, headers, self.store.now()).or(refused.then_some(self.settings.unsaid_pause))
     }
 

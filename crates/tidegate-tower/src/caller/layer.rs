@@ -68,6 +68,7 @@ pub struct BudgetService<I, Q, S = Arc<Limiter>> {
 
 /// Why a call gave no response.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CallError<E> {
     /// It was not made.
     #[error(transparent)]

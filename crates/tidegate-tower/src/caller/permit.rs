@@ -32,6 +32,7 @@ pub(crate) struct Held {
 
 /// Why a permit could not be settled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SettleError<T: std::error::Error + 'static> {
     /// There is not one cost for each policy.
     #[error("{given} costs for {policies} policies: give one for each, in order")]

@@ -6,7 +6,7 @@ use http::{
     HeaderMap, HeaderValue, StatusCode,
     header::{DATE, RETRY_AFTER},
 };
-use sfv::{BareItem, List, ListEntry, Parser};
+use sfv::{BareItem, Dictionary, List, ListEntry, Parser};
 use tidegate::Timestamp;
 
 use super::pauses::LONGEST;
@@ -32,15 +32,13 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 }
 
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    if let Some(wait) = text(headers, "retry-after-ms").and_then(number) {
-        return Some(span(wait / 1e3));
-    }
+    let in_ms = text(headers, "retry-after-ms").and_then(number).map(|wait| span(wait / 1e3));
     // Proxies may add one of their own: to keep to the latest is to keep to all.
     let wait = |said: &HeaderValue| {
         let said = said.to_str().ok()?.trim();
         number(said).map(span).or_else(|| Some(until(httpdate::parse_http_date(said).ok()?, now)))
     };
-    headers.get_all(RETRY_AFTER).iter().filter_map(wait).max()
+    headers.get_all(RETRY_AFTER).iter().filter_map(wait).chain(in_ms).max()
 }
 
 fn until(at: SystemTime, now: SystemTime) -> Duration {
@@ -53,7 +51,7 @@ fn pushback(headers: &HeaderMap) -> Option<Duration> {
 }
 
 fn nothing_left(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let structured = headers.get_all("ratelimit").iter().filter_map(|line| item_wait(line.to_str().ok()?)).max();
+    let structured = headers.get_all("ratelimit").iter().filter_map(|line| structured_wait(line.to_str().ok()?)).max();
     let pairs = headers.iter().filter_map(|(name, value)| {
         let name = name.as_str();
         let (before, kind) = name.split_once("ratelimit-remaining")?;
@@ -68,18 +66,24 @@ fn nothing_left(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     structured.max(pairs.max())
 }
 
-/// The longest `t` of the items with `r=0`.
-fn item_wait(line: &str) -> Option<Duration> {
-    let list: List = Parser::new(line).parse().ok()?;
-    let waits = list.iter().filter_map(|entry| {
-        let ListEntry::Item(item) = entry else { return None };
-        let parameter = |name: &str| match item.params.get(name) {
-            Some(BareItem::Integer(value)) => u64::try_from(i64::from(*value)).ok(),
-            _ => None,
-        };
-        (parameter("r")? == 0).then_some(Duration::from_secs(parameter("t")?))
-    });
-    waits.max()
+/// The longest `t` of the items with `r=0`; or, as in draft 7, the `reset` of what has `remaining=0`.
+fn structured_wait(line: &str) -> Option<Duration> {
+    let number = |item: &BareItem| item.as_integer().and_then(|value| u64::try_from(i64::from(value)).ok());
+    let wait = |left: u64, seconds: u64| (left == 0).then_some(Duration::from_secs(seconds));
+    if let Ok(list) = Parser::new(line).parse::<List>() {
+        let waits = list.iter().filter_map(|entry| {
+            let ListEntry::Item(item) = entry else { return None };
+            let parameter = |name: &str| item.params.get(name).and_then(number);
+            wait(parameter("r")?, parameter("t")?)
+        });
+        return waits.max();
+    }
+    let fields: Dictionary = Parser::new(line).parse().ok()?;
+    let field = |name: &str| match fields.get(name)? {
+        ListEntry::Item(item) => number(&item.bare_item),
+        ListEntry::InnerList(_) => None,
+    };
+    wait(field("remaining")?, field("reset")?)
 }
 
 /// A wait in seconds, a time in seconds or milliseconds since 1970, or `1m30s`.

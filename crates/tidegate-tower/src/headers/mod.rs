@@ -8,13 +8,14 @@ use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{Entry, RETRY_AFTER},
 };
-use tidegate::{Decision, Limit, Policy, Timestamp};
+use tidegate::{Clock, Decision, Limit, Policy};
 
 pub(crate) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 pub(crate) const STANDING: HeaderName = HeaderName::from_static("ratelimit");
 
 /// Which headers tell a client where it stands. `Retry-After` goes with a denial in all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Dialect {
     /// `RateLimit` and `RateLimit-Policy`, as in draft 10 of the IETF.
     #[default]
@@ -118,8 +119,43 @@ pub struct Standing<'a> {
     pub decision: &'a Decision,
     /// When to come back, if it makes sense to: never before what the decision says.
     pub retry_after: Option<Duration>,
-    /// The time now, for those who want to be told a time.
-    pub now: Timestamp,
+    /// By which those are told who want to be told a time.
+    pub clock: &'a Clock,
+}
+
+/// What draft 10 says of one policy.
+#[derive(Debug)]
+pub(crate) struct Items {
+    policy: HeaderValue,
+    standing: HeaderValue,
+}
+
+impl Items {
+    #[inline]
+    pub(crate) fn new(standing: &Standing<'_>) -> Self {
+        // Copied: threads that count references to one value wait for each other.
+        let policy = scratch::text(standing.bound.policy.as_bytes());
+        Self { policy, standing: standing.item() }
+    }
+
+    #[inline]
+    pub(crate) fn tell(self, headers: &mut HeaderMap) {
+        headers.append(POLICY, self.policy);
+        headers.append(STANDING, self.standing);
+    }
+}
+
+impl Standing<'_> {
+    /// How long until it is worth to come back, or until nothing is in use under the limit that is told of.
+    fn until(&self) -> Duration {
+        self.retry_after.unwrap_or(self.decision.limit_reset_after())
+    }
+
+    #[inline]
+    fn item(&self) -> HeaderValue {
+        let name = self.bound.name(self.decision.limit());
+        scratch::standing(name, self.decision.remaining(), seconds(self.until()))
+    }
 }
 
 impl Dialect {
@@ -131,24 +167,21 @@ impl Dialect {
         policies: impl IntoIterator<Item = &'a Labels>,
         standing: &Standing<'_>,
     ) {
-        let Standing { bound, decision, .. } = standing;
         if let Some(retry) = standing.retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds(retry).max(1)));
         }
-        let until = standing.retry_after.unwrap_or(decision.limit_reset_after());
-        let wait = seconds(until);
         match self {
             Self::Off => {}
             Self::Draft10 => {
                 for labels in policies {
                     headers.append(POLICY, labels.policy.clone());
                 }
-                headers.append(STANDING, scratch::standing(bound.name(decision.limit()), decision.remaining(), wait));
+                headers.append(STANDING, standing.item());
             }
-            Self::Draft6 => three(headers, &THREE_OF_DRAFT_6, standing, wait),
-            Self::XRateLimitSeconds => three(headers, &THREE_OF_X, standing, wait),
+            Self::Draft6 => three(headers, &THREE_OF_DRAFT_6, standing, seconds(standing.until())),
+            Self::XRateLimitSeconds => three(headers, &THREE_OF_X, standing, seconds(standing.until())),
             Self::XRateLimit => {
-                let at = standing.now.after(until).as_micros().div_ceil(1_000_000);
+                let at = standing.clock.now().after(standing.until()).as_micros().div_ceil(1_000_000);
                 three(headers, &THREE_OF_X, standing, at);
             }
         }

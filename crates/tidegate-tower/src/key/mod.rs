@@ -51,6 +51,7 @@ pub enum KeySource {
 
 /// What a request without a key gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum WithoutKey {
     /// It is counted by its address, apart from all that have a key: leaving a header out must not be a way around a limit.
     #[default]
@@ -82,6 +83,9 @@ pub(crate) enum NoKey {
     /// It has to say who it is, and does not.
     #[error("the request lacks {0}")]
     Missing(String),
+    /// Nothing that came before the layer knows who it is.
+    #[error("it is not known who the request is from")]
+    Unknown,
     /// What it says can't be a key.
     #[error(transparent)]
     Bad(#[from] KeyError),
@@ -113,7 +117,21 @@ impl By {
         Ok(KeySource::Header(name.try_into()?).into())
     }
 
-    /// By what a layer before this one has put beside the request, such as the account it has found.
+    /// By what a layer before this one has put beside the request, such as the account it has found. In axum, layers that come before are
+    /// added after: `.layer(limits).layer(middleware::from_fn(log_in))`.
+    ///
+    /// What has to be made first, such as the bytes of a number, is a key of its own:
+    ///
+    /// ```
+    /// # use tidegate::Key;
+    /// # use tidegate_tower::By;
+    /// struct Account { id: u64 }
+    ///
+    /// By::request(|request| {
+    ///     let id = request.extension::<Account>()?.id.to_be_bytes();
+    ///     Some(Key::new(&id).ok()?.into_owned())
+    /// });
+    /// ```
     pub fn extension<T, K, F>(key: F) -> Self
     where
         T: Send + Sync + 'static,
@@ -181,7 +199,11 @@ impl By {
                 Ok(Found::Key(Key::join(["without", lacking, address.as_str()])?))
             }
             (None, WithoutKey::Unlimited) => Err(NoKey::Unlimited),
-            (None, WithoutKey::Refused) => Err(NoKey::Missing(format!("`{lacking}`"))),
+            (None, WithoutKey::Refused) => Err(match &self.0 {
+                // A client can't know what an extension is.
+                Source::Found(..) => NoKey::Unknown,
+                _ => NoKey::Missing(format!("`{lacking}`")),
+            }),
         }
     }
 }

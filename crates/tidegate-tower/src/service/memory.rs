@@ -13,13 +13,14 @@ use http::{Request, Response};
 use tidegate::{Decision, Limiter};
 use tower_service::Service;
 
-use super::RateLimit;
+use super::{RateLimit, Shared};
 use crate::{
     answer::{
         self,
         body::{AnswerBody, Count},
     },
     gate::{Course, Gate},
+    headers::Items,
     incoming::{Incoming, Outgoing},
     key::NoKey,
     ticket::{Charge, Correction, Ticket},
@@ -42,19 +43,20 @@ where
 
     #[inline]
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let Shared { gate, store } = &*self.shared;
         let incoming = Incoming::of(&request);
-        let decided = match self.gate.course(&incoming) {
+        let decided = match gate.course(&incoming) {
             Course::Pass => return ResponseFuture { state: State::Passed { inner: self.inner.call(request) } },
             Course::Refuse(response) => return ResponseFuture::answer(response.map(R::of)),
             Course::One(place, ask) => {
                 let key = ask.key.key();
-                let decision = self.store.check(&self.gate.tier(place).policy, &key, ask.cost);
-                self.gate.decided(place, decision, &key, ask.cost)
+                let decision = store.check(&gate.tier(place).policy, &key, ask.cost);
+                gate.decided(place, decision, &key, ask.cost)
             }
             Course::Several(asks) => {
                 let asks: Vec<_> = asks.iter().map(|(place, ask)| (*place, ask.key.key(), ask.cost)).collect();
-                match self.store.check_all(&self.gate.spends(&asks)) {
-                    Ok(decisions) => self.gate.decided_by_several(&asks, &decisions),
+                match store.check_all(&gate.spends(&asks)) {
+                    Ok(decisions) => gate.decided_by_several(&asks, &decisions),
                     Err(error) => {
                         let response = answer::uncountable(&incoming, &NoKey::Rules(error));
                         return ResponseFuture::answer(response.map(R::of));
@@ -62,19 +64,23 @@ where
                 }
             }
         };
-        self.gate.observe(&incoming, &decided);
+        gate.observe(&incoming, &decided);
         if !decided.decision.is_allowed() {
-            let denied = self.gate.deny(&incoming, &decided, self.store.clock().now());
+            let denied = gate.deny(&incoming, &decided, store.clock());
             return ResponseFuture::answer(denied.map(R::of));
         }
-        if self.gate.tells_service {
+        if gate.tells_service {
             request.extensions_mut().insert(decided.decision);
         }
         if decided.ticket.is_empty() {
             return ResponseFuture { state: State::Passed { inner: self.inner.call(request) } };
         }
-        let (gate, limiter, ticket) = (Arc::clone(&self.gate), Arc::clone(&self.store), decided.ticket);
-        ResponseFuture { state: State::Allowed { inner: self.inner.call(request), gate, limiter, ticket } }
+        let ticket = decided.ticket;
+        let state = match gate.told_beforehand(&ticket, store.clock()) {
+            Some(items) => State::Told { inner: self.inner.call(request), items: Some(items) },
+            None => State::Allowed { inner: self.inner.call(request), shared: Arc::clone(&self.shared), ticket },
+        };
+        ResponseFuture { state }
     }
 }
 
@@ -90,7 +96,8 @@ pin_project_lite::pin_project! {
     #[project = StateProjection]
     enum State<F, R> {
         Passed { #[pin] inner: F },
-        Allowed { #[pin] inner: F, gate: Arc<Gate>, limiter: Arc<Limiter>, ticket: Ticket },
+        Told { #[pin] inner: F, items: Option<Items> },
+        Allowed { #[pin] inner: F, shared: Arc<Shared<Arc<Limiter>>>, ticket: Ticket },
         Answered { response: Option<Response<R>> },
     }
 }
@@ -115,20 +122,28 @@ where
             StateProjection::Answered { response } => {
                 Poll::Ready(Ok(response.take().unwrap_or_else(|| unreachable!("polled after it was ready"))))
             }
-            StateProjection::Allowed { inner, gate, limiter, ticket } => {
+            StateProjection::Told { inner, items } => {
+                let mut outcome = ready!(inner.poll(cx));
+                if let (Ok(response), Some(items)) = (&mut outcome, items.take()) {
+                    items.tell(response.headers_mut());
+                }
+                Poll::Ready(outcome)
+            }
+            StateProjection::Allowed { inner, shared, ticket } => {
                 let outcome = ready!(inner.poll(cx));
+                let Shared { gate, store } = &**shared;
                 Poll::Ready(match outcome {
                     Ok(mut response) => {
                         for charge in mem::take(&mut ticket.charges) {
-                            response = settle(gate, limiter, ticket, charge, response);
+                            response = settle(shared, ticket, charge, response);
                         }
-                        gate.tell(response.headers_mut(), ticket, None, limiter.clock().now());
+                        gate.tell(response.headers_mut(), ticket, None, store.clock());
                         Ok(response)
                     }
                     Err(error) => {
                         if gate.refund_if.is_some() {
                             for charge in ticket.charges.drain(..) {
-                                let _ = correct(gate, limiter, &charge, Correction::GiveBack(charge.cost));
+                                let _ = correct(gate, store, &charge, Correction::GiveBack(charge.cost));
                             }
                         }
                         Err(error)
@@ -141,25 +156,25 @@ where
 
 /// Corrects a charge by its response, or when that has been sent.
 fn settle<R: AnswerBody>(
-    gate: &Arc<Gate>,
-    limiter: &Arc<Limiter>,
+    shared: &Arc<Shared<Arc<Limiter>>>,
     ticket: &mut Ticket,
     charge: Charge,
     response: Response<R>,
 ) -> Response<R> {
+    let Shared { gate, store } = &**shared;
     match charge.correction(gate, &Outgoing::of(&response)) {
         None => response,
         Some(Correction::CountBytes(unit)) => {
-            let (gate, limiter) = (Arc::clone(gate), Arc::clone(limiter));
+            let shared = Arc::clone(shared);
             let count = Count::new(move |bytes| {
                 if let Some(correction) = charge.to(bytes.div_ceil(unit)) {
-                    let _ = correct(&gate, &limiter, &charge, correction);
+                    let _ = correct(&shared.gate, &shared.store, &charge, correction);
                 }
             });
             response.map(|body| body.counted(count))
         }
         Some(correction) => {
-            if let Some(charged) = correct(gate, limiter, &charge, correction) {
+            if let Some(charged) = correct(gate, store, &charge, correction) {
                 gate.charged_more(ticket, charge.place, &charged);
             }
             response

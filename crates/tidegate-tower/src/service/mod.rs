@@ -17,6 +17,13 @@ use crate::gate::Gate;
 #[derive(Debug, Clone)]
 pub struct RateLimit<I, S = Arc<Limiter>> {
     pub(crate) inner: I,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) shared: Arc<Shared<S>>,
+}
+
+/// What all services of a layer have in common. One pointer to it: frameworks clone a service for every request, and
+/// threads that count references to one thing wait for each other.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared<S> {
+    pub(crate) gate: Gate,
     pub(crate) store: S,
 }

@@ -14,7 +14,7 @@ use tidegate::{Cost, Decision, Key};
 use tidegate_redis::RedisStore;
 use tower_service::Service;
 
-use super::RateLimit;
+use super::{RateLimit, Shared};
 use crate::{
     answer::{
         self,
@@ -46,7 +46,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let asks = match self.gate.course(&Incoming::of(&request)) {
+        let asks = match self.shared.gate.course(&Incoming::of(&request)) {
             Course::Pass => return Box::pin(self.inner.call(request)),
             Course::Refuse(response) => return Box::pin(std::future::ready(Ok(response.map(R::of)))),
             Course::One(place, ask) => vec![(place, ask.key.key().into_owned(), ask.cost)],
@@ -57,14 +57,13 @@ where
         // The one that said it was ready is the one to call.
         let next = self.inner.clone();
         let inner = mem::replace(&mut self.inner, next);
-        Box::pin(limited(inner, Arc::clone(&self.gate), self.store.clone(), asks, request))
+        Box::pin(limited(inner, Arc::clone(&self.shared), asks, request))
     }
 }
 
 async fn limited<I, B, R>(
     mut inner: I,
-    gate: Arc<Gate>,
-    store: RedisStore,
+    shared: Arc<Shared<RedisStore>>,
     asks: Vec<(Place, Key<'static>, Cost)>,
     mut request: Request<B>,
 ) -> Result<Response<R>, I::Error>
@@ -73,13 +72,14 @@ where
     B: http_body::Body,
     R: AnswerBody,
 {
-    let decided = match decide(&gate, &store, &asks).await {
+    let Shared { gate, store } = &*shared;
+    let decided = match decide(gate, store, &asks).await {
         Ok(decided) => decided,
         Err(why) => return Ok(answer::uncountable(&Incoming::of(&request), &why).map(R::of)),
     };
     gate.observe(&Incoming::of(&request), &decided);
     if !decided.decision.is_allowed() {
-        return Ok(gate.deny(&Incoming::of(&request), &decided, gate.clock.now()).map(R::of));
+        return Ok(gate.deny(&Incoming::of(&request), &decided, &gate.clock).map(R::of));
     }
     if gate.tells_service {
         request.extensions_mut().insert(decided.decision);
@@ -89,27 +89,27 @@ where
     match inner.call(request).await {
         Ok(mut response) => {
             for charge in charges {
-                let correction = charge.correction(&gate, &Outgoing::of(&response));
+                let correction = charge.correction(gate, &Outgoing::of(&response));
                 match correction {
                     None => {}
                     Some(Correction::CountBytes(unit)) => {
-                        let count = counting(Arc::clone(&gate), store.clone(), charge, unit);
+                        let count = counting(Arc::clone(&shared), charge, unit);
                         response = response.map(|body| body.counted(count));
                     }
                     Some(correction) => {
-                        if let Some(charged) = correct(&gate, &store, &charge, correction).await {
+                        if let Some(charged) = correct(gate, store, &charge, correction).await {
                             gate.charged_more(&mut ticket, charge.place, &charged);
                         }
                     }
                 }
             }
-            gate.tell(response.headers_mut(), &ticket, None, gate.clock.now());
+            gate.tell(response.headers_mut(), &ticket, None, &gate.clock);
             Ok(response)
         }
         Err(error) => {
             if gate.refund_if.is_some() {
                 for charge in charges {
-                    let _ = correct(&gate, &store, &charge, Correction::GiveBack(charge.cost)).await;
+                    let _ = correct(gate, store, &charge, Correction::GiveBack(charge.cost)).await;
                 }
             }
             Err(error)
@@ -127,12 +127,12 @@ async fn decide(gate: &Gate, store: &RedisStore, asks: &[(Place, Key<'static>, C
 }
 
 /// Corrects a charge when the body has been sent, by a task of its own: a body that is dropped can't wait.
-fn counting(gate: Arc<Gate>, store: RedisStore, charge: Charge, unit: u64) -> Count {
+fn counting(shared: Arc<Shared<RedisStore>>, charge: Charge, unit: u64) -> Count {
     let runtime = tokio::runtime::Handle::current();
     Count::new(move |bytes| {
         if let Some(correction) = charge.to(bytes.div_ceil(unit)) {
             runtime.spawn(async move {
-                let _ = correct(&gate, &store, &charge, correction).await;
+                let _ = correct(&shared.gate, &shared.store, &charge, correction).await;
             });
         }
     })

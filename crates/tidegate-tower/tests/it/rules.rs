@@ -152,8 +152,9 @@ async fn clients_with_allowed_addresses_are_not_limited() {
 #[tokio::test]
 async fn allowed_keys_are_not_limited_by_the_rule_that_finds_them() {
     let keys = ["root", "monitor"].map(|key| Key::new(key).expect("a key"));
-    let rules = [by(USER, policy("user", &["1/1m"])), Rule::new(policy("all", &["4/1m"])).by(By::everyone())];
-    let site = Site::behind(RateLimitLayer::all(rules).allow_keys(keys)).await;
+    let users = by(USER, policy("user", &["1/1m"])).allow_keys(keys);
+    let rules = [users, Rule::new(policy("all", &["4/1m"])).by(By::everyone())];
+    let site = Site::behind(RateLimitLayer::all(rules)).await;
     let ask = async |user| left(&site.get_with("/", &[(USER, user)]).await);
     for standing in [r#""all";r=3;t=60"#, r#""all";r=2;t=60"#] {
         assert_eq!(ask("root").await, told(200, standing), "the other rule counts on");

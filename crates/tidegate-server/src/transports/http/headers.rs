@@ -43,7 +43,7 @@ fn tell<'a>(
     decision: &Decision,
 ) {
     let retry_after = decision.retry_after().filter(|_| decision.reason() == Reason::Limited);
-    let standing = Standing { bound, decision, retry_after, now: house.service.now() };
+    let standing = Standing { bound, decision, retry_after, clock: house.service.clock() };
     house.settings.headers.tell(headers, policies, &standing);
 }
 

@@ -63,6 +63,8 @@ async fn a_refusal_that_does_not_say_how_long_pauses_as_long_as_the_budget_says(
         let status = StatusCode::from_u16(status).expect("a status");
         assert_eq!(permit.obey(status, &HeaderMap::new()).await, pause.map(Duration::from_secs), "{status}");
     }
+    let exhausted = [(http::HeaderName::from_static("grpc-status"), HeaderValue::from(8))].into_iter().collect();
+    assert_eq!(permit.obey(StatusCode::OK, &exhausted).await, Some(Duration::from_secs(1)), "gRPC's word for it");
     let patient = budget.unsaid_pause(Duration::from_secs(9));
     let told = patient.obey(&key("b"), StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).await;
     assert_eq!(told, Some(Duration::from_secs(9)));

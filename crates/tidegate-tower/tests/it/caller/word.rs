@@ -34,7 +34,8 @@ fn retry_after_is_seconds_or_a_date() {
     assert_eq!(asked(429, &[date, server]), seconds(20.0), "by the clock of the one who says it");
     assert_eq!(asked(429, &[("retry-after", "Fri, 18 Apr 2025 18:00:00 GMT")]), None, "that is over");
     assert_eq!(asked(429, &[("retry-after", "1.5")]), seconds(1.5));
-    assert_eq!(asked(429, &[("retry-after-ms", "250"), ("retry-after", "1")]), seconds(0.25));
+    assert_eq!(asked(429, &[("retry-after-ms", "250"), ("retry-after", "1")]), seconds(1.0), "to keep to both");
+    assert_eq!(asked(429, &[("retry-after-ms", "250")]), seconds(0.25));
 }
 
 #[test]
@@ -57,7 +58,8 @@ fn the_headers_of_draft_10_ask_to_wait_if_nothing_is_left() {
     assert_eq!(asked(200, &[("ratelimit", "\"a\";r=0;t=5, \"b\";r=9;t=700, \"c\";r=0;t=20")]), seconds(20.0));
     assert_eq!(asked(200, &[("ratelimit", "\"a\";r=0;t=5"), ("ratelimit", "\"b\";r=0;t=9")]), seconds(9.0));
     assert_eq!(asked(200, &[("ratelimit", "\"a\";r=0")]), None, "it does not say how long");
-    assert_eq!(asked(200, &[("ratelimit", "limit=10, remaining=0, reset=5")]), None, "an older draft, in one header");
+    assert_eq!(asked(200, &[("ratelimit", "limit=10, remaining=0, reset=5")]), seconds(5.0), "draft 7, in one header");
+    assert_eq!(asked(200, &[("ratelimit", "limit=10, remaining=1, reset=5")]), None);
     for garbage in ["", "\"a\";r=0;t=-5", "\"a\";r=0;t=x", "\"a;r=0;t=5", "a b c", "\"a\";r=\"0\";t=5"] {
         assert_eq!(asked(200, &[("ratelimit", garbage)]), None, "{garbage}");
     }

@@ -75,6 +75,13 @@ async fn what_an_earlier_layer_found_can_be_counted_by() {
 }
 
 #[tokio::test]
+async fn who_is_refused_is_told_nothing_of_how_it_would_have_been_known() {
+    let rule = once(By::extension(|account: &Account| &account.id)).without_key(WithoutKey::Refused);
+    let refused = Site::behind(RateLimitLayer::new(rule)).await.get("/").await;
+    assert_eq!((refused.status, &refused.json()["detail"]), (400, &"it is not known who the request is from".into()));
+}
+
+#[tokio::test]
 async fn a_key_of_several_things_is_no_other_key() {
     let by = By::request(|request| Key::join([request.header("x-tenant")?, request.header("x-user")?]).ok());
     let site = Site::behind(RateLimitLayer::new(once(by))).await;
