@@ -5,19 +5,13 @@ use std::time::Duration;
 use tidegate_tower::caller::AcquireError;
 use tokio::time::Instant;
 
-use super::{GRAIN, budget, cost, in_use, key, policy};
+use super::{GRAIN, budget, cost, in_use, key, line, policy};
 
 #[tokio::test(start_paused = true)]
 async fn who_leaves_the_line_has_spent_nothing() {
     let (budget, of) = (budget("1/1m"), policy("upstream", &["1/1m"]));
     let _ = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
-    let line: Vec<_> = (0..3)
-        .map(|_| {
-            let budget = budget.clone();
-            tokio::spawn(async move { budget.acquire(&key("a"), cost(1)).await.map(drop) })
-        })
-        .collect();
-    tokio::task::yield_now().await;
+    let line = line(&budget, 3).await;
     assert_eq!(budget.waiting(), 3);
     // The first, who asks the store by and by, the last, and then the one between them.
     for place in [0, 2, 1] {

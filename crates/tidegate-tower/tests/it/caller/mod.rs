@@ -12,8 +12,8 @@ mod word;
 use std::{sync::Arc, time::Duration};
 
 use tidegate::{Clock, Cost, Key, Limiter, MemoryStore, Policy, Timestamp};
-use tidegate_tower::caller::Budget;
-use tokio::time::Instant;
+use tidegate_tower::caller::{AcquireError, Budget};
+use tokio::{task::JoinHandle, time::Instant};
 
 use crate::site::policy;
 
@@ -42,6 +42,17 @@ fn cost(units: u64) -> Cost {
 /// What is in use of a budget of one policy.
 fn in_use(budget: &Budget, policy: &Policy, key: &Key<'_>) -> u64 {
     budget.store().inspect(policy, key).map_or(0, |state| state.limits[0].used)
+}
+
+/// So many who wait for 1 unit of `a`, in line one after the other.
+async fn line(budget: &Budget, members: usize) -> Vec<JoinHandle<Result<(), AcquireError>>> {
+    let member = |_| {
+        let budget = budget.clone();
+        tokio::spawn(async move { budget.acquire(&key("a"), cost(1)).await.map(drop) })
+    };
+    let line = (0..members).map(member).collect();
+    tokio::task::yield_now().await;
+    line
 }
 
 /// Timers are read in milliseconds, and never early: so much later than a wait its end may be noticed.

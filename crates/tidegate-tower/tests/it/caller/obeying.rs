@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use tidegate_tower::caller::AcquireError;
 use tokio::time::Instant;
 
-use super::{GRAIN, budget, cost, key};
+use super::{GRAIN, budget, cost, key, line};
 
 fn retry_after(seconds: u64) -> HeaderMap {
     [(http::header::RETRY_AFTER, HeaderValue::from(seconds))].into_iter().collect()
@@ -30,13 +30,7 @@ async fn a_key_that_is_told_to_wait_waits_and_no_other_does() {
 async fn those_who_are_in_line_already_wait_as_well() {
     let (budget, began) = (budget("1/1s"), Instant::now());
     let permit = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
-    let line: Vec<_> = (0..3)
-        .map(|_| {
-            let budget = budget.clone();
-            tokio::spawn(async move { budget.acquire(&key("a"), cost(1)).await.map(drop) })
-        })
-        .collect();
-    tokio::task::yield_now().await;
+    let line = line(&budget, 3).await;
     permit.obey(StatusCode::SERVICE_UNAVAILABLE, &retry_after(60)).await;
     for (place, waiting) in line.into_iter().enumerate() {
         waiting.await.expect("no panic").expect("it may wait");
