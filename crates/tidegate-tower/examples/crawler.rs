@@ -1,7 +1,7 @@
 //! A crawler that stays under an upstream's quota: many fetches at once, none too many, and when the server says "later" nobody
 //! asks before that.
 //!
-//! The upstream here is a server of our own that allows 10 requests in any half second, tells so in its headers, and needs a rest once
+//! The upstream here is a server of our own that allows 20 requests in any half second, tells so in its headers, and needs a rest once
 //! in a while. `cargo run -p tidegate-tower --example crawler`
 
 use std::{
@@ -29,7 +29,7 @@ async fn main() -> anyhow::Result<()> {
     let address = upstream.clone().serve().await?;
 
     // The upstream counts when a request arrives, we when it leaves: a window longer by what the way may differ is never too short.
-    let quota = Limit::new(10, Duration::from_millis(500) + Duration::from_millis(200))?;
+    let quota = Limit::new(20, Duration::from_millis(500) + Duration::from_secs(1))?;
     let budget = Budget::new(Policy::new("upstream", [quota])?).within(Duration::from_secs(60));
     let by_host = |request: &reqwest::Request| Order::to(request.url().host_str().unwrap_or_default());
     let client = budget.layer(by_host).layer(reqwest::Client::builder().no_proxy().build()?);
@@ -70,7 +70,7 @@ struct Upstream {
 impl Upstream {
     async fn serve(self) -> anyhow::Result<SocketAddr> {
         let too_many = Arc::clone(&self.too_many);
-        let limit = RateLimitLayer::new(Policy::new("public", [Limit::new(10, Duration::from_millis(500))?])?).observe(
+        let limit = RateLimitLayer::new(Policy::new("public", [Limit::new(20, Duration::from_millis(500))?])?).observe(
             move |observed| {
                 too_many.fetch_add(u32::from(!observed.decision.is_allowed()), Ordering::Relaxed);
             },
