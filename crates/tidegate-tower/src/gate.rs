@@ -29,9 +29,6 @@ pub(crate) struct Gate {
     pub(crate) denied: Option<Arc<Denied>>,
     pub(crate) jitter: Duration,
     pub(crate) tells_service: bool,
-    /// Redis has its own, which is not read for this.
-    #[cfg(feature = "redis")]
-    pub(crate) clock: tidegate::Clock,
 }
 
 pub(crate) type Skip = dyn for<'r> Fn(&Incoming<'r>) -> bool + Send + Sync;
@@ -76,8 +73,6 @@ impl Gate {
             denied: None,
             jitter: Duration::ZERO,
             tells_service: false,
-            #[cfg(feature = "redis")]
-            clock: tidegate::Clock::system(),
         }
     }
 
@@ -87,10 +82,9 @@ impl Gate {
         if self.skip.as_ref().is_some_and(|skip| skip(request)) || self.is_allowed_address(request) {
             return Course::Pass;
         }
-        let asked = |number: usize| match self.rules[number].ask(request, &self.client) {
-            Ok(Some(ask)) => Ok(Some((Place { rule: number, tier: ask.tier }, ask))),
-            Ok(None) => Ok(None),
-            Err(why) => Err(why),
+        let asked = |rule: usize| {
+            let ask = self.rules[rule].ask(request, &self.client)?;
+            Ok(ask.map(|ask| (Place { rule, tier: ask.tier }, ask)))
         };
         let asks = match &*self.rules {
             [_] => asked(0).map(|ask| match ask {

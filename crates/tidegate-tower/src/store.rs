@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, future::Future, sync::Arc};
 
-use tidegate::{Cost, Decision, Decisions, Key, Limiter, Policy, Spend, SpendError, Timestamp};
+use tidegate::{Clock, Cost, Decision, Decisions, Key, Limiter, Policy, Spend, SpendError, Timestamp};
 
 /// A part of what a call wants.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub trait Store: sealed::Asked {}
 impl<S: sealed::Asked> Store for S {}
 
 pub(crate) mod sealed {
-    use super::{Cost, Decision, Decisions, Future, Key, NotAsked, Part, Policy, Timestamp};
+    use super::{Clock, Cost, Decision, Decisions, Future, Key, NotAsked, Part, Policy, Timestamp};
 
     /// What a budget asks of it. Whatever is dropped while it waits leaves nothing charged.
     pub trait Asked: Clone + Send + Sync + 'static {
@@ -47,8 +47,8 @@ pub(crate) mod sealed {
         /// Whether others spend from it, too.
         const IS_SHARED: bool;
 
-        /// The time now, by which dates are read.
-        fn now(&self) -> Timestamp;
+        /// By which dates are read and told. Where decisions are made by a server's clock, this machine's.
+        fn clock(&self) -> &Clock;
 
         /// Charges all parts if all fit.
         fn reserve(&self, parts: Vec<Part>) -> impl Future<Output = Result<Decisions, NotAsked>> + Send;
@@ -75,8 +75,8 @@ impl sealed::Asked for Arc<Limiter> {
 
     const IS_SHARED: bool = false;
 
-    fn now(&self) -> Timestamp {
-        self.clock().now()
+    fn clock(&self) -> &Clock {
+        Limiter::clock(self)
     }
 
     async fn reserve(&self, parts: Vec<Part>) -> Result<Decisions, NotAsked> {
@@ -120,8 +120,8 @@ mod redis {
 
         const IS_SHARED: bool = true;
 
-        fn now(&self) -> Timestamp {
-            CLOCK.now()
+        fn clock(&self) -> &Clock {
+            &CLOCK
         }
 
         async fn reserve(&self, parts: Vec<Part>) -> Result<Decisions, NotAsked> {
@@ -170,7 +170,9 @@ mod redis {
             let Some(decisions) = self.decisions.take() else { return };
             let (store, parts) = (self.store.clone(), std::mem::take(&mut self.parts));
             self.runtime.spawn(async move {
-                for (part, decision) in parts.iter().zip(&decisions.parts) {
+                // What was charged in this process, while Redis was away, is not to be given back there.
+                let charged = parts.iter().zip(&decisions.parts).filter(|(_, decision)| !decision.is_degraded());
+                for (part, decision) in charged {
                     if let Some(at) = decision.charged_at()
                         && let Err(trouble) = store.refund(&part.policy, &part.key, part.cost, at).await
                     {

@@ -52,9 +52,9 @@ pub(crate) struct Charge {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Correction {
     /// Give so much back to the moment it was charged at.
-    GiveBack(Cost),
+    Refund(Cost),
     /// Charge so much more, whether it fits or not.
-    Add(Cost),
+    Charge(Cost),
     /// One unit for each so many bytes, once these have been counted.
     CountBytes(u64),
 }
@@ -71,7 +71,7 @@ impl Charge {
     /// What is to be done now that the response is there.
     pub(crate) fn correction(&self, gate: &Gate, response: &Outgoing<'_>) -> Option<Correction> {
         if gate.refund_if.as_ref().is_some_and(|refund_if| refund_if(response)) {
-            return Some(Correction::GiveBack(self.cost));
+            return Some(Correction::Refund(self.cost));
         }
         match gate.rules[self.place.rule].settle.as_ref()? {
             Settle::Final(of) => self.to(of(response)?),
@@ -87,8 +87,8 @@ impl Charge {
         let charged = self.cost.get();
         match units.checked_sub(charged) {
             Some(0) => None,
-            Some(more) => Some(Correction::Add(units_of(more))),
-            None => Some(Correction::GiveBack(units_of(charged - units))),
+            Some(more) => Some(Correction::Charge(units_of(more))),
+            None => Some(Correction::Refund(units_of(charged - units))),
         }
     }
 }

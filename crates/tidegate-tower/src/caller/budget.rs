@@ -221,7 +221,7 @@ impl<S: Store> Budget<S> {
                     match self.waiting.pauses.left(&order.key) {
                         None => return Ok(permit),
                         // The server has spoken while the store was asked.
-                        Some(_) => give_back(permit).await,
+                        Some(_) => refund(permit).await,
                     }
                 }
                 Err(wait) => sleep(freed, wait, deadline).await?,
@@ -287,7 +287,7 @@ impl<S: Store> Budget<S> {
                     policy: part.policy.clone(),
                     cost: part.cost,
                     at: decision.charged_at(),
-                    is_elsewhere: S::IS_SHARED && decision.is_degraded(),
+                    is_degraded: S::IS_SHARED && decision.is_degraded(),
                 };
                 Ok(Ok((decisions.overall, parts.iter().zip(&decisions.parts).map(held).collect())))
             }
@@ -314,7 +314,7 @@ impl<S: Store> Budget<S> {
         // 8 is `RESOURCE_EXHAUSTED`, of a gRPC call that failed at once.
         let refused = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
             || headers.get("grpc-status").is_some_and(|code| code == "8");
-        word::wait_asked(status, headers, self.store.now()).or(refused.then_some(self.settings.unsaid_pause))
+        word::wait_asked(status, headers, self.store.clock().now()).or(refused.then_some(self.settings.unsaid_pause))
     }
 
     /// Lets nobody who shares the budget call for a key before `wait` has passed. It is never made shorter.
@@ -332,10 +332,10 @@ impl<S: Store> Budget<S> {
 }
 
 /// Gives a permit back that nobody is to have, whether or not somebody still waits.
-async fn give_back<S: Store>(permit: Permit<S>) {
-    let given_back =
-        if S::IS_SHARED { tokio::spawn(permit.give_back()).await.unwrap_or(Ok(())) } else { permit.give_back().await };
-    if let Err(trouble) = given_back {
+async fn refund<S: Store>(permit: Permit<S>) {
+    let refunded =
+        if S::IS_SHARED { tokio::spawn(permit.refund()).await.unwrap_or(Ok(())) } else { permit.refund().await };
+    if let Err(trouble) = refunded {
         tracing::warn!("units of a call that has to wait were not given back: {trouble}");
     }
 }

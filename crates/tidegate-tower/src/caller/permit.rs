@@ -4,12 +4,12 @@ use http::{HeaderMap, StatusCode};
 use tidegate::{Cost, Decision, Key, Policy, Timestamp};
 
 use super::budget::Budget;
-use crate::store::Store;
+use crate::{rule::units_of, store::Store};
 
 /// A call that may be made now, and has been paid for.
 ///
 /// To drop it is to have made the call at the cost that was asked for. A call that cost something else is
-/// [settled](Self::settle), one that was not made is [given back](Self::give_back).
+/// [settled](Self::settle), one that was not made is [refunded](Self::refund).
 #[derive(Debug)]
 #[must_use = "the call has been paid for: make it, or give it back"]
 pub struct Permit<S: Store> {
@@ -24,10 +24,10 @@ pub struct Permit<S: Store> {
 pub(crate) struct Held {
     pub(crate) policy: Policy,
     pub(crate) cost: Cost,
-    /// `None` if nothing was: the store failed, and the choice for that case is to go ahead.
+    /// `None` if nothing was: the store failed and the choice for that case is to go ahead, or the policy only watches and would have denied it.
     pub(crate) at: Option<Timestamp>,
-    /// Whether it was charged in this process, while the store that others share was away: there is nothing of it to give back there.
-    pub(crate) is_elsewhere: bool,
+    /// Whether the store that others share was away: what was charged, if anything, was charged in this process.
+    pub(crate) is_degraded: bool,
 }
 
 /// Why a permit could not be settled.
@@ -97,29 +97,27 @@ impl<S: Store> Permit<S> {
     ///
     /// # Errors
     /// If the store does not give units back; it is not tried again.
-    pub async fn give_back(self) -> Result<(), SettleError<S::Trouble>> {
+    pub async fn refund(self) -> Result<(), SettleError<S::Trouble>> {
         self.settle(0).await
     }
 
     async fn settle_one(&self, held: &Held, units: u64) -> Result<(), S::Trouble> {
         let (store, charged) = (self.budget.store(), held.cost.get());
-        // A cost of 0 is none, and what is beyond a cost's range is the largest.
-        let cost = |units: u64| Cost::new(units.min(1_000_000_000_000)).ok();
+        let cost = |units: u64| (units > 0).then(|| units_of(units));
         match (held.at, cost(units.saturating_sub(charged)), cost(charged.saturating_sub(units))) {
             (Some(_), Some(more), _) => {
                 let _ = store.charge(&held.policy, &self.key, more).await;
                 Ok(())
             }
-            (Some(_), None, Some(_)) if held.is_elsewhere => Ok(()),
-            (Some(at), None, Some(less)) => store.refund(&held.policy, &self.key, less, at).await,
+            (Some(at), None, Some(less)) if !held.is_degraded => store.refund(&held.policy, &self.key, less, at).await,
             // Nothing was charged while the store was away; what it cost is now known, and is.
-            (None, ..) => {
+            (None, ..) if held.is_degraded => {
                 if let Some(all) = cost(units) {
                     let _ = store.charge(&held.policy, &self.key, all).await;
                 }
                 Ok(())
             }
-            (Some(_), None, None) => Ok(()),
+            _ => Ok(()),
         }
     }
 }

@@ -10,8 +10,8 @@ use http::{
 };
 use tidegate::{Clock, Decision, Limit, Policy};
 
-pub(crate) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-pub(crate) const STANDING: HeaderName = HeaderName::from_static("ratelimit");
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const STANDING: HeaderName = HeaderName::from_static("ratelimit");
 
 /// Which headers tell a client where it stands. `Retry-After` goes with a denial in all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -59,42 +59,51 @@ pub struct DialectError {
 pub struct Labels {
     /// One item for each limit.
     policy: HeaderValue,
-    /// How each limit is called: `"login"`, or `"login:1m"` where there are several; the limit itself where nobody named it.
-    names: Box<[(Limit, Box<str>)]>,
-    capacities: Box<[u64]>,
+    limits: Box<[Label]>,
+}
+
+/// What headers say of one limit.
+#[derive(Debug, Clone)]
+struct Label {
+    limit: Limit,
+    /// How it is called: `"login"`, or `"login:1m"` where there are several; the limit itself where nobody named it.
+    name: Box<str>,
+    capacity: u64,
 }
 
 impl Labels {
     /// What headers say of `policy`.
     pub fn new(policy: &Policy) -> Self {
-        let names: Box<[_]> = policy.limits().iter().map(|limit| (*limit, name(policy, *limit))).collect();
+        let label =
+            |limit: &Limit| Label { limit: *limit, name: name(policy, *limit), capacity: policy.capacity(*limit) };
+        let limits: Box<[Label]> = policy.limits().iter().map(label).collect();
         let mut items = String::with_capacity(64);
-        for (limit, name) in &names {
+        for Label { limit, name, capacity } in &limits {
             let separator = if items.is_empty() { "" } else { ", " };
-            let _ = write!(items, "{separator}\"{name}\";q={}", policy.capacity(*limit));
+            let _ = write!(items, "{separator}\"{name}\";q={capacity}");
             // Whole seconds only, at least one; a fraction is rounded up, so that q in w is never too much.
             if limit.window().as_secs() > 0 {
                 let _ = write!(items, ";w={}", seconds(limit.window()));
             }
         }
-        let capacities = policy.limits().iter().map(|limit| policy.capacity(*limit)).collect();
         // Names of policies are printable ASCII without quotes, so this is always a header.
         let policy = HeaderValue::try_from(items).unwrap_or_else(|_| HeaderValue::from_static(""));
-        Self { policy, names, capacities }
+        Self { policy, limits }
     }
 
     /// How a limit of the policy is called.
     pub fn name(&self, limit: Limit) -> &str {
-        &self.names[self.place(limit)].1
-    }
-
-    fn capacity(&self, limit: Limit) -> u64 {
-        self.capacities[self.place(limit)]
+        &self.of(limit).name
     }
 
     /// Limits of a policy differ in their windows.
-    fn place(&self, limit: Limit) -> usize {
-        self.names.iter().position(|(own, _)| own.window() == limit.window()).unwrap_or(0)
+    fn of(&self, limit: Limit) -> &Label {
+        self.limits.iter().find(|own| own.limit.window() == limit.window()).unwrap_or(&self.limits[0])
+    }
+
+    /// All items. Copied: threads that count references to one value wait for each other.
+    fn items(&self) -> HeaderValue {
+        scratch::text(self.policy.as_bytes())
     }
 }
 
@@ -133,9 +142,7 @@ pub(crate) struct Items {
 impl Items {
     #[inline]
     pub(crate) fn new(standing: &Standing<'_>) -> Self {
-        // Copied: threads that count references to one value wait for each other.
-        let policy = scratch::text(standing.bound.policy.as_bytes());
-        Self { policy, standing: standing.item() }
+        Self { policy: standing.bound.items(), standing: standing.item() }
     }
 
     #[inline]
@@ -174,7 +181,7 @@ impl Dialect {
             Self::Off => {}
             Self::Draft10 => {
                 for labels in policies {
-                    headers.append(POLICY, labels.policy.clone());
+                    headers.append(POLICY, labels.items());
                 }
                 headers.append(STANDING, standing.item());
             }
@@ -214,7 +221,7 @@ fn three(headers: &mut HeaderMap, names: &[HeaderName; 3], standing: &Standing<'
             place.insert(scratch::number(decision.remaining()));
         }
     }
-    headers.insert(limit, scratch::number(bound.capacity(decision.limit())));
+    headers.insert(limit, scratch::number(bound.of(decision.limit()).capacity));
     headers.insert(reset_name, scratch::number(reset));
 }
 

@@ -194,10 +194,7 @@ impl By {
         };
         match (found, without) {
             (Some(key), _) => Ok(Found::Key(key)),
-            (None, WithoutKey::ByAddress) => {
-                let address = address(request, client)?;
-                Ok(Found::Key(Key::join(["without", lacking, address.as_str()])?))
-            }
+            (None, WithoutKey::ByAddress) => Ok(Found::Key(keyless(lacking, &address(request, client)?)?)),
             (None, WithoutKey::Unlimited) => Err(NoKey::Unlimited),
             (None, WithoutKey::Refused) => Err(match &self.0 {
                 // A client can't know what an extension is.
@@ -206,6 +203,11 @@ impl By {
             }),
         }
     }
+}
+
+/// The key of who lacks what others are counted by: its address, apart from all that have one.
+fn keyless(lacking: &str, address: &AddressText) -> Result<Key<'static>, KeyError> {
+    Key::join(["without", lacking, address.as_str()])
 }
 
 #[inline]
@@ -240,10 +242,10 @@ impl KeySource {
     /// If the header is longer than a key can be.
     pub fn key<'r>(&self, headers: &'r HeaderMap, address: &'r AddressText) -> Result<Key<'r>, KeyError> {
         match self {
-            Self::ClientIp => Key::new(address.as_bytes()),
+            Self::ClientIp => Ok(address.key()),
             Self::Header(name) => match headers.get(name).filter(|value| !value.is_empty()) {
                 Some(value) => Key::new(value.as_bytes()),
-                None => Key::join(["without", name.as_str(), address.as_str()]),
+                None => keyless(name.as_str(), address),
             },
         }
     }

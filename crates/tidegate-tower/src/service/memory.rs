@@ -143,7 +143,7 @@ where
                     Err(error) => {
                         if gate.refund_if.is_some() {
                             for charge in ticket.charges.drain(..) {
-                                let _ = correct(gate, store, &charge, Correction::GiveBack(charge.cost));
+                                let _ = correct(gate, store, &charge, Correction::Refund(charge.cost));
                             }
                         }
                         Err(error)
@@ -186,11 +186,11 @@ fn settle<R: AnswerBody>(
 fn correct(gate: &Gate, limiter: &Limiter, charge: &Charge, correction: Correction) -> Option<Decision> {
     let (policy, key) = (&gate.tier(charge.place).policy, &charge.key);
     match correction {
-        Correction::GiveBack(cost) => {
+        Correction::Refund(cost) => {
             limiter.refund(policy, key, cost, charge.at);
             None
         }
-        Correction::Add(cost) => Some(limiter.charge(policy, key, cost)),
+        Correction::Charge(cost) => Some(limiter.charge(policy, key, cost)),
         Correction::CountBytes(_) => None,
     }
 }

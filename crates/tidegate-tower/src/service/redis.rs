@@ -23,6 +23,7 @@ use crate::{
     gate::{Course, Gate},
     incoming::{Incoming, Outgoing},
     key::NoKey,
+    store::sealed::Asked as _,
     ticket::{Charge, Correction, Decided, Place},
 };
 
@@ -79,7 +80,7 @@ where
     };
     gate.observe(&Incoming::of(&request), &decided);
     if !decided.decision.is_allowed() {
-        return Ok(gate.deny(&Incoming::of(&request), &decided, &gate.clock).map(R::of));
+        return Ok(gate.deny(&Incoming::of(&request), &decided, store.clock()).map(R::of));
     }
     if gate.tells_service {
         request.extensions_mut().insert(decided.decision);
@@ -103,13 +104,13 @@ where
                     }
                 }
             }
-            gate.tell(response.headers_mut(), &ticket, None, &gate.clock);
+            gate.tell(response.headers_mut(), &ticket, None, store.clock());
             Ok(response)
         }
         Err(error) => {
             if gate.refund_if.is_some() {
                 for charge in charges {
-                    let _ = correct(gate, store, &charge, Correction::GiveBack(charge.cost)).await;
+                    let _ = correct(gate, store, &charge, Correction::Refund(charge.cost)).await;
                 }
             }
             Err(error)
@@ -143,14 +144,14 @@ async fn correct(gate: &Gate, store: &RedisStore, charge: &Charge, correction: C
     let (policy, key) = (&gate.tier(charge.place).policy, &charge.key);
     match correction {
         // It was charged here, while Redis was away: there is nothing of it to give back there.
-        Correction::GiveBack(_) if charge.is_degraded => None,
-        Correction::GiveBack(cost) => {
+        Correction::Refund(_) if charge.is_degraded => None,
+        Correction::Refund(cost) => {
             if let Err(trouble) = store.refund(policy, key, cost, charge.at).await {
                 tracing::warn!("{} units were not given back: {trouble}", cost.get());
             }
             None
         }
-        Correction::Add(cost) => Some(store.charge(policy, key, cost).await),
+        Correction::Charge(cost) => Some(store.charge(policy, key, cost).await),
         Correction::CountBytes(_) => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate::Mode;
 use tidegate_tower::caller::{Budget, Permit, SettleError};
 use tokio::time::Instant;
 
@@ -35,7 +36,7 @@ async fn a_call_that_was_not_made_is_given_back_under_every_policy() {
     let [requests, tokens] = [policy("requests", &["3/1m"]), policy("tokens", &["1000/1m"])];
     let budget = Budget::all([requests.clone(), tokens.clone()]).in_store(limiter());
     let permit = budget.acquire_each(&key("a"), &[cost(1), cost(700)]).await.expect("there is room");
-    permit.give_back().await.expect("memory never fails");
+    permit.refund().await.expect("memory never fails");
     assert_eq!((in_use(&budget, &requests, &key("a")), in_use(&budget, &tokens, &key("a"))), (0, 0));
     let permit = budget.acquire_each(&key("a"), &[cost(1), cost(700)]).await.expect("there is room");
     permit.settle_each(&[1, 123]).await.expect("memory never fails");
@@ -43,6 +44,17 @@ async fn a_call_that_was_not_made_is_given_back_under_every_policy() {
     let permit = budget.acquire_each(&key("a"), &[cost(1), cost(700)]).await.expect("there is room");
     let uneven = permit.settle_each(&[1]).await;
     assert_eq!(uneven, Err(SettleError::Costs { given: 1, policies: 2 }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_policy_that_only_watches_would_have_denied_is_not_charged_afterwards_either() {
+    let watched = policy("upstream", &["1/1m"]).with_mode(Mode::Shadow);
+    let budget = Budget::new(watched.clone()).in_store(limiter());
+    for _ in 0..2 {
+        let permit = budget.acquire(&key("a"), cost(1)).await.expect("it only watches");
+        permit.settle(1).await.expect("memory never fails");
+    }
+    assert_eq!(in_use(&budget, &watched, &key("a")), 1, "as much as enforcing would hold");
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,7 +71,7 @@ fn what_is_given_back_just_when_somebody_has_asked_is_not_overlooked() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let giving_back = std::thread::spawn(move || {
         for permit in permits {
-            runtime().block_on(permit.give_back()).expect("memory never fails");
+            runtime().block_on(permit.refund()).expect("memory never fails");
         }
     });
     runtime().block_on(async {
@@ -69,7 +81,7 @@ fn what_is_given_back_just_when_somebody_has_asked_is_not_overlooked() {
             // The other thread gives it back while this one asks for it.
             let next = tokio::time::timeout(Duration::from_secs(60), budget.acquire(&key("a"), cost(1))).await;
             let next = next.expect("it sleeps for an hour, and what it waits for is there").expect("it may wait");
-            next.give_back().await.expect("memory never fails");
+            next.refund().await.expect("memory never fails");
         }
     });
     drop(hand_over);

@@ -176,6 +176,6 @@ async fn what_was_charged_here_is_not_given_back_in_redis() {
     assert!(permit.decision().is_degraded() && permit.decision().charged_at().is_some());
     server.resume();
     spend(&store, &upstream, &key("a")).await;
-    permit.give_back().await.expect("there is nothing to ask redis for");
+    permit.refund().await.expect("there is nothing to ask redis for");
     assert_eq!(used_there(&store, &upstream, &key("a")).await, 2, "both that were spent in Redis");
 }
