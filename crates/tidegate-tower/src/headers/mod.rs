@@ -100,11 +100,6 @@ impl Labels {
     fn of(&self, limit: Limit) -> &Label {
         self.limits.iter().find(|own| own.limit.window() == limit.window()).unwrap_or(&self.limits[0])
     }
-
-    /// All items. Copied: threads that count references to one value wait for each other.
-    fn items(&self) -> HeaderValue {
-        scratch::text(self.policy.as_bytes())
-    }
 }
 
 fn name(policy: &Policy, limit: Limit) -> Box<str> {
@@ -132,7 +127,7 @@ pub struct Standing<'a> {
     pub clock: &'a Clock,
 }
 
-/// What draft 10 says of one policy.
+/// What draft 10 says.
 #[derive(Debug)]
 pub(crate) struct Items {
     policy: HeaderValue,
@@ -141,8 +136,15 @@ pub(crate) struct Items {
 
 impl Items {
     #[inline]
+    fn of<'a>(policies: impl IntoIterator<Item = &'a Labels, IntoIter: Clone>, standing: &Standing<'_>) -> Self {
+        // Copied: threads that count references to one value wait for each other.
+        let policy = scratch::list(policies.into_iter().map(|labels| labels.policy.as_bytes()));
+        Self { policy, standing: standing.item() }
+    }
+
+    #[inline]
     pub(crate) fn new(standing: &Standing<'_>) -> Self {
-        Self { policy: standing.bound.items(), standing: standing.item() }
+        Self::of([standing.bound], standing)
     }
 
     #[inline]
@@ -171,7 +173,7 @@ impl Dialect {
     pub fn tell<'a>(
         self,
         headers: &mut HeaderMap,
-        policies: impl IntoIterator<Item = &'a Labels>,
+        policies: impl IntoIterator<Item = &'a Labels, IntoIter: Clone>,
         standing: &Standing<'_>,
     ) {
         if let Some(retry) = standing.retry_after {
@@ -179,12 +181,7 @@ impl Dialect {
         }
         match self {
             Self::Off => {}
-            Self::Draft10 => {
-                for labels in policies {
-                    headers.append(POLICY, labels.items());
-                }
-                headers.append(STANDING, standing.item());
-            }
+            Self::Draft10 => Items::of(policies, standing).tell(headers),
             Self::Draft6 => three(headers, &THREE_OF_DRAFT_6, standing, seconds(standing.until())),
             Self::XRateLimitSeconds => three(headers, &THREE_OF_X, standing, seconds(standing.until())),
             Self::XRateLimit => {

@@ -27,9 +27,15 @@ pub(super) fn standing(name: &str, remaining: u64, wait: u64) -> HeaderValue {
     })
 }
 
-/// A copy of what is a header's value already.
-pub(super) fn text(value_of: &[u8]) -> HeaderValue {
-    value(value_of.len(), |piece| piece.put_slice(value_of))
+/// A list of what are lists already, in one line: not everyone reads more than the first.
+pub(super) fn list<'a>(lists: impl Iterator<Item = &'a [u8]> + Clone) -> HeaderValue {
+    let longest = lists.clone().map(|list| list.len() + 2).sum();
+    value(longest, |piece| {
+        for (number, list) in lists.enumerate() {
+            piece.put_slice(if number == 0 { b"" } else { b", " });
+            piece.put_slice(list);
+        }
+    })
 }
 
 /// A number alone.

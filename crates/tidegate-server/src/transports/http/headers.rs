@@ -1,6 +1,6 @@
 //! The headers that tell a client where it stands, in the dialect of the settings.
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::HeaderMap;
 use tidegate::{Decision, Reason};
 use tidegate_tower::{Labels, Standing};
 
@@ -8,8 +8,6 @@ use crate::{
     door::House,
     service::{Answer, Answers, Ruling},
 };
-
-const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// Tells of a decision under one policy.
 pub(super) fn of_one(headers: &mut HeaderMap, house: &House, answer: &Answer<'_>) {
@@ -32,27 +30,16 @@ pub(super) fn of_several(headers: &mut HeaderMap, house: &House, answers: &Answe
     let labels: Vec<_> = rulings.iter().map(|ruling| ruling.labels()).collect();
     let bound = answers.parts[answers.overall.part()].ruling.labels();
     tell(headers, house, labels.iter().map(|labels| &**labels), &bound, &answers.overall);
-    in_one_line(headers, &POLICY);
 }
 
 fn tell<'a>(
     headers: &mut HeaderMap,
     house: &House,
-    policies: impl IntoIterator<Item = &'a Labels>,
+    policies: impl IntoIterator<Item = &'a Labels, IntoIter: Clone>,
     bound: &Labels,
     decision: &Decision,
 ) {
     let retry_after = decision.retry_after().filter(|_| decision.reason() == Reason::Limited);
     let standing = Standing { bound, decision, retry_after, clock: house.service.clock() };
     house.settings.headers.tell(headers, policies, &standing);
-}
-
-/// Lines of one header as one: it means the same, and not everyone reads more than the first.
-fn in_one_line(headers: &mut HeaderMap, name: &HeaderName) {
-    let lines: Vec<&[u8]> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
-    if lines.len() > 1
-        && let Ok(whole) = HeaderValue::from_bytes(&lines.join(&b", "[..]))
-    {
-        headers.insert(name, whole);
-    }
 }
