@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod breaker;
+mod builder;
 mod fallback;
 mod job;
 mod key_name;
@@ -21,7 +22,8 @@ mod trouble;
 mod wire;
 
 pub use breaker::BreakerState;
+pub use builder::RedisStoreBuilder;
 pub use stats::Stats;
-pub use store::{RedisStore, RedisStoreBuilder};
+pub use store::RedisStore;
 pub use target::UrlError;
 pub use trouble::Trouble;

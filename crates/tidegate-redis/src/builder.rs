@@ -1,0 +1,129 @@
+//! [`RedisStoreBuilder`]: where Redis is, and how it is asked.
+
+use std::time::Duration;
+
+use redis::TlsCertificates;
+
+use crate::{
+    replicas::Replicas,
+    settings::Settings,
+    store::RedisStore,
+    target::{Target, UrlError},
+};
+
+/// Sets up a [`RedisStore`].
+#[derive(Debug)]
+pub struct RedisStoreBuilder {
+    url: String,
+    settings: Settings,
+    certificates: Option<TlsCertificates>,
+}
+
+impl RedisStoreBuilder {
+    pub(crate) fn new(url: &str) -> Self {
+        Self { url: url.to_owned(), settings: Settings::default(), certificates: None }
+    }
+
+    /// What keys begin with; `tg` if unsaid. Stores that share limits have the same.
+    #[must_use]
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        prefix.clone_into(&mut self.settings.prefix);
+        self
+    }
+
+    /// How long a decision waits for Redis before the policy's failure choice answers; 15 ms if unsaid.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout = timeout;
+        self
+    }
+
+    /// How long making a connection may take; 500 ms if unsaid.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.connect_timeout = timeout;
+        self
+    }
+
+    /// How many requests in a row may go unanswered before a server is not asked any more; 5 if unsaid. It has to be silent for
+    /// three timeouts, too, so that one stall is no outage.
+    #[must_use]
+    pub fn breaker_after(mut self, failures: u32) -> Self {
+        self.settings.breaker_after = failures.max(1);
+        self
+    }
+
+    /// How often a server that does not answer is tried; 200 ms if unsaid.
+    #[must_use]
+    pub fn probe_interval(mut self, interval: Duration) -> Self {
+        self.settings.probe_interval = interval;
+        self
+    }
+
+    /// The most requests in one call of the script, 1 to 1024; 128 if unsaid.
+    #[must_use]
+    pub fn batch(mut self, requests: usize) -> Self {
+        self.settings.batch = requests.clamp(1, 1024);
+        self
+    }
+
+    /// The most requests that wait for one server; 16,384 if unsaid. Beyond, the policy's failure choice answers.
+    #[must_use]
+    pub fn queue(mut self, requests: usize) -> Self {
+        self.settings.queue = requests.max(1);
+        self
+    }
+
+    /// Answers a decision that charged only when `replicas` replicas have the charge, or after `at_most`; nobody is waited for if
+    /// unsaid. The decision stands either way, and those that were not confirmed are counted in
+    /// [`unreplicated`](crate::Stats::unreplicated). This narrows what a failover loses, and does not end it: a replica that has
+    /// confirmed nothing may still become the master.
+    ///
+    /// It is `WAIT` behind each call of the script that may write. One call at a time is under way to a server then, and takes
+    /// as long as a round trip to its replicas, or, if they hang, as `at_most`: no more than a third of the
+    /// [timeout](Self::timeout), so that decisions are still given in time. Counted in milliseconds, and one at the least.
+    #[must_use]
+    pub fn wait_for_replicas(mut self, replicas: u32, at_most: Duration) -> Self {
+        self.settings.replicas = (replicas > 0).then_some(Replicas { count: replicas, at_most });
+        self
+    }
+
+    /// Entries to a page of a log: few, so that a test sees pages come and go. States are under a prefix of their own then.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn page(mut self, entries: usize) -> Self {
+        self.settings.page = Some(entries);
+        self.settings.prefix = format!("{}-page-{entries}", self.settings.prefix);
+        self
+    }
+
+    /// The certificate authority that signs the servers' certificates, in PEM; the system's if unsaid. For `rediss://`.
+    #[must_use]
+    pub fn tls_ca(mut self, pem: Vec<u8>) -> Self {
+        let client_tls = self.certificates.take().and_then(|certificates| certificates.client_tls);
+        self.certificates = Some(TlsCertificates { client_tls, root_cert: Some(pem) });
+        self
+    }
+
+    /// A certificate and key, in PEM, for servers that ask for one. For `rediss://`.
+    #[must_use]
+    pub fn tls_client(mut self, certificate: Vec<u8>, key: Vec<u8>) -> Self {
+        let root_cert = self.certificates.take().and_then(|certificates| certificates.root_cert);
+        let client_tls = Some(redis::ClientTlsConfig { client_cert: certificate, client_key: key });
+        self.certificates = Some(TlsCertificates { client_tls, root_cert });
+        self
+    }
+
+    /// Makes the store, which connects by itself. It is there at once, whether or not Redis is:
+    /// [`ready`](RedisStore::ready) waits for that.
+    ///
+    /// # Errors
+    /// If the URL or the certificates can't be read.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn connect(self) -> Result<RedisStore, UrlError> {
+        let (target, login) = Target::parse(&self.url, self.certificates)?;
+        Ok(RedisStore::start(target, login, self.settings))
+    }
+}
