@@ -15,7 +15,7 @@ use prometheus_client::{
     },
     registry::{Registry, Unit},
 };
-use tidegate::{Decision, Policy, Reason};
+use tidegate::{Decision, Reason};
 use tidegate_redis::BreakerState;
 
 use crate::store::Store;
@@ -79,11 +79,11 @@ pub(crate) struct Tally {
 impl Tally {
     /// Counts a decision that spent or was refused.
     #[inline]
-    pub(crate) fn count(&self, policy: &Policy, decision: &Decision) {
+    pub(crate) fn count(&self, decision: &Decision) {
         self.reasons[place(decision.reason())].inc();
         // As Envoy's own service has it: from four fifths of the limit on.
         let used = u128::from(decision.used()) * 5;
-        if decision.is_allowed() && used >= u128::from(policy.capacity(decision.limit())) * 4 {
+        if decision.is_allowed() && used >= u128::from(decision.capacity()) * 4 {
             self.near_limit.inc();
         }
     }

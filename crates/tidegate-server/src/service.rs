@@ -282,7 +282,7 @@ impl Service {
         let on_failure = ask.on_failure.unwrap_or(policy.on_store_failure());
         let decision = self.store.decide(op, policy, &ask.key, cost, on_failure).await;
         if op != Op::Peek {
-            tally.count(policy, &decision);
+            tally.count(&decision);
         }
         self.metrics.took(from, watch.seconds());
         Ok(Answer { decision, ruling })
@@ -323,7 +323,7 @@ impl Service {
         let answer = |(resolved, decision): (Resolved<'l, '_>, Decision)| {
             // What would have fitted into a decision that was denied was neither spent nor denied.
             if op != Op::Peek && !(denied && decision.is_allowed()) {
-                resolved.tally.count(resolved.ruling.policy(), &decision);
+                resolved.tally.count(&decision);
             }
             Answer { decision, ruling: resolved.ruling }
         };

@@ -45,7 +45,11 @@ pub struct Decision {
     pub(crate) reason: Reason,
     pub(crate) degraded: bool,
     pub(crate) part: u16,
+    /// Whether an override decided in place of the policy's own limits.
+    pub(crate) overridden: bool,
     pub(crate) limit: Limit,
+    /// The most units that can be in use at once under [`limit`](Self::limit).
+    pub(crate) capacity: u64,
     pub(crate) used: u64,
     pub(crate) remaining: u64,
     pub(crate) retry_after_us: Option<u64>,
@@ -70,6 +74,16 @@ impl Decision {
     /// impossible.
     pub fn limit(&self) -> Limit {
         self.limit
+    }
+
+    /// The most units that can be in use at once under [`limit`](Self::limit): its burst for gcra, else its max.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Whether an [`Override`](crate::Override) of the key decided, in place of the policy's own limits.
+    pub fn is_overridden(&self) -> bool {
+        self.overridden
     }
 
     /// Units in use under [`limit`](Self::limit), after the decision.

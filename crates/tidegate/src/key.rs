@@ -60,6 +60,20 @@ impl<'a> Key<'a> {
         self.joined
     }
 
+    /// The parts that the key was joined of, or the key as the only one.
+    pub fn parts(&self) -> Vec<&[u8]> {
+        if !self.joined {
+            return vec![&self.bytes];
+        }
+        let (mut parts, mut rest) = (Vec::new(), &*self.bytes);
+        while let Some((len, after)) = rest.split_first_chunk() {
+            let (part, after) = after.split_at(u16::from_be_bytes(*len).into());
+            parts.push(part);
+            rest = after;
+        }
+        parts
+    }
+
     /// The same key, borrowed from this one.
     pub fn as_borrowed(&self) -> Key<'_> {
         Key { bytes: Cow::Borrowed(&self.bytes), joined: self.joined }

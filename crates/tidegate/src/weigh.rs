@@ -106,7 +106,9 @@ pub(crate) fn told(
         reason,
         degraded: false,
         part: 0,
+        overridden: false,
         limit: limits[0],
+        capacity: 0,
         used: 0,
         remaining: u64::MAX,
         retry_after_us: None,
@@ -120,6 +122,7 @@ pub(crate) fn told(
         decision.reset_after_us = decision.reset_after_us.max(standing.reset_after);
         if bound.as_ref().is_none_or(|other| standing.binds_before(other, reason)) {
             decision.limit = *limit;
+            decision.capacity = standing.capacity;
             decision.used = standing.used;
             decision.limit_reset_after_us = standing.reset_after;
             bound = Some(standing);
@@ -194,7 +197,9 @@ impl Told {
             reason: if shadowed { Reason::Shadow } else { self.reason },
             degraded: self.joined,
             part: 0,
+            overridden: false,
             limit: only.limit,
+            capacity: only.rule.capacity,
             used: self.used,
             remaining: only.rule.capacity.saturating_sub(self.used),
             retry_after_us: (self.reason == Reason::Limited).then(|| wait(self.retry_at, moment.now)),

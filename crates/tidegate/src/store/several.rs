@@ -142,16 +142,15 @@ pub(crate) fn combine(spends: &[Spend<'_>], parts: &[Decision]) -> Decision {
         enforces(spend) || !any_enforces || (reason == Reason::Shadow && decision.reason == Reason::Shadow)
     };
     let counted = || all().filter(|(_, (spend, decision))| counts(spend, decision));
-    let capacity = |spend: &Spend<'_>, decision: &Decision| spend.policy.capacity(decision.limit);
-    let left = |spend: &Spend<'_>, decision: &Decision| capacity(spend, decision).saturating_sub(decision.used);
+    let left = |decision: &Decision| decision.capacity.saturating_sub(decision.used);
     let bound = match reason {
         Reason::Allowed => {
             counted().min_by_key(|(_, (_, decision))| (decision.remaining, Reverse(decision.limit_reset_after_us)))
         }
         // Of what is denied, first that for which waiting doesn't help, the smallest first; then the longest wait.
-        _ => all().filter(of_reason(reason)).min_by_key(|(_, (spend, decision))| match decision.retry_after_us {
-            None => (false, Reverse(0), capacity(spend, decision)),
-            Some(retry_after) => (true, Reverse(retry_after), left(spend, decision)),
+        _ => all().filter(of_reason(reason)).min_by_key(|(_, (_, decision))| match decision.retry_after_us {
+            None => (false, Reverse(0), decision.capacity),
+            Some(retry_after) => (true, Reverse(retry_after), left(decision)),
         }),
     };
     let (part, mut overall) = bound.map_or((0, parts[0]), |(part, (_, decision))| (part, *decision));

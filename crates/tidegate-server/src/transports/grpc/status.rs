@@ -52,7 +52,7 @@ fn filled(answer: &Answer<'_>, code: Code, wait: Duration) -> DescriptorStatus {
         Unit::Unknown => limit.to_string(),
         _ => policy.name().unwrap_or_default().to_owned(),
     };
-    let limit = RateLimit { name, requests_per_unit: saturated(policy.capacity(limit)), unit: unit.into() };
+    let limit = RateLimit { name, requests_per_unit: saturated(answer.decision.capacity()), unit: unit.into() };
     DescriptorStatus {
         code: code.into(),
         current_limit: Some(limit),

@@ -13,9 +13,8 @@ use crate::{
 pub(super) fn one(answer: &Answer<'_>, shape: Shape, out: &mut Replies) {
     match shape {
         Shape::Six => {
-            let capacity = answer.ruling.policy().capacity(answer.decision.limit());
             let charged_at = answer.decision.charged_at().map_or(0, tidegate::Timestamp::as_micros);
-            six(&answer.decision, capacity, charged_at, out);
+            six(&answer.decision, charged_at, out);
         }
         Shape::Full => full(&Body::from(answer), out),
         Shape::Throttle { capacity, looks } => throttle::write(&answer.decision, capacity, looks, out),
@@ -27,16 +26,15 @@ pub(super) fn several(answers: &Answers<'_>, shape: Shape, out: &mut Replies) {
     if shape == Shape::Full {
         return full(&Body::from(answers), out);
     }
-    let bound = answers.parts[answers.overall.part()].ruling.policy();
     let charged = answers.parts.iter().filter_map(|part| part.decision.charged_at()).max();
     let charged_at = charged.map_or(0, tidegate::Timestamp::as_micros);
-    six(&answers.overall, bound.capacity(answers.overall.limit()), charged_at, out);
+    six(&answers.overall, charged_at, out);
 }
 
 #[inline]
-fn six(decision: &Decision, capacity: u64, charged_at: u64, out: &mut Replies) {
+fn six(decision: &Decision, charged_at: u64, out: &mut Replies) {
     out.raw(if decision.is_allowed() { b"*6\r\n:1\r\n" } else { b"*6\r\n:0\r\n" });
-    out.integer(capacity);
+    out.integer(decision.capacity());
     out.integer(decision.remaining());
     match (decision.reason(), decision.retry_after()) {
         (Reason::Impossible, _) => out.raw(b":-2\r\n"),
