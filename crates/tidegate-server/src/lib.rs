@@ -19,14 +19,17 @@
 mod access;
 mod certificates;
 pub mod config;
+mod dashboard;
 mod door;
 #[doc(hidden)]
 pub mod fuzzing;
 mod import_envoy;
 mod in_process;
+mod insight;
 mod metrics;
 mod server;
 mod service;
+mod session;
 mod stopwatch;
 mod store;
 mod transports;

@@ -11,14 +11,16 @@ use prometheus_client::{
         counter::{ConstCounter, Counter},
         family::Family,
         gauge::{ConstGauge, Gauge},
-        histogram::{Histogram, exponential_buckets},
     },
     registry::{Registry, Unit},
 };
 use tidegate::{Decision, Reason};
 use tidegate_redis::BreakerState;
 
-use crate::store::Store;
+use crate::{
+    insight::{Counts, Latency, Notable, Outcomes},
+    store::Store,
+};
 
 /// What callers that bring limits of their own are counted under.
 const BROUGHT: &str = "(limits)";
@@ -72,24 +74,33 @@ struct Result {
 /// The counters of one policy.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    reasons: [Counter; 5],
+    reasons: [Counter; OUTCOMES],
     near_limit: Counter,
 }
 
 impl Tally {
-    /// Counts a decision that spent or was refused.
+    /// Counts a decision that spent or was refused; whether it is worth a note.
     #[inline]
-    pub(crate) fn count(&self, decision: &Decision) {
+    pub(crate) fn count(&self, decision: &Decision) -> Notable {
         self.reasons[place(decision.reason())].inc();
-        // As Envoy's own service has it: from four fifths of the limit on.
-        let used = u128::from(decision.used()) * 5;
-        if decision.is_allowed() && used >= u128::from(decision.capacity()) * 4 {
+        let notable = Notable::of(decision);
+        if notable == Notable::Near {
             self.near_limit.inc();
         }
+        notable
+    }
+
+    /// What has been counted so far, in the order of [`REASONS`].
+    pub(crate) fn counts(&self) -> Outcomes {
+        std::array::from_fn(|place| self.reasons[place].get())
     }
 }
 
-const REASONS: [Reason; 5] =
+/// How many outcomes there are.
+pub(crate) const OUTCOMES: usize = 5;
+
+/// The outcomes of a decision, in the order in which they are counted.
+pub(crate) const REASONS: [Reason; OUTCOMES] =
     [Reason::Allowed, Reason::Limited, Reason::Impossible, Reason::StoreUnavailable, Reason::Shadow];
 
 fn place(reason: Reason) -> usize {
@@ -109,7 +120,7 @@ pub(crate) struct Metrics {
     decisions: Family<Verdict, Counter>,
     near_limit: Family<OfPolicy, Counter>,
     /// By transport, in the order of `Transport::ALL`.
-    latency: [Histogram; 3],
+    latency: Arc<[Latency; 3]>,
     refused: [Counter; 3],
     connections: [Gauge; 3],
     turned_away: [Counter; 3],
@@ -127,15 +138,8 @@ impl Metrics {
         let near_limit = Family::<OfPolicy, Counter>::default();
         registry.register("decisions", "Decisions that spent or were denied", decisions.clone());
         registry.register("near_limit", "Allowed, with four fifths of the limit in use or more", near_limit.clone());
-        // From 4 microseconds to a quarter of a second.
-        let latency =
-            Family::<By, Histogram>::new_with_constructor(|| Histogram::new(exponential_buckets(4e-6, 2.0, 16)));
-        registry.register_with_unit(
-            "decision",
-            "Time a decision took, from its request read",
-            Unit::Seconds,
-            latency.clone(),
-        );
+        let latency: Arc<[Latency; 3]> = Arc::default();
+        registry.register_collector(Box::new(Durations(Arc::clone(&latency))));
         let refused = Family::<By, Counter>::default();
         registry.register("refused", "Requests that could not be understood or were not permitted", refused.clone());
         let connections = Family::<By, Gauge>::default();
@@ -162,7 +166,7 @@ impl Metrics {
             brought: tally(&decisions, &near_limit, BROUGHT),
             throttle: tally(&decisions, &near_limit, crate::config::RESERVED_NAME),
             denied,
-            latency: each.clone().map(|by| latency.get_or_create(&by).clone()),
+            latency,
             refused: each.clone().map(|by| refused.get_or_create(&by).clone()),
             connections: each.clone().map(|by| connections.get_or_create(&by).clone()),
             turned_away: each.map(|by| turned_away.get_or_create(&by).clone()),
@@ -188,8 +192,24 @@ impl Metrics {
     }
 
     #[inline]
-    pub(crate) fn took(&self, transport: Transport, seconds: f64) {
-        self.latency[transport as usize].observe(seconds);
+    pub(crate) fn took(&self, transport: Transport, nanos: u64) {
+        self.latency[transport as usize].observe(nanos);
+    }
+
+    /// How long all decisions took so far.
+    pub(crate) fn durations(&self) -> Counts {
+        self.latency.iter().fold(Counts::default(), |sum, one| sum.plus(&one.counts()))
+    }
+
+    /// What is counted without a policy of the configuration.
+    pub(crate) fn unconfigured(&self) -> [(&'static str, Outcomes); 3] {
+        let mut denied = Outcomes::default();
+        denied[place(Reason::Impossible)] = self.denied.get();
+        [
+            (BROUGHT, self.brought.counts()),
+            (crate::config::RESERVED_NAME, self.throttle.counts()),
+            (DENIED, denied),
+        ]
     }
 
     pub(crate) fn refused(&self, transport: Transport) {
@@ -230,6 +250,28 @@ fn tally(decisions: &Family<Verdict, Counter>, near: &Family<OfPolicy, Counter>,
     Tally {
         reasons: REASONS.map(|reason| decisions.get_or_create(&verdict(policy, reason)).clone()),
         near_limit: near.get_or_create(&OfPolicy { policy: policy.to_owned() }).clone(),
+    }
+}
+
+/// How long decisions took.
+#[derive(Debug)]
+struct Durations(Arc<[Latency; 3]>);
+
+impl Collector for Durations {
+    fn encode(&self, mut out: DescriptorEncoder<'_>) -> std::result::Result<(), fmt::Error> {
+        let help = "Time a decision took, from its request read";
+        let mut family = out.encode_descriptor("decision", help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        for (transport, latency) in Transport::ALL.iter().zip(self.0.iter()) {
+            let by = By { transport: transport.name() };
+            let counts = latency.counts();
+            family.encode_family(&by)?.encode_histogram::<By>(
+                latency.seconds(),
+                counts.total(),
+                &counts.octaves(),
+                None,
+            )?;
+        }
+        Ok(())
     }
 }
 

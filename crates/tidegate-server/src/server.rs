@@ -2,13 +2,14 @@
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::MissedTickBehavior};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     certificates::Certificates,
     config::{Config, ConfigError, Overrides},
     door::{Door, House, bind},
+    insight::Event,
     metrics::Transport,
     service::Service,
     transports::{grpc, http, resp},
@@ -78,6 +79,8 @@ impl Server {
         if let Some(listener) = resp_listener {
             open_resp(&listener, &places(), &house)?;
         }
+        service.insight().journal.happened(Event::Started, service.now_ms(), "the service has started");
+        tokio::spawn(seconds(Arc::clone(&service), house.stop.clone()));
         let watched = Arc::new(Watched::new(service, certificates, file, overrides, (*settings).clone(), store));
         tokio::spawn(Arc::clone(&watched).changes(house.stop.clone()));
         Ok(Self { house, addresses, watched, drain: settings.drain })
@@ -105,6 +108,15 @@ impl Server {
         self.house.guests.close();
         let _ = tokio::time::timeout(self.drain, self.house.guests.wait()).await;
         self.house.guests.len()
+    }
+}
+
+/// Ends each second for those who look on.
+async fn seconds(service: Arc<Service>, stop: CancellationToken) {
+    let mut second = tokio::time::interval(Duration::from_secs(1));
+    second.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    while stop.run_until_cancelled(second.tick()).await.is_some() {
+        service.tick();
     }
 }
 

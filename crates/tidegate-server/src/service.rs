@@ -14,6 +14,7 @@ use tidegate_tower::Labels;
 
 use crate::{
     config::{CallerLimits, Config, ConfigError, Configured, Overrides, Policies, RESERVED_NAME},
+    insight::{Event, Hits, Insight},
     metrics::{Metrics, Tally, Transport},
     stopwatch::Stopwatch,
     store::Store,
@@ -30,6 +31,9 @@ pub struct Service {
     /// What was wrong with the file at the last reload.
     refused_file: Mutex<Option<String>>,
     reloading: Mutex<()>,
+    insight: Insight,
+    /// How the store was when it was looked at last.
+    store_seen: Mutex<StoreSeen>,
     up: Stopwatch,
 }
 
@@ -38,7 +42,18 @@ pub struct Service {
 pub struct Live {
     /// The policies.
     pub policies: Policies,
+    /// By place, as all that follows.
+    names: Vec<Arc<str>>,
     tallies: Vec<Tally>,
+    hits: Vec<Arc<Hits>>,
+}
+
+/// How the store was when it was looked at.
+#[derive(Debug, Default)]
+struct StoreSeen {
+    lost: Vec<String>,
+    no_room: u64,
+    no_room_told: Option<u64>,
 }
 
 /// What is asked of one policy about one key.
@@ -171,6 +186,8 @@ struct Resolved<'l, 's> {
     ruling: Ruling<'l>,
     cost: Cost,
     tally: &'s Tally,
+    /// Of policies of the configuration.
+    hits: Option<&'s Hits>,
 }
 
 impl Service {
@@ -186,11 +203,15 @@ impl Service {
         })?;
         let store = Arc::new(store);
         let metrics = Metrics::new(Arc::clone(&store));
-        let live = Live::new(config.policies, &metrics);
+        let clock = store.clock();
+        let insight = Insight::new(clock.now().as_micros() / 1_000_000);
+        let live = Live::new(config.policies, &metrics, &insight);
         let caller_limits = config.server.caller_limits;
         Ok(Self {
             live: ArcSwap::from_pointee(live),
-            clock: store.clock(),
+            clock,
+            insight,
+            store_seen: Mutex::default(),
             store,
             metrics,
             caller_limits,
@@ -202,7 +223,7 @@ impl Service {
 
     /// How long it has been there.
     pub(crate) fn uptime(&self) -> Duration {
-        Duration::from_secs_f64(self.up.seconds())
+        Duration::from_nanos(self.up.nanos())
     }
 
     /// By which those are told who want to be told a time.
@@ -227,23 +248,78 @@ impl Service {
             Ok(config) => config,
             Err(error) => {
                 self.metrics.reloaded(false);
+                let text = format!("the file was refused, the policies from before stay in force: {error}");
+                self.insight.journal.happened(Event::ReloadRefused, self.now_ms(), text);
                 *self.refused_file.lock() = Some(error.to_string());
                 return Err(error);
             }
         };
         self.replace(std::mem::take(&mut config.policies));
         self.metrics.reloaded(true);
+        let policies = self.live().policies.len();
+        self.insight.journal.happened(Event::Reload, self.now_ms(), format!("policies reloaded: {policies} in force"));
         *self.refused_file.lock() = None;
         Ok(config)
     }
 
     /// Puts policies in force, all at once. The state of keys carries over.
     pub fn replace(&self, policies: Policies) {
-        let live = Arc::new(Live::new(policies, &self.metrics));
+        let live = Arc::new(Live::new(policies, &self.metrics, &self.insight));
         let before = self.live.swap(Arc::clone(&live));
         for (name, _) in before.policies.iter().filter(|(name, _)| live.policies.get(name).is_none()) {
             self.metrics.forget(name);
+            self.insight.forget(name);
         }
+    }
+
+    /// What those are shown who look at the service.
+    pub(crate) fn insight(&self) -> &Insight {
+        &self.insight
+    }
+
+    /// The time, in milliseconds since the epoch.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.now().as_micros() / 1_000
+    }
+
+    /// The time, in seconds since the epoch.
+    pub(crate) fn now_s(&self) -> u64 {
+        self.clock.now().as_micros() / 1_000_000
+    }
+
+    /// Ends a second for those who look on, and writes down what has become of the store.
+    pub(crate) fn tick(&self) {
+        let live = self.live();
+        let of_policies = live.names.iter().cloned().zip(live.tallies.iter().map(Tally::counts));
+        let others = self.metrics.unconfigured().map(|(name, counts)| (Arc::from(name), counts));
+        let counted = of_policies.chain(others);
+        self.insight.tick(self.now_s(), counted, self.metrics.durations());
+        self.look_at_store();
+    }
+
+    fn look_at_store(&self) {
+        let health = self.store.health();
+        let mut seen = self.store_seen.lock();
+        let at = self.now_ms();
+        let journal = &self.insight.journal;
+        let lost: Vec<_> = health.lost.iter().filter(|node| !seen.lost.contains(node)).cloned().collect();
+        let back: Vec<_> = seen.lost.iter().filter(|node| !health.lost.contains(node)).cloned().collect();
+        if !lost.is_empty() {
+            let text = format!("Redis does not answer at {}: policies decide by what they say for that", lost.join(", "));
+            tracing::warn!(nodes = lost.join(", "), "Redis does not answer");
+            journal.happened(Event::StoreLost, at, text);
+        }
+        if !back.is_empty() {
+            tracing::info!(nodes = back.join(", "), "Redis answers again");
+            journal.happened(Event::StoreBack, at, format!("Redis answers again at {}", back.join(", ")));
+        }
+        if health.no_room > seen.no_room && seen.no_room_told.is_none_or(|told| at >= told + 60_000) {
+            let text = "there is no room for new keys: raise max_keys or max_bytes of [store], or see who makes so many";
+            journal.happened(Event::NoRoom, at, text);
+            seen.no_room_told = Some(at);
+        }
+        seen.lost = health.lost;
+        seen.no_room = health.no_room;
     }
 
     /// What was wrong with the file at the last reload, if it was refused.
@@ -277,14 +353,17 @@ impl Service {
         ask: &Ask<'_>,
     ) -> Result<Answer<'l>, Refusal> {
         let watch = Stopwatch::start();
-        let Resolved { ruling, cost, tally } = self.resolve(live, ask).inspect_err(|_| self.metrics.refused(from))?;
+        let Resolved { ruling, cost, tally, hits } = self.resolve(live, ask).inspect_err(|_| self.metrics.refused(from))?;
         let policy = ruling.policy();
         let on_failure = ask.on_failure.unwrap_or(policy.on_store_failure());
         let decision = self.store.decide(op, policy, &ask.key, cost, on_failure).await;
         if op != Op::Peek {
-            tally.count(&decision);
+            let notable = tally.count(&decision);
+            if let Some(hits) = hits {
+                self.insight.note(hits, notable, &ask.key);
+            }
         }
-        self.metrics.took(from, watch.seconds());
+        self.metrics.took(from, watch.nanos());
         Ok(Answer { decision, ruling })
     }
 
@@ -301,7 +380,7 @@ impl Service {
     ) -> Result<Answers<'l>, Refusal> {
         let watch = Stopwatch::start();
         let answers = self.decide_resolved(live, op, asks).await.inspect_err(|_| self.metrics.refused(from))?;
-        self.metrics.took(from, watch.seconds());
+        self.metrics.took(from, watch.nanos());
         Ok(answers)
     }
 
@@ -320,14 +399,17 @@ impl Service {
             .collect();
         let decisions = self.store.decide_all(op, &spends, None).await?;
         let denied = !decisions.overall.is_allowed();
-        let answer = |(resolved, decision): (Resolved<'l, '_>, Decision)| {
+        let answer = |((resolved, decision), ask): ((Resolved<'l, '_>, Decision), &Ask<'_>)| {
             // What would have fitted into a decision that was denied was neither spent nor denied.
             if op != Op::Peek && !(denied && decision.is_allowed()) {
-                resolved.tally.count(&decision);
+                let notable = resolved.tally.count(&decision);
+                if let Some(hits) = resolved.hits {
+                    self.insight.note(hits, notable, &ask.key);
+                }
             }
             Answer { decision, ruling: resolved.ruling }
         };
-        let parts = resolved.into_iter().zip(decisions.parts).map(answer).collect();
+        let parts = resolved.into_iter().zip(decisions.parts).zip(asks).map(answer).collect();
         Ok(Answers { overall: decisions.overall, parts })
     }
 
@@ -376,12 +458,13 @@ impl Service {
                 })?;
                 let (policy, cost) = price(configured, ask.price)?;
                 let ruling = Ruling::Known(policy, &configured.labels);
-                Ok(Resolved { ruling, cost, tally: &live.tallies[configured.place] })
+                let (tally, hits) = (&live.tallies[configured.place], Some(&*live.hits[configured.place]));
+                Ok(Resolved { ruling, cost, tally, hits })
             }
             By::Limits(limits, algorithm) => {
                 let policy = self.brought(limits, *algorithm)?;
                 let cost = plain(ask.price)?;
-                Ok(Resolved { ruling: Ruling::Made(Box::new(policy)), cost, tally: &self.metrics.brought })
+                Ok(Resolved { ruling: Ruling::Made(Box::new(policy)), cost, tally: &self.metrics.brought, hits: None })
             }
             By::Override(limit, name) => {
                 let replaced = name.and_then(|name| live.policies.get(name));
@@ -391,14 +474,14 @@ impl Service {
                     None => policy,
                 };
                 let tally = replaced.map_or(&self.metrics.brought, |replaced| &live.tallies[replaced.place]);
-                Ok(Resolved { ruling: Ruling::Made(Box::new(policy)), cost: plain(ask.price)?, tally })
+                Ok(Resolved { ruling: Ruling::Made(Box::new(policy)), cost: plain(ask.price)?, tally, hits: None })
             }
             By::Throttle(burst, limit) => {
                 self.may_bring(&[*limit])?;
                 let policy = Policy::new(RESERVED_NAME, [*limit]).map_err(|e| Refusal::malformed("limits", e))?;
                 let policy = policy.with_algorithm(Algorithm::Gcra(Some(*burst)));
                 let cost = plain(ask.price)?;
-                Ok(Resolved { ruling: Ruling::Made(Box::new(policy)), cost, tally: &self.metrics.throttle })
+                Ok(Resolved { ruling: Ruling::Made(Box::new(policy)), cost, tally: &self.metrics.throttle, hits: None })
             }
         }
     }
@@ -429,9 +512,16 @@ impl Service {
 }
 
 impl Live {
-    fn new(policies: Policies, metrics: &Metrics) -> Self {
-        let tallies = policies.iter().map(|(name, _)| metrics.tally(name)).collect();
-        Self { policies, tallies }
+    fn new(policies: Policies, metrics: &Metrics, insight: &Insight) -> Self {
+        let names: Vec<Arc<str>> = policies.iter().map(|(name, _)| name.into()).collect();
+        let tallies = names.iter().map(|name| metrics.tally(name)).collect();
+        let hits = names.iter().map(|name| insight.hits(name)).collect();
+        Self { policies, names, tallies, hits }
+    }
+
+    /// What is counted of the keys of a policy that is there.
+    pub(crate) fn hits(&self, configured: &Configured) -> &Hits {
+        &self.hits[configured.place]
     }
 }
 

@@ -14,9 +14,9 @@ impl Stopwatch {
         Self(Instant::now())
     }
 
-    /// Seconds since.
+    /// Nanoseconds since.
     #[inline]
-    pub(crate) fn seconds(self) -> f64 {
-        self.0.elapsed().as_secs_f64()
+    pub(crate) fn nanos(self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }

@@ -4,7 +4,7 @@ use tidegate::{
     Clock, Cost, Decision, Decisions, Inspection, Key, Limiter, MemoryStore, OnStoreFailure, Op, Policy, Refund, Spend,
     SpendError, Timestamp,
 };
-use tidegate_redis::{RedisStore, Trouble};
+use tidegate_redis::{BreakerState, RedisStore, Trouble};
 
 use crate::config::StoreSettings;
 
@@ -13,6 +13,15 @@ use crate::config::StoreSettings;
 pub(crate) enum Store {
     Memory(Limiter),
     Redis(RedisStore),
+}
+
+/// How a store is.
+#[derive(Debug)]
+pub(crate) struct Health {
+    /// Servers that do not answer.
+    pub(crate) lost: Vec<String>,
+    /// Requests of keys that there was no room for.
+    pub(crate) no_room: u64,
 }
 
 impl Store {
@@ -46,6 +55,17 @@ impl Store {
     /// Whether a decision never waits for anything.
     pub(crate) fn is_immediate(&self) -> bool {
         matches!(self, Self::Memory(_))
+    }
+
+    /// Whether it answers, and has room.
+    pub(crate) fn health(&self) -> Health {
+        match self {
+            Self::Memory(limiter) => Health { lost: Vec::new(), no_room: limiter.store().stats().refused },
+            Self::Redis(redis) => {
+                let lost = redis.breakers().into_iter().filter(|(_, state)| *state != BreakerState::Closed);
+                Health { lost: lost.map(|(node, _)| node).collect(), no_room: 0 }
+            }
+        }
     }
 
     #[inline]

@@ -90,6 +90,9 @@ pub(super) struct PolicyTable {
     pub(super) mode: Option<ModeText>,
     pub(super) key: Option<Spanned<String>>,
     pub(super) on_store_failure: Option<FailureChoice>,
+    /// Whether keys are shown to people as hashes only.
+    #[serde(default)]
+    pub(super) hide_keys: bool,
     #[serde(default)]
     pub(super) operations: BTreeMap<String, OperationValue>,
 }

@@ -33,6 +33,8 @@ pub struct Configured {
     pub policy: Policy,
     /// Where the key of a forwarded request comes from.
     pub key: KeySource,
+    /// Whether keys are shown to people as hashes only.
+    pub hide_keys: bool,
     /// Its place among all, by name.
     pub(crate) place: usize,
     /// What headers say of it, and of each of its operations.
@@ -187,7 +189,7 @@ impl Configured {
             (name, Operation { cost: value.cost.0, policy: policy.clone().with_on_store_failure(choice) })
         };
         let operations = table.operations.into_iter().map(operation).collect();
-        Ok(Self { labels: Labels::new(&policy), policy, key, place, operations })
+        Ok(Self { labels: Labels::new(&policy), policy, key, hide_keys: table.hide_keys, place, operations })
     }
 
     /// The operation of a name.

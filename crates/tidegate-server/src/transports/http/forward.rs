@@ -51,7 +51,7 @@ pub(super) async fn forward(
     if !(forwarding.is_said && forwarding.client.is_trusted(peer.ip())) {
         guard::origin(&house.settings, &headers, &uri)?;
     }
-    guard::access(&house.settings.tokens, &headers, Access::Usage)?;
+    super::access(&house, &headers, Access::Usage)?;
     let query = query::read(query.as_deref().unwrap_or(""), &KNOWN)?;
     let wrong = |field: &'static str, message: &str| Problem::new(StatusCode::BAD_REQUEST, field, message);
     let policy = query.only("policy")?.ok_or_else(|| wrong("policy", "the query lacks `policy`: ask `?policy=…`"))?;

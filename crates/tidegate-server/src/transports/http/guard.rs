@@ -10,10 +10,7 @@ use axum::http::{
 };
 
 use super::problem::Problem;
-use crate::{
-    access::Access,
-    config::{ServerSettings, Tokens},
-};
+use crate::config::{ServerSettings, Tokens};
 
 /// Refuses callers that come by a name which is not ours, or from a page that is not.
 pub(super) fn origin(settings: &ServerSettings, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
@@ -53,19 +50,16 @@ fn is_ours(settings: &ServerSettings, name: &str) -> bool {
         || settings.hosts.iter().any(|ours| ours == "*" || ours.eq_ignore_ascii_case(name))
 }
 
-/// Refuses callers who may not do this.
-pub(super) fn access(tokens: &Tokens, headers: &HeaderMap, needed: Access) -> Result<(), Problem> {
+/// Why callers are refused who may not do what they ask for.
+pub(super) fn refusal(tokens: &Tokens, headers: &HeaderMap) -> Problem {
     let shown = headers.get(AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()));
-    if tokens.grant(shown) >= needed {
-        return Ok(());
-    }
-    Err(if shown.is_some_and(|shown| tokens.knows(shown)) {
+    if shown.is_some_and(|shown| tokens.knows(shown)) {
         let message = "this token is for decisions only: this needs the admin token";
         Problem::new(StatusCode::FORBIDDEN, "authorization", message)
     } else {
         let message = "send `Authorization: Bearer …` with a token of this service";
         Problem::new(StatusCode::UNAUTHORIZED, "authorization", message)
-    })
+    }
 }
 
 /// Refuses bodies that are not said to be JSON: a page can send others without asking first.

@@ -6,6 +6,7 @@ pub(crate) mod connection;
 mod decide;
 mod forward;
 mod guard;
+mod guest;
 mod headers;
 mod openapi;
 mod patience;
@@ -90,8 +91,16 @@ async fn read(house: &House, request: HttpRequest) -> Result<Bytes, Problem> {
 /// Lets a request without a body in.
 fn admit(house: &House, headers: &HeaderMap, uri: &Uri, needed: Access) -> Result<(), Problem> {
     let admitted = guard::origin(&house.settings, headers, uri);
-    let admitted = admitted.and_then(|()| guard::access(&house.settings.tokens, headers, needed));
+    let admitted = admitted.and_then(|()| access(house, headers, needed));
     admitted.inspect_err(|_| house.service.metrics().refused(Transport::Http))
+}
+
+/// Refuses callers who may not do this.
+fn access(house: &House, headers: &HeaderMap, needed: Access) -> Result<(), Problem> {
+    if guest::granted(house, headers) >= needed {
+        return Ok(());
+    }
+    Err(guard::refusal(&house.settings.tokens, headers))
 }
 
 /// Reads what a body asks for.

@@ -1,0 +1,50 @@
+//! The page that people look at: its files, which are part of the program, each also compressed.
+
+use std::{io::Write as _, sync::LazyLock};
+
+use flate2::{Compression, write::GzEncoder};
+use sha2::{Digest as _, Sha256};
+
+/// A file of the page.
+#[derive(Debug)]
+pub(crate) struct Asset {
+    pub(crate) name: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) bytes: &'static [u8],
+    /// The same, as browsers like to get it.
+    pub(crate) gzip: Vec<u8>,
+    /// What tells this version of it from others.
+    pub(crate) tag: String,
+}
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_bytes!(concat!("assets/", $name)).as_slice())),*]
+    };
+}
+
+static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
+    files!["index.html"].into_iter().map(|(name, bytes)| Asset::new(name, bytes)).collect()
+});
+
+/// The file of a name.
+pub(crate) fn asset(name: &str) -> Option<&'static Asset> {
+    ASSETS.iter().find(|asset| asset.name == name)
+}
+
+impl Asset {
+    fn new(name: &'static str, bytes: &'static [u8]) -> Self {
+        let kind = match name.rsplit_once('.').map(|(_, ending)| ending) {
+            Some("html") => "text/html; charset=utf-8",
+            Some("css") => "text/css; charset=utf-8",
+            Some("js") => "text/javascript; charset=utf-8",
+            Some("svg") => "image/svg+xml",
+            _ => "application/octet-stream",
+        };
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        gzip.write_all(bytes).expect("a list takes all bytes");
+        let digest = Sha256::digest(bytes);
+        let tag = format!("\"{:x}\"", u64::from_be_bytes(*digest.first_chunk().expect("a digest is longer")));
+        Self { name, kind, bytes, gzip: gzip.finish().expect("a list takes all bytes"), tag }
+    }
+}

@@ -1,0 +1,154 @@
+//! [`Journal`]: a line for each thing that happened to the service, and for each thing that a person did to a key.
+
+use std::{collections::VecDeque, net::IpAddr};
+
+use parking_lot::Mutex;
+use tidegate::Key;
+
+use super::labels::{Eyes, Labeller};
+
+/// How many lines are kept; the log of the process has them all.
+const MOST: usize = 200;
+
+/// What a line tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    Started,
+    Reload,
+    ReloadRefused,
+    StoreLost,
+    StoreBack,
+    NoRoom,
+    /// What people do: the audit log.
+    Reset,
+    Override,
+    Lift,
+}
+
+impl Event {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Reload => "reload",
+            Self::ReloadRefused => "reload_refused",
+            Self::StoreLost => "store_lost",
+            Self::StoreBack => "store_back",
+            Self::NoRoom => "no_room",
+            Self::Reset => "reset",
+            Self::Override => "override",
+            Self::Lift => "lift",
+        }
+    }
+}
+
+/// The newest lines.
+#[derive(Debug, Default)]
+pub(crate) struct Journal(Mutex<Lines>);
+
+#[derive(Debug, Default)]
+struct Lines {
+    next: u64,
+    lines: VecDeque<Line>,
+}
+
+/// One line.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    pub(crate) id: u64,
+    pub(crate) at_ms: u64,
+    pub(crate) event: Event,
+    text: String,
+    /// Whom it is about: the key stands between two halves of the text, and only for those who may see it.
+    about: Option<About>,
+    pub(crate) by: Option<IpAddr>,
+}
+
+/// A key that something was done to.
+#[derive(Debug, Clone)]
+struct About {
+    key: Key<'static>,
+    hide: bool,
+    after: String,
+}
+
+impl Line {
+    /// The text, for those who look with these eyes.
+    pub(crate) fn text(&self, eyes: Eyes, labeller: &Labeller) -> String {
+        match &self.about {
+            None => self.text.clone(),
+            Some(About { key, hide, after }) => {
+                let label = labeller.label(key, *hide, eyes).label;
+                let label = if label.is_empty() { "a key".to_owned() } else { label };
+                format!("{}{label}{after}", self.text)
+            }
+        }
+    }
+}
+
+impl Journal {
+    /// Writes down what happened to the service.
+    pub(crate) fn happened(&self, event: Event, at_ms: u64, text: impl Into<String>) {
+        self.push(Line { id: 0, at_ms, event, text: text.into(), about: None, by: None });
+    }
+
+    /// Writes down what somebody did to a key.
+    pub(crate) fn done(
+        &self,
+        event: Event,
+        at_ms: u64,
+        by: Option<IpAddr>,
+        (before, key, hide, after): (&str, &Key<'_>, bool, &str),
+    ) {
+        let about = About { key: key.clone().into_owned(), hide, after: after.to_owned() };
+        self.push(Line { id: 0, at_ms, event, text: before.to_owned(), about: Some(about), by });
+    }
+
+    fn push(&self, mut line: Line) {
+        let mut lines = self.0.lock();
+        lines.next += 1;
+        line.id = lines.next;
+        if lines.lines.len() == MOST {
+            lines.lines.pop_front();
+        }
+        lines.lines.push_back(line);
+    }
+
+    /// The lines after this one, oldest first.
+    pub(crate) fn after(&self, id: u64) -> Vec<Line> {
+        self.0.lock().lines.iter().filter(|line| line.id > id).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::Key;
+
+    use super::{Event, Journal, MOST};
+    use crate::insight::labels::{Eyes, Labeller};
+
+    #[test]
+    fn the_newest_lines_are_kept_and_told_once() {
+        let journal = Journal::default();
+        (0..MOST + 5).for_each(|i| journal.happened(Event::Reload, i as u64, format!("{i}")));
+        let lines = journal.after(0);
+        assert_eq!((lines.len(), lines[0].at_ms), (MOST, 5));
+        let last = lines[MOST - 1].id;
+        assert!(journal.after(last).is_empty());
+        journal.happened(Event::Started, 9, "again");
+        assert_eq!(journal.after(last).len(), 1);
+    }
+
+    #[test]
+    fn a_key_is_named_to_those_only_who_may_see_it() {
+        let (journal, labeller) = (Journal::default(), Labeller::default());
+        let key = Key::new("alice").unwrap();
+        for hide in [false, true] {
+            journal.done(Event::Reset, 1, None, ("reset ", &key, hide, " under api"));
+        }
+        let text = |line: usize, eyes| journal.after(0)[line].text(eyes, &labeller);
+        assert_eq!(text(0, Eyes::Open), "reset alice under api");
+        assert_eq!(text(0, Eyes::Shut), "reset a key under api");
+        assert!(text(1, Eyes::Open).starts_with("reset #"), "the policy has its keys hashed");
+        assert_eq!(text(1, Eyes::Shut), "reset a key under api");
+    }
+}

@@ -1,0 +1,160 @@
+//! [`Latency`]: how long decisions took, counted in buckets that each are a quarter of an octave wide, so that a quantile
+//! read from them is at most a fifth too high.
+
+use std::{
+    array,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// Below 2^10 ns everything is one bucket, and from 2^28 ns (a quarter of a second) on.
+const FIRST_OCTAVE: u32 = 10;
+const OCTAVES: usize = 18;
+const BUCKETS: usize = 2 + 4 * OCTAVES;
+
+/// Counts of durations.
+#[derive(Debug)]
+pub(crate) struct Latency {
+    buckets: [AtomicU64; BUCKETS],
+    nanos: AtomicU64,
+}
+
+/// The counts at one moment, or between two.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counts([u64; BUCKETS]);
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self { buckets: array::from_fn(|_| AtomicU64::new(0)), nanos: AtomicU64::new(0) }
+    }
+}
+
+/// The bucket of a duration.
+#[inline]
+fn place(nanos: u64) -> usize {
+    let octave = 63 - (nanos | 1).leading_zeros();
+    if octave < FIRST_OCTAVE {
+        return 0;
+    }
+    let quarter = nanos >> (octave - 2) & 3;
+    ((octave - FIRST_OCTAVE) as usize * 4 + quarter as usize + 1).min(BUCKETS - 1)
+}
+
+/// Where a bucket ends, in nanoseconds; the last one does not.
+fn end(place: usize) -> Option<u64> {
+    let quarters = place as u64;
+    (place < BUCKETS - 1).then(|| (4 + quarters % 4) << (u64::from(FIRST_OCTAVE) - 2 + quarters / 4))
+}
+
+impl Latency {
+    #[inline]
+    pub(crate) fn observe(&self, nanos: u64) {
+        self.buckets[place(nanos)].fetch_add(1, Relaxed);
+        self.nanos.fetch_add(nanos, Relaxed);
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts(array::from_fn(|place| self.buckets[place].load(Relaxed)))
+    }
+
+    /// All durations together, in seconds.
+    #[expect(clippy::cast_precision_loss, reason = "a sum for a graph")]
+    pub(crate) fn seconds(&self) -> f64 {
+        self.nanos.load(Relaxed) as f64 / 1e9
+    }
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self([0; BUCKETS])
+    }
+}
+
+impl Counts {
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        Self(array::from_fn(|place| self.0[place] + other.0[place]))
+    }
+
+    /// What has come since `before`.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self(array::from_fn(|place| self.0[place].saturating_sub(before.0[place])))
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// What a share of the durations is not longer than, in nanoseconds; nothing if there are none. What is beyond the last bucket is told as
+    /// its beginning.
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]
+    pub(crate) fn quantile(&self, share: f64) -> Option<u64> {
+        let total = self.total();
+        let rank = ((total as f64 * share).ceil() as u64).clamp(1, total.max(1));
+        let mut seen = 0;
+        let found = (0..BUCKETS).find(|place| {
+            seen += self.0[*place];
+            seen >= rank
+        });
+        found.filter(|_| total > 0).and_then(|place| end(place).or_else(|| end(BUCKETS - 2)))
+    }
+
+    /// For Prometheus: an upper bound in seconds for each octave from 4 µs on, and how many are in it.
+    #[expect(clippy::cast_precision_loss, reason = "bounds are powers of two")]
+    pub(crate) fn octaves(&self) -> Vec<(f64, u64)> {
+        // The first takes what is below 4 µs, the last what is beyond all.
+        let ends = (0..BUCKETS).map(|place| match end(place) {
+            Some(end) => (4096_u64.max(end.next_power_of_two())) as f64 / 1e9,
+            None => f64::MAX,
+        });
+        let mut octaves: Vec<(f64, u64)> = Vec::new();
+        for (end, count) in ends.zip(self.0) {
+            match octaves.last_mut() {
+                Some(last) if last.0.total_cmp(&end).is_eq() => last.1 += count,
+                _ => octaves.push((end, count)),
+            }
+        }
+        octaves
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BUCKETS, Latency, end, place};
+
+    #[test]
+    fn a_duration_lies_below_the_end_of_its_bucket_and_not_below_that_of_the_one_before() {
+        for nanos in (0..60).flat_map(|bit| [(1_u64 << bit) - 1, 1 << bit, 5 << bit >> 2, 7 << bit >> 2]) {
+            let at = place(nanos);
+            assert!(end(at).is_none_or(|end| nanos < end), "{nanos} in {at}");
+            assert!(at == 0 || end(at - 1).is_some_and(|before| nanos >= before), "{nanos} in {at}");
+        }
+        assert_eq!(place(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn a_quantile_is_at_most_a_quarter_of_an_octave_too_high() {
+        let latency = Latency::default();
+        let before = latency.counts();
+        assert_eq!(before.quantile(0.5), None, "nothing has been seen");
+        for nanos in 1..=1000 {
+            latency.observe(nanos * 10_000);
+        }
+        let counts = latency.counts().since(&before);
+        for (share, exact) in [(0.5, 5_000_000), (0.99, 9_900_000), (1.0, 10_000_000), (0.0, 10_000)] {
+            let told = counts.quantile(share).unwrap();
+            assert!(told >= exact && told <= exact * 5 / 4, "{share}: {told}");
+        }
+        latency.observe(u64::MAX / 2);
+        assert_eq!(latency.counts().since(&counts).quantile(1.0), Some(1 << 28), "beyond the last bucket");
+    }
+
+    #[test]
+    fn octaves_hold_everything_once() {
+        let latency = Latency::default();
+        [0, 500, 3_000, 5_000, 5_100, 1 << 27, 1 << 40].into_iter().for_each(|nanos| latency.observe(nanos));
+        let octaves = latency.counts().octaves();
+        assert_eq!(octaves.iter().map(|(_, count)| count).sum::<u64>(), 7);
+        assert_eq!(octaves[0], (4.096e-6, 3));
+        assert_eq!(octaves[1], (8.192e-6, 2));
+        assert_eq!(octaves.len(), 18, "sixteen doublings, what is beyond, and what is below");
+    }
+}

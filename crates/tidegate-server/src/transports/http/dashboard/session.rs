@@ -1,0 +1,172 @@
+//! Logging in: a token, shown once in a form, becomes a cookie that scripts can't read.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Request, State},
+    http::{
+        HeaderMap, HeaderValue, StatusCode,
+        header::{RETRY_AFTER, SET_COOKIE},
+    },
+    response::{IntoResponse as _, Response},
+};
+use serde::{Deserialize, Serialize};
+use tidegate::{Algorithm, Clock, Cost, Key, Limiter, MemoryStore, Policy};
+use tidegate_tower::seconds;
+use utoipa::ToSchema;
+
+use super::super::{
+    connection::Peer,
+    guest::{Guest, cookie_name},
+    problem::Problem,
+};
+use crate::{
+    access::Access,
+    door::House,
+    insight::Eyes,
+    session::{LASTS, Ticket},
+};
+
+/// What somebody who looks at the page may see and do.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Session {
+    /// Whether anything is shown; if not, a token is needed.
+    may_look: bool,
+    /// Whether keys may be looked into, reset and overridden.
+    may_change: bool,
+    /// Whether keys are shown in lists: to those who may change things by the admin token, and to those at this machine.
+    sees_keys: bool,
+    /// `not_needed`: the service has no admin token. `out`: it has one, and it was not shown. `in`: it was.
+    #[schema(value_type = Login)]
+    login: &'static str,
+    /// Whether callers may bring limits of their own, as trying one does.
+    caller_limits: bool,
+    /// The version of the service.
+    version: &'static str,
+}
+
+/// Whether somebody is logged in.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "only its schema is used")]
+enum Login {
+    NotNeeded,
+    Out,
+    In,
+}
+
+/// A token to log in with.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Credentials {
+    #[schema(format = Password)]
+    token: String,
+}
+
+/// Wrong tokens, counted by address: nobody guesses one.
+#[derive(Debug)]
+pub(crate) struct Attempts {
+    limiter: Limiter,
+    policy: Policy,
+}
+
+impl Attempts {
+    /// By this clock.
+    pub(crate) fn new(clock: Clock) -> Self {
+        let limit = "10/1m".parse().expect("a limit");
+        let policy = Policy::new("login", [limit]).expect("a policy").with_algorithm(Algorithm::SlidingCounter);
+        // With room for so many that strangers don't share one limit with those who belong here.
+        let store = MemoryStore::builder().max_keys(10_000).build().expect("bounds that a store can have");
+        Self { limiter: Limiter::new(store).with_clock(clock), policy }
+    }
+}
+
+/// What the caller may see and do.
+#[utoipa::path(get, path = "/v1/session", tag = "dashboard", responses((status = 200, description = "What the caller may see and do", body = Session)))]
+pub(crate) async fn session(State(house): State<Arc<House>>, guest: Guest) -> Json<Session> {
+    Json(told(&house, &guest))
+}
+
+fn told(house: &House, guest: &Guest) -> Session {
+    Session {
+        may_look: guest.may(Access::Usage),
+        may_change: guest.may(Access::Admin),
+        sees_keys: guest.eyes == Eyes::Open,
+        login: match (&house.settings.tokens.admin, guest.is_admin) {
+            (None, _) => "not_needed",
+            (Some(_), false) => "out",
+            (Some(_), true) => "in",
+        },
+        caller_limits: house.settings.caller_limits.allowed,
+        version: env!("CARGO_PKG_VERSION"),
+    }
+}
+
+/// Logs in: the answer sets a cookie that stands for the token.
+#[utoipa::path(
+    post, path = "/v1/session", tag = "dashboard", request_body = Credentials,
+    responses(
+        (status = 200, description = "Logged in", body = Session),
+        (status = 429, description = "Too many wrong tokens: `Retry-After` says for how long", body = Problem),
+        super::super::openapi::Problems,
+    )
+)]
+pub(crate) async fn log_in(
+    State(house): State<Arc<House>>,
+    guest: Guest,
+    request: Request,
+) -> Result<Response, Problem> {
+    let peer = request.extensions().get::<Peer>().copied();
+    let body = super::super::read(&house, request).await?;
+    let credentials: Credentials = serde_json::from_slice(&body).map_err(|error| {
+        let message = format!("the body is no login: {error}; send {{\"token\": \"…\"}}");
+        Problem::new(StatusCode::BAD_REQUEST, "token", message)
+    })?;
+    let Attempts { limiter, policy } = &*house.attempts;
+    let address = guest.address.map_or_else(String::new, |address| address.to_string());
+    let who = Key::join([&address]).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "", error.to_string()))?;
+    let standing = limiter.peek(policy, &who, Cost::ONE);
+    if let Some(wait) = standing.retry_after() {
+        let message = format!("too many wrong tokens: try again in {} seconds", seconds(wait));
+        let mut response = Problem::new(StatusCode::TOO_MANY_REQUESTS, "token", message).into_response();
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds(wait)));
+        return Ok(response);
+    }
+    let token = credentials.token.trim().as_bytes();
+    let Some(ticket) = Ticket::new(&house.settings.tokens, token, house.service.now_s()) else {
+        let _ = limiter.charge(policy, &who, Cost::ONE);
+        tracing::warn!(by = address, "somebody tried to log in with a wrong token");
+        let message = "this is no token of this service: see `admin_token` in its [server] settings";
+        return Err(Problem::new(StatusCode::UNAUTHORIZED, "token", message));
+    };
+    let cookie = cookie(&house, ticket.as_str(), LASTS);
+    // As the next request of this caller will be seen.
+    let mut shown = HeaderMap::new();
+    if let Ok(pair) = HeaderValue::try_from(format!("{}={}", cookie_name(&house), ticket.as_str())) {
+        shown.insert(axum::http::header::COOKIE, pair);
+    }
+    let told = told(&house, &Guest::new(&house, &shown, peer));
+    Ok(with_cookie(Json(told).into_response(), &cookie))
+}
+
+/// Logs out.
+#[utoipa::path(delete, path = "/v1/session", tag = "dashboard", responses((status = 200, description = "Logged out", body = Session)))]
+pub(crate) async fn log_out(State(house): State<Arc<House>>, _guest: Guest, request: Request) -> Response {
+    let peer = request.extensions().get::<Peer>().copied();
+    let told = told(&house, &Guest::new(&house, &HeaderMap::new(), peer));
+    with_cookie(Json(told).into_response(), &cookie(&house, "", 0))
+}
+
+/// No script reads it, no other site sends it and, where there is TLS, nothing goes out without.
+fn cookie(house: &House, value: &str, lasts: u64) -> String {
+    let secure = if house.certificates.is_some() { "; Secure" } else { "" };
+    format!("{}={value}; Path=/; Max-Age={lasts}; HttpOnly; SameSite=Strict{secure}", cookie_name(house))
+}
+
+fn with_cookie(mut response: Response, cookie: &str) -> Response {
+    if let Ok(cookie) = HeaderValue::try_from(cookie) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
+}

@@ -1,0 +1,98 @@
+//! [`Guest`]: who asks, what they may do and whether they may see keys.
+
+use std::{net::IpAddr, sync::Arc};
+
+use axum::{
+    extract::FromRequestParts,
+    http::{
+        HeaderMap, HeaderName,
+        header::{AUTHORIZATION, COOKIE, FORWARDED, VIA},
+        request::Parts,
+    },
+};
+
+use super::{connection::Peer, guard, problem::Problem};
+use crate::{
+    access::Access,
+    config::Tokens,
+    door::House,
+    insight::Eyes,
+    metrics::Transport,
+    session,
+};
+
+/// By which a proxy says that it passes on what another has asked.
+const PASSED_ON: [HeaderName; 4] =
+    [FORWARDED, VIA, HeaderName::from_static("x-forwarded-for"), HeaderName::from_static("x-real-ip")];
+
+/// Somebody who asks over HTTP.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Guest {
+    access: Access,
+    /// Whether they have shown the admin token, or logged in with it.
+    pub(super) is_admin: bool,
+    /// Whether they may see keys: who can change things may, and who sits at this machine.
+    pub(super) eyes: Eyes,
+    /// Where they are; nothing if they are in this process.
+    pub(super) address: Option<IpAddr>,
+}
+
+impl FromRequestParts<Arc<House>> for Guest {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, house: &Arc<House>) -> Result<Self, Problem> {
+        guard::origin(&house.settings, &parts.headers, &parts.uri)
+            .inspect_err(|_| house.service.metrics().refused(Transport::Http))?;
+        Ok(Self::new(house, &parts.headers, parts.extensions.get().copied()))
+    }
+}
+
+impl Guest {
+    pub(super) fn new(house: &House, headers: &HeaderMap, peer: Option<Peer>) -> Self {
+        let tokens = &house.settings.tokens;
+        let access = granted(house, headers);
+        let is_admin = tokens.admin.is_some() && access == Access::Admin;
+        let address = peer.map(|Peer(peer)| peer.ip().to_canonical());
+        let is_here = address.is_none_or(|address| address.is_loopback())
+            && !PASSED_ON.iter().any(|name| headers.contains_key(name));
+        Self { access, is_admin, eyes: if is_admin || is_here { Eyes::Open } else { Eyes::Shut }, address }
+    }
+
+    /// Whether they may do this.
+    pub(super) fn may(&self, needed: Access) -> bool {
+        self.access >= needed
+    }
+
+    /// Refuses those who may not do this.
+    pub(super) fn needs(&self, house: &House, headers: &HeaderMap, needed: Access) -> Result<(), Problem> {
+        if self.may(needed) {
+            return Ok(());
+        }
+        house.service.metrics().refused(Transport::Http);
+        Err(guard::refusal(&house.settings.tokens, headers))
+    }
+}
+
+/// What a caller may do, by a token or by a login.
+pub(super) fn granted(house: &House, headers: &HeaderMap) -> Access {
+    let tokens = &house.settings.tokens;
+    let shown = headers.get(AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()));
+    let by_token = tokens.grant(shown);
+    let ticket = || ticket(house, headers).and_then(|ticket| session::access(tokens, ticket, house.service.now_s()));
+    match by_token {
+        Access::Admin => by_token,
+        _ => ticket().map_or(by_token, |by_ticket| by_ticket.max(by_token)),
+    }
+}
+
+/// The name of the cookie: a browser does not tell the ports of a machine apart.
+pub(super) fn cookie_name(house: &House) -> String {
+    format!("tidegate-{}", house.settings.http.map_or(0, |address| address.port()))
+}
+
+fn ticket<'h>(house: &House, headers: &'h HeaderMap) -> Option<&'h str> {
+    let name = cookie_name(house);
+    let cookies = headers.get_all(COOKIE).iter().filter_map(|header| header.to_str().ok());
+    let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(known, _)| *known == name).map(|(_, ticket)| ticket)
+}
