@@ -1,7 +1,7 @@
 //! From tracks to a decision: whether a cost fits under every limit, and what to tell about it.
 
 use crate::{
-    decision::{Decision, Reason},
+    decision::{Decision, Reason, Under},
     limit::Limit,
     policy::{MAX_LIMITS, Mode, Only},
     shape::Rule,
@@ -106,7 +106,7 @@ pub(crate) fn told(
         reason,
         degraded: false,
         part: 0,
-        overridden: false,
+        under: Under::Policy,
         limit: limits[0],
         capacity: 0,
         used: 0,
@@ -197,7 +197,7 @@ impl Told {
             reason: if shadowed { Reason::Shadow } else { self.reason },
             degraded: self.joined,
             part: 0,
-            overridden: false,
+            under: Under::Policy,
             limit: only.limit,
             capacity: only.rule.capacity,
             used: self.used,
