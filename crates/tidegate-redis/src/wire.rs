@@ -4,7 +4,7 @@ use std::{collections::HashSet, ops::Range};
 
 use tidegate::{
     Cost, Entry, Op, Policy, Timestamp,
-    remote::{self, Arithmetic, Told},
+    remote::{self, Arithmetic, Shown, Told},
 };
 
 use crate::trouble::Trouble;
@@ -292,14 +292,16 @@ impl<'a> Reader<'a> {
     }
 
     /// What an inspection tells of one limit.
-    pub(crate) fn shown(&mut self) -> Result<(Told, Vec<Entry>, usize), Trouble> {
+    pub(crate) fn shown(&mut self) -> Result<Shown, Trouble> {
         let (used, reset_after_us) = (self.number(7)?, self.number(7)?);
         let unlisted = usize::try_from(self.number(4)?).unwrap_or(usize::MAX);
         let time = |micros: i64| Timestamp::from_micros(micros.max(0).cast_unsigned());
         let entries = (0..self.number(2)?)
             .map(|_| Ok(Entry { first: time(self.signed()?), last: time(self.signed()?), units: self.number(7)? }))
             .collect::<Result<_, Trouble>>()?;
-        Ok((Told { used, retry_after_us: None, reset_after_us }, entries, unlisted))
+        // filled by the script
+        let next_free_after_us = 0;
+        Ok(Shown { used, reset_after_us, next_free_after_us, entries, unlisted })
     }
 }
 

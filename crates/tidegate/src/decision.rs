@@ -38,6 +38,17 @@ impl fmt::Display for Reason {
     }
 }
 
+/// By what a request was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Under {
+    /// The policy's own limits.
+    Policy,
+    /// The limits of an override.
+    Limits,
+    Ban,
+    Exempt,
+}
+
 /// The answer to a request, with what a caller may want to tell its own caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a decision that nobody looks at limits nothing"]
@@ -45,8 +56,8 @@ pub struct Decision {
     pub(crate) reason: Reason,
     pub(crate) degraded: bool,
     pub(crate) part: u16,
-    /// Whether an override decided in place of the policy's own limits.
-    pub(crate) overridden: bool,
+    /// By what it was decided.
+    pub(crate) under: Under,
     pub(crate) limit: Limit,
     /// The most units that can be in use at once under [`limit`](Self::limit).
     pub(crate) capacity: u64,
@@ -83,7 +94,7 @@ impl Decision {
 
     /// Whether an [`Override`](crate::Override) of the key decided, in place of the policy's own limits.
     pub fn is_overridden(&self) -> bool {
-        self.overridden
+        self.under != Under::Policy
     }
 
     /// Units in use under [`limit`](Self::limit), after the decision.

@@ -35,6 +35,8 @@ pub struct InUse {
     pub remaining: u64,
     /// How long until nothing is in use any more if nobody spends.
     pub reset_after: Duration,
+    /// How long until fewer units are in use than now if nobody spends; 0 if none are.
+    pub next_free_after: Duration,
     /// The units that are remembered, oldest first: one entry a time for a log, one a slot for counters, none for gcra.
     /// Of more than a thousand, the newest thousand.
     pub entries: Vec<Entry>,
@@ -58,13 +60,15 @@ impl Inspection {
         let in_use = |(limit, rule): (&Limit, &Rule)| {
             let track = &tracks[rule.track];
             let used = track.used(rule, newest, moment.at);
-            let reset = if used == 0 { moment.now } else { track.falls_to(rule, newest, 0, moment.at) };
+            let falls_to = |level| track.falls_to(rule, newest, level, moment.at);
+            let (reset, next) = if used == 0 { (moment.now, moment.now) } else { (falls_to(0), falls_to(used - 1)) };
             let (entries, unlisted) = entries(track, rule, newest, moment.at);
             InUse {
                 limit: *limit,
                 used,
                 remaining: rule.capacity.saturating_sub(used),
                 reset_after: Duration::from_micros(wait(reset, moment.now)),
+                next_free_after: Duration::from_micros(wait(next, moment.now)),
                 entries,
                 unlisted,
             }

@@ -15,6 +15,7 @@ mod overriding;
 mod policy;
 pub mod remote;
 mod reshape;
+mod ruling;
 mod shape;
 mod store;
 mod sync;

@@ -6,6 +6,7 @@ use crate::{
     decision::{Decision, Decisions, Refund},
     inspect::Inspection,
     key::Key,
+    overriding::{Overridden, Override, OverrideError},
     policy::Policy,
     store::{MemoryStore, Op, Spend, SpendError},
     timestamp::Timestamp,
@@ -92,7 +93,7 @@ impl Limiter {
         self.store.refund(policy, key, cost, charged_at, self.clock.now())
     }
 
-    /// Forgets a key under a policy; whether there was anything to forget.
+    /// Forgets a key's state under a policy, not its override; whether there was anything to forget.
     pub fn reset(&self, policy: &Policy, key: &Key<'_>) -> bool {
         self.store.reset(policy, key)
     }
@@ -100,6 +101,34 @@ impl Limiter {
     /// Shows the state of a key under a policy, if it has one.
     pub fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Option<Inspection> {
         self.store.inspect(policy, key, self.clock.now())
+    }
+
+    /// Overrides the limits of a key under a policy; the override that held until now, if there was one.
+    ///
+    /// # Errors
+    /// See [`MemoryStore::set_override`].
+    pub fn set_override(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        by: Override,
+    ) -> Result<Option<Override>, OverrideError> {
+        self.store.set_override(policy, key, by, self.clock.now())
+    }
+
+    /// Ends the override of a key under a policy; what it was, if it still held.
+    pub fn lift_override(&self, policy: &Policy, key: &Key<'_>) -> Option<Override> {
+        self.store.lift_override(policy, key, self.clock.now())
+    }
+
+    /// The override of a key under a policy, if one holds.
+    pub fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Option<Overridden> {
+        self.store.override_of(policy, key, self.clock.now())
+    }
+
+    /// All overrides of a policy that hold, in the order of their keys.
+    pub fn overrides(&self, policy: &Policy) -> Vec<Overridden> {
+        self.store.overrides(policy, self.clock.now())
     }
 
     /// The store, for its figures.

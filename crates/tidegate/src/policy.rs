@@ -253,6 +253,11 @@ impl Policy {
         &self.shape
     }
 
+    /// What its parts take on the heap, shared with its copies.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.limits) + size_of_val(&*self.rules) + self.shape.heap_bytes()
+    }
+
     pub(crate) fn identity(&self) -> Identity {
         self.identity
     }

@@ -4,12 +4,15 @@
 //! nothing is in use, atomically, and charges if all fit. Which limit bound and what to say of it is decided here, so that
 //! every store says the same.
 
+use std::time::Duration;
+
 use crate::{
     Limit,
     cost::Cost,
     decision::{Decision, Decisions, Reason, Refund},
     inspect::{Entry, InUse, Inspection},
     policy::{Mode, Policy},
+    ruling,
     shape::{Kind, Rule},
     store::{Op, Spend, SpendError, several},
     timestamp::Timestamp,
@@ -78,20 +81,72 @@ pub fn terms(policy: &Policy) -> impl Iterator<Item = Terms> + '_ {
 
 /// The decision that a store's words amount to; `charged_at` if it charged.
 pub fn decision(policy: &Policy, op: Op, cost: Cost, told: &[Told], charged_at: Option<Timestamp>) -> Decision {
-    let (cost, rules) = (cost.get(), policy.rules());
-    let fit = if rules.iter().any(|rule| cost > rule.capacity) {
+    let fit = fit(policy, cost, told);
+    let outcome = outcome(op, fit, charged_at);
+    let standings = standings(policy, told);
+    let decision = weigh::told(policy.limits(), standings, weigh::reason(outcome, fit), charged_at);
+    ruling::in_mode(decision, policy.mode())
+}
+
+/// The decision under the limits of an [`Override`](crate::Override), `limits`, of which the store tells in their order how long to
+/// wait for each; `retry_after_us` is the whole wait of a denial, over the end of the override: `None` if there is none.
+pub fn decision_under(
+    policy: &Policy,
+    limits: &Policy,
+    op: Op,
+    cost: Cost,
+    told: &[Told],
+    charged_at: Option<Timestamp>,
+    retry_after_us: Option<u64>,
+) -> Decision {
+    let fit = fit(limits, cost, told);
+    let became = (outcome(op, fit, charged_at), fit);
+    let decision = ruling::limited(limits, standings(limits, told), became, retry_after_us, charged_at);
+    ruling::in_mode(decision, policy.mode())
+}
+
+/// The decision under a ban, of which the store tells for each of the policy's limits how long to wait, the ban included: `None` if
+/// waiting does not help.
+pub fn decision_banned(
+    policy: &Policy,
+    op: Op,
+    cost: Cost,
+    told: &[Told],
+    charged_at: Option<Timestamp>,
+    for_good: bool,
+) -> Decision {
+    let fit = ruling::fit_when_banned(policy, cost.get(), for_good);
+    let became = (outcome(op, fit, charged_at), fit);
+    let decision = ruling::banned(policy, standings(policy, told), became, charged_at);
+    ruling::in_mode(decision, policy.mode())
+}
+
+/// The decision for who is exempt.
+pub fn decision_exempt(policy: &Policy) -> Decision {
+    ruling::exempt(policy)
+}
+
+fn fit(limits: &Policy, cost: Cost, told: &[Told]) -> Fit {
+    let (cost, rules) = (cost.get(), limits.rules());
+    if rules.iter().any(|rule| cost > rule.capacity) {
         Fit::Impossible
     } else if rules.iter().zip(told).any(|(rule, told)| told.used + cost > rule.capacity) {
         Fit::Limited
     } else {
         Fit::Fits
-    };
-    let outcome = match (charged_at, fit) {
+    }
+}
+
+fn outcome(op: Op, fit: Fit, charged_at: Option<Timestamp>) -> Outcome {
+    match (charged_at, fit) {
         (Some(_), _) => Outcome::Charged,
         (None, Fit::Fits) => Outcome::Spared,
         (None, _) if op == Op::Charge => Outcome::Spared,
         (None, _) => Outcome::Denied,
-    };
+    }
+}
+
+fn standings(limits: &Policy, told: &[Told]) -> impl Iterator<Item = Standing> {
     let standing = |(rule, told): (&Rule, &Told)| Standing {
         used: told.used,
         remaining: rule.capacity.saturating_sub(told.used),
@@ -99,12 +154,7 @@ pub fn decision(policy: &Policy, op: Op, cost: Cost, told: &[Told], charged_at: 
         retry_after: told.retry_after_us,
         reset_after: told.reset_after_us,
     };
-    let standings = rules.iter().zip(told).map(standing);
-    let mut decision = weigh::told(policy.limits(), standings, weigh::reason(outcome, fit), charged_at);
-    if policy.mode() == Mode::Shadow && !decision.is_allowed() {
-        decision.reason = Reason::Shadow;
-    }
-    decision
+    limits.rules().iter().zip(told).map(standing)
 }
 
 /// The same decision, marked as not the one that the key's own state would give.
@@ -136,6 +186,17 @@ pub fn refund(policy: &Policy, returned: bool, told: &[Told]) -> Refund {
     }
 }
 
+/// The answer to a refund under a ban, under which nothing is left.
+pub fn refund_banned(policy: &Policy, returned: bool, told: &[Told]) -> Refund {
+    Refund { remaining: 0, ..refund(policy, returned, told) }
+}
+
+/// The answer to a refund of who is exempt, to whom nothing is in use.
+pub fn refund_exempt(policy: &Policy, returned: bool) -> Refund {
+    let decision = ruling::exempt(policy);
+    Refund { returned, remaining: decision.remaining, reset_after_us: decision.reset_after_us }
+}
+
 /// The requests with those of the same policy and key added up, and which of them each of `spends` belongs to.
 ///
 /// # Errors
@@ -149,17 +210,32 @@ pub fn combine(spends: &[Spend<'_>], parts: Vec<Decision>) -> Decisions {
     Decisions { overall: several::combine(spends, &parts), parts }
 }
 
-/// What is shown of a key, given of each limit what the store tells, the entries, oldest first, and how many older ones
-/// there are.
-pub fn inspection(policy: &Policy, newest_charge: Timestamp, limits: Vec<(Told, Vec<Entry>, usize)>) -> Inspection {
+/// What a store shows of one limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// Units in use.
+    pub used: u64,
+    /// How long until nothing is in use, in microseconds.
+    pub reset_after_us: u64,
+    /// How long until fewer units are in use, in microseconds; 0 if none are.
+    pub next_free_after_us: u64,
+    /// The entries, oldest first.
+    pub entries: Vec<Entry>,
+    /// How many older ones there are.
+    pub unlisted: usize,
+}
+
+/// What is shown of a key under the limits of `policy`, in their order.
+pub fn inspection(policy: &Policy, newest_charge: Timestamp, limits: Vec<Shown>) -> Inspection {
     let each = policy.limits().iter().zip(policy.rules()).zip(limits);
-    let in_use = |((limit, rule), (told, entries, unlisted)): ((&Limit, &Rule), (Told, _, _))| InUse {
+    let in_use = |((limit, rule), shown): ((&Limit, &Rule), Shown)| InUse {
         limit: *limit,
-        used: told.used,
-        remaining: rule.capacity.saturating_sub(told.used),
-        reset_after: std::time::Duration::from_micros(told.reset_after_us),
-        entries,
-        unlisted,
+        used: shown.used,
+        remaining: rule.capacity.saturating_sub(shown.used),
+        reset_after: Duration::from_micros(shown.reset_after_us),
+        next_free_after: Duration::from_micros(shown.next_free_after_us),
+        entries: shown.entries,
+        unlisted: shown.unlisted,
     };
     Inspection { newest_charge, limits: each.map(in_use).collect() }
 }

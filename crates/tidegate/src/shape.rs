@@ -151,6 +151,11 @@ impl Shape {
         self.grids.iter().zip(capacities).enumerate().map(rule).collect()
     }
 
+    /// What it takes, itself included.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.grids) + size_of_val(&*self.bare_rules)
+    }
+
     /// What callers who bring the same limits share: the algorithm and the windows, in any order.
     pub(crate) fn describe(&self) -> String {
         let mut windows: Vec<_> = self.grids.iter().map(|grid| (grid.window, grid.buckets)).collect();

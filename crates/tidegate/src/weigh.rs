@@ -1,7 +1,7 @@
 //! From tracks to a decision: whether a cost fits under every limit, and what to tell about it.
 
 use crate::{
-    decision::{Decision, Reason},
+    decision::{Decision, Reason, Under},
     limit::Limit,
     policy::{MAX_LIMITS, Mode, Only},
     shape::Rule,
@@ -69,21 +69,51 @@ pub(crate) fn weigh(rules: &[Rule], tracks: &[Track], newest: i64, at: i64, cost
     Weighed { fit, used }
 }
 
+impl Weighed {
+    /// What a request meets where nothing is in use.
+    pub(crate) fn of_nothing(rules: &[Rule], cost: u64) -> Self {
+        let impossible = rules.iter().any(|rule| cost > rule.capacity);
+        Self { fit: if impossible { Fit::Impossible } else { Fit::Fits }, used: [0; MAX_LIMITS] }
+    }
+}
+
+/// How long until `cost` fits under one limit; `None` if it never does.
+pub(crate) fn fits_after(rule: &Rule, tracks: &[Track], newest: i64, moment: Moment, cost: u64) -> Option<u64> {
+    let (track, level) = (&tracks[rule.track], rule.capacity.checked_sub(cost)?);
+    if track.used(rule, newest, moment.at) <= level {
+        return Some(0);
+    }
+    Some(wait(track.falls_to(rule, newest, level, moment.at), moment.now))
+}
+
 /// The decision, given the tracks as they are after it.
 pub(crate) fn answer(
     limits: &[Limit],
-    (rules, tracks): (&[Rule], &[Track]),
+    read: (&[Rule], &[Track]),
     newest: i64,
     moment: Moment,
     cost: u64,
     weighed: &Weighed,
     outcome: Outcome,
 ) -> Decision {
-    let standing = |(i, rule): (usize, &Rule)| {
+    let charged_at = (outcome == Outcome::Charged).then(|| moment.charged_at());
+    let standings = standings(read, newest, moment, cost, weighed, outcome);
+    told(limits, standings, reason(outcome, weighed.fit), charged_at)
+}
+
+/// How each limit stands, given the tracks as they are after the decision.
+pub(crate) fn standings<'a>(
+    (rules, tracks): (&'a [Rule], &'a [Track]),
+    newest: i64,
+    moment: Moment,
+    cost: u64,
+    weighed: &'a Weighed,
+    outcome: Outcome,
+) -> impl Iterator<Item = Standing> + 'a {
+    let standing = move |(i, rule): (usize, &Rule)| {
         Standing::new(rule, &tracks[rule.track], newest, moment, cost, weighed.used[i], outcome)
     };
-    let charged_at = (outcome == Outcome::Charged).then(|| moment.charged_at());
-    told(limits, rules.iter().enumerate().map(standing), reason(outcome, weighed.fit), charged_at)
+    rules.iter().enumerate().map(standing)
 }
 
 /// What an outcome is called.
@@ -106,7 +136,7 @@ pub(crate) fn told(
         reason,
         degraded: false,
         part: 0,
-        overridden: false,
+        under: Under::Policy,
         limit: limits[0],
         capacity: 0,
         used: 0,
@@ -197,7 +227,7 @@ impl Told {
             reason: if shadowed { Reason::Shadow } else { self.reason },
             degraded: self.joined,
             part: 0,
-            overridden: false,
+            under: Under::Policy,
             limit: only.limit,
             capacity: only.rule.capacity,
             used: self.used,

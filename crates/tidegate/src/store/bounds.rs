@@ -22,20 +22,32 @@ pub(super) struct Bounds {
     pub(super) forgets: bool,
     max_keys: usize,
     max_bytes: usize,
+    max_overrides: usize,
     keys: AtomicUsize,
     bytes: AtomicUsize,
+    overrides: AtomicUsize,
+}
+
+/// How much a store may hold.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Most {
+    pub(super) keys: usize,
+    pub(super) bytes: usize,
+    pub(super) overrides: usize,
 }
 
 impl Bounds {
-    pub(super) fn new(max_keys: usize, max_bytes: usize, at_capacity: AtCapacity, forgets: bool) -> Self {
+    pub(super) fn new(most: Most, at_capacity: AtCapacity, forgets: bool) -> Self {
         Self {
             at_capacity,
             forgets,
-            max_keys,
+            max_keys: most.keys,
             // A sixteenth is for keys that share slots, and for what a log takes before it is noticed.
-            max_bytes: max_bytes - max_bytes / 16,
+            max_bytes: most.bytes - most.bytes / 16,
+            max_overrides: most.overrides,
             keys: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
+            overrides: AtomicUsize::new(0),
         }
     }
 
@@ -52,6 +64,21 @@ impl Bounds {
 
     pub(super) fn give_back_key(&self) {
         self.keys.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Counts a key whose override is over, whether it may be or not: its state is not forgotten for want of room.
+    pub(super) fn count_key(&self) {
+        self.keys.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Counts one override more, if it may be.
+    pub(super) fn take_override(&self) -> bool {
+        let next = |overrides| (overrides < self.max_overrides).then_some(overrides + 1);
+        self.overrides.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
+    }
+
+    pub(super) fn give_back_override(&self) {
+        self.overrides.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Whether `bytes` more may be held.
@@ -71,6 +98,14 @@ impl Bounds {
 
     pub(super) fn keys(&self) -> usize {
         self.keys.load(Ordering::Acquire)
+    }
+
+    pub(super) fn max_overrides(&self) -> usize {
+        self.max_overrides
+    }
+
+    pub(super) fn overrides(&self) -> usize {
+        self.overrides.load(Ordering::Acquire)
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -14,7 +14,7 @@ use siphasher::sip128::SipHasher13;
 use crate::{key::Key, policy::Policy};
 
 /// The fingerprint of a policy and a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Id {
     /// Which shard it is in, by its lowest bits, and where in its table, by its highest. Never `u64::MAX`, which marks an
     /// empty slot.

@@ -8,6 +8,7 @@
 mod attic;
 mod bounds;
 mod id;
+mod overrides;
 pub(crate) mod several;
 mod shapes;
 mod shard;
@@ -17,7 +18,7 @@ mod table;
 use std::fmt;
 
 pub use bounds::AtCapacity;
-use bounds::Bounds;
+use bounds::{Bounds, Most};
 use id::{Id, Secret};
 pub use several::{Spend, SpendError};
 use shard::{Part, Shard};
@@ -72,7 +73,7 @@ struct Padded(Mutex<Shard>);
 /// What a store holds and has done so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Keys that have a state of their own.
+    /// Keys that have a state of their own, those with an override aside.
     pub keys: usize,
     /// Bytes held for states, tables included.
     pub bytes: usize,
@@ -86,6 +87,8 @@ pub struct Stats {
     pub refused: u64,
     /// Charges that a log had no room for and joined with the one before.
     pub joined: u64,
+    /// Overrides that are held, those among them whose end has not been noticed yet.
+    pub overrides: usize,
 }
 
 impl MemoryStore {
@@ -109,7 +112,7 @@ impl MemoryStore {
         shard.refund(&part, charged_at.as_micros().cast_signed(), &self.bounds)
     }
 
-    /// Forgets a key under a policy; whether there was anything to forget.
+    /// Forgets a key's state under a policy, not its override; whether there was anything to forget.
     pub fn reset(&self, policy: &Policy, key: &Key<'_>) -> bool {
         let id = self.secret.id(policy, key);
         self.shard(id).0.lock().reset(id, &self.bounds)
@@ -127,6 +130,7 @@ impl MemoryStore {
         let mut stats = Stats {
             keys: self.bounds.keys(),
             bytes: self.bounds.bytes() + size_of_val(&*self.shards),
+            overrides: self.bounds.overrides(),
             ..Stats::default()
         };
         for shard in &self.shards {
@@ -178,6 +182,7 @@ impl Default for MemoryStore {
 pub struct MemoryStoreBuilder {
     max_keys: usize,
     max_bytes: usize,
+    max_overrides: usize,
     at_capacity: AtCapacity,
     shards: Option<usize>,
     forgets: bool,
@@ -190,6 +195,7 @@ impl Default for MemoryStoreBuilder {
         Self {
             max_keys: 1_000_000,
             max_bytes: 512 * 1024 * 1024,
+            max_overrides: 10_000,
             at_capacity: AtCapacity::default(),
             shards: None,
             forgets: true,
@@ -209,6 +215,14 @@ impl MemoryStoreBuilder {
     #[must_use]
     pub fn max_bytes(mut self, max_bytes: usize) -> Self {
         self.max_bytes = max_bytes;
+        self
+    }
+
+    /// The most overrides at once, 10,000 if unsaid. Keys that have one come on top of `max_keys`, so that there is always room
+    /// for them; what they take is counted in bytes, but never refused for it.
+    #[must_use]
+    pub fn max_overrides(mut self, max_overrides: usize) -> Self {
+        self.max_overrides = max_overrides;
         self
     }
 
@@ -255,9 +269,10 @@ impl MemoryStoreBuilder {
         let unsaid = (self.max_keys / 16_384).clamp(16, 1024);
         let shards = self.shards.unwrap_or(unsaid).next_power_of_two();
         let shard = |_| Padded(Mutex::new(Shard::default()));
+        let most = Most { keys: self.max_keys, bytes: self.max_bytes, overrides: self.max_overrides };
         MemoryStore {
             secret: Secret::random(),
-            bounds: Bounds::new(self.max_keys, self.max_bytes, self.at_capacity, self.forgets),
+            bounds: Bounds::new(most, self.at_capacity, self.forgets),
             shards: (0..shards).map(shard).collect(),
         }
     }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use super::{MemoryStore, Op, shard::Part};
 use crate::{
     cost::Cost,
-    decision::{Decision, Decisions, Reason},
+    decision::{Decision, Decisions, Reason, Under},
     key::Key,
     policy::{Mode, Policy},
     timestamp::Timestamp,
@@ -142,7 +142,11 @@ pub(crate) fn combine(spends: &[Spend<'_>], parts: &[Decision]) -> Decision {
         enforces(spend) || !any_enforces || (reason == Reason::Shadow && decision.reason == Reason::Shadow)
     };
     let counted = || all().filter(|(_, (spend, decision))| counts(spend, decision));
-    let left = |decision: &Decision| decision.capacity.saturating_sub(decision.used);
+    // Under a ban nothing is left, whatever is in use.
+    let left = |decision: &Decision| match decision.under {
+        Under::Ban => 0,
+        _ => decision.capacity.saturating_sub(decision.used),
+    };
     let bound = match reason {
         Reason::Allowed => {
             counted().min_by_key(|(_, (_, decision))| (decision.remaining, Reverse(decision.limit_reset_after_us)))

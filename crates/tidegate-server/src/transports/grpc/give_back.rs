@@ -81,6 +81,7 @@ mod tests {
             used: entries.iter().map(|(_, _, units)| units).sum(),
             remaining: 0,
             reset_after: std::time::Duration::ZERO,
+            next_free_after: std::time::Duration::ZERO,
             entries: entries.iter().map(entry).collect(),
             unlisted: 0,
         }

@@ -4,9 +4,15 @@
 //! [`Shard::conclude`] charges it if the whole decision says so, and answers. Of several keys in one decision, all are weighed
 //! before any is charged.
 
+mod overrides;
+mod overruled;
 mod room;
 mod states;
 
+use std::sync::Arc;
+
+pub(super) use overrides::Full;
+use overrides::{Overrides, Overriding};
 use states::FAR_BACK;
 
 use super::{
@@ -21,8 +27,9 @@ use super::{
 use crate::{
     decision::{Decision, Reason, Refund},
     inspect::Inspection,
-    policy::{MAX_LIMITS, Mode, Only, Policy},
+    policy::{Only, Policy},
     reshape::Held,
+    ruling,
     shape::Rule,
     tracks::{Recorded, Track},
     weigh::{Fit, Moment, Outcome, Single, Told, Weighed, answer, weigh},
@@ -64,6 +71,8 @@ enum Place {
     Uncounted,
     /// Nowhere, and it is denied.
     Refused,
+    /// With those that an override decides, if it has one.
+    Overridden,
 }
 
 /// Which of a shard's tables.
@@ -71,6 +80,7 @@ enum Place {
 enum Of {
     Keys,
     Shared,
+    Overridden,
 }
 
 /// What a shard has done so far.
@@ -92,6 +102,8 @@ pub(super) struct Shard {
     tally: Tally,
     /// The next slot to look at for one whose time has passed.
     hand: usize,
+    /// Elsewhere, since few shards have any.
+    overrides: Option<Box<Overrides>>,
 }
 
 impl Seen {
@@ -116,12 +128,18 @@ impl Shard {
     #[cold]
     fn decide_any(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) -> Decision {
         if self.keys.find(part.id).is_none() {
-            self.tidy(part.now, bounds);
-            if let Some(only) = part.policy.only()
-                && let Some((told, moment)) = self.decide_new(part, only, op, bounds)
-            {
-                self.count(op, told.allows(only.mode));
-                return told.decision(only, moment);
+            match self.overriding(part, bounds) {
+                Overriding::Holds => {}
+                Overriding::Ended => return self.decide(part, op, bounds),
+                Overriding::None => {
+                    self.tidy(part.now, bounds);
+                    if let Some(only) = part.policy.only()
+                        && let Some((told, moment)) = self.decide_new(part, only, op, bounds)
+                    {
+                        self.count(op, told.allows(only.mode));
+                        return told.decision(only, moment);
+                    }
+                }
             }
         }
         let seen = self.weigh(part, bounds, op == Op::Peek);
@@ -206,8 +224,11 @@ impl Shard {
 
     /// Looks whether the cost fits. Only what a clock that went far back asks for is written, and a peek puts that back.
     pub(super) fn weigh(&mut self, part: &Part<'_>, bounds: &Bounds, peek: bool) -> Seen {
-        match self.keys.find(part.id) {
-            Some(at) => self.weigh_at(Of::Keys, at, Place::Own(at), part, bounds, peek),
+        if let Some(at) = self.keys.find(part.id) {
+            return self.weigh_at(Of::Keys, at, Place::Own(at), part, bounds, peek);
+        }
+        match self.override_of(part.id).map(Arc::clone) {
+            Some(by) => self.weigh_overridden(part, &by, bounds, peek),
             None => self.weigh_unknown(part, bounds, peek),
         }
     }
@@ -246,9 +267,7 @@ impl Shard {
                 seen
             }
             _ => {
-                let impossible = part.policy.rules().iter().any(|rule| part.cost > rule.capacity);
-                let fit = if impossible { Fit::Impossible } else { Fit::Fits };
-                let used = [0; MAX_LIMITS];
+                let weighed = Weighed::of_nothing(part.policy.rules(), part.cost);
                 Seen {
                     place: if place == Place::Shared && !self.has_shared_place(part.now, bounds) {
                         Place::Refused
@@ -257,7 +276,7 @@ impl Shard {
                     },
                     newest: part.now,
                     moment,
-                    weighed: Weighed { fit, used },
+                    weighed,
                     before: None,
                 }
             }
@@ -266,7 +285,7 @@ impl Shard {
 
     /// Charges if the outcome says so, and answers.
     pub(super) fn conclude(&mut self, part: &Part<'_>, mut seen: Seen, outcome: Outcome, bounds: &Bounds) -> Decision {
-        let mut decision = match seen.place {
+        let decision = match seen.place {
             Place::Own(at) => {
                 // Another part of the decision may have moved it.
                 let still = self.keys.places() > at && self.keys.slot(at).id == part.id;
@@ -275,12 +294,10 @@ impl Shard {
                     None => refused(part, &seen, outcome),
                 }
             }
+            Place::Overridden => self.conclude_overridden(part, &mut seen, outcome, bounds),
             _ => self.conclude_elsewhere(part, &mut seen, outcome, bounds),
         };
-        if part.policy.mode() == Mode::Shadow && !decision.is_allowed() {
-            decision.reason = Reason::Shadow;
-        }
-        decision
+        ruling::in_mode(decision, part.policy.mode())
     }
 
     fn conclude_at(
@@ -327,7 +344,7 @@ impl Shard {
                 let outcome = if outcome == Outcome::Charged { Outcome::Spared } else { outcome };
                 self.conclude_new_uncharged(part, seen, outcome)
             }
-            (Place::Refused, _) => refused(part, seen, outcome),
+            (Place::Refused | Place::Overridden, _) => refused(part, seen, outcome),
         };
         decision.degraded = true;
         decision
@@ -385,8 +402,16 @@ impl Shard {
 
     /// Gives units back to the moment they were charged.
     pub(super) fn refund(&mut self, part: &Part<'_>, charged_at: i64, bounds: &Bounds) -> Refund {
+        if let Some(by) = self.overrider(part, bounds) {
+            return self.refund_overridden(part, &by, charged_at, bounds);
+        }
         let found = self.keys.find(part.id).map(|at| (Of::Keys, at));
         let found = found.or_else(|| self.shared.find(shared_id(part)).map(|at| (Of::Shared, at)));
+        self.refund_at(found, part, charged_at, bounds)
+    }
+
+    /// Gives units back to a state, if there is one.
+    fn refund_at(&mut self, found: Option<(Of, usize)>, part: &Part<'_>, charged_at: i64, bounds: &Bounds) -> Refund {
         let Some((of, at)) = found else {
             let capacities = part.policy.rules().iter().map(|rule| rule.capacity);
             return Refund { returned: false, remaining: capacities.min().unwrap_or(0), reset_after_us: 0 };
@@ -407,23 +432,33 @@ impl Shard {
 
     /// Forgets a key; whether there was anything to forget.
     pub(super) fn reset(&mut self, id: Id, bounds: &Bounds) -> bool {
-        match self.keys.find(id) {
-            Some(at) => {
-                self.remove(at, bounds);
-                true
-            }
-            None => false,
+        if let Some(at) = self.keys.find(id) {
+            self.remove(at, bounds);
+            return true;
         }
+        let Some(at) = self.overridden_state(id) else {
+            return false;
+        };
+        let slot = self.table_mut(Of::Overridden).remove(at);
+        self.discard(&slot, bounds);
+        true
     }
 
     pub(super) fn inspect(&mut self, part: &Part<'_>, bounds: &Bounds) -> Option<Inspection> {
+        if let Some(by) = self.overrider(part, bounds) {
+            return self.inspect_overridden(part, &by, bounds);
+        }
         let at = self.keys.find(part.id)?;
-        let mut seen = self.weigh_at(Of::Keys, at, Place::Own(at), part, bounds, true);
-        let inspection = self.read(Of::Keys, at, part.policy, |rules, tracks| {
+        Some(self.inspect_at(Of::Keys, at, part, bounds))
+    }
+
+    fn inspect_at(&mut self, of: Of, at: usize, part: &Part<'_>, bounds: &Bounds) -> Inspection {
+        let mut seen = self.weigh_at(of, at, Place::Own(at), part, bounds, true);
+        let inspection = self.read(of, at, part.policy, |rules, tracks| {
             Inspection::new(part.policy, rules, tracks, seen.newest, seen.moment)
         });
-        self.put_back(Of::Keys, at, seen.before.take(), bounds);
-        Some(inspection)
+        self.put_back(of, at, seen.before.take(), bounds);
+        inspection
     }
 
     #[inline]

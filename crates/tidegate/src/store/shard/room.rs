@@ -1,6 +1,6 @@
 //! Room for new keys: what has had its time is cleared away as they come.
 
-use super::{LOG_STEP, Part, Shard};
+use super::{LOG_STEP, Overriding, Part, Shard};
 use crate::{
     reshape::Held,
     store::{bounds::Bounds, slot::Slot},
@@ -16,7 +16,7 @@ impl Shard {
     /// Clears away some of what has had its time if the key is a new one, more if there is no room for it. It comes before
     /// anything is weighed, so that no part of a decision is cleared away by another.
     pub(in crate::store) fn tidy_for(&mut self, part: &Part<'_>, bounds: &Bounds) {
-        if self.keys.find(part.id).is_none() {
+        if self.keys.find(part.id).is_none() && self.overriding(part, bounds) == Overriding::None {
             self.tidy(part.now, bounds);
         }
     }

@@ -1,0 +1,211 @@
+//! Keys under an [`Override`]: who they are, and where their states are.
+//!
+//! An overridden key's state lies in a table of its own, so that a key that is found among the others has no override, and
+//! those others never look for one. It comes back when the override has ended or is lifted.
+
+use std::{collections::HashMap, sync::Arc};
+
+use super::{Of, Part, Shard, states::FAR_BACK};
+use crate::{
+    key::Key,
+    overriding::{Overridden, Override, OverrideRule},
+    policy::{Identity, Policy},
+    store::{bounds::Bounds, id::Id, table::Table},
+    timestamp::Timestamp,
+};
+
+/// The overrides of a shard's keys.
+#[derive(Debug, Default)]
+pub(super) struct Overrides {
+    records: HashMap<Id, Record>,
+    /// The states of the keys that have a record, as far as they have any.
+    pub(super) states: Table,
+}
+
+#[derive(Debug)]
+struct Record {
+    by: Arc<Override>,
+    key: Key<'static>,
+    policy: Identity,
+    since: Timestamp,
+}
+
+/// Whether an override decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Overriding {
+    /// There is none.
+    None,
+    Holds,
+    /// It did until now; the key's state is back among the others.
+    Ended,
+}
+
+/// There are as many overrides as may be.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::store) struct Full;
+
+impl Record {
+    fn heap_bytes(&self) -> usize {
+        let limits = match self.by.rule() {
+            OverrideRule::Limits(policy) => policy.heap_bytes(),
+            OverrideRule::Ban | OverrideRule::Exempt => 0,
+        };
+        size_of::<Override>() + self.key.as_bytes().len() + self.by.note().len() + limits
+    }
+
+    fn shown(&self) -> Overridden {
+        Overridden { key: self.key.clone(), by: (*self.by).clone(), since: self.since }
+    }
+}
+
+impl Overrides {
+    /// What the map itself takes.
+    fn map_bytes(&self) -> usize {
+        // A byte beside each entry says whether it is taken.
+        self.records.capacity() * (size_of::<(Id, Record)>() + 1)
+    }
+}
+
+impl Shard {
+    /// Whether an override decides a request of a key that is not found among those without.
+    #[inline]
+    pub(super) fn overriding(&mut self, part: &Part<'_>, bounds: &Bounds) -> Overriding {
+        match &self.overrides {
+            None => Overriding::None,
+            Some(overrides) if overrides.records.is_empty() => Overriding::None,
+            Some(_) => self.settle(part, bounds),
+        }
+    }
+
+    /// What overrides the limits of a key and still holds.
+    pub(super) fn overrider(&mut self, part: &Part<'_>, bounds: &Bounds) -> Option<Arc<Override>> {
+        match self.overriding(part, bounds) {
+            Overriding::Holds => self.override_of(part.id).cloned(),
+            Overriding::None | Overriding::Ended => None,
+        }
+    }
+
+    #[cold]
+    fn settle(&mut self, part: &Part<'_>, bounds: &Bounds) -> Overriding {
+        if self.override_of(part.id).is_none() {
+            return Overriding::None;
+        }
+        if self.holds(part) {
+            return Overriding::Holds;
+        }
+        self.remove_override(part.id, bounds);
+        Overriding::Ended
+    }
+
+    /// What overrides the limits of a key, whether it still holds or not.
+    pub(super) fn override_of(&self, id: Id) -> Option<&Arc<Override>> {
+        Some(&self.overrides.as_ref()?.records.get(&id)?.by)
+    }
+
+    /// Where the state of an overridden key is, if it has any.
+    pub(super) fn overridden_state(&self, id: Id) -> Option<usize> {
+        self.overrides.as_ref()?.states.find(id)
+    }
+
+    /// Whether there is an override and its end is after `now` as it is read.
+    fn holds(&self, part: &Part<'_>) -> bool {
+        let Some(by) = self.override_of(part.id) else {
+            return false;
+        };
+        let longest = match by.rule() {
+            OverrideRule::Limits(limits) => limits.shape().longest(),
+            OverrideRule::Ban | OverrideRule::Exempt => part.policy.shape().longest(),
+        };
+        let newest = self.overridden_state(part.id).map(|at| self.table(Of::Overridden).slot(at).newest());
+        let believed = |newest: i64| newest - part.now > FAR_BACK.max(longest);
+        let at = newest.filter(|newest| !believed(*newest)).map_or(part.now, |newest| newest.max(part.now));
+        !by.is_over(Timestamp::of(at))
+    }
+
+    /// Puts an override in the place of an older one, which comes back if it still held.
+    pub(in crate::store) fn set_override(
+        &mut self,
+        part: &Part<'_>,
+        key: &Key<'_>,
+        by: Override,
+        bounds: &Bounds,
+    ) -> Result<Option<Override>, Full> {
+        let old = self.holds(part).then(|| self.override_of(part.id).cloned()).flatten();
+        if self.override_of(part.id).is_none() && !bounds.take_override() {
+            return Err(Full);
+        }
+        let key = key.clone().into_owned();
+        let since = Timestamp::of(part.now);
+        let record = Record { by: Arc::new(by), key, policy: part.policy.identity(), since };
+        let overrides = self.overrides.get_or_insert_default();
+        let (before, own) = (overrides.map_bytes(), record.heap_bytes());
+        let replaced = overrides.records.insert(part.id, record);
+        bounds.note(before + replaced.map_or(0, |old| old.heap_bytes()), overrides.map_bytes() + own);
+        if let Some(at) = self.keys.find(part.id) {
+            let slot = self.keys.remove(at);
+            bounds.give_back_key();
+            self.make_place(Of::Overridden, bounds);
+            self.table_mut(Of::Overridden).insert(slot);
+        }
+        Ok(old.map(Arc::unwrap_or_clone))
+    }
+
+    /// Removes an override, which comes back if it still held.
+    pub(in crate::store) fn lift_override(&mut self, part: &Part<'_>, bounds: &Bounds) -> Option<Override> {
+        let held = self.holds(part);
+        let lifted = self.remove_override(part.id, bounds)?;
+        held.then(|| Arc::unwrap_or_clone(lifted))
+    }
+
+    /// Shows an override that holds.
+    pub(in crate::store) fn show_override(&self, part: &Part<'_>) -> Option<Overridden> {
+        let record = self.overrides.as_ref()?.records.get(&part.id)?;
+        self.holds(part).then(|| record.shown())
+    }
+
+    /// Shows all overrides of a policy that hold at `now`.
+    pub(in crate::store) fn show_overrides(&self, policy: &Policy, now: i64, shown: &mut Vec<Overridden>) {
+        let Some(overrides) = &self.overrides else {
+            return;
+        };
+        let of_policy = overrides.records.iter().filter(|(_, record)| record.policy == policy.identity());
+        let holding = of_policy.filter(|(id, _)| self.holds(&Part { policy, id: **id, cost: 1, now }));
+        shown.extend(holding.map(|(_, record)| record.shown()));
+    }
+
+    /// Removes all overrides that have ended.
+    pub(in crate::store) fn clear_overrides(&mut self, now: i64, bounds: &Bounds) {
+        let Some(overrides) = &self.overrides else {
+            return;
+        };
+        let over = |(id, record): (&Id, &Record)| record.by.is_over(Timestamp::of(now)).then_some(*id);
+        let ended: Vec<Id> = overrides.records.iter().filter_map(over).collect();
+        for id in ended {
+            self.remove_override(id, bounds);
+        }
+    }
+
+    fn remove_override(&mut self, id: Id, bounds: &Bounds) -> Option<Arc<Override>> {
+        let overrides = self.overrides.as_mut()?;
+        let record = overrides.records.remove(&id)?;
+        bounds.note(record.heap_bytes(), 0);
+        bounds.give_back_override();
+        if let Some(at) = overrides.states.find(id) {
+            let slot = overrides.states.remove(at);
+            bounds.count_key();
+            self.make_place(Of::Keys, bounds);
+            self.keys.insert(slot);
+        }
+        Some(record.by)
+    }
+
+    /// Grows a table that is full, if that may be.
+    pub(super) fn make_place(&mut self, of: Of, bounds: &Bounds) {
+        let table = self.table_mut(of);
+        if table.is_full() && (of == Of::Overridden || bounds.has_room(table.bytes_to_grow())) {
+            let before = table.heap_bytes();
+            table.grow();
+            bounds.note(before, table.heap_bytes());
+        }
+    }
+}
