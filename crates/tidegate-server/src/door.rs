@@ -9,7 +9,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::{either::Either, sync::CancellationToken, task::TaskTracker};
 
-use crate::{certificates::Certificates, metrics::Transport, service::Service};
+use crate::{certificates::Certificates, metrics::Transport, service::Service, transports::http::dashboard::Attempts};
 
 /// How long to wait after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -23,6 +23,8 @@ pub(crate) struct House {
     pub(crate) service: Arc<Service>,
     pub(crate) settings: Arc<crate::config::ServerSettings>,
     pub(crate) certificates: Option<Arc<Certificates>>,
+    /// Wrong tokens that people tried to log in with.
+    pub(crate) attempts: Arc<Attempts>,
     /// Cancelled when nobody new is let in and everyone finishes what was begun.
     pub(crate) stop: CancellationToken,
     /// Everyone who is still served.

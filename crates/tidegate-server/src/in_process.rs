@@ -15,7 +15,7 @@ use crate::{
     config::{Config, ConfigError, Tokens},
     door::House,
     service::Service,
-    transports::http,
+    transports::http::{self, dashboard::Attempts},
 };
 
 /// A service that is asked by the process it is in. Whoever can start it needs no token.
@@ -32,7 +32,8 @@ impl InProcess {
         let settings = Arc::new(config.server.clone());
         let service = Arc::new(Service::new(config)?);
         let (stop, guests) = (CancellationToken::new(), TaskTracker::new());
-        Ok(Self(http::router(&House { service, settings, certificates: None, stop, guests })))
+        let attempts = Arc::new(Attempts::new(service.clock().clone()));
+        Ok(Self(http::router(&House { service, settings, certificates: None, attempts, stop, guests })))
     }
 
     /// Asks as over HTTP; the answer's status and body.

@@ -39,4 +39,4 @@ pub use import_envoy::{ImportError, Imported, import_envoy};
 pub use in_process::InProcess;
 pub use metrics::Transport;
 pub use server::{Server, StartError};
-pub use service::{Answer, Answers, Ask, By, Live, Price, Refusal, Ruling, Service};
+pub use service::{Answer, Answers, Ask, By, Live, Price, Refusal, Ruling, Service, Who};

@@ -205,11 +205,7 @@ impl Metrics {
     pub(crate) fn unconfigured(&self) -> [(&'static str, Outcomes); 3] {
         let mut denied = Outcomes::default();
         denied[place(Reason::Impossible)] = self.denied.get();
-        [
-            (BROUGHT, self.brought.counts()),
-            (crate::config::RESERVED_NAME, self.throttle.counts()),
-            (DENIED, denied),
-        ]
+        [(BROUGHT, self.brought.counts()), (crate::config::RESERVED_NAME, self.throttle.counts()), (DENIED, denied)]
     }
 
     pub(crate) fn refused(&self, transport: Transport) {

@@ -12,7 +12,11 @@ use crate::{
     insight::Event,
     metrics::Transport,
     service::Service,
-    transports::{grpc, http, resp},
+    transports::{
+        grpc,
+        http::{self, dashboard::Attempts},
+        resp,
+    },
     watch::Watched,
 };
 
@@ -66,6 +70,7 @@ impl Server {
             service: Arc::clone(&service),
             settings: Arc::clone(&settings),
             certificates: certificates.clone(),
+            attempts: Arc::new(Attempts::new(service.clock().clone())),
             stop: CancellationToken::new(),
             guests: TaskTracker::new(),
         };

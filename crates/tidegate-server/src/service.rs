@@ -1,23 +1,23 @@
 //! [`Service`]: what all ways in have in common. Policies are found, prices looked up, failures of the store decided and
 //! everything counted here, once; a transport turns bytes into an [`Ask`] and an answer into bytes.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, net::IpAddr, sync::Arc, time::Duration};
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use tidegate::{
-    Algorithm, Burst, Clock, Cost, Decision, Inspection, Key, Limit, OnStoreFailure, Op, Policy, Refund, Spend,
-    SpendError, Timestamp,
+    Algorithm, Burst, Clock, Cost, Decision, Inspection, Key, Limit, OnStoreFailure, Op, Overridden, Override,
+    OverrideError, OverrideRule, Policy, Refund, Spend, SpendError, Timestamp,
 };
 use tidegate_redis::Trouble;
 use tidegate_tower::Labels;
 
 use crate::{
     config::{CallerLimits, Config, ConfigError, Configured, Overrides, Policies, RESERVED_NAME},
-    insight::{Event, Hits, Insight},
+    insight::{Event, Eyes, Hits, Insight},
     metrics::{Metrics, Tally, Transport},
     stopwatch::Stopwatch,
-    store::Store,
+    store::{OverrideFailure, Store},
 };
 
 /// A service, without its transports.
@@ -67,6 +67,13 @@ pub struct Ask<'a> {
     pub price: Price<'a>,
     /// What to do if the store fails, where the call says it.
     pub on_failure: Option<OnStoreFailure>,
+}
+
+/// Who does something to a key, for the journal.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Who {
+    /// From where; nothing if from this process.
+    pub address: Option<IpAddr>,
 }
 
 /// By which limits to decide.
@@ -162,6 +169,15 @@ pub enum Refusal {
     /// The store did not do what only it can do (refund, reset, inspect).
     #[error("{0}")]
     Store(#[from] Trouble),
+}
+
+impl From<OverrideFailure> for Refusal {
+    fn from(failure: OverrideFailure) -> Self {
+        match failure {
+            OverrideFailure::Refused(error) => Self::malformed("override", error),
+            OverrideFailure::Store(trouble) => Self::Store(trouble),
+        }
+    }
 }
 
 fn hint(nearest: Option<&str>) -> String {
@@ -305,7 +321,8 @@ impl Service {
         let lost: Vec<_> = health.lost.iter().filter(|node| !seen.lost.contains(node)).cloned().collect();
         let back: Vec<_> = seen.lost.iter().filter(|node| !health.lost.contains(node)).cloned().collect();
         if !lost.is_empty() {
-            let text = format!("Redis does not answer at {}: policies decide by what they say for that", lost.join(", "));
+            let text =
+                format!("Redis does not answer at {}: policies decide by what they say for that", lost.join(", "));
             tracing::warn!(nodes = lost.join(", "), "Redis does not answer");
             journal.happened(Event::StoreLost, at, text);
         }
@@ -314,7 +331,8 @@ impl Service {
             journal.happened(Event::StoreBack, at, format!("Redis answers again at {}", back.join(", ")));
         }
         if health.no_room > seen.no_room && seen.no_room_told.is_none_or(|told| at >= told + 60_000) {
-            let text = "there is no room for new keys: raise max_keys or max_bytes of [store], or see who makes so many";
+            let text =
+                "there is no room for new keys: raise max_keys or max_bytes of [store], or see who makes so many";
             journal.happened(Event::NoRoom, at, text);
             seen.no_room_told = Some(at);
         }
@@ -353,7 +371,8 @@ impl Service {
         ask: &Ask<'_>,
     ) -> Result<Answer<'l>, Refusal> {
         let watch = Stopwatch::start();
-        let Resolved { ruling, cost, tally, hits } = self.resolve(live, ask).inspect_err(|_| self.metrics.refused(from))?;
+        let Resolved { ruling, cost, tally, hits } =
+            self.resolve(live, ask).inspect_err(|_| self.metrics.refused(from))?;
         let policy = ruling.policy();
         let on_failure = ask.on_failure.unwrap_or(policy.on_store_failure());
         let decision = self.store.decide(op, policy, &ask.key, cost, on_failure).await;
@@ -434,8 +453,78 @@ impl Service {
     ///
     /// # Errors
     /// If the request names something unknown, or the store does not answer.
-    pub async fn reset(&self, live: &Live, ask: &Ask<'_>) -> Result<bool, Refusal> {
-        Ok(self.store.reset(self.resolve(live, ask)?.ruling.policy(), &ask.key).await?)
+    pub async fn reset(&self, live: &Live, ask: &Ask<'_>, who: Who) -> Result<bool, Refusal> {
+        let reset = self.store.reset(self.resolve(live, ask)?.ruling.policy(), &ask.key).await?;
+        if let By::Policy(name) = ask.by {
+            let outcome = if reset { "" } else { ": there was nothing to forget" };
+            self.audit(Event::Reset, who, live, name, ("reset ", &ask.key, outcome));
+        }
+        Ok(reset)
+    }
+
+    /// Puts an override in force; and whether another one was before.
+    ///
+    /// # Errors
+    /// If the policy is unknown, the override can't be, or the store does not answer.
+    pub async fn set_override(
+        &self,
+        live: &Live,
+        policy: &str,
+        key: &Key<'_>,
+        by: Override,
+        who: Who,
+    ) -> Result<(Overridden, bool), Refusal> {
+        let configured = live.find(policy)?;
+        let what = match by.rule() {
+            OverrideRule::Limits(limits) => {
+                let limits: Vec<String> = limits.limits().iter().map(ToString::to_string).collect();
+                format!(": {}", limits.join(", "))
+            }
+            OverrideRule::Ban => ": banned".to_owned(),
+            OverrideRule::Exempt => ": exempt".to_owned(),
+        };
+        let length = match by.end() {
+            None => " for good".to_owned(),
+            Some(end) => {
+                let left = end.as_micros().saturating_sub(self.clock.now().as_micros()).div_ceil(1_000_000);
+                format!(" for {}", lasting(Duration::from_secs(left)))
+            }
+        };
+        let note = if by.note().is_empty() { String::new() } else { format!(" ({})", by.note()) };
+        let replaced = self.store.set_override(&configured.policy, key, by).await?;
+        self.audit(Event::Override, who, live, policy, ("override of ", key, &format!("{what}{length}{note}")));
+        let overridden = self.store.override_of(&configured.policy, key).await?;
+        let overridden = overridden.ok_or_else(|| Refusal::malformed("for", OverrideError::Over))?;
+        Ok((overridden, replaced))
+    }
+
+    /// Lifts an override; whether there was one.
+    ///
+    /// # Errors
+    /// If the policy is unknown, or the store does not answer.
+    pub async fn lift_override(&self, live: &Live, policy: &str, key: &Key<'_>, who: Who) -> Result<bool, Refusal> {
+        let lifted = self.store.lift_override(&live.find(policy)?.policy, key).await?;
+        let outcome = if lifted { "" } else { ": there was none" };
+        self.audit(Event::Lift, who, live, policy, ("override lifted of ", key, outcome));
+        Ok(lifted)
+    }
+
+    /// The overrides of a policy that are in force.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn overrides(&self, policy: &Policy) -> Result<Vec<Overridden>, Refusal> {
+        Ok(self.store.overrides(policy).await?)
+    }
+
+    /// Writes down what somebody did to a key, here and in the log.
+    fn audit(&self, event: Event, who: Who, live: &Live, policy: &str, (before, key, after): (&str, &Key<'_>, &str)) {
+        let hide = live.policies.get(policy).is_some_and(|configured| configured.hide_keys);
+        let label = self.insight.labeller.label(key, hide, Eyes::Open).label;
+        let by = who.address.map_or_else(|| "this process".to_owned(), |address| address.to_string());
+        tracing::info!(policy, key = label, by, "{before}a key{after}");
+        let after = format!(" under {policy}{after}");
+        self.insight.journal.done(event, self.now_ms(), who.address, (before, key, hide, &after));
     }
 
     /// Shows the state of a key, if it has one.
@@ -452,10 +541,7 @@ impl Service {
     {
         match &ask.by {
             By::Policy(name) => {
-                let configured = live.policies.get(name).ok_or_else(|| Refusal::UnknownPolicy {
-                    name: name.chars().take(128).collect(),
-                    nearest: live.policies.nearest(name).map(str::to_owned),
-                })?;
+                let configured = live.find(name)?;
                 let (policy, cost) = price(configured, ask.price)?;
                 let ruling = Ruling::Known(policy, &configured.labels);
                 let (tally, hits) = (&live.tallies[configured.place], Some(&*live.hits[configured.place]));
@@ -519,6 +605,22 @@ impl Live {
         Self { policies, names, tallies, hits }
     }
 
+    /// The policy of a name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn find(&self, name: &str) -> Result<&Configured, Refusal> {
+        self.policies.get(name).ok_or_else(|| Refusal::UnknownPolicy {
+            name: name.chars().take(128).collect(),
+            nearest: self.policies.nearest(name).map(str::to_owned),
+        })
+    }
+
+    /// The names of all policies, in order.
+    pub(crate) fn names(&self) -> &[Arc<str>] {
+        &self.names
+    }
+
     /// What is counted of the keys of a policy that is there.
     pub(crate) fn hits(&self, configured: &Configured) -> &Hits {
         &self.hits[configured.place]
@@ -533,6 +635,20 @@ fn in_place_of(replaced: &Policy, policy: Policy) -> Policy {
         other => other,
     };
     policy.with_algorithm(algorithm).with_on_store_failure(replaced.on_store_failure())
+}
+
+/// A length of time in the two largest units that it has.
+fn lasting(length: Duration) -> String {
+    let seconds = length.as_secs();
+    let units = [(seconds / 86_400, "d"), (seconds / 3_600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
+    let said: Vec<String> = units
+        .iter()
+        .skip_while(|(count, _)| *count == 0)
+        .take(2)
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, unit)| format!("{count}{unit}"))
+        .collect();
+    if said.is_empty() { "0s".to_owned() } else { said.join("") }
 }
 
 /// The policy and the cost: the policy's own, or those of one of its operations.

@@ -79,7 +79,9 @@ mod tests {
             assert_eq!(of(ticket.as_str(), now + LASTS + 1), None, "it has ended");
             assert_eq!(of(ticket.as_str(), now - 1), None, "nobody was given one that lasts so long");
             let (ends, signature) = ticket.as_str().split_once('.').unwrap();
-            for forged in [format!("{}.{signature}", ends.parse::<u64>().unwrap() - 1), format!("{ends}."), String::new()] {
+            for forged in
+                [format!("{}.{signature}", ends.parse::<u64>().unwrap() - 1), format!("{ends}."), String::new()]
+            {
                 assert_eq!(of(&forged, now), None, "{forged}");
             }
             let changed = Tokens { usage: None, admin: Some("another-token".to_owned()) };

@@ -1,8 +1,8 @@
 //! [`Store`]: where the state lives, in this process or in Redis.
 
 use tidegate::{
-    Clock, Cost, Decision, Decisions, Inspection, Key, Limiter, MemoryStore, OnStoreFailure, Op, Policy, Refund, Spend,
-    SpendError, Timestamp,
+    Clock, Cost, Decision, Decisions, Inspection, Key, Limiter, MemoryStore, OnStoreFailure, Op, Overridden, Override,
+    OverrideError, Policy, Refund, Spend, SpendError, Timestamp,
 };
 use tidegate_redis::{BreakerState, RedisStore, Trouble};
 
@@ -121,4 +121,48 @@ impl Store {
             Self::Redis(redis) => redis.inspect(policy, key).await,
         }
     }
+
+    /// Puts an override in force; whether another one was before.
+    pub(crate) async fn set_override(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        by: Override,
+    ) -> Result<bool, OverrideFailure> {
+        match self {
+            Self::Memory(limiter) => Ok(limiter.set_override(policy, key, by)?.is_some()),
+            Self::Redis(_) => Err(Trouble::Unreachable.into()),
+        }
+    }
+
+    /// Lifts an override; whether there was one.
+    pub(crate) async fn lift_override(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, OverrideFailure> {
+        match self {
+            Self::Memory(limiter) => Ok(limiter.lift_override(policy, key).is_some()),
+            Self::Redis(_) => Err(Trouble::Unreachable.into()),
+        }
+    }
+
+    pub(crate) async fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Overridden>, Trouble> {
+        match self {
+            Self::Memory(limiter) => Ok(limiter.override_of(policy, key)),
+            Self::Redis(_) => Ok(None),
+        }
+    }
+
+    pub(crate) async fn overrides(&self, policy: &Policy) -> Result<Vec<Overridden>, Trouble> {
+        match self {
+            Self::Memory(limiter) => Ok(limiter.overrides(policy)),
+            Self::Redis(_) => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Why an override was not put in force or lifted.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OverrideFailure {
+    #[error(transparent)]
+    Refused(#[from] OverrideError),
+    #[error(transparent)]
+    Store(#[from] Trouble),
 }

@@ -23,9 +23,8 @@ macro_rules! files {
     };
 }
 
-static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
-    files!["index.html"].into_iter().map(|(name, bytes)| Asset::new(name, bytes)).collect()
-});
+static ASSETS: LazyLock<Vec<Asset>> =
+    LazyLock::new(|| files!["index.html"].into_iter().map(|(name, bytes)| Asset::new(name, bytes)).collect());
 
 /// The file of a name.
 pub(crate) fn asset(name: &str) -> Option<&'static Asset> {

@@ -61,12 +61,8 @@ impl History {
         self.counted = known;
         let before = self.durations.back().copied().unwrap_or_default();
         let fresh = durations.since(&before);
-        let second = Second {
-            at,
-            p50_ns: fresh.quantile(0.5),
-            p99_ns: fresh.quantile(0.99),
-            policies: apart(policies),
-        };
+        let second =
+            Second { at, p50_ns: fresh.quantile(0.5), p99_ns: fresh.quantile(0.99), policies: apart(policies) };
         self.durations.push_back(durations);
         if self.durations.len() > LATELY + 1 {
             self.durations.pop_front();
@@ -136,9 +132,9 @@ fn apart(mut policies: Vec<(Arc<str>, [u32; OUTCOMES])>) -> Vec<(Arc<str>, [u32;
     let decisions = |counts: &[u32; OUTCOMES]| counts.iter().map(|count| u64::from(*count)).sum::<u64>();
     policies.sort_by_key(|(_, counts)| std::cmp::Reverse(decisions(counts)));
     let rest = policies.split_off(APART);
-    let sum = rest.iter().fold([0_u32; OUTCOMES], |sum, (_, counts)| {
-        std::array::from_fn(|i| sum[i].saturating_add(counts[i]))
-    });
+    let sum = rest
+        .iter()
+        .fold([0_u32; OUTCOMES], |sum, (_, counts)| std::array::from_fn(|i| sum[i].saturating_add(counts[i])));
     policies.push((OTHERS.into(), sum));
     policies
 }

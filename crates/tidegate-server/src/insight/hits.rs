@@ -2,10 +2,7 @@
 //!
 //! Of the last five to ten minutes: what is counted now, and what was counted in the five minutes before that.
 
-use std::sync::atomic::{
-    AtomicBool, AtomicIsize, AtomicU32, AtomicU64,
-    Ordering::Relaxed,
-};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use tidegate::{Decision, Key, Reason};

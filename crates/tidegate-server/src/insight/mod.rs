@@ -23,7 +23,7 @@ use tidegate::Key;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 pub(crate) use history::{History, LATELY, Outcomes, SECONDS, Second};
-pub(crate) use hits::{Hardest, Hits, Notable};
+pub(crate) use hits::{Hits, Notable};
 pub(crate) use journal::{Event, Journal, Line};
 pub(crate) use labels::{Eyes, Label, Labeller};
 pub(crate) use latency::{Counts, Latency};

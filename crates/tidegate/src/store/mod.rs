@@ -63,6 +63,8 @@ pub enum Op {
 pub struct MemoryStore {
     secret: Secret,
     bounds: Bounds,
+    max_keys: usize,
+    max_bytes: usize,
     shards: Box<[Padded]>,
 }
 
@@ -142,6 +144,16 @@ impl MemoryStore {
             stats.joined += tally.joined;
         }
         stats
+    }
+
+    /// The most keys that have a state of their own at once.
+    pub fn max_keys(&self) -> usize {
+        self.max_keys
+    }
+
+    /// The most bytes that are held for states.
+    pub fn max_bytes(&self) -> usize {
+        self.max_bytes
     }
 
     #[inline]
@@ -272,6 +284,8 @@ impl MemoryStoreBuilder {
         let most = Most { keys: self.max_keys, bytes: self.max_bytes, overrides: self.max_overrides };
         MemoryStore {
             secret: Secret::random(),
+            max_keys: self.max_keys,
+            max_bytes: self.max_bytes,
             bounds: Bounds::new(most, self.at_capacity, self.forgets),
             shards: (0..shards).map(shard).collect(),
         }

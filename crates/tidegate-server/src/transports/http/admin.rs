@@ -5,14 +5,20 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::{RawQuery, Request as HttpRequest, State},
-    http::{HeaderMap, StatusCode, Uri},
+    http::{HeaderMap, StatusCode},
 };
 use serde::Serialize;
-use tidegate::{InUse, Inspection};
+use tidegate::{Algorithm, Entry, InUse, Limit, OverrideRule, Policy};
 use utoipa::ToSchema;
 
-use super::{problem::Problem, request::Request};
-use crate::{access::Access, door::House, transports::body::millis};
+use super::{guest::Guest, overrides::ShownOverride, problem::Problem, request::Request, status::mode};
+use crate::{
+    access::Access,
+    door::House,
+    insight::Eyes,
+    service::{Refusal, Who},
+    transports::body::millis,
+};
 
 /// What a refund came to.
 #[derive(Debug, Serialize, ToSchema)]
@@ -43,8 +49,19 @@ pub(super) struct Shown {
     policy: String,
     /// Whether anything is known; if not, nothing is in use.
     found: bool,
+    /// What is shown of the key.
+    label: String,
     /// When it was charged last, in microseconds since the epoch.
     newest_charge_us: Option<u64>,
+    /// The time that all this is told at, in microseconds since the epoch.
+    now_us: u64,
+    /// How units in use are counted.
+    #[schema(example = "sliding_log")]
+    algorithm: String,
+    /// `enforce` or `shadow`.
+    mode: &'static str,
+    /// What holds for this key in place of the policy's limits; null if nothing does.
+    r#override: Option<ShownOverride>,
     /// What is in use under each limit.
     limits: Vec<ShownLimit>,
 }
@@ -55,10 +72,18 @@ struct ShownLimit {
     /// The limit.
     #[schema(example = "60/1m")]
     limit: String,
+    /// The most units that can be in use at once.
+    capacity: u64,
+    /// The window, in microseconds.
+    window_us: u64,
+    /// In how many buckets it is counted; 1 for algorithms without.
+    buckets: u64,
     /// Units in use.
     used: u64,
     /// Units left.
     remaining: u64,
+    /// How long until fewer units are in use; null if none are.
+    next_free_after_ms: Option<u64>,
     /// How long until nothing is in use.
     reset_after_ms: u64,
     /// The units remembered, oldest first, a thousand at the most.
@@ -116,11 +141,15 @@ pub(super) async fn refund(State(house): State<Arc<House>>, request: HttpRequest
     post, path = "/v1/reset", tag = "admin", request_body = super::openapi::ResetRequest,
     responses((status = 200, description = "Forgotten, if there was anything", body = Forgotten), super::openapi::Problems)
 )]
-pub(super) async fn reset(State(house): State<Arc<House>>, request: HttpRequest) -> Result<Json<Forgotten>, Problem> {
+pub(super) async fn reset(
+    State(house): State<Arc<House>>,
+    guest: Guest,
+    request: HttpRequest,
+) -> Result<Json<Forgotten>, Problem> {
     let body = super::body(&house, Access::Admin, request).await?;
     let request = super::understand(&house, &body)?;
     let ask = request.subject()?;
-    let reset = house.service.reset(&house.service.live(), &ask).await?;
+    let reset = house.service.reset(&house.service.live(), &ask, Who { address: guest.address }).await?;
     Ok(Json(Forgotten { reset }))
 }
 
@@ -135,47 +164,77 @@ pub(super) async fn reset(State(house): State<Arc<House>>, request: HttpRequest)
 )]
 pub(super) async fn inspect(
     State(house): State<Arc<House>>,
+    guest: Guest,
     headers: HeaderMap,
-    uri: Uri,
     RawQuery(query): RawQuery,
 ) -> Result<Json<Shown>, Problem> {
-    super::admit(&house, &headers, &uri, Access::Admin)?;
+    guest.needs(&house, &headers, Access::Admin)?;
     let query = super::query::read(query.as_deref().unwrap_or(""), &["policy", "key"])?;
     let policy = query.only("policy")?.ok_or_else(|| missing("policy"))?;
     let keys = query.all("key");
     if keys.is_empty() {
         return Err(missing("key"));
     }
-    let request = Request::of_query(policy, keys);
-    let inspection = house.service.inspect(&house.service.live(), &request.subject()?).await?;
-    Ok(Json(shown(policy, inspection.as_ref())))
+    Ok(Json(look(&house, &Request::of_query(policy, keys), guest.eyes).await?))
 }
 
 fn missing(field: &str) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, field, format!("the query lacks `{field}`: ask `?policy=…&key=…`"))
 }
 
-fn shown(policy: &str, inspection: Option<&Inspection>) -> Shown {
-    let limit = |in_use: &InUse| ShownLimit {
-        limit: in_use.limit.to_string(),
-        used: in_use.used,
-        remaining: in_use.remaining,
-        reset_after_ms: millis(in_use.reset_after),
-        entries: in_use
-            .entries
-            .iter()
-            .map(|entry| ShownEntry {
-                first_us: entry.first.as_micros(),
-                last_us: entry.last.as_micros(),
-                units: entry.units,
-            })
-            .collect(),
-        unlisted: in_use.unlisted,
+/// The state of the key that a request names, for those who look with these eyes.
+pub(super) async fn look(house: &House, request: &Request<'_>, eyes: Eyes) -> Result<Shown, Problem> {
+    let (name, key) = request.policy_and_key()?;
+    let service = &house.service;
+    let live = service.live();
+    let configured = live.find(name)?;
+    let policy = &configured.policy;
+    let inspection = service.store().inspect(policy, &key).await.map_err(Refusal::from)?;
+    let overridden = service.store().override_of(policy, &key).await.map_err(Refusal::from)?;
+    let in_force = match overridden.as_ref().map(|overridden| overridden.by.rule()) {
+        Some(OverrideRule::Limits(limits)) => limits,
+        _ => policy,
     };
-    Shown {
-        policy: policy.to_owned(),
+    let is_banned = overridden.as_ref().is_some_and(|o| matches!(o.by.rule(), OverrideRule::Ban));
+    let limits = in_force.limits().iter().enumerate().map(|(place, limit)| {
+        let in_use = inspection.as_ref().and_then(|inspection| inspection.limits.get(place));
+        shown_limit(in_force, *limit, in_use, is_banned)
+    });
+    Ok(Shown {
+        policy: name.to_owned(),
         found: inspection.is_some(),
-        newest_charge_us: inspection.map(|inspection| inspection.newest_charge.as_micros()),
-        limits: inspection.map_or_else(Vec::new, |inspection| inspection.limits.iter().map(limit).collect()),
+        label: service.insight().labeller.label(&key, configured.hide_keys, eyes).label,
+        newest_charge_us: inspection.as_ref().map(|inspection| inspection.newest_charge.as_micros()),
+        now_us: service.clock().now().as_micros(),
+        algorithm: in_force.algorithm().to_string(),
+        mode: mode(policy.mode()),
+        r#override: overridden.as_ref().map(ShownOverride::from),
+        limits: limits.collect(),
+    })
+}
+
+/// How a limit stands; one that nothing is known of has nothing in use.
+fn shown_limit(policy: &Policy, limit: Limit, in_use: Option<&InUse>, is_banned: bool) -> ShownLimit {
+    let capacity = policy.capacity(limit);
+    let used = in_use.map_or(0, |in_use| in_use.used);
+    let entry = |entry: &Entry| ShownEntry {
+        first_us: entry.first.as_micros(),
+        last_us: entry.last.as_micros(),
+        units: entry.units,
+    };
+    ShownLimit {
+        limit: limit.to_string(),
+        capacity,
+        window_us: u64::try_from(limit.window().as_micros()).unwrap_or(u64::MAX),
+        buckets: match policy.algorithm() {
+            Algorithm::SlidingBuckets(buckets) => buckets.get(),
+            _ => 1,
+        },
+        used,
+        remaining: if is_banned { 0 } else { in_use.map_or(capacity, |in_use| in_use.remaining) },
+        next_free_after_ms: in_use.filter(|_| used > 0).map(|in_use| millis(in_use.next_free_after)),
+        reset_after_ms: in_use.map_or(0, |in_use| millis(in_use.reset_after)),
+        entries: in_use.map_or_else(Vec::new, |in_use| in_use.entries.iter().map(entry).collect()),
+        unlisted: in_use.map_or(0, |in_use| in_use.unlisted),
     }
 }

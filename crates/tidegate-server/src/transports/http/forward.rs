@@ -16,7 +16,7 @@ use crate::{
     access::Access,
     door::House,
     metrics::Transport,
-    service::{Ask, By, Price, Refusal},
+    service::{Ask, By, Price},
     transports::body::Body,
 };
 
@@ -75,10 +75,7 @@ pub(super) async fn forward(
         }
     };
     let live = house.service.live();
-    let configured = live.policies.get(policy).ok_or_else(|| Refusal::UnknownPolicy {
-        name: policy.chars().take(128).collect(),
-        nearest: live.policies.nearest(policy).map(str::to_owned),
-    })?;
+    let configured = live.find(policy)?;
     let client = forwarding.client.find(&headers, Some(peer.ip())).unwrap_or(peer.ip());
     let client = forwarding.client.text(client);
     let key = configured.key.key(&headers, &client).map_err(|error| wrong("key", &error.to_string()))?;

@@ -12,14 +12,7 @@ use axum::{
 };
 
 use super::{connection::Peer, guard, problem::Problem};
-use crate::{
-    access::Access,
-    config::Tokens,
-    door::House,
-    insight::Eyes,
-    metrics::Transport,
-    session,
-};
+use crate::{access::Access, config::Tokens, door::House, insight::Eyes, metrics::Transport, session};
 
 /// By which a proxy says that it passes on what another has asked.
 const PASSED_ON: [HeaderName; 4] =

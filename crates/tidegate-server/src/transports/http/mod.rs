@@ -3,17 +3,20 @@
 
 mod admin;
 pub(crate) mod connection;
+pub(crate) mod dashboard;
 mod decide;
 mod forward;
 mod guard;
 mod guest;
 mod headers;
 mod openapi;
+mod overrides;
 mod patience;
 mod problem;
 mod query;
 mod request;
 mod status;
+mod words;
 
 use std::{pin::pin, sync::Arc};
 
@@ -39,8 +42,17 @@ pub(crate) fn router(house: &House) -> Router {
         .route("/v1/refund", post(admin::refund))
         .route("/v1/reset", post(admin::reset))
         .route("/v1/inspect", get(admin::inspect))
+        .route("/v1/override", post(overrides::put))
+        .route("/v1/override/lift", post(overrides::lift))
+        .route("/v1/overrides", get(overrides::list))
         .route("/v1/forward", get(forward::forward))
         .route("/v1/policies", get(status::policies))
+        .route("/v1/overview", get(dashboard::overview))
+        .route("/v1/hits", get(dashboard::hits))
+        .route("/v1/live", get(dashboard::live))
+        .route("/v1/session", get(dashboard::session).post(dashboard::log_in).delete(dashboard::log_out))
+        .route("/", get(dashboard::page))
+        .route("/assets/{name}", get(dashboard::asset))
         .route("/healthz", get(status::healthz))
         .route("/readyz", get(status::readyz))
         .route("/metrics", get(status::metrics))

@@ -10,7 +10,7 @@ use axum::{
 use serde::Deserialize;
 use utoipa::{IntoResponses, OpenApi, ToSchema};
 
-use super::{admin, decide, forward, problem::Problem, status};
+use super::{admin, dashboard, decide, forward, overrides, problem::Problem, status};
 use crate::{door::House, transports::body::Body};
 
 #[derive(OpenApi)]
@@ -18,11 +18,14 @@ use crate::{door::House, transports::body::Body};
     info(title = "Tidegate", description = "Sliding-window rate limits, exact.", license(name = "MIT OR Apache-2.0")),
     paths(
         decide::check, decide::peek, decide::charge, forward::forward, admin::refund, admin::reset, admin::inspect,
+        overrides::put, overrides::lift, overrides::list,
+        dashboard::overview, dashboard::hits, dashboard::live, dashboard::session, dashboard::log_in, dashboard::log_out,
         status::policies, status::healthz, status::readyz, status::metrics, document,
     ),
     tags(
         (name = "decisions", description = "May it go ahead?"),
-        (name = "admin", description = "Giving back, forgetting, looking"),
+        (name = "admin", description = "Giving back, forgetting, looking, overriding"),
+        (name = "dashboard", description = "What people look at"),
         (name = "status", description = "How the service is"),
     )
 )]

@@ -59,7 +59,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
 
 /// A key: one text, or several that are joined.
 #[derive(Debug)]
-enum KeyForm<'a> {
+pub(super) enum KeyForm<'a> {
     One(Cow<'a, str>),
     Several(Vec<Cow<'a, str>>),
 }
@@ -91,6 +91,17 @@ impl<'de: 'a, 'a> Deserialize<'de> for KeyForm<'a> {
             }
         }
         source.deserialize_any(Either)
+    }
+}
+
+impl KeyForm<'_> {
+    /// The key.
+    pub(super) fn key(&self) -> Result<Key<'_>, Refusal> {
+        let key = match self {
+            Self::One(text) => Key::new(&**text),
+            Self::Several(parts) => Key::join(parts.iter().map(|part| part.as_bytes())),
+        };
+        key.map_err(|error| Refusal::malformed("key", error))
     }
 }
 
@@ -181,6 +192,15 @@ impl<'a> Request<'a> {
         self.ask()
     }
 
+    /// The policy and the key of what is about a policy of the configuration only.
+    pub(super) fn policy_and_key(&'a self) -> Result<(&'a str, Key<'a>), Refusal> {
+        let ask = self.subject()?;
+        match ask.by {
+            By::Policy(policy) => Ok((policy, ask.key)),
+            _ => Err(Refusal::malformed("limits", "limits that a caller brings are not overridden: name a `policy`")),
+        }
+    }
+
     fn on_failure(&self) -> Result<Option<OnStoreFailure>, Refusal> {
         let choice = self.on_store_failure.as_deref().map(str::parse).transpose();
         choice.map_err(|error| Refusal::malformed("on_store_failure", error))
@@ -204,10 +224,8 @@ impl<'a> Request<'a> {
                 return Err(Refusal::malformed("policy", "by which limit? Give `policy`, `limits` or `checks`"));
             }
         };
-        let key = match &self.key {
-            Some(KeyForm::One(text)) => Key::new(&**text),
-            Some(KeyForm::Several(parts)) => Key::join(parts.iter().map(|part| part.as_bytes())),
-            None => return Err(Refusal::malformed("key", "who is counted? Give `key`, a text or a list of texts")),
+        let Some(key) = &self.key else {
+            return Err(Refusal::malformed("key", "who is counted? Give `key`, a text or a list of texts"));
         };
         let price = match (self.cost, &self.operation) {
             (None, Some(operation)) => Price::Operation(operation),
@@ -219,7 +237,7 @@ impl<'a> Request<'a> {
             }
         };
         let on_failure = self.on_failure()?;
-        Ok(Ask { by, key: key.map_err(|error| Refusal::malformed("key", error))?, price, on_failure })
+        Ok(Ask { by, key: key.key()?, price, on_failure })
     }
 }
 

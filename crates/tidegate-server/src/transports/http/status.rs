@@ -13,7 +13,7 @@ use tidegate::Mode;
 use tidegate_redis::BreakerState;
 use utoipa::ToSchema;
 
-use super::problem::Problem;
+use super::{problem::Problem, words};
 use crate::{access::Access, config::Configured, door::House, store::Store};
 
 /// Whether the service takes requests, and what is not as it should be.
@@ -46,6 +46,10 @@ pub(super) struct ShownPolicy {
     key: String,
     /// What is answered when the store fails.
     on_store_failure: String,
+    /// Whether keys are shown as hashes only.
+    hide_keys: bool,
+    /// All that in sentences.
+    words: String,
     /// What operations cost.
     operations: std::collections::BTreeMap<String, u64>,
 }
@@ -120,12 +124,19 @@ fn shown(name: &str, configured: &Configured) -> ShownPolicy {
         name: name.to_owned(),
         limits: policy.limits().iter().map(ToString::to_string).collect(),
         algorithm: policy.algorithm().to_string(),
-        mode: match policy.mode() {
-            Mode::Enforce => "enforce",
-            Mode::Shadow => "shadow",
-        },
+        mode: mode(policy.mode()),
         key: configured.key.to_string(),
         on_store_failure: policy.on_store_failure().to_string(),
+        hide_keys: configured.hide_keys,
+        words: words::of(policy),
         operations: configured.operations().map(|(name, operation)| (name.to_owned(), operation.cost.get())).collect(),
+    }
+}
+
+/// The word for a mode.
+pub(super) fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Enforce => "enforce",
+        Mode::Shadow => "shadow",
     }
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     config::ServerSettings,
     metrics::Transport,
-    service::{Answer, Answers, Live, Refusal, Service},
+    service::{Answer, Answers, Live, Refusal, Service, Who},
 };
 
 /// Replies beyond so many bytes are sent before more are made.
@@ -63,7 +63,7 @@ impl Batch {
     ) {
         let Self { requests, answered } = self;
         let live = service.live();
-        let teller = Teller { service, settings, live: &live };
+        let teller = Teller { service, settings, live: &live, who: session.who() };
         if service.is_immediate() {
             while *answered < requests.len() && out.len() < MOST_UNSENT && !session.over {
                 let args = requests.get(input, *answered);
@@ -107,6 +107,7 @@ struct Teller<'l> {
     service: &'l Service,
     settings: &'l ServerSettings,
     live: &'l Live,
+    who: Who,
 }
 
 impl<'l> Teller<'l> {
@@ -156,7 +157,7 @@ impl<'l> Teller<'l> {
             Command::Refund { ask, charged_at } => {
                 self.service.refund(self.live, ask, *charged_at).await.map(|refund| Outcome::Done(refund.is_returned()))
             }
-            Command::Forget(ask) => self.service.reset(self.live, ask).await.map(Outcome::Done),
+            Command::Forget(ask) => self.service.reset(self.live, ask, self.who).await.map(Outcome::Done),
             Command::Inspect(ask) => self.service.inspect(self.live, ask).await.map(Outcome::State),
         };
         outcome.unwrap_or_else(|refusal| {

@@ -13,7 +13,11 @@ use super::{
     reply::Replies,
     request::Args,
 };
-use crate::{access::Access, config::Tokens, service::Service};
+use crate::{
+    access::Access,
+    config::Tokens,
+    service::{Service, Who},
+};
 
 /// What a Redis of this version can, clients may expect here of what is no data: HELLO, CLIENT SETINFO and the like.
 pub(super) const REDIS_VERSION: &str = "7.2.0";
@@ -59,6 +63,12 @@ impl Session {
             hearing: Hearing::All,
             over: false,
         }
+    }
+
+    /// Who is at the other end.
+    #[inline]
+    pub(crate) fn who(&self) -> Who {
+        Who { address: Some(self.peer.ip().to_canonical()) }
     }
 
     /// Why a caller may not use a command, if so.

@@ -103,16 +103,16 @@ pub(crate) async fn hits(
 ) -> Result<Json<ShownHits>, Problem> {
     guest.needs(&house, &headers, Access::Usage)?;
     let query = query::read(query.as_deref().unwrap_or(""), &["policy"])?;
-    let policy = query.only("policy")?.ok_or_else(|| {
-        Problem::new(StatusCode::BAD_REQUEST, "policy", "the query lacks `policy`: ask `?policy=…`")
-    })?;
+    let policy = query
+        .only("policy")?
+        .ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "policy", "the query lacks `policy`: ask `?policy=…`"))?;
     Ok(Json(ShownHits::new(&house.service, policy, guest.eyes).await?))
 }
 
 impl ShownHits {
     pub(super) async fn new(service: &Service, policy: &str, eyes: Eyes) -> Result<Self, Refusal> {
-        let live = service.live_for_long();
-        let configured = live.policies.find(policy)?;
+        let live = service.live();
+        let configured = live.find(policy)?;
         let insight = service.insight();
         let hits = live.hits(configured);
         let hardest = hits.hardest(SHOWN);
@@ -127,7 +127,8 @@ impl ShownHits {
         // What the store does not know of, or can't tell now, is not near anything.
         near.retain(|(_, decision)| decision.used() > 0 && !decision.is_degraded());
         // The fullest first: used by capacity, without a fraction.
-        let share = |decision: &Decision| u128::from(decision.used()) * (1 << 40) / u128::from(decision.capacity().max(1));
+        let share =
+            |decision: &Decision| u128::from(decision.used()) * (1 << 40) / u128::from(decision.capacity().max(1));
         near.sort_by(|a, b| share(&b.1).cmp(&share(&a.1)).then_with(|| a.0.as_bytes().cmp(b.0.as_bytes())));
         near.truncate(SHOWN);
         let nearest = |(key, decision): &(Key<'static>, Decision)| NearLimit {

@@ -65,7 +65,7 @@ pub(crate) async fn live(
     guest.needs(&house, &headers, if key.is_empty() { Access::Usage } else { Access::Admin })?;
     match &policy {
         Some(policy) => {
-            house.service.live().policies.find(policy)?;
+            house.service.live().find(policy)?;
         }
         None if !key.is_empty() => {
             let message = "a key is looked at under a policy: name it with `policy`";

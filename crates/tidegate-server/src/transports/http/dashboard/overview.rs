@@ -8,11 +8,11 @@ use axum::{
     http::{HeaderMap, StatusCode},
 };
 use serde::Serialize;
-use tidegate::{Mode, Reason};
+use tidegate::Reason;
 use tidegate_redis::BreakerState;
 use utoipa::ToSchema;
 
-use super::super::{guest::Guest, problem::Problem, query};
+use super::super::{guest::Guest, problem::Problem, query, status::mode};
 use crate::{
     access::Access,
     door::House,
@@ -285,7 +285,8 @@ impl Now {
             }
         }
         let decided = |counts: &Outcomes| counts.iter().sum::<u64>();
-        let all = named.iter().fold(Outcomes::default(), |sum, (_, counts)| std::array::from_fn(|i| sum[i] + counts[i]));
+        let all =
+            named.iter().fold(Outcomes::default(), |sum, (_, counts)| std::array::from_fn(|i| sum[i] + counts[i]));
         named.sort_by(|a, b| decided(&b.1).cmp(&decided(&a.1)).then_with(|| a.0.cmp(&b.0)));
         named.truncate(LISTED);
         named.sort_by(|a, b| a.0.cmp(&b.0));
@@ -311,14 +312,6 @@ impl Now {
             last: Lately::new(seconds, &all, micros(durations.quantile(0.5)), micros(durations.quantile(0.99))),
             policies: named.into_iter().map(policy).collect(),
         }
-    }
-}
-
-/// The word for a mode.
-pub(super) fn mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Enforce => "enforce",
-        Mode::Shadow => "shadow",
     }
 }
 
@@ -349,14 +342,14 @@ impl ShownStore {
     fn new(store: &Store) -> Self {
         match store {
             Store::Memory(limiter) => {
-                let (stats, bounds) = (limiter.store().stats(), limiter.store().bounds());
+                let (store, stats) = (limiter.store(), limiter.store().stats());
                 Self {
                     kind: "memory",
                     answers: true,
                     keys: Some(stats.keys),
-                    max_keys: Some(bounds.0),
+                    max_keys: Some(store.max_keys()),
                     bytes: Some(stats.bytes),
-                    max_bytes: Some(bounds.1),
+                    max_bytes: Some(store.max_bytes()),
                     evicted: Some(stats.evicted),
                     no_room: Some(stats.refused),
                     nodes: Vec::new(),

@@ -32,11 +32,7 @@ const SECURITY: [(HeaderName, HeaderValue); 4] = [
 ];
 
 /// The page itself.
-pub(crate) async fn page(
-    State(house): State<Arc<House>>,
-    headers: HeaderMap,
-    uri: Uri,
-) -> Result<Response, Problem> {
+pub(crate) async fn page(State(house): State<Arc<House>>, headers: HeaderMap, uri: Uri) -> Result<Response, Problem> {
     guard::origin(&house.settings, &headers, &uri)?;
     match dashboard::asset("index.html") {
         Some(page) => Ok(file(page, &headers)),

@@ -123,7 +123,7 @@ pub(crate) async fn log_in(
         let message = format!("the body is no login: {error}; send {{\"token\": \"…\"}}");
         Problem::new(StatusCode::BAD_REQUEST, "token", message)
     })?;
-    let Attempts { limiter, policy } = &*house.attempts;
+    let Attempts { limiter, policy } = house.attempts.as_ref();
     let address = guest.address.map_or_else(String::new, |address| address.to_string());
     let who = Key::join([&address]).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "", error.to_string()))?;
     let standing = limiter.peek(policy, &who, Cost::ONE);
