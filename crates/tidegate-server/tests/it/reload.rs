@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// A file of its own for one test.
-fn file(name: &str, text: &str) -> PathBuf {
+pub(crate) fn file(name: &str, text: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("tidegate-{}-{name}.toml", std::process::id()));
     std::fs::write(&path, text).expect("the file can be written");
     path

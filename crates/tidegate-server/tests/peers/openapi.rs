@@ -24,6 +24,8 @@ fn the_document_tells_the_truth() {
         "examples,coverage,fuzzing",
         "--no-color",
     ]);
+    // A stream of events has no end.
+    command.args(["--exclude-path", "/v1/live"]);
     // Requests that the schema allows and the service refuses are many: a policy that there is not, a limit that is no limit.
     command.args(["--checks", "all", "--exclude-checks", "positive_data_acceptance", "--generation-database", "none"]);
     run(command.current_dir(env!("CARGO_TARGET_TMPDIR")));

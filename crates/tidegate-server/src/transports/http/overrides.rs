@@ -227,9 +227,11 @@ impl OverrideRequest<'_> {
                 })?;
                 by.until(now.after(length.min(Duration::from_millis(LATEST_MS))))
             }
-            (None, Some(until_ms), None | Some(false)) => {
-                by.until(Timestamp::from_micros(until_ms.min(LATEST_MS) * 1_000))
+            (None, Some(until_ms), None | Some(false)) if until_ms > LATEST_MS => {
+                let message = format!("`until_ms` is too far off: use at most {LATEST_MS}, or `for_good: true`");
+                return Err(Refusal::malformed("until_ms", message));
             }
+            (None, Some(until_ms), None | Some(false)) => by.until(Timestamp::from_micros(until_ms * 1_000)),
             _ => {
                 let message = "until when? Give one of `for` (such as \"2h\"), `until_ms` and `for_good: true`";
                 return Err(Refusal::malformed("for", message));

@@ -3,7 +3,11 @@
 mod access;
 mod bad_input;
 pub(crate) mod client;
+mod dashboard;
 mod decisions;
 mod dialects;
+mod events;
 mod forward;
+mod login;
+mod overrides;
 mod status;

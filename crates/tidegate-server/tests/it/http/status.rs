@@ -44,7 +44,9 @@ fn policies_and_readiness_are_shown() {
         get(running.http, "/v1/policies").json(),
         json!({ "policies": [{
             "name": "api", "limits": ["5/1m"], "algorithm": "sliding_log", "mode": "enforce", "key": "client-ip",
-            "on_store_failure": "open", "operations": { "big": 3 }
+            "on_store_failure": "open", "operations": { "big": 3 }, "hide_keys": false,
+            "words": "At most 5 units in any minute. Each request is remembered, so this is exact. What does not fit is denied. \
+                      If the store fails, requests are let through."
         }] })
     );
     assert_eq!(get(running.http, "/healthz").body, b"ok\n");

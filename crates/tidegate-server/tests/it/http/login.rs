@@ -1,0 +1,117 @@
+//! Logging in: a token becomes a cookie, and nothing else does.
+
+use serde_json::{Value, json};
+
+use super::client::{Answer, request};
+use crate::running::Running;
+
+const CONFIG: &str = "[server]\nadmin_token = \"change-me-now\"\n[policies.api]\nlimits = [\"1/1h\"]\n";
+const BOTH: &str =
+    "[server]\ntoken = \"use-me-now\"\nadmin_token = \"change-me-now\"\n[policies.api]\nlimits = [\"1/1h\"]\n";
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+fn log_in(running: &Running, token: &str) -> Answer {
+    request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": token }).to_string())
+}
+
+/// The cookie that an answer sets.
+fn cookie(answer: &Answer) -> String {
+    let set = answer.header("set-cookie").expect("a cookie");
+    set.split_once(';').expect("attributes").0.to_owned()
+}
+
+fn session(running: &Running, cookie: &str) -> Value {
+    request(running.http, "GET", "/v1/session", &[("cookie", cookie)], "").json()
+}
+
+#[test]
+fn who_logs_in_may_change_things_and_who_does_not_may_look() {
+    let running = Running::start(CONFIG);
+    let out = session(&running, "");
+    assert_eq!(
+        (&out["may_look"], &out["may_change"], &out["sees_keys"], &out["login"]),
+        (&json!(true), &json!(false), &json!(true), &json!("out")),
+        "it is this machine"
+    );
+    let inspect = "/v1/inspect?policy=api&key=alice";
+    assert_eq!(request(running.http, "GET", inspect, &[], "").status, 401);
+    let answer = log_in(&running, "change-me-now");
+    assert_eq!((answer.status, &answer.json()["login"]), (200, &json!("in")));
+    let set = answer.header("set-cookie").expect("a cookie");
+    for flag in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"] {
+        assert!(set.contains(flag), "{set}");
+    }
+    assert!(!set.contains("change-me-now"), "the token itself is not in it");
+    let cookie = cookie(&answer);
+    let others = format!("theme=dark; {cookie}; other=1");
+    assert_eq!(session(&running, &others)["may_change"], true);
+    assert_eq!(request(running.http, "GET", inspect, &[("cookie", &others)], "").status, 200);
+    let reset = json!({ "policy": "api", "key": "alice" }).to_string();
+    assert_eq!(request(running.http, "POST", "/v1/reset", &[JSON, ("cookie", &cookie)], &reset).status, 200);
+    let foreign = [JSON, ("cookie", &*cookie), ("origin", "http://evil.example")];
+    assert_eq!(request(running.http, "POST", "/v1/reset", &foreign, &reset).status, 403, "another site's page");
+    let forged = format!("{}0", &cookie[..cookie.len() - 1]);
+    let other = format!("{}1", &cookie[..cookie.len() - 1]);
+    let is_good = |cookie: &str| session(&running, cookie)["may_change"] == true;
+    assert!(!is_good(&forged) || !is_good(&other), "one of them is not the one that was given");
+    let gone = request(running.http, "DELETE", "/v1/session", &[("cookie", &cookie)], "");
+    assert_eq!((gone.status, &gone.json()["login"]), (200, &json!("out")));
+    assert!(gone.header("set-cookie").is_some_and(|set| set.contains("Max-Age=0")), "{gone:?}");
+}
+
+#[test]
+fn a_login_outlives_a_restart_and_not_a_new_token() {
+    let cookie = {
+        let running = Running::start(CONFIG);
+        cookie(&log_in(&running, "change-me-now"))
+    };
+    let again = Running::start(CONFIG);
+    assert_eq!(session(&again, &cookie)["login"], "in");
+    let changed = Running::start(&CONFIG.replace("change-me-now", "changed-it-now"));
+    assert_eq!(session(&changed, &cookie)["login"], "out");
+}
+
+#[test]
+fn without_a_token_nothing_is_shown_where_one_is_asked_for() {
+    let running = Running::start(BOTH);
+    assert_eq!(
+        (&session(&running, "")["may_look"], &session(&running, "")["sees_keys"]),
+        (&json!(false), &json!(true))
+    );
+    let paths = ["/v1/overview", "/v1/live", "/v1/hits?policy=api", "/v1/policies"];
+    for path in paths {
+        assert_eq!(request(running.http, "GET", path, &[], "").status, 401, "{path}");
+    }
+    assert_eq!(request(running.http, "GET", "/", &[], "").status, 200, "the page itself tells nothing");
+    let usage = cookie(&log_in(&running, "use-me-now"));
+    assert_eq!(
+        (&session(&running, &usage)["may_look"], &session(&running, &usage)["may_change"]),
+        (&json!(true), &json!(false))
+    );
+    assert_eq!(request(running.http, "GET", "/v1/overview", &[("cookie", &usage)], "").status, 200);
+    assert_eq!(request(running.http, "GET", "/v1/live?policy=api&key=a", &[("cookie", &usage)], "").status, 401);
+    let admin = cookie(&log_in(&running, "change-me-now"));
+    let passed_on = [("cookie", &*admin), ("x-forwarded-for", "10.0.0.1")];
+    assert_eq!(request(running.http, "GET", "/v1/session", &passed_on, "").json()["sees_keys"], true);
+    let passed_on = [("cookie", &*usage), ("x-forwarded-for", "10.0.0.1")];
+    assert_eq!(request(running.http, "GET", "/v1/session", &passed_on, "").json()["sees_keys"], false);
+}
+
+#[test]
+fn tokens_are_not_guessed() {
+    let running = Running::start(CONFIG);
+    for body in ["", "{}", "[]", "{\"token\": 1}", "{\"token\": \"a\", \"b\": 1}"] {
+        assert_eq!(request(running.http, "POST", "/v1/session", &[JSON], body).status, 400, "{body}");
+    }
+    assert_eq!(request(running.http, "POST", "/v1/session", &[], "{}").status, 415);
+    for attempt in 0..10 {
+        assert_eq!(log_in(&running, "guessed-it").status, 401, "{attempt}");
+    }
+    let answer = log_in(&running, "change-me-now");
+    assert_eq!(answer.status, 429, "not even the right one, now");
+    let wait: u64 = answer.header("retry-after").and_then(|wait| wait.parse().ok()).expect("a time to wait");
+    assert!((1..=120).contains(&wait), "{wait}");
+    let open = Running::start("[policies.api]\nlimits = [\"1/1h\"]\n");
+    assert_eq!(session(&open, "")["login"], "not_needed");
+    assert_eq!(log_in(&open, "anything").status, 401, "there is no token to log in with");
+}

@@ -1,0 +1,145 @@
+//! Other limits, bans and exemptions, set over HTTP and obeyed by every way in.
+
+use serde_json::{Value, json};
+
+use super::client::{Answer, get, post, request};
+use crate::running::Running;
+
+const CONFIG: &str = "[policies.api]\nlimits = [\"2/1h\"]\n[policies.secret]\nlimits = [\"2/1h\"]\nhide_keys = true\n";
+
+fn put(running: &Running, body: &Value) -> Answer {
+    post(running.http, "/v1/override", body)
+}
+
+fn check(running: &Running, key: &Value) -> Answer {
+    post(running.http, "/v1/check", &json!({ "policy": "api", "key": key }))
+}
+
+#[test]
+fn what_holds_for_one_key_is_decided_by_and_for_no_other() {
+    let running = Running::start(CONFIG);
+    let key = json!(["alice", "/x"]);
+    let ban = json!({ "policy": "api", "key": key, "kind": "ban", "for": "2h", "note": "scraper" });
+    let answer = put(&running, &ban);
+    assert_eq!((answer.status, &answer.json()["replaced"]), (200, &json!(false)), "{answer:?}");
+    let banned = check(&running, &key);
+    assert_eq!((banned.status, &banned.json()["reason"]), (429, &json!("limited")));
+    let wait = banned.json()["retry_after_ms"].as_u64().expect("a wait");
+    assert!(wait > 7_190_000 && wait <= 7_200_000, "until the ban ends: {wait}");
+    assert_eq!(check(&running, &json!("alice")).status, 200, "another key");
+    assert_eq!(post(running.http, "/v1/reset", &json!({ "policy": "api", "key": key })).status, 200);
+    assert_eq!(check(&running, &key).status, 429, "a reset does not lift a ban");
+
+    let more = json!({ "policy": "api", "key": key, "kind": "limits", "limits": ["3/1h"], "for_good": true });
+    assert_eq!(put(&running, &more).json()["replaced"], true);
+    let first = check(&running, &key);
+    assert_eq!((first.status, &first.json()["limit"], &first.json()["remaining"]), (200, &json!("3/1h"), &json!(2)));
+    assert_eq!(first.header("ratelimit-policy"), Some("\"api\";q=3;w=3600"));
+    assert_eq!(
+        (check(&running, &key).status, check(&running, &key).status, check(&running, &key).status),
+        (200, 200, 429)
+    );
+    let shown = get(running.http, "/v1/inspect?policy=api&key=alice&key=/x").json();
+    assert_eq!((&shown["override"]["kind"], &shown["override"]["until_ms"]), (&json!("limits"), &Value::Null));
+    assert_eq!((&shown["limits"][0]["capacity"], &shown["limits"][0]["used"]), (&json!(3), &json!(3)));
+
+    let exempt = json!({ "policy": "api", "key": key, "kind": "exempt", "until_ms": 4_000_000_000_000_u64 });
+    assert_eq!(put(&running, &exempt).status, 200);
+    for _ in 0..5 {
+        let free = check(&running, &key).json();
+        assert_eq!((&free["allowed"], &free["charged_at_us"]), (&json!(true), &Value::Null));
+    }
+    let subject = json!({ "policy": "api", "key": key });
+    assert_eq!(post(running.http, "/v1/override/lift", &subject).json(), json!({ "lifted": true }));
+    assert_eq!(post(running.http, "/v1/override/lift", &subject).json(), json!({ "lifted": false }));
+    assert_eq!(check(&running, &key).status, 429, "what was used is not forgiven");
+
+    let for_good = json!({ "policy": "api", "key": key, "kind": "ban", "for_good": true });
+    put(&running, &for_good);
+    assert_eq!(check(&running, &key).status, 422, "no waiting helps");
+}
+
+#[test]
+fn overrides_are_listed_and_the_journal_tells_who_did_what() {
+    let running = Running::start(CONFIG);
+    for (policy, key, kind) in [("api", "alice", "ban"), ("secret", "bob", "exempt")] {
+        put(&running, &json!({ "policy": policy, "key": key, "kind": kind, "for": "1h", "note": "why" }));
+    }
+    let list = get(running.http, "/v1/overrides").json();
+    let of = |i: usize| {
+        (&list["overrides"][i]["policy"], &list["overrides"][i]["key"], &list["overrides"][i]["override"]["kind"])
+    };
+    assert_eq!(of(0), (&json!("api"), &json!("alice"), &json!("ban")));
+    assert_eq!(of(1), (&json!("secret"), &Value::Null, &json!("exempt")), "that policy's keys are hashed everywhere");
+    assert_eq!(get(running.http, "/v1/overrides?policy=api").json()["overrides"].as_array().map(Vec::len), Some(1));
+    assert_eq!(get(running.http, "/v1/overrides?policy=nobody").status, 404);
+    post(running.http, "/v1/override/lift", &json!({ "policy": "api", "key": "alice" }));
+    post(running.http, "/v1/reset", &json!({ "policy": "api", "key": "alice" }));
+    let journal = |headers: &[(&str, &str)]| -> Vec<(String, String)> {
+        let overview = request(running.http, "GET", "/v1/overview", headers, "").json();
+        let lines = overview["journal"].as_array().expect("a list").iter().skip(1);
+        lines.map(|line| (line["kind"].to_string(), line["text"].as_str().expect("text").to_owned())).collect()
+    };
+    let told = journal(&[]);
+    let kinds: Vec<_> = told.iter().map(|(kind, _)| kind.trim_matches('"')).collect();
+    assert_eq!(kinds, ["override", "override", "lift", "reset"]);
+    assert_eq!(told[0].1, "override of alice under api: banned for 1h (why)");
+    assert!(
+        told[1].1.starts_with("override of #") && told[1].1.ends_with(" under secret: exempt for 1h (why)"),
+        "{told:?}"
+    );
+    assert_eq!(told[3].1, "reset alice under api: there was nothing to forget");
+    let elsewhere = journal(&[("x-forwarded-for", "10.0.0.1")]);
+    assert!(elsewhere.iter().all(|(_, text)| text.contains("a key") && !text.contains("alice")), "{elsewhere:?}");
+}
+
+#[test]
+fn what_is_no_override_is_refused_by_name() {
+    let running = Running::start(CONFIG);
+    let base = json!({ "policy": "api", "key": "alice", "kind": "ban", "for": "1h" });
+    let with = |changes: Value| {
+        let mut body = base.clone();
+        for (name, value) in changes.as_object().expect("an object") {
+            match value {
+                Value::Null => body.as_object_mut().and_then(|body| body.remove(name)),
+                value => body.as_object_mut().and_then(|body| body.insert(name.clone(), value.clone())),
+            };
+        }
+        body
+    };
+    for (changes, status, said) in [
+        (json!({ "policy": "apo" }), 404, "did you mean `api`"),
+        (json!({ "policy": null }), 400, "policy"),
+        (json!({ "key": "" }), 400, "empty"),
+        (json!({ "kind": "bann" }), 400, "expected one of"),
+        (json!({ "for": null }), 400, "until when?"),
+        (json!({ "for_good": true }), 400, "until when?"),
+        (json!({ "for": "soon" }), 400, "30m, 2h or 7d"),
+        (json!({ "for": null, "until_ms": 1 }), 400, "changes nothing"),
+        (json!({ "for": null, "until_ms": 9_000_000_000_001_u64 }), 400, "9000000000000"),
+        (json!({ "limits": ["1/1s"] }), 400, "only an override of kind `limits`"),
+        (json!({ "kind": "limits" }), 400, "which limits?"),
+        (json!({ "kind": "limits", "limits": [] }), 400, "1 to 8"),
+        (json!({ "kind": "limits", "limits": ["0/1s"] }), 400, "0"),
+        (json!({ "kind": "limits", "limits": ["1/1s"], "algorithm": "guess" }), 400, "guess"),
+        (json!({ "note": "x".repeat(257) }), 400, "256"),
+        (json!({ "why": "x" }), 400, "unknown field"),
+    ] {
+        let answer = put(&running, &with(changes.clone()));
+        let error = answer.json()["error"].to_string();
+        assert!(answer.status == status && error.contains(said), "{changes} gives {} {error}", answer.status);
+    }
+    assert_eq!(get(running.http, "/v1/overrides").json(), json!({ "overrides": [] }), "none of them took effect");
+    let brought = json!({ "limits": ["1/1s"], "key": "alice" });
+    assert_eq!(post(running.http, "/v1/override/lift", &brought).status, 400);
+}
+
+#[test]
+fn overriding_needs_the_admin_token() {
+    let running = Running::start("[server]\nadmin_token = \"change-me-now\"\n[policies.api]\nlimits = [\"2/1h\"]\n");
+    let ban = json!({ "policy": "api", "key": "alice", "kind": "ban", "for": "1h" });
+    assert_eq!(put(&running, &ban).status, 401);
+    assert_eq!(post(running.http, "/v1/override/lift", &json!({ "policy": "api", "key": "alice" })).status, 401);
+    assert_eq!(get(running.http, "/v1/overrides").status, 401);
+    assert_eq!(check(&running, &json!("alice")).status, 200, "nothing was banned");
+}
