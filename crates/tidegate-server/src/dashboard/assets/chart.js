@@ -54,9 +54,10 @@ const mean = (values) => {
 
 /**
  * `series`: [{id, name, told}], drawn in that order; `kind`: "stack" or "lines"; `format` writes a value.
+ * `tool`: something to choose with, beside the title.
  * `draw({from_ms, step_ms, values: {id: […]}, gist})` draws; a series without values is left out.
  */
-export function chart({ name, title, unit, kind, series, format, height = 190, whole = false }) {
+export function chart({ name, title, unit, kind, series, format, height = 190, whole = false, tool = null }) {
   let data = null;
   let width = 0;
   let cursor = null;
@@ -86,11 +87,11 @@ export function chart({ name, title, unit, kind, series, format, height = 190, w
   const body = h("tbody");
   const table = h("details", { class: "figures", toggle: () => data && tabulate() },
     h("summary", {}, "as a table"),
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${title}, table` },
+    h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `${title}, table` },
       h("table", {}, h("caption", {}, `${title}: ${unit}, mean of ten seconds each`), h("thead", {}, head), body)));
 
   const element = h("figure", { class: "chart", "data-chart": name },
-    h("figcaption", {}, h("span", { class: "title" }, title), h("span", { class: "unit" }, unit), when), legend, plot, table);
+    h("figcaption", {}, h("span", { class: "title" }, title), h("span", { class: "unit" }, unit), when, tool), legend, plot, table);
 
   new ResizeObserver(([entry]) => {
     const fresh = Math.round(entry.contentRect.width);

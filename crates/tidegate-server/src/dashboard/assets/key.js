@@ -141,7 +141,7 @@ export function keyView(context) {
     const meter = h("div", { class: "meter", "aria-hidden": "true" }, h("i"));
     const list = h("tbody");
     const listing = h("details", { class: "figures", toggle: () => drawEntries(card) }, h("summary", {}, "as a table"),
-      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `what is counted under ${limit}` },
+      h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `what is counted under ${limit}` },
         h("table", {}, h("caption", {}, "What is counted, newest first"),
           h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "from"), h("th", { scope: "col" }, "to"), h("th", { scope: "col", class: "n" }, "units"))), list)));
     const card = h("section", { class: "panel limit", "data-limit": limit, "aria-label": `limit ${visible(limit)}` },
@@ -173,7 +173,7 @@ export function keyView(context) {
     problem.hidden = true;
     if (heading.dataset.label !== shown.label) {
       heading.dataset.label = shown.label;
-      heading.replaceChildren(h("bdi", { class: "key whole" }, visible(shown.label)), h("span", { class: "soft" }, ` under ${visible(shown.policy)}`));
+      heading.replaceChildren(h("bdi", { class: "key whole" }, visible(shown.label)), h("span", { class: "soft under" }, ` under ${visible(shown.policy)}`));
     }
     say(sentence, gist(shown));
     drawOverride(shown.override);

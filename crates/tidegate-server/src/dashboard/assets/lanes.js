@@ -49,7 +49,7 @@ export function lane(algorithm, remark, { max, window }) {
   const verdict = h("span", { class: "verdict" });
   const drawing = h("div", { class: "drawing" }, image);
   const element = h("section", { class: "lane", "data-algorithm": algorithm, "aria-label": algorithm },
-    h("div", { class: "lane-head" }, h("h3", {}, algorithm), h("p", { class: "soft small" }, remark)),
+    h("div", { class: "lane-head" }, h("h2", {}, algorithm), h("p", { class: "soft small" }, remark)),
     drawing,
     h("p", { class: "lane-figures" },
       h("span", { class: "up" }, h("i", { "aria-hidden": "true" }, "▲"), " admitted ", figures.admitted),

@@ -12,6 +12,9 @@ const LATENCY = [
   { id: "p50", name: "p50", told: "half of the decisions were as fast or faster" },
 ];
 
+/** Some denials are what limits are for; from this share on the figure is marked. */
+const ALARMING = 0.01;
+
 export function overviewView({ board }) {
   const gist = h("p", { class: "gist", id: "gist" });
   const trouble = h("div", { class: "notes" });
@@ -25,7 +28,8 @@ export function overviewView({ board }) {
     store: figure("store", "store"),
   };
   const which = h("select", { id: "which", change: () => drawDecisions() }, option("", "all policies"));
-  const decisions = chart({ name: "decisions", title: "Decisions", unit: "a second, by outcome", kind: "stack", series: OUTCOMES, format: rate, whole: true });
+  const decisions = chart({ name: "decisions", title: "Decisions", unit: "a second, by outcome", kind: "stack", series: OUTCOMES, format: rate, whole: true,
+    tool: h("span", { class: "choice" }, h("label", { for: "which", class: "unseen" }, "policy drawn"), which) });
   const latency = chart({ name: "latency", title: "Latency", unit: "of a decision", kind: "lines", series: LATENCY, format: micros, height: 190 });
   const policies = h("tbody");
   const journal = h("ol", { class: "journal", id: "journal" });
@@ -37,7 +41,7 @@ export function overviewView({ board }) {
     trouble,
     h("section", { "aria-label": "Figures of the last ten seconds" }, h("dl", { class: "tiles" }, Object.values(figures)), nodes),
     h("section", { class: "charts", "aria-label": "The last minutes" },
-      h("div", { class: "panel wide" }, h("div", { class: "choice" }, h("label", { for: "which" }, "show"), which), decisions.element),
+      h("div", { class: "panel" }, decisions.element),
       h("div", { class: "panel" }, latency.element)),
     h("section", { class: "panel", "aria-labelledby": "policies-h" },
       h("h2", { id: "policies-h" }, "Policies"),
@@ -50,7 +54,7 @@ export function overviewView({ board }) {
     h("section", { class: "panel", "aria-labelledby": "journal-h" },
       h("h2", { id: "journal-h" }, "Journal"),
       h("p", { class: "soft small" }, "Starts, reloads and failures; who reset, overrode or lifted what. Newest first."),
-      journal));
+      h("div", { class: "scroll tall", tabindex: 0, role: "group", "aria-label": "journal lines" }, journal)));
 
   function drawDecisions() {
     const { history, last } = board.overview;
@@ -184,7 +188,7 @@ export function overviewView({ board }) {
       const { last, store } = overview;
       say(gist, summary(overview));
       setFigure(figures.per_second, rate(last.per_second), last.per_second, `${count(last.decisions)} in ${last.seconds} s`);
-      setFigure(figures.denied_share, share(last.denied_share), last.denied_share, `${count(last.denied)} in ${last.seconds} s`, last.denied > 0 ? "bad" : null);
+      setFigure(figures.denied_share, share(last.denied_share), last.denied_share, `${count(last.denied)} in ${last.seconds} s`, last.denied_share >= ALARMING ? "bad" : null);
       setFigure(figures.p50, micros(last.p50_us), last.p50_us, "half are faster");
       setFigure(figures.p99, micros(last.p99_us), last.p99_us, "1 in 100 is slower");
       drawTrouble(overview);

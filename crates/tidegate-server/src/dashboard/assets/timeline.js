@@ -25,6 +25,8 @@ export function timeline(first, algorithm) {
   let toldUs = 0;
   let width = 640;
   let lastNow = 0;
+  // Entries that left the window since we look on: they are drawn until they leave the picture.
+  let left = [];
 
   const clip = freshId("band");
   const shapes = svg("path", { class: "gone" });
@@ -74,7 +76,7 @@ export function timeline(first, algorithm) {
     let path = "";
     if (kind === "sliding_log") {
       const largest = Math.max(1, ...limit.entries.map(({ units }) => units));
-      for (const { last_us: at, units } of limit.entries) {
+      for (const { last_us: at, units } of [...left, ...limit.entries]) {
         const x = px((at - toldUs) * perUs);
         const top = FLOOR - (FLOOR - TOP) * (0.42 + 0.5 * (units / largest));
         path += `M${x} ${FLOOR}V${px(top)}m-2.2 0a2.2 2.2 0 1 0 4.4 0a2.2 2.2 0 1 0 -4.4 0`;
@@ -173,6 +175,11 @@ export function timeline(first, algorithm) {
     element,
     /** What the service said, as of `nowUs`. */
     told(fresh, nowUs) {
+      if (kind === "sliding_log") {
+        const end = nowUs - fresh.window_us;
+        left = [...left, ...limit.entries.filter(({ last_us }) => last_us > toldUs - fresh.window_us)]
+          .filter(({ last_us }) => last_us <= end && last_us > end - 0.2 * fresh.window_us);
+      }
       limit = fresh;
       toldUs = nowUs;
       lay();
