@@ -68,7 +68,11 @@ export function chart({ name, title, unit, kind, series, format, height = 190, w
   const labels = svg("g", { class: "labels" });
   const mark = svg("line", { class: "cursor", y1: TOP, y2: height - BOTTOM, visibility: "hidden" });
   image.append(grid, shapes, mark, labels);
-  const paths = new Map(series.map(({ id }) => [id, svg("path", { class: `series ${id}` })]));
+  // What a shadow policy would have denied is hatched: it did not happen.
+  const hatch = freshId("hatch");
+  if (kind === "stack") image.prepend(svg("defs", {}, svg("pattern", { id: hatch, class: "shadow", width: 4, height: 4, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+    svg("rect", { class: "hatch-ground", width: 4, height: 4 }), svg("rect", { class: "hatch-line", width: 2, height: 4 }))));
+  const paths = new Map(series.map(({ id }) => [id, svg("path", { class: `series ${id}`, fill: id === "shadow" ? `url(#${hatch})` : null })]));
   shapes.append(...paths.values());
 
   const legend = h("ul", { class: "legend" });

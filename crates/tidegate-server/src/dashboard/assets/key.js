@@ -7,7 +7,7 @@ import { askLift, askOverride, askReset } from "./actions.js";
 import { h, say, attribute, rows, keyShown, field, option } from "./dom.js";
 import { figure, setFigure, ago } from "./parts.js";
 import { timeline } from "./timeline.js";
-import { usedAt } from "./meter.js";
+import { nextFreeMs, usedAt } from "./meter.js";
 import { clockTime, count, fullTime, overrideWords, plural, untilWords, visible, wait } from "./words.js";
 
 const MOST_PARTS = 8;
@@ -220,7 +220,7 @@ export function keyView(context) {
       const limit = card.now;
       const used = usedAt(limit, told.algorithm, nowUs, told.now_us);
       const remaining = Math.max(0, limit.capacity - used);
-      const next = limit.next_free_after_ms === null || limit.next_free_after_ms === undefined || used === 0 ? null : Math.max(0, limit.next_free_after_ms - elapsedMs);
+      const next = nextFreeMs(limit, told.algorithm, nowUs, told.now_us);
       const reset = Math.max(0, limit.reset_after_ms - elapsedMs);
       const tone = remaining === 0 ? "bad" : remaining <= limit.capacity * 0.2 ? "warn" : null;
       setFigure(card.figures.used, count(used), used, `of ${count(limit.capacity)}`);

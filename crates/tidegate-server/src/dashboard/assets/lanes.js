@@ -4,13 +4,13 @@
 import { h, svg, say, attribute } from "./dom.js";
 import { count, windowLength } from "./words.js";
 
-const HEIGHT = 64;
-const MIDDLE = 40;
+const HEIGHT = 80;
+const MIDDLE = 44;
 const SIDE = 6;
 const WINDOWS = 3;
 const SHORTEST_US = 3e6;
 const KEPT = 6000;
-const UNIT = 4;
+const UNIT = 5;
 
 const px = (n) => n.toFixed(1);
 
@@ -75,8 +75,8 @@ export function lane(algorithm, remark, { max, window }) {
     for (const [column, n] of stacks) {
       const x = SIDE + column * UNIT;
       // Marks one above the other as long as they can be told apart, and one column where they cannot.
-      if (step < 2.4) path += `M${px(x - 1.5)} ${px(MIDDLE + direction)}h3v${px(direction * n * step)}h-3z`;
-      else for (let k = 0; k < n; k++) path += `M${px(x - 1.5)} ${px(MIDDLE + direction * (1 + k * step))}h3v${px(direction * (step - 1))}h-3z`;
+      if (step < 2.4) path += `M${px(x - 2)} ${px(MIDDLE + direction)}h4v${px(direction * n * step)}h-4z`;
+      else for (let k = 0; k < n; k++) path += `M${px(x - 2)} ${px(MIDDLE + direction * (1 + k * step))}h4v${px(direction * (step - 1))}h-4z`;
     }
     return path;
   }

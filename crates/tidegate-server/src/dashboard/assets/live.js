@@ -1,5 +1,5 @@
 // The stream of events, kept alive: tells `heard(name, data)` what comes and `changed(state)` how it stands:
-// "live", "stale" (connected, but silent), "broken" (with `why`), "paused" (the page is not being looked at).
+// "live", "stale" (connected, but silent), "broken" (with `why`), "paused" (the page is not being looked at), "off".
 
 import { subject, whyNoStream } from "./api.js";
 
@@ -67,8 +67,8 @@ export function openLive({ heard, changed }) {
   }
 
   function watch() {
-    if (now.state === "paused") return;
-    if (now.state === "live" && Date.now() - lastHeard > SILENCE_MS) become("stale");
+    if (now.state === "paused" || path === null) return;
+    if ((now.state === "live" || now.state === "starting") && Date.now() - lastHeard > SILENCE_MS) become("stale");
     else if (now.state === "stale" && Date.now() - lastHeard > 3 * SILENCE_MS) connect(), become("broken");
     else if (now.state === "broken" || now.state === "stale") changed(now, lastHeard);
   }
@@ -96,6 +96,10 @@ export function openLive({ heard, changed }) {
     want(policy, key) {
       const wanted = `/v1/live${subject(policy, key)}`;
       if (wanted === path && source && source.readyState !== EventSource.CLOSED) return;
+      if (path === null) {
+        lastHeard = Date.now();
+        become("starting");
+      }
       path = wanted;
       attempts = 0;
       if (now.state !== "paused") connect();
@@ -103,6 +107,7 @@ export function openLive({ heard, changed }) {
     stop() {
       path = null;
       close();
+      become("off");
     },
   };
 }

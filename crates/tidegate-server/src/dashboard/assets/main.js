@@ -1,5 +1,5 @@
 // Begins everything: who is looking, which view the address names, and the stream that feeds it.
-// #pulse[data-live="starting|live|stale|broken|paused"], #banner (role=status), #account, main[data-view="NAME"].
+// #pulse[data-live="starting|live|stale|broken|paused|off"], #banner (role=status), #account, main[data-view="NAME"].
 
 import * as api from "./api.js";
 import { createBoard } from "./board.js";
@@ -88,6 +88,8 @@ function sessionChanged(session) {
 
 function heard(name, data) {
   if (name === "overview") {
+    const isOther = board.overview && board.overview.started_ms !== data.started_ms;
+    if (isOther && banner.dataset.state === "back") say(banner.lastChild, "Live again. The service was started anew, and its history with it.");
     board.begin(data);
     serviceTime(data.now_ms);
     if (board.catalogue.size === 0) loadCatalogue();
@@ -106,8 +108,10 @@ function liveChanged({ state, why }, lastHeard) {
   say(pulse, { live: "live", starting: "connecting", paused: "paused", stale: "not live", broken: "not live" }[state]);
   const isBroken = state === "stale" || state === "broken";
   document.body.classList.toggle("stale", isBroken && board.overview !== null);
+  pulse.hidden = state === "off";
   if (isBroken) tellBroken(why, lastHeard);
   else if (state === "live") tellBack();
+  else if (state === "off") forgetBroken();
 }
 
 let told = "";
@@ -128,14 +132,27 @@ function tellBroken(why, lastHeard) {
   say(banner.children[2], `last heard ${span(silent)} ago. `);
   say(banner.children[3], `${reason}Trying again…`);
   const kind = String(why?.status ?? "");
-  if (kind !== told && (kind === "401" || kind === "403")) api.session().then((s) => s.may_look !== context.session.may_look && sessionChanged(s), () => {});
+  if (kind !== told && (kind === "401" || kind === "403")) askSession();
   told = kind;
+}
+
+function forgetBroken() {
+  told = "";
+  wasBroken = false;
+  banner.hidden = true;
+}
+
+/** A login can end while nobody looks, or with the service. */
+function askSession() {
+  const differs = (session) => JSON.stringify(session) !== JSON.stringify(context.session);
+  api.session().then((session) => differs(session) && sessionChanged(session), () => {});
 }
 
 function tellBack() {
   told = "";
   if (!wasBroken) return;
   wasBroken = false;
+  askSession();
   attribute(banner, "data-state", "back");
   banner.replaceChildren(h("b", { "aria-hidden": "true" }, "✓"), h("span", {}, "Live again."));
   setTimeout(() => {

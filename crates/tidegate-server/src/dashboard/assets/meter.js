@@ -44,6 +44,38 @@ export function usedAt(limit, algorithm, nowUs, toldUs) {
   }
 }
 
+/** How many milliseconds until a unit frees if nobody spends, or null if none is in use. */
+export function nextFreeMs(limit, algorithm, nowUs, toldUs) {
+  const { window_us: window, entries, buckets } = limit;
+  const used = usedAt(limit, algorithm, nowUs, toldUs);
+  if (used === 0) return null;
+  const from = countsFrom(limit, algorithm, nowUs);
+  const kind = kindOf(algorithm);
+  const oldest = entries.find(({ first_us, last_us, units }) => units > 0 && (kind === "sliding_log" ? last_us > from : first_us >= from));
+  const told = () => (limit.next_free_after_ms ?? null) && Math.max(0, limit.next_free_after_ms - (nowUs - toldUs) / 1000);
+  if (limit.unlisted > 0) return told();
+  switch (kind) {
+    case "sliding_log":
+      return oldest ? (oldest.last_us + window - nowUs) / 1000 : told();
+    case "sliding_buckets":
+      return oldest ? (((Math.round((oldest.first_us * buckets) / window) + buckets + 1) * window) / buckets - nowUs) / 1000 : told();
+    case "fixed_window":
+      return (from + window - nowUs) / 1000;
+    case "sliding_counter": {
+      const start = Math.floor(nowUs / window) * window;
+      const previous = units(entries.filter(({ first_us }) => first_us >= start - window && first_us < start));
+      const weighed = Math.floor((previous * (window - (nowUs - start))) / window);
+      return ((weighed > 0 ? start + window - (weighed * window) / previous : start + window) - nowUs) / 1000;
+    }
+    case "gcra": {
+      const max = readLimit(limit.limit)?.max ?? limit.capacity;
+      return (debtAt(limit, nowUs, toldUs) - ((used - 1) * window) / max) / 1000;
+    }
+    default:
+      return told();
+  }
+}
+
 /** How many microseconds of debt are left to drain. */
 export const debtAt = (limit, nowUs, toldUs) => Math.max(0, limit.reset_after_ms * 1000 - (nowUs - toldUs));
 

@@ -37,13 +37,13 @@ export function policyView(context, name) {
     h("p", { class: "crumb" }, h("a", { href: "#/" }, "Overview"), " / policy"),
     h("h1", { tabindex: -1 }, h("bdi", {}, visible(name)), " ", tag),
     words, problem,
-    h("div", { class: "pair" },
+    h("section", { "aria-label": "The last ten seconds" }, h("dl", { class: "tiles few" }, Object.values(figures))),
+    h("div", { class: "pair third" },
       h("section", { class: "panel", "aria-labelledby": "says-h" }, h("h2", { id: "says-h" }, "What it says"), facts),
-      h("section", { "aria-label": "The last ten seconds" }, h("dl", { class: "tiles few" }, Object.values(figures)))),
-    h("section", { class: "panel", "aria-label": "Denials over time" }, denials.element),
+      h("section", { class: "panel", "aria-label": "Denials over time" }, denials.element)),
     comparison.element,
     hidden,
-    h("div", { class: "pair even" },
+    h("div", { class: "pair" },
       h("section", { class: "panel", "aria-labelledby": "hard-h" }, h("h2", { id: "hard-h" }, "Hit hardest"), counted,
         h("table", { class: "hits" }, h("caption", { class: "unseen" }, "The keys denied most often"),
           h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), h("th", { scope: "col", class: "n" }, "denials"))), hardest)),
@@ -147,7 +147,7 @@ function compareWith(board, name) {
   const here = figure("share_here", "this would deny");
   const there = figure("share_there", "the other denies");
   const verdict = h("p", { class: "gist", id: "verdict" });
-  const element = h("section", { class: "panel", "aria-labelledby": "compare-h", hidden: true },
+  const element = h("section", { class: "panel spaced", "aria-labelledby": "compare-h", hidden: true },
     h("h2", { id: "compare-h" }, "Beside the one in force"),
     h("div", { class: "choice" }, h("label", { for: "compare-with" }, "compare with"), choice), verdict,
     h("dl", { class: "tiles few" }, here, there), both.element);

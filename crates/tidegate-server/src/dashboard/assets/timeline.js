@@ -37,7 +37,7 @@ export function timeline(first, algorithm) {
   const band = svg("rect", { class: "band", y: TOP - 6, height: FLOOR - TOP + 6 });
   const edge = svg("line", { class: "now", y1: TOP - 10, y2: FLOOR });
   const capLine = svg("line", { class: "cap" });
-  const capText = svg("text", { class: "cap-text", x: SIDE, y: TOP - 4 });
+  const capText = svg("text", { class: "cap-text", x: SIDE + 6, y: TOP - 4 });
   const labels = svg("g", { class: "labels" });
   const image = svg("svg", { class: "timeline", role: "img", "aria-label": "", height: HEIGHT, "data-drawing": kind },
     svg("defs", {}, svg("clipPath", { id: clip }, clipRect)),

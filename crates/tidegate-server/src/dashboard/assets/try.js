@@ -128,9 +128,13 @@ export function tryView({ session }) {
 
   async function acrossBoundary() {
     if (run.boundary) return;
+    // What was spent before would hide what the boundary does.
+    renew();
     run.boundary = -1;
     // One decision under a key of its own, so that the service's clock is known before it matters.
+    const { lanes: mine } = run;
     for (let i = 0; i < 3; i++) await one({ key: randomKey(), algorithm: "fixed_window", lane: { add() {} } });
+    if (mine !== run.lanes || run.ended) return;
     const windowMs = run.limit.window / 1000;
     const lead = Math.min(LEAD_MS, windowMs / 4);
     const edge = Math.ceil((serviceMs() + lead + 60) / windowMs) * windowMs;
