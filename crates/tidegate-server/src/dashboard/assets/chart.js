@@ -1,0 +1,247 @@
+// Charts over the last minutes: stacked steps or lines, a legend that is the readout, the same as a table.
+// data-chart="NAME" on the figure, data-series="ID" data-value=… on each legend entry.
+
+import { h, svg, say, attribute, rows, freshId } from "./dom.js";
+import { clockTime, minuteTime } from "./words.js";
+
+const LEFT = 46;
+const RIGHT = 10;
+const TOP = 8;
+const BOTTOM = 22;
+const LEGEND_POINTS = 10;
+const TABLE_ROWS = 30;
+
+/** The end of an axis that begins at zero, and the step between its marks. */
+export function niceScale(most, marks = 4) {
+  if (!(most > 0)) return { end: 1, step: 1 };
+  const rough = most / marks;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 2.5, 5, 10].map((n) => n * power).find((n) => n >= rough * 0.999);
+  return { end: Math.ceil((most / step) * 0.999) * step, step };
+}
+
+const px = (n) => n.toFixed(1);
+
+function stepsBetween(lower, upper, x, y) {
+  let there = "";
+  let back = "";
+  for (let i = 0; i < upper.length; i++) {
+    const top = px(y(upper[i]));
+    there += i === 0 ? `M${px(x(0))} ${top}H${px(x(1))}` : `V${top}H${px(x(i + 1))}`;
+    back = `V${px(y(lower[i]))}H${px(x(i))}` + back;
+  }
+  return upper.length === 0 ? "" : `${there}${back}Z`;
+}
+
+function lineThrough(values, x, y) {
+  let path = "";
+  let pen = "M";
+  values.forEach((value, i) => {
+    if (value === null || value === undefined) {
+      pen = "M";
+    } else {
+      path += `${pen}${px(x(i + 0.5))} ${px(y(value))}`;
+      pen = "L";
+    }
+  });
+  return path;
+}
+
+const mean = (values) => {
+  const known = values.filter((value) => value !== null && value !== undefined);
+  return known.length === 0 ? null : known.reduce((a, b) => a + b, 0) / known.length;
+};
+
+/**
+ * `series`: [{id, name, told}], drawn in that order; `kind`: "stack" or "lines"; `format` writes a value.
+ * `tool`: something to choose with, beside the title.
+ * `draw({from_ms, step_ms, values: {id: […]}, gist})` draws; a series without values is left out.
+ */
+export function chart({ name, title, unit, kind, series, format, height = 190, whole = false, tool = null }) {
+  let data = null;
+  let width = 0;
+  let cursor = null;
+
+  const image = svg("svg", { role: "img", "aria-label": title, height });
+  const grid = svg("g", { class: "grid" });
+  const shapes = svg("g", { class: kind });
+  const labels = svg("g", { class: "labels" });
+  const mark = svg("line", { class: "cursor", y1: TOP, y2: height - BOTTOM, visibility: "hidden" });
+  image.append(grid, shapes, mark, labels);
+  // What a shadow policy would have denied is hatched: it did not happen.
+  const hatch = freshId("hatch");
+  if (kind === "stack") image.prepend(svg("defs", {}, svg("pattern", { id: hatch, class: "shadow", width: 4, height: 4, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+    svg("rect", { class: "hatch-ground", width: 4, height: 4 }), svg("rect", { class: "hatch-line", width: 2, height: 4 }))));
+  const paths = new Map(series.map(({ id }) => [id, svg("path", { class: `series ${id}`, fill: id === "shadow" ? `url(#${hatch})` : null })]));
+  shapes.append(...paths.values());
+
+  const legend = h("ul", { class: "legend" });
+  const when = h("span", { class: "when" });
+  const spoken = h("span", { class: "unseen", "aria-live": "polite" });
+  const hintId = freshId("hint");
+  const plot = h("div", {
+    class: "plot", tabindex: 0, role: "group", "aria-label": `${title}: values`, "aria-describedby": hintId,
+    pointermove: (event) => point(event.clientX - plot.getBoundingClientRect().left),
+    pointerleave: () => put(null),
+    blur: () => put(null),
+    keydown: keyed,
+  }, image, h("span", { class: "unseen", id: hintId }, "Left and right arrow keys read one second after the other."), spoken);
+
+  const head = h("tr");
+  const body = h("tbody");
+  const table = h("details", { class: "figures", toggle: () => data && tabulate() },
+    h("summary", {}, "as a table"),
+    h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `${title}, table` },
+      h("table", {}, h("caption", {}, `${title}: ${unit}, mean of ten seconds each`), h("thead", {}, head), body)));
+
+  const element = h("figure", { class: "chart", "data-chart": name },
+    h("figcaption", {}, h("span", { class: "title" }, title), h("span", { class: "unit" }, unit), when, tool), legend, plot, table);
+
+  new ResizeObserver(([entry]) => {
+    const fresh = Math.round(entry.contentRect.width);
+    if (fresh === width || fresh === 0) return;
+    width = fresh;
+    attribute(image, "width", width);
+    attribute(image, "viewBox", `0 0 ${width} ${height}`);
+    paint();
+  }).observe(plot);
+
+  const shown = () => series.filter(({ id }) => data.values[id]);
+  const length = () => Math.max(1, ...shown().map(({ id }) => data.values[id].length));
+  const x = (i) => LEFT + (i / length()) * (width - LEFT - RIGHT);
+
+  function point(at) {
+    if (!data) return;
+    const i = Math.floor(((at - LEFT) / (width - LEFT - RIGHT)) * length());
+    put(i >= 0 && i < length() ? i : null);
+  }
+
+  function keyed(event) {
+    if (!data) return;
+    const last = length() - 1;
+    const from = cursor ?? last + 1;
+    const to = { ArrowLeft: from - 1, ArrowRight: from + 1, PageUp: from - 10, PageDown: from + 10, Home: 0, End: last }[event.key];
+    if (event.key === "Escape") return put(null);
+    if (to === undefined) return;
+    event.preventDefault();
+    put(Math.max(0, Math.min(last, to)));
+    say(spoken, `${timeAt(cursor)}: ${shown().map(({ id, name }) => `${name} ${format(data.values[id][cursor])}`).join(", ")}`);
+  }
+
+  const timeAt = (i) => clockTime(data.from_ms + i * data.step_ms);
+
+  function put(i) {
+    cursor = i;
+    if (!data) return;
+    attribute(mark, "visibility", i === null ? "hidden" : "visible");
+    if (i !== null) {
+      attribute(mark, "x1", px(x(i + 0.5)));
+      attribute(mark, "x2", px(x(i + 0.5)));
+    }
+    say(when, i === null ? "now" : timeAt(i));
+    tell();
+  }
+
+  function tell() {
+    rows(legend, shown(), ({ id }) => id,
+      ({ id, name, told }) => h("li", { class: id, "data-series": id, title: told },
+        h("i", { class: "swatch", "aria-hidden": "true" }), h("span", {}, name), h("b")),
+      (row, { id }) => {
+        const values = data.values[id];
+        const value = cursor === null ? mean(values.slice(-LEGEND_POINTS)) : values[cursor];
+        say(row.lastChild, value === null || value === undefined ? "–" : format(value));
+        attribute(row, "data-value", value ?? "");
+      });
+  }
+
+  function paint() {
+    if (!data || width === 0) return;
+    const drawn = shown();
+    const n = length();
+    const sums = Array(n).fill(0);
+    const layers = drawn.map(({ id }) => {
+      const lower = sums.slice();
+      data.values[id].forEach((value, i) => (sums[i] += value ?? 0));
+      return { id, lower, upper: sums.slice() };
+    });
+    const most = kind === "stack" ? Math.max(0, ...sums)
+      : Math.max(0, ...drawn.flatMap(({ id }) => data.values[id].map((value) => value ?? 0)));
+    const scale = niceScale(whole ? Math.max(most, 4) : most);
+    const y = (value) => height - BOTTOM - (value / scale.end) * (height - BOTTOM - TOP);
+    for (const [id, path] of paths) if (!data.values[id]) attribute(path, "d", "");
+    if (kind === "stack") for (const { id, lower, upper } of layers) attribute(paths.get(id), "d", stepsBetween(lower, upper, x, y));
+    else for (const { id } of drawn) attribute(paths.get(id), "d", lineThrough(data.values[id], x, y));
+    axes(scale, y, n);
+  }
+
+  function axes(scale, y, n) {
+    const heights = [];
+    for (let value = 0; value <= scale.end * 1.001; value += scale.step) heights.push(value);
+    const end = data.from_ms + n * data.step_ms;
+    const every = width < 520 ? 120_000 : 60_000;
+    const times = [];
+    for (let t = Math.ceil(data.from_ms / every) * every; t < end; t += every) times.push(t);
+    const at = (t) => x((t - data.from_ms) / data.step_ms);
+    rows(grid, [...heights.map((value) => ({ id: `y${value}`, y: y(value) })), ...times.map((t) => ({ id: `x${t}`, x: at(t) }))],
+      ({ id }) => id, () => svg("line"), (line, mark) => {
+        const ends = mark.y === undefined ? [mark.x, mark.x, height - BOTTOM, height - BOTTOM + 4] : [LEFT, width - RIGHT, mark.y, mark.y];
+        ["x1", "x2", "y1", "y2"].forEach((name, i) => attribute(line, name, px(ends[i])));
+      });
+    rows(labels, [...heights.map((value) => ({ id: `y${value}`, text: format(value), x: LEFT - 7, y: y(value) + 4, anchor: "end" })),
+      ...times.filter((t) => at(t) < width - 18).map((t) => ({ id: `x${t}`, text: minuteTime(t), x: at(t), y: height - 5, anchor: "middle" }))],
+      ({ id }) => id, () => svg("text"), (text, mark) => {
+        attribute(text, "x", px(mark.x));
+        attribute(text, "y", px(mark.y));
+        attribute(text, "text-anchor", mark.anchor);
+        say(text, mark.text);
+      });
+  }
+
+  function tabulate() {
+    if (!table.open) return;
+    const drawn = shown();
+    head.replaceChildren(h("th", { scope: "col" }, "from"), ...drawn.map(({ name }) => h("th", { scope: "col", class: "n" }, name)));
+    const n = length();
+    const lines = [];
+    for (let to = n; to > 0 && lines.length < TABLE_ROWS; to -= LEGEND_POINTS) lines.push([Math.max(0, to - LEGEND_POINTS), to]);
+    body.replaceChildren(...lines.map(([from, to]) => h("tr", {}, h("th", { scope: "row" }, timeAt(from)),
+      ...drawn.map(({ id }) => {
+        const value = mean(data.values[id].slice(from, to));
+        return h("td", { class: "n" }, value === null ? "–" : format(value));
+      }))));
+  }
+
+  return {
+    element,
+    draw(fresh) {
+      data = fresh;
+      attribute(image, "aria-label", fresh.gist);
+      paint();
+      put(cursor !== null && cursor < length() ? cursor : null);
+    },
+  };
+}
+
+/** A small picture of denials over the last minutes, for a row of a table. */
+export function sparkline() {
+  const width = 120;
+  const height = 22;
+  const bars = svg("path", { class: "bars" });
+  const image = svg("svg", { class: "spark", role: "img", "aria-label": "", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none" },
+    svg("line", { class: "base", x1: 0, x2: width, y1: height - 0.5, y2: height - 0.5 }), bars);
+  return {
+    element: image,
+    draw(values, gist) {
+      const slots = 60;
+      const sums = Array(slots).fill(0);
+      values.forEach((value, i) => (sums[Math.min(slots - 1, Math.floor((i / values.length) * slots))] += value));
+      const most = Math.max(1, ...sums);
+      const path = sums.map((sum, i) => {
+        const tall = sum === 0 ? 0 : Math.max(2, (sum / most) * (height - 2));
+        return sum === 0 ? "" : `M${i * 2} ${height}v${px(-tall)}h1.6v${px(tall)}z`;
+      });
+      attribute(bars, "d", path.join(""));
+      attribute(image, "aria-label", gist);
+    },
+  };
+}

@@ -1,0 +1,121 @@
+// One lane for each algorithm on one time axis: admitted marks stand up, denied ones hang down.
+// .lane[data-algorithm="NAME"] with data-figure="admitted|denied|most" inside.
+
+import { h, svg, say, attribute } from "./dom.js";
+import { count, windowLength } from "./words.js";
+
+const HEIGHT = 80;
+const MIDDLE = 44;
+const SIDE = 6;
+const WINDOWS = 3;
+const SHORTEST_US = 3e6;
+const KEPT = 6000;
+const UNIT = 5;
+
+const px = (n) => n.toFixed(1);
+
+/** The most of `times` (sorted) that lie in one window, wherever it begins. */
+export function mostInAnyWindow(times, window) {
+  let most = 0;
+  let from = 0;
+  for (let to = 0; to < times.length; to++) {
+    while (times[to] - times[from] >= window) from++;
+    most = Math.max(most, to - from + 1);
+  }
+  return most;
+}
+
+function keepSorted(times, at) {
+  let i = times.length;
+  while (i > 0 && times[i - 1] > at) i--;
+  times.splice(i, 0, at);
+  if (times.length > KEPT) times.shift();
+}
+
+export function lane(algorithm, remark, { max, window }) {
+  const admitted = [];
+  const denied = [];
+  const totals = { admitted: 0, denied: 0, most: 0 };
+  let isNew = true;
+  let width = 600;
+
+  const edges = svg("path", { class: "edges" });
+  const up = svg("path", { class: "admitted" });
+  const down = svg("path", { class: "denied" });
+  const edge = svg("line", { class: "now", y1: 2, y2: HEIGHT - 2 });
+  const floor = svg("line", { class: "floor", x1: 0, x2: "100%", y1: MIDDLE, y2: MIDDLE });
+  const image = svg("svg", { role: "img", "aria-label": "", height: HEIGHT, class: "lane-image" }, edges, floor, up, down, edge);
+  const figures = Object.fromEntries(["admitted", "denied", "most"].map((name) => [name, h("b", { "data-figure": name, "data-value": 0 }, "0")]));
+  const verdict = h("span", { class: "verdict" });
+  const drawing = h("div", { class: "drawing" }, image);
+  const element = h("section", { class: "lane", "data-algorithm": algorithm, "aria-label": algorithm },
+    h("div", { class: "lane-head" }, h("h2", {}, algorithm), h("p", { class: "soft small" }, remark)),
+    drawing,
+    h("p", { class: "lane-figures" },
+      h("span", { class: "up" }, h("i", { "aria-hidden": "true" }, "▲"), " admitted ", figures.admitted),
+      h("span", { class: "down" }, h("i", { "aria-hidden": "true" }, "▼"), " denied ", figures.denied),
+      h("span", {}, `most in any ${windowLength(window)} `, figures.most), verdict));
+
+  new ResizeObserver(([entry]) => {
+    width = Math.round(entry.contentRect.width) || width;
+    attribute(image, "width", width);
+    attribute(image, "viewBox", `0 0 ${width} ${HEIGHT}`);
+  }).observe(drawing);
+
+  function marks(times, from, perUs, direction) {
+    const room = direction < 0 ? MIDDLE - 4 : HEIGHT - MIDDLE - 4;
+    const stacks = new Map();
+    for (let i = times.length - 1; i >= 0 && times[i] >= from; i--) {
+      const column = Math.round(((times[i] - from) * perUs) / UNIT);
+      stacks.set(column, (stacks.get(column) ?? 0) + 1);
+    }
+    const tallest = Math.max(1, ...stacks.values());
+    const step = Math.min(UNIT, room / tallest);
+    let path = "";
+    for (const [column, n] of stacks) {
+      const x = SIDE + column * UNIT;
+      // Marks one above the other as long as they can be told apart, and one column where they cannot.
+      if (step < 2.4) path += `M${px(x - 2)} ${px(MIDDLE + direction)}h4v${px(direction * n * step)}h-4z`;
+      else for (let k = 0; k < n; k++) path += `M${px(x - 2)} ${px(MIDDLE + direction * (1 + k * step))}h4v${px(direction * (step - 1))}h-4z`;
+    }
+    return path;
+  }
+
+  return {
+    element,
+    add(isAdmitted, atUs) {
+      keepSorted(isAdmitted ? admitted : denied, atUs);
+      totals[isAdmitted ? "admitted" : "denied"]++;
+      isNew = true;
+    },
+    frame(nowUs) {
+      const shown = Math.max(SHORTEST_US, WINDOWS * window);
+      const perUs = (width - 2 * SIDE - 10) / shown;
+      // Whole columns only, so that marks keep their places relative to each other while they move.
+      const grain = UNIT / perUs;
+      const from = Math.floor((nowUs - shown) / grain) * grain;
+      const slide = -((nowUs - shown - from) * perUs);
+      const move = `translate(${px(slide)} 0)`;
+      for (const part of [edges, up, down]) attribute(part, "transform", move);
+      let lines = "";
+      for (let t = Math.ceil(from / window) * window; t <= nowUs; t += window) lines += `M${px(SIDE + (t - from) * perUs)} 2V${HEIGHT - 2}`;
+      attribute(edges, "d", lines);
+      attribute(up, "d", marks(admitted, from, perUs, -1));
+      attribute(down, "d", marks(denied, from, perUs, 1));
+      for (const name of ["x1", "x2"]) attribute(edge, name, px(width - SIDE - 10));
+      if (isNew) this.tell();
+    },
+    tell() {
+      isNew = false;
+      totals.most = Math.max(totals.most, mostInAnyWindow(admitted, window));
+      for (const [name, element] of Object.entries(figures)) {
+        say(element, count(totals[name]));
+        attribute(element, "data-value", totals[name]);
+      }
+      const over = totals.most - max;
+      say(verdict, over > 0 ? `▲ ${count(over)} over the limit` : totals.admitted > 0 ? "✓ within the limit" : "");
+      attribute(verdict, "data-tone", over > 0 ? "bad" : "good");
+      attribute(image, "aria-label", `${algorithm}: ${count(totals.admitted)} admitted, ${count(totals.denied)} denied, at most ${count(totals.most)} admitted in any window; the limit is ${count(max)}.`);
+    },
+  };
+}

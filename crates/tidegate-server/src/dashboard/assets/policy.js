@@ -1,0 +1,192 @@
+// One policy: what it says, what it denies, whom it hits. data-figure="per_second|denied_share|denials"; rows of #hardest
+// and #nearest: data-label="LABEL" with data-figure="denials|used|remaining"; #compare-with, data-figure="share_here|share_there".
+
+import { h, say, attribute, rows, keyShown, option } from "./dom.js";
+import { chart } from "./chart.js";
+import { series } from "./board.js";
+import { figure, setFigure, bar } from "./parts.js";
+import { OUTCOMES, count, rate, share, visible, plural, sumOf, deniedOf, span, wait } from "./words.js";
+
+const DENIALS = OUTCOMES.filter(({ id }) => id !== "allowed");
+const FAILURE = { open: "requests are let through", closed: "requests are denied" };
+
+function failureWords(failure) {
+  if (typeof failure === "string" && FAILURE[failure]) return FAILURE[failure];
+  return `this node counts its share of the limit (${visible(typeof failure === "string" ? failure : JSON.stringify(failure))})`;
+}
+
+export function policyView(context, name) {
+  const { board, session, showKey } = context;
+  const words = h("p", { class: "gist", id: "words" });
+  const facts = h("dl", { class: "facts" });
+  const tag = h("span", { class: "tag", hidden: true }, "shadow");
+  const problem = h("p", { class: "note", hidden: true });
+  const figures = {
+    per_second: figure("per_second", "decisions a second"),
+    denied_share: figure("denied_share", "denied"),
+    denials: figure("denials", "denials counted"),
+  };
+  const denials = chart({ name: "denials", title: "Denials", unit: "a second", kind: "stack", series: DENIALS, format: rate, height: 160, whole: true });
+  const hardest = h("tbody", { id: "hardest" });
+  const nearest = h("tbody", { id: "nearest" });
+  const counted = h("p", { class: "soft small", id: "counted" });
+  const hidden = h("p", { class: "note", hidden: true }, "The keys are hidden: log in to see keys.");
+  const comparison = compareWith(board, name);
+
+  const element = h("div", { class: "view" },
+    h("p", { class: "crumb" }, h("a", { href: "#/" }, "Overview"), " / policy"),
+    h("h1", { tabindex: -1 }, h("bdi", {}, visible(name)), " ", tag),
+    words, problem,
+    h("section", { "aria-label": "The last ten seconds" }, h("dl", { class: "tiles few" }, Object.values(figures))),
+    h("div", { class: "pair third" },
+      h("section", { class: "panel", "aria-labelledby": "says-h" }, h("h2", { id: "says-h" }, "What it says"), facts),
+      h("section", { class: "panel", "aria-label": "Denials over time" }, denials.element)),
+    comparison.element,
+    hidden,
+    h("div", { class: "pair" },
+      h("section", { class: "panel", "aria-labelledby": "hard-h" }, h("h2", { id: "hard-h" }, "Hit hardest"), counted,
+        h("table", { class: "hits" }, h("caption", { class: "unseen" }, "The keys denied most often"),
+          h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), h("th", { scope: "col", class: "n" }, "denials"))), hardest)),
+      h("section", { class: "panel", "aria-labelledby": "near-h" }, h("h2", { id: "near-h" }, "Nearest the limit"),
+        h("p", { class: "soft small" }, "Of the keys that were denied lately, the fullest first, as of now."),
+        h("table", { class: "hits" }, h("caption", { class: "unseen" }, "The keys with the least left"),
+          h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), h("th", { scope: "col" }, "used"), h("th", { scope: "col", class: "n" }, "free in"))), nearest))));
+
+  const keyCell = ({ key, label }) => h("th", { scope: "row" },
+    key !== null && session.may_change
+      ? h("button", { type: "button", class: "link", title: "look into this key", click: () => showKey(name, key) }, keyShown(label))
+      : label === "" ? h("span", { class: "soft" }, "hidden") : keyShown(label));
+
+  // The label alone may be the same for two keys, and where keys are hidden it is for all.
+  const idOf = ({ key, label }, index) => (label === "" ? `place ${index}` : JSON.stringify([key, label]));
+
+  function drawHits(hits) {
+    hidden.hidden = hits.keys !== "hidden" || hits.hardest.length + hits.nearest.length === 0;
+    setFigure(figures.denials, count(hits.denials), hits.denials, `in the last ${span(hits.now_ms - hits.since_ms)}`);
+    say(counted, hits.hardest.length === 0 ? "No key was denied in the last 5 to 10 minutes."
+      : `Counts are at most ${count(hits.error_at_most)} too high; of the last 5 to 10 minutes.${hits.sampled ? " There are so many that some are estimated." : ""}`);
+    const most = Math.max(1, ...hits.hardest.map((hit) => hit.denials));
+    rows(hardest, hits.hardest, idOf,
+      (hit) => h("tr", { "data-label": visible(hit.label) }, keyCell(hit), h("td", {}, bar())),
+      (row, hit) => {
+        row.lastChild.firstChild.show(hit.denials / most, count(hit.denials), "denied");
+        const number = row.querySelector("b");
+        attribute(number, "data-figure", "denials");
+        attribute(number, "data-value", hit.denials);
+        attribute(number, "title", hit.error ? `between ${count(hit.denials - hit.error)} and ${count(hit.denials)}` : "exact");
+      });
+    rows(nearest, hits.nearest, (hit, i) => `${idOf(hit, i)} ${hit.limit}`,
+      (hit) => h("tr", { "data-label": visible(hit.label) }, keyCell(hit), h("td", {}, bar()), h("td", { class: "n" })),
+      (row, hit) => {
+        const part = hit.capacity === 0 ? 1 : hit.used / hit.capacity;
+        const meter = row.children[1].firstChild;
+        meter.show(part, `${count(hit.used)} of ${count(hit.capacity)}`, part >= 1 ? "denied" : part >= 0.8 ? "shadow" : "calm", part >= 1 ? "full" : "");
+        const number = meter.querySelector("b");
+        attribute(number, "data-figure", "used");
+        attribute(number, "data-value", hit.used);
+        attribute(row, "data-remaining", hit.remaining);
+        attribute(row, "title", `under ${visible(hit.limit)}`);
+        say(row.children[2], hit.remaining > 0 ? "now" : hit.retry_after_ms === null ? "–" : wait(hit.retry_after_ms));
+      });
+  }
+
+  function drawFacts(policy) {
+    const lines = policy ? [
+      ["limits", policy.limits.map(visible).join(" and ")],
+      ["counted by", visible(policy.algorithm)],
+      ["mode", policy.mode === "shadow" ? "shadow: counts what it would deny, denies nothing" : "enforce: what is over the limit is denied"],
+      ["key", visible(policy.key ?? "as the caller says")],
+      ["without the store", failureWords(policy.on_store_failure)],
+      ...Object.keys(policy.operations ?? {}).length ? [["prices", Object.entries(policy.operations)
+        .map(([operation, cost]) => `${visible(operation)} ${count(typeof cost === "object" ? cost.cost : cost)}`).join(", ")]] : [],
+      ...policy.hide_keys ? [["keys", "are shown as hashes only"]] : [],
+    ] : [];
+    say(words, policy ? visible(policy.words) : board.catalogue.size ? "There is no such policy now." : "");
+    rows(facts, lines, ([term]) => term, ([term]) => h("div", {}, h("dt", {}, term), h("dd")), (row, [, text]) => say(row.lastChild, text));
+    tag.hidden = policy?.mode !== "shadow";
+  }
+
+  return {
+    element,
+    title: name,
+    policy: name,
+    update() {
+      const { overview, catalogue } = board;
+      const policy = catalogue.get(name);
+      drawFacts(policy);
+      if (!overview) return;
+      const shadow = policy?.mode === "shadow";
+      const now = overview.policies.find((one) => one.name === name) ?? {};
+      const total = sumOf(now);
+      const denied = shadow ? now.shadow ?? 0 : deniedOf(now);
+      setFigure(figures.per_second, rate(total / overview.last.seconds), total / overview.last.seconds, `${count(total)} in ${overview.last.seconds} s`);
+      setFigure(figures.denied_share, share(total ? denied / total : 0), total ? denied / total : 0, `${count(denied)} in ${overview.last.seconds} s`, denied > 0 ? (shadow ? "warn" : "bad") : null);
+      say(figures.denied_share.firstChild, shadow ? "would be denied" : "denied");
+      const { allowed: _, ...values } = series(overview.history, name);
+      if (Object.keys(values).length === 0) values[shadow ? "shadow" : "limited"] = overview.history.p50_us.map(() => 0);
+      const sum = Object.values(values).flat().reduce((a, b) => a + b, 0);
+      denials.draw({ from_ms: overview.history.from_ms, step_ms: overview.history.step_ms, values,
+        gist: `Denials a second by ${visible(name)}: ${count(sum)} in the last ${span(overview.history.p50_us.length * 1000)}${shadow ? ", all let through: it is a shadow policy" : ""}.` });
+      comparison.update(shadow);
+    },
+    heard(event, data) {
+      problem.hidden = event !== "problem";
+      if (event === "problem") say(problem, `▲ ${visible(data.error)}`);
+      if (event === "hits") drawHits(data);
+    },
+  };
+}
+
+/** What a shadow policy would have done, beside what one in force did. */
+function compareWith(board, name) {
+  const choice = h("select", { id: "compare-with", change: () => update(true) });
+  const both = chart({
+    name: "compare", title: "Side by side", unit: "denials a second", kind: "lines", format: rate, height: 160, whole: true,
+    series: [{ id: "here", name: "this would deny" }, { id: "there", name: "the other denies" }],
+  });
+  const here = figure("share_here", "this would deny");
+  const there = figure("share_there", "the other denies");
+  const verdict = h("p", { class: "gist", id: "verdict" });
+  const element = h("section", { class: "panel spaced", "aria-labelledby": "compare-h", hidden: true },
+    h("h2", { id: "compare-h" }, "Beside the one in force"),
+    h("div", { class: "choice" }, h("label", { for: "compare-with" }, "compare with"), choice), verdict,
+    h("dl", { class: "tiles few" }, here, there), both.element);
+
+  function offer(overview) {
+    const names = overview.policies.filter(({ mode }) => mode === "enforce").map((policy) => policy.name);
+    if (choice.dataset.names === names.join("\n")) return;
+    const likely = names.filter((other) => name.startsWith(other)).sort((a, b) => b.length - a.length)[0];
+    const chosen = names.includes(choice.value) ? choice.value : likely ?? names[0];
+    choice.dataset.names = names.join("\n");
+    choice.replaceChildren(...names.map((other) => option(other)));
+    if (chosen !== undefined) choice.value = chosen;
+  }
+
+  const add = (lists, length) => Array.from({ length }, (_, i) => lists.reduce((sum, list) => sum + (list?.[i] ?? 0), 0));
+  const total = (list) => list.reduce((a, b) => a + b, 0);
+
+  function update(shadow) {
+    const { overview } = board;
+    element.hidden = !shadow || !overview;
+    if (element.hidden) return;
+    offer(overview);
+    element.hidden = choice.value === "";
+    const { history } = overview;
+    const length = history.p50_us.length;
+    const mine = series(history, name);
+    const other = series(history, choice.value);
+    const would = add([mine.shadow], length);
+    const did = add([other.limited, other.impossible, other.store_unavailable], length);
+    const part = (denied, all) => (all === 0 ? 0 : total(denied) / all);
+    const shareHere = part(would, total(Object.values(mine).flat()));
+    const shareThere = part(did, total(Object.values(other).flat()));
+    const during = span(length * history.step_ms);
+    setFigure(here, share(shareHere), shareHere, plural(total(would), "request"), shareHere > 0 ? "warn" : null);
+    setFigure(there, share(shareThere), shareThere, plural(total(did), "request"), shareThere > 0 ? "bad" : null);
+    const text = `In the last ${during}, ${visible(name)} would have denied ${share(shareHere)} of what it saw; ${visible(choice.value)} denied ${share(shareThere)}.`;
+    say(verdict, text);
+    both.draw({ from_ms: history.from_ms, step_ms: history.step_ms, values: { here: would, there: did }, gist: text });
+  }
+
+  return { element, update };
+}

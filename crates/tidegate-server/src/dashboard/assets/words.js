@@ -1,0 +1,127 @@
+// How numbers, times, sizes and names are written. Nothing here touches the page.
+
+const whole = new Intl.NumberFormat("en");
+const tenth = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const minute = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const moment = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
+
+/** Characters that cannot be seen, or that turn the text around them, as escapes: U+202E is shown as \u{202e}. */
+export function visible(text) {
+  return String(text ?? "").replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+}
+
+export const count = (n) => whole.format(Math.round(n));
+export const rate = (n) => (n > 0 && n < 9.95 ? tenth.format(n) : whole.format(Math.round(n)));
+export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
+
+export function share(part) {
+  if (!Number.isFinite(part) || part <= 0) return "0 %";
+  if (part < 0.001) return "< 0.1 %";
+  if (part >= 0.9995) return "100 %";
+  return `${tenth.format(part * 100)} %`;
+}
+
+export function micros(us) {
+  if (us === null || us === undefined) return "–";
+  if (us < 1000) return `${whole.format(Math.round(us))} µs`;
+  if (us < 1e6) return `${us < 99_950 ? tenth.format(us / 1e3) : whole.format(Math.round(us / 1e3))} ms`;
+  return `${tenth.format(us / 1e6)} s`;
+}
+
+export function size(bytes) {
+  if (bytes === null || bytes === undefined) return "–";
+  if (bytes < 9.95e8) return `${tenth.format(bytes / 1e6)} MB`;
+  return `${tenth.format(bytes / 1e9)} GB`;
+}
+
+/** A length of time that is being counted down. */
+export function wait(ms) {
+  const s = Math.max(0, ms) / 1000;
+  const two = (n) => String(Math.floor(n)).padStart(2, "0");
+  if (s < 60) return `${tenth.format(s)} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${two(s % 60)} s`;
+  if (s < 86_400) return `${Math.floor(s / 3600)} h ${two((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
+}
+
+/** A length of time in its coarsest unit. */
+export function span(ms) {
+  const s = Math.max(0, Math.round(ms / 1000));
+  if (s < 90) return `${s} s`;
+  if (s < 90 * 60) return `${Math.round(s / 60)} min`;
+  if (s < 36 * 3600) return `${Math.round(s / 3600)} h`;
+  return `${Math.round(s / 86_400)} d`;
+}
+
+/** The length of a window for an axis: 60 s, 90 s, 1 h. */
+export function windowLength(us) {
+  const units = [[86_400e6, "d"], [3600e6, "h"], [60e6, "min"], [1e6, "s"], [1e3, "ms"]];
+  const [unit, name] = units.find(([unit]) => us >= unit && Number.isInteger((us / unit) * 4)) ?? [1, "µs"];
+  return `${+(us / unit).toFixed(2)} ${name}`;
+}
+
+export const clockTime = (ms) => clock.format(ms);
+export const minuteTime = (ms) => minute.format(ms);
+export const fullTime = (ms) => moment.format(ms);
+
+/** The microseconds of a limit's window and its maximum, or nothing if it cannot be read. */
+export function readLimit(text) {
+  const match = /^\s*([\d_]+)\s*\/\s*((?:\d+(?:us|ms|s|m|h|d|w))+|us|ms|s|m|h|d|w)\s*$/.exec(text);
+  if (!match) return null;
+  const unit = { us: 1, ms: 1e3, s: 1e6, m: 60e6, h: 3600e6, d: 86_400e6, w: 604_800e6 };
+  let window = 0;
+  for (const [, n, u] of match[2].matchAll(/(\d*)(us|ms|s|m|h|d|w)/g)) window += (n === "" ? 1 : +n) * unit[u];
+  const max = +match[1].replaceAll("_", "");
+  return max > 0 && window > 0 ? { max, window } : null;
+}
+
+/** Outcomes in the order they are stacked, those that were let through below. */
+export const OUTCOMES = [
+  { id: "allowed", name: "allowed", told: "let through" },
+  { id: "shadow", name: "would be denied", told: "over a shadow policy's limit and let through" },
+  { id: "limited", name: "limited", told: "denied: over the limit" },
+  { id: "impossible", name: "impossible", told: "denied: costs more than the limit ever has" },
+  { id: "store_unavailable", name: "store away", told: "denied: the store did not answer" },
+];
+
+export const sumOf = (o) => OUTCOMES.reduce((sum, { id }) => sum + (o[id] ?? 0), 0);
+export const deniedOf = (o) => (o.limited ?? 0) + (o.impossible ?? 0) + (o.store_unavailable ?? 0);
+
+/** Those of the lines without a policy of their own. */
+export const WITHOUT_POLICY = {
+  "(limits)": "limits that callers brought",
+  "(throttle)": "CL.THROTTLE",
+  "(deny)": "denied by rule",
+};
+
+export const ALGORITHMS = [
+  ["sliding_log", "never more than the limit in any window"],
+  ["sliding_counter", "an estimate from two counters"],
+  ["sliding_buckets:10", "never more; units are held a little longer"],
+  ["fixed_window", "the baseline: up to twice the limit across a boundary"],
+  ["gcra", "the limit at once, then evenly"],
+];
+
+export const JOURNAL = {
+  started: ["●", "started", "calm"],
+  reload: ["↻", "reload", "good"],
+  reload_refused: ["▲", "reload refused", "bad"],
+  store_lost: ["■", "store lost", "bad"],
+  store_back: ["✓", "store back", "good"],
+  no_room: ["▲", "no room", "warn"],
+  reset: ["○", "reset", "calm"],
+  override: ["◆", "override", "calm"],
+  lift: ["◇", "lift", "calm"],
+};
+
+export function overrideWords(override) {
+  const what = {
+    limits: `limits ${override.limits.map(visible).join(" and ")}${override.algorithm ? ` by ${visible(override.algorithm)}` : ""}`,
+    ban: "banned: everything is denied",
+    exempt: "exempt: nothing is denied",
+  }[override.kind];
+  return what ?? visible(override.kind);
+}
+
+export const untilWords = (ms) => (ms === null || ms === undefined ? "for good" : `until ${fullTime(ms)}`);
