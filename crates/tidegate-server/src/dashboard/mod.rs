@@ -47,3 +47,21 @@ impl Asset {
         Self { name, kind, bytes, gzip: gzip.finish().expect("a list takes all bytes"), tag }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{ASSETS, asset};
+
+    #[test]
+    fn every_file_is_served_and_all_of_them_are_light() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dashboard/assets");
+        for file in std::fs::read_dir(folder).unwrap() {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            assert!(asset(&name).is_some_and(|asset| asset.kind != "application/octet-stream"), "{name}");
+        }
+        let weight: usize = ASSETS.iter().map(|asset| asset.gzip.len()).sum();
+        assert!(weight <= 150_000, "{weight} bytes are too heavy");
+    }
+}
