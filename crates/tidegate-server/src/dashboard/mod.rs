@@ -23,8 +23,31 @@ macro_rules! files {
     };
 }
 
-static ASSETS: LazyLock<Vec<Asset>> =
-    LazyLock::new(|| files!["index.html"].into_iter().map(|(name, bytes)| Asset::new(name, bytes)).collect());
+static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
+    let files = files![
+        "actions.js",
+        "api.js",
+        "board.js",
+        "chart.js",
+        "dom.js",
+        "favicon.svg",
+        "index.html",
+        "key.js",
+        "lanes.js",
+        "live.js",
+        "login.js",
+        "main.js",
+        "meter.js",
+        "overview.js",
+        "parts.js",
+        "policy.js",
+        "style.css",
+        "timeline.js",
+        "try.js",
+        "words.js",
+    ];
+    files.into_iter().map(|(name, bytes)| Asset::new(name, bytes)).collect()
+});
 
 /// The file of a name.
 pub(crate) fn asset(name: &str) -> Option<&'static Asset> {

@@ -15,23 +15,42 @@ pub(crate) struct Running {
     pub(crate) grpc: SocketAddr,
     server: Option<Server>,
     runtime: Runtime,
+    config: String,
+}
+
+/// A service that was stopped, and can be started again where it was.
+pub(crate) struct Stopped {
+    config: String,
+    addresses: [SocketAddr; 3],
+}
+
+impl Stopped {
+    pub(crate) fn started(self) -> Running {
+        let names = ["http", "resp", "grpc"];
+        let overrides = names
+            .iter()
+            .zip(self.addresses)
+            .fold(Overrides::default(), |all, (key, address)| all.server(key, key, &address.to_string()));
+        let config = Config::parse("test.toml", &self.config, &overrides).expect("it was right before");
+        Running::with(config, overrides, &self.config)
+    }
 }
 
 impl Running {
     /// Starts a service by a configuration that says nothing of ports.
     pub(crate) fn start(config: &str) -> Self {
         let overrides = any_ports();
-        let config = Config::parse("test.toml", config, &overrides).expect("the test's configuration is right");
-        Self::with(config, overrides)
+        let read = Config::parse("test.toml", config, &overrides).expect("the test's configuration is right");
+        Self::with(read, overrides, config)
     }
 
     /// Starts a service by a file.
     pub(crate) fn start_by(file: &Path) -> Self {
         let overrides = any_ports();
-        Self::with(Config::load(Some(file), &overrides).expect("the test's configuration is right"), overrides)
+        Self::with(Config::load(Some(file), &overrides).expect("the test's configuration is right"), overrides, "")
     }
 
-    fn with(config: Config, overrides: Overrides) -> Self {
+    fn with(config: Config, overrides: Overrides, text: &str) -> Self {
         let runtime = Runtime::new().expect("a runtime can be made");
         let server = runtime.block_on(Server::start(config, overrides)).expect("the service starts");
         let address = |transport| server.address(transport).expect("every transport is open");
@@ -41,6 +60,7 @@ impl Running {
             grpc: address(Transport::Grpc),
             server: Some(server),
             runtime,
+            config: text.to_owned(),
         }
     }
 
@@ -51,6 +71,12 @@ impl Running {
     /// Stops the service as a signal would; how many were still being served when its patience ended.
     pub(crate) fn stop(&mut self) -> usize {
         self.runtime.block_on(self.server.take().expect("it runs").stop())
+    }
+
+    /// Stops the service, to be started again.
+    pub(crate) fn stopped(mut self) -> Stopped {
+        self.stop();
+        Stopped { config: std::mem::take(&mut self.config), addresses: [self.http, self.resp, self.grpc] }
     }
 
     /// Runs a future beside the service.

@@ -1,0 +1,76 @@
+//! The page in a real browser: Chromium, driven by playwright-core, with axe-core looking on. `scripts/peers` installs them.
+//! Each test starts a service and plays one of the `scenes` against it.
+
+mod hostile;
+#[path = "../it/running.rs"]
+#[allow(dead_code, reason = "shared with the other tests, which use all of it")]
+mod running;
+mod stage;
+#[path = "../peers/tools.rs"]
+mod tools;
+
+use running::Running;
+use stage::Scene;
+
+const POLICIES: &str = "[policies.api]\nlimits = [\"5/1h\"]\n\
+    [policies.login]\nlimits = [\"3/1m\", \"20/1d\"]\nalgorithm = \"sliding_counter\"\n\
+    [policies.buckets]\nlimits = [\"20/1m\"]\nalgorithm = \"sliding_buckets:6\"\n\
+    [policies.steady]\nlimits = [\"20/1m\"]\nalgorithm = \"gcra:5\"\n\
+    [policies.fixed]\nlimits = [\"20/1m\"]\nalgorithm = \"fixed_window\"\n\
+    [policies.api-next]\nlimits = [\"2/1h\"]\nmode = \"shadow\"\n\
+    [policies.secret]\nlimits = [\"1/1h\"]\nhide_keys = true\n";
+
+#[test]
+fn every_view_shows_what_the_api_tells_under_live_traffic() {
+    let running = Running::start(POLICIES);
+    Scene::new("views", running.http).play();
+}
+
+#[test]
+fn resets_and_overrides_change_the_next_decision() {
+    let running = Running::start(POLICIES);
+    Scene::new("changes", running.http).play();
+}
+
+#[test]
+fn without_the_admin_token_it_is_read_only_and_a_login_is_a_form() {
+    let running = Running::start(&format!("[server]\nadmin_token = \"change-me-now\"\n{POLICIES}"));
+    Scene::new("tokens", running.http).play();
+}
+
+#[test]
+fn where_a_token_is_asked_for_nothing_is_shown_before() {
+    let tokens = "[server]\ntoken = \"use-me-now\"\nadmin_token = \"change-me-now\"\n";
+    let running = Running::start(&format!("{tokens}{POLICIES}"));
+    Scene::new("closed", running.http).play();
+}
+
+#[test]
+fn it_survives_a_restart_and_says_when_it_is_not_live() {
+    let running = Running::start(POLICIES);
+    let mut scene = Scene::new("restart", running.http).begin();
+    scene.cue("live");
+    let stopped = running.stopped();
+    scene.say("stopped");
+    scene.cue("stale");
+    let _again = stopped.started();
+    scene.say("started");
+    scene.end();
+}
+
+#[test]
+fn it_is_usable_by_keyboard_and_screen_reader_in_light_and_dark_and_on_a_phone() {
+    let running = Running::start(POLICIES);
+    Scene::new("accessible", running.http).play();
+}
+
+#[test]
+fn ten_thousand_hostile_keys_are_shown_as_text() {
+    let running = Running::start("[policies.api]\nlimits = [\"1/1h\"]\n");
+    let keys = hostile::keys(10_000);
+    hostile::deny(&running, &keys);
+    let file = std::env::temp_dir().join(format!("tidegate-hostile-{}.json", std::process::id()));
+    std::fs::write(&file, serde_json::to_vec(&keys).expect("texts are JSON")).expect("it can be written");
+    Scene::new("hostile", running.http).with("TIDEGATE_KEYS", &file).play();
+    std::fs::remove_file(file).expect("it is there");
+}

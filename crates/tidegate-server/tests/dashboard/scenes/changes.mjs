@@ -1,0 +1,76 @@
+// What is done on the page changes the next decision, after a confirmation, and is written down.
+
+import { assert, check, content, lookInto, open, scene, URL_ } from "./kit.mjs";
+
+await scene(async (browser) => {
+  for (let i = 0; i < 5; i++) assert.equal((await check("api", "alice")).status, 200);
+  assert.equal((await check("api", "alice")).status, 429);
+  const page = await open(browser);
+  await lookInto(page, "api", "alice");
+
+  // Nothing happens without a confirmation.
+  await page.locator('[data-action="reset"]').click();
+  assert.match(await page.locator("#confirm-says").innerText(), /forgotten/);
+  await page.keyboard.press("Escape");
+  await page.locator("dialog").waitFor({ state: "detached" });
+  assert.equal((await check("api", "alice")).status, 429);
+
+  await page.locator('[data-action="reset"]').click();
+  await page.locator("#confirm-go").click();
+  await page.locator("dialog").waitFor({ state: "detached" });
+  assert.match(await page.locator("#key-done").innerText(), /Reset/);
+  assert.equal((await check("api", "alice")).status, 200, "a reset takes effect with the next decision");
+
+  const override = async (kind, fill) => {
+    await page.locator('[data-action="override"]').first().click();
+    await page.locator(`#kind-${kind}`).check();
+    await fill();
+    await page.locator("#confirm-go").click();
+  };
+  await override("ban", async () => {
+    await page.locator('input[name="for"]').fill("soon");
+  });
+  await page.waitForFunction(() => document.querySelector("#confirm-problem").textContent !== "");
+  assert.match(await page.locator("#confirm-problem").innerText(), /no length of time/, "what is wrong is said in the dialog");
+  await page.locator('input[name="for"]').fill("30m");
+  await page.locator('input[name="note"]').fill("<b>scraper</b>");
+  await page.locator("#confirm-go").click();
+  await page.locator("dialog").waitFor({ state: "detached" });
+  const banned = await check("api", "alice");
+  assert.deepEqual([banned.status, banned.body.reason], [429, "limited"]);
+  assert.ok(banned.body.retry_after_ms > 29 * 60_000, "until the ban ends");
+  await page.locator("#key-override:not([hidden])").waitFor();
+  assert.match(await page.locator("#key-override").innerText(), /banned.*<b>scraper<\/b>/s);
+  await page.waitForFunction(() => document.querySelector('#key-limits [data-figure="remaining"]').dataset.value === "0");
+
+  await override("limits", async () => {
+    await page.locator('input[name="limits"]').fill("50/1h");
+    await page.locator("#end-good").check();
+  });
+  await page.locator("dialog").waitFor({ state: "detached" });
+  const more = await check("api", "alice");
+  assert.deepEqual([more.status, more.body.limit], [200, "50/1h"]);
+  const inForce = page.locator('#overrides tr[data-label="alice"]');
+  await inForce.waitFor();
+  assert.match(await inForce.innerText(), /50\/1h.*for good/s);
+
+  await override("exempt", async () => {});
+  await page.locator("dialog").waitFor({ state: "detached" });
+  assert.equal((await check("api", "alice")).body.charged_at_us, null);
+
+  await page.locator('#overrides [data-action="lift"]').click();
+  await page.locator("#confirm-go").click();
+  await page.locator("dialog").waitFor({ state: "detached" });
+  assert.equal((await check("api", "alice")).body.limit, "5/1h", "lifted");
+  await inForce.waitFor({ state: "detached" });
+
+  await page.goto(`${URL_}/#/`);
+  await page.locator('#journal [data-kind="lift"]').waitFor();
+  const kinds = await page.locator("#journal li").evaluateAll((all) => all.map((line) => line.dataset.kind));
+  assert.deepEqual(kinds, ["lift", "override", "override", "override", "reset", "started"]);
+  assert.match(await page.locator('#journal [data-kind="override"]').last().innerText(), /alice under api: banned for 30m \(<b>scraper<\/b>\)/);
+  assert.match(await page.locator('#journal [data-kind="reset"]').innerText(), /127\.0\.0\.1/);
+  const refused = page.complaints().filter((text) => !/status of 400/.test(text));
+  assert.deepEqual(refused, [], "the browser tells of the one request that was refused, and of nothing else");
+  content({ complaints: () => refused });
+});

@@ -1,0 +1,133 @@
+// What all scenes share: a browser, a page that is watched for complaints, and asking the service without the page.
+
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+const require = createRequire(join(process.env.TIDEGATE_NODE, "node_modules", "x"));
+const { chromium } = require("playwright-core");
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+const opened = [];
+
+export const URL_ = process.env.TIDEGATE_URL;
+export { assert };
+
+/** Plays a scene; the process ends badly if it, or the page, complains. */
+export async function scene(play) {
+  const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+  try {
+    await play(browser);
+  } catch (error) {
+    console.error("what the pages complained about:", opened.map((page) => page.complaints()));
+    throw error;
+  } finally {
+    await browser.close();
+  }
+}
+
+/**
+ * Opens the page. `expected` are patterns of complaints that belong to the scene: a browser tells of every refused request.
+ * What the service tells over its stream is kept in `window.told`, by event.
+ */
+export async function open(browser, { path = "/", expected = [], ...settings } = {}) {
+  const context = await browser.newContext(settings);
+  const page = await context.newPage();
+  const complaints = [];
+  page.complaints = () => complaints;
+  opened.push(page);
+  const complain = (text) => {
+    if (!expected.some((pattern) => pattern.test(text))) complaints.push(text);
+  };
+  page.on("console", (message) => ["error", "warning"].includes(message.type()) && complain(message.text()));
+  page.on("pageerror", (error) => complain(`${error}`));
+  page.on("dialog", (dialog) => {
+    complain(`a dialog: ${dialog.message()}`);
+    dialog.dismiss();
+  });
+  page.on("request", (request) => {
+    if (!request.url().startsWith(URL_)) complain(`asked elsewhere: ${request.url()}`);
+  });
+  await page.addInitScript(() => {
+    window.told = {};
+    addEventListener("securitypolicyviolation", (event) => console.error(`policy violated: ${event.violatedDirective}`));
+    window.EventSource = class extends EventSource {
+      constructor(...all) {
+        super(...all);
+        for (const name of ["overview", "tick", "hits", "key"]) {
+          this.addEventListener(name, (event) => (window.told[name] = JSON.parse(event.data)));
+        }
+      }
+    };
+  });
+  await page.goto(`${URL_}${path}`);
+  return page;
+}
+
+/** Nothing was complained about. */
+export function content(...pages) {
+  for (const page of pages) assert.deepEqual(page.complaints(), []);
+}
+
+export async function ask(method, path, body, headers = {}) {
+  const response = await fetch(`${URL_}${path}`, {
+    method,
+    headers: { ...(body ? { "content-type": "application/json" } : {}), ...headers },
+    body: body ? JSON.stringify(body) : undefined,
+  });
+  return { status: response.status, body: await response.json() };
+}
+
+export const check = (policy, key, more = {}) => ask("POST", "/v1/check", { policy, key, ...more });
+
+/** Traffic that goes on until it is told to end. */
+export function traffic() {
+  let over = false;
+  const run = (async () => {
+    for (let i = 0; !over; i++) {
+      await Promise.all([
+        check("api", `user-${i % 7}`), check("api-next", `user-${i % 7}`), check("login", "mallory"), check("buckets", "eve"),
+        check("steady", "eve"), check("fixed", "eve"), check("secret", "s3cr3t"), check("api", "nobody", { cost: 6 }),
+      ]);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  })();
+  return { async end() {
+    over = true;
+    await run;
+  } };
+}
+
+/** A figure of the page, by its name: what it shows and the number behind it. */
+export const figure = (page, name, within = "main") => page.locator(`${within} [data-figure="${name}"]`).first();
+
+export async function value(page, name, within) {
+  return Number(await figure(page, name, within).getAttribute("data-value"));
+}
+
+/** What accessibility rules the page breaks, if any. */
+export async function broken(page) {
+  // In the page's own world, past its security policy, as a browser's tools are.
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
+}
+
+/** How far the page is wider than its window. */
+export const overflow = (page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+
+export async function picture(page, name) {
+  mkdirSync(process.env.TIDEGATE_PICTURES, { recursive: true });
+  await page.screenshot({ path: join(process.env.TIDEGATE_PICTURES, `${name}.png`), fullPage: true });
+}
+
+/** Looks into a key on the page. */
+export async function lookInto(page, policy, ...parts) {
+  await page.goto(`${URL_}/#/key`);
+  await page.locator("#key-policy").selectOption(policy);
+  for (let i = 1; i < parts.length; i++) await page.locator("#add-part").click();
+  for (const [i, part] of parts.entries()) await page.locator("input.part").nth(i).fill(part);
+  await page.getByRole("button", { name: "Look", exact: true }).click();
+  await page.locator("#key-limits [data-limit]").first().waitFor();
+}

@@ -1,0 +1,93 @@
+// Every view under live traffic: the figures on the page are those that the service tells.
+
+import { assert, ask, check, content, figure, lookInto, open, scene, traffic, value, URL_ } from "./kit.mjs";
+
+await scene(async (browser) => {
+  const flow = traffic();
+  const page = await open(browser);
+
+  // Overview. The page draws an event as it comes, so what it shows and what was told last are of one moment.
+  await page.waitForFunction(() => window.told.tick?.last.denied > 0);
+  const seen = await page.evaluate(() => {
+    const shown = (name, of = document) => Number(of.querySelector(`[data-figure="${name}"]`).dataset.value);
+    const policies = [...document.querySelectorAll("tr[data-policy]")].map((row) => [row.dataset.policy, shown("per_second", row), shown("denied_share", row)]);
+    return { told: window.told.tick, policies, ...Object.fromEntries(["per_second", "denied_share", "p50", "p99", "keys", "bytes"].map((name) => [name, shown(name)])) };
+  });
+  const { last, store } = seen.told;
+  assert.deepEqual([seen.per_second, seen.denied_share, seen.p50, seen.p99], [last.per_second, last.denied_share, last.p50_us, last.p99_us]);
+  assert.deepEqual([seen.keys, seen.bytes], [store.keys, store.bytes]);
+  const sum = (o) => o.allowed + o.limited + o.impossible + o.store_unavailable + o.shadow;
+  for (const policy of seen.told.policies) {
+    const denied = policy.mode === "shadow" ? policy.shadow : policy.limited + policy.impossible + policy.store_unavailable;
+    const expected = [policy.name, sum(policy) / last.seconds, sum(policy) ? denied / sum(policy) : 0];
+    assert.deepEqual(seen.policies.find(([name]) => name === policy.name), expected);
+  }
+  assert.equal(await page.locator("#journal li").first().getAttribute("data-kind"), "started");
+  assert.match(await page.locator("main").innerText(), /answers/);
+  for (const name of ["decisions", "latency"]) {
+    const chart = page.locator(`[data-chart="${name}"] svg[role=img], svg[data-chart="${name}"]`).first();
+    assert.ok((await chart.getAttribute("aria-label"))?.length > 20, `the chart of ${name} is told in words`);
+  }
+
+  // A policy: whom it hits. The flow ends first, so that the service can be asked for the same by itself.
+  await flow.end();
+  await page.goto(`${URL_}/#/policy/api`);
+  await page.waitForFunction(() => window.told.hits?.policy === "api");
+  const { body: hits } = await ask("GET", "/v1/hits?policy=api");
+  assert.equal(await value(page, "denials"), hits.denials);
+  const rows = (id) => page.locator(`#${id} tr`).evaluateAll((all) => all.map((row) => [row.dataset.label, Number(row.querySelector("b").dataset.value)]));
+  assert.deepEqual(await rows("hardest"), hits.hardest.map((hit) => [hit.label, hit.denials]));
+  assert.deepEqual(await rows("nearest"), hits.nearest.map((hit) => [hit.label, hit.used]));
+  assert.ok(hits.hardest.length === 8 && hits.nearest.length === 7, JSON.stringify(hits));
+  assert.match(await page.locator("#words").innerText(), /At most 5 units in any hour/);
+  await page.goto(`${URL_}/#/policy/secret`);
+  await page.waitForFunction(() => window.told.hits?.policy === "secret");
+  await page.locator("#hardest tr").first().waitFor();
+  assert.match(await page.locator("#hardest tr").first().innerText(), /#[0-9a-f]{16}/, "its keys are hashed");
+  await page.goto(`${URL_}/#/policy/api-next`);
+  await page.locator("#compare-with").waitFor();
+  assert.equal(await page.locator("#compare-with").inputValue(), "api", "the policy in force that it is called after");
+  assert.match(await page.locator("#verdict").innerText(), /api-next would have denied .* api denied/);
+
+  // A key under each algorithm.
+  for (const [policy, key, limits] of [["api", "user-1", 1], ["login", "mallory", 2], ["buckets", "eve", 1], ["steady", "eve", 1], ["fixed", "eve", 1]]) {
+    await check(policy, key);
+    await lookInto(page, policy, key);
+    const shown = await page.evaluate(() => ({
+      told: window.told.key,
+      cards: [...document.querySelectorAll("#key-limits [data-limit]")].map((card) =>
+        ["used", "remaining", "reset"].map((name) => Number(card.querySelector(`[data-figure="${name}"]`).dataset.value))),
+    }));
+    assert.equal(shown.cards.length, limits);
+    shown.told.limits.forEach((limit, i) => {
+      const [used, remaining, reset] = shown.cards[i];
+      // Time has passed since it was told, and units come free meanwhile.
+      assert.ok(used <= limit.used && used >= limit.used - 2, `${policy}: ${used} of ${JSON.stringify(limit)}`);
+      assert.equal(remaining, limit.capacity - used, policy);
+      assert.ok(reset <= limit.reset_after_ms && reset > limit.reset_after_ms - 5000, `${policy}: ${reset} of ${limit.reset_after_ms}`);
+    });
+  }
+  // It moves by itself.
+  const before = await value(page, "reset", "#key-limits");
+  await page.waitForFunction((before) => Number(document.querySelector('#key-limits [data-figure="reset"]').dataset.value) < before, before);
+  await lookInto(page, "api", "several", "parts");
+  assert.match(await page.locator("#key-h").innerText(), /several · parts/);
+  await check("api", ["several", "parts"]);
+  await page.waitForFunction(() => document.querySelector('#key-limits [data-figure="used"]').dataset.value === "1");
+  assert.ok(!page.url().includes("several"), "a key is never in the address");
+
+  // Trying a limit: what each algorithm admits is what the service decided.
+  await page.goto(`${URL_}/#/try`);
+  await page.locator("#try-limit").fill("10/1h");
+  await page.locator("#try-limit").press("Tab");
+  await page.locator('[data-fire="50"]').click();
+  await page.waitForFunction(() => [...document.querySelectorAll(".lane")].every((lane) => Number(lane.querySelector('[data-figure="denied"]').dataset.value) === 40));
+  for (const lane of await page.locator(".lane").all()) {
+    assert.equal(await lane.locator('[data-figure="admitted"]').getAttribute("data-value"), "10", await lane.getAttribute("data-algorithm"));
+  }
+  await page.locator("#try-limit").fill("nonsense");
+  await page.locator("#try-limit").press("Tab");
+  assert.match(await page.locator("#try-problem").innerText(), /no limit that can be read/);
+  assert.equal(await figure(page, "admitted").count(), 0);
+  content(page);
+});
