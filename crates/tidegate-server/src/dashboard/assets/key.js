@@ -187,6 +187,7 @@ export function keyView(context) {
       card.drawing.told(limit, shown.now_us);
       const how = HOW[String(shown.algorithm).split(":")[0]] ?? "";
       say(card.querySelector("p"), `${how}${limit.unlisted ? ` ${plural(limit.unlisted, "older entry", "older entries")} not drawn.` : ""}`);
+      card.listing.hidden = limit.entries.length === 0;
       drawEntries(card);
     });
     frame();

@@ -50,6 +50,7 @@ function show(focus) {
   for (const link of document.querySelectorAll("nav a")) {
     attribute(link, "aria-current", link.dataset.view === name ? "page" : link.dataset.view === "overview" && name === "policy" ? "true" : null);
   }
+  document.querySelector("nav").hidden = name === "login";
   if (name === "login") live.stop();
   else if (!view.ownStream) live.want(view.policy);
   view.update?.();

@@ -81,7 +81,7 @@ export function overviewView({ board }) {
 
   function summary(overview) {
     const denying = overview.policies.filter((p) => deniedOf(p) > 0).sort((a, b) => deniedOf(b) - deniedOf(a));
-    const names = denying.slice(0, 3).map((p) => `${visible(p.name)} (${share(deniedOf(p) / sumOf(p))})`);
+    const names = denying.slice(0, 3).map((p) => `${WITHOUT_POLICY[p.name] ?? visible(p.name)} (${share(deniedOf(p) / sumOf(p))})`);
     const more = denying.length > 3 ? ` and ${denying.length - 3} more` : "";
     const first = overview.last.decisions === 0 ? "Nobody asks at the moment."
       : denying.length === 0 ? "Nothing is being denied." : `Denying now: ${names.join(", ")}${more}.`;
