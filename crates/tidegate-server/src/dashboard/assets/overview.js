@@ -5,7 +5,7 @@ import { h, say, attribute, rows, option } from "./dom.js";
 import { chart, sparkline } from "./chart.js";
 import { series } from "./board.js";
 import { figure, setFigure, bar, ago } from "./parts.js";
-import { OUTCOMES, JOURNAL, WITHOUT_POLICY, count, rate, share, micros, size, visible, plural, sumOf, deniedOf, span } from "./words.js";
+import { OUTCOMES, JOURNAL, WITHOUT_POLICY, count, rate, briefRate, share, micros, size, visible, plural, sumOf, deniedOf, span } from "./words.js";
 
 const LATENCY = [
   { id: "p99", name: "p99", told: "99 of 100 decisions were as fast or faster" },
@@ -28,7 +28,7 @@ export function overviewView({ board }) {
     store: figure("store", "store"),
   };
   const which = h("select", { id: "which", change: () => drawDecisions() }, option("", "all policies"));
-  const decisions = chart({ name: "decisions", title: "Decisions", unit: "a second, by outcome", kind: "stack", series: OUTCOMES, format: rate, whole: true,
+  const decisions = chart({ name: "decisions", title: "Decisions", unit: "a second, by outcome", kind: "stack", series: OUTCOMES, format: rate, axis: briefRate, whole: true,
     tool: h("span", { class: "choice" }, h("label", { for: "which", class: "unseen" }, "policy drawn"), which) });
   const latency = chart({ name: "latency", title: "Latency", unit: "of a decision", kind: "lines", series: LATENCY, format: micros, height: 190 });
   const policies = h("tbody");

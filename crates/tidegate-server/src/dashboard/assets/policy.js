@@ -5,7 +5,7 @@ import { h, say, attribute, rows, keyShown, option } from "./dom.js";
 import { chart } from "./chart.js";
 import { series } from "./board.js";
 import { figure, setFigure, bar } from "./parts.js";
-import { OUTCOMES, count, rate, share, visible, plural, sumOf, deniedOf, span, wait } from "./words.js";
+import { OUTCOMES, count, rate, briefRate, share, visible, plural, sumOf, deniedOf, span, wait } from "./words.js";
 
 const DENIALS = OUTCOMES.filter(({ id }) => id !== "allowed");
 const FAILURE = { open: "requests are let through", closed: "requests are denied" };
@@ -26,7 +26,7 @@ export function policyView(context, name) {
     denied_share: figure("denied_share", "denied"),
     denials: figure("denials", "denials counted"),
   };
-  const denials = chart({ name: "denials", title: "Denials", unit: "a second", kind: "stack", series: DENIALS, format: rate, height: 160, whole: true });
+  const denials = chart({ name: "denials", title: "Denials", unit: "a second", kind: "stack", series: DENIALS, format: rate, axis: briefRate, height: 160, whole: true });
   const hardest = h("tbody", { id: "hardest" });
   const nearest = h("tbody", { id: "nearest" });
   const counted = h("p", { class: "soft small", id: "counted" });
@@ -127,6 +127,7 @@ export function policyView(context, name) {
       setFigure(figures.per_second, rate(total / overview.last.seconds), total / overview.last.seconds, `${count(total)} in ${overview.last.seconds} s`);
       setFigure(figures.denied_share, share(total ? denied / total : 0), total ? denied / total : 0, `${count(denied)} in ${overview.last.seconds} s`, denied > 0 ? (shadow ? "warn" : "bad") : null);
       say(figures.denied_share.firstChild, shadow ? "would be denied" : "denied");
+      say(figures.denials.firstChild, shadow ? "would-be denials counted" : "denials counted");
       const { allowed: _, ...values } = series(overview.history, name);
       if (Object.keys(values).length === 0) values[shadow ? "shadow" : "limited"] = overview.history.p50_us.map(() => 0);
       const sum = Object.values(values).flat().reduce((a, b) => a + b, 0);
@@ -146,7 +147,7 @@ export function policyView(context, name) {
 function compareWith(board, name) {
   const choice = h("select", { id: "compare-with", change: () => update(true) });
   const both = chart({
-    name: "compare", title: "Side by side", unit: "denials a second", kind: "lines", format: rate, height: 160, whole: true,
+    name: "compare", title: "Side by side", unit: "denials a second", kind: "lines", format: rate, axis: briefRate, height: 160, whole: true,
     series: [{ id: "here", name: "this would deny" }, { id: "there", name: "the other denies" }],
   });
   const here = figure("share_here", "this would deny");
