@@ -9,6 +9,7 @@ export function createBoard() {
   const board = { overview: null, catalogue: new Map() };
 
   board.begin = (overview) => {
+    lengthen(overview.history);
     board.overview = overview;
   };
 
@@ -29,6 +30,15 @@ export function createBoard() {
   };
 
   return board;
+}
+
+/** A young service has a short history: what was before it was nothing. */
+function lengthen(history) {
+  const missing = KEPT_POINTS - history.p50_us.length;
+  if (missing <= 0) return;
+  history.from_ms -= missing * history.step_ms;
+  for (const list of [history.p50_us, history.p99_us]) list.unshift(...Array(missing).fill(null));
+  for (const policy of history.policies) for (const { id } of OUTCOMES) policy[id]?.unshift(...Array(missing).fill(0));
 }
 
 function addPoint(history, point) {

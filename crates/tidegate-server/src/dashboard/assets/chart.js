@@ -53,11 +53,11 @@ const mean = (values) => {
 };
 
 /**
- * `series`: [{id, name, told}], drawn in that order; `kind`: "stack" or "lines"; `format` writes a value.
+ * `series`: [{id, name, told}], drawn in that order; `kind`: "stack" or "lines"; `format` writes a value, `axis` one on the axis.
  * `tool`: something to choose with, beside the title.
  * `draw({from_ms, step_ms, values: {id: […]}, gist})` draws; a series without values is left out.
  */
-export function chart({ name, title, unit, kind, series, format, height = 190, whole = false, tool = null }) {
+export function chart({ name, title, unit, kind, series, format, axis = format, height = 190, whole = false, tool = null }) {
   let data = null;
   let width = 0;
   let cursor = null;
@@ -187,7 +187,7 @@ export function chart({ name, title, unit, kind, series, format, height = 190, w
         const ends = mark.y === undefined ? [mark.x, mark.x, height - BOTTOM, height - BOTTOM + 4] : [LEFT, width - RIGHT, mark.y, mark.y];
         ["x1", "x2", "y1", "y2"].forEach((name, i) => attribute(line, name, px(ends[i])));
       });
-    rows(labels, [...heights.map((value) => ({ id: `y${value}`, text: format(value), x: LEFT - 7, y: y(value) + 4, anchor: "end" })),
+    rows(labels, [...heights.map((value) => ({ id: `y${value}`, text: axis(value), x: LEFT - 7, y: y(value) + 4, anchor: "end" })),
       ...times.filter((t) => at(t) < width - 18).map((t) => ({ id: `x${t}`, text: minuteTime(t), x: at(t), y: height - 5, anchor: "middle" }))],
       ({ id }) => id, () => svg("text"), (text, mark) => {
         attribute(text, "x", px(mark.x));

@@ -170,6 +170,7 @@ export function keyView(context) {
     told = shown;
     toldAt = performance.now();
     result.hidden = false;
+    result.classList.remove("old");
     problem.hidden = true;
     if (heading.dataset.label !== shown.label) {
       heading.dataset.label = shown.label;
@@ -187,6 +188,7 @@ export function keyView(context) {
       card.drawing.told(limit, shown.now_us);
       const how = HOW[String(shown.algorithm).split(":")[0]] ?? "";
       say(card.querySelector("p"), `${how}${limit.unlisted ? ` ${plural(limit.unlisted, "older entry", "older entries")} not drawn.` : ""}`);
+      card.listing.hidden = limit.entries.length === 0;
       drawEntries(card);
     });
     frame();
@@ -195,6 +197,8 @@ export function keyView(context) {
 
   function gist(shown) {
     const by = `Counted by ${visible(shown.algorithm)}${shown.mode === "shadow" ? "; a shadow policy: nothing is denied" : ""}.`;
+    if (shown.override?.kind === "ban") return `Banned: every request is denied. ${by}`;
+    if (shown.override?.kind === "exempt") return `Exempt: no request is denied. ${by}`;
     if (!shown.found || shown.limits.length === 0) return `Nothing is known of this key: nothing is in use. ${by}`;
     const full = shown.limits.filter((limit) => limit.remaining === 0);
     if (full.length > 0) return `Full under ${full.map(({ limit }) => visible(limit)).join(" and ")}: the next request ${shown.mode === "shadow" ? "would be" : "is"} denied. ${by}`;
@@ -236,7 +240,7 @@ export function keyView(context) {
   function loop(now) {
     looping = requestAnimationFrame(loop);
     // What is not live must not look as if it were: the drawing stands still until the stream is back.
-    if (!context.isLive()) return;
+    if (!context.isLive() || result.classList.contains("old")) return;
     if (now - lastFrame < (calm.matches ? 1000 : 30)) return;
     lastFrame = now;
     frame();
@@ -260,6 +264,7 @@ export function keyView(context) {
       if (event === "key") drawKey(data);
       if (event !== "problem") return;
       problem.hidden = false;
+      result.classList.add("old");
       say(problem, `▲ ${visible(data.error)}`);
     },
     stop() {

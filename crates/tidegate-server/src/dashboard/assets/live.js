@@ -69,8 +69,10 @@ export function openLive({ heard, changed }) {
   function watch() {
     if (now.state === "paused" || path === null) return;
     if ((now.state === "live" || now.state === "starting") && Date.now() - lastHeard > SILENCE_MS) become("stale");
-    else if (now.state === "stale" && Date.now() - lastHeard > 3 * SILENCE_MS) connect(), become("broken");
-    else if (now.state === "broken" || now.state === "stale") changed(now, lastHeard);
+    else if (now.state === "stale" && Date.now() - lastHeard > 3 * SILENCE_MS) {
+      connect();
+      become("broken");
+    } else if (now.state === "broken" || now.state === "stale") changed(now, lastHeard);
   }
   setInterval(watch, 500);
 

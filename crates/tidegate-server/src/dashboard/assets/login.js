@@ -27,7 +27,7 @@ function loginForm(context, done) {
         submit.disabled = false;
       }
     },
-  }, field("Token", token, "The admin_token of the service's settings. It is not kept by this page."), problem);
+  }, field("Token", token, "One of the service’s settings. This page does not keep it."), problem);
   return { form, submit, token };
 }
 

@@ -50,6 +50,7 @@ function show(focus) {
   for (const link of document.querySelectorAll("nav a")) {
     attribute(link, "aria-current", link.dataset.view === name ? "page" : link.dataset.view === "overview" && name === "policy" ? "true" : null);
   }
+  document.querySelector("nav").hidden = name === "login";
   if (name === "login") live.stop();
   else if (!view.ownStream) live.want(view.policy);
   view.update?.();
@@ -78,6 +79,7 @@ async function loadCatalogue() {
 
 function sessionChanged(session) {
   context.session = session;
+  if (!session.may_change) context.subject = null;
   board.overview = null;
   account.replaceChildren(...accountButton(context));
   say(document.getElementById("about"), `Tidegate ${visible(session.version)}`);
@@ -89,7 +91,7 @@ function sessionChanged(session) {
 function heard(name, data) {
   if (name === "overview") {
     const isOther = board.overview && board.overview.started_ms !== data.started_ms;
-    if (isOther && banner.dataset.state === "back") say(banner.lastChild, "Live again. The service was started anew, and its history with it.");
+    if (isOther && banner.hasChildNodes()) say(banner.lastChild, "Live again. The service was started anew, and its history with it.");
     board.begin(data);
     serviceTime(data.now_ms);
     if (board.catalogue.size === 0) loadCatalogue();
@@ -122,7 +124,6 @@ function tellBroken(why, lastHeard) {
     banner.replaceChildren(h("b", { "aria-hidden": "true" }, "■"), h("span"), h("span", { "aria-hidden": "true", class: "since" }), h("span"));
   }
   wasBroken = true;
-  banner.hidden = false;
   attribute(banner, "data-state", "broken");
   const reason = why?.status === 401 || why?.status === 403 ? "The service wants you to log in. "
     : why?.status === 503 ? `The service refuses the stream: ${visible(why.error ?? "too many pages are open")}. `
@@ -139,7 +140,7 @@ function tellBroken(why, lastHeard) {
 function forgetBroken() {
   told = "";
   wasBroken = false;
-  banner.hidden = true;
+  banner.replaceChildren();
 }
 
 /** A login can end while nobody looks, or with the service. */
@@ -156,7 +157,7 @@ function tellBack() {
   attribute(banner, "data-state", "back");
   banner.replaceChildren(h("b", { "aria-hidden": "true" }, "✓"), h("span", {}, "Live again."));
   setTimeout(() => {
-    if (!wasBroken) banner.hidden = true;
+    if (!wasBroken) banner.replaceChildren();
   }, BACK_FOR_MS);
 }
 

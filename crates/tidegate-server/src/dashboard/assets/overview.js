@@ -5,7 +5,7 @@ import { h, say, attribute, rows, option } from "./dom.js";
 import { chart, sparkline } from "./chart.js";
 import { series } from "./board.js";
 import { figure, setFigure, bar, ago } from "./parts.js";
-import { OUTCOMES, JOURNAL, WITHOUT_POLICY, count, rate, share, micros, size, visible, plural, sumOf, deniedOf, span } from "./words.js";
+import { OUTCOMES, JOURNAL, WITHOUT_POLICY, count, rate, briefRate, share, micros, size, visible, plural, sumOf, deniedOf, span } from "./words.js";
 
 const LATENCY = [
   { id: "p99", name: "p99", told: "99 of 100 decisions were as fast or faster" },
@@ -28,7 +28,7 @@ export function overviewView({ board }) {
     store: figure("store", "store"),
   };
   const which = h("select", { id: "which", change: () => drawDecisions() }, option("", "all policies"));
-  const decisions = chart({ name: "decisions", title: "Decisions", unit: "a second, by outcome", kind: "stack", series: OUTCOMES, format: rate, whole: true,
+  const decisions = chart({ name: "decisions", title: "Decisions", unit: "a second, by outcome", kind: "stack", series: OUTCOMES, format: rate, axis: briefRate, whole: true,
     tool: h("span", { class: "choice" }, h("label", { for: "which", class: "unseen" }, "policy drawn"), which) });
   const latency = chart({ name: "latency", title: "Latency", unit: "of a decision", kind: "lines", series: LATENCY, format: micros, height: 190 });
   const policies = h("tbody");
@@ -81,7 +81,7 @@ export function overviewView({ board }) {
 
   function summary(overview) {
     const denying = overview.policies.filter((p) => deniedOf(p) > 0).sort((a, b) => deniedOf(b) - deniedOf(a));
-    const names = denying.slice(0, 3).map((p) => `${visible(p.name)} (${share(deniedOf(p) / sumOf(p))})`);
+    const names = denying.slice(0, 3).map((p) => `${WITHOUT_POLICY[p.name] ?? visible(p.name)} (${share(deniedOf(p) / sumOf(p))})`);
     const more = denying.length > 3 ? ` and ${denying.length - 3} more` : "";
     const first = overview.last.decisions === 0 ? "Nobody asks at the moment."
       : denying.length === 0 ? "Nothing is being denied." : `Denying now: ${names.join(", ")}${more}.`;

@@ -37,17 +37,18 @@ export function bar() {
 }
 
 const told = new Set();
+let skew = 0;
+
+const agoWords = (ms) => `${span(Date.now() + skew - ms)} ago`;
 
 /** A time as "3 s ago", kept true. */
 export function ago(ms) {
   const element = h("time", { datetime: new Date(ms).toISOString(), title: fullTime(ms) });
   element.at = ms;
   told.add(element);
-  say(element, `${span(Date.now() - ms)} ago`);
+  say(element, agoWords(ms));
   return element;
 }
-
-let skew = 0;
 
 /** Times are the service's: what its clock is ahead of ours. */
 export function serviceTime(nowMs) {
@@ -56,7 +57,7 @@ export function serviceTime(nowMs) {
 
 setInterval(() => {
   for (const element of told) {
-    if (element.isConnected) say(element, `${span(Date.now() + skew - element.at)} ago`);
+    if (element.isConnected) say(element, agoWords(element.at));
     else told.delete(element);
   }
 }, 1000);

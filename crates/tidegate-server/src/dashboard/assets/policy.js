@@ -5,7 +5,7 @@ import { h, say, attribute, rows, keyShown, option } from "./dom.js";
 import { chart } from "./chart.js";
 import { series } from "./board.js";
 import { figure, setFigure, bar } from "./parts.js";
-import { OUTCOMES, count, rate, share, visible, plural, sumOf, deniedOf, span, wait } from "./words.js";
+import { OUTCOMES, count, rate, briefRate, share, visible, plural, sumOf, deniedOf, span, wait } from "./words.js";
 
 const DENIALS = OUTCOMES.filter(({ id }) => id !== "allowed");
 const FAILURE = { open: "requests are let through", closed: "requests are denied" };
@@ -26,11 +26,15 @@ export function policyView(context, name) {
     denied_share: figure("denied_share", "denied"),
     denials: figure("denials", "denials counted"),
   };
-  const denials = chart({ name: "denials", title: "Denials", unit: "a second", kind: "stack", series: DENIALS, format: rate, height: 160, whole: true });
+  const denials = chart({ name: "denials", title: "Denials", unit: "a second", kind: "stack", series: DENIALS, format: rate, axis: briefRate, height: 160, whole: true });
   const hardest = h("tbody", { id: "hardest" });
   const nearest = h("tbody", { id: "nearest" });
   const counted = h("p", { class: "soft small", id: "counted" });
-  const hidden = h("p", { class: "note", hidden: true }, "The keys are hidden: log in to see keys.");
+  const hidden = h("p", { class: "note", hidden: true });
+  const HIDDEN = {
+    hidden: session.login === "out" ? "Keys are hidden: log in to see keys." : "Keys are hidden: you may not see them.",
+    hashed: "The keys of this policy are shown as hashes only: its settings say so.",
+  };
   const comparison = compareWith(board, name);
 
   const element = h("div", { class: "view" },
@@ -45,29 +49,30 @@ export function policyView(context, name) {
     hidden,
     h("div", { class: "pair" },
       h("section", { class: "panel", "aria-labelledby": "hard-h" }, h("h2", { id: "hard-h" }, "Hit hardest"), counted,
-        h("table", { class: "hits" }, h("caption", { class: "unseen" }, "The keys denied most often"),
+        h("table", { class: "hits counts" }, h("caption", { class: "unseen" }, "The keys denied most often"),
           h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), h("th", { scope: "col", class: "n" }, "denials"))), hardest)),
       h("section", { class: "panel", "aria-labelledby": "near-h" }, h("h2", { id: "near-h" }, "Nearest the limit"),
         h("p", { class: "soft small" }, "Of the keys that were denied lately, the fullest first, as of now."),
         h("table", { class: "hits" }, h("caption", { class: "unseen" }, "The keys with the least left"),
           h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), h("th", { scope: "col" }, "used"), h("th", { scope: "col", class: "n" }, "free in"))), nearest))));
 
-  const keyCell = ({ key, label }) => h("th", { scope: "row" },
+  const keyCell = ({ key, label }, place) => h("th", { scope: "row" },
     key !== null && session.may_change
       ? h("button", { type: "button", class: "link", title: "look into this key", click: () => showKey(name, key) }, keyShown(label))
-      : label === "" ? h("span", { class: "soft" }, "hidden") : keyShown(label));
+      : label === "" ? h("span", { class: "soft" }, place) : keyShown(label));
 
   // The label alone may be the same for two keys, and where keys are hidden it is for all.
   const idOf = ({ key, label }, index) => (label === "" ? `place ${index}` : JSON.stringify([key, label]));
 
   function drawHits(hits) {
-    hidden.hidden = hits.keys !== "hidden" || hits.hardest.length + hits.nearest.length === 0;
+    hidden.hidden = !HIDDEN[hits.keys] || hits.hardest.length + hits.nearest.length === 0;
+    say(hidden, HIDDEN[hits.keys] ?? "");
     setFigure(figures.denials, count(hits.denials), hits.denials, `in the last ${span(hits.now_ms - hits.since_ms)}`);
     say(counted, hits.hardest.length === 0 ? "No key was denied in the last 5 to 10 minutes."
       : `Counts are at most ${count(hits.error_at_most)} too high; of the last 5 to 10 minutes.${hits.sampled ? " There are so many that some are estimated." : ""}`);
     const most = Math.max(1, ...hits.hardest.map((hit) => hit.denials));
     rows(hardest, hits.hardest, idOf,
-      (hit) => h("tr", { "data-label": visible(hit.label) }, keyCell(hit), h("td", {}, bar())),
+      (hit) => h("tr", { "data-label": visible(hit.label) }, keyCell(hit, `key ${hits.hardest.indexOf(hit) + 1}`), h("td", {}, bar())),
       (row, hit) => {
         row.lastChild.firstChild.show(hit.denials / most, count(hit.denials), "denied");
         const number = row.querySelector("b");
@@ -76,7 +81,7 @@ export function policyView(context, name) {
         attribute(number, "title", hit.error ? `between ${count(hit.denials - hit.error)} and ${count(hit.denials)}` : "exact");
       });
     rows(nearest, hits.nearest, (hit, i) => `${idOf(hit, i)} ${hit.limit}`,
-      (hit) => h("tr", { "data-label": visible(hit.label) }, keyCell(hit), h("td", {}, bar()), h("td", { class: "n" })),
+      (hit) => h("tr", { "data-label": visible(hit.label) }, keyCell(hit, `key ${hits.nearest.indexOf(hit) + 1}`), h("td", {}, bar()), h("td", { class: "n" })),
       (row, hit) => {
         const part = hit.capacity === 0 ? 1 : hit.used / hit.capacity;
         const meter = row.children[1].firstChild;
@@ -122,6 +127,7 @@ export function policyView(context, name) {
       setFigure(figures.per_second, rate(total / overview.last.seconds), total / overview.last.seconds, `${count(total)} in ${overview.last.seconds} s`);
       setFigure(figures.denied_share, share(total ? denied / total : 0), total ? denied / total : 0, `${count(denied)} in ${overview.last.seconds} s`, denied > 0 ? (shadow ? "warn" : "bad") : null);
       say(figures.denied_share.firstChild, shadow ? "would be denied" : "denied");
+      say(figures.denials.firstChild, shadow ? "would-be denials counted" : "denials counted");
       const { allowed: _, ...values } = series(overview.history, name);
       if (Object.keys(values).length === 0) values[shadow ? "shadow" : "limited"] = overview.history.p50_us.map(() => 0);
       const sum = Object.values(values).flat().reduce((a, b) => a + b, 0);
@@ -141,7 +147,7 @@ export function policyView(context, name) {
 function compareWith(board, name) {
   const choice = h("select", { id: "compare-with", change: () => update(true) });
   const both = chart({
-    name: "compare", title: "Side by side", unit: "denials a second", kind: "lines", format: rate, height: 160, whole: true,
+    name: "compare", title: "Side by side", unit: "denials a second", kind: "lines", format: rate, axis: briefRate, height: 160, whole: true,
     series: [{ id: "here", name: "this would deny" }, { id: "there", name: "the other denies" }],
   });
   const here = figure("share_here", "this would deny");

@@ -12,7 +12,10 @@ export function visible(text) {
 }
 
 export const count = (n) => whole.format(Math.round(n));
-export const rate = (n) => (n > 0 && n < 9.95 ? tenth.format(n) : whole.format(Math.round(n)));
+export const rate = (n) => (n > 0 && n < 9.95 && !Number.isInteger(n) ? tenth.format(n) : whole.format(Math.round(n)));
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+/** A rate for an axis, where there is little room. */
+export const briefRate = (n) => (n < 10_000 ? rate(n) : compact.format(n));
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
 export function share(part) {
