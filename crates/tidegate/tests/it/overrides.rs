@@ -37,8 +37,8 @@ fn refund(store: &MemoryStore, policy: &Policy, who: &str, charged_at: Timestamp
     store.refund(policy, &key(who), Cost::ONE, charged_at, now)
 }
 
-fn wait(micros: u64) -> Option<Duration> {
-    Some(Duration::from_micros(micros))
+fn wait(micros: u64) -> Duration {
+    Duration::from_micros(micros)
 }
 
 #[test]
@@ -47,10 +47,10 @@ fn a_ban_denies_until_its_end_and_not_a_microsecond_longer() {
         let (store, policy) = (MemoryStore::default(), policy(&["3/1m"], algorithm));
         set(&store, &policy, "mallory", Override::ban().until(at(5 * SECOND)), at(0));
         let denied = check(&store, &policy, "mallory", at(SECOND));
-        assert_eq!((denied.reason(), denied.retry_after()), (Reason::Limited, wait(4 * SECOND)), "{algorithm}");
+        assert_eq!((denied.reason(), denied.retry_after()), (Reason::Limited, Some(wait(4 * SECOND))), "{algorithm}");
         assert_eq!((denied.used(), denied.remaining(), denied.capacity()), (0, 0, 3));
         assert!(denied.is_overridden() && denied.charged_at().is_none());
-        assert_eq!(check(&store, &policy, "mallory", at(5 * SECOND - 1)).retry_after(), wait(1));
+        assert_eq!(check(&store, &policy, "mallory", at(5 * SECOND - 1)).retry_after(), Some(wait(1)));
         let admitted = check(&store, &policy, "mallory", at(5 * SECOND));
         assert!(admitted.is_allowed() && !admitted.is_overridden(), "{algorithm}");
         assert_eq!(store.stats().overrides, 0);
@@ -83,8 +83,8 @@ fn the_wait_of_a_ban_is_that_of_the_limit_where_that_is_longer() {
     assert!(check(&store, &policy, "k", at(60 * SECOND)).is_allowed());
     set(&store, &policy, "k", Override::ban().until(at(70 * SECOND)), at(60 * SECOND));
     let denied = check(&store, &policy, "k", at(61 * SECOND));
-    assert_eq!((denied.retry_after(), denied.limit().to_string()), (wait(3539 * SECOND), "2/1h".into()));
-    assert_eq!(check(&store, &policy, "k", at(3600 * SECOND - 1)).retry_after(), wait(1));
+    assert_eq!((denied.retry_after(), denied.limit().to_string()), (Some(wait(3539 * SECOND)), "2/1h".into()));
+    assert_eq!(check(&store, &policy, "k", at(3600 * SECOND - 1)).retry_after(), Some(wait(1)));
     assert!(check(&store, &policy, "k", at(3600 * SECOND)).is_allowed());
 }
 
@@ -163,9 +163,9 @@ fn a_wait_is_honest_across_the_end_on_both_sides() {
         set(&store, &own, "k", tight().until(at(end * SECOND)), at(0));
         assert!(check(&store, &own, "k", at(0)).is_allowed());
         let denied = check(&store, &own, "k", at(0));
-        assert_eq!((denied.reason(), denied.retry_after()), (Reason::Limited, wait(expected)), "until {end} s");
+        assert_eq!((denied.reason(), denied.retry_after()), (Reason::Limited, Some(wait(expected))), "until {end} s");
         assert_eq!(denied.limit().to_string(), "1/30s");
-        assert_eq!(ask(&store, Op::Peek, &own, "k", 1, at(expected - 1)).retry_after(), wait(1), "until {end} s");
+        assert_eq!(ask(&store, Op::Peek, &own, "k", 1, at(expected - 1)).retry_after(), Some(wait(1)), "until {end} s");
         assert!(check(&store, &own, "k", at(expected)).is_allowed(), "until {end} s");
     }
 }
@@ -179,7 +179,7 @@ fn where_the_override_would_admit_too_late_the_policys_own_wait_counts() {
     set(&store, &own, "k", loose, at(0));
     let charged = ask(&store, Op::Check, &own, "k", 3, at(0));
     assert!(charged.is_allowed());
-    assert_eq!(check(&store, &own, "k", at(1)).retry_after(), wait(60 * SECOND - 1));
+    assert_eq!(check(&store, &own, "k", at(1)).retry_after(), Some(wait(60 * SECOND - 1)));
     assert_eq!(ask(&store, Op::Peek, &own, "k", 1, at(60 * SECOND - 1)).reason(), Reason::Limited);
     assert!(check(&store, &own, "k", at(60 * SECOND)).is_allowed());
 }
@@ -190,7 +190,7 @@ fn what_an_override_makes_impossible_is_limited_if_it_ends_and_the_policy_allows
     let tight = || Override::limits(policy(&["2/1m", "1/1s"], "sliding_log"));
     set(&store, &own, "k", tight().until(at(SECOND)), at(0));
     let denied = ask(&store, Op::Check, &own, "k", 5, at(0));
-    assert_eq!((denied.reason(), denied.retry_after(), denied.capacity()), (Reason::Limited, wait(SECOND), 1));
+    assert_eq!((denied.reason(), denied.retry_after(), denied.capacity()), (Reason::Limited, Some(wait(SECOND)), 1));
     assert_eq!(ask(&store, Op::Check, &own, "k", 11, at(0)).reason(), Reason::Impossible);
     set(&store, &own, "k", tight(), at(0));
     assert_eq!(ask(&store, Op::Check, &own, "k", 5, at(0)).reason(), Reason::Impossible);
@@ -202,7 +202,7 @@ fn a_shadow_never_denies_whatever_overrides_it() {
     let store = MemoryStore::default();
     set(&store, &own, "k", Override::ban().until(at(SECOND)), at(0));
     let shadowed = check(&store, &own, "k", at(0));
-    assert_eq!((shadowed.reason(), shadowed.retry_after()), (Reason::Shadow, wait(SECOND)));
+    assert_eq!((shadowed.reason(), shadowed.retry_after()), (Reason::Shadow, Some(wait(SECOND))));
     assert!(shadowed.is_allowed() && shadowed.charged_at().is_none());
 }
 

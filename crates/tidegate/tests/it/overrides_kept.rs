@@ -103,8 +103,8 @@ fn keys_without_an_override_are_decided_as_if_nobody_had_one() {
         for n in 0..300 {
             let (who, now) = (format!("free {}", n % 30), n * SECOND);
             if n % 3 == 0 {
-                let by =
-                    [Override::ban(), Override::exempt(), Override::limits(policy.clone())][n as usize % 9 / 3].clone();
+                let which = usize::try_from(n % 9 / 3).unwrap();
+                let by = [Override::ban(), Override::exempt(), Override::limits(policy.clone())][which].clone();
                 set(&with, &policy, &format!("other {}", n % 40), by.until(at(now + 50 * SECOND)), at(now));
             }
             let _ = check(&with, &policy, &format!("other {}", n % 40), at(now));
