@@ -1,11 +1,8 @@
-//! Overrides as an operator meets them: bans, exemptions and other limits, their end, and how many there may be.
+//! Overrides as an operator meets them: bans, exemptions and other limits, and their end.
 
 use std::time::Duration;
 
-use tidegate::{
-    AtCapacity, Cost, Decision, Key, Limit, MemoryStore, Op, Override, OverrideError, OverrideRule, Policy, Reason,
-    Refund, Spend, Timestamp,
-};
+use tidegate::{Cost, Decision, Key, Limit, MemoryStore, Op, Override, Policy, Reason, Refund, Spend, Timestamp};
 
 const START: u64 = 1_745_000_100_000_000;
 const SECOND: u64 = 1_000_000;
@@ -40,8 +37,8 @@ fn refund(store: &MemoryStore, policy: &Policy, who: &str, charged_at: Timestamp
     store.refund(policy, &key(who), Cost::ONE, charged_at, now)
 }
 
-fn wait(micros: u64) -> Option<Duration> {
-    Some(Duration::from_micros(micros))
+fn wait(micros: u64) -> Duration {
+    Duration::from_micros(micros)
 }
 
 #[test]
@@ -50,10 +47,10 @@ fn a_ban_denies_until_its_end_and_not_a_microsecond_longer() {
         let (store, policy) = (MemoryStore::default(), policy(&["3/1m"], algorithm));
         set(&store, &policy, "mallory", Override::ban().until(at(5 * SECOND)), at(0));
         let denied = check(&store, &policy, "mallory", at(SECOND));
-        assert_eq!((denied.reason(), denied.retry_after()), (Reason::Limited, wait(4 * SECOND)), "{algorithm}");
+        assert_eq!((denied.reason(), denied.retry_after()), (Reason::Limited, Some(wait(4 * SECOND))), "{algorithm}");
         assert_eq!((denied.used(), denied.remaining(), denied.capacity()), (0, 0, 3));
         assert!(denied.is_overridden() && denied.charged_at().is_none());
-        assert_eq!(check(&store, &policy, "mallory", at(5 * SECOND - 1)).retry_after(), wait(1));
+        assert_eq!(check(&store, &policy, "mallory", at(5 * SECOND - 1)).retry_after(), Some(wait(1)));
         let admitted = check(&store, &policy, "mallory", at(5 * SECOND));
         assert!(admitted.is_allowed() && !admitted.is_overridden(), "{algorithm}");
         assert_eq!(store.stats().overrides, 0);
@@ -86,8 +83,8 @@ fn the_wait_of_a_ban_is_that_of_the_limit_where_that_is_longer() {
     assert!(check(&store, &policy, "k", at(60 * SECOND)).is_allowed());
     set(&store, &policy, "k", Override::ban().until(at(70 * SECOND)), at(60 * SECOND));
     let denied = check(&store, &policy, "k", at(61 * SECOND));
-    assert_eq!((denied.retry_after(), denied.limit().to_string()), (wait(3539 * SECOND), "2/1h".into()));
-    assert_eq!(check(&store, &policy, "k", at(3600 * SECOND - 1)).retry_after(), wait(1));
+    assert_eq!((denied.retry_after(), denied.limit().to_string()), (Some(wait(3539 * SECOND)), "2/1h".into()));
+    assert_eq!(check(&store, &policy, "k", at(3600 * SECOND - 1)).retry_after(), Some(wait(1)));
     assert!(check(&store, &policy, "k", at(3600 * SECOND)).is_allowed());
 }
 
@@ -166,9 +163,9 @@ fn a_wait_is_honest_across_the_end_on_both_sides() {
         set(&store, &own, "k", tight().until(at(end * SECOND)), at(0));
         assert!(check(&store, &own, "k", at(0)).is_allowed());
         let denied = check(&store, &own, "k", at(0));
-        assert_eq!((denied.reason(), denied.retry_after()), (Reason::Limited, wait(expected)), "until {end} s");
+        assert_eq!((denied.reason(), denied.retry_after()), (Reason::Limited, Some(wait(expected))), "until {end} s");
         assert_eq!(denied.limit().to_string(), "1/30s");
-        assert_eq!(ask(&store, Op::Peek, &own, "k", 1, at(expected - 1)).retry_after(), wait(1), "until {end} s");
+        assert_eq!(ask(&store, Op::Peek, &own, "k", 1, at(expected - 1)).retry_after(), Some(wait(1)), "until {end} s");
         assert!(check(&store, &own, "k", at(expected)).is_allowed(), "until {end} s");
     }
 }
@@ -182,7 +179,7 @@ fn where_the_override_would_admit_too_late_the_policys_own_wait_counts() {
     set(&store, &own, "k", loose, at(0));
     let charged = ask(&store, Op::Check, &own, "k", 3, at(0));
     assert!(charged.is_allowed());
-    assert_eq!(check(&store, &own, "k", at(1)).retry_after(), wait(60 * SECOND - 1));
+    assert_eq!(check(&store, &own, "k", at(1)).retry_after(), Some(wait(60 * SECOND - 1)));
     assert_eq!(ask(&store, Op::Peek, &own, "k", 1, at(60 * SECOND - 1)).reason(), Reason::Limited);
     assert!(check(&store, &own, "k", at(60 * SECOND)).is_allowed());
 }
@@ -193,7 +190,7 @@ fn what_an_override_makes_impossible_is_limited_if_it_ends_and_the_policy_allows
     let tight = || Override::limits(policy(&["2/1m", "1/1s"], "sliding_log"));
     set(&store, &own, "k", tight().until(at(SECOND)), at(0));
     let denied = ask(&store, Op::Check, &own, "k", 5, at(0));
-    assert_eq!((denied.reason(), denied.retry_after(), denied.capacity()), (Reason::Limited, wait(SECOND), 1));
+    assert_eq!((denied.reason(), denied.retry_after(), denied.capacity()), (Reason::Limited, Some(wait(SECOND)), 1));
     assert_eq!(ask(&store, Op::Check, &own, "k", 11, at(0)).reason(), Reason::Impossible);
     set(&store, &own, "k", tight(), at(0));
     assert_eq!(ask(&store, Op::Check, &own, "k", 5, at(0)).reason(), Reason::Impossible);
@@ -205,7 +202,7 @@ fn a_shadow_never_denies_whatever_overrides_it() {
     let store = MemoryStore::default();
     set(&store, &own, "k", Override::ban().until(at(SECOND)), at(0));
     let shadowed = check(&store, &own, "k", at(0));
-    assert_eq!((shadowed.reason(), shadowed.retry_after()), (Reason::Shadow, wait(SECOND)));
+    assert_eq!((shadowed.reason(), shadowed.retry_after()), (Reason::Shadow, Some(wait(SECOND))));
     assert!(shadowed.is_allowed() && shadowed.charged_at().is_none());
 }
 
@@ -221,147 +218,6 @@ fn one_ban_denies_several_as_a_whole() {
     assert!(denied.overall.is_overridden() && !denied.parts[0].is_overridden());
     assert_eq!(denied.parts[0].charged_at(), None);
     assert!(store.decide_all(Op::Check, &spends, at(SECOND)).unwrap().overall.is_allowed());
-}
-
-#[test]
-fn set_tells_what_it_replaces_and_lift_what_it_removes() {
-    let (store, policy) = (MemoryStore::default(), policy(&["3/1m"], "sliding_log"));
-    let noted = Override::ban().with_note("abuse").unwrap();
-    assert!(set(&store, &policy, "k", noted, at(0)).is_none());
-    let old = set(&store, &policy, "k", Override::exempt().until(at(SECOND)), at(1)).unwrap();
-    assert_eq!((matches!(old.rule(), OverrideRule::Ban), old.note()), (true, "abuse"));
-    let shown = store.override_of(&policy, &key("k"), at(2)).unwrap();
-    assert_eq!((shown.key, shown.since, shown.by.end()), (key("k"), at(1), Some(at(SECOND))));
-    assert!(store.override_of(&policy, &key("k"), at(SECOND)).is_none(), "it is over");
-    assert!(store.lift_override(&policy, &key("k"), at(SECOND)).is_none(), "it is over");
-    assert_eq!(store.stats().overrides, 0);
-}
-
-#[test]
-fn a_list_has_the_overrides_of_its_policy_and_none_that_ended() {
-    let (store, own) = (MemoryStore::default(), policy(&["3/1m"], "sliding_log"));
-    let other = Policy::new("other", ["3/1m".parse().unwrap()]).unwrap();
-    for (who, policy, by) in [
-        ("b", &own, Override::ban()),
-        ("c", &own, Override::exempt().until(at(SECOND))),
-        ("a", &own, Override::ban().until(at(2 * SECOND))),
-        ("d", &other, Override::ban()),
-    ] {
-        set(&store, policy, who, by, at(0));
-    }
-    let listed = |now| store.overrides(&own, now).into_iter().map(|shown| shown.key).collect::<Vec<_>>();
-    assert_eq!(listed(at(0)), ["a", "b", "c"].map(key));
-    assert_eq!(listed(at(SECOND)), ["a", "b"].map(key));
-    // Other limits under the same name are the same policy.
-    assert_eq!(store.overrides(&policy(&["9/1h"], "gcra"), at(2 * SECOND)).len(), 1);
-}
-
-#[test]
-fn there_may_be_so_many_and_those_that_ended_dont_count() {
-    let store = MemoryStore::builder().max_overrides(2).build().unwrap();
-    let policy = policy(&["3/1m"], "sliding_log");
-    set(&store, &policy, "a", Override::ban(), at(0));
-    set(&store, &policy, "b", Override::ban().until(at(SECOND)), at(0));
-    let third = |now| store.set_override(&policy, &key("c"), Override::ban(), now);
-    assert!(matches!(third(at(0)), Err(OverrideError::TooMany { most: 2 })));
-    assert!(check(&store, &policy, "c", at(0)).is_allowed(), "what was refused holds nothing");
-    assert!(set(&store, &policy, "a", Override::exempt(), at(0)).is_some(), "one may be replaced");
-    assert!(third(at(SECOND)).unwrap().is_none());
-    assert_eq!(store.stats().overrides, 2);
-    store.lift_override(&policy, &key("a"), at(SECOND));
-    set(&store, &policy, "d", Override::ban(), at(SECOND));
-}
-
-#[test]
-fn an_override_is_of_a_named_policy_and_not_yet_over() {
-    let store = MemoryStore::default();
-    let unnamed = Policy::unnamed(["3/1m".parse().unwrap()]).unwrap();
-    let set = |policy: &Policy, by: Override| store.set_override(policy, &key("k"), by, at(5));
-    assert!(matches!(set(&unnamed, Override::ban()), Err(OverrideError::Unnamed)));
-    let named = policy(&["3/1m"], "sliding_log");
-    assert!(matches!(set(&named, Override::ban().until(at(5))), Err(OverrideError::Over)));
-    assert!(set(&named, Override::ban().until(at(6))).is_ok());
-    assert!(matches!(Override::ban().with_note(&"x".repeat(257)), Err(OverrideError::Note { len: 257 })));
-}
-
-#[test]
-fn keys_without_an_override_are_decided_as_if_nobody_had_one() {
-    for algorithm in ALGORITHMS {
-        let policy = policy(&["3/1m", "5/1h"], algorithm);
-        let store = || MemoryStore::builder().shards(1).build().unwrap();
-        let (with, without) = (store(), store());
-        let decide = |store: &MemoryStore, who: &str, now| {
-            let decision = check(store, &policy, who, at(now));
-            (decision, store.inspect(&policy, &key(who), at(now)))
-        };
-        for n in 0..300 {
-            let (who, now) = (format!("free {}", n % 30), n * SECOND);
-            if n % 3 == 0 {
-                let by =
-                    [Override::ban(), Override::exempt(), Override::limits(policy.clone())][n as usize % 9 / 3].clone();
-                set(&with, &policy, &format!("other {}", n % 40), by.until(at(now + 50 * SECOND)), at(now));
-            }
-            let _ = check(&with, &policy, &format!("other {}", n % 40), at(now));
-            assert_eq!(decide(&with, &who, now), decide(&without, &who, now), "{algorithm}, step {n}");
-        }
-    }
-}
-
-#[test]
-fn an_overridden_key_never_shares_however_full_the_store_is() {
-    for at_capacity in [AtCapacity::Shared, AtCapacity::Deny, AtCapacity::Admit] {
-        let store = MemoryStore::builder().max_keys(1).shards(1).at_capacity(at_capacity).build().unwrap();
-        let own = policy(&["3/1m"], "sliding_log");
-        assert!(check(&store, &own, "first", at(0)).is_allowed());
-        assert!(check(&store, &own, "crowd", at(0)).is_degraded());
-        let wide = Override::limits(policy(&["2/1m"], "sliding_log")).until(at(SECOND));
-        set(&store, &own, "k", wide, at(0));
-        for remaining in [1, 0] {
-            let decision = check(&store, &own, "k", at(0));
-            assert_eq!((decision.remaining(), decision.is_degraded()), (remaining, false), "{at_capacity:?}");
-        }
-        assert_eq!(check(&store, &own, "k", at(0)).reason(), Reason::Limited);
-        assert_eq!(store.stats().keys, 1, "it comes on top");
-        // Its state stays its own when the override ends, though there is no room for another.
-        let ended = check(&store, &own, "k", at(SECOND));
-        assert_eq!((ended.used(), ended.is_degraded(), store.stats().keys), (3, false, 2), "{at_capacity:?}");
-    }
-}
-
-#[test]
-fn the_sweep_never_forgets_an_override() {
-    let store = MemoryStore::builder().max_keys(64).shards(1).build().unwrap();
-    let policy = policy(&["3/1s"], "sliding_log");
-    assert!(check(&store, &policy, "mallory", at(0)).is_allowed());
-    set(&store, &policy, "mallory", Override::ban(), at(0));
-    set(&store, &policy, "trudy", Override::ban().until(at(20_000 * SECOND)), at(0));
-    for n in 0..10_000 {
-        let _ = check(&store, &policy, &format!("key {n}"), at(n * SECOND));
-    }
-    assert!(store.stats().evicted > 9_000);
-    for who in ["mallory", "trudy"] {
-        assert!(!check(&store, &policy, who, at(10_000 * SECOND)).is_allowed(), "{who}");
-    }
-}
-
-#[test]
-fn what_overrides_take_is_counted_and_given_back() {
-    let store = MemoryStore::builder().shards(1).build().unwrap();
-    let policy = policy(&["3/1m"], "sliding_log");
-    let empty = store.stats().bytes;
-    let names: Vec<String> = (0..1000).map(|n| format!("{n:0>500}")).collect();
-    for name in &names {
-        let by = Override::limits(policy.clone()).with_note(&"x".repeat(200)).unwrap();
-        set(&store, &policy, name, by, at(0));
-    }
-    let full = store.stats().bytes;
-    assert!(full > empty + 700 * 1000, "keys and notes are counted: {full}");
-    for name in &names {
-        assert!(store.lift_override(&policy, &key(name), at(0)).is_some());
-    }
-    // The map itself stays as large as it was.
-    assert!(store.stats().bytes < empty + 400 * 1000, "{}", store.stats().bytes);
-    assert_eq!(store.stats().overrides, 0);
 }
 
 #[test]
