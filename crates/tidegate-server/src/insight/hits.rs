@@ -79,6 +79,12 @@ impl Notable {
     }
 }
 
+/// Whether one of those beyond is counted: one in [`SAMPLED`], spread so that no rhythm of requests falls in with it (multiples of the golden
+/// ratio are nowhere dense).
+fn is_sampled(number: u32) -> bool {
+    number.wrapping_mul(0x9e37_79b1) < u32::MAX / SAMPLED
+}
+
 impl Hits {
     /// Notes whose decision was not an ordinary one.
     pub(crate) fn note(&self, notable: Notable, key: &Key<'_>, budget: &AtomicIsize) {
@@ -94,7 +100,7 @@ impl Hits {
                 let number = self.denied_now.fetch_add(1, Relaxed);
                 if number < EACH {
                     self.count(key, 1, budget, |sketches| &mut sketches.denied);
-                } else if number.is_multiple_of(SAMPLED) {
+                } else if is_sampled(number) {
                     self.sampled.store(true, Relaxed);
                     self.count(key, SAMPLED.into(), budget, |sketches| &mut sketches.denied);
                 }
@@ -205,15 +211,25 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_sampled_and_counted_in_full() {
-        let (hits, budget) = (Hits::default(), AtomicIsize::new(0));
-        let all = EACH + 100 * SAMPLED;
-        (0..all).for_each(|_| hits.note(Notable::Denied, &key("a"), &budget));
-        let shown = hits.hardest(1);
-        assert_eq!((shown.denials, shown.keys[0].1.most, shown.sampled), (all.into(), all.into(), true));
-        hits.tick(false, &budget);
-        hits.note(Notable::Denied, &key("a"), &budget);
-        assert_eq!(hits.hardest(1).keys[0].1.most, u64::from(all) + 1, "each again in the next second");
+    fn a_flood_is_sampled_whatever_its_rhythm() {
+        let names: Vec<String> = (0..24).map(|i| format!("key {i}")).collect();
+        for of in [1, 2, 3, 16, 24] {
+            let (hits, budget) = (Hits::default(), AtomicIsize::new(0));
+            let each = 100 * SAMPLED;
+            (0..EACH).for_each(|_| hits.note(Notable::Denied, &key("before"), &budget));
+            for i in 0..of * each {
+                hits.note(Notable::Denied, &key(&names[(i % of) as usize]), &budget);
+            }
+            let shown = hits.hardest(1 + names.len());
+            assert_eq!((shown.denials, shown.sampled), (u64::from(EACH + of * each), true));
+            assert_eq!(shown.keys.len(), 1 + of as usize);
+            for (key, count) in &shown.keys[1..] {
+                assert!(count.most.abs_diff(each.into()) <= u64::from(each) / 5, "{key:?} of {of}: {count:?}");
+            }
+            hits.tick(false, &budget);
+            hits.note(Notable::Denied, &key("before"), &budget);
+            assert_eq!(hits.hardest(1).keys[0].1.most, u64::from(EACH) + 1, "each again in the next second");
+        }
     }
 
     #[test]

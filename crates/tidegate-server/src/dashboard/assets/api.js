@@ -42,9 +42,9 @@ export const reset = (policy, key) => asked("POST", "/v1/reset", { policy, key }
 export const override = (request) => asked("POST", "/v1/override", request);
 export const lift = (policy, key) => asked("POST", "/v1/override/lift", { policy, key });
 
-/** A decision: a denial is an answer as good as any. */
+/** A decision. A denial is an answer as good as any, and no failed request that the browser would complain about. */
 export async function check(request) {
-  const { status, answer } = await ask("POST", "/v1/check", request);
+  const { status, answer } = await ask("POST", "/v1/check?deny_status=200", request);
   if (typeof answer.allowed === "boolean") return answer;
   throw Object.assign(new Error(answer.error ?? `The service answered ${status}.`), { status, field: answer.field });
 }

@@ -223,12 +223,12 @@ export function keyView(context) {
     for (const card of limits.children) {
       const limit = card.now;
       const used = usedAt(limit, told.algorithm, nowUs, told.now_us);
-      const remaining = Math.max(0, limit.capacity - used);
+      const remaining = told.override?.kind === "ban" ? 0 : Math.max(0, limit.capacity - used);
       const next = nextFreeMs(limit, told.algorithm, nowUs, told.now_us);
       const reset = Math.max(0, limit.reset_after_ms - elapsedMs);
       const tone = remaining === 0 ? "bad" : remaining <= limit.capacity * 0.2 ? "warn" : null;
       setFigure(card.figures.used, count(used), used, `of ${count(limit.capacity)}`);
-      setFigure(card.figures.remaining, count(remaining), remaining, remaining === 0 ? "■ full" : tone ? "▲ nearly full" : "", tone);
+      setFigure(card.figures.remaining, count(remaining), remaining, told.override?.kind === "ban" ? "■ banned" : remaining === 0 ? "■ full" : tone ? "▲ nearly full" : "", tone);
       setFigure(card.figures.next_free, next === null ? "–" : wait(next), next === null ? "" : Math.round(next), next === null ? "nothing is in use" : "if nobody spends");
       setFigure(card.figures.reset, used === 0 ? "now" : wait(reset), Math.round(used === 0 ? 0 : reset), used === 0 ? "" : `at ${clockTime((nowUs + reset * 1000) / 1000)}`);
       card.meter.firstChild.style.setProperty("inline-size", `${Math.min(100, (used / Math.max(1, limit.capacity)) * 100)}%`);

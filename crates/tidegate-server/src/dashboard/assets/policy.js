@@ -52,7 +52,7 @@ export function policyView(context, name) {
         h("table", { class: "hits counts" }, h("caption", { class: "unseen" }, "The keys denied most often"),
           h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), h("th", { scope: "col", class: "n" }, "denials"))), hardest)),
       h("section", { class: "panel", "aria-labelledby": "near-h" }, h("h2", { id: "near-h" }, "Nearest the limit"),
-        h("p", { class: "soft small" }, "Of the keys that were denied lately, the fullest first, as of now."),
+        h("p", { class: "soft small" }, "Of the keys that had used four fifths of a limit or more lately, the fullest first, as of now."),
         h("table", { class: "hits" }, h("caption", { class: "unseen" }, "The keys with the least left"),
           h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), h("th", { scope: "col" }, "used"), h("th", { scope: "col", class: "n" }, "free in"))), nearest))));
 

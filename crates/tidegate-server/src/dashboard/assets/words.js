@@ -94,7 +94,7 @@ export const deniedOf = (o) => (o.limited ?? 0) + (o.impossible ?? 0) + (o.store
 /** Those of the lines without a policy of their own. */
 export const WITHOUT_POLICY = {
   "(limits)": "limits that callers brought",
-  "(throttle)": "CL.THROTTLE",
+  "CL.THROTTLE": "the command of redis-cell",
   "(deny)": "denied by rule",
 };
 

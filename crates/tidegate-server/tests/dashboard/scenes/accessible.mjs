@@ -33,6 +33,8 @@ async function every(page, look) {
     await page.keyboard.press("Escape");
   }
   await page.goto(`${URL_}/#/try`);
+  await page.locator("#try-limit").fill("10/1h");
+  await page.locator("#try-limit").press("Tab");
   await page.locator('[data-fire="50"]').click();
   await page.waitForFunction(() => [...document.querySelectorAll(".lane")].every((lane) => Number(lane.querySelector('[data-figure="denied"]').dataset.value) >= 40));
   await seen("try");

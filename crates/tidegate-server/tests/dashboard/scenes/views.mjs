@@ -30,6 +30,7 @@ await scene(async (browser) => {
   }
 
   // A policy: whom it hits. The flow ends first, so that the service can be asked for the same by itself.
+  while ((await ask("GET", "/v1/hits?policy=api")).body.hardest.length < 8) await page.waitForTimeout(50);
   await flow.end();
   await page.goto(`${URL_}/#/policy/api`);
   await page.waitForFunction(() => window.told.hits?.policy === "api");

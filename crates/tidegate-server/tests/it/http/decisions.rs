@@ -192,3 +192,18 @@ fn inspect_shows_what_is_in_use() {
     post(running.http, "/v1/check", &json!({ "policy": "api", "key": ["a", "b"] }));
     assert_eq!(super::client::get(running.http, "/v1/inspect?policy=api&key=a&key=b").json()["found"], true);
 }
+
+#[test]
+fn a_denial_is_no_failure_to_those_who_say_so() {
+    let running = Running::start("[policies.api]\nlimits = [\"1/1h\"]\n");
+    let ask = json!({ "policy": "api", "key": "a" });
+    assert_eq!(post(running.http, "/v1/check?deny_status=200", &ask).status, 200);
+    let denied = post(running.http, "/v1/check?deny_status=200", &ask);
+    assert_eq!((denied.status, &denied.json()["reason"]), (200, &json!("limited")));
+    assert!(denied.header("retry-after").is_some(), "headers tell it as ever");
+    let impossible = json!({ "policy": "api", "key": "a", "cost": 2 });
+    assert_eq!(post(running.http, "/v1/peek?deny_status=200", &impossible).json()["reason"], "impossible");
+    for wrong in ["deny_status=201", "deny_status=", "deny=200", "deny_status=200&deny_status=200"] {
+        assert_eq!(post(running.http, &format!("/v1/check?{wrong}"), &ask).status, 400, "{wrong}");
+    }
+}

@@ -61,11 +61,9 @@ fn who_logs_in_may_change_things_and_who_does_not_may_look() {
 
 #[test]
 fn a_login_outlives_a_restart_and_not_a_new_token() {
-    let cookie = {
-        let running = Running::start(CONFIG);
-        cookie(&log_in(&running, "change-me-now"))
-    };
-    let again = Running::start(CONFIG);
+    let running = Running::start(CONFIG);
+    let cookie = cookie(&log_in(&running, "change-me-now"));
+    let again = running.stopped().started();
     assert_eq!(session(&again, &cookie)["login"], "in");
     let changed = Running::start(&CONFIG.replace("change-me-now", "changed-it-now"));
     assert_eq!(session(&changed, &cookie)["login"], "out");
