@@ -54,7 +54,7 @@ export function policyView(context, name) {
       h("section", { class: "panel", "aria-labelledby": "near-h" }, h("h2", { id: "near-h" }, "Nearest the limit"),
         h("p", { class: "soft small" }, "Of the keys that were denied lately, the fullest first, as of now."),
         h("table", { class: "hits" }, h("caption", { class: "unseen" }, "The keys with the least left"),
-          h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), h("th", { scope: "col" }, "used"), h("th", { scope: "col", class: "n" }, "free in"))), nearest))));
+          h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), h("th", { scope: "col" }, "used"), h("th", { scope: "col", class: "n" }, "free in"))), nearest), h("p", { class: "none soft" }, "None at the moment."))));
 
   const keyCell = ({ key, label }, place) => h("th", { scope: "row" },
     key !== null && session.may_change
