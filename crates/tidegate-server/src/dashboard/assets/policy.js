@@ -1,5 +1,5 @@
 // One policy: what it says, what it denies, whom it hits. data-figure="per_second|denied_share|denials"; rows of #hardest
-// and #nearest: data-label="LABEL" with data-figure="denials|used|remaining"; #compare-with, data-figure="share_here|share_there".
+// and #nearest: data-label="LABEL" with data-figure="denials|used" inside, data-remaining on #nearest rows; #compare-with, data-figure="share_here|share_there".
 
 import { h, say, attribute, rows, keyShown, option } from "./dom.js";
 import { chart } from "./chart.js";
