@@ -122,11 +122,11 @@ export function keyView(context) {
         listOverrides();
       };
       return h("tr", { "data-policy": one.policy, "data-label": visible(label) },
-        h("td", { "data-label": "policy" }, visible(one.policy)),
+        h("td", { "data-column": "policy" }, visible(one.policy)),
         h("th", { scope: "row" }, key === null ? keyShown(label || "hidden") : h("button", { type: "button", class: "link", click: () => context.showKey(one.policy, key) }, keyShown(label))),
-        h("td", { "data-label": "what" }, overrideWords(override)),
-        h("td", { "data-label": "until" }, override.until_ms === null ? "for good" : h("time", { datetime: new Date(override.until_ms).toISOString() }, fullTime(override.until_ms))),
-        h("td", { "data-label": "note", class: "note-text" }, h("bdi", {}, visible(override.note) || "–")),
+        h("td", { "data-column": "what" }, overrideWords(override)),
+        h("td", { "data-column": "until" }, override.until_ms === null ? "for good" : h("time", { datetime: new Date(override.until_ms).toISOString() }, fullTime(override.until_ms))),
+        h("td", { "data-column": "note", class: "note-text" }, h("bdi", {}, visible(override.note) || "–")),
         h("td", {}, key === null ? null : h("button", { type: "button", "data-action": "lift", click: lift }, "Lift…")));
     });
   }

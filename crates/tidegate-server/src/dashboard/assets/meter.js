@@ -6,6 +6,9 @@ export const kindOf = (algorithm) => String(algorithm ?? "").split(":")[0];
 
 const units = (entries) => entries.reduce((sum, entry) => sum + entry.units, 0);
 
+// The edges of buckets are too large for exact products here; the middle of one is never in doubt.
+const middle = ({ first_us, last_us }) => (first_us + last_us) / 2;
+
 /** The first microsecond that still counts; what is not later than it has left. */
 export function countsFrom(limit, algorithm, nowUs) {
   const { window_us: window, buckets } = limit;
@@ -28,7 +31,7 @@ export function usedAt(limit, algorithm, nowUs, toldUs) {
       return limit.unlisted > 0 ? limit.used : units(entries.filter(({ last_us }) => last_us > from));
     case "sliding_buckets":
     case "fixed_window":
-      return limit.unlisted > 0 ? limit.used : units(entries.filter(({ first_us }) => first_us >= from));
+      return limit.unlisted > 0 ? limit.used : units(entries.filter((entry) => middle(entry) > from));
     case "sliding_counter": {
       const start = Math.floor(nowUs / window) * window;
       const current = units(entries.filter(({ first_us }) => first_us >= start));
@@ -51,7 +54,7 @@ export function nextFreeMs(limit, algorithm, nowUs, toldUs) {
   if (used === 0) return null;
   const from = countsFrom(limit, algorithm, nowUs);
   const kind = kindOf(algorithm);
-  const oldest = entries.find(({ first_us, last_us, units }) => units > 0 && (kind === "sliding_log" ? last_us > from : first_us >= from));
+  const oldest = entries.find(({ first_us, last_us, units }) => units > 0 && (kind === "sliding_log" ? last_us > from : middle({ first_us, last_us }) > from));
   const told = () => (limit.next_free_after_ms ?? null) && Math.max(0, limit.next_free_after_ms - (nowUs - toldUs) / 1000);
   if (limit.unlisted > 0) return told();
   switch (kind) {

@@ -50,7 +50,8 @@ export function overviewView({ board }) {
         h("thead", {}, h("tr", {},
           h("th", { scope: "col" }, "policy"), h("th", { scope: "col" }, "limits"), h("th", { scope: "col", class: "n" }, "a second"),
           h("th", { scope: "col" }, "denied"), h("th", { scope: "col", class: "spark-col" }, "denials, 5 min"))),
-        policies)),
+        policies),
+      h("p", { class: "none soft" }, "No policy is in force, and nobody brings limits.")),
     h("section", { class: "panel", "aria-labelledby": "journal-h" },
       h("h2", { id: "journal-h" }, "Journal"),
       h("p", { class: "soft small" }, "Starts, reloads and failures; who reset, overrode or lifted what. Newest first."),
@@ -133,10 +134,10 @@ export function overviewView({ board }) {
       : h("a", { href: `#/policy/${encodeURIComponent(policy.name)}` }, visible(policy.name));
     const row = h("tr", { "data-policy": policy.name },
       h("th", { scope: "row" }, link, policy.mode === "shadow" ? h("span", { class: "tag" }, "shadow") : null),
-      h("td", { class: "limits", "data-label": "limits" }),
-      h("td", { class: "n", "data-figure": "per_second", "data-label": "a second" }),
-      h("td", { "data-label": "denied" }, bar()),
-      h("td", { class: "spark-col", "data-label": "denials, 5 min" }, spark.element));
+      h("td", { class: "limits", "data-column": "limits" }),
+      h("td", { class: "n", "data-figure": "per_second", "data-column": "a second" }),
+      h("td", { "data-column": "denied" }, bar()),
+      h("td", { class: "spark-col", "data-column": "denials, 5 min" }, spark.element));
     row.spark = spark;
     return row;
   }

@@ -1,5 +1,5 @@
 // One policy: what it says, what it denies, whom it hits. data-figure="per_second|denied_share|denials"; rows of #hardest
-// and #nearest: data-label="LABEL" with data-figure="denials|used|remaining"; #compare-with, data-figure="share_here|share_there".
+// and #nearest: data-label="LABEL" with data-figure="denials|used" inside, data-remaining on #nearest rows; #compare-with, data-figure="share_here|share_there".
 
 import { h, say, attribute, rows, keyShown, option } from "./dom.js";
 import { chart } from "./chart.js";
@@ -54,7 +54,7 @@ export function policyView(context, name) {
       h("section", { class: "panel", "aria-labelledby": "near-h" }, h("h2", { id: "near-h" }, "Nearest the limit"),
         h("p", { class: "soft small" }, "Of the keys that had used four fifths of a limit or more lately, the fullest first, as of now."),
         h("table", { class: "hits" }, h("caption", { class: "unseen" }, "The keys with the least left"),
-          h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), h("th", { scope: "col" }, "used"), h("th", { scope: "col", class: "n" }, "free in"))), nearest))));
+          h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), h("th", { scope: "col" }, "used"), h("th", { scope: "col", class: "n" }, "free in"))), nearest), h("p", { class: "none soft" }, "None at the moment."))));
 
   const keyCell = ({ key, label }, place) => h("th", { scope: "row" },
     key !== null && session.may_change
