@@ -126,6 +126,7 @@ pub(crate) struct Metrics {
     turned_away: [Counter; 3],
     reloads: Family<Result, Counter>,
     last_reload_good: Gauge,
+    onlookers: Gauge,
     pub(crate) brought: Tally,
     pub(crate) throttle: Tally,
     denied: Counter,
@@ -159,6 +160,8 @@ impl Metrics {
             "1 if the file as it is now is in force, 0 if it was refused",
             last_reload_good.clone(),
         );
+        let onlookers = Gauge::default();
+        registry.register("onlookers", "Pages and terminals that look on", onlookers.clone());
         registry.register_collector(Box::new(OfStore(store)));
         let denied = decisions.get_or_create(&verdict(DENIED, Reason::Impossible)).clone();
         let each = Transport::ALL.map(|transport| By { transport: transport.name() });
@@ -175,6 +178,7 @@ impl Metrics {
             near_limit,
             reloads,
             last_reload_good,
+            onlookers,
         }
     }
 
@@ -230,8 +234,9 @@ impl Metrics {
         self.last_reload_good.set(good.into());
     }
 
-    /// The text that Prometheus reads.
-    pub(crate) fn text(&self) -> String {
+    /// The text that Prometheus reads, with how many look on.
+    pub(crate) fn text(&self, onlookers: usize) -> String {
+        self.onlookers.set(i64::try_from(onlookers).unwrap_or(i64::MAX));
         let mut out = String::new();
         text::encode(&mut out, &self.registry).expect("writing to a string does not fail");
         out

@@ -5,6 +5,7 @@
 //! generator (redis-benchmark, wrk) on the same machine, in rounds that take turns.
 
 pub mod bare_route;
+mod dashboard;
 mod first_answer;
 mod memory;
 pub(crate) mod process;
@@ -39,6 +40,8 @@ pub enum Part {
     Memory,
     /// Start to first answer.
     Start,
+    /// The dashboard's page open against closed.
+    Dashboard,
 }
 
 /// What the command line asks for.
@@ -79,6 +82,9 @@ pub fn run(options: &Options) -> Result<ServiceReport> {
     }
     if options.wants(Part::Http) {
         rows.push(throughput::http(&binary, options, &progress)?);
+    }
+    if options.wants(Part::Dashboard) {
+        rows.extend(dashboard::run(&binary, options, &progress)?);
     }
     if options.wants(Part::Memory) {
         goals.push(memory::run(&binary, options, &progress)?);

@@ -38,7 +38,7 @@ pub struct ThroughputRow {
     pub theirs: Flow,
     /// Our requests per second by theirs, medians.
     pub speed: f64,
-    /// What that has to be at least.
+    /// What that has to be at least; 0 where nothing is wanted.
     pub wanted_speed: f64,
     /// Our processor time for a request by theirs, medians.
     pub cost: f64,

@@ -12,7 +12,8 @@ use tidegate_testbed::{Reply, Server, Wire, free_port};
 use super::process::{Pid, Process};
 use crate::redis_store::{field, info};
 
-/// Policies that let everything pass, by the algorithm that counts. A log of a minute holds what a run asks of a key.
+/// Policies that let everything pass, by the algorithm that counts, and one that soon lets nothing pass. A log of a minute holds what a
+/// run asks of a key.
 const POLICIES: &str = r#"
 [policies.sliding_log]
 limits = ["1_000_000/1m"]
@@ -21,6 +22,9 @@ algorithm = "sliding_log"
 [policies.sliding_counter]
 limits = ["1_000_000/1m"]
 algorithm = "sliding_counter"
+
+[policies.scarce]
+limits = ["1/1h"]
 "#;
 
 /// The service.

@@ -38,8 +38,8 @@ fn wanted(report: &ServiceReport) -> Table {
             whole(ours.per_second),
             whole(theirs.per_second),
             format!("{:.2}", row.speed),
-            format!(">= {}", row.wanted_speed),
-            verdict(row.speed >= row.wanted_speed),
+            if row.wanted_speed > 0.0 { format!(">= {}", row.wanted_speed) } else { String::new() },
+            if row.wanted_speed > 0.0 { verdict(row.speed >= row.wanted_speed) } else { String::new() },
         ]);
         table.add_row([
             what.clone(),

@@ -17,6 +17,11 @@ use crate::progress::Progress;
 /// How many commands tell about how fast the machine is, and touch most keys.
 const TRIAL: usize = 200_000;
 
+/// The same, of a run that is shorter.
+pub(super) fn trial(options: &Options) -> usize {
+    TRIAL / options.divisor
+}
+
 /// What a load generator says of one round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
@@ -69,14 +74,14 @@ pub(super) fn resp(binary: &Path, options: &Options, progress: &Progress) -> Res
     let incr = ["INCR", KEY];
     let mut rows = Vec::new();
     for (pipeline, wanted, wanted_cost) in [(1, 0.9, Some(1.2)), (16, 0.6, None)] {
-        let trial = redis_benchmark::run(redis_at, pipeline, TRIAL / options.divisor, &incr)?;
-        let commands = commands(trial.per_second * options.round.as_secs_f64());
+        let first = redis_benchmark::run(redis_at, pipeline, trial(options), &incr)?;
+        let commands = commands(first.per_second * options.round.as_secs_f64());
         for policy in ["sliding_log", "sliding_counter"] {
             progress.say(&format!("RESP, {policy}, pipelines of {pipeline}"));
             // A new one each time, so that the one before has left nothing behind.
             let tidegate = Tidegate::start(binary)?;
             let check = ["TG.CHECK", policy, KEY];
-            redis_benchmark::run(tidegate.resp, pipeline, TRIAL / options.divisor, &check)?;
+            redis_benchmark::run(tidegate.resp, pipeline, trial(options), &check)?;
             let ours = Side {
                 id: tidegate.id(),
                 ask: Box::new(|| redis_benchmark::run(tidegate.resp, pipeline, commands, &check)),
@@ -120,6 +125,6 @@ fn rounds(options: &Options, ours: &Side<'_>, theirs: &Side<'_>) -> Result<(Flow
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are small and positive")]
-fn commands(count: f64) -> usize {
+pub(super) fn commands(count: f64) -> usize {
     (count.round() as usize).max(1_000)
 }

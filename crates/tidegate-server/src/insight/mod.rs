@@ -105,6 +105,11 @@ impl Insight {
         self.ticks.subscribe()
     }
 
+    /// How many look on.
+    pub(crate) fn onlookers(&self) -> usize {
+        STREAMS - self.streams.available_permits()
+    }
+
     /// A place for one who looks on, unless there are too many.
     pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.streams).try_acquire_owned().ok()

@@ -99,7 +99,7 @@ pub(super) async fn metrics(
 ) -> Result<impl IntoResponse, Problem> {
     super::admit(&house, &headers, &uri, Access::Usage)?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    Ok(([(CONTENT_TYPE, kind)], house.service.metrics().text()))
+    Ok(([(CONTENT_TYPE, kind)], house.service.metrics().text(house.service.insight().onlookers())))
 }
 
 /// The policies in force.
