@@ -7,6 +7,8 @@ mod job;
 mod key_name;
 mod link;
 mod node;
+mod override_record;
+mod overrides;
 mod replicas;
 mod router;
 mod script;
@@ -23,6 +25,7 @@ mod wire;
 
 pub use breaker::BreakerState;
 pub use builder::RedisStoreBuilder;
+pub use overrides::OverrideTrouble;
 pub use stats::Stats;
 pub use store::RedisStore;
 pub use target::UrlError;

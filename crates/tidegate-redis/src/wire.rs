@@ -1,9 +1,9 @@
 //! What the script is asked and what it answers, as bytes; `scripts/decide.lua` tells the layout.
 
-use std::{collections::HashSet, ops::Range};
+use std::{collections::HashSet, ops::Range, time::Duration};
 
 use tidegate::{
-    Cost, Entry, Op, Policy, Timestamp,
+    Algorithm, Buckets, Burst, Cost, Entry, Limit, Op, Policy, Timestamp,
     remote::{self, Arithmetic, Shown, Told},
 };
 
@@ -16,6 +16,27 @@ pub(crate) enum Action {
     Refund,
     Reset,
     Inspect,
+    /// Something about the override of a key.
+    Override(OverrideStep),
+    /// Something about the list of a policy's overrides.
+    List(ListStep),
+}
+
+/// What is done with the override of a key; `scripts/overriding.lua` tells what is asked and answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OverrideStep {
+    Set = 1,
+    Lift = 2,
+    Show = 3,
+}
+
+/// What is done with a list of overrides; `scripts/listing.lua` tells what is asked and answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListStep {
+    Room = 1,
+    Put = 2,
+    Remove = 3,
+    Page = 4,
 }
 
 /// One key of a group.
@@ -42,13 +63,21 @@ impl Part {
         let (policy, limits) = encode_policy(policy);
         Self { key, policy, limits, cost: cost.get(), charged_at: charged_at.map_or(0, Timestamp::as_micros) }
     }
+
+    /// A part with which a step is asked for, and what that needs to know.
+    pub(crate) fn of_step(key: Vec<u8>, policy: &Policy, step: u8, asked: &[u8]) -> Self {
+        let mut part = Self::new(key, policy, Cost::ONE, None);
+        part.policy.push(step);
+        part.policy.extend_from_slice(asked);
+        part
+    }
 }
 
-fn put(bytes: &mut Vec<u8>, number: u64, width: usize) {
+pub(crate) fn put(bytes: &mut Vec<u8>, number: u64, width: usize) {
     bytes.extend_from_slice(&number.to_be_bytes()[8 - width..]);
 }
 
-fn encode_policy(policy: &Policy) -> (Vec<u8>, usize) {
+pub(crate) fn encode_policy(policy: &Policy) -> (Vec<u8>, usize) {
     let limits = policy.limits().len();
     let mut bytes = Vec::with_capacity(3 + 21 * limits);
     bytes.push(match remote::arithmetic(policy) {
@@ -69,6 +98,34 @@ fn encode_policy(policy: &Policy) -> (Vec<u8>, usize) {
         put(&mut bytes, terms.capacity, 7);
     }
     (bytes, limits)
+}
+
+/// The limits and the algorithm that [`encode_policy`] has told.
+pub(crate) fn decode_policy(reader: &mut Reader<'_>) -> Result<Policy, Trouble> {
+    let (kind, limits) = (reader.number(1)?, reader.number(1)?);
+    let grids: Vec<_> =
+        (0..limits).map(|_| Ok((reader.number(6)?, reader.number(2)?, reader.number(6)?))).collect::<Result<_, _>>()?;
+    reader.number(1)?;
+    let capacities: Vec<_> = (0..limits).map(|_| reader.number(7)).collect::<Result<_, _>>()?;
+    let limits = grids.iter().zip(&capacities).map(|((window, _, drain), capacity)| {
+        let max = if kind == 5 { *drain } else { *capacity };
+        Limit::new(max, Duration::from_micros(*window)).map_err(|_| Trouble::Garbled)
+    });
+    let policy = Policy::unnamed(limits.collect::<Result<Vec<_>, _>>()?).map_err(|_| Trouble::Garbled)?;
+    let bursts = || capacities.iter().map(|capacity| Burst::new(*capacity)).collect::<Result<Vec<_>, _>>();
+    Ok(match kind {
+        1 => policy,
+        2 => policy.with_algorithm(Algorithm::SlidingCounter),
+        3 => {
+            let buckets = Buckets::new(grids[0].1).map_err(|_| Trouble::Garbled)?;
+            policy.with_algorithm(Algorithm::SlidingBuckets(buckets))
+        }
+        4 => policy.with_algorithm(Algorithm::FixedWindow),
+        _ if grids.iter().zip(&capacities).all(|(grid, capacity)| grid.2 == *capacity) => {
+            policy.with_algorithm(Algorithm::Gcra(None))
+        }
+        _ => policy.with_bursts(bursts().map_err(|_| Trouble::Garbled)?).map_err(|_| Trouble::Garbled)?,
+    })
 }
 
 /// The arguments of one call of the script.
@@ -99,6 +156,8 @@ impl<'a> Call<'a> {
                 Action::Refund => 3,
                 Action::Reset => 4,
                 Action::Inspect => 5,
+                Action::Override(_) => 6,
+                Action::List(_) => 7,
             };
             parts.clear();
             for part in &group.parts {
@@ -159,7 +218,8 @@ impl Run {
 impl Group {
     /// Whether it may change a state.
     pub(crate) fn may_write(&self) -> bool {
-        !matches!(self.action, Action::Decide(Op::Peek) | Action::Inspect)
+        use Action::{Decide, Inspect, List, Override};
+        !matches!(self.action, Decide(Op::Peek) | Inspect | Override(OverrideStep::Show) | List(ListStep::Page))
     }
 
     /// Whether it is a decision that charged, as its reply tells.
@@ -213,7 +273,28 @@ pub(crate) struct PartReply {
     pub(crate) returned: bool,
     pub(crate) joined: bool,
     pub(crate) at: Timestamp,
+    /// Of the limits in force.
     pub(crate) told: Vec<Told>,
+    pub(crate) by: Option<By>,
+}
+
+/// The override that decided.
+#[derive(Debug)]
+pub(crate) enum By {
+    /// Other limits, and the whole wait of a denial.
+    Limits(Box<Policy>, Option<u64>),
+    Ban {
+        for_good: bool,
+    },
+    Exempt,
+}
+
+/// What was found of a state.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) newest: Timestamp,
+    pub(crate) shown: Vec<Shown>,
+    pub(crate) by: Option<By>,
 }
 
 /// Reads a reply bit by bit; one that is cut off is [`Trouble::Garbled`].
@@ -222,6 +303,10 @@ pub(crate) struct Reader<'a> {
     at: usize,
 }
 
+const BY_LIMITS: u64 = 16;
+const BAN: u64 = 32;
+const EXEMPT: u64 = 64;
+const FOR_GOOD: u64 = 128;
 const PER_LIMIT: usize = 21;
 const PER_ENTRY: usize = 23;
 
@@ -237,7 +322,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    fn number(&mut self, width: usize) -> Result<u64, Trouble> {
+    pub(crate) fn number(&mut self, width: usize) -> Result<u64, Trouble> {
         Ok(self.take(width)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
@@ -248,33 +333,86 @@ impl<'a> Reader<'a> {
     fn skip_group(&mut self, group: &Group) -> Result<(), Trouble> {
         for part in &group.parts {
             match group.action {
-                Action::Decide(_) | Action::Refund => {
-                    self.take(8 + PER_LIMIT * part.limits)?;
-                }
+                Action::Decide(_) | Action::Refund => self.skip_part(part.limits)?,
                 Action::Reset => {
                     self.take(1)?;
                 }
-                Action::Inspect => {
-                    if self.number(1)? != 0 {
-                        self.take(7)?;
-                        for _ in 0..part.limits {
-                            self.take(18)?;
-                            let entries = self.number(2)?;
-                            self.take(PER_ENTRY * usize::try_from(entries).unwrap_or(0))?;
-                        }
-                    }
+                Action::Inspect => self.skip_found(part.limits)?,
+                Action::Override(_) | Action::List(_) => {
+                    self.bytes(4)?;
                 }
             }
         }
         Ok(())
     }
 
+    fn skip_part(&mut self, limits: usize) -> Result<(), Trouble> {
+        let flags = self.number(1)?;
+        self.take(7)?;
+        let limits = match flags {
+            _ if flags & BY_LIMITS != 0 => {
+                let limits = self.skip_policy()?;
+                self.take(7)?;
+                limits
+            }
+            _ if flags & EXEMPT != 0 => 0,
+            _ => limits,
+        };
+        self.take(PER_LIMIT * limits)?;
+        Ok(())
+    }
+
+    fn skip_found(&mut self, limits: usize) -> Result<(), Trouble> {
+        let flags = self.number(1)?;
+        if flags == 0 {
+            return Ok(());
+        }
+        self.take(7)?;
+        let limits = if flags & BY_LIMITS == 0 { limits } else { self.skip_policy()? };
+        for _ in 0..limits {
+            self.take(25)?;
+            let entries = self.number(2)?;
+            self.take(PER_ENTRY * usize::try_from(entries).unwrap_or(0))?;
+        }
+        Ok(())
+    }
+
+    /// Passes over a policy; how many limits it has.
+    fn skip_policy(&mut self) -> Result<usize, Trouble> {
+        self.take(1)?;
+        let limits = usize::try_from(self.number(1)?).unwrap_or(0);
+        self.take(1 + 21 * limits)?;
+        Ok(limits)
+    }
+
     pub(crate) fn part(&mut self, limits: usize) -> Result<PartReply, Trouble> {
         let flags = self.number(1)?;
         let at = Timestamp::from_micros(self.number(7)?);
+        let mut by = self.by(flags)?;
+        let limits = match &mut by {
+            Some(By::Limits(policy, retry)) => {
+                *retry = Some(self.number(7)?).filter(|wait| *wait > 0);
+                policy.limits().len()
+            }
+            Some(By::Exempt) => 0,
+            _ => limits,
+        };
         let told = (0..limits).map(|_| self.told()).collect::<Result<_, _>>()?;
         let is = |bit| flags & bit != 0;
-        Ok(PartReply { charged: is(1), returned: is(4), joined: is(8), at, told })
+        Ok(PartReply { charged: is(1), returned: is(4), joined: is(8), at, told, by })
+    }
+
+    fn by(&mut self, flags: u64) -> Result<Option<By>, Trouble> {
+        if flags < BY_LIMITS {
+            return Ok(None);
+        }
+        Ok(Some(if flags & BY_LIMITS != 0 {
+            By::Limits(Box::new(decode_policy(self)?), None)
+        } else if flags & BAN != 0 {
+            By::Ban { for_good: flags & FOR_GOOD != 0 }
+        } else {
+            By::Exempt
+        }))
     }
 
     fn told(&mut self) -> Result<Told, Trouble> {
@@ -282,25 +420,52 @@ impl<'a> Reader<'a> {
         Ok(Told { used, retry_after_us: (retry > 0).then_some(retry), reset_after_us: reset })
     }
 
-    /// Whether there was a state to forget or to show.
+    /// Whether there was a state to forget.
     pub(crate) fn found(&mut self) -> Result<bool, Trouble> {
         Ok(self.number(1)? != 0)
     }
 
-    pub(crate) fn newest(&mut self) -> Result<Timestamp, Trouble> {
-        Ok(Timestamp::from_micros(self.number(7)?))
+    /// What there is to show, if there is a state.
+    pub(crate) fn state(&mut self, limits: usize) -> Result<Option<Found>, Trouble> {
+        let flags = self.number(1)?;
+        if flags == 0 {
+            return Ok(None);
+        }
+        let newest = Timestamp::from_micros(self.number(7)?);
+        let by = self.by(flags)?;
+        let limits = match &by {
+            Some(By::Limits(policy, _)) => policy.limits().len(),
+            _ => limits,
+        };
+        let shown = (0..limits).map(|_| self.shown()).collect::<Result<_, _>>()?;
+        Ok(Some(Found { newest, shown, by }))
+    }
+
+    /// Bytes with their number before them, which is told in `width` bytes.
+    pub(crate) fn bytes(&mut self, width: usize) -> Result<&'a [u8], Trouble> {
+        let length = self.number(width)?;
+        self.take(usize::try_from(length).unwrap_or(usize::MAX))
+    }
+
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
+    /// What has not been read yet.
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        let rest = &self.bytes[self.at..];
+        self.at = self.bytes.len();
+        rest
     }
 
     /// What an inspection tells of one limit.
-    pub(crate) fn shown(&mut self) -> Result<Shown, Trouble> {
-        let (used, reset_after_us) = (self.number(7)?, self.number(7)?);
+    fn shown(&mut self) -> Result<Shown, Trouble> {
+        let (used, reset_after_us, next_free_after_us) = (self.number(7)?, self.number(7)?, self.number(7)?);
         let unlisted = usize::try_from(self.number(4)?).unwrap_or(usize::MAX);
         let time = |micros: i64| Timestamp::from_micros(micros.max(0).cast_unsigned());
         let entries = (0..self.number(2)?)
             .map(|_| Ok(Entry { first: time(self.signed()?), last: time(self.signed()?), units: self.number(7)? }))
             .collect::<Result<_, Trouble>>()?;
-        // filled by the script
-        let next_free_after_us = 0;
         Ok(Shown { used, reset_after_us, next_free_after_us, entries, unlisted })
     }
 }
