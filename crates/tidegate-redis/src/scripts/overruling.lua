@@ -38,8 +38,8 @@ end
 -- policy's own. 0 if there is none.
 local function wait_over_end(part, retries, waits)
   local ends, longest = part.override.ends, 0
-  for i, capacity in ipairs(part.rule.capacity) do
-    longest = longest and part.cost <= capacity and max(longest, retries[i])
+  for i = 1, part.rule.shape.n do
+    longest = longest and part.cost <= part.rule.capacity[i] and max(longest, retries[i])
   end
   if longest and (ends == 0 or now + longest < ends) then return longest end
   local own = ends > 0 and wait_for_own(part, waits)
