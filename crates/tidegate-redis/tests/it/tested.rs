@@ -81,6 +81,6 @@ impl Gate for Shared {
     fn inspect(&mut self, part: &Part, now: Micros) -> Option<Shown> {
         let inspect = async { self.store.inspect_at(&policy(part), &self.key(part), timestamp(now)).await };
         let inspection = RUNTIME.block_on(inspect).expect("redis answers")?;
-        Some(shown(&inspection, part))
+        Some(shown(&inspection))
     }
 }

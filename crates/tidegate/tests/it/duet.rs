@@ -10,8 +10,8 @@ use crate::scenes::Moments;
 
 pub(crate) struct Duet {
     pub(crate) moments: Moments,
-    model: World,
-    library: Tested,
+    pub(crate) model: World,
+    pub(crate) library: Tested,
     /// For each policy and key, its newest charge and the latest time that anybody has asked at since.
     reached: BTreeMap<(u8, u8), (Option<Micros>, Micros)>,
 }
@@ -37,7 +37,8 @@ impl Duet {
             let (Some(stored), Some(newest)) = (&subject.rule, subject.newest) else { continue };
             let reached = self.reached.get(&part.name).map_or(now, |(_, reached)| *reached);
             let idle = (0..stored.caps.len()).all(|i| subject.used(stored, i, reached) == 0);
-            let matters = now < reached || !stored.same_shape(&part.rule);
+            let overridden = self.model.overrides.contains_key(&part.name);
+            let matters = now < reached || overridden || !stored.same_shape(&part.rule);
             if idle && matters && reached - newest >= stored.longest_window() {
                 self.model.reset(part);
                 self.library.reset(part);

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use tidegate::{Algorithm, Buckets, Burst, Cost, Decision, Inspection, Limit, Mode, Policy, Reason, Refund, Timestamp};
+use tidegate::{
+    Algorithm, Buckets, Burst, Cost, Decision, Inspection, Limit, Mode, Override, OverrideRule, Policy, Reason, Refund,
+    Timestamp,
+};
 
-use crate::model::{Algo, Answer, Answers, Cap, Micros, Op, Part, Units, Verdict};
+use crate::model::{Algo, Answer, Answers, Cap, Micros, Op, Overrule, Overruling, Part, Units, Verdict};
 
 /// What a refund tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +22,9 @@ pub(crate) struct Refunded {
 pub(crate) struct Shown {
     pub(crate) newest_charge: Micros,
     pub(crate) used: Vec<Units>,
+    pub(crate) remaining: Vec<Units>,
     pub(crate) reset_after: Vec<Micros>,
+    pub(crate) next_free_after: Vec<Micros>,
 }
 
 /// Something that decides.
@@ -46,11 +51,44 @@ pub(crate) trait Gate: Default {
     }
 }
 
-pub(crate) use crate::tested::Tested;
-
-fn micros(span: Micros) -> Duration {
-    Duration::from_micros(span.try_into().expect("a span of the model's fits 64 bits"))
+/// Something that decides by overrides, too.
+pub(crate) trait Overrides: Gate {
+    /// Sets an override; the one that held until now.
+    fn set_override(&mut self, part: &Part, by: &Overruling, now: Micros) -> Option<Held>;
+    /// Lifts an override; what it was, if it still held.
+    fn lift_override(&mut self, part: &Part, now: Micros) -> Option<Held>;
+    /// The override that holds.
+    fn override_of(&mut self, part: &Part, now: Micros) -> Option<Held>;
 }
+
+/// What is told of an override: which kind it is, and until when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) kind: &'static str,
+    pub(crate) until: Option<Micros>,
+}
+
+/// An override, as the library has it.
+pub(crate) fn overriding(by: &Overruling) -> Override {
+    let made = match &by.rule {
+        Overrule::Limits(rule) => Override::limits(policy(&Part { name: (0, 0), rule: rule.clone(), cost: 1 })),
+        Overrule::Ban => Override::ban(),
+        Overrule::Exempt => Override::exempt(),
+    };
+    by.until.map_or_else(|| made.clone(), |end| made.clone().until(timestamp(end)))
+}
+
+/// An override of the library's, in the model's words.
+pub(crate) fn held(by: &Override) -> Held {
+    let kind = match by.rule() {
+        OverrideRule::Limits(_) => "limits",
+        OverrideRule::Ban => "ban",
+        OverrideRule::Exempt => "exempt",
+    };
+    Held { kind, until: by.end().map(|end| end.as_micros().into()) }
+}
+
+pub(crate) use crate::tested::Tested;
 
 pub(crate) fn timestamp(at: Micros) -> Timestamp {
     Timestamp::from_micros(at.try_into().expect("a time of the model's fits 64 bits"))
@@ -94,19 +132,22 @@ pub(crate) fn told(decision: &Decision, index: usize, part: &Part) -> Answer {
     };
     assert_eq!(decision.is_allowed(), matches!(verdict, Verdict::Allowed | Verdict::Shadow), "{decision:?}");
     assert!(!decision.is_degraded(), "{decision:?}");
-    let caps = &part.rule.caps;
-    let is_bound = |cap: &Cap| micros(cap.window) == decision.limit().window();
-    let limit = caps.iter().position(is_bound).expect("the limit that bound is one of the policy's");
-    assert_eq!(Units::from(decision.limit().max()), caps[limit].max, "{decision:?}");
+    let bound = Cap {
+        max: decision.limit().max().into(),
+        window: whole(decision.limit().window()),
+        capacity: decision.capacity().into(),
+    };
+    assert!(decision.is_overridden() || part.rule.caps.contains(&bound), "{decision:?} under {part:?}");
     Answer {
         verdict,
         part: index,
-        limit,
+        bound,
         used: decision.used().into(),
         remaining: decision.remaining().into(),
         retry_after: decision.retry_after().map(whole),
         reset_after: whole(decision.reset_after()),
         charged_at: decision.charged_at().map(|at| at.as_micros().into()),
+        overridden: decision.is_overridden(),
     }
 }
 
@@ -133,13 +174,12 @@ pub(crate) fn refunded(refund: &Refund) -> Refunded {
 }
 
 /// What an inspection shows, in the model's words.
-pub(crate) fn shown(inspection: &Inspection, part: &Part) -> Shown {
-    for (limit, cap) in inspection.limits.iter().zip(&part.rule.caps) {
-        assert_eq!(Units::from(limit.remaining), (cap.capacity - Units::from(limit.used)).max(0), "{inspection:?}");
-    }
+pub(crate) fn shown(inspection: &Inspection) -> Shown {
     Shown {
         newest_charge: inspection.newest_charge.as_micros().into(),
         used: inspection.limits.iter().map(|limit| limit.used.into()).collect(),
+        remaining: inspection.limits.iter().map(|limit| limit.remaining.into()).collect(),
         reset_after: inspection.limits.iter().map(|limit| whole(limit.reset_after)).collect(),
+        next_free_after: inspection.limits.iter().map(|limit| whole(limit.next_free_after)).collect(),
     }
 }

@@ -2,8 +2,10 @@
 
 use tidegate::{Key, MemoryStore, Policy, Spend};
 
-use crate::gate::{Gate, Refunded, Shown, cost, library, policy, refunded, shown, timestamp, told};
-use crate::model::{Answer, Answers, Micros, Op, Part};
+use crate::gate::{
+    Gate, Held, Overrides, Refunded, Shown, cost, held, library, overriding, policy, refunded, shown, timestamp, told,
+};
+use crate::model::{Answer, Answers, Micros, Op, Overruling, Part};
 
 pub(crate) type Tested = Memory;
 
@@ -46,6 +48,21 @@ impl Gate for Memory {
 
     fn inspect(&mut self, part: &Part, now: Micros) -> Option<Shown> {
         let inspection = self.store.inspect(&policy(part), &key(part), timestamp(now))?;
-        Some(shown(&inspection, part))
+        Some(shown(&inspection))
+    }
+}
+
+impl Overrides for Memory {
+    fn set_override(&mut self, part: &Part, by: &Overruling, now: Micros) -> Option<Held> {
+        let set = self.store.set_override(&policy(part), &key(part), overriding(by), timestamp(now));
+        set.expect("there is room for it").map(|old| held(&old))
+    }
+
+    fn lift_override(&mut self, part: &Part, now: Micros) -> Option<Held> {
+        self.store.lift_override(&policy(part), &key(part), timestamp(now)).map(|old| held(&old))
+    }
+
+    fn override_of(&mut self, part: &Part, now: Micros) -> Option<Held> {
+        self.store.override_of(&policy(part), &key(part), timestamp(now)).map(|shown| held(&shown.by))
     }
 }

@@ -16,7 +16,12 @@ impl Shard {
     /// Clears away some of what has had its time if the key is a new one, more if there is no room for it. It comes before
     /// anything is weighed, so that no part of a decision is cleared away by another.
     pub(in crate::store) fn tidy_for(&mut self, part: &Part<'_>, bounds: &Bounds) {
-        if self.keys.find(part.id).is_none() && self.overriding(part, bounds) == Overriding::None {
+        if self.keys.find(part.id).is_some() {
+            return;
+        }
+        // A key whose override has ended may have had no state to come back with.
+        let overriding = self.overriding(part, bounds);
+        if overriding == Overriding::None || overriding == Overriding::Ended && self.keys.find(part.id).is_none() {
             self.tidy(part.now, bounds);
         }
     }

@@ -1,6 +1,6 @@
 //! Waits found by search, the limit that bound, and the whole answer.
 
-use super::{CEILING, Micros, Rule, Subject, Units};
+use super::{CEILING, Cap, Micros, Rule, Subject, Units};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -14,45 +14,68 @@ pub(crate) enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) verdict: Verdict,
-    /// Which part bound, and which of its policy's limits.
+    /// Which part bound, and which limit.
     pub(crate) part: usize,
-    pub(crate) limit: usize,
+    pub(crate) bound: Cap,
     pub(crate) used: Units,
     pub(crate) remaining: Units,
     pub(crate) retry_after: Option<Micros>,
     pub(crate) reset_after: Micros,
     pub(crate) charged_at: Option<Micros>,
+    pub(crate) overridden: bool,
 }
 
 /// How one limit stands towards a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
     pub(crate) part: usize,
-    pub(crate) limit: usize,
+    pub(crate) cap: Cap,
     pub(crate) cost: Units,
-    pub(crate) capacity: Units,
     pub(crate) used: Units,
     /// Meaningless where the cost is above the capacity.
     pub(crate) retry_after: Micros,
     pub(crate) reset_after: Micros,
+    pub(crate) ruled: Ruled,
+}
+
+/// What an override makes of how a limit stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ruled {
+    /// Nothing: the numbers decide.
+    No,
+    /// Denied, for good or for a while. A limit `aside` is not the one to tell of.
+    Denied { forever: bool, aside: bool, nothing_left: bool },
+    /// Everything fits.
+    Exempt,
 }
 
 impl Standing {
     pub(crate) fn remaining(&self) -> Units {
-        (self.capacity - self.used).max(0)
+        match self.ruled {
+            Ruled::Denied { nothing_left: true, .. } => 0,
+            _ => (self.cap.capacity - self.used).max(0),
+        }
     }
 
     pub(crate) fn impossible(&self) -> bool {
-        self.cost > self.capacity
+        match self.ruled {
+            Ruled::No => self.cost > self.cap.capacity,
+            Ruled::Denied { forever, .. } => forever,
+            Ruled::Exempt => false,
+        }
     }
 
     pub(crate) fn fits(&self) -> bool {
-        self.used + self.cost <= self.capacity
+        match self.ruled {
+            Ruled::No => self.used + self.cost <= self.cap.capacity,
+            Ruled::Denied { .. } => false,
+            Ruled::Exempt => true,
+        }
     }
 }
 
 /// The least d in `from..=to` at which `holds`, which once true stays true in that range.
-fn bisect(from: Micros, to: Micros, holds: &dyn Fn(Micros) -> bool) -> Option<Micros> {
+pub(crate) fn bisect(from: Micros, to: Micros, holds: &dyn Fn(Micros) -> bool) -> Option<Micros> {
     if from > to || !holds(to) {
         return None;
     }
@@ -70,7 +93,7 @@ fn bisect(from: Micros, to: Micros, holds: &dyn Fn(Micros) -> bool) -> Option<Mi
 
 impl Subject {
     /// The least wait until `enough(units in use by limit i)`, counted from `now`.
-    fn wait(&self, rule: &Rule, i: usize, now: Micros, enough: &dyn Fn(Units) -> bool) -> Micros {
+    pub(crate) fn wait(&self, rule: &Rule, i: usize, now: Micros, enough: &dyn Fn(Units) -> bool) -> Micros {
         let settled = self.rule.as_ref().is_some_and(|stored| stored.same_shape(rule));
         if settled {
             let usage = self.limits[i].used(rule.algo, rule.caps[i]);
@@ -82,15 +105,15 @@ impl Subject {
     /// How each limit of the policy stands at `now`.
     pub(crate) fn standings(&self, rule: &Rule, part: usize, cost: Units, now: Micros) -> Vec<Standing> {
         let stand = |i: usize| {
-            let capacity = rule.caps[i].capacity;
+            let cap = rule.caps[i];
             Standing {
                 part,
-                limit: i,
+                cap,
                 cost,
-                capacity,
                 used: self.used(rule, i, now),
-                retry_after: self.wait(rule, i, now, &|used| used + cost <= capacity),
+                retry_after: self.wait(rule, i, now, &|used| used + cost <= cap.capacity),
                 reset_after: self.wait(rule, i, now, &|used| used == 0),
+                ruled: Ruled::No,
             }
         };
         (0..rule.caps.len()).map(stand).collect()
@@ -112,12 +135,13 @@ pub(crate) fn verdict(standings: &[Standing]) -> Verdict {
 pub(crate) fn bound(verdict: Verdict, standings: &[Standing]) -> Standing {
     // Smaller keys bind before larger ones, and `min_by_key` takes the first of equals.
     let order = |s: &Standing| match verdict {
-        Verdict::Impossible if s.impossible() => (s.capacity, 0),
+        Verdict::Impossible if s.impossible() => (s.cap.capacity, 0),
         Verdict::Impossible => (Units::MAX, 0),
         Verdict::Limited => (-s.retry_after, s.remaining()),
         Verdict::Allowed | Verdict::Shadow => (s.remaining(), -s.reset_after),
     };
-    *standings.iter().min_by_key(|s| order(s)).expect("a request has a limit")
+    let told_of = standings.iter().filter(|s| !matches!(s.ruled, Ruled::Denied { aside: true, .. }));
+    *told_of.min_by_key(|s| order(s)).expect("a request has a limit")
 }
 
 /// The answer of a verdict on these limits.
@@ -127,11 +151,12 @@ pub(crate) fn answer(verdict: Verdict, standings: &[Standing], charged_at: Optio
     Answer {
         verdict,
         part: bound.part,
-        limit: bound.limit,
+        bound: bound.cap,
         used: bound.used,
         remaining: standings.iter().map(Standing::remaining).min().expect("a request has a limit"),
         retry_after: longest_retry.filter(|_| verdict == Verdict::Limited),
         reset_after: standings.iter().map(|s| s.reset_after).max().expect("a request has a limit"),
         charged_at,
+        overridden: false,
     }
 }

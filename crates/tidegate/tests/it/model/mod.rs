@@ -11,18 +11,21 @@
 //! | `history` | the charges of one limit and what is in use by them |
 //! | `subject` | one key under one policy: how `now` is read, charges, refunds |
 //! | `reshape` | a changed window, number of buckets or algorithm |
+//! | `overrides` | what holds for one key in place of its policy's limits |
 //! | `answer` | waits by search, the limit that bound, the whole answer |
 //! | `world` | several parts in one decision, shadow and enforcing mixed |
 
 mod answer;
 mod fraction;
 mod history;
+mod overrides;
 mod reshape;
 mod rule;
 mod subject;
 mod world;
 
 pub(crate) use answer::{Answer, Verdict};
+pub(crate) use overrides::{Overrule, Overruling};
 pub(crate) use rule::{Algo, Cap, Micros, Rule, Units};
 pub(crate) use subject::Subject;
 pub(crate) use world::{Answers, Op, Part, World};

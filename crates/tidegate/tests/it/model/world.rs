@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::answer::{self, Answer, Standing, Verdict};
-use super::{Micros, Rule, Subject, Units};
+use super::{Micros, Overruling, Rule, Subject, Units};
 use crate::gate::{Gate, Refunded, Shown};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub(crate) struct Answers {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     subjects: BTreeMap<(u8, u8), Subject>,
+    /// Those that have ended are still there.
+    pub(crate) overrides: BTreeMap<(u8, u8), Overruling>,
 }
 
 impl World {
@@ -47,29 +49,44 @@ impl Gate for World {
 
     fn inspect(&mut self, part: &Part, now: Micros) -> Option<Shown> {
         let mut subject = self.subject(part.name);
-        subject.believe(&part.rule, now);
-        let standings = subject.standings(&part.rule, 0, 1, now);
+        let rule = self.kept_by(part, now);
+        subject.believe(&rule, now);
+        let standings = subject.standings(&rule, 0, 1, now);
+        let next_free = |(i, standing): (usize, &Standing)| match standing.used {
+            0 => 0,
+            used => subject.wait(&rule, i, now, &|later| later < used),
+        };
         Some(Shown {
             newest_charge: subject.newest?,
             used: standings.iter().map(|standing| standing.used).collect(),
+            remaining: standings.iter().map(|standing| self.left(part, now, standing.remaining())).collect(),
             reset_after: standings.iter().map(|standing| standing.reset_after).collect(),
+            next_free_after: standings.iter().enumerate().map(next_free).collect(),
         })
     }
 
     fn refund(&mut self, part: &Part, charged_at: Micros, now: Micros) -> Refunded {
         let mut subject = self.subject(part.name);
-        let returned = subject.refund(&part.rule, part.cost, charged_at, now);
-        let standings = subject.standings(&part.rule, 0, 1, now);
-        self.subjects.insert(part.name, subject);
+        let rule = self.kept_by(part, now);
+        let returned = subject.refund(&rule, part.cost, charged_at, now);
+        let standings = match self.exempts(part, now) {
+            true => Subject::default().standings(&rule, 0, 1, now),
+            false => subject.standings(&rule, 0, 1, now),
+        };
+        let left = |remaining| self.left(part, now, remaining);
         let told = answer::answer(Verdict::Allowed, &standings, None);
-        Refunded { returned, remaining: told.remaining, reset_after: told.reset_after }
+        let refunded = Refunded { returned, remaining: left(told.remaining), reset_after: told.reset_after };
+        self.subjects.insert(part.name, subject);
+        refunded
     }
 
     fn decide_all(&mut self, op: Op, parts: &[Part], now: Micros) -> Answers {
         let mut after = self.clone();
         for part in parts {
             let mut subject = self.subject(part.name);
-            subject.believe(&part.rule, now);
+            if !self.exempts(part, now) {
+                subject.believe(&self.kept_by(part, now), now);
+            }
             after.subjects.insert(part.name, subject);
         }
         // The same policy and key twice is one check of the summed cost.
@@ -77,23 +94,27 @@ impl Gate for World {
             |part: &Part| parts.iter().enumerate().filter(|(_, other)| other.name == part.name).collect::<Vec<_>>();
         let first = |part: &Part| same(part)[0].0;
         let summed = |part: &Part| same(part).iter().map(|(_, other)| other.cost).sum();
-        let stand =
-            |world: &Self, part: &Part| world.subject(part.name).standings(&part.rule, first(part), summed(part), now);
+        let stand = |world: &Self, part: &Part| self.standings(part, &world.subject(part.name), summed(part), now);
+        let placed = |part: &Part, standings: Vec<Standing>| {
+            let at_first = |standing| Standing { part: first(part), ..standing };
+            standings.into_iter().map(at_first).collect::<Vec<_>>()
+        };
 
-        let mut standings: Vec<Vec<Standing>> = parts.iter().map(|part| stand(&after, part)).collect();
+        let mut standings: Vec<Vec<Standing>> = parts.iter().map(|part| placed(part, stand(&after, part))).collect();
         let verdicts: Vec<Verdict> = standings.iter().map(|standings| answer::verdict(standings)).collect();
         let vetoed = parts.iter().zip(&verdicts).any(|(part, v)| !part.rule.shadow && *v != Verdict::Allowed);
         let mut times = vec![None; parts.len()];
         for (i, part) in parts.iter().enumerate() {
             let fits = !vetoed && verdicts[i] == Verdict::Allowed;
-            if op == Op::Charge || (op == Op::Check && fits) {
+            if !self.exempts(part, now) && (op == Op::Charge || (op == Op::Check && fits)) {
                 let mut subject = after.subject(part.name);
                 if first(part) == i {
-                    subject.charge(&part.rule, summed(part), now);
+                    subject.charge(&self.kept_by(part, now), summed(part), now);
                 }
                 times[i] = subject.newest;
                 after.subjects.insert(part.name, subject);
-                standings[i] = stand(&after, part);
+                let charged = self.standings_charged(part, &after.subject(part.name), summed(part), now);
+                standings[i] = placed(part, charged);
             }
         }
 
@@ -104,8 +125,11 @@ impl Gate for World {
             }
             other => answer::answer(other, &standings[i], times[i]),
         };
-        let each: Vec<Answer> = (0..parts.len()).map(|i| Answer { part: i, ..one(i) }).collect();
+        let overridden = |i: usize| self.overruling(&parts[i], now).is_some();
+        let each: Vec<Answer> =
+            (0..parts.len()).map(|i| Answer { part: i, overridden: overridden(i), ..one(i) }).collect();
         let overall = overall(&each, parts, &standings, &times);
+        let overall = Answer { overridden: overridden(overall.part), ..overall };
         if op != Op::Peek {
             *self = after;
         }
@@ -128,9 +152,9 @@ fn overall(each: &[Answer], parts: &[Part], standings: &[Vec<Standing>], times: 
         answer::answer(answer::verdict(&all(&asked)), &all(&asked), charged_at)
     } else if (0..parts.len()).any(shadowed) {
         let watched = all(&shadowed);
-        let Answer { part, limit, used, retry_after, .. } = answer::answer(answer::verdict(&watched), &watched, None);
+        let Answer { part, bound, used, retry_after, .. } = answer::answer(answer::verdict(&watched), &watched, None);
         let admitted = answer::answer(Verdict::Allowed, &all(&|i| asked(i) || shadowed(i)), charged_at);
-        Answer { verdict: Verdict::Shadow, part, limit, used, retry_after, ..admitted }
+        Answer { verdict: Verdict::Shadow, part, bound, used, retry_after, ..admitted }
     } else {
         answer::answer(Verdict::Allowed, &all(&asked), charged_at)
     }
