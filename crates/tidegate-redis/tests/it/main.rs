@@ -26,6 +26,8 @@ mod model;
 mod overriding_agreement;
 #[path = "../../../tidegate/tests/it/promise_no_trace.rs"]
 mod promise_no_trace;
+#[path = "../../../tidegate/tests/it/promise_overrides.rs"]
+mod promise_overrides;
 #[path = "../../../tidegate/tests/it/promise_parts.rs"]
 mod promise_parts;
 #[path = "../../../tidegate/tests/it/promise_refund.rs"]
