@@ -248,9 +248,11 @@ local function save_beside(state, writes, lives, now, grace)
   elseif state.wipe then
     forget_fields(key)
   end
-  if not state.beside or override.is_new then first[#first + 1], first[#first + 2] = 'h', override.bytes end
+  local is_new = not state.beside or override.is_new
+  if is_new then first[#first + 1], first[#first + 2] = 'h', override.bytes end
   for _, fields in ipairs(writes) do checked(try('HSET', key, spread(fields))) end
-  if lives then live_on(key, override, lives, now, grace) end
+  -- What has no end was told so when it was set.
+  if lives and (is_new or override.ends > 0) then live_on(key, override, lives, now, grace) end
 end
 
 -- Writes a state that is a string, whatever it has been. The key lives for so many microseconds, or as long as it did.

@@ -144,7 +144,7 @@ local function reset_part(out, parts)
   if problem then error(problem, 0) end
   if override and not is_over(override, now) then
     forget_fields(part.key)
-    live_on(part.key, override, 0, now, grace)
+    if override.ends > 0 then live_on(part.key, override, 0, now, grace) end
   elseif state or override then
     checked(try('DEL', part.key))
   end

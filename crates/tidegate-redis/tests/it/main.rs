@@ -23,6 +23,7 @@ mod gate;
 mod long_logs;
 #[path = "../../../tidegate/tests/it/model/mod.rs"]
 mod model;
+mod overriding;
 mod overriding_agreement;
 #[path = "../../../tidegate/tests/it/promise_no_trace.rs"]
 mod promise_no_trace;
