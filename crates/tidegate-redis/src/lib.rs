@@ -10,6 +10,7 @@ mod node;
 mod override_record;
 mod overrides;
 mod replicas;
+mod reply;
 mod router;
 mod script;
 mod sentinel;

@@ -3,8 +3,9 @@
 use tidegate::{Key, Overridden, Override, OverrideRule, Timestamp};
 
 use crate::{
+    reply::{Reader, decode_policy},
     trouble::Trouble,
-    wire::{Reader, decode_policy, encode_policy, put},
+    wire::{encode_policy, put},
 };
 
 const LIMITS: u8 = 1;

@@ -7,9 +7,10 @@ use tidegate::{Key, Overridden, Override, OverrideError, Policy, Timestamp};
 
 use crate::{
     override_record,
+    reply::Reader,
     store::RedisStore,
     trouble::Trouble,
-    wire::{Action, ListStep, OverrideStep, Part, Reader, put},
+    wire::{Action, ListStep, OverrideStep, Part, put},
 };
 
 /// Why an override could not be set, lifted or shown.

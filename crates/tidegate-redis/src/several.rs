@@ -8,9 +8,10 @@ use futures_util::future::join_all;
 use tidegate::{Cost, Decision, Mode, Op, Policy, Spend, Timestamp, remote};
 
 use crate::{
+    reply::{By, PartReply, Reader},
     store::RedisStore,
     trouble::Trouble,
-    wire::{Action, By, Part, PartReply, Reader},
+    wire::{Action, Part},
 };
 
 /// The decision that the script's words on one part amount to.

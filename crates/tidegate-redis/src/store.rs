@@ -15,6 +15,7 @@ use crate::{
     job::{Answer, Job},
     key_name::{Name, Names},
     node::{Common, Node},
+    reply::{By, Reader},
     router::Router,
     script::Source,
     settings::Settings,
@@ -23,7 +24,7 @@ use crate::{
     stopwatch,
     target::{Login, Target, UrlError},
     trouble::Trouble,
-    wire::{Action, By, Group, Part, Reader},
+    wire::{Action, Group, Part},
 };
 
 /// Limits shared by many nodes, jobs and languages: the answers of the in-memory store, from Redis, on the server's clock.
