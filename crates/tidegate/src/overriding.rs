@@ -26,6 +26,7 @@ pub struct Override {
 
 /// What an override says.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "there are few, and most of them bring limits")]
 pub enum OverrideRule {
     /// The limits and the algorithm of this policy; its name, mode and failure choice mean nothing here.
     Limits(Policy),

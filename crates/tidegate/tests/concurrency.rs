@@ -12,7 +12,7 @@ use shuttle::{
     },
     thread,
 };
-use tidegate::{Algorithm, AtCapacity, Cost, Key, Limit, MemoryStore, Op, Policy, Spend, Timestamp};
+use tidegate::{Algorithm, AtCapacity, Cost, Key, Limit, MemoryStore, Op, Override, Policy, Spend, Timestamp};
 
 const NOW: u64 = 1_745_000_000_000_000;
 
@@ -120,5 +120,32 @@ fn a_reset_is_before_or_after_a_charge_and_never_within() {
         let left = store.decide(Op::Peek, &policy, &key, Cost::ONE, now()).remaining();
         assert_eq!(left, if after_reset { 1 } else { 2 });
         assert_eq!(store.stats().keys, usize::from(after_reset));
+    });
+}
+
+#[test]
+fn an_override_holds_from_being_set_to_being_lifted_and_no_unit_is_lost_in_between() {
+    in_every_order(|| {
+        let store = Arc::new(small_store(4, AtCapacity::Shared));
+        let policy = policy("p", "2/1m", Algorithm::SlidingLog);
+        let spend = || {
+            let (store, policy) = (Arc::clone(&store), policy.clone());
+            thread::spawn(move || store.decide(Op::Check, &policy, &Key::new("k").unwrap(), Cost::ONE, now()))
+        };
+        let checks = [spend(), spend()];
+        let key = Key::new("k").unwrap();
+        assert!(store.set_override(&policy, &key, Override::ban(), now()).unwrap().is_none());
+        let banned = store.decide(Op::Check, &policy, &key, Cost::ONE, now());
+        assert!(!banned.is_allowed(), "let through while banned");
+        assert!(store.lift_override(&policy, &key, now()).is_some());
+        let decisions = checks.map(|thread| thread.join().unwrap());
+        for decision in decisions {
+            assert!(decision.is_allowed() != decision.is_overridden(), "half of an override: {decision:?}");
+        }
+        let admitted = decisions.iter().filter(|decision| decision.is_allowed()).count();
+        let left = store.decide(Op::Peek, &policy, &key, Cost::ONE, now());
+        assert_eq!(left.used(), admitted as u64);
+        let stats = store.stats();
+        assert_eq!((stats.keys, stats.overrides), (usize::from(admitted > 0), 0));
     });
 }

@@ -5,7 +5,7 @@ pub(crate) mod body;
 mod grpc;
 mod problem;
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -40,8 +40,8 @@ impl<'a> Denial<'a> {
     }
 
     /// The limit that bound, as headers call it: `login`, or `login:1m` where the policy has several limits.
-    pub fn limit_name(&self) -> &'a str {
-        self.labels.name(self.decision.limit())
+    pub fn limit_name(&self) -> Cow<'a, str> {
+        self.labels.name(self.decision)
     }
 
     /// When to come back, jitter included; `None` where waiting does not help or nobody knows how long.

@@ -1,5 +1,7 @@
 //! Denials as `application/problem+json` (RFC 9457), with the types that the IETF's draft registers for quotas.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 use serde::Serialize;
@@ -19,7 +21,7 @@ struct Problem<'a> {
     status: u16,
     detail: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    violated_policies: Option<[&'a str; 1]>,
+    violated_policies: Option<[Cow<'a, str>; 1]>,
 }
 
 pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {

@@ -2,7 +2,7 @@
 
 mod scratch;
 
-use std::{fmt::Write as _, str::FromStr, time::Duration};
+use std::{borrow::Cow, fmt::Write as _, str::FromStr, time::Duration};
 
 use http::{
     HeaderMap, HeaderName, HeaderValue,
@@ -60,6 +60,8 @@ pub struct Labels {
     /// One item for each limit.
     policy: HeaderValue,
     limits: Box<[Label]>,
+    /// What the policy is called, if it is called anything.
+    name: Option<Box<str>>,
 }
 
 /// What headers say of one limit.
@@ -68,44 +70,64 @@ struct Label {
     limit: Limit,
     /// How it is called: `"login"`, or `"login:1m"` where there are several; the limit itself where nobody named it.
     name: Box<str>,
-    capacity: u64,
 }
 
 impl Labels {
     /// What headers say of `policy`.
     pub fn new(policy: &Policy) -> Self {
-        let label =
-            |limit: &Limit| Label { limit: *limit, name: name(policy, *limit), capacity: policy.capacity(*limit) };
+        let several = policy.limits().len() > 1;
+        let label = |limit: &Limit| Label { limit: *limit, name: name(policy.name(), several, *limit) };
         let limits: Box<[Label]> = policy.limits().iter().map(label).collect();
         let mut items = String::with_capacity(64);
-        for Label { limit, name, capacity } in &limits {
+        for Label { limit, name } in &limits {
             let separator = if items.is_empty() { "" } else { ", " };
-            let _ = write!(items, "{separator}\"{name}\";q={capacity}");
-            // Whole seconds only, at least one; a fraction is rounded up, so that q in w is never too much.
-            if limit.window().as_secs() > 0 {
-                let _ = write!(items, ";w={}", seconds(limit.window()));
-            }
+            items.push_str(separator);
+            write_policy(&mut items, name, policy.capacity(*limit), *limit);
         }
         // Names of policies are printable ASCII without quotes, so this is always a header.
+        let policy_name = policy.name().map(Into::into);
         let policy = HeaderValue::try_from(items).unwrap_or_else(|_| HeaderValue::from_static(""));
-        Self { policy, limits }
+        Self { policy, limits, name: policy_name }
     }
 
-    /// How a limit of the policy is called.
-    pub fn name(&self, limit: Limit) -> &str {
-        &self.of(limit).name
+    /// How the limit is called that a decision names: that of the policy, or of the override that decided in its place.
+    #[inline]
+    pub fn name(&self, decision: &Decision) -> Cow<'_, str> {
+        if decision.is_overridden() {
+            return Cow::Owned(self.name_overridden(decision.limit()).into());
+        }
+        // Limits of a policy differ in their windows.
+        let is_named = |own: &&Label| own.limit.window() == decision.limit().window();
+        Cow::Borrowed(&self.limits.iter().find(is_named).unwrap_or(&self.limits[0]).name)
     }
 
-    /// Limits of a policy differ in their windows.
-    fn of(&self, limit: Limit) -> &Label {
-        self.limits.iter().find(|own| own.limit.window() == limit.window()).unwrap_or(&self.limits[0])
+    #[cold]
+    fn name_overridden(&self, limit: Limit) -> Box<str> {
+        name(self.name.as_deref(), self.limits.len() > 1, limit)
+    }
+
+    /// What is said of the policy where an override decided: the one limit that the decision names.
+    #[cold]
+    fn policy_overridden(&self, decision: &Decision) -> String {
+        let mut item = String::with_capacity(64);
+        write_policy(&mut item, &self.name_overridden(decision.limit()), decision.capacity(), decision.limit());
+        item
     }
 }
 
-fn name(policy: &Policy, limit: Limit) -> Box<str> {
+/// `"name";q=1;w=2`
+fn write_policy(items: &mut String, name: &str, capacity: u64, limit: Limit) {
+    let _ = write!(items, "\"{name}\";q={capacity}");
+    // Whole seconds only, at least one; a fraction is rounded up, so that q in w is never too much.
+    if limit.window().as_secs() > 0 {
+        let _ = write!(items, ";w={}", seconds(limit.window()));
+    }
+}
+
+fn name(policy: Option<&str>, several: bool, limit: Limit) -> Box<str> {
     let text = limit.to_string();
-    match policy.name() {
-        Some(name) if policy.limits().len() == 1 => name.into(),
+    match policy {
+        Some(name) if !several => name.into(),
         Some(name) => {
             let window = text.split_once('/').map_or("", |(_, window)| window);
             format!("{name}:{window}").into()
@@ -137,8 +159,16 @@ pub(crate) struct Items {
 impl Items {
     #[inline]
     fn of<'a>(policies: impl IntoIterator<Item = &'a Labels, IntoIter: Clone>, standing: &Standing<'_>) -> Self {
-        // Copied: threads that count references to one value wait for each other.
-        let policy = scratch::list(policies.into_iter().map(|labels| labels.policy.as_bytes()));
+        let policies = policies.into_iter();
+        let policy = if standing.decision.is_overridden() {
+            let by = standing.bound.policy_overridden(standing.decision);
+            let is_bound = |labels: &Labels| std::ptr::eq(labels, standing.bound);
+            let item = |labels: &'a Labels| if is_bound(labels) { by.as_bytes() } else { labels.policy.as_bytes() };
+            scratch::list(policies.map(item))
+        } else {
+            // Copied: threads that count references to one value wait for each other.
+            scratch::list(policies.map(|labels| labels.policy.as_bytes()))
+        };
         Self { policy, standing: standing.item() }
     }
 
@@ -162,8 +192,8 @@ impl Standing<'_> {
 
     #[inline]
     fn item(&self) -> HeaderValue {
-        let name = self.bound.name(self.decision.limit());
-        scratch::standing(name, self.decision.remaining(), seconds(self.until()))
+        let name = self.bound.name(self.decision);
+        scratch::standing(&name, self.decision.remaining(), seconds(self.until()))
     }
 }
 
@@ -204,7 +234,7 @@ const THREE_OF_X: [HeaderName; 3] = [
 ];
 
 fn three(headers: &mut HeaderMap, names: &[HeaderName; 3], standing: &Standing<'_>, reset: u64) {
-    let (bound, decision) = (standing.bound, standing.decision);
+    let decision = standing.decision;
     let [limit, remaining, reset_name] = names;
     match headers.entry(remaining) {
         Entry::Occupied(mut told) => {
@@ -218,7 +248,7 @@ fn three(headers: &mut HeaderMap, names: &[HeaderName; 3], standing: &Standing<'
             place.insert(scratch::number(decision.remaining()));
         }
     }
-    headers.insert(limit, scratch::number(bound.of(decision.limit()).capacity));
+    headers.insert(limit, scratch::number(decision.capacity()));
     headers.insert(reset_name, scratch::number(reset));
 }
 

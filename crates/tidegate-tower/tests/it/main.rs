@@ -8,6 +8,7 @@ mod grpc;
 mod headers;
 mod in_redis;
 mod keys;
+mod overrides;
 mod plain_hyper;
 mod readiness;
 mod rules;

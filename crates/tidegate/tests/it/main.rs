@@ -2,7 +2,8 @@
 //!
 //! `model` is a brute-force limiter written from the contract alone; `scenes` makes up policies, costs and times;
 //! `agreement` and the `promise_…` files compare the two or assert a promise outright; `vectors` replays the conformance
-//! vectors; `tested` is what is tested. `bad_input`, `capacity` and `operations` are what a user can do wrong, do too much of, and do.
+//! vectors; `tested` is what is tested. `bad_input`, `capacity`, `operations`
+//! and `overrides` are what a user can do wrong, do too much of, do, and do to single keys.
 
 #![allow(
     clippy::duration_suboptimal_units,
@@ -18,6 +19,7 @@ mod gate;
 mod model;
 mod operations;
 mod overrides;
+mod overrides_kept;
 mod promise_no_trace;
 mod promise_overrides;
 mod promise_parts;

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::duet::Duet;
-use crate::gate::Overrides;
+use crate::gate::{Gate, Overrides};
 use crate::model::{Algo, Cap, Micros, Op, Overrule, Overruling, Part, Rule};
 use crate::scenes::{self, Hop, Price};
 
@@ -110,6 +110,21 @@ impl Scene {
             }
         }
         self.latest = self.latest.max(now);
+        self.forget_what_is_idle();
+    }
+
+    /// The same of states in which nothing is in use, which may go whenever another key comes.
+    fn forget_what_is_idle(&mut self) {
+        for name in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let subject = self.duet.model.subject(name);
+            let (Some(stored), Some(newest)) = (&subject.rule, subject.newest) else { continue };
+            let idle = (0..stored.caps.len()).all(|i| subject.used(stored, i, self.latest) == 0);
+            if idle && self.latest - newest >= stored.longest_window() {
+                let part = self.part(name, Price::Known(1));
+                self.duet.model.reset(&part);
+                self.duet.library.reset(&part);
+            }
+        }
     }
 
     fn set(&mut self, now: Micros, name: (u8, u8), kind: Kind, span: Span) -> Result<(), TestCaseError> {
@@ -151,6 +166,8 @@ impl Scene {
                     _ => self.duet.decide_all(op, &parts, now)?,
                 }
             }
+            // Of several charges in a slot of a shape that has changed, which is given back is open.
+            Step::Refund(..) if self.duet.model.subject(name).passage.is_some() => {}
             Step::Refund(_, _, charge, price) => {
                 let charged_at = self.duet.moments.charge(charge);
                 self.duet.refund(&self.part(name, price), charged_at, now)?;

@@ -142,10 +142,8 @@ impl World {
     /// How each limit in force stands once a request is charged.
     pub(crate) fn standings_charged(&self, part: &Part, subject: &Subject, cost: Units, now: Micros) -> Vec<Standing> {
         let banned = self.overruling(part, now).is_some_and(|by| by.rule == Overrule::Ban);
-        let ruled = match banned {
-            true => Ruled::Denied { forever: false, aside: false, nothing_left: true },
-            false => Ruled::No,
-        };
+        let denied = Ruled::Denied { forever: false, aside: false, nothing_left: true };
+        let ruled = if banned { denied } else { Ruled::No };
         let standings = subject.standings(&self.kept_by(part, now), 0, cost, now);
         standings.into_iter().map(|standing| Standing { ruled, ..standing }).collect()
     }

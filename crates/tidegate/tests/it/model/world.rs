@@ -69,10 +69,8 @@ impl Gate for World {
         let mut subject = self.subject(part.name);
         let rule = self.kept_by(part, now);
         let returned = subject.refund(&rule, part.cost, charged_at, now);
-        let standings = match self.exempts(part, now) {
-            true => Subject::default().standings(&rule, 0, 1, now),
-            false => subject.standings(&rule, 0, 1, now),
-        };
+        let in_force = if self.exempts(part, now) { Subject::default() } else { subject.clone() };
+        let standings = in_force.standings(&rule, 0, 1, now);
         let left = |remaining| self.left(part, now, remaining);
         let told = answer::answer(Verdict::Allowed, &standings, None);
         let refunded = Refunded { returned, remaining: left(told.remaining), reset_after: told.reset_after };
