@@ -144,6 +144,36 @@ async fn who_writes_after_its_end_leaves_an_ordinary_state_and_who_only_looks_le
     }
 }
 
+/// The policy's own limits are full beyond the end of one override, and long free at that of another.
+#[tokio::test]
+async fn who_waits_as_long_as_was_told_is_admitted_and_not_a_microsecond_earlier() {
+    let server = Server::start();
+    let store = store(&server.url()).await;
+    let narrow = Override::limits(policy("narrow", &["1/1h"]));
+    for policy in policies() {
+        for (i, by) in [Override::ban(), narrow.clone()].into_iter().enumerate() {
+            for (seconds, own) in [(1, true), (600, false)] {
+                let key = key(&format!("{i}-{seconds}"));
+                let peek = |at| store.decide_at(Op::Peek, &policy, &key, Cost::ONE, at);
+                let _ = store.decide_at(Op::Charge, &policy, &key, cost(5), NOW).await.expect("redis answers");
+                let span = Duration::from_secs(seconds);
+                let by = by.clone().until(NOW.after(span));
+                store.set_override_at(&policy, &key, &by, NOW).await.expect("redis answers");
+                let denied = peek(NOW).await.expect("redis answers");
+                let wait = denied.retry_after().expect("a wait");
+                assert_eq!((denied.reason(), denied.is_overridden()), (Reason::Limited, true));
+                // A debt is drained as it was, so that it may fit under other limits before they end.
+                let as_meant = if own { wait > span } else { wait == span || (i == 1 && wait < span) };
+                assert!(as_meant, "{wait:?} under {by:?} of {policy:?}");
+                let then = NOW.after(wait);
+                let before = Timestamp::from_micros(then.as_micros() - 1);
+                assert!(!peek(before).await.expect("redis answers").is_allowed(), "{by:?} of {policy:?}");
+                assert!(peek(then).await.expect("redis answers").is_allowed(), "{by:?} of {policy:?}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn all_who_share_a_redis_heed_it_at_once_and_a_reset_does_not_end_it() {
     let server = Server::start();
