@@ -74,6 +74,13 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// The most overrides of one policy, 10,000 if unsaid. Those that have ended don't count.
+    #[must_use]
+    pub fn max_overrides(mut self, max_overrides: usize) -> Self {
+        self.settings.max_overrides = max_overrides;
+        self
+    }
+
     /// Answers a decision that charged only when `replicas` replicas have the charge, or after `at_most`; nobody is waited for if
     /// unsaid. The decision stands either way, and those that were not confirmed are counted in
     /// [`unreplicated`](crate::Stats::unreplicated). This narrows what a failover loses, and does not end it: a replica that has

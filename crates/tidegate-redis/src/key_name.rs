@@ -54,6 +54,14 @@ impl Names {
         }
         Name { bytes, slot }
     }
+
+    /// The name of the list of a policy's overrides. No subject's hash has a `~`.
+    pub(crate) fn list(&self, policy: &str) -> Name {
+        const TAG: &[u8] = b"~overrides";
+        let slot = crc16::State::<crc16::XMODEM>::calculate(TAG) % SLOTS;
+        let bytes = [self.prefix.as_bytes(), b":{", TAG, b"}/", policy.as_bytes()].concat();
+        Name { bytes, slot }
+    }
 }
 
 /// How many slots a cluster has.

@@ -7,7 +7,10 @@ mod job;
 mod key_name;
 mod link;
 mod node;
+mod override_record;
+mod overrides;
 mod replicas;
+mod reply;
 mod router;
 mod script;
 mod sentinel;
@@ -23,6 +26,7 @@ mod wire;
 
 pub use breaker::BreakerState;
 pub use builder::RedisStoreBuilder;
+pub use overrides::OverrideTrouble;
 pub use stats::Stats;
 pub use store::RedisStore;
 pub use target::UrlError;

@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) refresh_interval: Duration,
     /// Replicas that are to have a charge before its caller is answered.
     pub(crate) replicas: Option<Replicas>,
+    /// The most overrides of one policy.
+    pub(crate) max_overrides: usize,
     /// Entries to a page of a log, in tests.
     pub(crate) page: Option<usize>,
 }
@@ -44,6 +46,7 @@ impl Default for Settings {
             calls: 3,
             refresh_interval: Duration::from_secs(5),
             replicas: None,
+            max_overrides: 10_000,
             page: None,
         }
     }

@@ -8,9 +8,10 @@ use futures_util::future::join_all;
 use tidegate::{Cost, Decision, Mode, Op, Policy, Spend, Timestamp, remote};
 
 use crate::{
+    reply::{By, PartReply, Reader},
     store::RedisStore,
     trouble::Trouble,
-    wire::{Action, Part, Reader},
+    wire::{Action, Part},
 };
 
 /// The decision that the script's words on one part amount to.
@@ -22,8 +23,18 @@ pub(crate) fn read_decision(
     cost: Cost,
 ) -> Result<Decision, Trouble> {
     let reply = reader.part(limits)?;
-    let decision = remote::decision(policy, op, cost, &reply.told, reply.charged.then_some(reply.at));
+    let decision = decision_of(&reply, policy, op, cost, reply.charged.then_some(reply.at));
     Ok(if reply.joined { remote::degraded(decision) } else { decision })
+}
+
+fn decision_of(reply: &PartReply, policy: &Policy, op: Op, cost: Cost, charged_at: Option<Timestamp>) -> Decision {
+    let told = &reply.told;
+    match &reply.by {
+        None => remote::decision(policy, op, cost, told, charged_at),
+        Some(By::Limits(limits, retry)) => remote::decision_under(policy, limits, op, cost, told, charged_at, *retry),
+        Some(By::Ban { for_good }) => remote::decision_banned(policy, op, cost, told, charged_at, *for_good),
+        Some(By::Exempt) => remote::decision_exempt(policy),
+    }
 }
 
 /// Requests that are decided in one call, by their places among all.
@@ -123,7 +134,7 @@ async fn give_back(
         // What can't be given back stays charged: too strict by one cost for one window, never too loose.
         if let Ok(reply) = told {
             // It fitted when it was asked, whatever others have spent since.
-            *decision = Ok(remote::decision(policy, Op::Charge, cost, &reply.told, None));
+            *decision = Ok(decision_of(&reply, policy, Op::Charge, cost, None));
         }
     }))
     .await;

@@ -15,6 +15,7 @@ use crate::{
     job::{Answer, Job},
     key_name::{Name, Names},
     node::{Common, Node},
+    reply::{By, Reader},
     router::Router,
     script::Source,
     settings::Settings,
@@ -23,7 +24,7 @@ use crate::{
     stopwatch,
     target::{Login, Target, UrlError},
     trouble::Trouble,
-    wire::{Action, Group, Part, Reader},
+    wire::{Action, Group, Part},
 };
 
 /// Limits shared by many nodes, jobs and languages: the answers of the in-memory store, from Redis, on the server's clock.
@@ -58,6 +59,7 @@ struct Inner {
     /// Names of states at given times, so that a replay touches nothing that counts.
     given_names: Names,
     timeout: Duration,
+    max_overrides: usize,
     counters: Arc<Counters>,
     fallback: Fallback,
 }
@@ -81,7 +83,7 @@ impl RedisStore {
     pub(crate) fn start(target: Target, login: Login, settings: Settings) -> Self {
         let counters = Arc::new(Counters::default());
         let (names, given) = (Names::new(&settings.prefix), format!("{}-given", settings.prefix));
-        let timeout = settings.timeout;
+        let (timeout, max_overrides) = (settings.timeout, settings.max_overrides);
         let common = Common {
             is_cluster: matches!(target, Target::Cluster(_)),
             source: Source::new(settings.page),
@@ -94,6 +96,7 @@ impl RedisStore {
             names,
             given_names: Names::new(&given),
             timeout,
+            max_overrides,
             fallback: Fallback::new(Arc::clone(&counters)),
             counters,
         };
@@ -268,10 +271,16 @@ impl RedisStore {
         let limits = part.limits;
         let answer = self.ask(Action::Refund, vec![part], name.slot, given).await?;
         let reply = Reader::new(answer.bytes()).part(limits)?;
-        Ok(remote::refund(policy, reply.returned, &reply.told))
+        let (returned, told) = (reply.returned, &reply.told);
+        Ok(match &reply.by {
+            None => remote::refund(policy, returned, told),
+            Some(By::Limits(limits, _)) => remote::refund(limits, returned, told),
+            Some(By::Ban { .. }) => remote::refund_banned(policy, returned, told),
+            Some(By::Exempt) => remote::refund_exempt(policy, returned),
+        })
     }
 
-    /// Forgets a key under a policy; whether there was anything to forget.
+    /// Forgets a key's state under a policy, not its override; whether there was anything to forget.
     ///
     /// # Errors
     /// If Redis does not answer.
@@ -325,13 +334,16 @@ impl RedisStore {
         let part = Part::new(name.bytes, policy, Cost::ONE, None);
         let limits = part.limits;
         let answer = self.ask(Action::Inspect, vec![part], name.slot, given).await?;
-        let mut reader = Reader::new(answer.bytes());
-        if !reader.found()? {
-            return Ok(None);
+        let Some(found) = Reader::new(answer.bytes()).state(limits)? else { return Ok(None) };
+        let in_force = match &found.by {
+            Some(By::Limits(limits, _)) => limits,
+            _ => policy,
+        };
+        let mut inspection = remote::inspection(in_force, found.newest, found.shown);
+        if let Some(By::Ban { .. }) = found.by {
+            inspection.limits.iter_mut().for_each(|limit| limit.remaining = 0);
         }
-        let newest = reader.newest()?;
-        let shown = (0..limits).map(|_| reader.shown()).collect::<Result<_, _>>()?;
-        Ok(Some(remote::inspection(policy, newest, shown)))
+        Ok(Some(inspection))
     }
 
     /// What has been counted so far.
@@ -353,6 +365,15 @@ impl RedisStore {
     pub(crate) fn name(&self, policy: &Policy, key: &Key<'_>, given: Option<Timestamp>) -> Name {
         let names = if given.is_some() { &self.inner.given_names } else { &self.inner.names };
         names.name(policy, key)
+    }
+
+    pub(crate) fn list_name(&self, policy: &str, given: Option<Timestamp>) -> Name {
+        let names = if given.is_some() { &self.inner.given_names } else { &self.inner.names };
+        names.list(policy)
+    }
+
+    pub(crate) fn max_overrides(&self) -> usize {
+        self.inner.max_overrides
     }
 
     pub(crate) fn is_cluster(&self) -> bool {

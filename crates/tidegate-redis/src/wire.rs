@@ -1,13 +1,13 @@
-//! What the script is asked and what it answers, as bytes; `scripts/decide.lua` tells the layout.
+//! What the script is asked, as bytes; `scripts/request.lua` tells the layout. What it answers is `reply`'s.
 
-use std::{collections::HashSet, ops::Range};
+use std::collections::HashSet;
 
 use tidegate::{
-    Cost, Entry, Op, Policy, Timestamp,
-    remote::{self, Arithmetic, Shown, Told},
+    Cost, Op, Policy, Timestamp,
+    remote::{self, Arithmetic},
 };
 
-use crate::trouble::Trouble;
+use crate::reply::Reader;
 
 /// What is done with a group of parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,27 @@ pub(crate) enum Action {
     Refund,
     Reset,
     Inspect,
+    /// Something about the override of a key.
+    Override(OverrideStep),
+    /// Something about the list of a policy's overrides.
+    List(ListStep),
+}
+
+/// What is done with the override of a key; `scripts/overriding.lua` tells what is asked and answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OverrideStep {
+    Set = 1,
+    Lift = 2,
+    Show = 3,
+}
+
+/// What is done with a list of overrides; `scripts/listing.lua` tells what is asked and answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListStep {
+    Room = 1,
+    Put = 2,
+    Remove = 3,
+    Page = 4,
 }
 
 /// One key of a group.
@@ -42,13 +63,21 @@ impl Part {
         let (policy, limits) = encode_policy(policy);
         Self { key, policy, limits, cost: cost.get(), charged_at: charged_at.map_or(0, Timestamp::as_micros) }
     }
+
+    /// A part with which a step is asked for, and what that needs to know.
+    pub(crate) fn of_step(key: Vec<u8>, policy: &Policy, step: u8, asked: &[u8]) -> Self {
+        let mut part = Self::new(key, policy, Cost::ONE, None);
+        part.policy.push(step);
+        part.policy.extend_from_slice(asked);
+        part
+    }
 }
 
-fn put(bytes: &mut Vec<u8>, number: u64, width: usize) {
+pub(crate) fn put(bytes: &mut Vec<u8>, number: u64, width: usize) {
     bytes.extend_from_slice(&number.to_be_bytes()[8 - width..]);
 }
 
-fn encode_policy(policy: &Policy) -> (Vec<u8>, usize) {
+pub(crate) fn encode_policy(policy: &Policy) -> (Vec<u8>, usize) {
     let limits = policy.limits().len();
     let mut bytes = Vec::with_capacity(3 + 21 * limits);
     bytes.push(match remote::arithmetic(policy) {
@@ -99,6 +128,8 @@ impl<'a> Call<'a> {
                 Action::Refund => 3,
                 Action::Reset => 4,
                 Action::Inspect => 5,
+                Action::Override(_) => 6,
+                Action::List(_) => 7,
             };
             parts.clear();
             for part in &group.parts {
@@ -159,7 +190,8 @@ impl Run {
 impl Group {
     /// Whether it may change a state.
     pub(crate) fn may_write(&self) -> bool {
-        !matches!(self.action, Action::Decide(Op::Peek) | Action::Inspect)
+        use Action::{Decide, Inspect, List, Override};
+        !matches!(self.action, Decide(Op::Peek) | Inspect | Override(OverrideStep::Show) | List(ListStep::Page))
     }
 
     /// Whether it is a decision that charged, as its reply tells.
@@ -167,141 +199,6 @@ impl Group {
         let mut reader = Reader::new(reply);
         matches!(self.action, Action::Decide(_))
             && self.parts.iter().any(|part| reader.part(part.limits).is_ok_and(|part| part.charged))
-    }
-}
-
-/// What became of a group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Status {
-    /// It was done; the bytes of its reply.
-    Done(Range<usize>),
-    /// It came after its deadline, and nothing was done.
-    Late,
-    Failed(Trouble),
-}
-
-/// The server's time of a reply, and what became of each group.
-pub(crate) fn read_reply<'a>(
-    reply: &[u8],
-    groups: impl IntoIterator<Item = &'a Group>,
-) -> Result<(u64, Vec<Status>), Trouble> {
-    let mut reader = Reader { bytes: reply, at: 0 };
-    let now = reader.number(7)?;
-    let mut statuses = Vec::new();
-    for group in groups {
-        statuses.push(match reader.number(1)? {
-            0 => {
-                let start = reader.at;
-                reader.skip_group(group)?;
-                Status::Done(start..reader.at)
-            }
-            1 => Status::Late,
-            _ => {
-                let length = reader.number(2)?;
-                let text = String::from_utf8_lossy(reader.take(usize::try_from(length).unwrap_or(usize::MAX))?);
-                Status::Failed(Trouble::from_message(&text))
-            }
-        });
-    }
-    Ok((now, statuses))
-}
-
-/// What the script tells of one part.
-#[derive(Debug)]
-pub(crate) struct PartReply {
-    pub(crate) charged: bool,
-    pub(crate) returned: bool,
-    pub(crate) joined: bool,
-    pub(crate) at: Timestamp,
-    pub(crate) told: Vec<Told>,
-}
-
-/// Reads a reply bit by bit; one that is cut off is [`Trouble::Garbled`].
-pub(crate) struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-const PER_LIMIT: usize = 21;
-const PER_ENTRY: usize = 23;
-
-impl<'a> Reader<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
-    }
-
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Trouble> {
-        let end = self.at.checked_add(length).ok_or(Trouble::Garbled)?;
-        let taken = self.bytes.get(self.at..end).ok_or(Trouble::Garbled)?;
-        self.at = end;
-        Ok(taken)
-    }
-
-    fn number(&mut self, width: usize) -> Result<u64, Trouble> {
-        Ok(self.take(width)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
-    }
-
-    fn signed(&mut self) -> Result<i64, Trouble> {
-        Ok(self.number(8)?.cast_signed())
-    }
-
-    fn skip_group(&mut self, group: &Group) -> Result<(), Trouble> {
-        for part in &group.parts {
-            match group.action {
-                Action::Decide(_) | Action::Refund => {
-                    self.take(8 + PER_LIMIT * part.limits)?;
-                }
-                Action::Reset => {
-                    self.take(1)?;
-                }
-                Action::Inspect => {
-                    if self.number(1)? != 0 {
-                        self.take(7)?;
-                        for _ in 0..part.limits {
-                            self.take(18)?;
-                            let entries = self.number(2)?;
-                            self.take(PER_ENTRY * usize::try_from(entries).unwrap_or(0))?;
-                        }
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn part(&mut self, limits: usize) -> Result<PartReply, Trouble> {
-        let flags = self.number(1)?;
-        let at = Timestamp::from_micros(self.number(7)?);
-        let told = (0..limits).map(|_| self.told()).collect::<Result<_, _>>()?;
-        let is = |bit| flags & bit != 0;
-        Ok(PartReply { charged: is(1), returned: is(4), joined: is(8), at, told })
-    }
-
-    fn told(&mut self) -> Result<Told, Trouble> {
-        let (used, retry, reset) = (self.number(7)?, self.number(7)?, self.number(7)?);
-        Ok(Told { used, retry_after_us: (retry > 0).then_some(retry), reset_after_us: reset })
-    }
-
-    /// Whether there was a state to forget or to show.
-    pub(crate) fn found(&mut self) -> Result<bool, Trouble> {
-        Ok(self.number(1)? != 0)
-    }
-
-    pub(crate) fn newest(&mut self) -> Result<Timestamp, Trouble> {
-        Ok(Timestamp::from_micros(self.number(7)?))
-    }
-
-    /// What an inspection tells of one limit.
-    pub(crate) fn shown(&mut self) -> Result<Shown, Trouble> {
-        let (used, reset_after_us) = (self.number(7)?, self.number(7)?);
-        let unlisted = usize::try_from(self.number(4)?).unwrap_or(usize::MAX);
-        let time = |micros: i64| Timestamp::from_micros(micros.max(0).cast_unsigned());
-        let entries = (0..self.number(2)?)
-            .map(|_| Ok(Entry { first: time(self.signed()?), last: time(self.signed()?), units: self.number(7)? }))
-            .collect::<Result<_, Trouble>>()?;
-        // filled by the script
-        let next_free_after_us = 0;
-        Ok(Shown { used, reset_after_us, next_free_after_us, entries, unlisted })
     }
 }
 

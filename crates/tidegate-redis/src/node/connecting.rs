@@ -6,7 +6,7 @@ use redis::{Value, aio::MultiplexedConnection};
 use tokio::time::timeout;
 
 use super::{Driver, Place, sending};
-use crate::{link::Link, sentinel::ask_sentinels, stats::count, stopwatch, trouble::Trouble, wire::read_reply};
+use crate::{link::Link, reply::read_reply, sentinel::ask_sentinels, stats::count, stopwatch, trouble::Trouble};
 
 impl Driver {
     pub(super) async fn connect(&self) -> Result<Link, Trouble> {

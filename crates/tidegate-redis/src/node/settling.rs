@@ -11,11 +11,11 @@ use tokio::time::timeout;
 use super::{Driver, Place, micros, sending::Returned};
 use crate::{
     job::{Answer, Job},
+    reply::{Status, read_reply},
     stats::count,
     stopwatch,
     target::Address,
     trouble::Trouble,
-    wire::{Status, read_reply},
 };
 
 /// How long to wait before sending again what a cluster could not take just now.

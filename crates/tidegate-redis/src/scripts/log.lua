@@ -312,7 +312,7 @@ end
 
 -- Whether a log has to stay a string for now, and to grow as one.
 local function stays_string(state)
-  return state.was_read and not state.is_hash and is_moving(state.key)
+  return state.was_read and not state.is_hash and not state.beside and is_moving(state.key)
 end
 
 -- Puts `units` at `time`, which is not before any entry. With `join` the last entry is dated like this one and takes it in.

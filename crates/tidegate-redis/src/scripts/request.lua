@@ -5,10 +5,12 @@
 --   ARGV[2]   the groups, like ones together: operation (and 8, if a part's key comes earlier in the call, too), number of
 --             parts, number of groups, deadline in server time (or the time, if given); of each part: the number of its
 --             policy, the cost and, for a refund, the time it was charged at
---   ARGV[3…]  the policies: shape, mode, and the capacity of each limit
+--   ARGV[3…]  the policies: shape, mode, and the capacity of each limit; and what is asked of an override or a list of them
 --   reply     the time, and of each group a status. 0: of each part, whether it was charged (1), found (2), returned (4) or
 --             joined (8), the time it was read as, and of each limit the units in use after the decision, the wait until it
 --             fits (0 if none) and the wait until nothing is in use. 1: too late, nothing was done. 2: an error's text.
+--             Where an override decided, other limits (16) are told after the time, and the whole wait (0 if none); a ban (32)
+--             may be for good (128); who is exempt (64) is told no more than the time.
 
 local spread = unpack
 local pack, unpack, slice, find, floor, ceil = struct.pack, struct.unpack, string.sub, string.find, math.floor, math.ceil

@@ -194,6 +194,7 @@ local function as_one_charge(state, shape, tracks, at)
   local newest = state.newest
   local charged = empty_tracks(new_state(state.key, shape))
   charged.newest, charged.is_hash, charged.was_read, charged.wipe = at, state.is_hash, state.was_read, true
+  charged.override, charged.beside = state.override, state.beside
   local most = 0
   for i, track in ipairs(tracks) do
     local used = USED[track.kind](track, newest, at)

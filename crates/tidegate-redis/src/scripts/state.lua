@@ -5,6 +5,7 @@
 --   a log of one limit that is a tail only: a string, to which a charge is appended; `request.lua` tells the layout
 --   other logs, buckets: a hash; field "h" holds flags, the newest charge's time, until when the key lives, what is known of a
 --     change of shape, and each log with its tail; the other fields are the logs' pages
+--   beside an override: `override.lua` tells how
 
 local FOREIGN = 'WRONGTYPE the key holds something that Tidegate did not write'
 local LOG_META, LOG_META_SIZE = '>i8i8I7I4I4I7', 38
@@ -148,7 +149,7 @@ local function decode_logs(state, s, at)
   end
 end
 
--- Reads a key; nil if there is none, or an error by name.
+-- Reads a key; nil if there is none, or an error by name. Third, the override that the key holds, over or not.
 local function read_state(key, expected, now, bare)
   local is_hash = expected.kind == BUCKETS or (expected.kind == LOG and expected.n > 1)
   local s
@@ -173,18 +174,26 @@ local function read_state(key, expected, now, bare)
     if is_hash and call('EXISTS', key) == 1 then return nil, FOREIGN end
     return nil
   end
+  local override
+  if is_hash and slice(s, 1, 1) == 'O' then
+    override = override_from(s)
+    s = call('HGET', key, 's')
+    if not s then return nil, nil, override end
+    is_hash, s = slice(s, 1, 1) == '\1', slice(s, 2)
+  end
   if slice(s, 1, 1) ~= 'T' then return nil, FOREIGN end
   local version, kind, n = unpack('>BBB', s .. '\0\0\0', 2)
   if version ~= VERSION then
     return nil, 'NEWERVERSION the key holds a state of format ' .. version .. ', this is format ' .. VERSION
   end
-  if bare then return true end
+  if bare then return true, nil, override end
   local prefix = 4 + 14 * n
   if n < 1 or n > 8 or kind < LOG or kind > GCRA or #s < prefix then return nil, 'DAMAGED the state is cut off' end
   local bytes = slice(s, 3, prefix)
   local shape = bytes == expected.bytes and expected or shape_of(bytes)
   local state = new_state(key, shape)
   state.is_hash, state.was_read, state.latest = is_hash, true, now
+  state.override, state.beside = override, override ~= nil
   if is_hash then
     decode_logs(state, s, prefix + 1)
   elseif shape.plain then
@@ -194,7 +203,7 @@ local function read_state(key, expected, now, bare)
   else
     return nil, 'DAMAGED the state is cut off'
   end
-  return state
+  return state, nil, override
 end
 
 -- How long from `now` the state has to be kept, in microseconds.
@@ -216,25 +225,46 @@ local function checked(reply)
   return reply
 end
 
--- Writes a state that is a string, whatever it has been. The key lives for so many milliseconds, or as long as it did.
-local function save_string(key, parts, lives)
-  if lives then
-    checked(try('SET', key, table.concat(parts), 'PX', lives))
-  else
-    checked(try('SET', key, table.concat(parts), 'KEEPTTL'))
-  end
-end
-
 -- Whether a state is deleted before it is written, because it becomes a hash or another one.
 local function is_replaced(state)
+  local in_hash = state.is_hash or state.beside
+  if state.override then return state.was_read and not in_hash end
   local is_string = (state.shape.plain and not state.moved) or is_short_log(state)
-  return state.was_read and not is_string and (not state.is_hash or state.wipe)
+  return state.was_read and not is_string and (not in_hash or state.wipe)
 end
 
 -- Fails, before anything is written, where a state can't be replaced now.
 local function ensure_writable(state)
   if is_replaced(state) and is_moving(state.key) then
     error('TRYAGAIN the state changes its form while its slot is being moved', 0)
+  end
+end
+
+-- Writes the fields of a state and the override that it lies beside.
+local function save_beside(state, writes, lives, now, grace)
+  local key, override, first = state.key, state.override, writes[1]
+  if is_replaced(state) then
+    checked(try('DEL', key))
+  elseif state.wipe then
+    forget_fields(key)
+  end
+  local is_new = not state.beside or override.is_new
+  if is_new then first[#first + 1], first[#first + 2] = 'h', override.bytes end
+  for _, fields in ipairs(writes) do checked(try('HSET', key, spread(fields))) end
+  -- What has no end was told so when it was set.
+  if lives and (is_new or override.ends > 0) then live_on(key, override, lives, now, grace) end
+end
+
+-- Writes a state that is a string, whatever it has been. The key lives for so many microseconds, or as long as it did.
+local function save_string(state, parts, lives, now, grace)
+  local key, value = state.key, table.concat(parts)
+  if state.override then
+    state.wipe = state.is_hash
+    save_beside(state, { { 's', '\0' .. value } }, lives, now, grace)
+  elseif lives then
+    checked(try('SET', key, value, 'PX', math.ceil(lives / 1000) + grace))
+  else
+    checked(try('SET', key, value, 'KEEPTTL'))
   end
 end
 
@@ -259,7 +289,7 @@ local function save(state, now, grace)
       end
     end
     parts[2] = pack(shape.plain, spread(numbers))
-    save_string(key, parts, renew and math.ceil(lives / 1000) + grace)
+    save_string(state, parts, renew and lives, now, grace)
     return
   end
   if is_short_log(state) then
@@ -268,7 +298,7 @@ local function save(state, now, grace)
     if renew then state.until_ = now + lives end
     parts[2] = pack(SHORT, min(state.until_, SATURATION), tail.base, tail.time_width, tail.unit_width, tail.before)
     parts[3] = slice(tail.s, tail.from)
-    save_string(key, parts, renew and math.ceil(lives / 1000) + grace)
+    save_string(state, parts, renew and lives, now, grace)
     return
   end
   renew = renew or not state.is_hash
@@ -286,7 +316,8 @@ local function save(state, now, grace)
   else
     for i = 1, shape.n do write_log(parts, state.tracks[i].log) end
   end
-  local writes = { { 'h', table.concat(parts) } }
+  local header = table.concat(parts)
+  local writes = { state.override and { 's', '\1' .. header } or { 'h', header } }
   for name, value in pairs(state.pending) do
     local last = writes[#writes]
     -- So many that they can be passed at once.
@@ -296,8 +327,13 @@ local function save(state, now, grace)
     end
     last[#last + 1], last[#last + 2] = name, value
   end
-  if is_replaced(state) then checked(try('DEL', key)) end
-  for _, fields in ipairs(writes) do checked(try('HSET', key, spread(fields))) end
+  if state.override then
+    save_beside(state, writes, renew and lives, now, grace)
+  else
+    if is_replaced(state) then checked(try('DEL', key)) end
+    for _, fields in ipairs(writes) do checked(try('HSET', key, spread(fields))) end
+    if state.beside then state.gone[#state.gone + 1] = 's' end
+  end
   if #state.gone > 0 then call('HDEL', key, spread(state.gone)) end
-  if renew then call('PEXPIRE', key, math.ceil(lives / 1000) + grace) end
+  if renew and not state.override then call('PEXPIRE', key, math.ceil(lives / 1000) + grace) end
 end

@@ -1,28 +1,35 @@
 -- Each operation, whatever the state is in.
 
-local PEEK, CHECK, CHARGE_OP, REFUND_OP, RESET, INSPECT = 1, 0, 2, 3, 4, 5
+local PEEK, CHECK, CHARGE_OP, REFUND_OP, RESET, INSPECT, OVERRIDE_OP, LIST_OP = 1, 0, 2, 3, 4, 5, 6, 7
 local FAR_BACK = 60000000
 local MOST_LISTED = 1000
 
 local POLICIES = {}
 
-local function policy_of(number)
-  local policy = POLICIES[number]
+local function policy_from(blob)
+  local policy = POLICIES[blob]
   if policy then return policy end
-  local blob = ARGV[2 + number]
   local n = unpack('>B', blob, 2)
   local size = 2 + 14 * n
   policy = { shape = shape_of(slice(blob, 1, size)), shadow = unpack('>B', blob, size + 1) == 1 }
   policy.capacity = { unpack('>' .. string.rep('I7', n), blob, size + 2) }
-  POLICIES[number] = policy
+  POLICIES[blob] = policy
   return policy
 end
 
+-- How decisions are made and told under an override; made for the first key that has one.
+local overruled
+
 -- Reads what a part meets. Only in memory: nothing is written before every part of a group has been read.
 local function weigh(part)
-  local shape, capacity = part.policy.shape, part.policy.capacity
-  local state, problem = read_state(part.key, shape, now)
+  local state, problem, override = read_state(part.key, part.policy.shape, now)
   if problem then error(problem, 0) end
+  part.rule = part.policy
+  if override then
+    overruled = overruled or overruling(policy_from)
+    overruled.heed(part, state, override)
+  end
+  local shape, capacity = part.rule.shape, part.rule.capacity
   if state then
     local behind = state.newest - now
     if behind > FAR_BACK and behind > shape.longest then
@@ -34,6 +41,7 @@ local function weigh(part)
   else
     part.newest, part.at = now, now
     part.fresh = empty_tracks(new_state(part.key, shape))
+    part.fresh.override, part.fresh.beside = part.override, override ~= nil
     part.tracks = part.fresh.tracks
   end
   part.state = state
@@ -44,10 +52,11 @@ local function weigh(part)
     part.used[i] = used
     if used + part.cost > capacity[i] then part.fits = false end
   end
+  if part.override then overruled.weigh(part) end
 end
 
 local function charge_part(part)
-  local state, shape = part.state or part.fresh, part.policy.shape
+  local state, shape = part.state or part.fresh, part.rule.shape
   local newest = part.newest
   if state.shape.bytes ~= shape.bytes then
     state = rewritten(state, shape, part.tracks, part.at)
@@ -59,7 +68,7 @@ local function charge_part(part)
 end
 
 local function waits(part, i, used, denied)
-  local track, capacity = part.tracks[i], part.policy.capacity[i]
+  local track, capacity = part.tracks[i], part.rule.capacity[i]
   local lag = part.at - now
   local retry, reset = 0, 0
   if denied and part.cost <= capacity and used + part.cost > capacity then
@@ -71,15 +80,16 @@ end
 
 local function answer(out, part, flags, denied)
   if part.joined then flags = flags + 8 end
+  if part.override then return overruled.answer(out, part, flags, denied, waits) end
   out[#out + 1] = pack('>BI7', flags, part.at)
-  for i = 1, part.policy.shape.n do
+  for i = 1, part.rule.shape.n do
     local retry, reset = waits(part, i, part.used[i], denied)
     out[#out + 1] = pack('>I7I7I7', part.used[i], retry, reset)
   end
 end
 
 local function conclude(out, part, op, admitted)
-  local charged = op == CHARGE_OP or (op == CHECK and admitted and part.fits)
+  local charged = not part.exempt and (op == CHARGE_OP or (op == CHECK and admitted and part.fits))
   if charged then
     charge_part(part)
     for i, used in ipairs(part.used) do
@@ -89,7 +99,7 @@ local function conclude(out, part, op, admitted)
       if track.kind == GCRA then part.used[i] = USED[GCRA](track, part.newest, part.at) end
     end
   end
-  part.writes = part.state and (charged or (part.rewritten and op ~= PEEK))
+  part.writes = part.state and (charged or (part.rewritten and op ~= PEEK and not part.exempt))
   answer(out, part, charged and 1 or 0, not charged and not part.fits)
 end
 
@@ -115,9 +125,9 @@ local function refund_part(out, parts)
   local state, returned = part.state, false
   if state then
     if part.charged_at <= part.newest then
-      part.rewritten = redrain(state, part.policy.shape) or part.rewritten
+      part.rewritten = redrain(state, part.rule.shape) or part.rewritten
       returned = refund(state, part.at, part.cost, part.charged_at)
-      part.tracks = tracks_for(state, part.policy.shape)
+      part.tracks = tracks_for(state, part.rule.shape)
       for i, track in ipairs(part.tracks) do part.used[i] = USED[track.kind](track, part.newest, part.at) end
     end
   end
@@ -130,9 +140,14 @@ end
 
 local function reset_part(out, parts)
   local part = parts[1]
-  local state, problem = read_state(part.key, part.policy.shape, now, true)
+  local state, problem, override = read_state(part.key, part.policy.shape, now, true)
   if problem then error(problem, 0) end
-  if state then checked(try('DEL', part.key)) end
+  if override and not is_over(override, now) then
+    forget_fields(part.key)
+    if override.ends > 0 then live_on(part.key, override, 0, now, grace) end
+  elseif state or override then
+    checked(try('DEL', part.key))
+  end
   out[#out + 1] = pack('>B', state and 2 or 0)
 end
 
@@ -175,16 +190,23 @@ local function inspect_part(out, parts)
     out[#out + 1] = pack('>B', 0)
     return
   end
-  out[#out + 1] = pack('>BI7', 2, part.newest)
+  local flags, blob = 2, ''
+  if part.override then flags, blob = overruled.shown(part, flags) end
+  out[#out + 1] = pack('>BI7', flags, part.newest) .. blob
   for i, track in ipairs(part.tracks) do
-    local _, reset = waits(part, i, part.used[i], false)
+    local used, next_free = part.used[i], 0
+    local _, reset = waits(part, i, used, false)
+    if used > 0 then
+      local falls = FALLS[track.kind](track, part.newest, part.at, used - 1, used)
+      next_free = min(falls + part.at - now, SATURATION)
+    end
     local found, older = listed(track, part.newest, part.at)
-    out[#out + 1] = pack('>I7I7I4I2', part.used[i], reset, older, #found)
+    out[#out + 1] = pack('>I7I7I7I4I2', used, reset, next_free, older, #found)
     for k = #found, 1, -1 do out[#out + 1] = found[k] end
   end
 end
 
--- Operations on one key; all others are decisions.
+-- Operations on one key; all others are decisions. Those on overrides are made when one is asked for.
 local ALONE = { [REFUND_OP] = refund_part, [RESET] = reset_part, [INSPECT] = inspect_part }
 
 -- Decides the group that is at this place among the groups, and its parts at that place among the keys.
@@ -193,8 +215,10 @@ return function(op, count, at, place)
   for i = 1, count do
     local number, cost, charged_at
     number, cost, charged_at, at = unpack('>I2I7I7', ARGV[2], at)
-    parts[i] = { key = KEYS[place + i - 1], policy = policy_of(number), cost = cost, charged_at = charged_at }
+    local blob = ARGV[2 + number]
+    parts[i] = { key = KEYS[place + i - 1], policy = policy_from(blob), blob = blob, cost = cost, charged_at = charged_at }
   end
+  if op > INSPECT and not ALONE[op] then ALONE[OVERRIDE_OP], ALONE[LIST_OP] = overriding(), listing() end
   local out = { '\0' }
   local fine, problem = pcall(ALONE[op] or decide, out, parts, op)
   if fine then return table.concat(out) end

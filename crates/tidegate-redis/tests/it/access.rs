@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use tidegate::{Algorithm, Cost, Key, Policy, Reason};
+use tidegate::{Algorithm, Cost, Key, Override, Policy, Reason};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 
 /// What an ACL user needs, as the documentation says.
-pub(crate) const RIGHTS: &str = "resetchannels ~tg:* -@all +evalsha +script|load +time +get +mget +set +setrange +append +hget +hset +hdel +del \
-                                 +exists +pexpire +info";
+pub(crate) const RIGHTS: &str = "resetchannels ~tg:* -@all +evalsha +script|load +time +get +mget +set +setrange +append +hget +hset +hdel +hkeys \
+                                 +hlen +hscan +del +exists +pexpire +persist +info";
 
 async fn decides(store: &RedisStore) {
     tokio::time::timeout(Duration::from_secs(20), store.ready()).await.expect("it connects");
@@ -17,6 +17,12 @@ async fn decides(store: &RedisStore) {
         let policy = Policy::new("p", ["2/1h".parse().expect("a limit")]).expect("a policy").with_algorithm(algorithm);
         let decision = store.check(&policy, &key, Cost::ONE).await;
         assert_eq!((decision.reason(), decision.is_degraded()), (Reason::Allowed, false), "{algorithm:?}");
+        for by in [Override::ban(), Override::limits(policy.clone())] {
+            store.set_override(&policy, &key, &by).await.expect("redis answers");
+            assert!(store.check(&policy, &key, Cost::ONE).await.is_overridden());
+            assert_eq!(store.overrides(&policy).await.expect("redis answers").len(), 1);
+        }
+        store.lift_override(&policy, &key).await.expect("redis answers");
         assert!(store.reset(&policy, &key).await.expect("redis answers"));
     }
 }

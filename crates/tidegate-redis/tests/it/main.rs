@@ -23,8 +23,12 @@ mod gate;
 mod long_logs;
 #[path = "../../../tidegate/tests/it/model/mod.rs"]
 mod model;
+mod overriding;
+mod overriding_agreement;
 #[path = "../../../tidegate/tests/it/promise_no_trace.rs"]
 mod promise_no_trace;
+#[path = "../../../tidegate/tests/it/promise_overrides.rs"]
+mod promise_overrides;
 #[path = "../../../tidegate/tests/it/promise_parts.rs"]
 mod promise_parts;
 #[path = "../../../tidegate/tests/it/promise_refund.rs"]

@@ -10,8 +10,10 @@ use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 use tokio::runtime::Runtime;
 
-use crate::gate::{Gate, Refunded, Shown, cost, library, policy, refunded, shown, timestamp, told};
-use crate::model::{Answer, Answers, Micros, Op, Part};
+use crate::gate::{
+    Gate, Held, Overrides, Refunded, Shown, cost, held, library, overriding, policy, refunded, shown, timestamp, told,
+};
+use crate::model::{Answer, Answers, Micros, Op, Overruling, Part};
 
 pub(crate) type Tested = Shared;
 
@@ -21,8 +23,9 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a ru
 static STORES: LazyLock<[RedisStore; 3]> = LazyLock::new(|| {
     let _inside = RUNTIME.enter();
     let url = SERVER.url();
-    let small = |entries| RedisStore::builder(&url).page(entries).connect().expect("a store");
-    [small(2), small(3), RedisStore::connect(&url).expect("a store")]
+    let small = |entries| RedisStore::builder(&url).max_overrides(1_000_000).page(entries).connect().expect("a store");
+    let usual = RedisStore::builder(&url).max_overrides(1_000_000).connect().expect("a store");
+    [small(2), small(3), usual]
 });
 
 /// A part of a store's keys that nobody else asks for.
@@ -82,5 +85,23 @@ impl Gate for Shared {
         let inspect = async { self.store.inspect_at(&policy(part), &self.key(part), timestamp(now)).await };
         let inspection = RUNTIME.block_on(inspect).expect("redis answers")?;
         Some(shown(&inspection))
+    }
+}
+
+impl Overrides for Shared {
+    fn set_override(&mut self, part: &Part, by: &Overruling, now: Micros) -> Option<Held> {
+        let (policy, key, by) = (policy(part), self.key(part), overriding(by));
+        let set = RUNTIME.block_on(self.store.set_override_at(&policy, &key, &by, timestamp(now)));
+        set.expect("there is room for it").map(|old| held(&old))
+    }
+
+    fn lift_override(&mut self, part: &Part, now: Micros) -> Option<Held> {
+        let lift = async { self.store.lift_override_at(&policy(part), &self.key(part), timestamp(now)).await };
+        RUNTIME.block_on(lift).expect("redis answers").map(|old| held(&old))
+    }
+
+    fn override_of(&mut self, part: &Part, now: Micros) -> Option<Held> {
+        let shown = async { self.store.override_of_at(&policy(part), &self.key(part), timestamp(now)).await };
+        RUNTIME.block_on(shown).expect("redis answers").map(|shown| held(&shown.by))
     }
 }

@@ -1,0 +1,133 @@
+//! An override as bytes, as it lies in its key and in the list; `scripts/override.lua` tells the layout.
+
+use tidegate::{Key, Overridden, Override, OverrideRule, Timestamp};
+
+use crate::{
+    reply::{Reader, decode_policy},
+    trouble::Trouble,
+    wire::{encode_policy, put},
+};
+
+const LIMITS: u8 = 1;
+const BAN: u8 = 2;
+const EXEMPT: u8 = 3;
+
+/// What the script is told of an override to set: all of the record from its end on.
+pub(crate) fn encode(key: &Key<'_>, by: &Override) -> Vec<u8> {
+    let (kind, limits) = match by.rule() {
+        OverrideRule::Limits(policy) => (LIMITS, encode_policy(policy).0),
+        OverrideRule::Ban => (BAN, Vec::new()),
+        OverrideRule::Exempt => (EXEMPT, Vec::new()),
+    };
+    let mut bytes = Vec::with_capacity(16 + limits.len() + by.note().len() + key.as_bytes().len());
+    // No end is before the first microsecond.
+    put(&mut bytes, by.end().map_or(0, Timestamp::as_micros), 7);
+    bytes.push(kind);
+    put(&mut bytes, limits.len() as u64, 2);
+    bytes.extend_from_slice(&limits);
+    put(&mut bytes, by.note().len() as u64, 2);
+    bytes.extend_from_slice(by.note().as_bytes());
+    bytes.push(u8::from(key.is_joined()));
+    put(&mut bytes, key.as_bytes().len() as u64, 2);
+    bytes.extend_from_slice(key.as_bytes());
+    bytes
+}
+
+/// The whole record of an override that was set at `since`.
+pub(crate) fn record(encoded: &[u8], since: u64) -> Vec<u8> {
+    let mut bytes = b"O\x01".to_vec();
+    put(&mut bytes, since, 7);
+    bytes.extend_from_slice(encoded);
+    bytes
+}
+
+/// The override that a record tells of.
+pub(crate) fn decode(record: &[u8]) -> Result<Overridden, Trouble> {
+    let mut reader = Reader::new(record);
+    if reader.number(2)? != u64::from(u16::from_be_bytes(*b"O\x01")) {
+        return Err(Trouble::Garbled);
+    }
+    let since = Timestamp::from_micros(reader.number(7)?);
+    let end = reader.number(7)?;
+    let kind = reader.number(1)?;
+    let limits = reader.bytes(2)?;
+    let by = match u8::try_from(kind) {
+        Ok(LIMITS) => Override::limits(decode_policy(&mut Reader::new(limits))?),
+        Ok(BAN) => Override::ban(),
+        Ok(EXEMPT) => Override::exempt(),
+        _ => return Err(Trouble::Garbled),
+    };
+    let by = if end > 0 { by.until(Timestamp::from_micros(end)) } else { by };
+    let note = std::str::from_utf8(reader.bytes(2)?).map_err(|_| Trouble::Garbled)?;
+    let by = by.with_note(note).map_err(|_| Trouble::Garbled)?;
+    let is_joined = reader.number(1)? == 1;
+    let key = Key::new(reader.bytes(2)?).map_err(|_| Trouble::Garbled)?;
+    let key = if is_joined { rejoined(&key)? } else { key.into_owned() };
+    Ok(Overridden { key, by, since })
+}
+
+/// The joined key that these are the bytes of.
+fn rejoined(key: &Key<'_>) -> Result<Key<'static>, Trouble> {
+    let (mut reader, mut parts) = (Reader::new(key.as_bytes()), Vec::new());
+    while !reader.is_at_end() {
+        parts.push(reader.bytes(2)?);
+    }
+    Key::join(parts).map_err(|_| Trouble::Garbled)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::{Algorithm, Buckets, Burst, Key, Override, OverrideRule, Policy, Timestamp};
+
+    use super::{decode, encode, record};
+
+    fn policy() -> Policy {
+        let limits = ["10/1m", "100/1h"].map(|limit| limit.parse().expect("a limit"));
+        Policy::unnamed(limits).expect("a policy")
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_read() {
+        let end = Timestamp::from_micros(1_700_000_000_000_000);
+        let burst = |units| Burst::new(units).expect("in range");
+        let overrides = [
+            Override::ban(),
+            Override::exempt().until(end),
+            Override::limits(policy()).with_note("a \u{e4} in a note").expect("short"),
+            Override::limits(policy().with_algorithm(Algorithm::SlidingCounter)).until(end),
+            Override::limits(policy().with_algorithm(Algorithm::SlidingBuckets(Buckets::new(7).expect("in range")))),
+            Override::limits(policy().with_algorithm(Algorithm::FixedWindow)),
+            Override::limits(policy().with_algorithm(Algorithm::Gcra(None))),
+            Override::limits(policy().with_bursts([burst(3), burst(5)]).expect("two bursts")),
+        ];
+        let keys = [
+            Key::new("alice").expect("a key"),
+            Key::join(["alice", "", "x"]).expect("a key"),
+            Key::new(&[0xff, 0]).expect("a key"),
+        ];
+        for (by, key) in overrides.iter().flat_map(|by| keys.iter().map(move |key| (by, key))) {
+            let read = decode(&record(&encode(key, by), 17)).expect("a record");
+            assert_eq!((&read.key, read.since.as_micros()), (key, 17));
+            assert_eq!((read.by.end(), read.by.note()), (by.end(), by.note()));
+            match (read.by.rule(), by.rule()) {
+                (OverrideRule::Limits(read), OverrideRule::Limits(by)) => {
+                    assert_eq!((read.limits(), read.algorithm()), (by.limits(), by.algorithm()));
+                    let capacities = |policy: &Policy| {
+                        policy.limits().iter().map(|limit| policy.capacity(*limit)).collect::<Vec<_>>()
+                    };
+                    assert_eq!(capacities(read), capacities(by));
+                }
+                (OverrideRule::Ban, OverrideRule::Ban) | (OverrideRule::Exempt, OverrideRule::Exempt) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_cut_off_is_no_override() {
+        let whole = record(&encode(&Key::join(["a", "bc"]).expect("a key"), &Override::limits(policy())), 17);
+        for length in 0..whole.len() {
+            assert!(decode(&whole[..length]).is_err(), "{length}");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Under overrides, too, Redis tells what the in-memory store tells, in every field of every answer, whatever is set, lifted
+//! and asked, and whenever.
+
+use std::sync::{
+    LazyLock,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use proptest::prelude::*;
+use tidegate::{
+    Cost, Decision, Key, MemoryStore, Overridden, Override, OverrideRule, Policy, Spend, Timestamp, remote,
+};
+use tidegate_redis::{OverrideTrouble, RedisStore};
+use tidegate_testbed::Server;
+use tokio::runtime::Runtime;
+
+use crate::gate::{library, policy, timestamp};
+use crate::model::{Answer, Micros, Op, Part, Rule, Verdict};
+use crate::scenes::{self, Hop, Moments, Price};
+
+static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
+/// Stores whose logs have 2, 3 and as many entries to a page as in use.
+static STORES: LazyLock<[RedisStore; 3]> = LazyLock::new(|| {
+    let _inside = RUNTIME.enter();
+    let url = SERVER.url();
+    let small = |entries| RedisStore::builder(&url).page(entries).connect().expect("a store");
+    [small(2), small(3), RedisStore::connect(&url).expect("a store")]
+});
+
+/// When something is asked: anywhere, or beside the end of the override that was set last.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    Hop(Hop),
+    End { beside: Micros },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Limits,
+    Ban,
+    Exempt,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Ask { op: Op, key: u8, when: When, price: Price },
+    AskBoth { op: Op, when: When, price: Price },
+    Refund { key: u8, when: When, charge: usize, price: Price },
+    Reset { key: u8 },
+    Set { key: u8, when: When, kind: Kind, until: Option<Hop> },
+    Lift { key: u8, when: When },
+}
+
+fn when() -> impl Strategy<Value = When> {
+    prop_oneof![
+        4 => scenes::any_hop().prop_map(When::Hop),
+        1 => (-1..=1i128).prop_map(|beside| When::End { beside }),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    // For the most part one key, so that much happens to it.
+    let key = || prop_oneof![4 => Just(0u8), 1 => Just(1u8)];
+    let kind = prop_oneof![3 => Just(Kind::Limits), 1 => Just(Kind::Ban), 1 => Just(Kind::Exempt)];
+    let until = prop_oneof![1 => Just(None), 3 => scenes::onward_hop().prop_map(Some)];
+    prop_oneof![
+        10 => (scenes::op(), key(), when(), scenes::price())
+            .prop_map(|(op, key, when, price)| Step::Ask { op, key, when, price }),
+        3 => (scenes::op(), when(), scenes::price()).prop_map(|(op, when, price)| Step::AskBoth { op, when, price }),
+        3 => (key(), when(), 0..6usize, scenes::price())
+            .prop_map(|(key, when, charge, price)| Step::Refund { key, when, charge, price }),
+        1 => key().prop_map(|key| Step::Reset { key }),
+        5 => (key(), when(), kind, until).prop_map(|(key, when, kind, until)| Step::Set { key, when, kind, until }),
+        2 => (key(), when()).prop_map(|(key, when)| Step::Lift { key, when }),
+    ]
+}
+
+/// An override in words that are the same for the same one.
+fn words(by: &Override) -> String {
+    let rule = match by.rule() {
+        OverrideRule::Limits(limits) => {
+            let terms: Vec<_> = remote::terms(limits).collect();
+            format!("{:?} {terms:?}", remote::arithmetic(limits))
+        }
+        OverrideRule::Ban => "ban".to_owned(),
+        OverrideRule::Exempt => "exempt".to_owned(),
+    };
+    format!("{rule} until {:?}, {}", by.end(), by.note())
+}
+
+fn shown(one: &Overridden) -> String {
+    format!("{:?} since {:?}: {}", one.key, one.since, words(&one.by))
+}
+
+struct Pair {
+    memory: MemoryStore,
+    redis: &'static RedisStore,
+    number: u64,
+    rules: [Rule; 2],
+    policies: [Policy; 2],
+    other: Policy,
+    moments: Moments,
+    end: Option<Micros>,
+    /// The ends of all overrides, and the latest time that anybody has asked at.
+    ends: Vec<Micros>,
+    reached: Micros,
+}
+
+impl Pair {
+    fn new(rules: [Rule; 2], other: &Rule, start: Micros) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Relaxed);
+        let redis = &STORES[usize::try_from(number % 3).expect("below 3")];
+        RUNTIME.block_on(redis.ready());
+        let named = |i: usize, rule: &Rule| {
+            let made = policy(&Part { name: (0, 0), rule: rule.clone(), cost: 1 });
+            let name = format!("policy-{number}-{i}");
+            let named = Policy::new(&name, made.limits().to_vec()).expect("a policy").with_mode(made.mode());
+            match made.algorithm() {
+                tidegate::Algorithm::Gcra(None) => {
+                    let bursts = made.limits().iter().map(|limit| tidegate::Burst::new(made.capacity(*limit)));
+                    named.with_bursts(bursts.map(|burst| burst.expect("in range"))).expect("as many")
+                }
+                algorithm => named.with_algorithm(algorithm),
+            }
+        };
+        Self {
+            memory: MemoryStore::builder().forget_nothing().build().expect("a store"),
+            redis,
+            number,
+            policies: [named(0, &rules[0]), named(1, &rules[1])],
+            other: policy(&Part { name: (0, 0), rule: other.clone(), cost: 1 }),
+            rules,
+            moments: Moments::starting(start),
+            end: None,
+            ends: Vec::new(),
+            reached: start,
+        }
+    }
+
+    fn key(&self, key: u8) -> Key<'static> {
+        Key::join([&self.number.to_be_bytes()[..], &[key]]).expect("a short key")
+    }
+
+    /// The time that is meant. Once an end is reached, it stays so: an override that is over is forgotten when it is noticed.
+    fn at(&mut self, when: When) -> Timestamp {
+        let meant = match when {
+            When::Hop(hop) => self.moments.at(hop, &self.rules[0]),
+            When::End { beside } => self.end.map_or(self.moments.now, |end| (end + beside).max(0)),
+        };
+        let passed = self.ends.iter().filter(|end| **end <= self.reached).max();
+        let now = passed.map_or(meant, |passed| meant.max(*passed));
+        self.reached = self.reached.max(now);
+        self.moments.now = now;
+        timestamp(now)
+    }
+
+    fn note(&mut self, decision: &Decision) {
+        let charged_at = decision.charged_at().map(|at| at.as_micros().into());
+        self.reached = self.reached.max(charged_at.unwrap_or(0));
+        let span = |span: std::time::Duration| i128::try_from(span.as_micros()).expect("short");
+        let answer = Answer {
+            verdict: Verdict::Allowed,
+            part: 0,
+            bound: self.rules[0].caps[0],
+            used: decision.used().into(),
+            remaining: decision.remaining().into(),
+            retry_after: decision.retry_after().map(span),
+            reset_after: span(decision.reset_after()),
+            charged_at,
+            overridden: decision.is_overridden(),
+        };
+        self.moments.note(self.moments.now, answer);
+    }
+
+    fn cost(&self, price: Price) -> Cost {
+        let cost = price.of(&self.rules[0], self.moments.last.as_ref());
+        Cost::new(cost.try_into().expect("a cost fits")).expect("in range")
+    }
+
+    fn take(&mut self, step: Step) -> Result<(), TestCaseError> {
+        match step {
+            Step::Ask { op, key, when, price } => {
+                let (key, cost, now) = (self.key(key), self.cost(price), self.at(when));
+                let (op, policy) = (library(op), &self.policies[0]);
+                let own = self.memory.decide(op, policy, &key, cost, now);
+                let shared = RUNTIME.block_on(self.redis.decide_at(op, policy, &key, cost, now)).expect("it answers");
+                prop_assert_eq!(own, shared, "{:?} of {:?} at {:?}: memory left, redis right", op, cost, now);
+                self.note(&own);
+                self.same_state(now)
+            }
+            Step::AskBoth { op, when, price } => {
+                let (keys, cost, now) = ([self.key(0), self.key(1)], self.cost(price), self.at(when));
+                let spend = |key: usize, policy: usize| Spend { policy: &self.policies[policy], key: &keys[key], cost };
+                let spends = [spend(0, 0), spend(1, 0), spend(0, 1)];
+                let own = self.memory.decide_all(library(op), &spends, now).expect("well-formed");
+                let shared = RUNTIME.block_on(self.redis.decide_all_at(library(op), &spends, now));
+                let shared = shared.expect("well-formed").expect("it answers");
+                prop_assert_eq!(&own, &shared, "{:?} of {:?} at {:?}: memory left, redis right", op, cost, now);
+                self.note(&own.parts[0]);
+                self.same_state(now)
+            }
+            Step::Refund { key, when, charge, price } => {
+                let charged_at = timestamp(self.moments.charge(charge).max(0));
+                let (key, cost, now) = (self.key(key), self.cost(price), self.at(when));
+                let own = self.memory.refund(&self.policies[0], &key, cost, charged_at, now);
+                let shared = self.redis.refund_at(&self.policies[0], &key, cost, charged_at, now);
+                let shared = RUNTIME.block_on(shared).expect("it answers");
+                prop_assert_eq!(own, shared, "refund of {:?} charged at {:?} at {:?}", cost, charged_at, now);
+                self.same_state(now)
+            }
+            Step::Reset { key } => {
+                let (key, now) = (self.key(key), timestamp(self.moments.now));
+                let own = self.memory.reset(&self.policies[0], &key);
+                let shared = RUNTIME.block_on(self.redis.reset_at(&self.policies[0], &key, now)).expect("it answers");
+                prop_assert_eq!(own, shared, "reset");
+                self.same_state(now)
+            }
+            Step::Set { key, when, kind, until } => {
+                let (key, now) = (self.key(key), self.at(when));
+                let by = match kind {
+                    Kind::Limits => Override::limits(self.other.clone()),
+                    Kind::Ban => Override::ban(),
+                    Kind::Exempt => Override::exempt(),
+                };
+                // Not one that is over before it begins, since somebody has charged later: whether that is noticed is open.
+                let since = self.moments.now;
+                let later = |end: Micros| if end > since { end.max(self.reached + 1) } else { end };
+                let end = until.map(|hop| later(self.moments.at(hop, &self.rules[0])));
+                let by = end.map_or(by.clone(), |end| by.until(timestamp(end)));
+                let by = by.with_note("why").expect("short");
+                let own = self.memory.set_override(&self.policies[0], &key, by.clone(), now);
+                let shared = RUNTIME.block_on(self.redis.set_override_at(&self.policies[0], &key, &by, now));
+                if own.is_ok() {
+                    self.end = end.or(self.end);
+                    self.ends.extend(end);
+                }
+                let own = own.map(|by| by.as_ref().map(words)).map_err(OverrideTrouble::from);
+                prop_assert_eq!(own, shared.map(|by| by.as_ref().map(words)), "set {:?} at {:?}", by, now);
+                self.same_state(now)
+            }
+            Step::Lift { key, when } => {
+                let (key, now) = (self.key(key), self.at(when));
+                let own = self.memory.lift_override(&self.policies[0], &key, now);
+                let shared = RUNTIME.block_on(self.redis.lift_override_at(&self.policies[0], &key, now));
+                let shared = shared.expect("it answers");
+                prop_assert_eq!(own.as_ref().map(words), shared.as_ref().map(words), "lift at {:?}", now);
+                self.same_state(now)
+            }
+        }
+    }
+
+    /// Both show the same of every key.
+    fn same_state(&self, now: Timestamp) -> Result<(), TestCaseError> {
+        let policy = &self.policies[0];
+        for key in [self.key(0), self.key(1)] {
+            let own = self.memory.inspect(policy, &key, now);
+            let shared = RUNTIME.block_on(self.redis.inspect_at(policy, &key, now)).expect("it answers");
+            prop_assert_eq!(own, shared, "inspected at {:?}: memory left, redis right", now);
+            let own = self.memory.override_of(policy, &key, now);
+            let shared = RUNTIME.block_on(self.redis.override_of_at(policy, &key, now)).expect("it answers");
+            prop_assert_eq!(own.as_ref().map(shown), shared.as_ref().map(shown), "the override at {:?}", now);
+        }
+        Ok(())
+    }
+
+    /// Both list the same, once no charge is ahead of the time.
+    fn same_list(&mut self) -> Result<(), TestCaseError> {
+        let now = timestamp(self.reached);
+        let own: Vec<_> = self.memory.overrides(&self.policies[0], now).iter().map(shown).collect();
+        let shared = RUNTIME.block_on(self.redis.overrides_at(&self.policies[0], now)).expect("it answers");
+        prop_assert_eq!(own, shared.iter().map(shown).collect::<Vec<_>>(), "listed at {:?}", now);
+        Ok(())
+    }
+}
+
+fn rules() -> impl Strategy<Value = ([Rule; 2], Rule)> {
+    let far = ([scenes::rule(), scenes::rule()], scenes::rule());
+    // Windows near each other, so that what one holds matters to the other.
+    let near = scenes::rules_of_one_limit(scenes::algo(), 3)
+        .prop_map(|rules| ([rules[0].clone(), rules[1].clone()], rules[2].clone()));
+    (prop_oneof![far, near], any::<[bool; 2]>()).prop_map(|((mut rules, other), shadow)| {
+        rules[0].shadow = shadow[0] && shadow[1];
+        rules[1].shadow = shadow[0];
+        (rules, other)
+    })
+}
+
+proptest! {
+    #![proptest_config(scenes::config(500))]
+
+    #[test]
+    fn redis_tells_what_memory_tells_under_overrides(
+        rules in rules(),
+        start in scenes::start(),
+        steps in prop::collection::vec(step(), 1..30),
+    ) {
+        let (rules, other) = rules;
+        let mut pair = Pair::new(rules, &other, start);
+        for step in steps {
+            pair.take(step)?;
+        }
+        pair.same_list()?;
+    }
+}
