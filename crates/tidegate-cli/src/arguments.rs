@@ -1,11 +1,13 @@
 //! What can be said on the command line.
 
+mod overrides;
 mod replay;
 mod simulate;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub(crate) use overrides::{ListArguments, OverriddenArguments, OverrideCommand, SetArguments};
 pub(crate) use replay::{LogArguments, LogFormat, ReplayArguments};
 pub(crate) use simulate::{
     AccuracyArguments, BoundaryArguments, CompareArguments, SimulateCommand, TrafficArguments, TrafficFormat,
@@ -46,6 +48,9 @@ pub(crate) enum Command {
     Reset(SubjectArguments),
     /// Show the state of a key.
     Inspect(SubjectArguments),
+    /// Ban a key, exempt it, or give it other limits than its policy's: for a while or for good.
+    #[command(subcommand)]
+    Override(OverrideCommand),
     /// Tell what a limit would have done to the requests of an access log, and which limit would have hurt nobody.
     Replay(ReplayArguments),
     /// Try limits on traffic that is made up.

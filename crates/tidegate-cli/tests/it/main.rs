@@ -3,6 +3,7 @@
 mod asking;
 mod configuration;
 mod model;
+mod overriding;
 mod process;
 mod replay;
 mod replay_model;
