@@ -5,7 +5,7 @@ mod over_http;
 mod show;
 
 use anyhow::Context as _;
-use over_http::Place;
+pub(crate) use over_http::{Place, put as put_to_service};
 use serde_json::{Map, Value, json};
 
 use crate::{

@@ -11,6 +11,7 @@ mod say;
 mod serve;
 mod simulate;
 mod times;
+mod top;
 mod visible;
 
 use clap::Parser as _;
@@ -31,6 +32,7 @@ fn main() -> std::process::ExitCode {
         Command::Reset(subject) => ask::reset(&subject, arguments.format),
         Command::Inspect(subject) => ask::inspect(&subject, arguments.format),
         Command::Override(command) => overrides::run(&command, arguments.format),
+        Command::Top(top) => top::run(&top, arguments.format),
         Command::Replay(replay) => replay::run(&replay, arguments.format),
         Command::Simulate(command) => simulate::run(&command, arguments.format),
         Command::Config(ConfigCommand::Check { file }) => configuration::check(&file, arguments.format),

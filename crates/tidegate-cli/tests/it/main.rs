@@ -10,3 +10,4 @@ mod replay_model;
 mod replay_odd_logs;
 mod serving;
 mod simulate;
+mod top;
