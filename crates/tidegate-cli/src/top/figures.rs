@@ -46,10 +46,15 @@ pub(crate) fn micros(micros: Option<f64>) -> String {
     }
 }
 
-/// `6.1 MiB`.
+/// `12.5 KiB`, `6.1 MiB`, `1.5 GiB`.
 #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
-pub(crate) fn mebibytes(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+pub(crate) fn bytes(count: u64) -> String {
+    let (unit, size) = match count {
+        0..0x10_0000 => ("KiB", 1_u64 << 10),
+        0x10_0000..0x4000_0000 => ("MiB", 1 << 20),
+        _ => ("GiB", 1 << 30),
+    };
+    format!("{:.1} {unit}", count as f64 / size as f64)
 }
 
 /// The text if it fits into so many columns, otherwise its beginning and `…`.
@@ -70,7 +75,7 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{fit, micros, rate, share};
+    use super::{bytes, fit, micros, rate, share};
 
     #[test]
     fn numbers_take_little_room() {
@@ -78,6 +83,7 @@ mod tests {
         assert_eq!(rates, ["0", "0.1", "12.3", "99.9", "100", "123", "9999", "12.3k", "4.5M"]);
         assert_eq!([0.0, 0.0001, 0.0275, 1.0].map(share), ["0%", "<0.1%", "2.8%", "100.0%"]);
         assert_eq!([None, Some(1.25), Some(80.0), Some(1830.0)].map(micros), ["–", "1.2 µs", "80 µs", "1.8 ms"]);
+        assert_eq!([0, 1_536, 6_400_000, 1 << 30].map(bytes), ["0.0 KiB", "1.5 KiB", "6.1 MiB", "1.0 GiB"]);
     }
 
     #[test]

@@ -30,8 +30,8 @@ pub(crate) fn overview() -> Value {
             ]
         },
         "journal": [
-            {"id": 1, "at_ms": NOW_MS - 7_980_000, "kind": "started", "text": "started with 3 policies", "by": null},
-            {"id": 2, "at_ms": NOW_MS - 60_000, "kind": "override", "text": "alice is banned under public-api", "by": "127.0.0.1"},
+            {"id": 1, "at_ms": NOW_MS - 7_980_000, "kind": "started", "text": "the service has started", "by": null},
+            {"id": 2, "at_ms": NOW_MS - 60_000, "kind": "override", "text": "override of alice under public-api: banned for 2h", "by": "127.0.0.1"},
         ]
     })
 }

@@ -100,7 +100,7 @@ fn run(
             match wish {
                 Wish::Nothing => {}
                 Wish::Listen(policy) => {
-                    *feed = Feed::start(place, policy.as_deref()).context("no thread can be had")?
+                    *feed = Feed::start(place, policy.as_deref()).context("no thread can be had")?;
                 }
                 end @ (Wish::Quit | Wish::GiveUp(_)) => return Ok(end),
             }

@@ -25,7 +25,8 @@ pub(crate) struct Tick {
 /// How the service is.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Now {
-    pub(crate) now_ms: u64,
+    #[serde(rename = "now_ms")]
+    pub(crate) at_ms: u64,
     pub(crate) configuration_error: Option<String>,
     pub(crate) store: Store,
     pub(crate) last: Lately,
@@ -131,7 +132,6 @@ pub(crate) struct PolicyPoint {
 pub(crate) struct Line {
     pub(crate) id: u64,
     pub(crate) at_ms: u64,
-    pub(crate) kind: String,
     pub(crate) text: String,
     pub(crate) by: Option<String>,
 }

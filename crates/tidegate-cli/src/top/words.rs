@@ -1,7 +1,7 @@
 //! How the service is, in lines that a screen and a script can show.
 
 use super::{
-    figures::{mebibytes, micros, rate, share},
+    figures::{bytes, micros, rate, share},
     picture::Picture,
     told::{Line, Store},
 };
@@ -9,7 +9,7 @@ use crate::{times, visible::visible};
 
 /// The service, its version, and since when it is up.
 pub(crate) fn service(picture: &Picture, server: &str) -> String {
-    let up = times::span(picture.now.now_ms.saturating_sub(picture.started_ms) / 1_000 * 1_000);
+    let up = times::span(picture.now.at_ms.saturating_sub(picture.started_ms) / 1_000 * 1_000);
     let (version, server) = (visible(&picture.version), visible(server));
     format!("tidegate {version} at {server}, up {up} since {}", times::moment(picture.started_ms))
 }
@@ -21,8 +21,8 @@ pub(crate) fn store(store: &Store) -> String {
     if let (Some(keys), Some(max_keys)) = (store.keys, store.max_keys) {
         parts.push(format!("{keys} of {max_keys} keys"));
     }
-    if let (Some(bytes), Some(max_bytes)) = (store.bytes, store.max_bytes) {
-        parts.push(format!("{} of {}", mebibytes(bytes), mebibytes(max_bytes)));
+    if let (Some(held), Some(most)) = (store.bytes, store.max_bytes) {
+        parts.push(format!("{} of {}", bytes(held), bytes(most)));
     }
     // Those in trouble first: there may be more than fit.
     for (state, words) in [("open", "breaker OPEN"), ("half_open", "half open"), ("closed", "closed")] {
@@ -48,8 +48,8 @@ pub(crate) fn decisions(picture: &Picture) -> String {
     )
 }
 
-/// A line of the journal.
+/// A line of the journal. Its text says what kind it is of.
 pub(crate) fn line(line: &Line) -> String {
-    let by = line.by.as_ref().map_or(String::new(), |by| format!(" (by {})", visible(by)));
-    format!("{} {}: {}{by}", times::time_of_day(line.at_ms), visible(&line.kind), visible(&line.text))
+    let by = line.by.as_ref().map_or(String::new(), |by| format!("by {}: ", visible(by)));
+    format!("{} {by}{}", times::time_of_day(line.at_ms), visible(&line.text))
 }

@@ -82,7 +82,7 @@ fn a_terminal_shows_what_the_service_decides() {
     tmux.wait_for("the service", &format!("tidegate {} at {server}, up ", env!("CARGO_PKG_VERSION")));
     tmux.wait_for("the store", "memory store answers, 1 of ");
     tmux.wait_for("the policies", "> api");
-    tmux.wait_for("the journal", " started: ");
+    tmux.wait_for("the journal", " the service has started");
     assert!(tmux.is_full_screen());
 
     tmux.press(&["Enter"]);
@@ -97,7 +97,7 @@ fn a_terminal_shows_what_the_service_decides() {
     assert_eq!(told(&mallory.split(' ').chain([server.as_str()]).collect::<Vec<_>>()).0, Some(0));
     tmux.press(&["Escape"]);
     tmux.wait_for("all policies again", "> api");
-    tmux.wait_for("what was done", " override: ");
+    tmux.wait_for("what was done", " by 127.0.0.1: override of mallory under api: banned");
     tmux.press(&["Down"]);
     tmux.wait_for("the cursor", "> quiet");
     tmux.tell(&["resize-window", "-x", "60", "-y", "20"]);

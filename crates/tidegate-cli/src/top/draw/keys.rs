@@ -56,8 +56,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture, name: &
         frame.render_widget(Line::raw("asking whom it hits"), area);
         return;
     };
+    let is_shadow = picture.policy(name).is_some_and(|policy| policy.mode.as_deref() == Some("shadow"));
     let [words, lists] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
-    frame.render_widget(Line::raw(fit(&summary(hits), area.width.into())), words);
+    frame.render_widget(Line::raw(fit(&summary(hits, is_shadow), area.width.into())), words);
     let [left, _, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Length(2), Constraint::Fill(1)]).areas(lists);
     let hardest = hits.hardest.iter().map(|hit| hard(hit, left.width));
@@ -66,7 +67,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture, name: &
     list(frame, right, "Nearest the limit: in use, key", nearest);
 }
 
-fn summary(hits: &Hits) -> String {
+fn summary(hits: &Hits, is_shadow: bool) -> String {
+    let denials = if is_shadow { "would-be denials" } else { "denials" };
     let since = times::time_of_day(hits.since_ms);
     let sampled = if hits.sampled { ", partly estimated" } else { "" };
     let keys = match hits.keys.as_str() {
@@ -74,7 +76,7 @@ fn summary(hits: &Hits) -> String {
         "hashed" => "; keys are hashed, as the policy wants it",
         _ => "",
     };
-    format!("{} denials since {since}{sampled}{keys}", hits.denials)
+    format!("{} {denials} since {since}{sampled}{keys}", hits.denials)
 }
 
 fn list(frame: &mut Frame<'_>, area: Rect, name: &str, lines: impl Iterator<Item = String>) {
