@@ -132,10 +132,18 @@ pub(crate) fn tell(
     };
     match (format, body["error"].as_str()) {
         (Format::Json, _) => say(&format!("{body}\n"))?,
-        (Format::Text, Some(error)) => eprintln!("tidegate: {}", visible(error)),
+        (Format::Text, Some(error)) => eprintln!("tidegate: {}", visible(&hinted(body["field"].as_str(), error))),
         (Format::Text, None) => say(&text(body))?,
     }
     Ok(outcome)
+}
+
+/// An error of the service, with what to do about it here.
+pub(crate) fn hinted(field: Option<&str>, error: &str) -> String {
+    match field {
+        Some("authorization") => format!("{error}: give a token with --token or TIDEGATE_TOKEN"),
+        _ => error.to_owned(),
+    }
 }
 
 /// The limits that an answer lists.

@@ -13,7 +13,7 @@ use super::{
     events::{Event, Events},
     told::{Hits, Overview, Problem, Tick},
 };
-use crate::ask::Place;
+use crate::ask::{Place, hinted};
 
 /// How long it waits before it tries again: twice as long each time.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -92,7 +92,10 @@ fn listen(place: &Place, path: &str, tell: &SyncSender<Heard>, stopped: &Receive
     let status = response.status().as_u16();
     if status != 200 {
         let told = response.body_mut().read_json::<Problem>();
-        let why = told.map_or_else(|_| format!("it answers {status}, but not as tidegate does"), |told| told.error);
+        let why = told.map_or_else(
+            |_| format!("it answers {status}, but not as tidegate does"),
+            |told| hinted(told.field.as_deref(), &told.error),
+        );
         return Ok((false, if (400..500).contains(&status) { Heard::Refused(why) } else { lost(why) }));
     }
     let (mut events, mut chunk, mut heard_any) = (Events::new(), vec![0; 64 << 10], false);

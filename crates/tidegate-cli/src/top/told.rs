@@ -170,4 +170,5 @@ pub(crate) struct NearLimit {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Problem {
     pub(crate) error: String,
+    pub(crate) field: Option<String>,
 }

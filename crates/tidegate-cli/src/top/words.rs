@@ -25,11 +25,11 @@ pub(crate) fn store(store: &Store) -> String {
         parts.push(format!("{} of {}", bytes(held), bytes(most)));
     }
     // Those in trouble first: there may be more than fit.
-    for (state, words) in [("open", "breaker OPEN"), ("half_open", "half open"), ("closed", "closed")] {
+    for (state, words) in [("open", "OPEN"), ("half_open", "half open"), ("closed", "closed")] {
         let nodes = store.nodes.iter().filter(|node| node.breaker == state).map(|node| visible(&node.node));
         let nodes = nodes.collect::<Vec<_>>().join(" ");
         if !nodes.is_empty() {
-            parts.push(format!("{words}: {nodes}"));
+            parts.push(format!("breaker {words}: {nodes}"));
         }
     }
     parts.join(", ")

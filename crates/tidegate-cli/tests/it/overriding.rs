@@ -104,7 +104,7 @@ fn only_the_admin_token_overrides() {
     let serving = Serving::start(&["--config", path.to_str().expect("text")]);
     let ban = ["override", "set", "alice", "-p", "api", "--ban", "--for-good", "--server", &serving.http];
     let (code, said) = told(&ban);
-    assert!(code == Some(2) && said.contains("token"), "{code:?} {said}");
+    assert!(code == Some(2) && said.contains("--token or TIDEGATE_TOKEN"), "{code:?} {said}");
     assert_eq!(told(&[&ban[..], &["--token", "s3cret-s3cret-s3cret"]].concat()).0, Some(0));
 }
 
