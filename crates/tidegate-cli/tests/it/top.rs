@@ -1,6 +1,6 @@
 //! `tidegate top`, in a terminal and for scripts.
 
-use std::{process::Command, time::Duration};
+use std::{path::PathBuf, process::Command, time::Duration};
 
 use serde_json::Value;
 use tidegate_testbed::{free_port, wait_for};
@@ -14,13 +14,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A terminal of its own; ended when it is dropped.
 struct Tmux {
-    socket: String,
+    socket: PathBuf,
 }
 
 impl Tmux {
     /// With a shell in it.
     fn start(name: &str) -> Self {
-        let tmux = Self { socket: format!("tidegate-{}-{name}", std::process::id()) };
+        let tmux = Self { socket: folder("tmux").join(name) };
         tmux.tell(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "40", "env -u ENV PS1='ready> ' sh"]);
         tmux.wait_for("a shell", "ready>");
         tmux
@@ -28,7 +28,7 @@ impl Tmux {
 
     fn tell(&self, arguments: &[&str]) -> String {
         let mut tmux = Command::new("tmux");
-        tmux.args(["-L", &self.socket]).args(arguments).env_remove("TMUX").env("LC_ALL", "C.UTF-8");
+        tmux.arg("-S").arg(&self.socket).args(arguments).env_remove("TMUX").env("LC_ALL", "C.UTF-8");
         let output = tmux.output().expect("tmux is there: scripts/peers installs it");
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).expect("text")
@@ -58,7 +58,8 @@ impl Tmux {
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        let _ = Command::new("tmux").args(["-L", &self.socket, "kill-server"]).output();
+        let _ = Command::new("tmux").arg("-S").arg(&self.socket).arg("kill-server").output();
+        let _ = std::fs::remove_file(&self.socket);
     }
 }
 
