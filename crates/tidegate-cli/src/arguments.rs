@@ -1,11 +1,13 @@
 //! What can be said on the command line.
 
+mod overrides;
 mod replay;
 mod simulate;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub(crate) use overrides::{ListArguments, OverriddenArguments, OverrideCommand, SetArguments};
 pub(crate) use replay::{LogArguments, LogFormat, ReplayArguments};
 pub(crate) use simulate::{
     AccuracyArguments, BoundaryArguments, CompareArguments, SimulateCommand, TrafficArguments, TrafficFormat,
@@ -46,6 +48,11 @@ pub(crate) enum Command {
     Reset(SubjectArguments),
     /// Show the state of a key.
     Inspect(SubjectArguments),
+    /// Ban a key, exempt it, or give it other limits than its policy's: for a while or for good.
+    #[command(subcommand)]
+    Override(OverrideCommand),
+    /// Watch a service: decisions, policies and whom they hit, each second.
+    Top(TopArguments),
     /// Tell what a limit would have done to the requests of an access log, and which limit would have hurt nobody.
     Replay(ReplayArguments),
     /// Try limits on traffic that is made up.
@@ -136,6 +143,19 @@ pub(crate) struct RefundArguments {
     /// When they were charged, as the decision told it.
     #[arg(long, value_name = "MICROSECONDS")]
     pub(crate) charged_at_us: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArguments {
+    /// The service to watch.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", env = "TIDEGATE_SERVER")]
+    pub(crate) server: String,
+    /// A token of the service.
+    #[arg(long, env = "TIDEGATE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+    /// Print how it is now and end, as without a terminal and with --format json.
+    #[arg(long)]
+    pub(crate) once: bool,
 }
 
 #[derive(Debug, Subcommand)]

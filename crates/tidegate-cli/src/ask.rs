@@ -2,13 +2,17 @@
 
 mod direct;
 mod over_http;
+mod show;
 
 use anyhow::Context as _;
+pub(crate) use over_http::{Place, put as put_to_service};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    arguments::{AskArguments, Format, RefundArguments, SubjectArguments},
+    arguments::{AskArguments, Format, RefundArguments, SubjectArguments, WhereArguments},
     outcome::Outcome,
+    say::say,
+    visible::visible,
 };
 
 /// What to do.
@@ -23,12 +27,23 @@ pub(crate) enum Verb {
 }
 
 /// A question in the terms of the HTTP protocol, whoever it is put to.
-struct Question {
+#[derive(Debug)]
+pub(crate) struct Question {
     /// Whether it has a body.
     is_post: bool,
     /// Path and query.
     path: String,
     body: Map<String, Value>,
+}
+
+impl Question {
+    pub(crate) fn get(path: impl Into<String>) -> Self {
+        Self { is_post: false, path: path.into(), body: Map::new() }
+    }
+
+    pub(crate) fn post(path: &str, body: Map<String, Value>) -> Self {
+        Self { is_post: true, path: path.to_owned(), body }
+    }
 }
 
 pub(crate) fn decide(verb: Verb, arguments: &AskArguments, format: Format) -> anyhow::Result<Outcome> {
@@ -63,11 +78,7 @@ pub(crate) fn inspect(arguments: &SubjectArguments, format: Format) -> anyhow::R
 /// The request's part about whom it counts, as the HTTP protocol has it.
 fn subject(arguments: &SubjectArguments) -> Map<String, Value> {
     let mut request = Map::new();
-    let key = match arguments.key.as_slice() {
-        [one] => json!(one),
-        several => json!(several),
-    };
-    request.insert("key".to_owned(), key);
+    request.insert("key".to_owned(), key(&arguments.key));
     match &arguments.policy {
         Some(policy) => request.insert("policy".to_owned(), json!(policy)),
         None => request.insert("limits".to_owned(), json!(arguments.limit)),
@@ -78,6 +89,14 @@ fn subject(arguments: &SubjectArguments) -> Map<String, Value> {
     request
 }
 
+/// A key as the HTTP protocol has it: one text, or a list of several.
+pub(crate) fn key(parts: &[String]) -> Value {
+    match parts {
+        [one] => json!(one),
+        several => json!(several),
+    }
+}
+
 fn ask(
     verb: Verb,
     arguments: &SubjectArguments,
@@ -85,12 +104,25 @@ fn ask(
     format: Format,
 ) -> anyhow::Result<Outcome> {
     let question = question(verb, arguments, request)?;
-    let place = &arguments.place;
-    let answered = match &place.store {
-        Some(url) => direct::put(&question, url, place.config.as_ref())?,
-        None => over_http::put(&question, &place.server, place.token.as_deref())?,
-    };
-    let (status, body) = answered;
+    let (status, body) = put(&question, &arguments.place)?;
+    tell(status, &body, format, |body| text(verb, body))
+}
+
+/// Puts a question to the service, or to the Redis behind it; the answer's status and body.
+pub(crate) fn put(question: &Question, place: &WhereArguments) -> anyhow::Result<(u16, Value)> {
+    match &place.store {
+        Some(url) => direct::put(question, url, place.config.as_ref()),
+        None => over_http::put(question, &Place::new(&place.server, place.token.as_deref())?),
+    }
+}
+
+/// Prints an answer, of which `text` is what people read unless it is an error, and says what it comes to.
+pub(crate) fn tell(
+    status: u16,
+    body: &Value,
+    format: Format,
+    text: impl FnOnce(&Value) -> String,
+) -> anyhow::Result<Outcome> {
     let outcome = match (body["reason"].as_str(), status) {
         (Some("limited"), _) => Outcome::Limited,
         (Some("impossible"), _) => Outcome::Impossible,
@@ -98,11 +130,25 @@ fn ask(
         (_, 200) => Outcome::Good,
         _ => Outcome::Usage,
     };
-    match format {
-        Format::Json => println!("{body}"),
-        Format::Text => print(verb, &body),
+    match (format, body["error"].as_str()) {
+        (Format::Json, _) => say(&format!("{body}\n"))?,
+        (Format::Text, Some(error)) => eprintln!("tidegate: {}", visible(&hinted(body["field"].as_str(), error))),
+        (Format::Text, None) => say(&text(body))?,
     }
     Ok(outcome)
+}
+
+/// An error of the service, with what to do about it here.
+pub(crate) fn hinted(field: Option<&str>, error: &str) -> String {
+    match field {
+        Some("authorization") => format!("{error}: give a token with --token or TIDEGATE_TOKEN"),
+        _ => error.to_owned(),
+    }
+}
+
+/// The limits that an answer lists.
+pub(crate) fn limits(told: &Value) -> Vec<String> {
+    told["limits"].as_array().into_iter().flatten().filter_map(Value::as_str).map(visible).collect()
 }
 
 fn question(verb: Verb, arguments: &SubjectArguments, body: Map<String, Value>) -> anyhow::Result<Question> {
@@ -118,30 +164,27 @@ fn question(verb: Verb, arguments: &SubjectArguments, body: Map<String, Value>) 
             query.append_pair("policy", policy);
             query.extend_pairs(arguments.key.iter().map(|key| ("key", key)));
             let path = query.finish().replacen("?&", "?", 1);
-            return Ok(Question { is_post: false, path, body: Map::new() });
+            return Ok(Question::get(path));
         }
     };
-    Ok(Question { is_post: true, path: path.to_owned(), body })
+    Ok(Question::post(path, body))
 }
 
-fn print(verb: Verb, body: &Value) {
-    if let Some(error) = body["error"].as_str() {
-        eprintln!("tidegate: {error}");
-        return;
-    }
+/// What people read of an answer.
+fn text(verb: Verb, body: &Value) -> String {
     let number = |field: &str| body[field].as_u64().unwrap_or(0);
     let degraded = if body["degraded"] == true { " (degraded: the store did not decide this)" } else { "" };
     match verb {
-        Verb::Refund => println!("{}", if body["returned"] == true { "given back" } else { "nothing to give back" }),
-        Verb::Reset => println!("{}", if body["reset"] == true { "forgotten" } else { "nothing to forget" }),
-        Verb::Inspect => {
-            println!("{}", serde_json::to_string_pretty(body).unwrap_or_default());
-        }
+        Verb::Refund if body["returned"] == true => "given back\n".to_owned(),
+        Verb::Refund => "nothing to give back\n".to_owned(),
+        Verb::Reset if body["reset"] == true => "forgotten\n".to_owned(),
+        Verb::Reset => "nothing to forget\n".to_owned(),
+        Verb::Inspect => show::shown(body),
         Verb::Check | Verb::Peek | Verb::Charge => {
             let (limit, reason) = (body["limit"].as_str().unwrap_or("?"), body["reason"].as_str().unwrap_or("?"));
             let standing = format!("{} in use under {limit}, {} left", number("used"), number("remaining"));
             let wait = body["retry_after_ms"].as_u64().map_or(String::new(), |wait| format!(", fits in {wait} ms"));
-            println!("{reason}: {standing}{wait}{degraded}");
+            format!("{reason}: {standing}{wait}{degraded}\n")
         }
     }
 }

@@ -5,10 +5,14 @@ mod ask;
 mod configuration;
 mod logging;
 mod outcome;
+mod overrides;
 mod replay;
 mod say;
 mod serve;
 mod simulate;
+mod times;
+mod top;
+mod visible;
 
 use clap::Parser as _;
 
@@ -27,6 +31,8 @@ fn main() -> std::process::ExitCode {
         Command::Refund(refund) => ask::refund(&refund, arguments.format),
         Command::Reset(subject) => ask::reset(&subject, arguments.format),
         Command::Inspect(subject) => ask::inspect(&subject, arguments.format),
+        Command::Override(command) => overrides::run(&command, arguments.format),
+        Command::Top(top) => top::run(&top, arguments.format),
         Command::Replay(replay) => replay::run(&replay, arguments.format),
         Command::Simulate(command) => simulate::run(&command, arguments.format),
         Command::Config(ConfigCommand::Check { file }) => configuration::check(&file, arguments.format),

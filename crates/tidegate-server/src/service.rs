@@ -9,7 +9,7 @@ use tidegate::{
     Algorithm, Burst, Clock, Cost, Decision, Inspection, Key, Limit, OnStoreFailure, Op, Overridden, Override,
     OverrideError, OverrideRule, Policy, Refund, Spend, SpendError, Timestamp,
 };
-use tidegate_redis::Trouble;
+use tidegate_redis::{OverrideTrouble, Trouble};
 use tidegate_tower::Labels;
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     insight::{Event, Eyes, Hits, Insight},
     metrics::{Metrics, Tally, Transport},
     stopwatch::Stopwatch,
-    store::{OverrideFailure, Store},
+    store::Store,
 };
 
 /// A service, without its transports.
@@ -169,15 +169,9 @@ pub enum Refusal {
     /// The store did not do what only it can do (refund, reset, inspect).
     #[error("{0}")]
     Store(#[from] Trouble),
-}
-
-impl From<OverrideFailure> for Refusal {
-    fn from(failure: OverrideFailure) -> Self {
-        match failure {
-            OverrideFailure::Refused(error) => Self::malformed("override", error),
-            OverrideFailure::Store(trouble) => Self::Store(trouble),
-        }
-    }
+    /// An override can't be, or the store did not put it in force or lift it.
+    #[error("{0}")]
+    Override(#[from] OverrideTrouble),
 }
 
 fn hint(nearest: Option<&str>) -> String {

@@ -2,9 +2,9 @@
 
 use tidegate::{
     Clock, Cost, Decision, Decisions, Inspection, Key, Limiter, MemoryStore, OnStoreFailure, Op, Overridden, Override,
-    OverrideError, Policy, Refund, Spend, SpendError, Timestamp,
+    Policy, Refund, Spend, SpendError, Timestamp,
 };
-use tidegate_redis::{BreakerState, RedisStore, Trouble};
+use tidegate_redis::{BreakerState, OverrideTrouble, RedisStore, Trouble};
 
 use crate::config::StoreSettings;
 
@@ -128,41 +128,34 @@ impl Store {
         policy: &Policy,
         key: &Key<'_>,
         by: Override,
-    ) -> Result<bool, OverrideFailure> {
-        match self {
-            Self::Memory(limiter) => Ok(limiter.set_override(policy, key, by)?.is_some()),
-            Self::Redis(_) => Err(Trouble::Unreachable.into()),
-        }
+    ) -> Result<bool, OverrideTrouble> {
+        let before = match self {
+            Self::Memory(limiter) => limiter.set_override(policy, key, by)?,
+            Self::Redis(redis) => redis.set_override(policy, key, &by).await?,
+        };
+        Ok(before.is_some())
     }
 
     /// Lifts an override; whether there was one.
-    pub(crate) async fn lift_override(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, OverrideFailure> {
-        match self {
-            Self::Memory(limiter) => Ok(limiter.lift_override(policy, key).is_some()),
-            Self::Redis(_) => Err(Trouble::Unreachable.into()),
-        }
+    pub(crate) async fn lift_override(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, OverrideTrouble> {
+        let lifted = match self {
+            Self::Memory(limiter) => limiter.lift_override(policy, key),
+            Self::Redis(redis) => redis.lift_override(policy, key).await?,
+        };
+        Ok(lifted.is_some())
     }
 
     pub(crate) async fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Overridden>, Trouble> {
         match self {
             Self::Memory(limiter) => Ok(limiter.override_of(policy, key)),
-            Self::Redis(_) => Ok(None),
+            Self::Redis(redis) => redis.override_of(policy, key).await,
         }
     }
 
     pub(crate) async fn overrides(&self, policy: &Policy) -> Result<Vec<Overridden>, Trouble> {
         match self {
             Self::Memory(limiter) => Ok(limiter.overrides(policy)),
-            Self::Redis(_) => Ok(Vec::new()),
+            Self::Redis(redis) => redis.overrides(policy).await,
         }
     }
-}
-
-/// Why an override was not put in force or lifted.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum OverrideFailure {
-    #[error(transparent)]
-    Refused(#[from] OverrideError),
-    #[error(transparent)]
-    Store(#[from] Trouble),
 }

@@ -28,6 +28,7 @@ mod wire;
 
 pub use builder::ServerBuilder;
 pub use cluster::{Cluster, ClusterBuilder, Failover, SlotMove};
+pub use patience::wait_for;
 pub use port::free_port;
 pub use reply::Reply;
 pub use sentinel::Sentinel;

@@ -11,7 +11,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 /// Looks until there is an answer.
 ///
 /// `look` says why there is none yet; the last reason is in the panic when `limit` has passed.
-pub(crate) fn wait_for<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Result<T, String>) -> T {
+pub fn wait_for<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Result<T, String>) -> T {
     let start = Instant::now();
     loop {
         match look() {

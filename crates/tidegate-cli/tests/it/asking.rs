@@ -58,6 +58,11 @@ fn exit_codes_mean_something() {
     let refund = ["refund", "carol", "--policy", "youtube", "--cost", "40", "--charged-at-us", &at];
     assert_eq!(ask(&refund), (Some(0), "given back\n".to_owned()));
     let shown = ask(&["inspect", "carol", "--policy", "youtube"]).1;
+    assert!(
+        shown.contains("\n  9500/1d: 60 of 9500 in use, 9440 left; the next frees in 1d, all are free in 1d\n"),
+        "{shown}"
+    );
+    let shown = ask(&["inspect", "carol", "--policy", "youtube", "--format", "json"]).1;
     assert_eq!(serde_json::from_str::<Value>(&shown).expect("JSON")["limits"][0]["used"], 60);
 }
 

@@ -3,9 +3,11 @@
 mod asking;
 mod configuration;
 mod model;
+mod overriding;
 mod process;
 mod replay;
 mod replay_model;
 mod replay_odd_logs;
 mod serving;
 mod simulate;
+mod top;

@@ -6,6 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use tidegate_redis::OverrideTrouble;
 use utoipa::ToSchema;
 
 use crate::service::Refusal;
@@ -33,7 +34,8 @@ impl From<Refusal> for Problem {
         match refusal {
             Refusal::Malformed { field, .. } => Self::new(StatusCode::BAD_REQUEST, field, error),
             Refusal::UnknownPolicy { .. } => Self::new(StatusCode::NOT_FOUND, "policy", error),
-            Refusal::Store(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "", error),
+            Refusal::Override(OverrideTrouble::Refused(_)) => Self::new(StatusCode::BAD_REQUEST, "override", error),
+            Refusal::Store(_) | Refusal::Override(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "", error),
         }
     }
 }

@@ -1,0 +1,59 @@
+//! Times and lengths of time as people read them.
+
+use jiff::Timestamp;
+use tidegate::Clock;
+
+/// The time now, in milliseconds since the epoch.
+pub(crate) fn now_ms(clock: &Clock) -> u64 {
+    clock.now().as_micros() / 1_000
+}
+
+/// `2026-11-16 15:20:58 UTC`.
+pub(crate) fn moment(at_ms: u64) -> String {
+    written(at_ms, "%Y-%m-%d %H:%M:%S UTC")
+}
+
+/// `15:20:58`, in UTC.
+pub(crate) fn time_of_day(at_ms: u64) -> String {
+    written(at_ms, "%H:%M:%S")
+}
+
+fn written(at_ms: u64, form: &str) -> String {
+    let at = i64::try_from(at_ms).ok().and_then(|at| Timestamp::from_millisecond(at).ok());
+    at.map_or_else(|| format!("{at_ms} ms after 1970"), |at| at.strftime(form).to_string())
+}
+
+/// `250ms`, `12s`, `2m 5s`, `2h`, `3d 4h`: the two largest units, from seconds on rounded up.
+pub(crate) fn span(ms: u64) -> String {
+    if ms < 1_000 {
+        return format!("{ms}ms");
+    }
+    let seconds = ms.div_ceil(1_000);
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    let parts = if days > 0 {
+        [(days, "d"), (hours, "h")]
+    } else if hours > 0 {
+        [(hours, "h"), (minutes, "m")]
+    } else {
+        [(minutes, "m"), (seconds % 60, "s")]
+    };
+    let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}"));
+    parts.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{moment, span};
+
+    #[test]
+    fn spans_have_two_units_at_the_most() {
+        let told = [0, 250, 1_000, 11_001, 60_000, 125_000, 7_199_990, 7_290_000, 86_400_000, 273_600_000].map(span);
+        assert_eq!(told, ["0ms", "250ms", "1s", "12s", "1m", "2m 5s", "2h", "2h 1m", "1d", "3d 4h"]);
+    }
+
+    #[test]
+    fn moments_are_in_utc_and_none_is_too_late_to_be_told() {
+        assert_eq!(moment(1_794_842_458_000), "2026-11-16 15:20:58 UTC");
+        assert_eq!(moment(u64::MAX), "18446744073709551615 ms after 1970");
+    }
+}

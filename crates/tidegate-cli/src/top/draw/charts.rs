@@ -1,0 +1,53 @@
+//! Decisions of the last minutes, a chart for each outcome.
+
+use ratatui::{
+    Frame,
+    layout::{Constraint, Layout, Rect},
+    style::Style,
+    text::Line,
+    widgets::{Paragraph, Sparkline},
+};
+
+use super::{
+    super::{look::Look, picture::Picture, told::Counts},
+    title,
+};
+
+/// Columns for the words beside a chart.
+const WORDS: u16 = 20;
+
+/// How many rows a chart has on a screen of this height.
+pub(super) fn height(screen: u16) -> u16 {
+    match screen {
+        0..32 => 1,
+        32..44 => 2,
+        _ => 3,
+    }
+}
+
+/// Of one policy, or of all.
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture, policy: Option<&str>, look: Look) {
+    type Outcome = (&'static str, fn(Counts) -> u64, Style);
+    let outcomes: [Outcome; 3] = [
+        ("allowed", |counts| counts.allowed, look.allowed()),
+        ("denied", Counts::denied, look.denied()),
+        ("shadow", |counts| counts.shadow, look.shadow()),
+    ];
+    let room = usize::from(area.width.saturating_sub(WORDS));
+    let shown = picture.seconds.len().min(room);
+    let [above, rest @ ..]: [Rect; 4] =
+        Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Fill(1), Constraint::Fill(1)])
+            .areas(area);
+    frame.render_widget(title(&format!("Decisions a second, the last {shown} s"), area.width), above);
+    for ((name, count, style), area) in outcomes.into_iter().zip(rest) {
+        let series = picture.series(policy, count);
+        let newest = &series[series.len() - shown..];
+        let peak = newest.iter().max().copied().unwrap_or(0);
+        let [words, chart] = Layout::horizontal([Constraint::Length(WORDS), Constraint::Fill(1)]).areas(area);
+        frame.render_widget(Paragraph::new(Line::raw(format!("{name:<8}peak {peak}"))), words);
+        // The newest second is at the right edge.
+        let missing = u16::try_from(room - shown).unwrap_or(0);
+        let chart = Rect { x: chart.x + missing, width: chart.width - missing, ..chart };
+        frame.render_widget(Sparkline::default().data(newest).max(peak.max(1)).style(style), chart);
+    }
+}

@@ -1,0 +1,157 @@
+//! `tidegate top`, in a terminal and for scripts.
+
+use std::{path::PathBuf, process::Command, time::Duration};
+
+use serde_json::Value;
+use tidegate_testbed::{free_port, wait_for};
+
+use crate::process::{BINARY, Serving, file, folder, told};
+
+const CONFIG: &str = "[policies.api]\nlimits = [\"3/1h\"]\n[policies.quiet]\nlimits = [\"60/1m\"]\n";
+
+/// How long a screen may take to show something.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A terminal of its own; ended when it is dropped.
+struct Tmux {
+    socket: PathBuf,
+}
+
+impl Tmux {
+    /// With a shell in it.
+    fn start(name: &str) -> Self {
+        let tmux = Self { socket: folder("tmux").join(name) };
+        tmux.tell(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "40", "env -u ENV PS1='ready> ' sh"]);
+        tmux.wait_for("a shell", "ready>");
+        tmux
+    }
+
+    fn tell(&self, arguments: &[&str]) -> String {
+        let mut tmux = Command::new("tmux");
+        tmux.arg("-S").arg(&self.socket).args(arguments).env_remove("TMUX").env("LC_ALL", "C.UTF-8");
+        let output = tmux.output().expect("tmux is there: scripts/peers installs it");
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn press(&self, keys: &[&str]) {
+        self.tell(&[&["send-keys"], keys].concat());
+    }
+
+    fn screen(&self) -> String {
+        self.tell(&["capture-pane", "-p"])
+    }
+
+    fn is_full_screen(&self) -> bool {
+        self.tell(&["display-message", "-p", "#{alternate_on}"]).trim() == "1"
+    }
+
+    /// Looks until a text is on the screen; the line that it is in.
+    fn wait_for(&self, what: &str, text: &str) -> String {
+        wait_for(what, PATIENCE, || {
+            let screen = self.screen();
+            let line = screen.lines().find(|line| line.contains(text)).map(str::to_owned);
+            line.ok_or_else(|| format!("`{text}` is not on the screen:\n{screen}"))
+        })
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        let _ = Command::new("tmux").arg("-S").arg(&self.socket).arg("kill-server").output();
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+fn get(url: &str) -> Value {
+    ureq::get(url).call().expect("it answers").body_mut().read_json().expect("JSON")
+}
+
+#[test]
+fn a_terminal_shows_what_the_service_decides() {
+    let path = file("top", CONFIG);
+    let port = format!("127.0.0.1:{}", free_port());
+    let arguments = ["--config", path.to_str().expect("text"), "--http", &port];
+    let mut serving = Serving::start(&arguments);
+    let server = serving.http.clone();
+    let check = |key: &str| told(&["check", key, "--policy", "api", "--server", &server]).0;
+    let spend = |times: usize| (0..times).filter(|_| check("mallory") == Some(1)).count();
+    assert_eq!(spend(20), 17);
+
+    let tmux = Tmux::start("top");
+    tmux.press(&[&format!("{BINARY} top --server {server}; echo ended with $?"), "Enter"]);
+    tmux.wait_for("the service", &format!("tidegate {} at {server}, up ", env!("CARGO_PKG_VERSION")));
+    tmux.wait_for("the store", "memory store answers, 1 of ");
+    tmux.wait_for("the policies", "> api");
+    tmux.wait_for("the journal", " the service has started");
+    assert!(tmux.is_full_screen());
+
+    tmux.press(&["Enter"]);
+    tmux.wait_for("the keys", "Hit hardest");
+    let shown = tmux.wait_for("the denials", "17 denials since ");
+    assert_eq!(get(&format!("{server}/v1/hits?policy=api"))["denials"], 17, "{shown}");
+    tmux.wait_for("who was denied", "17  mallory");
+    tmux.wait_for("who is near the limit", "3/3  mallory");
+    assert_eq!(spend(3), 3);
+    tmux.wait_for("three more", "20 denials since ");
+    let mallory = "override set mallory --policy api --ban --for-good --server";
+    assert_eq!(told(&mallory.split(' ').chain([server.as_str()]).collect::<Vec<_>>()).0, Some(0));
+    tmux.press(&["Escape"]);
+    tmux.wait_for("all policies again", "> api");
+    tmux.wait_for("what was done", " by 127.0.0.1: override of mallory under api: banned");
+    tmux.press(&["Down"]);
+    tmux.wait_for("the cursor", "> quiet");
+    tmux.tell(&["resize-window", "-x", "60", "-y", "20"]);
+    tmux.wait_for("that there is no room", "needs 80 columns and 24 rows");
+    tmux.tell(&["resize-window", "-x", "80", "-y", "24"]);
+    tmux.wait_for("that there is", "> quiet");
+
+    serving.signal("TERM");
+    assert_eq!(serving.ended(), Some(0), "whoever looks on keeps nobody from stopping");
+    tmux.wait_for("that it is gone", "not live: last heard ");
+    let again = Serving::start(&arguments);
+    tmux.wait_for("the one after it", "memory store answers, 0 of ");
+    wait_for("live", PATIENCE, || {
+        let screen = tmux.screen();
+        if screen.contains("not live") { Err(screen) } else { Ok(()) }
+    });
+    tmux.press(&["q"]);
+    tmux.wait_for("the end", "ended with 0");
+    assert!(!tmux.is_full_screen());
+    tmux.press(&["echo al''ive", "Enter"]);
+    tmux.wait_for("a shell that echoes", "echo al''ive");
+    tmux.wait_for("a shell that works", "alive");
+    drop(again);
+}
+
+#[test]
+fn signals_give_the_terminal_back() {
+    let serving = Serving::start(&[]);
+    let tmux = Tmux::start("signals");
+    for signal in ["TERM", "INT"] {
+        let pid = folder("top").join(signal);
+        let program = format!("echo $$ > {}; exec {BINARY} top --server {}", pid.display(), serving.http);
+        tmux.press(&["clear", "Enter"]);
+        tmux.press(&[&format!("sh -c '{program}'; echo {signal} gave $?"), "Enter"]);
+        tmux.wait_for("the service", "memory store answers");
+        let pid = std::fs::read_to_string(&pid).expect("it was written");
+        let sent = Command::new("kill").args([&format!("-{signal}"), pid.trim()]).status();
+        assert!(sent.expect("kill is there").success());
+        tmux.wait_for("the end", &format!("{signal} gave 0"));
+        assert!(!tmux.is_full_screen());
+    }
+}
+
+#[test]
+fn without_a_terminal_it_is_told_once() {
+    let path = file("top-once", CONFIG);
+    let serving = Serving::start(&["--config", path.to_str().expect("text")]);
+    let (code, said) = told(&["top", "--server", &serving.http]);
+    assert!(code == Some(0) && said.contains("memory store answers") && said.contains("\nquiet "), "{code:?} {said}");
+    let (code, json) = told(&["top", "--once", "--format", "json", "--server", &serving.http]);
+    let overview: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((code, &overview["policies"][0]["name"]), (Some(0), &Value::from("api")));
+    let (code, said) = told(&["top", "--once", "--server", "http://127.0.0.1:1"]);
+    assert!(code == Some(4) && said.contains("does not answer"), "{code:?} {said}");
+    assert_eq!(told(&["top", "--server", "nonsense"]).0, Some(2));
+}
