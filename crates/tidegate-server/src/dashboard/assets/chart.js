@@ -4,7 +4,7 @@
 import { h, svg, say, attribute, rows, freshId } from "./dom.js";
 import { clockTime, minuteTime } from "./words.js";
 
-const LEFT = 46;
+const LEFT = 58;
 const RIGHT = 10;
 const TOP = 8;
 const BOTTOM = 22;

@@ -34,6 +34,7 @@ export function micros(us) {
 
 export function size(bytes) {
   if (bytes === null || bytes === undefined) return "–";
+  if (bytes < 99_500) return `${tenth.format(bytes / 1e3)} kB`;
   if (bytes < 9.95e8) return `${tenth.format(bytes / 1e6)} MB`;
   return `${tenth.format(bytes / 1e9)} GB`;
 }
