@@ -3,7 +3,8 @@
 use redis::Script;
 
 /// The parts of the script, in the order in which they need each other. What is needed now and then only is inside a function
-/// that makes further functions: making them takes longer than a decision. So each of the two has its own copy of the numbers.
+/// that makes further functions: making them takes longer than a decision. So each of the two has its own copy of the numbers, and what only keys
+/// with an override need is inside a third.
 const SOURCE: &str = concat!(
     include_str!("scripts/request.lua"),
     "local function long_log()\n",
@@ -15,10 +16,14 @@ const SOURCE: &str = concat!(
     include_str!("scripts/log.lua"),
     include_str!("scripts/shape.lua"),
     include_str!("scripts/tracks.lua"),
-    include_str!("scripts/override.lua"),
+    // Few keys have one.
+    "local make_overrides, made\n",
+    "local function overrides() made = made or make_overrides() return made end\n",
     include_str!("scripts/state.lua"),
     include_str!("scripts/reshape.lua"),
-    "local function overruling(policy_from)\n",
+    "make_overrides = function()\n",
+    include_str!("scripts/override.lua"),
+    "local function overruling()\n",
     include_str!("scripts/overruling.lua"),
     "end\n",
     "local function overriding()\n",
@@ -26,6 +31,9 @@ const SOURCE: &str = concat!(
     "end\n",
     "local function listing()\n",
     include_str!("scripts/listing.lua"),
+    "end\n",
+    "return { from = override_from, is_over = is_over, forget_fields = forget_fields, live_on = live_on,\n",
+    "save_beside = save_beside, ruling = overruling(), overriding = overriding, listing = listing }\n",
     "end\n",
     include_str!("scripts/thorough.lua"),
     "end\n",

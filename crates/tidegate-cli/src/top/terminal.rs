@@ -12,6 +12,10 @@ use std::{
 use anyhow::Context as _;
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::DefaultTerminal;
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    flag,
+};
 use tidegate::Clock;
 
 use super::{
@@ -43,9 +47,7 @@ impl Drop for Screen {
 
 pub(crate) fn watch(place: &Place) -> anyhow::Result<Outcome> {
     let is_over = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&is_over)).context("signals can't be waited for")?;
-    }
+    take_signals(&is_over).context("signals can't be waited for")?;
     let clock = Clock::system();
     let mut state = State::new(&place.server, times::now_ms(&clock));
     let mut feed = Feed::start(place, None).context("no thread can be had")?;
@@ -58,6 +60,17 @@ pub(crate) fn watch(place: &Place) -> anyhow::Result<Outcome> {
         }
         _ => Ok(Outcome::Good),
     }
+}
+
+/// Ends it by signals. A terminal that is gone can't be given back, and waiting for its keys would have no end: that ends it at once, as
+/// does a second signal of the others.
+fn take_signals(is_over: &Arc<AtomicBool>) -> io::Result<()> {
+    flag::register_conditional_shutdown(SIGHUP, 128 + SIGHUP, Arc::new(AtomicBool::new(true)))?;
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(is_over))?;
+        flag::register(signal, Arc::clone(is_over))?;
+    }
+    Ok(())
 }
 
 /// Until somebody has seen enough, or the service says no; gives the terminal back in any case.

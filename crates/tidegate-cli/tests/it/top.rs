@@ -143,6 +143,20 @@ fn signals_give_the_terminal_back() {
 }
 
 #[test]
+fn it_ends_with_its_terminal() {
+    let serving = Serving::start(&[]);
+    let tmux = Tmux::start("gone");
+    let pid = folder("top").join("gone");
+    let program = format!("echo $$ > {}; exec {BINARY} top --server {}", pid.display(), serving.http);
+    tmux.press(&[&format!("sh -c '{program}'"), "Enter"]);
+    tmux.wait_for("the service", "memory store answers");
+    let pid = std::fs::read_to_string(&pid).expect("it was written");
+    drop(tmux);
+    let process = PathBuf::from("/proc").join(pid.trim());
+    wait_for("its end", PATIENCE, || if process.exists() { Err("it goes on".to_owned()) } else { Ok(()) });
+}
+
+#[test]
 fn without_a_terminal_it_is_told_once() {
     let path = file("top-once", CONFIG);
     let serving = Serving::start(&["--config", path.to_str().expect("text")]);

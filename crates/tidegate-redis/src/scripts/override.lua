@@ -60,3 +60,18 @@ local function live_on(key, override, lives, now, grace)
     call('PEXPIRE', key, math.ceil(max(lives, override.ends - now) / 1000) + grace)
   end
 end
+
+-- Writes the fields of a state and the override that it lies beside.
+local function save_beside(state, writes, lives, now, grace)
+  local key, override, first = state.key, state.override, writes[1]
+  if is_replaced(state) then
+    checked(try('DEL', key))
+  elseif state.wipe then
+    forget_fields(key)
+  end
+  local is_new = not state.beside or override.is_new
+  if is_new then first[#first + 1], first[#first + 2] = 'h', override.bytes end
+  for _, fields in ipairs(writes) do checked(try('HSET', key, spread(fields))) end
+  -- What has no end was told so when it was set.
+  if lives and (is_new or override.ends > 0) then live_on(key, override, lives, now, grace) end
+end

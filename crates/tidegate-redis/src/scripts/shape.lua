@@ -26,3 +26,17 @@ local function shape_of(bytes)
   SHAPES[bytes] = shape
   return shape
 end
+
+-- A policy: its shape, its mode and the capacity of each limit.
+local POLICIES = {}
+
+local function policy_from(blob)
+  local policy = POLICIES[blob]
+  if policy then return policy end
+  local n = unpack('>B', blob, 2)
+  local size = 2 + 14 * n
+  policy = { shape = shape_of(slice(blob, 1, size)), shadow = unpack('>B', blob, size + 1) == 1 }
+  policy.capacity = { unpack('>' .. string.rep('I7', n), blob, size + 2) }
+  POLICIES[blob] = policy
+  return policy
+end

@@ -176,7 +176,7 @@ local function read_state(key, expected, now, bare)
   end
   local override
   if is_hash and slice(s, 1, 1) == 'O' then
-    override = override_from(s)
+    override = overrides().from(s)
     s = call('HGET', key, 's')
     if not s then return nil, nil, override end
     is_hash, s = slice(s, 1, 1) == '\1', slice(s, 2)
@@ -240,27 +240,12 @@ local function ensure_writable(state)
   end
 end
 
--- Writes the fields of a state and the override that it lies beside.
-local function save_beside(state, writes, lives, now, grace)
-  local key, override, first = state.key, state.override, writes[1]
-  if is_replaced(state) then
-    checked(try('DEL', key))
-  elseif state.wipe then
-    forget_fields(key)
-  end
-  local is_new = not state.beside or override.is_new
-  if is_new then first[#first + 1], first[#first + 2] = 'h', override.bytes end
-  for _, fields in ipairs(writes) do checked(try('HSET', key, spread(fields))) end
-  -- What has no end was told so when it was set.
-  if lives and (is_new or override.ends > 0) then live_on(key, override, lives, now, grace) end
-end
-
 -- Writes a state that is a string, whatever it has been. The key lives for so many microseconds, or as long as it did.
 local function save_string(state, parts, lives, now, grace)
   local key, value = state.key, table.concat(parts)
   if state.override then
     state.wipe = state.is_hash
-    save_beside(state, { { 's', '\0' .. value } }, lives, now, grace)
+    overrides().save_beside(state, { { 's', '\0' .. value } }, lives, now, grace)
   elseif lives then
     checked(try('SET', key, value, 'PX', math.ceil(lives / 1000) + grace))
   else
@@ -328,7 +313,7 @@ local function save(state, now, grace)
     last[#last + 1], last[#last + 2] = name, value
   end
   if state.override then
-    save_beside(state, writes, renew and lives, now, grace)
+    overrides().save_beside(state, writes, renew and lives, now, grace)
   else
     if is_replaced(state) then checked(try('DEL', key)) end
     for _, fields in ipairs(writes) do checked(try('HSET', key, spread(fields))) end

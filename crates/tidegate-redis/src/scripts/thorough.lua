@@ -4,31 +4,12 @@ local PEEK, CHECK, CHARGE_OP, REFUND_OP, RESET, INSPECT, OVERRIDE_OP, LIST_OP = 
 local FAR_BACK = 60000000
 local MOST_LISTED = 1000
 
-local POLICIES = {}
-
-local function policy_from(blob)
-  local policy = POLICIES[blob]
-  if policy then return policy end
-  local n = unpack('>B', blob, 2)
-  local size = 2 + 14 * n
-  policy = { shape = shape_of(slice(blob, 1, size)), shadow = unpack('>B', blob, size + 1) == 1 }
-  policy.capacity = { unpack('>' .. string.rep('I7', n), blob, size + 2) }
-  POLICIES[blob] = policy
-  return policy
-end
-
--- How decisions are made and told under an override; made for the first key that has one.
-local overruled
-
 -- Reads what a part meets. Only in memory: nothing is written before every part of a group has been read.
 local function weigh(part)
   local state, problem, override = read_state(part.key, part.policy.shape, now)
   if problem then error(problem, 0) end
   part.rule = part.policy
-  if override then
-    overruled = overruled or overruling(policy_from)
-    overruled.heed(part, state, override)
-  end
+  if override then overrides().ruling.heed(part, state, override) end
   local shape, capacity = part.rule.shape, part.rule.capacity
   if state then
     local behind = state.newest - now
@@ -52,7 +33,7 @@ local function weigh(part)
     part.used[i] = used
     if used + part.cost > capacity[i] then part.fits = false end
   end
-  if part.override then overruled.weigh(part) end
+  if part.override then overrides().ruling.weigh(part) end
 end
 
 local function charge_part(part)
@@ -80,7 +61,7 @@ end
 
 local function answer(out, part, flags, denied)
   if part.joined then flags = flags + 8 end
-  if part.override then return overruled.answer(out, part, flags, denied, waits) end
+  if part.override then return overrides().ruling.answer(out, part, flags, denied, waits) end
   out[#out + 1] = pack('>BI7', flags, part.at)
   for i = 1, part.rule.shape.n do
     local retry, reset = waits(part, i, part.used[i], denied)
@@ -142,9 +123,9 @@ local function reset_part(out, parts)
   local part = parts[1]
   local state, problem, override = read_state(part.key, part.policy.shape, now, true)
   if problem then error(problem, 0) end
-  if override and not is_over(override, now) then
-    forget_fields(part.key)
-    if override.ends > 0 then live_on(part.key, override, 0, now, grace) end
+  if override and not overrides().is_over(override, now) then
+    overrides().forget_fields(part.key)
+    if override.ends > 0 then overrides().live_on(part.key, override, 0, now, grace) end
   elseif state or override then
     checked(try('DEL', part.key))
   end
@@ -191,7 +172,7 @@ local function inspect_part(out, parts)
     return
   end
   local flags, blob = 2, ''
-  if part.override then flags, blob = overruled.shown(part, flags) end
+  if part.override then flags, blob = overrides().ruling.shown(part, flags) end
   out[#out + 1] = pack('>BI7', flags, part.newest) .. blob
   for i, track in ipairs(part.tracks) do
     local used, next_free = part.used[i], 0
@@ -218,7 +199,9 @@ return function(op, count, at, place)
     local blob = ARGV[2 + number]
     parts[i] = { key = KEYS[place + i - 1], policy = policy_from(blob), blob = blob, cost = cost, charged_at = charged_at }
   end
-  if op > INSPECT and not ALONE[op] then ALONE[OVERRIDE_OP], ALONE[LIST_OP] = overriding(), listing() end
+  if op > INSPECT and not ALONE[op] then
+    ALONE[OVERRIDE_OP], ALONE[LIST_OP] = overrides().overriding(), overrides().listing()
+  end
   local out = { '\0' }
   local fine, problem = pcall(ALONE[op] or decide, out, parts, op)
   if fine then return table.concat(out) end

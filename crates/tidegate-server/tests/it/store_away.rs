@@ -1,10 +1,13 @@
 //! With Redis behind, and with Redis gone.
 
-use serde_json::json;
-use tidegate_testbed::Server;
+use serde_json::{Value, json};
+use tidegate_testbed::{Reply, Server};
 
 use crate::{
-    http::client::{get, post},
+    http::{
+        client::{get, post},
+        events::Events,
+    },
     running::Running,
 };
 
@@ -87,4 +90,56 @@ fn without_redis_the_call_the_operation_and_the_policy_decide_in_that_order() {
             && text.contains("tidegate_store_errors_total{kind="),
         "{text}"
     );
+}
+
+#[test]
+fn what_one_node_overrides_all_obey_at_once() {
+    let redis = Server::start();
+    let (one, other) = (Running::start(&config(&redis)), Running::start(&config(&redis)));
+    let ask = json!({ "policy": "api", "key": "alice" });
+    assert_eq!(post(one.http, "/v1/check", &ask).status, 200);
+    let ban = json!({ "policy": "api", "key": "alice", "kind": "ban", "for_good": true, "note": "scraper" });
+    assert_eq!(post(one.http, "/v1/override", &ban).status, 200);
+    assert_eq!(post(other.http, "/v1/check", &ask).status, 422, "with the very next decision");
+    assert_eq!(post(other.http, "/v1/reset", &ask).json(), json!({ "reset": true }));
+    assert_eq!(post(one.http, "/v1/check", &ask).status, 422, "a reset does not lift a ban");
+    let list = get(other.http, "/v1/overrides").json();
+    let listed = &list["overrides"][0];
+    assert_eq!((&listed["key"], &listed["override"]["note"]), (&json!("alice"), &json!("scraper")), "{list}");
+    let lives = |redis: &Server| -> Vec<i64> {
+        let mut wire = redis.wire();
+        let names = wire.command(["KEYS", "*"]);
+        let Reply::Array(names) = &names else { panic!("{names:?} is no list") };
+        names.iter().map(|name| wire.command(["TTL", &name.as_str_lossy()]).integer()).collect()
+    };
+    assert_eq!(lives(&redis), [-1, -1], "the ban and the list that names it");
+    assert_eq!(post(other.http, "/v1/override/lift", &ask).json(), json!({ "lifted": true }));
+    let decided = post(one.http, "/v1/check", &ask);
+    assert_eq!((decided.status, &decided.json()["remaining"]), (200, &json!(1)));
+    assert!(matches!(*lives(&redis), [left] if left > 0), "the state alone is left, and expires");
+}
+
+#[test]
+fn a_store_that_is_lost_and_comes_back_is_told() {
+    let redis = Server::start();
+    let running = Running::start(&config(&redis).replace("10s", "50ms"));
+    let mut events = Events::open(running.http, "/v1/live", &[]);
+    let ask = json!({ "policy": "youtube", "key": "a" });
+    let told = |kind: &'static str| {
+        move |tick: &Value| tick["journal"].as_array().expect("a list").iter().any(|line| line["kind"] == kind)
+    };
+    redis.kill();
+    // Enough that did not answer for its breaker to open.
+    while post(running.http, "/v1/check", &ask).status == 200
+        || get(running.http, "/readyz").json()["store_answers"] == true
+    {}
+    let tick = events.find("tick", told("store_lost"));
+    assert_eq!((&tick["store"]["kind"], &tick["store"]["answers"]), (&json!("redis"), &json!(false)));
+    assert_ne!(tick["store"]["nodes"][0]["breaker"], "closed");
+    let refused = json!({ "policy": "api", "key": "a", "kind": "ban", "for": "1h" });
+    assert_eq!(post(running.http, "/v1/override", &refused).status, 503);
+    redis.restart();
+    while get(running.http, "/readyz").json()["store_answers"] == false {}
+    let tick = events.find("tick", told("store_back"));
+    assert_eq!(tick["store"]["nodes"][0]["breaker"], "closed", "{tick}");
 }
