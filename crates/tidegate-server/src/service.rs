@@ -303,7 +303,7 @@ impl Service {
         let of_policies = live.names.iter().cloned().zip(live.tallies.iter().map(Tally::counts));
         let others = self.metrics.unconfigured().map(|(name, counts)| (Arc::from(name), counts));
         let counted = of_policies.chain(others);
-        self.insight.tick(self.now_s(), counted, self.metrics.durations());
+        self.insight.tick(self.now_s(), counted, &self.metrics.durations());
         self.look_at_store();
     }
 

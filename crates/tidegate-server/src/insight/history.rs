@@ -47,7 +47,7 @@ pub(crate) struct Second {
 impl History {
     /// Ends a second: what has been counted of each policy since the service began, and all durations. A clock that has not moved on adds to the
     /// second that is there; one that has skipped some leaves them empty.
-    pub(crate) fn tick(&mut self, at: u64, counted: impl Iterator<Item = (Arc<str>, Outcomes)>, durations: Counts) {
+    pub(crate) fn tick(&mut self, at: u64, counted: impl Iterator<Item = (Arc<str>, Outcomes)>, durations: &Counts) {
         let mut policies = Vec::new();
         let mut known = HashMap::with_capacity(self.counted.len());
         for (name, now) in counted {
@@ -63,7 +63,7 @@ impl History {
         let fresh = durations.since(&before);
         let second =
             Second { at, p50_ns: fresh.quantile(0.5), p99_ns: fresh.quantile(0.99), policies: apart(policies) };
-        self.durations.push_back(durations);
+        self.durations.push_back(*durations);
         if self.durations.len() > LATELY + 1 {
             self.durations.pop_front();
         }
@@ -148,7 +148,7 @@ mod tests {
 
     fn tick(history: &mut History, at: u64, counted: &[(&str, Outcomes)]) {
         let counted = counted.iter().map(|(name, counts)| (Arc::from(*name), *counts));
-        history.tick(at, counted, Latency::default().counts());
+        history.tick(at, counted, &Latency::default().counts());
     }
 
     #[test]

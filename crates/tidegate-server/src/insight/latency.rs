@@ -31,7 +31,7 @@ impl Default for Latency {
 /// The bucket of a duration.
 #[inline]
 fn place(nanos: u64) -> usize {
-    let octave = 63 - (nanos | 1).leading_zeros();
+    let octave = (nanos | 1).ilog2();
     if octave < FIRST_OCTAVE {
         return 0;
     }
@@ -150,7 +150,9 @@ mod tests {
     #[test]
     fn octaves_hold_everything_once() {
         let latency = Latency::default();
-        [0, 500, 3_000, 5_000, 5_100, 1 << 27, 1 << 40].into_iter().for_each(|nanos| latency.observe(nanos));
+        for nanos in [0, 500, 3_000, 5_000, 5_100, 1 << 27, 1 << 40] {
+            latency.observe(nanos);
+        }
         let octaves = latency.counts().octaves();
         assert_eq!(octaves.iter().map(|(_, count)| count).sum::<u64>(), 7);
         assert_eq!(octaves[0], (4.096e-6, 3));

@@ -83,7 +83,7 @@ impl Insight {
     }
 
     /// Ends a second.
-    pub(crate) fn tick(&self, now_s: u64, counted: impl Iterator<Item = (Arc<str>, Outcomes)>, durations: Counts) {
+    pub(crate) fn tick(&self, now_s: u64, counted: impl Iterator<Item = (Arc<str>, Outcomes)>, durations: &Counts) {
         let is_over = now_s >= self.began[0].load(Relaxed) + hits::SPAN;
         for hits in self.hits.lock().values() {
             hits.tick(is_over, &self.key_bytes);

@@ -7,6 +7,7 @@ mod hostile;
 mod running;
 mod stage;
 #[path = "../peers/tools.rs"]
+#[allow(dead_code, reason = "shared with the other tests, which use all of it")]
 mod tools;
 
 use running::Running;

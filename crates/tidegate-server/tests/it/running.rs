@@ -30,7 +30,7 @@ impl Stopped {
         let overrides = names
             .iter()
             .zip(self.addresses)
-            .fold(Overrides::default(), |all, (key, address)| all.server(key, key, &address.to_string()));
+            .fold(Overrides::default(), |all, (key, address)| all.server(key, key, address.to_string()));
         let config = Config::parse("test.toml", &self.config, &overrides).expect("it was right before");
         Running::with(config, overrides, &self.config)
     }

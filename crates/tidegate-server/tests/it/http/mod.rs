@@ -6,7 +6,7 @@ pub(crate) mod client;
 mod dashboard;
 mod decisions;
 mod dialects;
-mod events;
+pub(crate) mod events;
 mod forward;
 mod login;
 mod overrides;

@@ -42,6 +42,7 @@ pub(crate) struct Overview {
 
 /// How the service is.
 #[derive(Debug, Serialize, ToSchema)]
+#[expect(clippy::struct_field_names, reason = "the names of the fields are those of the JSON")]
 pub(crate) struct Now {
     /// The time, in milliseconds since the epoch.
     now_ms: u64,

@@ -30,6 +30,7 @@ use crate::{
 
 /// What somebody who looks at the page may see and do.
 #[derive(Debug, Serialize, ToSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "they are answers to different questions")]
 pub(crate) struct Session {
     /// Whether anything is shown; if not, a token is needed.
     may_look: bool,
