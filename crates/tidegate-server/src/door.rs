@@ -23,6 +23,8 @@ pub(crate) struct House {
     pub(crate) service: Arc<Service>,
     pub(crate) settings: Arc<crate::config::ServerSettings>,
     pub(crate) certificates: Option<Arc<Certificates>>,
+    /// What the cookie of a login is called: a browser does not tell the ports of a machine apart.
+    pub(crate) cookie: Arc<str>,
     /// Wrong tokens that people tried to log in with.
     pub(crate) attempts: Arc<Attempts>,
     /// Cancelled when nobody new is let in and everyone finishes what was begun.

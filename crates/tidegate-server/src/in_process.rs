@@ -33,7 +33,8 @@ impl InProcess {
         let service = Arc::new(Service::new(config)?);
         let (stop, guests) = (CancellationToken::new(), TaskTracker::new());
         let attempts = Arc::new(Attempts::new(service.clock().clone()));
-        Ok(Self(http::router(&House { service, settings, certificates: None, attempts, stop, guests })))
+        let cookie = "tidegate".into();
+        Ok(Self(http::router(&House { service, settings, certificates: None, cookie, attempts, stop, guests })))
     }
 
     /// Asks as over HTTP; the answer's status and body.

@@ -70,6 +70,7 @@ impl Server {
             service: Arc::clone(&service),
             settings: Arc::clone(&settings),
             certificates: certificates.clone(),
+            cookie: format!("tidegate-{}", addresses[0].map_or(0, |address| address.port())).into(),
             attempts: Arc::new(Attempts::new(service.clock().clone())),
             stop: CancellationToken::new(),
             guests: TaskTracker::new(),

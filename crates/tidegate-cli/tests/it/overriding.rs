@@ -116,7 +116,6 @@ fn a_memory_that_ends_is_not_told() {
 }
 
 #[test]
-#[ignore = "the store in Redis does not know overrides yet"]
 fn redis_itself_is_told() {
     let redis = Server::start();
     let (url, path) = (redis.url(), file("override-direct", CONFIG));

@@ -78,14 +78,8 @@ pub(super) fn granted(house: &House, headers: &HeaderMap) -> Access {
     }
 }
 
-/// The name of the cookie: a browser does not tell the ports of a machine apart.
-pub(super) fn cookie_name(house: &House) -> String {
-    format!("tidegate-{}", house.settings.http.map_or(0, |address| address.port()))
-}
-
 fn ticket<'h>(house: &House, headers: &'h HeaderMap) -> Option<&'h str> {
-    let name = cookie_name(house);
     let cookies = headers.get_all(COOKIE).iter().filter_map(|header| header.to_str().ok());
     let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(known, _)| *known == name).map(|(_, ticket)| ticket)
+    pairs.find(|(known, _)| *known == &*house.cookie).map(|(_, ticket)| ticket)
 }

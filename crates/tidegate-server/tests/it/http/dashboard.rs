@@ -124,9 +124,9 @@ fn a_key_is_followed_second_by_second() {
 fn so_many_look_on_and_no_more_and_none_keeps_the_service_from_stopping() {
     let mut running = Running::start("[server]\ndrain = \"60s\"\n");
     let mut streams: Vec<Events> = (0..64).map(|_| Events::open(running.http, "/v1/live", &[])).collect();
-    streams.iter_mut().for_each(|stream| {
+    for stream in &mut streams {
         stream.next("overview");
-    });
+    }
     let refused = get(running.http, "/v1/live");
     assert_eq!(refused.status, 503);
     assert!(refused.json()["error"].as_str().is_some_and(|error| error.contains("too many")), "{refused:?}");

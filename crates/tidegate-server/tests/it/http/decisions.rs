@@ -184,7 +184,8 @@ fn a_shadow_lets_through_and_says_so() {
 fn inspect_shows_what_is_in_use() {
     let running = Running::start(CONFIG);
     let nothing = super::client::get(running.http, "/v1/inspect?policy=api&key=alice").json();
-    assert_eq!((&nothing["found"], &nothing["limits"]), (&json!(false), &json!([])));
+    let unused = &nothing["limits"][0];
+    assert_eq!((&nothing["found"], &unused["used"], &unused["remaining"]), (&json!(false), &json!(0), &json!(3)));
     let charged = post(running.http, "/v1/check", &json!({ "policy": "api", "key": "al ice/é", "cost": 2 })).json();
     let shown = super::client::get(running.http, "/v1/inspect?policy=api&key=al%20ice/%C3%A9").json();
     assert_eq!(shown["newest_charge_us"], charged["charged_at_us"]);

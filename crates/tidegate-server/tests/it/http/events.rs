@@ -19,7 +19,8 @@ impl Events {
     pub(crate) fn open(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Self {
         let mut stream = TcpStream::connect(address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout can be set");
-        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let headers: Vec<String> = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let headers = headers.concat();
         write!(stream, "GET {path} HTTP/1.0\r\nhost: {address}\r\n{headers}\r\n").expect("it takes a request");
         let mut events = Self { reader: BufReader::new(stream), head: String::new() };
         while let Some(line) = events.line().filter(|line| !line.is_empty()) {

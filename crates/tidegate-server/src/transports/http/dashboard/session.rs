@@ -16,11 +16,7 @@ use tidegate::{Algorithm, Clock, Cost, Key, Limiter, MemoryStore, Policy};
 use tidegate_tower::seconds;
 use utoipa::ToSchema;
 
-use super::super::{
-    connection::Peer,
-    guest::{Guest, cookie_name},
-    problem::Problem,
-};
+use super::super::{connection::Peer, guest::Guest, problem::Problem};
 use crate::{
     access::Access,
     door::House,
@@ -144,7 +140,7 @@ pub(crate) async fn log_in(
     let cookie = cookie(&house, ticket.as_str(), LASTS);
     // As the next request of this caller will be seen.
     let mut shown = HeaderMap::new();
-    if let Ok(pair) = HeaderValue::try_from(format!("{}={}", cookie_name(&house), ticket.as_str())) {
+    if let Ok(pair) = HeaderValue::try_from(format!("{}={}", house.cookie, ticket.as_str())) {
         shown.insert(axum::http::header::COOKIE, pair);
     }
     let told = told(&house, &Guest::new(&house, &shown, peer));
@@ -162,7 +158,7 @@ pub(crate) async fn log_out(State(house): State<Arc<House>>, _guest: Guest, requ
 /// No script reads it, no other site sends it and, where there is TLS, nothing goes out without.
 fn cookie(house: &House, value: &str, lasts: u64) -> String {
     let secure = if house.certificates.is_some() { "; Secure" } else { "" };
-    format!("{}={value}; Path=/; Max-Age={lasts}; HttpOnly; SameSite=Strict{secure}", cookie_name(house))
+    format!("{}={value}; Path=/; Max-Age={lasts}; HttpOnly; SameSite=Strict{secure}", house.cookie)
 }
 
 fn with_cookie(mut response: Response, cookie: &str) -> Response {
