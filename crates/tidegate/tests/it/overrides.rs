@@ -5,19 +5,19 @@ use std::time::Duration;
 use tidegate::{Cost, Decision, Key, Limit, MemoryStore, Op, Override, Policy, Reason, Refund, Spend, Timestamp};
 
 const START: u64 = 1_745_000_100_000_000;
-const SECOND: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000_000;
 const ALGORITHMS: [&str; 5] = ["sliding_log", "sliding_counter", "sliding_buckets:10", "fixed_window", "gcra"];
 
-fn at(micros: u64) -> Timestamp {
+pub(crate) fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(START + micros)
 }
 
-fn policy(limits: &[&str], algorithm: &str) -> Policy {
+pub(crate) fn policy(limits: &[&str], algorithm: &str) -> Policy {
     let limits = limits.iter().map(|text| text.parse::<Limit>().unwrap());
     Policy::new("p", limits).unwrap().with_algorithm(algorithm.parse().unwrap())
 }
 
-fn key(text: &str) -> Key<'_> {
+pub(crate) fn key(text: &str) -> Key<'_> {
     Key::new(text).unwrap()
 }
 
@@ -25,7 +25,7 @@ fn ask(store: &MemoryStore, op: Op, policy: &Policy, who: &str, cost: u64, now: 
     store.decide(op, policy, &key(who), Cost::new(cost).unwrap(), now)
 }
 
-fn check(store: &MemoryStore, policy: &Policy, who: &str, now: Timestamp) -> Decision {
+pub(crate) fn check(store: &MemoryStore, policy: &Policy, who: &str, now: Timestamp) -> Decision {
     ask(store, Op::Check, policy, who, 1, now)
 }
 

@@ -1,29 +1,10 @@
 //! Overrides as they are kept: set, replaced, listed and lifted, how many there may be, and what they do to other keys.
 
 use tidegate::{
-    AtCapacity, Cost, Decision, Key, Limit, MemoryStore, Op, Override, OverrideError, OverrideRule, Policy, Reason,
-    Timestamp,
+    AtCapacity, Cost, Key, MemoryStore, Op, Override, OverrideError, OverrideRule, Policy, Reason, Timestamp,
 };
 
-const START: u64 = 1_745_000_100_000_000;
-const SECOND: u64 = 1_000_000;
-
-fn at(micros: u64) -> Timestamp {
-    Timestamp::from_micros(START + micros)
-}
-
-fn policy(limits: &[&str], algorithm: &str) -> Policy {
-    let limits = limits.iter().map(|text| text.parse::<Limit>().unwrap());
-    Policy::new("p", limits).unwrap().with_algorithm(algorithm.parse().unwrap())
-}
-
-fn key(text: &str) -> Key<'_> {
-    Key::new(text).unwrap()
-}
-
-fn check(store: &MemoryStore, policy: &Policy, who: &str, now: Timestamp) -> Decision {
-    store.decide(Op::Check, policy, &key(who), Cost::ONE, now)
-}
+use crate::overrides::{SECOND, at, check, key, policy};
 
 fn set(store: &MemoryStore, policy: &Policy, who: &str, by: Override, now: Timestamp) -> Option<Override> {
     store.set_override(policy, &key(who), by, now).unwrap()

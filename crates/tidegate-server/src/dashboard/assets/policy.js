@@ -69,7 +69,7 @@ export function policyView(context, name) {
     say(hidden, HIDDEN[hits.keys] ?? "");
     setFigure(figures.denials, count(hits.denials), hits.denials, `in the last ${span(hits.now_ms - hits.since_ms)}`);
     say(counted, hits.hardest.length === 0 ? "No key was denied in the last 5 to 10 minutes."
-      : `Counts are at most ${count(hits.error_at_most)} too high; of the last 5 to 10 minutes.${hits.sampled ? " There are so many that some are estimated." : ""}`);
+      : `Counts are ${hits.error_at_most > 0 ? `at most ${count(hits.error_at_most)} too high` : hits.sampled ? "close" : "exact"}, of the last 5 to 10 minutes.${hits.sampled ? " There are so many denials that some are estimated." : ""}`);
     const most = Math.max(1, ...hits.hardest.map((hit) => hit.denials));
     rows(hardest, hits.hardest, idOf,
       (hit) => h("tr", { "data-label": visible(hit.label) }, keyCell(hit, `key ${hits.hardest.indexOf(hit) + 1}`), h("td", {}, bar())),
