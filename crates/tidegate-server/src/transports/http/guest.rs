@@ -45,9 +45,13 @@ impl Guest {
         let tokens = &house.settings.tokens;
         let access = granted(house, headers);
         let is_admin = tokens.admin.is_some() && access == Access::Admin;
-        let address = peer.map(|Peer(peer)| peer.ip().to_canonical());
-        let is_here = address.is_none_or(|address| address.is_loopback())
-            && !PASSED_ON.iter().any(|name| headers.contains_key(name));
+        let peer = peer.map(|Peer(peer)| peer.ip().to_canonical());
+        let is_here =
+            peer.is_none_or(|peer| peer.is_loopback()) && !PASSED_ON.iter().any(|name| headers.contains_key(name));
+        // Behind a proxy that was named as one, whom it names.
+        let forwarding = &house.settings.forwarding;
+        let named = peer.filter(|_| forwarding.is_said).and_then(|peer| forwarding.client.find(headers, Some(peer)));
+        let address = named.or(peer);
         Self { access, is_admin, eyes: if is_admin || is_here { Eyes::Open } else { Eyes::Shut }, address }
     }
 

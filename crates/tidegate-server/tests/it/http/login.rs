@@ -113,3 +113,25 @@ fn tokens_are_not_guessed() {
     assert_eq!(session(&open, "")["login"], "not_needed");
     assert_eq!(log_in(&open, "anything").status, 401, "there is no token to log in with");
 }
+
+#[test]
+fn behind_a_proxy_who_guesses_shuts_nobody_else_out() {
+    let running = Running::start(&CONFIG.replace("[server]", "[server]\ntrusted_hops = 1"));
+    let log_in = |token: &str, client: &str| {
+        let body = json!({ "token": token }).to_string();
+        request(running.http, "POST", "/v1/session", &[JSON, ("x-forwarded-for", client)], &body)
+    };
+    for _ in 0..10 {
+        assert_eq!(log_in("guessed-it", "203.0.113.7").status, 401);
+    }
+    assert_eq!(log_in("change-me-now", "203.0.113.7").status, 429);
+    let answer = log_in("change-me-now", "203.0.113.8");
+    assert_eq!(answer.status, 200);
+    let cookie = cookie(&answer);
+    let reset = json!({ "policy": "api", "key": "alice" }).to_string();
+    let headers = [JSON, ("cookie", &*cookie), ("x-forwarded-for", "203.0.113.8")];
+    assert_eq!(request(running.http, "POST", "/v1/reset", &headers, &reset).status, 200);
+    let overview = request(running.http, "GET", "/v1/overview", &[("cookie", &cookie)], "").json();
+    let last = overview["journal"].as_array().and_then(|lines| lines.last()).expect("a line");
+    assert_eq!((&last["kind"], &last["by"]), (&json!("reset"), &json!("203.0.113.8")), "the journal tells who it was");
+}

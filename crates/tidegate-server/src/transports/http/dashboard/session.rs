@@ -121,7 +121,8 @@ pub(crate) async fn log_in(
         Problem::new(StatusCode::BAD_REQUEST, "token", message)
     })?;
     let Attempts { limiter, policy } = house.attempts.as_ref();
-    let address = guest.address.map_or_else(String::new, |address| address.to_string());
+    let client = &house.settings.forwarding.client;
+    let address = guest.address.map_or_else(String::new, |address| client.text(address).as_str().to_owned());
     let who = Key::join([&address]).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "", error.to_string()))?;
     let standing = limiter.peek(policy, &who, Cost::ONE);
     if let Some(wait) = standing.retry_after() {
