@@ -7,14 +7,14 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use tidegate::{
     Algorithm, Burst, Clock, Cost, Decision, Inspection, Key, Limit, OnStoreFailure, Op, Overridden, Override,
-    OverrideError, OverrideRule, Policy, Refund, Spend, SpendError, Timestamp,
+    OverrideRule, Policy, Refund, Spend, SpendError, Timestamp,
 };
 use tidegate_redis::{OverrideTrouble, Trouble};
 use tidegate_tower::Labels;
 
 use crate::{
     config::{CallerLimits, Config, ConfigError, Configured, Overrides, Policies, RESERVED_NAME},
-    insight::{Event, Eyes, Hits, Insight},
+    insight::{Deed, Event, Eyes, Hits, Insight},
     metrics::{Metrics, Tally, Transport},
     stopwatch::Stopwatch,
     store::Store,
@@ -303,7 +303,9 @@ impl Service {
         let of_policies = live.names.iter().cloned().zip(live.tallies.iter().map(Tally::counts));
         let others = self.metrics.unconfigured().map(|(name, counts)| (Arc::from(name), counts));
         let counted = of_policies.chain(others);
-        self.insight.tick(self.now_s(), counted, &self.metrics.durations());
+        // Ticks come at any fraction of a second, a little early or late: each is taken for the second that it has seen most of.
+        let second = self.clock.now().as_micros().saturating_sub(500_000) / 1_000_000;
+        self.insight.tick(second, counted, &self.metrics.durations());
         self.look_at_store();
     }
 
@@ -451,7 +453,8 @@ impl Service {
         let reset = self.store.reset(self.resolve(live, ask)?.ruling.policy(), &ask.key).await?;
         if let By::Policy(name) = ask.by {
             let outcome = if reset { "" } else { ": there was nothing to forget" };
-            self.audit(Event::Reset, who, live, name, ("reset ", &ask.key, outcome));
+            let (key, after) = (ask.key.as_borrowed(), outcome.to_owned());
+            self.audit(Event::Reset, who, live, name, Deed { before: "reset", key, after, note: String::new() });
         }
         Ok(reset)
     }
@@ -484,12 +487,14 @@ impl Service {
                 format!(" for {}", lasting(Duration::from_secs(left)))
             }
         };
-        let note = if by.note().is_empty() { String::new() } else { format!(" ({})", by.note()) };
+        let (note, since) = (by.note().to_owned(), self.clock.now());
+        let put = Overridden { key: key.clone().into_owned(), by: by.clone(), since };
         let replaced = self.store.set_override(&configured.policy, key, by).await?;
-        self.audit(Event::Override, who, live, policy, ("override of ", key, &format!("{what}{length}{note}")));
-        let overridden = self.store.override_of(&configured.policy, key).await?;
-        let overridden = overridden.ok_or_else(|| Refusal::malformed("for", OverrideError::Over))?;
-        Ok((overridden, replaced))
+        let deed = Deed { before: "override of", key: key.as_borrowed(), after: format!("{what}{length}"), note };
+        self.audit(Event::Override, who, live, policy, deed);
+        // As the store tells it; it may have been lifted again.
+        let overridden = self.store.override_of(&configured.policy, key).await.ok().flatten();
+        Ok((overridden.unwrap_or(put), replaced))
     }
 
     /// Lifts an override; whether there was one.
@@ -499,7 +504,9 @@ impl Service {
     pub async fn lift_override(&self, live: &Live, policy: &str, key: &Key<'_>, who: Who) -> Result<bool, Refusal> {
         let lifted = self.store.lift_override(&live.find(policy)?.policy, key).await?;
         let outcome = if lifted { "" } else { ": there was none" };
-        self.audit(Event::Lift, who, live, policy, ("override lifted of ", key, outcome));
+        let (key, after) = (key.as_borrowed(), outcome.to_owned());
+        let deed = Deed { before: "override lifted of", key, after, note: String::new() };
+        self.audit(Event::Lift, who, live, policy, deed);
         Ok(lifted)
     }
 
@@ -512,13 +519,12 @@ impl Service {
     }
 
     /// Writes down what somebody did to a key, here and in the log.
-    fn audit(&self, event: Event, who: Who, live: &Live, policy: &str, (before, key, after): (&str, &Key<'_>, &str)) {
+    fn audit(&self, event: Event, who: Who, live: &Live, policy: &str, deed: Deed<'_>) {
         let hide = live.policies.get(policy).is_some_and(|configured| configured.hide_keys);
-        let label = self.insight.labeller.label(key, hide, Eyes::Open).label;
+        let key = self.insight.labeller.label(&deed.key, hide, Eyes::Open).label;
         let by = who.address.map_or_else(|| "this process".to_owned(), |address| address.to_string());
-        tracing::info!(policy, key = label, by, "{before}a key{after}");
-        let after = format!(" under {policy}{after}");
-        self.insight.journal.done(event, self.now_ms(), who.address, (before, key, hide, &after));
+        tracing::info!(policy, key, by, note = deed.note, "{} a key{}", deed.before, deed.after);
+        self.insight.journal.done(event, self.now_ms(), who.address, policy, deed);
     }
 
     /// Shows the state of a key, if it has one.

@@ -11,6 +11,9 @@ use crate::{access::Access, config::Tokens};
 /// How long a login lasts, in seconds.
 pub(crate) const LASTS: u64 = 12 * 60 * 60;
 
+/// By how much the clocks of nodes that share a token may differ, in seconds.
+const SKEW: u64 = 60;
+
 /// A signed word on who somebody is.
 #[derive(Debug)]
 pub(crate) struct Ticket(String);
@@ -30,16 +33,17 @@ impl Ticket {
     }
 }
 
-/// What somebody with this ticket may do, if it is a good one.
-pub(crate) fn access(tokens: &Tokens, ticket: &str, now_s: u64) -> Option<Access> {
+/// What somebody with this ticket may do, and until when, if it is a good one.
+pub(crate) fn access(tokens: &Tokens, ticket: &str, now_s: u64) -> Option<(Access, u64)> {
     let (ends, signature) = ticket.split_once('.')?;
-    let ends: u64 = ends.parse().ok().filter(|ends| (now_s..=now_s + LASTS).contains(ends))?;
+    let ends: u64 = ends.parse().ok().filter(|ends| (now_s..=now_s + LASTS + SKEW).contains(ends))?;
     let signature = unhex(signature)?;
     let is = |token: &Option<String>| {
         let token = token.as_ref()?;
         signed(token.as_bytes(), ends).verify_slice(&signature).ok()
     };
-    is(&tokens.admin).map(|()| Access::Admin).or_else(|| is(&tokens.usage).map(|()| Access::Usage))
+    let access = is(&tokens.admin).map(|()| Access::Admin).or_else(|| is(&tokens.usage).map(|()| Access::Usage))?;
+    Some((access, ends))
 }
 
 fn signed(token: &[u8], ends: u64) -> Hmac<Sha256> {
@@ -64,7 +68,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LASTS, Ticket, access};
+    use super::{LASTS, SKEW, Ticket, access};
     use crate::{access::Access, config::Tokens};
 
     #[test]
@@ -73,11 +77,12 @@ mod tests {
         let now = 1_000_000;
         for (token, granted) in [("use-me-now", Access::Usage), ("change-me-now", Access::Admin)] {
             let ticket = Ticket::new(&tokens, token.as_bytes(), now).unwrap();
-            let of = |ticket: &str, now| access(&tokens, ticket, now);
+            let of = |ticket: &str, now| access(&tokens, ticket, now).map(|(access, _)| access);
             assert_eq!(of(ticket.as_str(), now), Some(granted));
             assert_eq!(of(ticket.as_str(), now + LASTS), Some(granted));
             assert_eq!(of(ticket.as_str(), now + LASTS + 1), None, "it has ended");
-            assert_eq!(of(ticket.as_str(), now - 1), None, "nobody was given one that lasts so long");
+            assert_eq!(of(ticket.as_str(), now - SKEW), Some(granted), "by a clock that is a little behind");
+            assert_eq!(of(ticket.as_str(), now - SKEW - 1), None, "nobody was given one that lasts so long");
             let (ends, signature) = ticket.as_str().split_once('.').unwrap();
             for forged in
                 [format!("{}.{signature}", ends.parse::<u64>().unwrap() - 1), format!("{ends}."), String::new()]

@@ -29,9 +29,9 @@ local function count(meta, record)
   end
 end
 
--- Removes what has ended, if anything has.
-local function sweep(key, meta)
-  if meta.first > now then return end
+-- Removes what has ended, if anything has and it does not take long; for want of room, whatever it takes.
+local function sweep(key, meta, needed)
+  if meta.first > now or (not needed and call('HLEN', key) > 500) then return end
   local cursor, gone = '0', {}
   meta.first, meta.last, meta.endless = NEVER, 0, 0
   -- An entry may come twice.
@@ -82,7 +82,7 @@ local STEPS = {
     local field = slice(asked, 5)
     if not is_full(key, most) then return '\1' end
     local meta = read_meta(key)
-    sweep(key, meta)
+    sweep(key, meta, true)
     write(key, meta)
     return (not is_full(key, most) or call('HGET', key, field)) and '\1' or '\0'
   end,

@@ -6,10 +6,10 @@
 
 local SET, LIFT = 1, 2
 
-local function write(key, state, override)
+local function write(key, state, override, keep)
   if state then
     -- Not as long as its state lives by itself.
-    state.override, state.until_ = override, -1
+    state.override, state.until_, state.own_keep = override, -1, keep
     ensure_writable(state)
     save(state, now, grace)
   elseif override then
@@ -36,10 +36,10 @@ return function(out, parts)
       local record = 'O' .. pack('>BI7', VERSION, now) .. slice(part.blob, asked + 1)
       local override = override_from(record)
       override.is_new = true
-      write(part.key, state, override)
+      write(part.key, state, override, part.policy.shape.keep)
     end
   elseif step == LIFT and held then
-    write(part.key, state, nil)
+    write(part.key, state, nil, part.policy.shape.keep)
   end
   out[#out + 1] = pack('>I4BI7', 8 + #before, done, now) .. before
 end

@@ -5,6 +5,7 @@ local BY_LIMITS, BANNED, EXEMPTED, FOR_GOOD = 16, 32, 64, 128
 -- Decides what holds for a part: its `rule`, and the `override` if it is not over. A state whose override is over is
 -- written as an ordinary one, if it is written.
 local function heed(part, state, override)
+  if state then state.own_keep = part.policy.shape.keep end
   if not holds(override, part.policy.shape, state) then
     if state then state.override, state.until_ = nil, -1 end
     return

@@ -217,6 +217,8 @@ local function keep_for(state, now)
       keep = max(keep, div_up(track.high, track.low, track.drain))
     end
   end
+  -- Beside an override, or after it: the policy's own limits will count it, too.
+  if state.own_keep then keep = max(keep, state.own_keep) end
   return max(state.newest - now + keep, 0)
 end
 

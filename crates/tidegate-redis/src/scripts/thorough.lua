@@ -23,6 +23,7 @@ local function weigh(part)
     part.newest, part.at = now, now
     part.fresh = empty_tracks(new_state(part.key, shape))
     part.fresh.override, part.fresh.beside = part.override, override ~= nil
+    if override then part.fresh.own_keep = part.policy.shape.keep end
     part.tracks = part.fresh.tracks
   end
   part.state = state
@@ -40,7 +41,9 @@ local function charge_part(part)
   local state, shape = part.state or part.fresh, part.rule.shape
   local newest = part.newest
   if state.shape.bytes ~= shape.bytes then
+    local own_keep = state.own_keep
     state = rewritten(state, shape, part.tracks, part.at)
+    state.own_keep = own_keep
     if not state.moved then newest = part.at end
   end
   part.joined = charge(state, newest, part.at, part.cost)

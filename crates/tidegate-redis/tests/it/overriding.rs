@@ -64,6 +64,27 @@ fn given_name(store: &RedisStore, policy: &Policy, key: &Key<'_>) -> Vec<u8> {
 }
 
 #[tokio::test]
+async fn what_was_charged_under_a_shorter_window_lives_as_long_as_the_policys_own_limits_count_it() {
+    let server = Server::start();
+    let store = store(&server.url()).await;
+    let mut wire = server.wire();
+    for (algorithm, own) in [(Algorithm::SlidingLog, HOUR_MS), (Algorithm::SlidingCounter, 2 * HOUR_MS)] {
+        let policy = policy("long", &["5/1h"]).with_algorithm(algorithm);
+        let key = key(&algorithm.to_string());
+        let name = store.key_name(&policy, &key);
+        let other = Override::limits(self::policy("other", &["30/1s"]).with_algorithm(algorithm));
+        let soon = Clock::default().now().after(Duration::from_secs(5));
+        store.set_override(&policy, &key, &other.until(soon)).await.expect("redis answers");
+        assert!(store.check(&policy, &key, cost(6)).await.is_allowed());
+        let least = own - 60_000;
+        assert!(pttl(&mut wire, &name) > least, "{} under the override", pttl(&mut wire, &name));
+        store.lift_override(&policy, &key).await.expect("redis answers");
+        assert!(pttl(&mut wire, &name) > least, "{} after it was lifted", pttl(&mut wire, &name));
+        assert_eq!(store.check(&policy, &key, Cost::ONE).await.reason(), Reason::Limited);
+    }
+}
+
+#[tokio::test]
 async fn a_key_lives_as_long_as_its_override_and_then_as_long_as_its_state() {
     let server = Server::start();
     let store = store(&server.url()).await;

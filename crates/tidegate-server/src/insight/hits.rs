@@ -2,7 +2,10 @@
 //!
 //! Of the last five to ten minutes: what is counted now, and what was counted in the five minutes before that.
 
-use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicU64, Ordering::Relaxed},
+};
 
 use parking_lot::Mutex;
 use tidegate::{Decision, Key, Reason};
@@ -30,7 +33,7 @@ pub(crate) struct Hits {
     near_now: AtomicU32,
     /// All denials since the sketches in use were begun.
     denials: [AtomicU64; 2],
-    sampled: AtomicBool,
+    sampled: [AtomicBool; 2],
 }
 
 #[derive(Debug, Default)]
@@ -101,7 +104,7 @@ impl Hits {
                 if number < EACH {
                     self.count(key, 1, budget, |sketches| &mut sketches.denied);
                 } else if is_sampled(number) {
-                    self.sampled.store(true, Relaxed);
+                    self.sampled[0].store(true, Relaxed);
                     self.count(key, SAMPLED.into(), budget, |sketches| &mut sketches.denied);
                 }
             }
@@ -127,7 +130,7 @@ impl Hits {
             let bytes = gone.denied.key_bytes() + gone.near.key_bytes();
             budget.fetch_sub(bytes.cast_signed(), Relaxed);
             self.denials[1].store(self.denials[0].swap(0, Relaxed), Relaxed);
-            self.sampled.store(false, Relaxed);
+            self.sampled[1].store(self.sampled[0].swap(false, Relaxed), Relaxed);
         }
     }
 
@@ -141,7 +144,7 @@ impl Hits {
     pub(crate) fn hardest(&self, most: usize) -> Hardest {
         let pair = self.pair.lock();
         let (now, before) = (&pair.now.denied, &pair.before.denied);
-        let fresh = before.keys().iter().filter(|key| !now.keys().contains(key));
+        let fresh = before.keys().iter().filter(|key| !now.has(key));
         let both = |key: &Key<'static>| {
             let (a, b) = (now.of(key), before.of(key));
             (key.clone(), Count { most: a.most + b.most, error: a.error + b.error })
@@ -153,7 +156,7 @@ impl Hits {
         keys.truncate(most);
         Hardest {
             denials: self.denials[0].load(Relaxed) + self.denials[1].load(Relaxed),
-            sampled: self.sampled.load(Relaxed),
+            sampled: self.sampled.iter().any(|sampled| sampled.load(Relaxed)),
             keys,
             error: now.most_unseen() + before.most_unseen(),
         }
@@ -161,15 +164,15 @@ impl Hits {
 
     /// Keys that came near their limit or over it, so many of them at the most.
     pub(crate) fn candidates(&self, most: usize) -> Vec<Key<'static>> {
-        let pair = self.pair.lock();
-        let mut found: Vec<(u64, Key<'static>)> = Vec::new();
-        for sketch in [&pair.now.near, &pair.now.denied, &pair.before.near, &pair.before.denied] {
-            for key in sketch.keys() {
-                if !found.iter().any(|(_, known)| known == key) {
-                    found.push((sketch.of(key).most, key.clone()));
-                }
-            }
-        }
+        let mut found: Vec<(u64, Key<'static>)> = {
+            let pair = self.pair.lock();
+            let sketches = [&pair.now.near, &pair.now.denied, &pair.before.near, &pair.before.denied];
+            let counted =
+                |sketch: &&Sketch| sketch.counted().map(|(key, count)| (count.most, key.clone())).collect::<Vec<_>>();
+            sketches.iter().flat_map(counted).collect()
+        };
+        let mut seen = HashSet::with_capacity(found.len());
+        found.retain(|(_, key)| seen.insert(key.clone()));
         found.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
         found.truncate(most);
         found.into_iter().map(|(_, key)| key).collect()

@@ -1,6 +1,6 @@
 //! [`Journal`]: a line for each thing that happened to the service, and for each thing that a person did to a key.
 
-use std::{collections::VecDeque, net::IpAddr};
+use std::{collections::VecDeque, net::IpAddr, sync::Arc};
 
 use parking_lot::Mutex;
 use tidegate::Key;
@@ -58,30 +58,40 @@ pub(crate) struct Line {
     pub(crate) at_ms: u64,
     pub(crate) event: Event,
     text: String,
-    /// Whom it is about: the key stands between two halves of the text, and only for those who may see it.
+    /// In place of a text, what was done to whom: the key and the reason are only for those who may see keys.
     about: Option<About>,
     pub(crate) by: Option<IpAddr>,
 }
 
-/// A key that something was done to.
+/// What was done to a key.
 #[derive(Debug, Clone)]
 struct About {
-    key: Key<'static>,
-    hide: bool,
-    after: String,
+    deed: Deed<'static>,
+    policy: Arc<str>,
+}
+
+/// What somebody did to a key, in words around it.
+#[derive(Debug, Clone)]
+pub(crate) struct Deed<'a> {
+    pub(crate) before: &'static str,
+    pub(crate) key: Key<'a>,
+    pub(crate) after: String,
+    /// Why, as they said: it may well name somebody.
+    pub(crate) note: String,
 }
 
 impl Line {
-    /// The text, for those who look with these eyes.
-    pub(crate) fn text(&self, eyes: Eyes, labeller: &Labeller) -> String {
-        match &self.about {
-            None => self.text.clone(),
-            Some(About { key, hide, after }) => {
-                let label = labeller.label(key, *hide, eyes).label;
-                let label = if label.is_empty() { "a key".to_owned() } else { label };
-                format!("{}{label}{after}", self.text)
-            }
+    /// The text, for those who look with these eyes; `hides` tells of a policy whether its keys are hashed.
+    pub(crate) fn text(&self, eyes: Eyes, labeller: &Labeller, hides: impl Fn(&str) -> bool) -> String {
+        let Some(About { deed: Deed { before, key, after, note }, policy }) = &self.about else {
+            return self.text.clone();
+        };
+        if eyes == Eyes::Shut {
+            return format!("{before} a key under {policy}{after}");
         }
+        let label = labeller.label(key, hides(policy), eyes).label;
+        let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
+        format!("{before} {label} under {policy}{after}{note}")
     }
 }
 
@@ -92,15 +102,10 @@ impl Journal {
     }
 
     /// Writes down what somebody did to a key.
-    pub(crate) fn done(
-        &self,
-        event: Event,
-        at_ms: u64,
-        by: Option<IpAddr>,
-        (before, key, hide, after): (&str, &Key<'_>, bool, &str),
-    ) {
-        let about = About { key: key.clone().into_owned(), hide, after: after.to_owned() };
-        self.push(Line { id: 0, at_ms, event, text: before.to_owned(), about: Some(about), by });
+    pub(crate) fn done(&self, event: Event, at_ms: u64, by: Option<IpAddr>, policy: &str, deed: Deed<'_>) {
+        let deed = Deed { key: deed.key.into_owned(), ..deed };
+        let about = About { deed, policy: policy.into() };
+        self.push(Line { id: 0, at_ms, event, text: String::new(), about: Some(about), by });
     }
 
     fn push(&self, mut line: Line) {
@@ -123,7 +128,7 @@ impl Journal {
 mod tests {
     use tidegate::Key;
 
-    use super::{Event, Journal, MOST};
+    use super::{Deed, Event, Journal, MOST};
     use crate::insight::labels::{Eyes, Labeller};
 
     #[test]
@@ -142,13 +147,15 @@ mod tests {
     fn a_key_is_named_to_those_only_who_may_see_it() {
         let (journal, labeller) = (Journal::default(), Labeller::default());
         let key = Key::new("alice").unwrap();
-        for hide in [false, true] {
-            journal.done(Event::Reset, 1, None, ("reset ", &key, hide, " under api"));
+        for policy in ["api", "secret"] {
+            let after = ": banned".to_owned();
+            let deed = Deed { before: "override of", key: key.clone(), after, note: "Alice Smith".to_owned() };
+            journal.done(Event::Override, 1, None, policy, deed);
         }
-        let text = |line: usize, eyes| journal.after(0)[line].text(eyes, &labeller);
-        assert_eq!(text(0, Eyes::Open), "reset alice under api");
-        assert_eq!(text(0, Eyes::Shut), "reset a key under api");
-        assert!(text(1, Eyes::Open).starts_with("reset #"), "the policy has its keys hashed");
-        assert_eq!(text(1, Eyes::Shut), "reset a key under api");
+        let text = |line: usize, eyes| journal.after(0)[line].text(eyes, &labeller, |policy| policy == "secret");
+        assert_eq!(text(0, Eyes::Open), "override of alice under api: banned (Alice Smith)");
+        assert_eq!(text(0, Eyes::Shut), "override of a key under api: banned");
+        assert!(text(1, Eyes::Open).starts_with("override of #"), "the policy has its keys hashed");
+        assert_eq!(text(1, Eyes::Shut), "override of a key under secret: banned");
     }
 }

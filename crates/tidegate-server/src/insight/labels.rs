@@ -9,6 +9,8 @@ use serde::Serialize;
 use tidegate::Key;
 use utoipa::ToSchema;
 
+use crate::transports::http::KeySchema;
+
 /// Whether those who look may see keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Eyes {
@@ -20,7 +22,7 @@ pub(crate) enum Eyes {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Label {
     /// The key as requests take it; null where it is hidden or hashed, or is not text.
-    #[schema(value_type = Option<Vec<String>>)]
+    #[schema(value_type = Option<KeySchema>)]
     pub(crate) key: Option<Text>,
     /// What to show: the key, escaped where it is not text; `#` and a hash where the policy wants that; nothing where it is hidden.
     pub(crate) label: String,

@@ -24,13 +24,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 pub(crate) use history::{History, LATELY, Outcomes, SECONDS, Second};
 pub(crate) use hits::{Hits, Notable};
-pub(crate) use journal::{Event, Journal, Line};
+pub(crate) use journal::{Deed, Event, Journal, Line};
 pub(crate) use labels::{Eyes, Label, Labeller};
 pub(crate) use latency::{Counts, Latency};
 pub(crate) use sketch::COUNTERS;
 
 /// How many may look on at once.
 const STREAMS: usize = 64;
+
+/// How many of those places are kept for who has shown the admin token.
+const KEPT: usize = 16;
 
 /// What those are shown who look at the service.
 #[derive(Debug)]
@@ -110,8 +113,9 @@ impl Insight {
         STREAMS - self.streams.available_permits()
     }
 
-    /// A place for one who looks on, unless there are too many.
-    pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.streams).try_acquire_owned().ok()
+    /// A place for one who looks on, unless there are too many. Nobody keeps out who has shown the admin token.
+    pub(crate) fn place(&self, is_admin: bool) -> Option<OwnedSemaphorePermit> {
+        let place = Arc::clone(&self.streams).try_acquire_owned().ok()?;
+        (is_admin || self.streams.available_permits() >= KEPT).then_some(place)
     }
 }

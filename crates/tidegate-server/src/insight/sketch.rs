@@ -59,6 +59,16 @@ impl Sketch {
         grown
     }
 
+    /// Whether a key has a counter.
+    pub(crate) fn has(&self, key: &Key<'_>) -> bool {
+        self.places.find(self.hashes.hash_one(key), |place| self.keys[*place] == *key).is_some()
+    }
+
+    /// The keys that have one, and what is known of them.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = (&Key<'static>, &Count)> {
+        self.keys.iter().zip(&self.counts)
+    }
+
     /// What is known of a key, whether it has a counter or not.
     pub(crate) fn of(&self, key: &Key<'_>) -> Count {
         match self.places.find(self.hashes.hash_one(key), |place| self.keys[*place] == *key) {

@@ -54,7 +54,7 @@ fn it_survives_a_restart_and_says_when_it_is_not_live() {
     let stopped = running.stopped();
     scene.say("stopped");
     scene.cue("stale");
-    let _again = stopped.started();
+    let _again = stopped.started(POLICIES);
     scene.say("started");
     scene.end();
 }

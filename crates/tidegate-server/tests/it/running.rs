@@ -15,24 +15,22 @@ pub(crate) struct Running {
     pub(crate) grpc: SocketAddr,
     server: Option<Server>,
     runtime: Runtime,
-    config: String,
 }
 
-/// A service that was stopped, and can be started again where it was.
+/// A service that was stopped: another can be started where it was.
 pub(crate) struct Stopped {
-    config: String,
     addresses: [SocketAddr; 3],
 }
 
 impl Stopped {
-    pub(crate) fn started(self) -> Running {
+    pub(crate) fn started(self, config: &str) -> Running {
         let names = ["http", "resp", "grpc"];
         let overrides = names
             .iter()
             .zip(self.addresses)
             .fold(Overrides::default(), |all, (key, address)| all.server(key, key, address.to_string()));
-        let config = Config::parse("test.toml", &self.config, &overrides).expect("it was right before");
-        Running::with(config, overrides, &self.config)
+        let config = Config::parse("test.toml", config, &overrides).expect("the test's configuration is right");
+        Running::with(config, overrides)
     }
 }
 
@@ -40,17 +38,17 @@ impl Running {
     /// Starts a service by a configuration that says nothing of ports.
     pub(crate) fn start(config: &str) -> Self {
         let overrides = any_ports();
-        let read = Config::parse("test.toml", config, &overrides).expect("the test's configuration is right");
-        Self::with(read, overrides, config)
+        let config = Config::parse("test.toml", config, &overrides).expect("the test's configuration is right");
+        Self::with(config, overrides)
     }
 
     /// Starts a service by a file.
     pub(crate) fn start_by(file: &Path) -> Self {
         let overrides = any_ports();
-        Self::with(Config::load(Some(file), &overrides).expect("the test's configuration is right"), overrides, "")
+        Self::with(Config::load(Some(file), &overrides).expect("the test's configuration is right"), overrides)
     }
 
-    fn with(config: Config, overrides: Overrides, text: &str) -> Self {
+    fn with(config: Config, overrides: Overrides) -> Self {
         let runtime = Runtime::new().expect("a runtime can be made");
         let server = runtime.block_on(Server::start(config, overrides)).expect("the service starts");
         let address = |transport| server.address(transport).expect("every transport is open");
@@ -60,7 +58,6 @@ impl Running {
             grpc: address(Transport::Grpc),
             server: Some(server),
             runtime,
-            config: text.to_owned(),
         }
     }
 
@@ -76,7 +73,7 @@ impl Running {
     /// Stops the service, to be started again.
     pub(crate) fn stopped(mut self) -> Stopped {
         self.stop();
-        Stopped { config: std::mem::take(&mut self.config), addresses: [self.http, self.resp, self.grpc] }
+        Stopped { addresses: [self.http, self.resp, self.grpc] }
     }
 
     /// Runs a future beside the service.

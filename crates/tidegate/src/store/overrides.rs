@@ -56,7 +56,10 @@ impl MemoryStore {
         for shard in &self.shards {
             shard.0.lock().show_overrides(policy, now.as_micros().cast_signed(), &mut shown);
         }
-        shown.sort_by(|one, other| one.key.as_bytes().cmp(other.key.as_bytes()));
+        shown.sort_by(|one, other| {
+            let place = |shown: &Overridden| (shown.key.as_bytes().to_vec(), shown.key.is_joined());
+            place(one).cmp(&place(other))
+        });
         shown
     }
 

@@ -150,3 +150,50 @@ fn what_overrides_take_is_counted_and_given_back() {
     assert!(store.stats().bytes < empty + 400 * 1000, "{}", store.stats().bytes);
     assert_eq!(store.stats().overrides, 0);
 }
+
+#[test]
+fn what_was_charged_under_a_shorter_window_is_kept_as_long_as_the_policys_own_limits_count_it() {
+    let policy = policy(&["1/1m"], "sliding_log");
+    let other = Policy::unnamed(["3/2s".parse().unwrap()]).unwrap();
+    for lifted in [false, true] {
+        let store = MemoryStore::builder().shards(1).build().unwrap();
+        set(&store, &policy, "a", Override::limits(other.clone()).until(at(SECOND)), at(0));
+        for _ in 0..3 {
+            assert!(check(&store, &policy, "a", at(0)).is_allowed());
+        }
+        if lifted {
+            assert!(store.lift_override(&policy, &key("a"), at(1)).is_some());
+        }
+        // New keys clear away what has had its time, again and again.
+        let sweep = |now: u64| {
+            for i in 0..100 {
+                let _ = check(&store, &policy, &format!("{now} {i}"), at(now));
+            }
+        };
+        sweep(SECOND);
+        assert!(!check(&store, &policy, "a", at(SECOND)).is_allowed());
+        sweep(30 * SECOND);
+        assert!(!check(&store, &policy, "a", at(60 * SECOND - 1)).is_allowed(), "as the retry time told");
+        let evicted = store.stats().evicted;
+        sweep(121 * SECOND);
+        sweep(122 * SECOND);
+        assert!(store.stats().evicted > evicted + 100, "it is forgotten as everything is");
+        assert!(store.inspect(&policy, &key("a"), at(122 * SECOND)).is_none());
+    }
+}
+
+#[test]
+fn ended_overrides_make_room_for_new_keys() {
+    let policy = policy(&["5/1s"], "sliding_log");
+    let store = MemoryStore::builder().shards(1).max_keys(10).max_bytes(1 << 16).build().unwrap();
+    for i in 0..200 {
+        set(&store, &policy, &format!("banned {i}"), Override::ban().until(at(SECOND)), at(0));
+    }
+    let held = store.stats().bytes;
+    for i in 0..20 {
+        let _ = check(&store, &policy, &format!("new {i}"), at(5 * SECOND));
+    }
+    let stats = store.stats();
+    assert_eq!(stats.overrides, 0, "nobody has asked about them, and they are gone");
+    assert!(stats.bytes < held, "{} of {held}", stats.bytes);
+}

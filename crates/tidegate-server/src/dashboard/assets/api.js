@@ -29,6 +29,8 @@ export function subject(policy, key) {
   const query = new URLSearchParams();
   if (policy) query.append("policy", policy);
   for (const part of key === undefined || key === null ? [] : [key].flat()) query.append("key", part);
+  // A list of one is another key than its only part.
+  if (Array.isArray(key)) query.append("list", "true");
   const text = query.toString();
   return text === "" ? "" : `?${text}`;
 }

@@ -172,8 +172,9 @@ export function keyView(context) {
     result.hidden = false;
     result.classList.remove("old");
     problem.hidden = true;
-    if (heading.dataset.label !== shown.label) {
-      heading.dataset.label = shown.label;
+    const whose = JSON.stringify([shown.policy, shown.label]);
+    if (heading.dataset.whose !== whose) {
+      heading.dataset.whose = whose;
       heading.replaceChildren(h("bdi", { class: "key whole" }, visible(shown.label)), h("span", { class: "soft under" }, ` under ${visible(shown.policy)}`));
     }
     say(sentence, gist(shown));

@@ -44,12 +44,10 @@ function openLogin(context) {
 export function accountButton(context) {
   const { login, may_look } = context.session;
   if (!may_look) return [];
-  if (login === "out") return [h("button", { type: "button", id: "log-in", click: () => openLogin(context) }, "Log in")];
-  if (login === "in") {
-    const leave = () => api.logOut().then(context.sessionChanged, () => {});
-    return [h("button", { type: "button", id: "log-out", click: leave }, "Log out")];
-  }
-  return [];
+  const leave = () => api.logOut().then(context.sessionChanged, () => {});
+  const enter = h("button", { type: "button", id: "log-in", click: () => openLogin(context) }, login === "usage" ? "Log in as admin" : "Log in");
+  const exit = h("button", { type: "button", id: "log-out", click: leave }, "Log out");
+  return { out: [enter], usage: [enter, exit], in: [exit] }[login] ?? [];
 }
 
 /** The only view there is for those who may not look. */

@@ -35,7 +35,7 @@ function route() {
       return ["overview"];
     }
   }
-  return { "/key": ["key"], "/try": ["try"] }[path] ?? ["overview"];
+  return path === "/key" ? ["key"] : path === "/try" ? ["try"] : ["overview"];
 }
 
 const VIEWS = { overview: overviewView, policy: policyView, key: keyView, try: tryView };

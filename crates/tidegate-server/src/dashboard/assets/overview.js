@@ -82,7 +82,7 @@ export function overviewView({ board }) {
 
   function summary(overview) {
     const denying = overview.policies.filter((p) => deniedOf(p) > 0).sort((a, b) => deniedOf(b) - deniedOf(a));
-    const names = denying.slice(0, 3).map((p) => `${WITHOUT_POLICY[p.name] ?? visible(p.name)} (${share(deniedOf(p) / sumOf(p))})`);
+    const names = denying.slice(0, 3).map((p) => `${WITHOUT_POLICY.get(p.name) ?? visible(p.name)} (${share(deniedOf(p) / sumOf(p))})`);
     const more = denying.length > 3 ? ` and ${denying.length - 3} more` : "";
     const first = overview.last.decisions === 0 ? "Nobody asks at the moment."
       : denying.length === 0 ? "Nothing is being denied." : `Denying now: ${names.join(", ")}${more}.`;
@@ -130,7 +130,7 @@ export function overviewView({ board }) {
 
   function policyRow(policy) {
     const spark = sparkline();
-    const link = policy.mode === null ? h("span", {}, visible(policy.name), h("span", { class: "soft small" }, ` ${WITHOUT_POLICY[policy.name] ?? ""}`))
+    const link = policy.mode === null ? h("span", {}, visible(policy.name), h("span", { class: "soft small" }, ` ${WITHOUT_POLICY.get(policy.name) ?? ""}`))
       : h("a", { href: `#/policy/${encodeURIComponent(policy.name)}` }, visible(policy.name));
     const row = h("tr", { "data-policy": policy.name },
       h("th", { scope: "row" }, link, policy.mode === "shadow" ? h("span", { class: "tag" }, "shadow") : null),
@@ -161,7 +161,8 @@ export function overviewView({ board }) {
   }
 
   function drawJournal(lines) {
-    rows(journal, lines.slice().reverse(), ({ id }) => id, (line) => {
+    // A service that was started anew counts its lines anew.
+    rows(journal, lines.slice().reverse(), ({ id, at_ms }) => `${at_ms} ${id}`, (line) => {
       const [sign, name, tone] = JOURNAL[line.kind] ?? ["●", visible(line.kind), "calm"];
       return h("li", { "data-line": line.id, "data-kind": line.kind, class: tone },
         ago(line.at_ms),

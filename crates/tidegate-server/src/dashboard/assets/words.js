@@ -93,11 +93,12 @@ export const sumOf = (o) => OUTCOMES.reduce((sum, { id }) => sum + (o[id] ?? 0),
 export const deniedOf = (o) => (o.limited ?? 0) + (o.impossible ?? 0) + (o.store_unavailable ?? 0);
 
 /** Those of the lines without a policy of their own. */
-export const WITHOUT_POLICY = {
-  "(limits)": "limits that callers brought",
-  "CL.THROTTLE": "the command of redis-cell",
-  "(deny)": "denied by rule",
-};
+export const WITHOUT_POLICY = new Map([
+  ["(limits)", "limits that callers brought"],
+  ["CL.THROTTLE", "the command of redis-cell"],
+  ["(deny)", "denied by rule"],
+  ["(others)", "policies that decide less"],
+]);
 
 export const ALGORITHMS = [
   ["sliding_log", "never more than the limit in any window"],

@@ -159,6 +159,7 @@ pub(super) async fn reset(
     params(
         ("policy" = String, Query, description = "The policy"),
         ("key" = Vec<String>, Query, description = "The key; several are a list"),
+        ("list" = Option<bool>, Query, description = "Whether one key is a list, too"),
     ),
     responses((status = 200, description = "What is known of the key", body = Shown), super::openapi::Problems)
 )]
@@ -169,13 +170,13 @@ pub(super) async fn inspect(
     RawQuery(query): RawQuery,
 ) -> Result<Json<Shown>, Problem> {
     guest.needs(&house, &headers, Access::Admin)?;
-    let query = super::query::read(query.as_deref().unwrap_or(""), &["policy", "key"])?;
+    let query = super::query::read(query.as_deref().unwrap_or(""), &["policy", "key", "list"])?;
     let policy = query.only("policy")?.ok_or_else(|| missing("policy"))?;
     let keys = query.all("key");
     if keys.is_empty() {
         return Err(missing("key"));
     }
-    Ok(Json(look(&house, &Request::of_query(policy, keys), guest.eyes).await?))
+    Ok(Json(look(&house, &Request::of_query(policy, keys, query.is("list")?), guest.eyes).await?))
 }
 
 fn missing(field: &str) -> Problem {

@@ -10,7 +10,10 @@ use axum::http::{
 };
 
 use super::problem::Problem;
-use crate::config::{ServerSettings, Tokens};
+use crate::{
+    access::Access,
+    config::{ServerSettings, Tokens},
+};
 
 /// Refuses callers that come by a name which is not ours, or from a page that is not.
 pub(super) fn origin(settings: &ServerSettings, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
@@ -50,10 +53,13 @@ fn is_ours(settings: &ServerSettings, name: &str) -> bool {
         || settings.hosts.iter().any(|ours| ours == "*" || ours.eq_ignore_ascii_case(name))
 }
 
-/// Why callers are refused who may not do what they ask for.
-pub(super) fn refusal(tokens: &Tokens, headers: &HeaderMap) -> Problem {
+/// Why callers are refused who may not do what they ask for, but what is granted.
+pub(super) fn refusal(tokens: &Tokens, headers: &HeaderMap, granted: Access) -> Problem {
     let shown = headers.get(AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()));
-    if shown.is_some_and(|shown| tokens.knows(shown)) {
+    // Where there is a token for decisions, who may ask for them has shown it, or has logged in with it.
+    let is_known =
+        shown.is_some_and(|shown| tokens.knows(shown)) || (tokens.usage.is_some() && granted == Access::Usage);
+    if is_known {
         let message = "this token is for decisions only: this needs the admin token";
         Problem::new(StatusCode::FORBIDDEN, "authorization", message)
     } else {

@@ -30,6 +30,7 @@ use axum::{
 use futures_util::FutureExt as _;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
+pub(crate) use self::openapi::KeySchema;
 use self::{problem::Problem, request::Request};
 use crate::{access::Access, door::House, metrics::Transport};
 
@@ -109,10 +110,10 @@ fn admit(house: &House, headers: &HeaderMap, uri: &Uri, needed: Access) -> Resul
 
 /// Refuses callers who may not do this.
 fn access(house: &House, headers: &HeaderMap, needed: Access) -> Result<(), Problem> {
-    if guest::granted(house, headers) >= needed {
-        return Ok(());
+    match guest::granted(house, headers) {
+        granted if granted >= needed => Ok(()),
+        granted => Err(guard::refusal(&house.settings.tokens, headers, granted)),
     }
-    Err(guard::refusal(&house.settings.tokens, headers))
 }
 
 /// Reads what a body asks for.

@@ -135,7 +135,7 @@ pub(super) struct ResetRequest {
 #[derive(ToSchema, Deserialize)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) enum KeySchema {
+pub(crate) enum KeySchema {
     One(KeyText),
     Several(KeyList),
 }
@@ -144,13 +144,13 @@ pub(super) enum KeySchema {
 #[derive(ToSchema, Deserialize)]
 #[schema(min_length = 1, max_length = 1024)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) struct KeyText(String);
+pub(crate) struct KeyText(String);
 
 /// Several texts; their bytes, and two more for each, are 1024 at the most.
 #[derive(ToSchema, Deserialize)]
 #[schema(min_items = 1, max_items = 512)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) struct KeyList(Vec<String>);
+pub(crate) struct KeyList(Vec<String>);
 
 /// What to answer when the store fails: `open`, `closed`, `local` or `local:0.25`.
 #[derive(ToSchema, Deserialize)]

@@ -27,6 +27,17 @@ impl Query<'_> {
         self.0.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_ref()).collect()
     }
 
+    /// Whether a name is said to be so: `true`, `false` or unsaid.
+    pub(super) fn is(&self, name: &str) -> Result<bool, Problem> {
+        match self.only(name)? {
+            None | Some("false") => Ok(false),
+            Some("true") => Ok(true),
+            Some(_) => {
+                Err(Problem::new(StatusCode::BAD_REQUEST, name, format!("`{name}` is `true` or `false` in the query")))
+            }
+        }
+    }
+
     /// The value of a name that is given at most once.
     pub(super) fn only(&self, name: &str) -> Result<Option<&str>, Problem> {
         match self.all(name).as_slice() {

@@ -117,10 +117,10 @@ impl<'a> Request<'a> {
         serde_json::from_slice(body).map(|Object(request)| request).map_err(|error| explain(body, &error))
     }
 
-    /// Takes a query apart into a request, as `/v1/inspect` has it.
-    pub(super) fn of_query(policy: &'a str, key: Vec<&'a str>) -> Self {
+    /// Takes a query apart into a request, as `/v1/inspect` has it: several keys are a list, and one is if that is said.
+    pub(super) fn of_query(policy: &'a str, key: Vec<&'a str>, is_list: bool) -> Self {
         let key = match key.as_slice() {
-            [one] => KeyForm::One(Cow::Borrowed(*one)),
+            [one] if !is_list => KeyForm::One(Cow::Borrowed(*one)),
             _ => KeyForm::Several(key.into_iter().map(Cow::Borrowed).collect()),
         };
         Self { policy: Some(Cow::Borrowed(policy)), key: Some(key), ..Self::default() }

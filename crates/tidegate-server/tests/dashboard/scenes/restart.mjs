@@ -18,14 +18,17 @@ await scene(async (browser) => {
   await banner.filter({ hasText: "Not live" }).waitFor();
   assert.equal(await banner.getAttribute("role"), "status");
   assert.ok(await page.evaluate(() => document.body.classList.contains("stale")), "what is shown is marked as stale");
-  // Another view can be opened meanwhile, and nothing breaks.
-  await page.evaluate(() => (location.hash = "#/try"));
-  await page.locator("#try-limit").waitFor();
-  await page.evaluate(() => (location.hash = "#/"));
+  const started = () => page.locator('#journal [data-kind="started"] time').getAttribute("datetime");
+  const before = await started();
   console.log("stale");
   await heard("started");
   await page.locator('#pulse[data-live="live"]').waitFor();
   assert.ok(!(await page.evaluate(() => document.body.classList.contains("stale"))));
+  assert.notEqual(await started(), before, "the journal is that of the service as it is now");
+  // Another view is live at once, and so is this one again.
+  await page.evaluate(() => (location.hash = "#/try"));
+  await page.locator("#try-limit").waitFor();
+  await page.evaluate(() => (location.hash = "#/"));
   await check("api", "bob");
   await check("api", "carol");
   await page.waitForFunction(() => window.told.tick?.last.decisions === 2);

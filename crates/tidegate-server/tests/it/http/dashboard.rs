@@ -26,6 +26,7 @@ fn each_second_tells_what_was_decided() {
     let running = Running::start(CONFIG);
     let mut events = Events::open(running.http, "/v1/live", &[]);
     assert!(events.head.contains("content-type: text/event-stream"), "{}", events.head);
+    assert!(events.head.contains("x-accel-buffering: no"), "no proxy holds it back: {}", events.head);
     let first = events.next("overview");
     assert_eq!(of(&first["policies"], "api")["limits"], json!(["5/1h"]));
     assert_eq!(of(&first["policies"], "next")["mode"], "shadow");
@@ -80,7 +81,7 @@ fn whom_a_policy_hits_is_told_to_those_who_may_know() {
     assert_eq!((&secret["keys"], &secret["hardest"][0]["key"]), (&json!("hashed"), &Value::Null));
     assert!(secret["hardest"][0]["label"].as_str().is_some_and(|label| label.starts_with('#')), "{secret}");
     // A request that was passed on does not come from this machine.
-    for passed_on in ["x-forwarded-for", "forwarded", "via", "x-real-ip"] {
+    for passed_on in ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "forwarded", "via", "x-real-ip"] {
         let hidden = request(running.http, "GET", "/v1/hits?policy=api", &[(passed_on, "10.0.0.1")], "").json();
         assert_eq!((&hidden["keys"], &hidden["hardest"][0]["key"]), (&json!("hidden"), &Value::Null));
         assert_eq!((&hidden["hardest"][0]["label"], &hidden["hardest"][0]["denials"]), (&json!(""), &json!(4)));
@@ -98,6 +99,9 @@ fn a_key_is_followed_second_by_second() {
         (&key["found"], &key["limits"][0]["used"], &key["limits"][0]["remaining"]),
         (&json!(false), &json!(0), &json!(5))
     );
+    check(&running, "api", &json!(["alice"]));
+    let one = get(running.http, "/v1/inspect?policy=api&key=alice&list=true").json();
+    assert_eq!((&one["found"], &one["limits"][0]["used"]), (&json!(true), &json!(1)), "a list of one is another key");
     check(&running, "api", &json!("alice"));
     let key = events.find("key", |key| key["found"] == true);
     let limit = &key["limits"][0];
@@ -112,6 +116,7 @@ fn a_key_is_followed_second_by_second() {
         ("/v1/live?key=alice", 400),
         ("/v1/live?policy=nobody", 404),
         ("/v1/live?what=1", 400),
+        ("/v1/inspect?policy=api&key=alice&list=maybe", 400),
         ("/v1/overview?seconds=0", 400),
         ("/v1/overview?seconds=601", 400),
         ("/v1/overview?seconds=x", 400),

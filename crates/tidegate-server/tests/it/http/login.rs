@@ -63,9 +63,10 @@ fn who_logs_in_may_change_things_and_who_does_not_may_look() {
 fn a_login_outlives_a_restart_and_not_a_new_token() {
     let running = Running::start(CONFIG);
     let cookie = cookie(&log_in(&running, "change-me-now"));
-    let again = running.stopped().started();
+    let again = running.stopped().started(CONFIG);
     assert_eq!(session(&again, &cookie)["login"], "in");
-    let changed = Running::start(&CONFIG.replace("change-me-now", "changed-it-now"));
+    // The same port, by which the cookie is called.
+    let changed = again.stopped().started(&CONFIG.replace("change-me-now", "changed-it-now"));
     assert_eq!(session(&changed, &cookie)["login"], "out");
 }
 
@@ -87,7 +88,8 @@ fn without_a_token_nothing_is_shown_where_one_is_asked_for() {
         (&json!(true), &json!(false))
     );
     assert_eq!(request(running.http, "GET", "/v1/overview", &[("cookie", &usage)], "").status, 200);
-    assert_eq!(request(running.http, "GET", "/v1/live?policy=api&key=a", &[("cookie", &usage)], "").status, 401);
+    assert_eq!(session(&running, &usage)["login"], "usage");
+    assert_eq!(request(running.http, "GET", "/v1/live?policy=api&key=a", &[("cookie", &usage)], "").status, 403);
     let admin = cookie(&log_in(&running, "change-me-now"));
     let passed_on = [("cookie", &*admin), ("x-forwarded-for", "10.0.0.1")];
     assert_eq!(request(running.http, "GET", "/v1/session", &passed_on, "").json()["sees_keys"], true);

@@ -19,13 +19,14 @@ fn check(running: &Running, key: &Value) -> Answer {
 fn what_holds_for_one_key_is_decided_by_and_for_no_other() {
     let running = Running::start(CONFIG);
     let key = json!(["alice", "/x"]);
-    let ban = json!({ "policy": "api", "key": key, "kind": "ban", "for": "2h", "note": "scraper" });
+    let ban = json!({ "policy": "api", "key": key, "kind": "ban", "for": "300d", "note": "scraper" });
     let answer = put(&running, &ban);
     assert_eq!((answer.status, &answer.json()["replaced"]), (200, &json!(false)), "{answer:?}");
     let banned = check(&running, &key);
     assert_eq!((banned.status, &banned.json()["reason"]), (429, &json!("limited")));
     let wait = banned.json()["retry_after_ms"].as_u64().expect("a wait");
-    assert!(wait > 7_190_000 && wait <= 7_200_000, "until the ban ends: {wait}");
+    let day = 86_400_000;
+    assert!(wait > 299 * day && wait <= 300 * day, "until the ban ends: {wait}");
     assert_eq!(check(&running, &json!("alice")).status, 200, "another key");
     assert_eq!(post(running.http, "/v1/reset", &json!({ "policy": "api", "key": key })).status, 200);
     assert_eq!(check(&running, &key).status, 429, "a reset does not lift a ban");
@@ -90,7 +91,8 @@ fn overrides_are_listed_and_the_journal_tells_who_did_what() {
     );
     assert_eq!(told[3].1, "reset alice under api: there was nothing to forget");
     let elsewhere = journal(&[("x-forwarded-for", "10.0.0.1")]);
-    assert!(elsewhere.iter().all(|(_, text)| text.contains("a key") && !text.contains("alice")), "{elsewhere:?}");
+    let is_hidden = |text: &str| text.contains("a key") && !text.contains("alice") && !text.contains("why");
+    assert!(elsewhere.iter().all(|(_, text)| is_hidden(text)), "{elsewhere:?}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::{
     key::Key,
     overriding::{Overridden, Override, OverrideRule},
     policy::{Identity, Policy},
-    store::{bounds::Bounds, id::Id, table::Table},
+    store::{bounds::Bounds, id::Id, slot::Slot, table::Table},
     timestamp::Timestamp,
 };
 
@@ -20,6 +20,10 @@ pub(super) struct Overrides {
     records: HashMap<Id, Record>,
     /// The states of the keys that have a record, as far as they have any.
     pub(super) states: Table,
+    /// States that came back in a shape that would forget them before the policy's own limits do, and until when they are kept.
+    lingering: HashMap<Id, i64>,
+    /// Before this time none of them ends.
+    first_end: i64,
 }
 
 #[derive(Debug)]
@@ -27,6 +31,8 @@ struct Record {
     by: Arc<Override>,
     key: Key<'static>,
     policy: Identity,
+    /// The longest window of the policy's own limits.
+    longest: i64,
     since: Timestamp,
 }
 
@@ -63,6 +69,7 @@ impl Overrides {
     fn map_bytes(&self) -> usize {
         // A byte beside each entry says whether it is taken.
         self.records.capacity() * (size_of::<(Id, Record)>() + 1)
+            + self.lingering.capacity() * (size_of::<(Id, i64)>() + 1)
     }
 }
 
@@ -136,16 +143,18 @@ impl Shard {
         }
         let key = key.clone().into_owned();
         let since = Timestamp::of(part.now);
-        let record = Record { by: Arc::new(by), key, policy: part.policy.identity(), since };
+        let (policy, longest) = (part.policy.identity(), part.policy.shape().longest());
+        let end = by.end().map_or(i64::MAX, |end| end.as_micros().cast_signed());
+        let record = Record { by: Arc::new(by), key, policy, longest, since };
         let overrides = self.overrides.get_or_insert_default();
+        overrides.first_end = if overrides.records.is_empty() { end } else { overrides.first_end.min(end) };
         let (before, own) = (overrides.map_bytes(), record.heap_bytes());
         let replaced = overrides.records.insert(part.id, record);
         bounds.note(before + replaced.map_or(0, |old| old.heap_bytes()), overrides.map_bytes() + own);
         if let Some(at) = self.keys.find(part.id) {
             let slot = self.keys.remove(at);
             bounds.give_back_key();
-            self.make_place(Of::Overridden, bounds);
-            self.table_mut(Of::Overridden).insert(slot);
+            self.put_slot(Of::Overridden, slot, bounds);
         }
         Ok(old.map(Arc::unwrap_or_clone))
     }
@@ -183,6 +192,27 @@ impl Shard {
         for id in ended {
             self.remove_override(id, bounds);
         }
+        if let Some(overrides) = &mut self.overrides {
+            let ends = overrides.records.values().filter_map(|record| record.by.end());
+            overrides.first_end = ends.map(|end| end.as_micros().cast_signed()).min().unwrap_or(i64::MAX);
+        }
+    }
+
+    /// Whether some override has ended that nobody has asked about since.
+    pub(super) fn has_ended_overrides(&self, now: i64) -> bool {
+        self.overrides.as_ref().is_some_and(|overrides| !overrides.records.is_empty() && overrides.first_end <= now)
+    }
+
+    /// Whether a state is kept although its own shape would forget it: the policy's limits, which hold again, would not.
+    pub(super) fn lingers(&mut self, id: Id, now: i64) -> bool {
+        let Some(overrides) = self.overrides.as_mut().filter(|overrides| !overrides.lingering.is_empty()) else {
+            return false;
+        };
+        let lingers = overrides.lingering.get(&id).is_some_and(|until| now <= *until);
+        if !lingers {
+            overrides.lingering.remove(&id);
+        }
+        lingers
     }
 
     fn remove_override(&mut self, id: Id, bounds: &Bounds) -> Option<Arc<Override>> {
@@ -192,11 +222,24 @@ impl Shard {
         bounds.give_back_override();
         if let Some(at) = overrides.states.find(id) {
             let slot = overrides.states.remove(at);
+            if self.shapes.get(slot.shape()).longest() < record.longest {
+                let before = overrides.map_bytes();
+                overrides.lingering.insert(id, slot.newest().saturating_add(record.longest));
+                bounds.note(before, overrides.map_bytes());
+            }
             bounds.count_key();
-            self.make_place(Of::Keys, bounds);
-            self.keys.insert(slot);
+            self.put_slot(Of::Keys, slot, bounds);
         }
         Some(record.by)
+    }
+
+    /// Puts a slot into another table.
+    fn put_slot(&mut self, of: Of, slot: Slot, bounds: &Bounds) {
+        self.make_place(of, bounds);
+        let table = self.table_mut(of);
+        let before = table.heap_bytes();
+        table.insert(slot);
+        bounds.note(before, table.heap_bytes());
     }
 
     /// Grows a table that is full, if that may be.

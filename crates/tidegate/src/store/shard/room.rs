@@ -29,6 +29,9 @@ impl Shard {
     /// The same for a key that is known to be new.
     pub(super) fn tidy(&mut self, now: i64, bounds: &Bounds) {
         let crowded = self.keys.is_full() || !bounds.has_keys();
+        if (crowded || !bounds.has_room(LOG_STEP)) && self.has_ended_overrides(now) {
+            self.clear_overrides(now, bounds);
+        }
         self.sweep(if crowded { SWEEP_FOR_ROOM } else { SWEEP }, now, bounds);
         if self.keys.is_full() && bounds.has_room(self.keys.bytes_to_grow()) {
             self.sweep(self.keys.places(), now, bounds);
@@ -55,7 +58,7 @@ impl Shard {
             if self.hand >= self.keys.places() {
                 self.hand = 0;
             }
-            if self.hand < self.keys.places() && self.is_over(*self.keys.slot(self.hand), now) {
+            if self.hand < self.keys.places() && self.is_forgettable(self.hand, now) {
                 // What moves up into its place is looked at next.
                 self.remove(self.hand, bounds);
                 self.tally.evicted += 1;
@@ -63,6 +66,11 @@ impl Shard {
                 self.hand += 1;
             }
         }
+    }
+
+    fn is_forgettable(&mut self, at: usize, now: i64) -> bool {
+        let slot = *self.keys.slot(at);
+        self.is_over(slot, now) && !self.lingers(slot.id, now)
     }
 
     /// Whether a state may be forgotten: nothing is in use, and the longest window has passed since the newest charge.

@@ -5,9 +5,12 @@ use std::{convert::Infallible, sync::Arc};
 use axum::{
     extract::{RawQuery, State},
     http::{HeaderMap, StatusCode},
-    response::sse::{Event, Sse},
+    response::{
+        IntoResponse,
+        sse::{Event, Sse},
+    },
 };
-use futures_util::{Stream, StreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use utoipa::ToSchema;
@@ -34,8 +37,11 @@ pub(crate) struct Tick {
 struct Onlooker {
     house: Arc<House>,
     eyes: Eyes,
+    /// When the login ends that lets them.
+    until_s: Option<u64>,
     policy: Option<String>,
     key: Vec<String>,
+    is_list: bool,
     ticks: watch::Receiver<u64>,
     last_line: Option<u64>,
     _place: OwnedSemaphorePermit,
@@ -46,6 +52,7 @@ struct Onlooker {
     get, path = "/v1/live", tag = "dashboard",
     params(
         ("policy" = Option<String>, Query, description = "Also whom this policy hits: events `hits`"),
+        ("list" = Option<bool>, Query, description = "Whether one key is a list, too"),
         ("key" = Option<Vec<String>>, Query, description = "Also the state of this key under it: events `key`, which need the admin token where there is one"),
     ),
     responses(
@@ -58,10 +65,11 @@ pub(crate) async fn live(
     guest: Guest,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    let query = query::read(query.as_deref().unwrap_or(""), &["policy", "key"])?;
+) -> Result<impl IntoResponse, Problem> {
+    let query = query::read(query.as_deref().unwrap_or(""), &["policy", "key", "list"])?;
     let policy = query.only("policy")?.map(str::to_owned);
     let key: Vec<String> = query.all("key").into_iter().map(str::to_owned).collect();
+    let is_list = query.is("list")?;
     guest.needs(&house, &headers, if key.is_empty() { Access::Usage } else { Access::Admin })?;
     match &policy {
         Some(policy) => {
@@ -73,29 +81,45 @@ pub(crate) async fn live(
         }
         None => {}
     }
-    let Some(place) = house.service.insight().place() else {
+    let Some(place) = house.service.insight().place(guest.is_admin || house.settings.tokens.admin.is_none()) else {
         let message = "too many look on already: close a page, or ask /v1/overview now and then";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "", message));
     };
     let (ticks, stop) = (house.service.insight().ticks(), house.stop.clone());
-    let onlooker = Onlooker { house, eyes: guest.eyes, policy, key, ticks, last_line: None, _place: place };
+    let onlooker = Onlooker {
+        house,
+        eyes: guest.eyes,
+        until_s: guest.until_s,
+        policy,
+        key,
+        is_list,
+        ticks,
+        last_line: None,
+        _place: place,
+    };
     let events = stream::unfold(onlooker, |mut onlooker| async {
         let events = onlooker.next().await?;
-        Some((stream::iter(events.into_iter().map(Ok)), onlooker))
+        Some((stream::iter(events.into_iter().map(Ok::<_, Infallible>)), onlooker))
     });
     // Nobody who looks on keeps a service from stopping.
-    Ok(Sse::new(events.flatten().take_until(async move { stop.cancelled().await })))
+    let events = events.flatten().take_until(async move { stop.cancelled().await });
+    // A proxy that gathers what it passes on would hold back what is live.
+    Ok(([("x-accel-buffering", "no")], Sse::new(events)))
 }
 
 impl Onlooker {
     /// What there is to tell next.
     async fn next(&mut self) -> Option<Vec<Event>> {
+        if self.until_s.is_some_and(|until| self.house.service.now_s() > until) {
+            return None;
+        }
         let mut events = Vec::new();
         match self.last_line {
             None => {
+                // Before it is told, so that what comes meanwhile is told after it.
+                self.ticks.mark_unchanged();
                 let overview = Overview::new(&self.house.service, self.eyes, PAST);
                 self.last_line = Some(overview.last_line());
-                self.ticks.mark_unchanged();
                 events.push(event("overview", &overview));
             }
             Some(last_line) => {
@@ -123,7 +147,7 @@ impl Onlooker {
     }
 
     async fn key(&self, policy: &str) -> Event {
-        let request = Request::of_query(policy, self.key.iter().map(String::as_str).collect());
+        let request = Request::of_query(policy, self.key.iter().map(String::as_str).collect(), self.is_list);
         match admin::look(&self.house, &request, self.eyes).await {
             Ok(shown) => event("key", &shown),
             Err(problem) => event("problem", &problem),

@@ -7,18 +7,19 @@ use axum::{
     extract::{Request, State},
     http::{
         HeaderMap, HeaderValue, StatusCode,
-        header::{RETRY_AFTER, SET_COOKIE},
+        header::{COOKIE, ORIGIN, RETRY_AFTER, SET_COOKIE},
     },
     response::{IntoResponse as _, Response},
 };
 use serde::{Deserialize, Serialize};
-use tidegate::{Algorithm, Clock, Cost, Key, Limiter, MemoryStore, Policy};
+use tidegate::{Clock, Cost, Key, Limiter, MemoryStore, Policy};
 use tidegate_tower::seconds;
 use utoipa::ToSchema;
 
 use super::super::{connection::Peer, guest::Guest, problem::Problem};
 use crate::{
     access::Access,
+    config::Tokens,
     door::House,
     insight::Eyes,
     session::{LASTS, Ticket},
@@ -34,7 +35,7 @@ pub(crate) struct Session {
     may_change: bool,
     /// Whether keys are shown in lists: to those who may change things by the admin token, and to those at this machine.
     sees_keys: bool,
-    /// `not_needed`: the service has no admin token. `out`: it has one, and it was not shown. `in`: it was.
+    /// `not_needed`: the service has no admin token. `out`: it has one, and none was shown. `usage`: one for decisions was. `in`: the admin token was.
     #[schema(value_type = Login)]
     login: &'static str,
     /// Whether callers may bring limits of their own, as trying one does.
@@ -50,6 +51,7 @@ pub(crate) struct Session {
 enum Login {
     NotNeeded,
     Out,
+    Usage,
     In,
 }
 
@@ -61,7 +63,7 @@ pub(crate) struct Credentials {
     token: String,
 }
 
-/// Wrong tokens, counted by address: nobody guesses one.
+/// Wrong tokens in the form, counted by address.
 #[derive(Debug)]
 pub(crate) struct Attempts {
     limiter: Limiter,
@@ -72,7 +74,7 @@ impl Attempts {
     /// By this clock.
     pub(crate) fn new(clock: Clock) -> Self {
         let limit = "10/1m".parse().expect("a limit");
-        let policy = Policy::new("login", [limit]).expect("a policy").with_algorithm(Algorithm::SlidingCounter);
+        let policy = Policy::new("login", [limit]).expect("a policy");
         // With room for so many that strangers don't share one limit with those who belong here.
         let store = MemoryStore::builder().max_keys(10_000).build().expect("bounds that a store can have");
         Self { limiter: Limiter::new(store).with_clock(clock), policy }
@@ -90,10 +92,11 @@ fn told(house: &House, guest: &Guest) -> Session {
         may_look: guest.may(Access::Usage),
         may_change: guest.may(Access::Admin),
         sees_keys: guest.eyes == Eyes::Open,
-        login: match (&house.settings.tokens.admin, guest.is_admin) {
-            (None, _) => "not_needed",
-            (Some(_), false) => "out",
-            (Some(_), true) => "in",
+        login: match (&house.settings.tokens, guest.is_admin) {
+            (Tokens { admin: None, .. }, _) => "not_needed",
+            (_, true) => "in",
+            (Tokens { usage: Some(_), .. }, false) if guest.may(Access::Usage) => "usage",
+            (_, false) => "out",
         },
         caller_limits: house.settings.caller_limits.allowed,
         version: env!("CARGO_PKG_VERSION"),
@@ -115,6 +118,7 @@ pub(crate) async fn log_in(
     request: Request,
 ) -> Result<Response, Problem> {
     let peer = request.extensions().get::<Peer>().copied();
+    let mut shown = request.headers().clone();
     let body = super::super::read(&house, request).await?;
     let credentials: Credentials = serde_json::from_slice(&body).map_err(|error| {
         let message = format!("the body is no login: {error}; send {{\"token\": \"…\"}}");
@@ -138,11 +142,10 @@ pub(crate) async fn log_in(
         let message = "this is no token of this service: see `admin_token` in its [server] settings";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, "token", message));
     };
-    let cookie = cookie(&house, ticket.as_str(), LASTS);
+    let cookie = cookie(&house, &shown, ticket.as_str(), LASTS);
     // As the next request of this caller will be seen.
-    let mut shown = HeaderMap::new();
     if let Ok(pair) = HeaderValue::try_from(format!("{}={}", house.cookie, ticket.as_str())) {
-        shown.insert(axum::http::header::COOKIE, pair);
+        shown.insert(COOKIE, pair);
     }
     let told = told(&house, &Guest::new(&house, &shown, peer));
     Ok(with_cookie(Json(told).into_response(), &cookie))
@@ -152,13 +155,16 @@ pub(crate) async fn log_in(
 #[utoipa::path(delete, path = "/v1/session", tag = "dashboard", responses((status = 200, description = "Logged out", body = Session)))]
 pub(crate) async fn log_out(State(house): State<Arc<House>>, _guest: Guest, request: Request) -> Response {
     let peer = request.extensions().get::<Peer>().copied();
-    let told = told(&house, &Guest::new(&house, &HeaderMap::new(), peer));
-    with_cookie(Json(told).into_response(), &cookie(&house, "", 0))
+    let mut shown = request.headers().clone();
+    shown.remove(COOKIE);
+    let told = told(&house, &Guest::new(&house, &shown, peer));
+    with_cookie(Json(told).into_response(), &cookie(&house, &shown, "", 0))
 }
 
-/// No script reads it, no other site sends it and, where there is TLS, nothing goes out without.
-fn cookie(house: &House, value: &str, lasts: u64) -> String {
-    let secure = if house.certificates.is_some() { "; Secure" } else { "" };
+/// No script reads it, no other site sends it and, where the page came over TLS, nothing goes out without.
+fn cookie(house: &House, shown: &HeaderMap, value: &str, lasts: u64) -> String {
+    let is_tls = shown.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https:"));
+    let secure = if is_tls || house.certificates.is_some() { "; Secure" } else { "" };
     format!("{}={value}; Path=/; Max-Age={lasts}; HttpOnly; SameSite=Strict{secure}", house.cookie)
 }
 
