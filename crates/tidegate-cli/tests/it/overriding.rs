@@ -22,7 +22,9 @@ fn a_ban_holds_until_it_is_lifted() {
         ask(&["override", "set", "alice", "--policy", "api", "--ban", "--for", "2h", "--note", "scraper"]);
     assert_eq!(code, Some(0), "{said}");
     assert!(
-        said.starts_with("alice is banned under api until ") && said.ends_with(" UTC (in 2h): scraper\n"),
+        said.starts_with("alice is banned under api until ")
+            && said.contains(" UTC (in ")
+            && said.ends_with("): scraper\n"),
         "{said}"
     );
     let (code, said) = ask(&["check", "alice", "--policy", "api"]);

@@ -1,8 +1,6 @@
 //! Overrides as they are kept: set, replaced, listed and lifted, how many there may be, and what they do to other keys.
 
-use tidegate::{
-    AtCapacity, Cost, Key, MemoryStore, Op, Override, OverrideError, OverrideRule, Policy, Reason, Timestamp,
-};
+use tidegate::{AtCapacity, MemoryStore, Override, OverrideError, OverrideRule, Policy, Reason, Timestamp};
 
 use crate::overrides::{SECOND, at, check, key, policy};
 
