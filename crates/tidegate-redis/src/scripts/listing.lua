@@ -31,7 +31,7 @@ end
 
 -- Removes what has ended, if anything has and it does not take long; for want of room, whatever it takes.
 local function sweep(key, meta, needed)
-  if meta.first > now or (not needed and call('HLEN', key) > 500) then return end
+  if meta.first > now or (not needed and call('HLEN', key) > 1500) then return end
   local cursor, gone = '0', {}
   meta.first, meta.last, meta.endless = NEVER, 0, 0
   -- An entry may come twice.
