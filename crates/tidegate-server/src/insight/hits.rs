@@ -232,6 +232,10 @@ mod tests {
             hits.tick(false, &budget);
             hits.note(Notable::Denied, &key("before"), &budget);
             assert_eq!(hits.hardest(1).keys[0].1.most, u64::from(EACH) + 1, "each again in the next second");
+            hits.tick(true, &budget);
+            assert!(hits.hardest(1).sampled, "as long as what was estimated counts");
+            hits.tick(true, &budget);
+            assert!(!hits.hardest(1).sampled);
         }
     }
 

@@ -119,3 +119,19 @@ impl Insight {
         (is_admin || self.streams.available_permits() >= KEPT).then_some(place)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Insight, KEPT, STREAMS};
+
+    #[test]
+    fn nobody_keeps_out_who_has_shown_the_admin_token() {
+        let insight = Insight::new(0);
+        let mut places: Vec<_> = (0..STREAMS - KEPT).map(|_| insight.place(false).expect("a place")).collect();
+        assert!(insight.place(false).is_none(), "the others are kept");
+        places.extend((0..KEPT).map(|_| insight.place(true).expect("a place")));
+        assert!(insight.place(true).is_none() && insight.onlookers() == STREAMS);
+        places.pop();
+        assert!(insight.place(false).is_none() && insight.place(true).is_some());
+    }
+}

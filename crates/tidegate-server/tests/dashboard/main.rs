@@ -10,7 +10,7 @@ mod stage;
 #[allow(dead_code, reason = "shared with the other tests, which use all of it")]
 mod tools;
 
-use running::Running;
+use running::{Running, Stopped};
 use stage::Scene;
 
 const POLICIES: &str = "[policies.api]\nlimits = [\"5/1h\"]\n\
@@ -48,7 +48,7 @@ fn where_a_token_is_asked_for_nothing_is_shown_before() {
 
 #[test]
 fn it_survives_a_restart_and_says_when_it_is_not_live() {
-    let running = Running::start(POLICIES);
+    let running = Stopped::anywhere().started(POLICIES);
     let mut scene = Scene::new("restart", running.http).begin();
     scene.cue("live");
     let stopped = running.stopped();

@@ -1,11 +1,15 @@
 //! A service that runs for one test, on free ports.
 
-use std::{net::SocketAddr, path::Path};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
+};
 
 use tidegate_server::{
     Server, Transport,
     config::{Config, Overrides},
 };
+use tidegate_testbed::free_port;
 use tokio::runtime::Runtime;
 
 /// A running service; stopped when it is dropped.
@@ -23,6 +27,11 @@ pub(crate) struct Stopped {
 }
 
 impl Stopped {
+    /// One that is yet to be started, on ports that no other test is given meanwhile: those that the system picks by itself go to whoever asks next.
+    pub(crate) fn anywhere() -> Self {
+        Self { addresses: [(); 3].map(|()| (Ipv4Addr::LOCALHOST, free_port()).into()) }
+    }
+
     pub(crate) fn started(self, config: &str) -> Running {
         let names = ["http", "resp", "grpc"];
         let overrides = names

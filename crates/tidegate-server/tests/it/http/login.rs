@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::client::{Answer, request};
-use crate::running::Running;
+use crate::running::{Running, Stopped};
 
 const CONFIG: &str = "[server]\nadmin_token = \"change-me-now\"\n[policies.api]\nlimits = [\"1/1h\"]\n";
 const BOTH: &str =
@@ -61,7 +61,7 @@ fn who_logs_in_may_change_things_and_who_does_not_may_look() {
 
 #[test]
 fn a_login_outlives_a_restart_and_not_a_new_token() {
-    let running = Running::start(CONFIG);
+    let running = Stopped::anywhere().started(CONFIG);
     let cookie = cookie(&log_in(&running, "change-me-now"));
     let again = running.stopped().started(CONFIG);
     assert_eq!(session(&again, &cookie)["login"], "in");
