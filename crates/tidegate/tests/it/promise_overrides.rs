@@ -214,7 +214,7 @@ fn policy() -> impl Strategy<Value = [Rule; 2]> {
 }
 
 proptest! {
-    #![proptest_config(scenes::config(2500))]
+    #![proptest_config(scenes::config(1200))]
 
     #[test]
     fn the_library_tells_of_overrides_what_the_model_tells(
