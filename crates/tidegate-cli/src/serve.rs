@@ -66,6 +66,10 @@ async fn serve(config: Config, overrides: Overrides) -> anyhow::Result<Outcome> 
         file = file.as_ref().map_or("none".to_owned(), |file| file.display().to_string()),
         "tidegate serves"
     );
+    if let Some(address) = server.address(Transport::Http) {
+        let scheme = if settings.tls.is_some() { "https" } else { "http" };
+        tracing::info!("look at it in a browser at {scheme}://{address}, or with `tidegate top`");
+    }
     warn_if_open(&settings);
     if policies == 0 {
         tracing::warn!(

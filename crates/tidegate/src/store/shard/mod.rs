@@ -4,6 +4,7 @@
 //! [`Shard::conclude`] charges it if the whole decision says so, and answers. Of several keys in one decision, all are weighed
 //! before any is charged.
 
+mod operations;
 mod overrides;
 mod overruled;
 mod room;
@@ -25,8 +26,7 @@ use super::{
     table::Table,
 };
 use crate::{
-    decision::{Decision, Reason, Refund},
-    inspect::Inspection,
+    decision::{Decision, Reason},
     policy::{Only, Policy},
     reshape::Held,
     ruling,
@@ -398,67 +398,6 @@ impl Shard {
         };
         let _ = held.charge(part.policy.shape(), at, part.cost, at, true);
         held
-    }
-
-    /// Gives units back to the moment they were charged.
-    pub(super) fn refund(&mut self, part: &Part<'_>, charged_at: i64, bounds: &Bounds) -> Refund {
-        if let Some(by) = self.overrider(part, bounds) {
-            return self.refund_overridden(part, &by, charged_at, bounds);
-        }
-        let found = self.keys.find(part.id).map(|at| (Of::Keys, at));
-        let found = found.or_else(|| self.shared.find(shared_id(part)).map(|at| (Of::Shared, at)));
-        self.refund_at(found, part, charged_at, bounds)
-    }
-
-    /// Gives units back to a state, if there is one.
-    fn refund_at(&mut self, found: Option<(Of, usize)>, part: &Part<'_>, charged_at: i64, bounds: &Bounds) -> Refund {
-        let Some((of, at)) = found else {
-            let capacities = part.policy.rules().iter().map(|rule| rule.capacity);
-            return Refund { returned: false, remaining: capacities.min().unwrap_or(0), reset_after_us: 0 };
-        };
-        let mut seen = self.weigh_at(of, at, Place::Own(at), part, bounds, false);
-        let mut returned = false;
-        if charged_at <= seen.newest {
-            self.redrain(of, at, part.policy, bounds);
-            let shape = self.shape_of(of, at);
-            returned = self
-                .change(of, at, bounds, |held| held.refund(&shape, seen.newest, part.cost, charged_at, seen.moment.at));
-            seen = self.weigh_at(of, at, Place::Own(at), part, bounds, false);
-        }
-        let after =
-            self.read(of, at, part.policy, |rules, tracks| answer_from(part, (rules, tracks), &seen, Outcome::Spared));
-        Refund { returned, remaining: after.remaining, reset_after_us: after.reset_after_us }
-    }
-
-    /// Forgets a key; whether there was anything to forget.
-    pub(super) fn reset(&mut self, id: Id, bounds: &Bounds) -> bool {
-        if let Some(at) = self.keys.find(id) {
-            self.remove(at, bounds);
-            return true;
-        }
-        let Some(at) = self.overridden_state(id) else {
-            return false;
-        };
-        let slot = self.table_mut(Of::Overridden).remove(at);
-        self.discard(&slot, bounds);
-        true
-    }
-
-    pub(super) fn inspect(&mut self, part: &Part<'_>, bounds: &Bounds) -> Option<Inspection> {
-        if let Some(by) = self.overrider(part, bounds) {
-            return self.inspect_overridden(part, &by, bounds);
-        }
-        let at = self.keys.find(part.id)?;
-        Some(self.inspect_at(Of::Keys, at, part, bounds))
-    }
-
-    fn inspect_at(&mut self, of: Of, at: usize, part: &Part<'_>, bounds: &Bounds) -> Inspection {
-        let mut seen = self.weigh_at(of, at, Place::Own(at), part, bounds, true);
-        let inspection = self.read(of, at, part.policy, |rules, tracks| {
-            Inspection::new(part.policy, rules, tracks, seen.newest, seen.moment)
-        });
-        self.put_back(of, at, seen.before.take(), bounds);
-        inspection
     }
 
     #[inline]

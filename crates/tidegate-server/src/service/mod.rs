@@ -1,20 +1,22 @@
 //! [`Service`]: what all ways in have in common. Policies are found, prices looked up, failures of the store decided and
-//! everything counted here, once; a transport turns bytes into an [`Ask`] and an answer into bytes.
+//! everything counted here, once; a transport turns bytes into an [`Ask`] and an answer into bytes. `ask` has the words for both, `keys` what
+//! is done to single keys beside deciding, `seconds` what those are told who look on.
 
-use std::{borrow::Cow, net::IpAddr, sync::Arc, time::Duration};
+mod ask;
+mod keys;
+mod seconds;
+
+use std::{sync::Arc, time::Duration};
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
-use tidegate::{
-    Algorithm, Burst, Clock, Cost, Decision, Inspection, Key, Limit, OnStoreFailure, Op, Overridden, Override,
-    OverrideRule, Policy, Refund, Spend, SpendError, Timestamp,
-};
-use tidegate_redis::{OverrideTrouble, Trouble};
-use tidegate_tower::Labels;
+use tidegate::{Algorithm, Clock, Cost, Decision, Limit, Op, Policy, Spend};
 
+pub use self::ask::{Answer, Answers, Ask, By, Price, Refusal, Ruling, Who};
+use self::seconds::StoreSeen;
 use crate::{
     config::{CallerLimits, Config, ConfigError, Configured, Overrides, Policies, RESERVED_NAME},
-    insight::{Deed, Event, Eyes, Hits, Insight},
+    insight::{Event, Hits, Insight},
     metrics::{Metrics, Tally, Transport},
     stopwatch::Stopwatch,
     store::Store,
@@ -46,149 +48,6 @@ pub struct Live {
     names: Vec<Arc<str>>,
     tallies: Vec<Tally>,
     hits: Vec<Arc<Hits>>,
-}
-
-/// How the store was when it was looked at.
-#[derive(Debug, Default)]
-struct StoreSeen {
-    lost: Vec<String>,
-    no_room: u64,
-    no_room_told: Option<u64>,
-}
-
-/// What is asked of one policy about one key.
-#[derive(Debug, Clone)]
-pub struct Ask<'a> {
-    /// By which limits.
-    pub by: By<'a>,
-    /// Who.
-    pub key: Key<'a>,
-    /// How much.
-    pub price: Price<'a>,
-    /// What to do if the store fails, where the call says it.
-    pub on_failure: Option<OnStoreFailure>,
-}
-
-/// Who does something to a key, for the journal.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Who {
-    /// From where; nothing if from this process.
-    pub address: Option<IpAddr>,
-}
-
-/// By which limits to decide.
-#[derive(Debug, Clone)]
-pub enum By<'a> {
-    /// A policy of the configuration.
-    Policy(&'a str),
-    /// Limits that the caller brings.
-    Limits(Vec<Limit>, Algorithm),
-    /// Envoy's own limit for one descriptor, in place of those of the policy that the descriptor matches, if any. It is written
-    /// in the proxy's configuration, so whether callers may bring limits is no matter.
-    Override(Limit, Option<&'a str>),
-    /// `CL.THROTTLE`'s: so many at once, and the limit in the long run.
-    Throttle(Burst, Limit),
-}
-
-/// How much is asked for.
-#[derive(Debug, Clone, Copy)]
-pub enum Price<'a> {
-    /// So many units.
-    Cost(Cost),
-    /// What the policy says an operation costs.
-    Operation(&'a str),
-}
-
-/// A policy of the configuration, or one made of what the caller brought.
-#[derive(Debug)]
-pub enum Ruling<'l> {
-    /// Of the configuration, with what headers say of it.
-    Known(&'l Policy, &'l Labels),
-    /// Made for this request.
-    Made(Box<Policy>),
-}
-
-impl Ruling<'_> {
-    /// The policy itself.
-    #[inline]
-    pub fn policy(&self) -> &Policy {
-        match self {
-            Self::Known(policy, _) => policy,
-            Self::Made(policy) => policy,
-        }
-    }
-
-    /// What headers say of it.
-    pub(crate) fn labels(&self) -> Cow<'_, Labels> {
-        match self {
-            Self::Known(_, labels) => Cow::Borrowed(labels),
-            Self::Made(policy) => Cow::Owned(Labels::new(policy)),
-        }
-    }
-}
-
-/// A decision, and by which policy.
-#[derive(Debug)]
-#[must_use]
-pub struct Answer<'l> {
-    /// What was decided.
-    pub decision: Decision,
-    /// By what.
-    pub ruling: Ruling<'l>,
-}
-
-/// A decision over several, all or nothing.
-#[derive(Debug)]
-#[must_use]
-pub struct Answers<'l> {
-    /// Of the whole. Its `part()` is the place of the one that bound.
-    pub overall: Decision,
-    /// Of each, in order.
-    pub parts: Vec<Answer<'l>>,
-}
-
-/// Why a request got no decision.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Something in it is wrong; the field that is.
-    #[error("{message}")]
-    Malformed {
-        /// Which field of the request.
-        field: &'static str,
-        /// What is wrong and what would be right.
-        message: String,
-    },
-    /// No policy has this name.
-    #[error("there is no policy `{name}`{}", hint(nearest.as_deref()))]
-    UnknownPolicy {
-        /// The name asked for.
-        name: String,
-        /// One that is near.
-        nearest: Option<String>,
-    },
-    /// The store did not do what only it can do (refund, reset, inspect).
-    #[error("{0}")]
-    Store(#[from] Trouble),
-    /// An override can't be, or the store did not put it in force or lift it.
-    #[error("{0}")]
-    Override(#[from] OverrideTrouble),
-}
-
-fn hint(nearest: Option<&str>) -> String {
-    nearest.map_or(String::new(), |name| format!(": did you mean `{name}`?"))
-}
-
-impl Refusal {
-    /// Something wrong with a field of the request.
-    pub(crate) fn malformed(field: &'static str, message: impl std::fmt::Display) -> Self {
-        Self::Malformed { field, message: format!("{message}") }
-    }
-}
-
-impl From<SpendError> for Refusal {
-    fn from(error: SpendError) -> Self {
-        Self::malformed("checks", error)
-    }
 }
 
 /// What a request comes to once its names are looked up.
@@ -297,45 +156,6 @@ impl Service {
         self.clock.now().as_micros() / 1_000_000
     }
 
-    /// Ends a second for those who look on, and writes down what has become of the store.
-    pub(crate) fn tick(&self) {
-        let live = self.live();
-        let of_policies = live.names.iter().cloned().zip(live.tallies.iter().map(Tally::counts));
-        let others = self.metrics.unconfigured().map(|(name, counts)| (Arc::from(name), counts));
-        let counted = of_policies.chain(others);
-        // Ticks come at any fraction of a second, a little early or late: each is taken for the second that it has seen most of.
-        let second = self.clock.now().as_micros().saturating_sub(500_000) / 1_000_000;
-        self.insight.tick(second, counted, &self.metrics.durations());
-        self.look_at_store();
-    }
-
-    fn look_at_store(&self) {
-        let health = self.store.health();
-        let mut seen = self.store_seen.lock();
-        let at = self.now_ms();
-        let journal = &self.insight.journal;
-        let lost: Vec<_> = health.lost.iter().filter(|node| !seen.lost.contains(node)).cloned().collect();
-        let back: Vec<_> = seen.lost.iter().filter(|node| !health.lost.contains(node)).cloned().collect();
-        if !lost.is_empty() {
-            let text =
-                format!("Redis does not answer at {}: policies decide by what they say for that", lost.join(", "));
-            tracing::warn!(nodes = lost.join(", "), "Redis does not answer");
-            journal.happened(Event::StoreLost, at, text);
-        }
-        if !back.is_empty() {
-            tracing::info!(nodes = back.join(", "), "Redis answers again");
-            journal.happened(Event::StoreBack, at, format!("Redis answers again at {}", back.join(", ")));
-        }
-        if health.no_room > seen.no_room && seen.no_room_told.is_none_or(|told| at >= told + 60_000) {
-            let text =
-                "there is no room for new keys: raise max_keys or max_bytes of [store], or see who makes so many";
-            journal.happened(Event::NoRoom, at, text);
-            seen.no_room_told = Some(at);
-        }
-        seen.lost = health.lost;
-        seen.no_room = health.no_room;
-    }
-
     /// What was wrong with the file at the last reload, if it was refused.
     pub fn refused_file(&self) -> Option<String> {
         self.refused_file.lock().clone()
@@ -434,105 +254,6 @@ impl Service {
     /// If it is not.
     pub fn knows(&self, live: &Live, ask: &Ask<'_>) -> Result<(), Refusal> {
         self.resolve(live, ask).map(|_| ())
-    }
-
-    /// Gives units back to the moment they were charged at.
-    ///
-    /// # Errors
-    /// If the request names something unknown, or the store does not answer.
-    pub async fn refund(&self, live: &Live, ask: &Ask<'_>, charged_at: Timestamp) -> Result<Refund, Refusal> {
-        let resolved = self.resolve(live, ask)?;
-        Ok(self.store.refund(resolved.ruling.policy(), &ask.key, resolved.cost, charged_at).await?)
-    }
-
-    /// Forgets a key; whether there was anything to forget.
-    ///
-    /// # Errors
-    /// If the request names something unknown, or the store does not answer.
-    pub async fn reset(&self, live: &Live, ask: &Ask<'_>, who: Who) -> Result<bool, Refusal> {
-        let reset = self.store.reset(self.resolve(live, ask)?.ruling.policy(), &ask.key).await?;
-        if let By::Policy(name) = ask.by {
-            let outcome = if reset { "" } else { ": there was nothing to forget" };
-            let (key, after) = (ask.key.as_borrowed(), outcome.to_owned());
-            self.audit(Event::Reset, who, live, name, Deed { before: "reset", key, after, note: String::new() });
-        }
-        Ok(reset)
-    }
-
-    /// Puts an override in force; and whether another one was before.
-    ///
-    /// # Errors
-    /// If the policy is unknown, the override can't be, or the store does not answer.
-    pub async fn set_override(
-        &self,
-        live: &Live,
-        policy: &str,
-        key: &Key<'_>,
-        by: Override,
-        who: Who,
-    ) -> Result<(Overridden, bool), Refusal> {
-        let configured = live.find(policy)?;
-        let what = match by.rule() {
-            OverrideRule::Limits(limits) => {
-                let limits: Vec<String> = limits.limits().iter().map(ToString::to_string).collect();
-                format!(": {}", limits.join(", "))
-            }
-            OverrideRule::Ban => ": banned".to_owned(),
-            OverrideRule::Exempt => ": exempt".to_owned(),
-        };
-        let length = match by.end() {
-            None => " for good".to_owned(),
-            Some(end) => {
-                let left = end.as_micros().saturating_sub(self.clock.now().as_micros()).div_ceil(1_000_000);
-                format!(" for {}", lasting(Duration::from_secs(left)))
-            }
-        };
-        let (note, since) = (by.note().to_owned(), self.clock.now());
-        let put = Overridden { key: key.clone().into_owned(), by: by.clone(), since };
-        let replaced = self.store.set_override(&configured.policy, key, by).await?;
-        let deed = Deed { before: "override of", key: key.as_borrowed(), after: format!("{what}{length}"), note };
-        self.audit(Event::Override, who, live, policy, deed);
-        // As the store tells it; it may have been lifted again.
-        let overridden = self.store.override_of(&configured.policy, key).await.ok().flatten();
-        Ok((overridden.unwrap_or(put), replaced))
-    }
-
-    /// Lifts an override; whether there was one.
-    ///
-    /// # Errors
-    /// If the policy is unknown, or the store does not answer.
-    pub async fn lift_override(&self, live: &Live, policy: &str, key: &Key<'_>, who: Who) -> Result<bool, Refusal> {
-        let lifted = self.store.lift_override(&live.find(policy)?.policy, key).await?;
-        let outcome = if lifted { "" } else { ": there was none" };
-        let (key, after) = (key.as_borrowed(), outcome.to_owned());
-        let deed = Deed { before: "override lifted of", key, after, note: String::new() };
-        self.audit(Event::Lift, who, live, policy, deed);
-        Ok(lifted)
-    }
-
-    /// The overrides of a policy that are in force.
-    ///
-    /// # Errors
-    /// If the store does not answer.
-    pub async fn overrides(&self, policy: &Policy) -> Result<Vec<Overridden>, Refusal> {
-        Ok(self.store.overrides(policy).await?)
-    }
-
-    /// Writes down what somebody did to a key, here and in the log.
-    fn audit(&self, event: Event, who: Who, live: &Live, policy: &str, deed: Deed<'_>) {
-        let hide = live.policies.get(policy).is_some_and(|configured| configured.hide_keys);
-        let key = self.insight.labeller.label(&deed.key, hide, Eyes::Open).label;
-        let by = who.address.map_or_else(|| "this process".to_owned(), |address| address.to_string());
-        tracing::info!(policy, key, by, note = deed.note, "{} a key{}", deed.before, deed.after);
-        self.insight.journal.done(event, self.now_ms(), who.address, policy, deed);
-    }
-
-    /// Shows the state of a key, if it has one.
-    ///
-    /// # Errors
-    /// If the request names something unknown, or the store does not answer.
-    pub async fn inspect(&self, live: &Live, ask: &Ask<'_>) -> Result<Option<Inspection>, Refusal> {
-        Ok(self.store.inspect(self.resolve(live, ask)?.ruling.policy(), &ask.key).await?)
     }
 
     fn resolve<'l, 's>(&'s self, live: &'l Live, ask: &Ask<'_>) -> Result<Resolved<'l, 's>, Refusal>
@@ -635,20 +356,6 @@ fn in_place_of(replaced: &Policy, policy: Policy) -> Policy {
         other => other,
     };
     policy.with_algorithm(algorithm).with_on_store_failure(replaced.on_store_failure())
-}
-
-/// A length of time in the two largest units that it has.
-fn lasting(length: Duration) -> String {
-    let seconds = length.as_secs();
-    let units = [(seconds / 86_400, "d"), (seconds / 3_600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
-    let said: Vec<String> = units
-        .iter()
-        .skip_while(|(count, _)| *count == 0)
-        .take(2)
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, unit)| format!("{count}{unit}"))
-        .collect();
-    if said.is_empty() { "0s".to_owned() } else { said.join("") }
 }
 
 /// The policy and the cost: the policy's own, or those of one of its operations.

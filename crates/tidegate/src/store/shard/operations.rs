@@ -1,0 +1,78 @@
+//! What is done to a key beside deciding: refund, reset, inspect.
+
+use super::{Of, Part, Place, Shard, answer_from, shared_id};
+use crate::{
+    decision::Refund,
+    inspect::Inspection,
+    store::{bounds::Bounds, id::Id},
+    weigh::Outcome,
+};
+
+impl Shard {
+    /// Gives units back to the moment they were charged.
+    pub(in crate::store) fn refund(&mut self, part: &Part<'_>, charged_at: i64, bounds: &Bounds) -> Refund {
+        if let Some(by) = self.overrider(part, bounds) {
+            return self.refund_overridden(part, &by, charged_at, bounds);
+        }
+        let found = self.keys.find(part.id).map(|at| (Of::Keys, at));
+        let found = found.or_else(|| self.shared.find(shared_id(part)).map(|at| (Of::Shared, at)));
+        self.refund_at(found, part, charged_at, bounds)
+    }
+
+    /// Gives units back to a state, if there is one.
+    pub(super) fn refund_at(
+        &mut self,
+        found: Option<(Of, usize)>,
+        part: &Part<'_>,
+        charged_at: i64,
+        bounds: &Bounds,
+    ) -> Refund {
+        let Some((of, at)) = found else {
+            let capacities = part.policy.rules().iter().map(|rule| rule.capacity);
+            return Refund { returned: false, remaining: capacities.min().unwrap_or(0), reset_after_us: 0 };
+        };
+        let mut seen = self.weigh_at(of, at, Place::Own(at), part, bounds, false);
+        let mut returned = false;
+        if charged_at <= seen.newest {
+            self.redrain(of, at, part.policy, bounds);
+            let shape = self.shape_of(of, at);
+            returned = self
+                .change(of, at, bounds, |held| held.refund(&shape, seen.newest, part.cost, charged_at, seen.moment.at));
+            seen = self.weigh_at(of, at, Place::Own(at), part, bounds, false);
+        }
+        let after =
+            self.read(of, at, part.policy, |rules, tracks| answer_from(part, (rules, tracks), &seen, Outcome::Spared));
+        Refund { returned, remaining: after.remaining, reset_after_us: after.reset_after_us }
+    }
+
+    /// Forgets a key; whether there was anything to forget.
+    pub(in crate::store) fn reset(&mut self, id: Id, bounds: &Bounds) -> bool {
+        if let Some(at) = self.keys.find(id) {
+            self.remove(at, bounds);
+            return true;
+        }
+        let Some(at) = self.overridden_state(id) else {
+            return false;
+        };
+        let slot = self.table_mut(Of::Overridden).remove(at);
+        self.discard(&slot, bounds);
+        true
+    }
+
+    pub(in crate::store) fn inspect(&mut self, part: &Part<'_>, bounds: &Bounds) -> Option<Inspection> {
+        if let Some(by) = self.overrider(part, bounds) {
+            return self.inspect_overridden(part, &by, bounds);
+        }
+        let at = self.keys.find(part.id)?;
+        Some(self.inspect_at(Of::Keys, at, part, bounds))
+    }
+
+    pub(super) fn inspect_at(&mut self, of: Of, at: usize, part: &Part<'_>, bounds: &Bounds) -> Inspection {
+        let mut seen = self.weigh_at(of, at, Place::Own(at), part, bounds, true);
+        let inspection = self.read(of, at, part.policy, |rules, tracks| {
+            Inspection::new(part.policy, rules, tracks, seen.newest, seen.moment)
+        });
+        self.put_back(of, at, seen.before.take(), bounds);
+        inspection
+    }
+}
