@@ -102,6 +102,8 @@ pub(super) struct Shard {
     tally: Tally,
     /// The next slot to look at for one whose time has passed.
     hand: usize,
+    /// The states of the keys that have an override, as far as they have any.
+    overridden: Table,
     /// Elsewhere, since few shards have any.
     overrides: Option<Box<Overrides>>,
 }

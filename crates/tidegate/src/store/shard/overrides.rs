@@ -10,7 +10,7 @@ use crate::{
     key::Key,
     overriding::{Overridden, Override, OverrideRule},
     policy::{Identity, Policy},
-    store::{bounds::Bounds, id::Id, slot::Slot, table::Table},
+    store::{bounds::Bounds, id::Id, slot::Slot},
     timestamp::Timestamp,
 };
 
@@ -18,8 +18,6 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Overrides {
     records: HashMap<Id, Record>,
-    /// The states of the keys that have a record, as far as they have any.
-    pub(super) states: Table,
     /// States that came back in a shape that would forget them before the policy's own limits do, and until when they are kept.
     lingering: HashMap<Id, i64>,
     /// Before this time none of them ends.
@@ -111,7 +109,8 @@ impl Shard {
 
     /// Where the state of an overridden key is, if it has any.
     pub(super) fn overridden_state(&self, id: Id) -> Option<usize> {
-        self.overrides.as_ref()?.states.find(id)
+        self.overrides.as_ref()?;
+        self.overridden.find(id)
     }
 
     /// Whether there is an override and its end is after `now` as it is read.
@@ -220,8 +219,8 @@ impl Shard {
         let record = overrides.records.remove(&id)?;
         bounds.note(record.heap_bytes(), 0);
         bounds.give_back_override();
-        if let Some(at) = overrides.states.find(id) {
-            let slot = overrides.states.remove(at);
+        if let Some(at) = self.overridden.find(id) {
+            let slot = self.overridden.remove(at);
             if self.shapes.get(slot.shape()).longest() < record.longest {
                 let before = overrides.map_bytes();
                 overrides.lingering.insert(id, slot.newest().saturating_add(record.longest));

@@ -26,10 +26,7 @@ impl Shard {
         match of {
             Of::Keys => &self.keys,
             Of::Shared => &self.shared,
-            Of::Overridden => match &self.overrides {
-                Some(overrides) => &overrides.states,
-                None => unreachable!("an overridden key's state is where the overrides are"),
-            },
+            Of::Overridden => &self.overridden,
         }
     }
 
@@ -38,10 +35,7 @@ impl Shard {
         match of {
             Of::Keys => &mut self.keys,
             Of::Shared => &mut self.shared,
-            Of::Overridden => match &mut self.overrides {
-                Some(overrides) => &mut overrides.states,
-                None => unreachable!("an overridden key's state is where the overrides are"),
-            },
+            Of::Overridden => &mut self.overridden,
         }
     }
 
