@@ -2,6 +2,7 @@
 
 mod breaker;
 mod builder;
+mod degradation;
 mod fallback;
 mod job;
 mod key_name;
@@ -26,6 +27,7 @@ mod wire;
 
 pub use breaker::BreakerState;
 pub use builder::RedisStoreBuilder;
+pub use degradation::Degradation;
 pub use overrides::OverrideTrouble;
 pub use stats::Stats;
 pub use store::RedisStore;

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use crate::{
     breaker::BreakerState,
     builder::RedisStoreBuilder,
+    degradation::Degradation,
     fallback::Fallback,
     job::{Answer, Job},
     key_name::{Name, Names},
@@ -355,6 +356,19 @@ impl RedisStore {
     pub fn breakers(&self) -> Vec<(String, BreakerState)> {
         let told = |node: &Arc<Node>| (node.shared.name.clone(), node.shared.breaker.state());
         self.inner.router.nodes().iter().map(told).collect()
+    }
+
+    /// The degraded states that the store is in now; none while everything is as it should be.
+    pub fn degradations(&self) -> Vec<Degradation> {
+        let is_open = |(_, state): &(String, BreakerState)| *state != BreakerState::Closed;
+        let degradation = |(node, _)| Degradation {
+            cause: "unreachable",
+            node,
+            detail: "redis does not answer".to_owned(),
+            cure: "start redis, or check the address and the network",
+            lasted: Duration::ZERO,
+        };
+        self.breakers().into_iter().filter(is_open).map(degradation).collect()
     }
 
     /// The name of the Redis key that holds a state: for looking at it by other means.
