@@ -118,6 +118,14 @@ impl Wire {
         self.stream.get_mut().write_all(&message)
     }
 
+    /// Sends bytes as they are, such as many commands at once, and does not wait.
+    ///
+    /// # Errors
+    /// If the connection is broken or takes nothing.
+    pub fn try_send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.get_mut().write_all(bytes)
+    }
+
     /// Waits for the next reply.
     ///
     /// # Errors

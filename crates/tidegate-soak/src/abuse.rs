@@ -1,0 +1,237 @@
+//! Abuse: what hostile clients do to a service, one kind after the other, each bounded in count and time.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use tidegate_testbed::{Reply, Wire};
+
+use crate::service::{Service, TIGHT};
+
+/// How long one kind of abuse lasts.
+const LASTS: Duration = Duration::from_secs(10);
+/// Commands that are sent at once.
+const PIPELINE: u64 = 1_000;
+/// Connections that check one key at the same time.
+const HOT_CONNECTIONS: usize = 8;
+/// HTTP/2 connections that read nothing, and requests on each.
+const UNREAD: (usize, usize) = (40, 1_000);
+/// Connections that are held open for nothing.
+const IDLE: usize = 2_000;
+
+/// What was done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) commands: u64,
+    pub(crate) hot_checks: u64,
+    pub(crate) hot_keys: u64,
+    /// Checks of hot keys that were admitted beyond the limit.
+    pub(crate) hot_over: u64,
+    pub(crate) unread: u64,
+    pub(crate) guesses: u64,
+    pub(crate) connections: u64,
+}
+
+/// Runs the next kind of abuse.
+pub(crate) fn run(round: usize, service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
+    match round % 8 {
+        0 => many_windows(service, counts),
+        1 => many_keys(service, counts),
+        2 => hot_key(round, service, counts),
+        3 => unread_responses(service, counts),
+        4 => guesses(service, counts),
+        5 => garbage(service, counts),
+        6 => idle_connections(service, counts),
+        _ => unread_replies(service, counts),
+    }
+}
+
+/// Limits with ever other windows, brought by the caller.
+fn many_windows(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
+    let first = fastrand::u64(..1_000_000);
+    flood(service, counts, |number| {
+        let window = 3_600_000 + (first + number) % 80_000_000;
+        format!("TG.LIMIT k{number} 1/{window}ms\r\nCL.THROTTLE c{number} 1 1 {}\r\n", 3_600 + window % 80_000)
+    })
+}
+
+/// Ever new keys of one policy.
+fn many_keys(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
+    let first = fastrand::u64(..);
+    flood(service, counts, |number| format!("TG.CHECK flooded {first}-{number}\r\nTG.LIMIT {first}-{number} 1/1h\r\n"))
+}
+
+/// Sends pairs of commands in pipelines for a while, and reads the replies.
+fn flood(service: &Service, counts: &mut Counts, pair: impl Fn(u64) -> String) -> anyhow::Result<()> {
+    let end = Instant::now() + LASTS;
+    let mut connection = Wire::try_connect(service.resp())?;
+    let mut number = 0;
+    while Instant::now() < end {
+        let batch: String = (number..number + PIPELINE).map(&pair).collect();
+        number += PIPELINE;
+        connection.try_send_bytes(batch.as_bytes()).context("the flood is not taken")?;
+        for _ in 0..2 * PIPELINE {
+            connection.try_read().context("the flood is not answered")?;
+            counts.commands += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Many connections that check one key as fast as they can.
+fn hot_key(round: usize, service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
+    let (end, key) = (Instant::now() + LASTS, format!("hot-{round}-{}", fastrand::u64(..)));
+    let attackers: Vec<_> = (0..HOT_CONNECTIONS)
+        .map(|_| {
+            let (address, key) = (service.resp(), key.clone());
+            thread::spawn(move || -> anyhow::Result<(u64, u64)> {
+                let mut connection = Wire::try_connect(address)?;
+                let (mut asked, mut admitted) = (0, 0);
+                while Instant::now() < end {
+                    for _ in 0..PIPELINE {
+                        connection.try_send(["TG.CHECK", "tight", &key])?;
+                    }
+                    for _ in 0..PIPELINE {
+                        asked += 1;
+                        if let Reply::Array(numbers) = connection.try_read()? {
+                            admitted += u64::from(numbers.first() == Some(&Reply::Integer(1)));
+                        }
+                    }
+                }
+                Ok((asked, admitted))
+            })
+        })
+        .collect();
+    let mut admitted = 0;
+    for attacker in attackers {
+        let (asked, let_through) = attacker.join().expect("an attacker does not panic")?;
+        counts.hot_checks += asked;
+        admitted += let_through;
+    }
+    counts.hot_keys += 1;
+    counts.hot_over += admitted.saturating_sub(TIGHT);
+    Ok(())
+}
+
+/// HTTP/2 requests whose responses nobody reads.
+fn unread_responses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let addresses = [service.http(), service.grpc()];
+    let path = format!("/{}", "x".repeat(3_000));
+    runtime.block_on(async {
+        let mut held = Vec::new();
+        for connection in 0..UNREAD.0 {
+            let Ok(stream) = tokio::net::TcpStream::connect(&addresses[connection % 2]).await else { continue };
+            let mut builder = h2::client::Builder::new();
+            builder.initial_window_size(0).initial_connection_window_size(0);
+            let Ok((client, connection)) = builder.handshake::<_, &[u8]>(stream).await else { continue };
+            tokio::spawn(async move {
+                // It ends when the service has had enough.
+                let _ = connection.await;
+            });
+            held.push(client);
+        }
+        let mut responses = Vec::new();
+        for client in held {
+            let Ok(mut client) = client.ready().await else { continue };
+            for number in 0..UNREAD.1 {
+                let uri = if number % 2 == 0 { path.as_str() } else { "/metrics" };
+                let request = http::Request::get(format!("http://localhost{uri}")).body(())?;
+                let Ok((response, _)) = client.send_request(request, true) else { break };
+                responses.push(response);
+                counts.unread += 1;
+            }
+        }
+        tokio::time::sleep(LASTS).await;
+        Ok(())
+    })
+}
+
+/// RESP commands whose replies nobody reads.
+fn unread_replies(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
+    let end = Instant::now() + LASTS;
+    let mut streams = Vec::new();
+    let batch = "TG.CHECK flooded unread FULL\r\n".repeat(1_000);
+    for _ in 0..UNREAD.0 {
+        let stream = TcpStream::connect(service.resp())?;
+        stream.set_nonblocking(true)?;
+        streams.push(stream);
+    }
+    while Instant::now() < end {
+        for stream in &mut streams {
+            // A full socket, or a connection that was closed, is what is expected.
+            if stream.write(batch.as_bytes()).is_ok() {
+                counts.unread += PIPELINE;
+            }
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Wrong tokens.
+fn guesses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
+    let end = Instant::now() + LASTS;
+    while Instant::now() < end {
+        let mut connection = Wire::try_connect(service.resp())?;
+        for number in 0..100 {
+            counts.guesses += 1;
+            // A guesser's connection may be closed at any time.
+            let guess = format!("guess-{number}");
+            if Instant::now() >= end || connection.try_command(["AUTH", guess.as_str()]).is_err() {
+                break;
+            }
+        }
+        let mut stream = TcpStream::connect(service.http())?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        let request = "GET /v1/inspect?policy=tight&key=k HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong-token\r\n\
+             Connection: close\r\n\r\n";
+        counts.guesses += 1;
+        if stream.write_all(request.as_bytes()).is_ok() {
+            let _ = stream.read(&mut [0; 1024]);
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that mean nothing, to every listener.
+fn garbage(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
+    let end = Instant::now() + LASTS;
+    while Instant::now() < end {
+        for address in [service.http(), service.resp(), service.grpc()] {
+            let mut stream = TcpStream::connect(address)?;
+            stream.set_read_timeout(Some(Duration::from_millis(200)))?;
+            stream.set_write_timeout(Some(Duration::from_millis(200)))?;
+            let lines: Vec<u8> = (0..fastrand::usize(1..20_000)).map(|_| fastrand::u8(..)).collect();
+            counts.connections += 1;
+            // It may be refused at any byte.
+            if stream.write_all(&lines).is_ok() && stream.write_all(b"\r\nNONSENSE\r\n").is_ok() {
+                let _ = stream.read(&mut [0; 4096]);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Connections that send nothing, or half of a request.
+fn idle_connections(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
+    let addresses = [service.http(), service.resp(), service.grpc()];
+    let mut held = Vec::new();
+    for number in 0..IDLE {
+        let Ok(mut stream) = TcpStream::connect(&addresses[number % 3]) else { continue };
+        // It may be turned away.
+        let _ = stream.write_all(if number % 2 == 0 { b"" } else { b"POST /v1/check HTTP/1.1\r\nHost: loc" });
+        held.push(stream);
+        counts.connections += 1;
+    }
+    let end = Instant::now() + LASTS;
+    while Instant::now() < end {
+        service.must_answer().context("while connections are held open")?;
+        thread::sleep(Duration::from_millis(200));
+    }
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! Faults: what happens to Redis and to the configuration file while clients ask.
+
+use std::{thread, time::Duration};
+
+use tidegate_testbed::{Reply, Server as Redis, Wire, wait_for};
+
+use crate::service::Service;
+
+/// How long a fault lasts.
+const LASTS: Duration = Duration::from_secs(3);
+/// How long the service may take until its answers are not degraded any more.
+const RECOVERS: Duration = Duration::from_secs(60);
+
+/// What happened so far.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) faults: u64,
+}
+
+/// Causes the next fault, ends it, and waits until the service answers normally again.
+pub(crate) fn run(round: usize, redis: &Redis, service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
+    counts.faults += 1;
+    match round % 5 {
+        0 => {
+            redis.kill();
+            thread::sleep(LASTS);
+            redis.restart();
+        }
+        1 => {
+            redis.pause();
+            thread::sleep(LASTS);
+            redis.resume();
+        }
+        2 => {
+            redis.wire().command(["CONFIG", "SET", "maxmemory", "1mb"]).expect_ok();
+            thread::sleep(LASTS);
+            redis.wire().command(["CONFIG", "SET", "maxmemory", "0"]).expect_ok();
+        }
+        3 => {
+            service.reload_with("[policies.other]\nlimits = [\"1/1h\"]\n")?;
+            thread::sleep(LASTS);
+            service.reload_original()?;
+        }
+        _ => {
+            redis.wire().command(["SCRIPT", "FLUSH"]).expect_ok();
+            redis.wire().command(["CLIENT", "KILL", "TYPE", "normal"]);
+        }
+    }
+    wait_for("answers that are not degraded", RECOVERS, || answers_normally(service));
+    Ok(())
+}
+
+fn answers_normally(service: &Service) -> Result<(), String> {
+    let mut connection = Wire::try_connect(service.resp()).map_err(|error| error.to_string())?;
+    let key = format!("recovered-{}", fastrand::u64(..));
+    let reply = connection.try_command(["TG.CHECK", "tight", &key, "FULL"]).map_err(|error| error.to_string())?;
+    let Reply::Array(fields) = &reply else { return Err(format!("{reply:?}")) };
+    let is_degraded = fields
+        .chunks_exact(2)
+        .any(|pair| matches!(&pair[0], Reply::Bulk(Some(name)) if name == b"degraded") && pair[1] != Reply::Integer(0));
+    if is_degraded { Err(format!("{reply:?}")) } else { Ok(()) }
+}

@@ -1,0 +1,194 @@
+//! Honest clients: each asks for one key at a time, at a human pace, and compares every answer with the model.
+//!
+//! An admitted request tells when it was charged, so its answer is compared exactly. A denied one does not tell the time it
+//! was decided at; its retry time does, and that time must lie between sending the request and receiving the answer.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    thread,
+    time::Duration,
+};
+
+use tidegate_testbed::{Reply, Wire};
+
+use crate::{
+    clock,
+    model::{self, Algo, Cap, Micros, Rule, Subject, Units, Verdict},
+};
+
+/// How far the clock of a service may be from the one that is read here.
+const CLOCKS_DIFFER: Micros = 20_000;
+/// Requests for one key before the client takes another: the model keeps the whole history.
+const REQUESTS_PER_KEY: usize = 300;
+/// How many wrong answers are described.
+const DESCRIBED: usize = 20;
+
+/// The policies of the services' configuration, as the model knows them.
+pub(crate) fn policies() -> [(&'static str, &'static str, Rule); 5] {
+    let second = 1_000_000;
+    let two = vec![Cap::new(20, 2 * second), Cap::new(100, 20 * second)];
+    let burst = Cap { capacity: 10, ..Cap::new(50, 5 * second) };
+    [
+        ("log", "limits = [\"20/2s\"]", Rule::new(Algo::Log, vec![Cap::new(20, 2 * second)])),
+        ("two", "limits = [\"20/2s\", \"100/20s\"]", Rule::new(Algo::Log, two)),
+        (
+            "counter",
+            "limits = [\"30/3s\"]\nalgorithm = \"sliding_counter\"",
+            Rule::new(Algo::Counter, vec![Cap::new(30, 3 * second)]),
+        ),
+        (
+            "buckets",
+            "limits = [\"25/5s\"]\nalgorithm = \"sliding_buckets:10\"",
+            Rule::new(Algo::Buckets(10), vec![Cap::new(25, 5 * second)]),
+        ),
+        ("gcra", "limits = [\"50/5s\"]\nalgorithm = \"gcra:10\"", Rule::new(Algo::Gcra, vec![burst])),
+    ]
+}
+
+/// What the honest clients of one service got.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) compared: AtomicU64,
+    pub(crate) admitted: AtomicU64,
+    pub(crate) denied: AtomicU64,
+    /// Answers that were marked degraded, and so promise less: they are counted and not compared.
+    pub(crate) degraded: AtomicU64,
+    /// Requests without an answer: the connection was lost.
+    pub(crate) lost: AtomicU64,
+    pub(crate) wrong: AtomicU64,
+    pub(crate) described: Mutex<Vec<String>>,
+}
+
+impl Totals {
+    fn wrong(&self, description: String) {
+        self.wrong.fetch_add(1, Relaxed);
+        let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
+        if described.len() < DESCRIBED {
+            described.push(description);
+        }
+    }
+}
+
+/// One answer, as far as it is compared.
+#[derive(Debug)]
+struct Answered {
+    allowed: bool,
+    reason: String,
+    remaining: Units,
+    retry_after_ms: Option<Micros>,
+    reset_after_ms: Micros,
+    charged_at: Option<Micros>,
+    degraded: bool,
+}
+
+/// Asks until `stop`.
+pub(crate) fn run(client: usize, address: &str, totals: &Totals, stop: &AtomicBool) {
+    let policies = policies();
+    for number in 0.. {
+        let (name, _, rule) = &policies[(client + number) % policies.len()];
+        let Ok(mut connection) = Wire::try_connect(address) else {
+            totals.lost.fetch_add(1, Relaxed);
+            thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        let key = format!("honest-{client}-{number}");
+        let mut subject = Subject::default();
+        for _ in 0..REQUESTS_PER_KEY {
+            if stop.load(Relaxed) {
+                return;
+            }
+            let cost = *fastrand::choice(&[1, 1, 1, 2, 5]).expect("there are some");
+            let sent = clock::now();
+            let reply =
+                connection.try_command(["TG.CHECK", name, key.as_str(), "COST", cost.to_string().as_str(), "FULL"]);
+            let received = clock::now();
+            let Some(answered) = reply.ok().and_then(|reply| Answered::read(&reply)) else {
+                // Whether the request was charged is not known, so the key can't be compared any more.
+                totals.lost.fetch_add(1, Relaxed);
+                break;
+            };
+            if answered.degraded {
+                totals.degraded.fetch_add(1, Relaxed);
+                break;
+            }
+            totals.compared.fetch_add(1, Relaxed);
+            let counter = if answered.allowed { &totals.admitted } else { &totals.denied };
+            counter.fetch_add(1, Relaxed);
+            if let Err(why) = compare(&mut subject, rule, cost, &answered, (sent, received)) {
+                totals.wrong(format!("{name} {key} cost {cost} at {sent}: {why}: {answered:?}"));
+                break;
+            }
+            thread::sleep(Duration::from_millis(fastrand::u64(0..60)));
+        }
+    }
+}
+
+fn compare(
+    subject: &mut Subject,
+    rule: &Rule,
+    cost: Units,
+    answered: &Answered,
+    (sent, received): (Micros, Micros),
+) -> Result<(), String> {
+    if let (true, Some(at)) = (answered.allowed, answered.charged_at) {
+        if !(sent - CLOCKS_DIFFER..=received + CLOCKS_DIFFER).contains(&at) {
+            return Err(format!("charged at {at}, outside of {sent} to {received}"));
+        }
+        let expected = model::peek(subject, rule, cost, at);
+        if expected.verdict != Verdict::Allowed {
+            return Err(format!("the model denies it: {expected:?}"));
+        }
+        let expected = model::charge(subject, rule, cost, at);
+        let same = expected.remaining == answered.remaining
+            && rounded_up(expected.reset_after) == answered.reset_after_ms
+            && answered.reason == "allowed";
+        return if same { Ok(()) } else { Err(format!("the model says {expected:?}")) };
+    }
+    if answered.allowed || answered.reason != "limited" {
+        return Err("an answer that no policy here gives".to_owned());
+    }
+    let earliest = sent - CLOCKS_DIFFER;
+    let expected = model::peek(subject, rule, cost, earliest);
+    let (Some(wait), Some(told)) = (expected.retry_after, answered.retry_after_ms) else {
+        return Err(format!("the model admits it: {expected:?}"));
+    };
+    // The time at which it was decided, by the retry time that it was given, up to the rounding.
+    let decided = earliest + wait - told * 1000;
+    let range = earliest - 1000..=received + CLOCKS_DIFFER;
+    if range.contains(&decided) { Ok(()) } else { Err(format!("the model says {expected:?} at {earliest}")) }
+}
+
+fn rounded_up(micros: Micros) -> Micros {
+    micros.div_euclid(1000) + Micros::from(micros.rem_euclid(1000) != 0)
+}
+
+impl Answered {
+    fn read(reply: &Reply) -> Option<Self> {
+        let Reply::Array(fields) = reply else { return None };
+        let field = |name: &str| {
+            let mut pairs = fields.chunks_exact(2);
+            pairs.find(|pair| matches!(&pair[0], Reply::Bulk(Some(found)) if found == name.as_bytes())).map(|p| &p[1])
+        };
+        let number = |name: &str| match field(name)? {
+            Reply::Integer(number) => Some(i128::from(*number)),
+            _ => None,
+        };
+        let text = |name: &str| match field(name)? {
+            Reply::Bulk(Some(text)) => Some(String::from_utf8_lossy(text).into_owned()),
+            Reply::Simple(text) => Some(text.clone()),
+            _ => None,
+        };
+        Some(Self {
+            allowed: number("allowed")? == 1,
+            reason: text("reason")?,
+            remaining: number("remaining")?,
+            retry_after_ms: number("retry_after_ms"),
+            reset_after_ms: number("reset_after_ms")?,
+            charged_at: number("charged_at_us"),
+            degraded: number("degraded")? == 1,
+        })
+    }
+}

@@ -1,0 +1,85 @@
+//! The soak test: an hour of abuse, faults and honest traffic against two services, one with its state in memory and one
+//! with its state in Redis.
+//!
+//! Every decision for an honest client is compared with the brute-force model. The program fails if one of them is wrong,
+//! if a hot key is admitted beyond its limit, or if the memory of a service keeps growing. `scripts/soak` runs it.
+#![expect(clippy::disallowed_methods, reason = "the services under test run in real time, and so do their clients")]
+
+mod abuse;
+mod clock;
+mod faults;
+mod honest;
+mod memory;
+mod model;
+mod report;
+mod service;
+
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    sync::{Arc, atomic::AtomicBool, atomic::Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+use clap::Parser;
+use tidegate_testbed::Server as Redis;
+
+use crate::{honest::Totals, memory::Memory, report::Report, service::Service};
+
+/// Runs the service under abuse and faults, and compares every honest decision with the model.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// How long to run, in minutes.
+    #[arg(long, default_value_t = 60)]
+    minutes: u64,
+    /// The `tidegate` binary to run.
+    #[arg(long)]
+    binary: PathBuf,
+    /// Honest clients of each service.
+    #[arg(long, default_value_t = 8)]
+    clients: usize,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let arguments = Arguments::parse();
+    let redis = Redis::builder().persist().start();
+    let in_memory = Service::start(&arguments.binary, "memory")?;
+    let in_redis = Service::start(&arguments.binary, &redis.url())?;
+    let services = [&in_memory, &in_redis];
+    let (stop, started) = (Arc::new(AtomicBool::new(false)), Instant::now());
+    let totals = [Arc::new(Totals::default()), Arc::new(Totals::default())];
+    let mut memory = services.map(|service| Memory::of(service.process_id()));
+    let mut abused = abuse::Counts::default();
+    let mut faulted = faults::Counts::default();
+
+    thread::scope(|scope| -> anyhow::Result<()> {
+        for (service, totals) in services.iter().zip(&totals) {
+            for client in 0..arguments.clients {
+                let (address, totals, stop) = (service.resp(), Arc::clone(totals), Arc::clone(&stop));
+                scope.spawn(move || honest::run(client, &address, &totals, &stop));
+            }
+        }
+        let end = started + Duration::from_secs(60 * arguments.minutes);
+        for round in 0.. {
+            if Instant::now() >= end {
+                break;
+            }
+            for service in services {
+                abuse::run(round, service, &mut abused)?;
+            }
+            faults::run(round, &redis, &in_redis, &mut faulted)?;
+            for (memory, service) in memory.iter_mut().zip(services) {
+                memory.sample()?;
+                service.must_answer()?;
+            }
+            report::progress(started, arguments.minutes, &totals);
+        }
+        stop.store(true, Relaxed);
+        Ok(())
+    })?;
+
+    let report = Report { minutes: arguments.minutes, totals, memory, abused, faulted };
+    println!("{report}");
+    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

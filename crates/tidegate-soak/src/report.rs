@@ -1,0 +1,80 @@
+//! [`Report`]: what a soak found, as a table.
+
+use std::{
+    fmt,
+    io::{IsTerminal as _, Write as _},
+    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
+    time::Instant,
+};
+
+use crate::{abuse, faults, honest::Totals, memory::Memory};
+
+/// Everything that was counted. The first of each pair is the service in memory, the second the one in Redis.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) minutes: u64,
+    pub(crate) totals: [Arc<Totals>; 2],
+    pub(crate) memory: [Memory; 2],
+    pub(crate) abused: abuse::Counts,
+    pub(crate) faulted: faults::Counts,
+}
+
+impl Report {
+    /// Whether everything held that must hold.
+    pub(crate) fn is_good(&self) -> bool {
+        let wrong = self.totals.iter().any(|totals| totals.wrong.load(Relaxed) > 0);
+        let compared = self.totals.iter().all(|totals| totals.compared.load(Relaxed) > 0);
+        !wrong && compared && self.abused.hot_over == 0 && self.memory.iter().all(Memory::is_flat)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let abuse::Counts { commands, hot_checks, hot_keys, hot_over, unread, guesses, connections } = &self.abused;
+        writeln!(f, "{} minutes, {} faults", self.minutes, self.faulted.faults)?;
+        writeln!(
+            f,
+            "abuse: {commands} flood commands, {hot_checks} checks of {hot_keys} hot keys, {unread} requests without a \
+             reader, {guesses} wrong tokens, {connections} idle or garbage connections"
+        )?;
+        writeln!(f, "admitted beyond the limit of a hot key: {hot_over}")?;
+        writeln!(
+            f,
+            "| store | compared | admitted | denied | degraded | lost | wrong | peak memory, first two thirds | last third |"
+        )?;
+        writeln!(f, "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")?;
+        for ((name, totals), memory) in ["memory", "redis"].into_iter().zip(&self.totals).zip(&self.memory) {
+            let Totals { compared, admitted, denied, degraded, lost, wrong, described } = &**totals;
+            let [compared, admitted, denied, degraded, lost, wrong] =
+                [compared, admitted, denied, degraded, lost, wrong].map(|counter| counter.load(Relaxed));
+            let (before, after) = memory.peaks();
+            writeln!(
+                f,
+                "| {name} | {compared} | {admitted} | {denied} | {degraded} | {lost} | {wrong} | {} MB | {} MB |",
+                before >> 20,
+                after >> 20
+            )?;
+            for line in described.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+                writeln!(f, "wrong: {line}")?;
+            }
+        }
+        write!(f, "{}", if self.is_good() { "passed" } else { "FAILED" })
+    }
+}
+
+/// Shows how far the run has come, on a terminal.
+pub(crate) fn progress(started: Instant, minutes: u64, totals: &[Arc<Totals>; 2]) {
+    if !std::io::stderr().is_terminal() {
+        return;
+    }
+    let sum = |counter: fn(&Totals) -> u64| totals.iter().map(|totals| counter(totals)).sum::<u64>();
+    let compared = sum(|totals| totals.compared.load(Relaxed));
+    let wrong = sum(|totals| totals.wrong.load(Relaxed));
+    let elapsed = started.elapsed().as_secs();
+    let _ = write!(
+        std::io::stderr(),
+        "\r{}:{:02} of {minutes} min, {compared} decisions compared, {wrong} wrong ",
+        elapsed / 60,
+        elapsed % 60
+    );
+}

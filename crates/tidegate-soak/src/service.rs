@@ -1,0 +1,112 @@
+//! [`Service`]: a `tidegate serve` process with a configuration of its own.
+
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tidegate_testbed::{Wire, free_port, wait_for};
+
+use crate::honest;
+
+/// The limit of the policy `tight`, on whose keys the hot key attack is run.
+pub(crate) const TIGHT: u64 = 5;
+/// The token of the services, which nobody here gives: health, readiness and the wrong guesses need none.
+const ADMIN_TOKEN: &str = "soak-admin-token-0001";
+
+/// A running service.
+#[derive(Debug)]
+pub(crate) struct Service {
+    process: Child,
+    ports: [u16; 3],
+    file: PathBuf,
+    config: String,
+    // Removed last: the process reads the configuration there.
+    _folder: TempDir,
+}
+
+impl Service {
+    /// Starts a service whose log goes to a pipe that nobody reads.
+    pub(crate) fn start(binary: &Path, store: &str) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("tidegate.toml");
+        let ports = [free_port(), free_port(), free_port()];
+        let config = config(ports, store);
+        fs::write(&file, &config)?;
+        let process = Command::new(binary)
+            .args(["serve", "--config"])
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("the service did not start")?;
+        let service = Self { process, ports, file, config, _folder: folder };
+        wait_for("the service to answer", Duration::from_secs(30), || {
+            service.must_answer().map_err(|error| error.to_string())
+        });
+        Ok(service)
+    }
+
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(crate) fn http(&self) -> String {
+        format!("127.0.0.1:{}", self.ports[0])
+    }
+
+    pub(crate) fn resp(&self) -> String {
+        format!("127.0.0.1:{}", self.ports[1])
+    }
+
+    pub(crate) fn grpc(&self) -> String {
+        format!("127.0.0.1:{}", self.ports[2])
+    }
+
+    /// Fails if a new client gets no answer.
+    pub(crate) fn must_answer(&self) -> anyhow::Result<()> {
+        let mut connection = Wire::try_connect(self.resp()).context("RESP takes no connection")?;
+        connection.try_command(["PING"]).context("RESP does not answer")?;
+        Ok(())
+    }
+
+    /// Replaces the configuration file by `text` and asks for a reload.
+    pub(crate) fn reload_with(&self, text: &str) -> anyhow::Result<()> {
+        fs::write(&self.file, text)?;
+        let process = Pid::from_child(&self.process);
+        kill_process(process, Signal::HUP)?;
+        Ok(())
+    }
+
+    /// Puts the configuration back that the service was started with.
+    pub(crate) fn reload_original(&self) -> anyhow::Result<()> {
+        self.reload_with(&self.config)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn config([http, resp, grpc]: [u16; 3], store: &str) -> String {
+    let mut text = format!(
+        "[server]\nhttp = \"127.0.0.1:{http}\"\nresp = \"127.0.0.1:{resp}\"\ngrpc = \"127.0.0.1:{grpc}\"\n\
+         admin_token = \"{ADMIN_TOKEN}\"\n\n[store]\nurl = \"{store}\"\nmax_keys = 200_000\nmax_bytes = \"64MB\"\n\n\
+         [policies.tight]\nlimits = [\"{TIGHT}/1h\"]\non_store_failure = \"open\"\n\n\
+         [policies.flooded]\nlimits = [\"10/1m\"]\n\n"
+    );
+    for (name, limits, _) in honest::policies() {
+        writeln!(text, "[policies.{name}]\n{limits}\n").expect("a string takes anything");
+    }
+    text
+}
