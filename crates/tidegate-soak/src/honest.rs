@@ -112,6 +112,7 @@ pub(crate) fn run(client: usize, address: &str, totals: &Totals, stop: &AtomicBo
             };
             if answered.degraded {
                 totals.degraded.fetch_add(1, Relaxed);
+                pause();
                 break;
             }
             totals.compared.fetch_add(1, Relaxed);
@@ -121,9 +122,14 @@ pub(crate) fn run(client: usize, address: &str, totals: &Totals, stop: &AtomicBo
                 totals.wrong(format!("{name} {key} cost {cost} at {sent}: {why}: {answered:?}"));
                 break;
             }
-            thread::sleep(Duration::from_millis(fastrand::u64(0..60)));
+            pause();
         }
     }
+}
+
+/// The time that a person takes.
+fn pause() {
+    thread::sleep(Duration::from_millis(fastrand::u64(0..60)));
 }
 
 fn compare(
