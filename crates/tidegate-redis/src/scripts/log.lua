@@ -9,10 +9,28 @@
 -- `shift`, which is how a clock that went far back moves all entries at once. Units before something are counted modulo 2^53
 -- from the log's beginning. What is dated `floor` or before is forgotten, whether its page is still there or not. A search
 -- reads a top, a node and a page at the most; where it was the last time (`hints`) is tried first.
+--
+-- Invariants, which `long_log.lua` relies on, too:
+--
+--   1. Times increase strictly from record to record, through all pages and the tail.
+--   2. A sealed page and the units before it never change, except by a refund. The units before page p + 1 can exceed the
+--      units before page p plus the units of p: records that `prune` removed from the tail are in neither. So the units
+--      before a page come from its node or from a hint on that page, never from the page before it.
+--   3. Records leave the tail only when `floor` is at or after their time. So `floor` is at or after the last time of every
+--      sealed page then, even though those pages are dropped later, a few with each charge.
+--   4. A place is the position of the first record after a horizon: a page, how many of its records come before (k), and the
+--      units before the page. k is less than the number of records of a sealed page; where all of them come before, the place
+--      is in the page after it. In the tail k can be that number. The units before a place in the tail are `before` of the
+--      log and, with k = 0, `before` of the tail.
+--   5. A hint is the place of a horizon that is not after the one searched for: hints are written with a charge, and time as
+--      a state reads it never goes back. Entries, hints and `floor` move together when the clock did.
+--   6. `start` is the units before page `first`. Pages before it and nodes of only such pages are gone.
 
 local PAGE = 128
 local NODE = 256
 local MOST_PAGES = 262144
+-- The most entries of a tail that can't be sealed yet.
+local MOST_UNSEALED = 32 * PAGE
 local UNSIGNED = { '>I1', '>I2', '>I3', '>I4', '>I5', '>I6', '>I7' }
 local RUN, RUN_SIZE = '>i8BBI7', 17
 local WIDE, WIDE_SIZE = '>i8I7', 15
@@ -178,23 +196,28 @@ local function log_start(log)
   return log.start
 end
 
--- The place of a horizon: a page, how many of its records are dated before or at it, and the units before the page.
+-- The place before the first record of a page, or of the tail.
+local function start_of(log, number)
+  return { page = number, k = 0, before = number == log.next and log.before or page_start(log, number) }
+end
+
+-- The place of a horizon, given a hint that is not after it.
 local function locate(log, horizon, hint)
   horizon = max(horizon, log.floor) - log.shift
   local tail = log.tail
-  if log.first == log.next or (tail.n > 0 and time_at(tail, 1) <= horizon) then
-    local known = hint and hint.page == log.next and hint.k or 0
-    return { page = log.next, k = count_until(tail, horizon, known), before = log.before }
+  local known = hint and hint.page == log.next and hint.k
+  if known or log.first == log.next or (tail.n > 0 and time_at(tail, 1) <= horizon) then
+    return { page = log.next, k = count_until(tail, horizon, known or 0), before = log.before }
   end
-  if hint and hint.page >= log.first and hint.page < log.next then
+  if hint and hint.page >= log.first then
     local page = page_of(log, hint.page)
     local k = count_until(page, horizon, hint.k)
-    if k < page.n or hint.page + 1 == log.next then return { page = hint.page, k = k, before = hint.before } end
-    local following = page_of(log, hint.page + 1)
-    k = count_until(following, horizon, 0)
-    if k < following.n then
-      return { page = hint.page + 1, k = k, before = add(hint.before, units_to(page, page.n)) }
-    end
+    if k < page.n then return { page = hint.page, k = k, before = hint.before } end
+    local place = start_of(log, hint.page + 1)
+    if place.page == log.next then return place end
+    page = page_of(log, place.page)
+    place.k = count_until(page, horizon, 0)
+    if place.k < page.n then return place end
   end
   local top = top_of(log)
   local i = max(count_until(top, horizon, 0), 1)
@@ -202,8 +225,10 @@ local function locate(log, horizon, hint)
   local j = max(count_until(node, horizon, 0), 1)
   local number = (top.first + i - 1) * NODE + j - 1
   if number < log.first then return { page = log.first, k = 0, before = log.start } end
-  local before = add(units_to(top, i), units_to(node, j))
-  return { page = number, k = count_until(page_of(log, number), horizon, 0), before = before }
+  local page = page_of(log, number)
+  local k = count_until(page, horizon, 0)
+  if k == page.n then return start_of(log, number + 1) end
+  return { page = number, k = k, before = add(units_to(top, i), units_to(node, j)) }
 end
 
 -- Units before a place, and after it.
@@ -327,6 +352,8 @@ local function append(log, time, units, join)
     elseif not stays_string(log.state) then
       seal(log)
       tail, n = log.tail, 0
+    elseif n >= MOST_UNSEALED then
+      join, joined = true, true
     end
   end
   units = units + (units_to(tail, n) - tail.before)
@@ -407,32 +434,39 @@ end
 local function take_back(log, time, units)
   if time <= log.floor then return 0 end
   local place = locate(log, time, nil)
-  local page, k = page_of(log, place.page), place.k
-  if k == 0 or time_at(page, k) + log.shift ~= time then return 0 end
+  local number, k = place.page, place.k
+  if k == 0 then
+    -- The record before it is the last one of the page before.
+    if number == log.first then return 0 end
+    number = number - 1
+    k = page_of(log, number).n
+  end
+  local page = page_of(log, number)
+  if time_at(page, k) + log.shift ~= time then return 0 end
   local taken = min(units, units_to(page, k) - units_to(page, k - 1))
   if taken == 0 then return 0 end
   local times, sums = decode(page)
   for i = k, page.n do sums[i] = sums[i] - taken end
   local records = encode(times, sums, 0, page.base, page.time_width, page.unit_width)
-  if place.page == log.next then
+  if number == log.next then
     page.s, page.from = records, 1
     return taken
   end
   local value = slice(page.s, 1, RUN_SIZE) .. records
-  log.pages[place.page] = sealed_run(value)
-  set_field(log, field('p', log, place.page), value)
-  local node = floor(place.page / NODE)
+  log.pages[number] = sealed_run(value)
+  set_field(log, field('p', log, number), value)
+  local node = floor(number / NODE)
   local function lower(r, from)
     local parts = { slice(r.s, r.from, r.from + (from - 1) * WIDE_SIZE - 1) }
     for i = from, r.n do parts[#parts + 1] = pack(WIDE, time_at(r, i), sub(units_to(r, i), taken)) end
     return table.concat(parts)
   end
-  set_node(log, node, lower(node_of(log, node), place.page - node * NODE + 2))
+  set_node(log, node, lower(node_of(log, node), number - node * NODE + 2))
   local top = top_of(log)
   set_top(log, top.first, lower(top, node - top.first + 2))
   log.before = sub(log.before, taken)
   for _, hint in pairs(log.hints) do
-    if hint.page > place.page and hint.page < log.next then hint.before = sub(hint.before, taken) end
+    if hint.page > number and hint.page < log.next then hint.before = sub(hint.before, taken) end
   end
   return taken
 end

@@ -1,6 +1,8 @@
 -- Decides a request on a log that is a hash, since it has several limits or several pages, without a table made for it. Nil, before anything is
 -- written, where a page has to be made or dropped, and for whatever else `decide.lua` leaves to `thorough.lua`.
 --
+-- The invariants of a log are those of `log.lua`; here only a hint or the tail tells a limit's place.
+--
 -- It is made when it is first needed: making functions costs more than a decision does.
 
 local ceil, FAR_BACK = math.ceil, 60000000
@@ -51,13 +53,13 @@ end
 local PLACE, COUNT, BEFORE, IN_USE = {}, {}, {}, {}
 
 -- Writes a log's header, and lets the key live for as long as it is needed.
-local function set_header(key, shape, now, at, until_, before, first, next_, start, tail)
+local function set_header(key, shape, now, at, until_, kept, before, first, next_, start, tail)
   local keep = at - now + shape.longest
   local is_new, renew = until_ == 0, until_ < now + keep
   if renew then until_ = now + keep + floor(keep / 4) end
   local n, hints = shape.n, ''
   for i = 1, n do hints = hints .. pack(HINT, PLACE[i], COUNT[i], BEFORE[i]) end
-  local kept = at - shape.longest
+  if kept < at - shape.longest then kept = at - shape.longest end
   local header = pack(HEADER, first < next_ and 2 or 0, at, until_, kept, 0, before, first, next_, start, n)
   local reply = try('HSET', key, 'h', shape.prefix .. header .. hints .. tail)
   if type(reply) == 'table' then return failed(reply) end
@@ -84,7 +86,7 @@ local function new_log_answer(shape, key, op, cost, now)
     if cost >= 65536 or time_width > 7 then return nil end
     local record = pack(UNSIGNED[time_width], 0) .. pack('>I2', cost)
     local tail = pack(TAIL, now, time_width, 2, 0, #record) .. record
-    local problem = set_header(key, shape, now, now, 0, 0, 0, 0, 0, tail)
+    local problem = set_header(key, shape, now, now, 0, now - shape.longest, 0, 0, 0, 0, tail)
     if problem then return problem end
   end
   local reply = pack('>BBI7', 0, charged and 1 or 0, now)
@@ -115,25 +117,33 @@ local function fast_log(shape, key, op, cost, now, s)
     local horizon = at - shape.w[i]
     if horizon < kept then horizon = kept end
     local page, k, units = unpack(HINT, s, at_hints + (i - 1) * HINT_SIZE)
-    if first == next_ or head <= horizon then
+    local in_tail = first == next_ or page == next_ or head <= horizon
+    if in_tail then
       if page ~= next_ then k = 0 end
-      k = count_to(s, from, size, time, count, horizon - base, k)
-      PLACE[i], COUNT[i], BEFORE[i] = next_, k, 0
-      IN_USE[i] = total - (k == 0 and gone or unpack(unit, s, from + (k - 1) * size + time_width))
     else
-      if page < first or page >= next_ then return nil end
+      if page < first then return nil end
       local records = call('HGET', key, 'p' .. pack('>BI4', 1, page))
       if not records then return nil end
       local page_base, page_times, page_units = unpack('>i8BB', records)
       local page_size = page_times + page_units
       local page_count = (#records - RUN_SIZE) / page_size
       k = count_to(records, RUN_SIZE + 1, page_size, UNSIGNED[page_times], page_count, horizon - page_base, k)
-      if k == page_count and page + 1 < next_ then return nil end
-      PLACE[i], COUNT[i], BEFORE[i] = page, k, units
-      if k > 0 then
-        units = add(units, (unpack(UNSIGNED[page_units], records, RUN_SIZE + 1 + (k - 1) * page_size + page_times)))
+      if k < page_count then
+        PLACE[i], COUNT[i], BEFORE[i] = page, k, units
+        if k > 0 then
+          units = add(units, (unpack(UNSIGNED[page_units], records, RUN_SIZE + 1 + (k - 1) * page_size + page_times)))
+        end
+        IN_USE[i] = sub(add(before, total), units)
+      elseif page + 1 == next_ then
+        in_tail, k = true, 0
+      else
+        return nil
       end
-      IN_USE[i] = sub(add(before, total), units)
+    end
+    if in_tail then
+      k = count_to(s, from, size, time, count, horizon - base, k)
+      PLACE[i], COUNT[i], BEFORE[i] = next_, k, 0
+      IN_USE[i] = total - (k == 0 and gone or unpack(unit, s, from + (k - 1) * size + time_width))
     end
     if IN_USE[i] + cost > capacities[i] then fits = false end
   end
@@ -161,7 +171,7 @@ local function fast_log(shape, key, op, cost, now, s)
     local records = from + trimmed * size
     local tail = pack(TAIL, base, time_width, unit_width, gone, (kept_count + 1) * size)
       .. slice(s, records, records + kept_count * size - 1) .. pack(time, at - base) .. pack(unit, total)
-    local problem = set_header(key, shape, now, at, until_, before, first, next_, start, tail)
+    local problem = set_header(key, shape, now, at, until_, kept, before, first, next_, start, tail)
     if problem then return problem end
     local reply = pack('>BBI7', 0, 1, at)
     for i = 1, n do reply = reply .. pack('>I7I7I7', IN_USE[i] + cost, 0, lag + shape.w[i]) end

@@ -138,8 +138,9 @@ end
 -- The units that a track remembers, newest first: first and last instant and units; and how many older ones there are.
 local function listed(track, newest, at)
   local found, older = {}, 0
+  -- Whether that was the last one that is listed.
   local function add_entry(first, last, units)
-    found[#found + 1] = pack('>i8i8I7', first, last, units)
+    if #found == MOST_LISTED then older = older + 1 else found[#found + 1] = pack('>i8i8I7', first, last, units) end
     return #found == MOST_LISTED
   end
   if track.kind == LOG then

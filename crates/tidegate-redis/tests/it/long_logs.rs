@@ -1,9 +1,12 @@
-//! Logs that live long and grow large say what the in-memory store says.
+//! Logs that live long and grow large say what the in-memory store says, after a silence of about a window, too.
 
 use futures_util::future::join_all;
 use tidegate::{Cost, Decision, Key, MemoryStore, Op, Policy, Timestamp};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
+
+use crate::gate::{self, Gate};
+use crate::model::{self, Algo, Cap, Micros, Part, Rule, World};
 
 /// Numbers that look random and are the same every time.
 struct Dice(u64);
@@ -100,6 +103,116 @@ async fn sums_beyond_two_to_the_fifty_third() {
     let two = RedisStore::builder(&server.url()).page(2).connect().expect("a store");
     two.ready().await;
     agree(&two, &policy(&["1000000000000/100ms", "1000000000000/10ms"]), 12_000, 1_000_000_000_000, true).await;
+}
+
+/// Charges about `entries` times, is silent for as long as `silence` says of the window, and then asks several times.
+/// Redis tells what memory tells, and what the model tells if that is not too slow.
+async fn agree_after_a_silence(store: &RedisStore, rule: &Rule, entries: u64, silences: &[Micros], with_model: bool) {
+    let part = |cost: u64| Part { name: (0, 0), rule: rule.clone(), cost: cost.into() };
+    let policy = gate::policy(&part(1));
+    let window = rule.longest_window();
+    for silence in silences {
+        let (mut model, memory) = (World::default(), MemoryStore::default());
+        let key = Key::new(&format!("silent for {silence} {:?}", rule.algo)).expect("a key").into_owned();
+        let mut dice = Dice(3);
+        let mut now = 1_700_000_000_000_000;
+        let mut asked = Vec::new();
+        let gap = u64::try_from(window * 7 / 8 * 2).expect("it fits") / entries;
+        for _ in 0..entries {
+            now += 1 + Micros::from(dice.below(gap));
+            asked.push((model::Op::Charge, 1, now));
+        }
+        now += silence;
+        let check = model::Op::Check;
+        for (later, op, cost) in [
+            (0, check, 125),
+            (0, check, 1),
+            (5, check, 1),
+            (5, model::Op::Peek, 400),
+            (6, model::Op::Charge, 2),
+            (9, check, 3),
+        ] {
+            asked.push((op, cost, now + later));
+        }
+        for _ in 0..300 {
+            now += 10 + Micros::from(dice.below(gap));
+            asked.push((check, 1 + dice.below(3), now));
+        }
+        for some in asked.chunks(200) {
+            let one = |(op, cost, at): &(model::Op, u64, Micros)| {
+                (gate::library(*op), gate::cost(&part(*cost)), gate::timestamp(*at))
+            };
+            let shared = join_all(some.iter().map(|ask| {
+                let (op, cost, at) = one(ask);
+                store.decide_at(op, &policy, &key, cost, at)
+            }));
+            for (ask, shared) in some.iter().zip(shared.await) {
+                let (op, cost, at) = one(ask);
+                let shared = shared.expect("redis answers");
+                let told = format!("{rule:?}, {silence} us of silence: {ask:?}");
+                assert_eq!(shared, memory.decide(op, &policy, &key, cost, at), "{told}: redis left, memory right");
+                if with_model {
+                    let expected = model.decide(ask.0, &part(ask.1), ask.2);
+                    assert_eq!(gate::told(&shared, 0, &part(ask.1)), expected, "{told}: redis left, the model right");
+                }
+            }
+        }
+    }
+}
+
+/// Silences of about a window: just below, at, just above, and up to a quarter more, while the key is still there.
+fn silences(window: Micros) -> [Micros; 7] {
+    [window * 7 / 8, window - 1, window, window + 1, window * 9 / 8, window * 41 / 36, window * 5 / 4]
+}
+
+const HOUR: Micros = 3_600_000_000;
+
+#[tokio::test]
+async fn a_long_log_forgets_all_that_a_silence_leaves_behind() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let rule = Rule::new(Algo::Log, vec![Cap::new(1_000, HOUR)]);
+    agree_after_a_silence(&store, &rule, 700, &silences(HOUR), true).await;
+}
+
+#[tokio::test]
+async fn a_long_log_of_several_limits_forgets_all_that_a_silence_leaves_behind() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let caps = vec![Cap::new(50, HOUR / 60), Cap::new(1_000, HOUR), Cap::new(400, HOUR / 4)];
+    let rule = Rule::new(Algo::Log, caps);
+    for silent in [HOUR / 60, HOUR / 4, HOUR] {
+        agree_after_a_silence(&store, &rule, 650, &silences(silent)[2..5], true).await;
+    }
+}
+
+#[tokio::test]
+async fn many_buckets_forget_all_that_a_silence_leaves_behind() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let rule = Rule::new(Algo::Buckets(1_000), vec![Cap::new(1_000, HOUR)]);
+    agree_after_a_silence(&store, &rule, 1_800, &silences(HOUR), false).await;
+}
+
+#[tokio::test]
+async fn thousands_of_entries_are_forgotten_after_a_silence() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let rule = Rule::new(Algo::Log, vec![Cap::new(9_000, HOUR)]);
+    agree_after_a_silence(&store, &rule, 6_000, &[HOUR - 1, HOUR, HOUR * 5 / 4], false).await;
+}
+
+#[tokio::test]
+async fn small_pages_are_forgotten_after_a_silence() {
+    let server = Server::start();
+    for entries in [2, 3] {
+        let store = RedisStore::builder(&server.url()).page(entries).connect().expect("a store");
+        store.ready().await;
+        for algo in [Algo::Log, Algo::Buckets(60)] {
+            let rule = Rule::new(algo, vec![Cap::new(100, HOUR + Micros::try_from(entries).expect("few"))]);
+            agree_after_a_silence(&store, &rule, 40, &silences(HOUR), true).await;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

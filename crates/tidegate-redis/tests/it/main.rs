@@ -20,6 +20,8 @@ mod failure_choice;
 mod footprint;
 #[path = "../../../tidegate/tests/it/gate.rs"]
 mod gate;
+#[path = "../../../tidegate/tests/it/long_history.rs"]
+mod long_history;
 mod long_logs;
 #[path = "../../../tidegate/tests/it/model/mod.rs"]
 mod model;

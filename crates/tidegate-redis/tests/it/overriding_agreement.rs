@@ -44,12 +44,41 @@ enum Kind {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Ask { op: Op, key: u8, when: When, price: Price },
-    AskBoth { op: Op, when: When, price: Price },
-    Refund { key: u8, when: When, charge: usize, price: Price },
-    Reset { key: u8 },
-    Set { key: u8, when: When, kind: Kind, until: Option<Hop> },
-    Lift { key: u8, when: When },
+    Ask {
+        op: Op,
+        key: u8,
+        when: When,
+        price: Price,
+    },
+    /// Charges shortly after each other, so that there are many pages.
+    Run {
+        count: usize,
+        gap: Micros,
+    },
+    AskBoth {
+        op: Op,
+        when: When,
+        price: Price,
+    },
+    Refund {
+        key: u8,
+        when: When,
+        charge: usize,
+        price: Price,
+    },
+    Reset {
+        key: u8,
+    },
+    Set {
+        key: u8,
+        when: When,
+        kind: Kind,
+        until: Option<Hop>,
+    },
+    Lift {
+        key: u8,
+        when: When,
+    },
 }
 
 fn when() -> impl Strategy<Value = When> {
@@ -67,6 +96,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         10 => (scenes::op(), key(), when(), scenes::price())
             .prop_map(|(op, key, when, price)| Step::Ask { op, key, when, price }),
+        1 => (3..40usize, prop_oneof![1..=3i128, 1..=2_000i128]).prop_map(|(count, gap)| Step::Run { count, gap }),
         3 => (scenes::op(), when(), scenes::price()).prop_map(|(op, when, price)| Step::AskBoth { op, when, price }),
         3 => (key(), when(), 0..6usize, scenes::price())
             .prop_map(|(key, when, charge, price)| Step::Refund { key, when, charge, price }),
@@ -105,13 +135,16 @@ struct Pair {
     /// The ends of all overrides, and the latest time that anybody has asked at.
     ends: Vec<Micros>,
     reached: Micros,
+    /// What is shown is compared after every so many steps.
+    inspected_every: usize,
+    steps: usize,
 }
 
 impl Pair {
     fn new(rules: [Rule; 2], other: &Rule, start: Micros) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Relaxed);
-        let redis = &STORES[usize::try_from(number % 3).expect("below 3")];
+        let redis = &STORES[usize::try_from(start.rem_euclid(3)).expect("below 3")];
         RUNTIME.block_on(redis.ready());
         let named = |i: usize, rule: &Rule| {
             let made = policy(&Part { name: (0, 0), rule: rule.clone(), cost: 1 });
@@ -136,6 +169,8 @@ impl Pair {
             end: None,
             ends: Vec::new(),
             reached: start,
+            inspected_every: 1,
+            steps: 0,
         }
     }
 
@@ -189,6 +224,14 @@ impl Pair {
                 prop_assert_eq!(own, shared, "{:?} of {:?} at {:?}: memory left, redis right", op, cost, now);
                 self.note(&own);
                 self.same_state(now)
+            }
+            Step::Run { count, gap } => {
+                for _ in 0..count {
+                    let ask =
+                        Step::Ask { op: Op::Charge, key: 0, when: When::Hop(Hop::Later(gap)), price: Price::Known(1) };
+                    self.take(ask)?;
+                }
+                Ok(())
             }
             Step::AskBoth { op, when, price } => {
                 let (keys, cost, now) = ([self.key(0), self.key(1)], self.cost(price), self.at(when));
@@ -252,7 +295,11 @@ impl Pair {
     }
 
     /// Both show the same of every key.
-    fn same_state(&self, now: Timestamp) -> Result<(), TestCaseError> {
+    fn same_state(&mut self, now: Timestamp) -> Result<(), TestCaseError> {
+        self.steps += 1;
+        if !self.steps.is_multiple_of(self.inspected_every) {
+            return Ok(());
+        }
         let policy = &self.policies[0];
         for key in [self.key(0), self.key(1)] {
             let own = self.memory.inspect(policy, &key, now);
@@ -294,10 +341,29 @@ proptest! {
     fn redis_tells_what_memory_tells_under_overrides(
         rules in rules(),
         start in scenes::start(),
-        steps in prop::collection::vec(step(), 1..30),
+        steps in prop::collection::vec(step(), scenes::steps(30)),
     ) {
         let (rules, other) = rules;
         let mut pair = Pair::new(rules, &other, start);
+        for step in steps {
+            pair.take(step)?;
+        }
+        pair.same_list()?;
+    }
+}
+
+proptest! {
+    #![proptest_config(scenes::long_config(8))]
+
+    #[test]
+    fn redis_tells_what_memory_tells_under_overrides_in_a_long_history(
+        rules in rules(),
+        start in scenes::start(),
+        steps in prop::collection::vec(step(), scenes::long_history()),
+    ) {
+        let (rules, other) = rules;
+        let mut pair = Pair::new(rules, &other, start);
+        pair.inspected_every = 7;
         for step in steps {
             pair.take(step)?;
         }

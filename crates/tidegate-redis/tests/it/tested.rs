@@ -1,8 +1,11 @@
 //! What is tested here: the Redis store, at given times, on a server of its own.
 
-use std::sync::{
-    LazyLock,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    cell::Cell,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use tidegate::{Key, Policy, Spend};
@@ -36,15 +39,21 @@ pub(crate) struct Shared {
 
 impl Default for Shared {
     fn default() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Relaxed);
-        let store = &STORES[usize::try_from(number % 3).expect("below 3")];
-        RUNTIME.block_on(store.ready());
-        Self { number, store }
+        // Each test has a thread of its own: so the same seed meets the same stores.
+        thread_local!(static COUNT: Cell<Micros> = const { Cell::new(0) });
+        Self::chosen_by(COUNT.replace(COUNT.get() + 1))
     }
 }
 
 impl Shared {
+    /// The store that a scene meets which begins at `start`: the same one whenever it is played.
+    pub(crate) fn chosen_by(start: Micros) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let store = &STORES[usize::try_from(start.rem_euclid(3)).expect("below 3")];
+        RUNTIME.block_on(store.ready());
+        Self { number: NEXT.fetch_add(1, Relaxed), store }
+    }
+
     fn key(&self, part: &Part) -> Key<'static> {
         Key::join([&self.number.to_be_bytes()[..], &[part.name.1]]).expect("a short key")
     }

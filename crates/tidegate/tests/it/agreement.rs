@@ -70,7 +70,7 @@ proptest! {
     fn the_library_tells_what_the_model_tells(
         rule in scenes::rule(),
         start in scenes::start(),
-        steps in prop::collection::vec(step(), 1..30),
+        steps in prop::collection::vec(step(), scenes::steps(30)),
     ) {
         let mut rule = rule;
         let mut duet = Duet::starting(start);
@@ -87,7 +87,7 @@ proptest! {
     fn a_debt_stays_what_it_is_under_another_max(
         rule in scenes::rule_of(Just(Algo::Gcra)),
         start in scenes::start(),
-        steps in prop::collection::vec(prop_oneof![2 => step(), 1 => set_max()], 1..20),
+        steps in prop::collection::vec(prop_oneof![2 => step(), 1 => set_max()], scenes::steps(20)),
     ) {
         let mut rule = rule;
         let mut duet = Duet::starting(start);

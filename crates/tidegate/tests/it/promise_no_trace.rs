@@ -13,7 +13,7 @@ proptest! {
     fn whoever_was_never_asked_but_what_was_admitted_tells_the_same(
         rule in scenes::rule(),
         start in scenes::start(),
-        requests in prop::collection::vec((scenes::op(), scenes::onward_hop(), scenes::price()), 1..40),
+        requests in prop::collection::vec((scenes::op(), scenes::onward_hop(), scenes::price()), scenes::steps(40)),
     ) {
         let (mut asked, mut spared) = (Tested::default(), Tested::default());
         let mut moments = Moments::starting(start);
@@ -44,7 +44,7 @@ proptest! {
     fn a_peek_tells_what_a_check_does(
         rule in scenes::rule(),
         start in scenes::start(),
-        requests in prop::collection::vec((scenes::any_hop(), scenes::price()), 1..40),
+        requests in prop::collection::vec((scenes::any_hop(), scenes::price()), scenes::steps(40)),
     ) {
         let mut gate = Tested::default();
         let mut moments = Moments::starting(start);

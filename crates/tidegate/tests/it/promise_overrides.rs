@@ -220,9 +220,26 @@ proptest! {
     fn the_library_tells_of_overrides_what_the_model_tells(
         policies in [policy(), policy()],
         start in scenes::start(),
-        steps in prop::collection::vec(step(), 1..30),
+        steps in prop::collection::vec(step(), scenes::steps(30)),
     ) {
         let mut scene = Scene { duet: Duet::starting(start), policies, latest: start };
+        for step in steps {
+            scene.take(step)?;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(scenes::long_config(8))]
+
+    #[test]
+    fn the_library_tells_of_overrides_in_a_long_history_what_the_model_tells(
+        policies in [policy(), policy()],
+        start in scenes::start(),
+        steps in prop::collection::vec(step(), scenes::long_history()),
+    ) {
+        let mut scene = Scene { duet: Duet::starting(start), policies, latest: start };
+        scene.duet.inspected_every = 5;
         for step in steps {
             scene.take(step)?;
         }

@@ -51,7 +51,7 @@ proptest! {
     fn the_library_tells_of_several_what_the_model_tells(
         policies in policies(),
         start in scenes::start(),
-        requests in prop::collection::vec(request(scenes::any_hop()), 1..20),
+        requests in prop::collection::vec(request(scenes::any_hop()), scenes::steps(20)),
     ) {
         let mut duet = Duet::starting(start);
         for (op, hop, wanted) in requests {
@@ -65,7 +65,7 @@ proptest! {
     fn all_are_charged_or_none(
         policies in policies(),
         start in scenes::start(),
-        requests in prop::collection::vec(request(scenes::onward_hop()), 1..20),
+        requests in prop::collection::vec(request(scenes::onward_hop()), scenes::steps(20)),
     ) {
         let policies: Vec<Rule> = policies.into_iter().map(|rule| Rule { shadow: false, ..rule }).collect();
         let mut gate = Tested::default();
@@ -117,7 +117,7 @@ proptest! {
     fn the_same_policy_and_key_twice_is_one_check_of_the_sum(
         rule in scenes::rule(),
         start in scenes::start(),
-        requests in prop::collection::vec((scenes::op(), scenes::onward_hop(), 1..=6i128, scenes::price()), 1..20),
+        requests in prop::collection::vec((scenes::op(), scenes::onward_hop(), 1..=6i128, scenes::price()), scenes::steps(20)),
     ) {
         let (mut twice, mut once) = (Tested::default(), Tested::default());
         let mut moments = Moments::starting(start);

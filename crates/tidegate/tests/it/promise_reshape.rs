@@ -56,7 +56,7 @@ proptest! {
     fn two_shapes_that_alternate_agree_on_what_was_charged_when(
         rules in scenes::rules_of_one_limit(scenes::algo(), 2),
         start in scenes::start(),
-        requests in prop::collection::vec((0..2usize, requests(scenes::onward_hop(), 4)), 1..12),
+        requests in prop::collection::vec((0..2usize, requests(scenes::onward_hop(), 4)), scenes::steps(12)),
     ) {
         prop_assume!(!both_are_debts(&rules));
         let mut duet = Duet::starting(start);
@@ -148,7 +148,7 @@ proptest! {
     fn several_limits_that_change_shape_hold_what_both_shapes_promise(
         (one, two) in two_shapes(),
         start in scenes::start(),
-        requests in prop::collection::vec((prop::bool::weighted(0.3), scenes::onward_hop(), scenes::price()), 1..60),
+        requests in prop::collection::vec((prop::bool::weighted(0.3), scenes::onward_hop(), scenes::price()), scenes::steps(60)),
     ) {
         let mut gate = Tested::default();
         let mut moments = Moments::starting(start);

@@ -13,7 +13,7 @@ proptest! {
     fn a_shadow_is_the_twin_of_an_enforcing_policy(
         rule in scenes::rule(),
         start in scenes::start(),
-        requests in prop::collection::vec((scenes::op(), scenes::any_hop(), scenes::price()), 1..30),
+        requests in prop::collection::vec((scenes::op(), scenes::any_hop(), scenes::price()), scenes::steps(30)),
     ) {
         let shadow = Rule { shadow: true, ..rule.clone() };
         let (mut watching, mut enforcing) = (Tested::default(), Tested::default());
@@ -37,7 +37,7 @@ proptest! {
         rule in scenes::rule(),
         watching in scenes::rule(),
         start in scenes::start(),
-        requests in prop::collection::vec((scenes::onward_hop(), scenes::price(), scenes::price()), 1..30),
+        requests in prop::collection::vec((scenes::onward_hop(), scenes::price(), scenes::price()), scenes::steps(30)),
     ) {
         let watching = Rule { shadow: true, ..watching };
         let (mut both, mut alone) = (Tested::default(), Tested::default());

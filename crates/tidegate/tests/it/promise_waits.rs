@@ -14,7 +14,7 @@ proptest! {
     fn a_caller_who_waits_is_admitted_and_one_who_comes_a_microsecond_early_is_not(
         rule in scenes::rule(),
         start in scenes::start(),
-        requests in prop::collection::vec((scenes::op(), scenes::any_hop(), scenes::price()), 1..30),
+        requests in prop::collection::vec((scenes::op(), scenes::any_hop(), scenes::price()), scenes::steps(30)),
     ) {
         let mut gate = Tested::default();
         let mut moments = Moments::starting(start);
@@ -43,7 +43,7 @@ proptest! {
     fn nothing_is_in_use_at_reset_after_and_something_is_a_microsecond_earlier(
         rule in scenes::rule(),
         start in scenes::start(),
-        requests in prop::collection::vec((scenes::onward_hop(), scenes::price()), 1..30),
+        requests in prop::collection::vec((scenes::onward_hop(), scenes::price()), scenes::steps(30)),
     ) {
         let mut gate = Tested::default();
         let mut moments = Moments::starting(start);

@@ -38,7 +38,7 @@ fn admitted(rule: &Rule, start: Micros, requests: &[(Hop, Price)]) -> Vec<(Micro
 }
 
 fn requests() -> impl Strategy<Value = Vec<(Hop, Price)>> {
-    prop::collection::vec((scenes::onward_hop(), scenes::price()), 1..60)
+    prop::collection::vec((scenes::onward_hop(), scenes::price()), scenes::steps(60))
 }
 
 proptest! {

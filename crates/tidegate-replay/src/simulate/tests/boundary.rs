@@ -26,7 +26,7 @@ fn limits() -> impl Strategy<Value = Limit> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(std::env::var("PROPTEST_CASES").map_or(64, |cases| cases.parse().expect("a number"))))]
 
     #[test]
     fn fixed_lets_twice_the_limit_through_the_log_once_and_all_keep_their_promise(limit in limits()) {

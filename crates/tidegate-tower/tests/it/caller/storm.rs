@@ -86,7 +86,7 @@ async fn run(callers: Vec<Caller>, max: u64) -> (Vec<Served>, u64, u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(std::env::var("PROPTEST_CASES").map_or(200, |cases| cases.parse().expect("a number"))))]
 
     #[test]
     fn no_window_holds_more_than_the_limit_and_nobody_overtakes(callers in vec(caller(), 1..60), max in 8_u64..=20) {

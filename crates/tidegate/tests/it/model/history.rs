@@ -50,13 +50,15 @@ pub(crate) fn last_instant(algo: Algo, cap: Cap, at: Micros) -> Micros {
 
 /// Whether a unit charged at `at` is looked at all at the time `t`.
 pub(crate) fn counted(algo: Algo, cap: Cap, at: Micros, t: Micros) -> bool {
+    if algo == Algo::Log {
+        return t - cap.window < at && at <= t;
+    }
     let behind = slot(algo, cap, t) - slot(algo, cap, at);
     match algo {
-        Algo::Log => t - cap.window < at && at <= t,
         Algo::Counter => behind == 0 || behind == 1,
         Algo::Buckets(n) => (0..=n).contains(&behind),
         Algo::Fixed => behind == 0,
-        Algo::Gcra => unreachable!("a debt has no slots"),
+        Algo::Log | Algo::Gcra => unreachable!("neither has slots"),
     }
 }
 

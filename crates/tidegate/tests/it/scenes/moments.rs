@@ -48,6 +48,12 @@ pub(crate) enum Hop {
     Reset {
         beside: i128,
     },
+    /// About a window after the newest charge, up to a quarter more, while the state is still kept.
+    Silence {
+        limit: usize,
+        sixteenths: i128,
+        beside: i128,
+    },
     FarAhead(i128),
     Back(Micros),
     BackPart {
@@ -67,6 +73,15 @@ pub(crate) fn start() -> impl Strategy<Value = Micros> {
     prop_oneof![select(known), 0..=CENTURY]
 }
 
+/// Hops over a silence of about a window.
+pub(crate) fn silence() -> impl Strategy<Value = Hop> {
+    (0..3usize, 0..=4i128, -1..=1i128).prop_map(|(limit, sixteenths, beside)| Hop::Silence {
+        limit,
+        sixteenths,
+        beside,
+    })
+}
+
 /// Hops that go on, or back by no more than the longest window.
 pub(crate) fn onward_hop() -> impl Strategy<Value = Hop> {
     let (limit, charge, ahead, beside) = (0..3usize, 0..40usize, 0..=2i128, -1..=1i128);
@@ -84,6 +99,7 @@ pub(crate) fn onward_hop() -> impl Strategy<Value = Hop> {
             .prop_map(|(limit, charge, beside)| Hop::SlotLeaves { limit, charge, beside }),
         3 => beside.clone().prop_map(|beside| Hop::Retry { beside }),
         1 => beside.prop_map(|beside| Hop::Reset { beside }),
+        2 => silence(),
         1 => (1..=10i128).prop_map(Hop::FarAhead),
         2 => (1..=3i128).prop_map(Hop::Back),
         1 => (0..=8i128).prop_map(|eighths| Hop::BackPart { eighths }),
@@ -161,6 +177,9 @@ impl Moments {
             }
             Hop::Retry { beside } => now + self.last.and_then(|answer| answer.retry_after).unwrap_or(1) + beside,
             Hop::Reset { beside } => now + self.last.map_or(1, |answer| answer.reset_after) + beside,
+            Hop::Silence { limit, sixteenths, beside } => {
+                (newest + window(limit) + window(limit) * sixteenths / 16 + beside).max(now)
+            }
             Hop::FarAhead(times) => now + rule.longest_window() * times,
             Hop::Back(by) => now - by,
             Hop::BackPart { eighths } => newest - rule.longest_window() * eighths / 8,

@@ -28,6 +28,12 @@ pub(crate) fn price() -> impl Strategy<Value = Price> {
     ]
 }
 
+/// The largest cost of which a scene's charges don't saturate a debt: the more steps it has, the smaller.
+fn largest_debt(rule: &Rule) -> Units {
+    let times = super::number("TIDEGATE_STEPS").map_or(1, |steps| Units::try_from(steps / 60).expect("few") + 1);
+    (rule.storable() / times).clamp(1, LARGEST)
+}
+
 impl Price {
     /// The cost, given the policy and its last answer.
     pub(crate) fn of(self, rule: &Rule, last: Option<&Answer>) -> Units {
@@ -38,6 +44,6 @@ impl Price {
             Self::Capacity(limit, beside) => capacity(limit) + beside,
             Self::HalfOfCapacity(limit) => capacity(limit) / 2,
         }
-        .clamp(1, if rule.algo == Algo::Gcra { rule.storable().min(LARGEST) } else { LARGEST })
+        .clamp(1, if rule.algo == Algo::Gcra { largest_debt(rule) } else { LARGEST })
     }
 }
