@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::attic::Attic;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// What a key gets that there is no room for.
@@ -33,6 +34,8 @@ pub(super) struct Bounds {
     keys: AtomicUsize,
     bytes: AtomicUsize,
     overrides: AtomicUsize,
+    /// States that keys without room share.
+    overflow: AtomicUsize,
     /// The bounds of the whole store, if these are the bounds of what callers bring.
     whole: Option<Arc<Bounds>>,
 }
@@ -61,6 +64,7 @@ impl Bounds {
             keys: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             overrides: AtomicUsize::new(0),
+            overflow: AtomicUsize::new(0),
             whole: None,
         }
     }
@@ -123,10 +127,27 @@ impl Bounds {
         fits && self.whole.as_ref().is_none_or(|whole| whole.has_room(bytes))
     }
 
-    /// Whether `bytes` more may be held for states that keys without room share.
+    /// Whether `bytes` more may be held for states that keys without room share, given that each may grow out of its slot.
     pub(super) fn has_overflow_room(&self, bytes: usize) -> bool {
-        let fits = self.bytes.load(Ordering::Acquire).saturating_add(bytes) <= self.max_bytes_with_overflow;
+        let growth = self.overflow.load(Ordering::Acquire).saturating_mul(Attic::BYTES_EACH);
+        let held = self.bytes.load(Ordering::Acquire).saturating_add(growth);
+        let fits = held.saturating_add(bytes) <= self.max_bytes_with_overflow;
         fits && self.whole.as_ref().is_none_or(|whole| whole.has_overflow_room(bytes))
+    }
+
+    /// Counts a state more that keys without room share.
+    pub(super) fn count_overflow(&self) {
+        self.overflow.fetch_add(1, Ordering::AcqRel);
+        if let Some(whole) = &self.whole {
+            whole.count_overflow();
+        }
+    }
+
+    pub(super) fn give_back_overflow(&self) {
+        self.overflow.fetch_sub(1, Ordering::AcqRel);
+        if let Some(whole) = &self.whole {
+            whole.give_back_overflow();
+        }
     }
 
     pub(super) fn overflow_bits(&self) -> u32 {

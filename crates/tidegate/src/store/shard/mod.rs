@@ -336,6 +336,7 @@ impl Shard {
                 (None, Outcome::Charged) => {
                     let held = self.charged_state(part, seen);
                     let at = self.put_new(Of::Shared, id, part.policy, held, seen.moment.at, bounds);
+                    bounds.count_overflow();
                     seen.newest = seen.moment.at;
                     self.read(Of::Shared, at, part.policy, |rules, tracks| {
                         answer_from(part, (rules, tracks), seen, outcome)

@@ -58,7 +58,7 @@ impl Shard {
         let may_be_new = self.may_have_shape(part.policy.shape(), bounds);
         let most_fine = FULL_POLICIES << bounds.overflow_bits();
         let growth = if self.shared.is_full() { self.shared.bytes_to_grow() } else { 0 };
-        let has_room = || bounds.has_overflow_room(LOG_STEP + growth + self.attic.bytes_to_put());
+        let has_room = || bounds.has_overflow_room(LOG_STEP + growth);
         let place = if may_be_new && self.shared.len() < most_fine && has_room() {
             fine
         } else if self.shared.find(coarse).is_some() {
@@ -87,6 +87,7 @@ impl Shard {
             if self.overflow_hand < self.shared.places() && self.is_over(*self.shared.slot(self.overflow_hand), now) {
                 let slot = self.shared.remove(self.overflow_hand);
                 self.discard(&slot, bounds);
+                bounds.give_back_overflow();
             } else {
                 self.overflow_hand += 1;
             }

@@ -167,7 +167,8 @@ impl Shard {
             return;
         }
         let (before, own) = (self.attic.heap_bytes(), held.heap_bytes());
-        let place = self.attic.put(held);
+        let sparing = !bounds.has_room(self.attic.bytes_to_put());
+        let place = self.attic.put(held, sparing);
         bounds.note(before, self.attic.heap_bytes() + own);
         self.table_mut(of).slot_mut(at).set_held(place);
     }
