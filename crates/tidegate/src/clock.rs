@@ -153,8 +153,8 @@ impl SystemClock {
     }
 
     fn ahead(&self) -> u64 {
-        let wall = wall_micros();
-        self.now().saturating_sub(wall)
+        let now = self.now();
+        now.saturating_sub(wall_micros())
     }
 }
 

@@ -67,7 +67,8 @@ impl MemoryStore {
         numbers.sort_unstable();
         numbers.dedup();
         let mut locked: Vec<_> = numbers.iter().map(|number| self.shards[*number].0.lock()).collect();
-        let lock_of = |part: &Part<'_>| numbers.partition_point(|number| *number < self.shard_number(part.policy, part.id));
+        let lock_of =
+            |part: &Part<'_>| numbers.partition_point(|number| *number < self.shard_number(part.policy, part.id));
 
         for part in &parts {
             locked[lock_of(part)].tidy_for(part, self.bounds(part.policy));
