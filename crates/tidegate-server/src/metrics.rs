@@ -288,7 +288,16 @@ impl Collector for OfStore {
                 gauge(&mut out, "keys", "Keys that have a state of their own", stats.keys as u64)?;
                 gauge(&mut out, "bytes", "Bytes held for states", stats.bytes as u64)?;
                 counter(&mut out, "evicted", "States forgotten because their time had passed", stats.evicted)?;
-                counter(&mut out, "no_room", "Requests of keys that there was no room for", stats.refused)
+                gauge(&mut out, "caller_keys", "Keys whose limits callers brought", stats.caller_keys as u64)?;
+                gauge(
+                    &mut out,
+                    "caller_bytes",
+                    "Bytes held for limits that callers brought",
+                    stats.caller_bytes as u64,
+                )?;
+                counter(&mut out, "no_room", "Requests of keys that there was no room for", stats.refused)?;
+                let help = "Requests without room whose limits callers brought";
+                counter(&mut out, "caller_no_room", help, stats.caller_refused)
             }
             Store::Redis(redis) => {
                 let stats = redis.stats();

@@ -20,8 +20,10 @@ pub(crate) enum Store {
 pub(crate) struct Health {
     /// Servers that do not answer.
     pub(crate) lost: Vec<String>,
-    /// Requests of keys that there was no room for.
+    /// Requests of keys of named policies that there was no room for.
     pub(crate) no_room: u64,
+    /// The same under limits that callers brought.
+    pub(crate) no_room_callers: u64,
 }
 
 impl Store {
@@ -32,6 +34,7 @@ impl Store {
                 .max_keys(settings.max_keys)
                 .max_bytes(settings.max_bytes)
                 .at_capacity(settings.at_capacity)
+                .caller_share(settings.caller_share)
                 .build()
                 .map_err(|error| error.to_string())?;
             return Ok(Self::Memory(Limiter::new(store)));
@@ -60,10 +63,14 @@ impl Store {
     /// Whether it answers, and has room.
     pub(crate) fn health(&self) -> Health {
         match self {
-            Self::Memory(limiter) => Health { lost: Vec::new(), no_room: limiter.store().stats().refused },
+            Self::Memory(limiter) => {
+                let stats = limiter.store().stats();
+                let no_room = stats.refused - stats.caller_refused;
+                Health { lost: Vec::new(), no_room, no_room_callers: stats.caller_refused }
+            }
             Self::Redis(redis) => {
                 let lost = redis.breakers().into_iter().filter(|(_, state)| *state != BreakerState::Closed);
-                Health { lost: lost.map(|(node, _)| node).collect(), no_room: 0 }
+                Health { lost: lost.map(|(node, _)| node).collect(), no_room: 0, no_room_callers: 0 }
             }
         }
     }

@@ -9,12 +9,20 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use parking_lot::Mutex;
+
 use crate::timestamp::Timestamp;
 
 /// Where time comes from: the system, a hand that a test moves, or a clock of the program's own.
 ///
-/// The system's clock never goes back, whatever happens to the wall clock: it counts the processor's ticks and is moved
-/// forwards to the wall clock when that is ahead, as it is after a suspended machine wakes.
+/// The system's clock counts the processor's ticks, so that it goes on steadily whatever happens to the wall clock. It follows
+/// the wall clock by these rules:
+/// - It moves forwards to a wall clock that is ahead. If that is by more than a second, as after a suspended machine wakes,
+///   the wall clock must have been ahead for 10 seconds.
+/// - A clock that is [ahead](Self::ahead) of the wall clock runs a thousandth slow until the wall clock has caught up. It never
+///   goes back for less than a minute.
+/// - It goes back to a wall clock that has been behind by more than a minute for 10 minutes. Stores know that a clock can do
+///   that: what was in use stays in use.
 #[derive(Clone)]
 pub struct Clock(Source);
 
@@ -53,6 +61,15 @@ impl Clock {
             Source::System(clock) => Timestamp::from_micros(clock.now()),
             Source::Manual(micros) => Timestamp::from_micros(micros.load(Ordering::Acquire)),
             Source::Given(read) => read(),
+        }
+    }
+
+    /// How far the system's clock is ahead of the wall clock: next to nothing, unless the wall clock was set back. After ten
+    /// minutes it is a minute at the most. Other clocks are never ahead.
+    pub fn ahead(&self) -> Duration {
+        match &self.0 {
+            Source::System(clock) => Duration::from_micros(clock.ahead()),
+            Source::Manual(_) | Source::Given(_) => Duration::ZERO,
         }
     }
 }
@@ -134,6 +151,11 @@ impl SystemClock {
         let elapsed = self.ticks.delta_as_nanos(self.start, self.ticks.raw());
         self.anchor.read(elapsed / 1_000, wall_micros)
     }
+
+    fn ahead(&self) -> u64 {
+        let now = self.now();
+        now.saturating_sub(wall_micros())
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
@@ -144,31 +166,78 @@ fn wall_micros() -> u64 {
 }
 
 /// Ties ticks to the wall clock. Ticks are read a thousandth slow and the difference is made up by moving forwards, so
-/// that a tick counter that runs a little fast never leads the wall clock for long, and nothing ever moves back.
+/// that a tick counter that runs a little fast never leads the wall clock for long.
 struct Anchor {
-    /// What to add to the slowed ticks. It only grows.
+    /// What to add to the slowed ticks.
     offset: AtomicU64,
     /// The ticks at which to look at the wall clock next.
     next_look: AtomicU64,
+    jump: Mutex<Jump>,
+}
+
+/// What the looks at the wall clock have found so far, in ticks.
+#[derive(Default)]
+struct Jump {
+    last_look: u64,
+    /// Since when the wall clock has been further ahead than ticks explain.
+    ahead_since: Option<u64>,
+    /// Since when it has been far behind.
+    behind_since: Option<u64>,
 }
 
 /// How often to look at the wall clock, in microseconds. At a thousandth, the clock is then 16 µs behind at the most.
 const LOOK_EVERY: u64 = 16_384;
+/// How far the wall clock may move ahead of the ticks and be believed at once.
+const BELIEVED_AHEAD: u64 = 1_000_000;
+/// For how long a wall clock must be further ahead than that before it is believed.
+const AHEAD_FOR: u64 = 10_000_000;
+/// How far the wall clock may be behind without being followed.
+const MAX_LEAD: u64 = 60_000_000;
+/// For how long it must be further behind than that before it is followed.
+const BEHIND_FOR: u64 = 600_000_000;
 
 impl Anchor {
     fn new(wall: u64) -> Self {
-        Self { offset: AtomicU64::new(wall), next_look: AtomicU64::new(LOOK_EVERY) }
+        let (offset, next_look) = (AtomicU64::new(wall), AtomicU64::new(LOOK_EVERY));
+        Self { offset, next_look, jump: Mutex::default() }
     }
 
     #[inline]
     fn read(&self, ticks: u64, wall: impl FnOnce() -> u64) -> u64 {
-        let slowed = ticks - (ticks >> 10);
         if ticks >= self.next_look.load(Ordering::Relaxed) {
-            self.next_look.store(ticks + LOOK_EVERY, Ordering::Relaxed);
-            self.offset.fetch_max(wall().saturating_sub(slowed), Ordering::AcqRel);
+            self.look(ticks, wall);
         }
-        slowed.saturating_add(self.offset.load(Ordering::Acquire))
+        slowed(ticks).saturating_add(self.offset.load(Ordering::Acquire))
     }
+
+    /// Compares with the wall clock, unless another thread does.
+    #[cold]
+    fn look(&self, ticks: u64, wall: impl FnOnce() -> u64) {
+        let Some(mut jump) = self.jump.try_lock() else {
+            return;
+        };
+        self.next_look.store(ticks + LOOK_EVERY, Ordering::Relaxed);
+        let elapsed = ticks.saturating_sub(jump.last_look);
+        jump.last_look = ticks;
+        let now = slowed(ticks).saturating_add(self.offset.load(Ordering::Acquire));
+        let wall = wall();
+        // Ticks are read a thousandth slow, and a counter may itself be slow by as much.
+        let is_ahead = wall.saturating_sub(now) > BELIEVED_AHEAD + elapsed / 256;
+        let is_behind = now.saturating_sub(wall) > MAX_LEAD;
+        jump.ahead_since = is_ahead.then(|| jump.ahead_since.unwrap_or(ticks));
+        jump.behind_since = is_behind.then(|| jump.behind_since.unwrap_or(ticks));
+        let lasts = |since: Option<u64>, long: u64| since.is_none_or(|since| ticks.saturating_sub(since) >= long);
+        let follows = if is_behind { lasts(jump.behind_since, BEHIND_FOR) } else { wall > now };
+        if follows && lasts(jump.ahead_since, AHEAD_FOR) {
+            self.offset.store(wall.saturating_sub(slowed(ticks)), Ordering::Release);
+            (jump.ahead_since, jump.behind_since) = (None, None);
+        }
+    }
+}
+
+#[inline]
+fn slowed(ticks: u64) -> u64 {
+    ticks - (ticks >> 10)
 }
 
 #[cfg(test)]
@@ -187,12 +256,94 @@ mod tests {
         }
     }
 
+    /// Reads every 10 ms of ticks for `seconds`, with a wall clock that is off by `wall_off`; what was read last.
+    fn run(anchor: &Anchor, ticks: &mut u64, seconds: u64, wall_off: i64) -> u64 {
+        let mut read = 0;
+        for _ in 0..seconds * 100 {
+            *ticks += 10_000;
+            read = anchor.read(*ticks, || (START + *ticks).saturating_add_signed(wall_off));
+        }
+        read
+    }
+
+    fn lead(ticks: u64, read: u64) -> i64 {
+        read.cast_signed() - (START + ticks).cast_signed()
+    }
+
+    const SECOND: i64 = 1_000_000;
+    const YEAR: i64 = 365 * 86_400 * SECOND;
+
     #[test]
-    fn moves_ahead_with_a_wall_clock_that_was_suspended_less_than_a_look_ago() {
+    fn follows_a_small_step_ahead_at_once_and_a_large_one_once_it_has_lasted() {
         let anchor = Anchor::new(START);
         let hours = 8 * 3_600_000_000;
         assert!(anchor.read(1_000, || unreachable!()) < START + 2_000);
-        assert_eq!(anchor.read(LOOK_EVERY, || START + hours), START + hours);
+        assert_eq!(anchor.read(LOOK_EVERY, || START + 900_000), START + 900_000);
+        // Suspended for eight hours.
+        let woken = 2 * LOOK_EVERY;
+        assert!(anchor.read(woken, || START + hours) < START + 2_000_000);
+        assert!(anchor.read(woken + 9_000_000, || START + hours + 9_000_000) < START + 10_000_000);
+        assert_eq!(anchor.read(woken + 10_000_000, || START + hours + 10_000_000), START + hours + 10_000_000);
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_a_year_ahead_for_a_few_seconds_changes_nothing() {
+        let (anchor, mut ticks) = (Anchor::new(START), 0);
+        run(&anchor, &mut ticks, 5, 0);
+        for _ in 0..10 {
+            let read = run(&anchor, &mut ticks, 9, YEAR);
+            assert!(lead(ticks, read) <= 0, "{}", lead(ticks, read));
+            let read = run(&anchor, &mut ticks, 1, 0);
+            assert!((-50..=0).contains(&lead(ticks, read)), "{}", lead(ticks, read));
+        }
+    }
+
+    #[test]
+    fn a_clock_that_followed_a_wrong_wall_clock_returns_with_it_after_ten_minutes() {
+        let (anchor, mut ticks) = (Anchor::new(START), 0);
+        let read = run(&anchor, &mut ticks, 60, YEAR);
+        assert!((YEAR - 50..=YEAR).contains(&lead(ticks, read)), "an error of a minute is believed");
+        let read = run(&anchor, &mut ticks, 599, 0);
+        assert!(lead(ticks, read) > YEAR - SECOND, "it does not go back early: {}", lead(ticks, read));
+        let read = run(&anchor, &mut ticks, 5, 0);
+        assert!((-50..=0).contains(&lead(ticks, read)), "still ahead by {}", lead(ticks, read));
+    }
+
+    #[test]
+    fn a_clock_that_started_wrong_is_put_right() {
+        let (anchor, mut ticks) = (Anchor::new(START + YEAR.cast_unsigned()), 0);
+        let read = run(&anchor, &mut ticks, 605, 0);
+        assert!((-50..=0).contains(&lead(ticks, read)), "still ahead by {}", lead(ticks, read));
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_behind_for_minutes_only_is_not_followed() {
+        let (anchor, mut ticks) = (Anchor::new(START), 0);
+        for wall_off in [-YEAR, 0, -120 * SECOND, 0] {
+            let read = run(&anchor, &mut ticks, 590, wall_off);
+            assert!(lead(ticks, read).abs() < SECOND, "{wall_off}: {}", lead(ticks, read));
+        }
+    }
+
+    #[test]
+    fn a_lead_of_a_minute_is_worked_off_without_going_back() {
+        let (anchor, mut ticks) = (Anchor::new(START + 59_000_000), 0);
+        let (mut before, mut read) = (0, 0);
+        for _ in 0..17 * 360 {
+            ticks += 10_000_000;
+            read = anchor.read(ticks, || START + ticks);
+            assert!(read >= before, "{read} after {before}");
+            before = read;
+        }
+        assert!(lead(ticks, read) <= 0, "still ahead by {}", lead(ticks, read));
+    }
+
+    #[test]
+    fn is_right_at_once_after_hours_in_which_nobody_asked() {
+        let anchor = Anchor::new(START);
+        for ticks in [3_600_000_000, 86_400_000_000] {
+            assert_eq!(anchor.read(ticks, || START + ticks), START + ticks);
+        }
     }
 
     #[test]

@@ -24,6 +24,9 @@ impl Share {
     /// The whole limit.
     pub const ALL: Self = Self(Self::WHOLE);
 
+    /// One half.
+    pub const HALF: Self = Self(Self::WHOLE / 2);
+
     /// The share `part` of a limit, such as 0.25.
     ///
     /// # Errors
@@ -41,6 +44,13 @@ impl Share {
     pub(crate) fn of(self, units: u64) -> u64 {
         let share = u128::from(units) * u128::from(self.0) / u128::from(Self::WHOLE);
         u64::try_from(share).unwrap_or(units).max(1)
+    }
+}
+
+impl Share {
+    /// The same of a number of keys or bytes.
+    pub(crate) fn of_size(self, size: usize) -> usize {
+        usize::try_from(self.of(size as u64)).unwrap_or(size)
     }
 }
 

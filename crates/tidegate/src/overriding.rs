@@ -111,7 +111,7 @@ impl Override {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverrideError {
-    /// The policy has no name.
+    /// A caller brought the policy's limits.
     #[error("limits that a caller brings can't be overridden: name a policy")]
     Unnamed,
     /// There are as many as may be.

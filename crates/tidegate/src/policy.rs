@@ -46,6 +46,8 @@ pub struct Policy {
     shape: Arc<Shape>,
     identity: Identity,
     only: Option<Only>,
+    /// Whether a caller brought the limits, so that their states are bounded apart from those of other policies.
+    brought_by_caller: bool,
     on_store_failure: OnStoreFailure,
     /// What decides here while the store fails, if that is the choice.
     local: Option<Arc<Policy>>,
@@ -83,7 +85,8 @@ impl Policy {
     }
 
     /// Makes a policy of limits that a caller brings along. Its state is that of the key, the algorithm and the
-    /// windows, so that callers with other limits don't overwrite each other.
+    /// windows, so that callers with other limits don't overwrite each other. It is
+    /// [brought by a caller](Self::brought_by_caller).
     ///
     /// # Errors
     /// If there are no limits or more than 8, or if two of them have the same window.
@@ -105,6 +108,7 @@ impl Policy {
         let policy = Self {
             identity: Identity::new(name.as_deref(), &shape),
             shape: Arc::new(shape),
+            brought_by_caller: name.is_none(),
             name,
             limits,
             algorithm: Algorithm::default(),
@@ -169,6 +173,16 @@ impl Policy {
         Ok(policy.with_rules(rules))
     }
 
+    /// The same policy, marked as one whose limits a caller brought. A [`MemoryStore`](crate::MemoryStore) gives the states
+    /// of all such policies a [share](crate::MemoryStoreBuilder::caller_share) of its keys and bytes, so that nothing that
+    /// callers bring changes what other policies do. Policies without a name are always marked.
+    #[must_use]
+    pub fn brought_by_caller(mut self) -> Self {
+        self.brought_by_caller = true;
+        let choice = self.on_store_failure;
+        self.with_on_store_failure(choice)
+    }
+
     /// The same policy in another mode.
     #[must_use]
     pub fn with_mode(mut self, mode: Mode) -> Self {
@@ -206,6 +220,12 @@ impl Policy {
     /// The name, unless the limits were brought by the caller.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// Whether a caller brought the limits.
+    #[inline]
+    pub fn is_brought_by_caller(&self) -> bool {
+        self.brought_by_caller
     }
 
     /// The limits, in the order given.

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::values::{
-    AlgorithmText, AtCapacityText, DialectText, FailureChoice, LimitText, Listen, ModeText, Net, Secret, Size, Time,
-    Units,
+    AlgorithmText, AtCapacityText, DialectText, FailureChoice, LimitText, Listen, ModeText, Net, Secret, ShareNumber,
+    Size, Time, Units,
 };
 
 /// A whole file.
@@ -76,6 +76,7 @@ table! {
         max_keys: usize,
         max_bytes: Size,
         at_capacity: AtCapacityText,
+        caller_share: ShareNumber,
         prefix: String,
         tls_ca: std::path::PathBuf,
     }

@@ -7,14 +7,14 @@ use std::{
 };
 
 use ipnet::IpNet;
-use tidegate::AtCapacity;
+use tidegate::{AtCapacity, Share};
 use tidegate_redis::RedisStore;
 use tidegate_tower::{ClientAddress, Dialect};
 
 use super::{
     error::{ConfigError, Origin},
     file::{ServerTable, StoreTable},
-    values::{AtCapacityText, DialectText, Listen, Net, Secret, Size, Time},
+    values::{AtCapacityText, DialectText, Listen, Net, Secret, ShareNumber, Size, Time},
 };
 
 /// Where the service listens, whom it believes, and what bounds it.
@@ -111,6 +111,8 @@ pub struct StoreSettings {
     pub max_bytes: usize,
     /// What a new key gets when there is no room.
     pub at_capacity: AtCapacity,
+    /// The share of keys and bytes in memory that may be used for limits that callers bring.
+    pub caller_share: Share,
     /// What the names of our keys in Redis begin with.
     pub prefix: String,
     /// Certificates to believe a Redis by.
@@ -221,6 +223,7 @@ impl StoreSettings {
             max_keys: table.max_keys.unwrap_or(1_000_000),
             max_bytes: table.max_bytes.map_or(512 << 20, |Size(bytes)| bytes),
             at_capacity: table.at_capacity.map_or(AtCapacity::default(), |AtCapacityText(choice)| choice),
+            caller_share: table.caller_share.map_or(Share::HALF, |ShareNumber(share)| share),
             prefix: table.prefix.unwrap_or_else(|| "tg".to_owned()),
             tls_ca: table.tls_ca,
         };

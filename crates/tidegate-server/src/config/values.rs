@@ -132,6 +132,16 @@ impl<'de> Deserialize<'de> for FailureChoice {
     }
 }
 
+/// A share such as 0.5: above 0 and at most 1.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShareNumber(pub(crate) Share);
+
+impl<'de> Deserialize<'de> for ShareNumber {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        Share::new(f64::deserialize(source)?).map(Self).map_err(D::Error::custom)
+    }
+}
+
 /// A cost of at least 1.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Units(pub(crate) Cost);

@@ -9,8 +9,27 @@ use crate::{insight::Event, metrics::Tally};
 #[derive(Debug, Default)]
 pub(super) struct StoreSeen {
     lost: Vec<String>,
-    no_room: u64,
-    no_room_told: Option<u64>,
+    no_room: NoRoom,
+    no_room_callers: NoRoom,
+}
+
+/// Requests that there was no room for, and when that was reported last.
+#[derive(Debug, Default)]
+struct NoRoom {
+    requests: u64,
+    reported_ms: Option<u64>,
+}
+
+impl NoRoom {
+    /// Notes the number of such requests so far; how many have come since it was last reported, if it is time to report again.
+    fn note(&mut self, requests: u64, now_ms: u64) -> Option<u64> {
+        let more = requests.saturating_sub(self.requests);
+        if more == 0 || self.reported_ms.is_some_and(|reported| now_ms < reported + 60_000) {
+            return None;
+        }
+        *self = Self { requests, reported_ms: Some(now_ms) };
+        Some(more)
+    }
 }
 
 impl Service {
@@ -41,13 +60,18 @@ impl Service {
         if !back.is_empty() {
             journal.happened(Event::StoreBack, at, format!("Redis answers again at {}", back.join(", ")));
         }
-        if health.no_room > seen.no_room && seen.no_room_told.is_none_or(|told| at >= told + 60_000) {
+        if let Some(requests) = seen.no_room.note(health.no_room, at) {
             let text =
                 "there is no room for new keys: raise max_keys or max_bytes of [store], or see who makes so many";
+            tracing::warn!(requests, "{text}");
             journal.happened(Event::NoRoom, at, text);
-            seen.no_room_told = Some(at);
+        }
+        if let Some(requests) = seen.no_room_callers.note(health.no_room_callers, at) {
+            let text = "there is no room for limits that callers bring: at_capacity of [store] decides, policies are not \
+                        affected; raise caller_share, or see who brings so many keys or windows";
+            tracing::warn!(requests, "{text}");
+            journal.happened(Event::NoRoom, at, text);
         }
         seen.lost = health.lost;
-        seen.no_room = health.no_room;
     }
 }

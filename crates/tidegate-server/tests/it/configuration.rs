@@ -45,6 +45,8 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
         ("[store]\nurl = \"postgres://x\"".to_owned(), "t.toml:2: the url names no store"),
         ("[store]\nurl = \"redisfoo://x\"".to_owned(), "t.toml:2: the url names no store"),
         ("[store]\n\nmax_keys = 0".to_owned(), "t.toml:3: `max_keys` of 0"),
+        ("[store]\n\ncaller_share = 0.0".to_owned(), "t.toml:3: a share of `0` is out of range"),
+        ("[store]\n\ncaller_share = 1.5".to_owned(), "t.toml:3: a share of `1.5` is out of range"),
         ("[store]\nprefix = \"\"".to_owned(), "t.toml:2: `prefix` has 1 to 64"),
         ("[server]\ntrusted_hops = 0".to_owned(), "t.toml:2: 0 hops would trust nobody"),
         ("[server]\ntrusted_proxies = [\"my.proxy\"]".to_owned(), "t.toml:2: `my.proxy` is no address and no network"),
@@ -115,6 +117,7 @@ timeout = "15ms"
 max_keys = 1_000_000
 max_bytes = "512MB"
 at_capacity = "shared"
+caller_share = 0.25
 
 [policies.public-api]
 limits = ["60/1m"]

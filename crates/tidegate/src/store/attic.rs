@@ -2,6 +2,9 @@
 
 use crate::reshape::Held;
 
+/// How many places are made at once when bytes are short.
+const SPARING: usize = 4;
+
 /// Numbered places for larger states.
 #[derive(Debug, Default)]
 pub(super) struct Attic {
@@ -22,6 +25,9 @@ enum Place {
 }
 
 impl Attic {
+    /// What a place takes.
+    pub(super) const BYTES_EACH: usize = size_of::<Line>();
+
     pub(super) fn get(&self, place: usize) -> &Held {
         match self.places.get(place) {
             Some(Line(Place::Taken(held))) => held,
@@ -36,10 +42,11 @@ impl Attic {
         }
     }
 
-    pub(super) fn put(&mut self, held: Held) -> usize {
+    /// Puts a state in; `sparing` makes no more places than a few.
+    pub(super) fn put(&mut self, held: Held, sparing: bool) -> usize {
         let Some(place) = self.free else {
             if self.places.len() == self.places.capacity() {
-                self.places.reserve_exact(1 + self.places.len() / 4);
+                self.places.reserve_exact(if sparing { SPARING } else { 1 + self.places.len() / 4 });
             }
             self.places.push(Line(Place::Taken(held)));
             return self.places.len() - 1;

@@ -1,11 +1,15 @@
 //! [`Bounds`]: how much all shards together hold, and may hold.
 
+use std::sync::Arc;
+
+use super::attic::Attic;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// What a key gets that there is no room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AtCapacity {
-    /// Shares its limits with others that there was no room for: they are limited more, never less.
+    /// Shares its limits with others that there was no room for: they are limited more, never less. Under limits that callers
+    /// bring it is denied once there are too many such states.
     #[default]
     Shared,
     /// Is denied.
@@ -22,10 +26,18 @@ pub(super) struct Bounds {
     pub(super) forgets: bool,
     max_keys: usize,
     max_bytes: usize,
+    /// The same for states that keys without room share.
+    max_bytes_with_overflow: usize,
+    /// How many bits of its id choose the overflow state of a key among those of its policy in its shard.
+    overflow_bits: u32,
     max_overrides: usize,
     keys: AtomicUsize,
     bytes: AtomicUsize,
     overrides: AtomicUsize,
+    /// States that keys without room share.
+    overflow: AtomicUsize,
+    /// The bounds of the whole store, if these are the bounds of what callers bring.
+    whole: Option<Arc<Bounds>>,
 }
 
 /// How much a store may hold.
@@ -34,6 +46,7 @@ pub(super) struct Most {
     pub(super) keys: usize,
     pub(super) bytes: usize,
     pub(super) overrides: usize,
+    pub(super) overflow_bits: u32,
 }
 
 impl Bounds {
@@ -42,33 +55,60 @@ impl Bounds {
             at_capacity,
             forgets,
             max_keys: most.keys,
-            // A sixteenth is for keys that share slots, and for what a log takes before it is noticed.
+            // A sixteenth is for keys that share slots, and for what a log takes before it is noticed. Half of that is left
+            // for the few overflow states that every policy may have.
             max_bytes: most.bytes - most.bytes / 16,
+            max_bytes_with_overflow: most.bytes - most.bytes / 32,
+            overflow_bits: most.overflow_bits,
             max_overrides: most.overrides,
             keys: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             overrides: AtomicUsize::new(0),
+            overflow: AtomicUsize::new(0),
+            whole: None,
         }
+    }
+
+    /// The bounds of what callers bring: a share of the keys and bytes of `whole`, which counts them too.
+    pub(super) fn of_callers(whole: &Arc<Self>, most: Most) -> Self {
+        Self { whole: Some(Arc::clone(whole)), ..Self::new(most, whole.at_capacity, whole.forgets) }
+    }
+
+    /// Whether these are the bounds of what callers bring.
+    pub(super) fn are_of_callers(&self) -> bool {
+        self.whole.is_some()
     }
 
     /// Counts one key more, if it may be.
     pub(super) fn take_key(&self) -> bool {
         let next = |keys| (keys < self.max_keys).then_some(keys + 1);
-        self.keys.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
+        let taken = self.keys.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok();
+        if taken && self.whole.as_ref().is_some_and(|whole| !whole.take_key()) {
+            self.keys.fetch_sub(1, Ordering::AcqRel);
+            return false;
+        }
+        taken
     }
 
     /// Whether one key more may be counted.
     pub(super) fn has_keys(&self) -> bool {
-        self.keys.load(Ordering::Acquire) < self.max_keys
+        let has = self.keys.load(Ordering::Acquire) < self.max_keys;
+        has && self.whole.as_ref().is_none_or(|whole| whole.has_keys())
     }
 
     pub(super) fn give_back_key(&self) {
         self.keys.fetch_sub(1, Ordering::AcqRel);
+        if let Some(whole) = &self.whole {
+            whole.give_back_key();
+        }
     }
 
     /// Counts a key whose override is over, whether it may be or not: its state is not forgotten for want of room.
     pub(super) fn count_key(&self) {
         self.keys.fetch_add(1, Ordering::AcqRel);
+        if let Some(whole) = &self.whole {
+            whole.count_key();
+        }
     }
 
     /// Counts one override more, if it may be.
@@ -83,7 +123,35 @@ impl Bounds {
 
     /// Whether `bytes` more may be held.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
-        self.bytes.load(Ordering::Acquire).saturating_add(bytes) <= self.max_bytes
+        let fits = self.bytes.load(Ordering::Acquire).saturating_add(bytes) <= self.max_bytes;
+        fits && self.whole.as_ref().is_none_or(|whole| whole.has_room(bytes))
+    }
+
+    /// Whether `bytes` more may be held for states that keys without room share, given that each may grow out of its slot.
+    pub(super) fn has_overflow_room(&self, bytes: usize) -> bool {
+        let growth = self.overflow.load(Ordering::Acquire).saturating_mul(Attic::BYTES_EACH);
+        let held = self.bytes.load(Ordering::Acquire).saturating_add(growth);
+        let fits = held.saturating_add(bytes) <= self.max_bytes_with_overflow;
+        fits && self.whole.as_ref().is_none_or(|whole| whole.has_overflow_room(bytes))
+    }
+
+    /// Counts a state more that keys without room share.
+    pub(super) fn count_overflow(&self) {
+        self.overflow.fetch_add(1, Ordering::AcqRel);
+        if let Some(whole) = &self.whole {
+            whole.count_overflow();
+        }
+    }
+
+    pub(super) fn give_back_overflow(&self) {
+        self.overflow.fetch_sub(1, Ordering::AcqRel);
+        if let Some(whole) = &self.whole {
+            whole.give_back_overflow();
+        }
+    }
+
+    pub(super) fn overflow_bits(&self) -> u32 {
+        self.overflow_bits
     }
 
     /// Notes that what took `before` bytes now takes `after`.
@@ -93,6 +161,11 @@ impl Bounds {
             self.bytes.fetch_add(after - before, Ordering::AcqRel);
         } else if before > after {
             self.bytes.fetch_sub(before - after, Ordering::AcqRel);
+        } else {
+            return;
+        }
+        if let Some(whole) = &self.whole {
+            whole.note(before, after);
         }
     }
 

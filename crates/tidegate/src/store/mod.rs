@@ -2,7 +2,8 @@
 //!
 //! Keys are spread over shards ([`shard`]), each behind one lock. A key's state is found by a fingerprint ([`id`]) in an
 //! open-addressed table ([`table`]) of 32-byte slots ([`slot`]); what doesn't fit there is in the shard's attic ([`attic`]).
-//! All shards share one bound on keys and bytes ([`bounds`]). No thread of its own: states whose time has passed are
+//! All shards share one bound on keys and bytes ([`bounds`]). What callers bring has shards and a bound of its own within
+//! that, so that it never meets the states of other policies. No thread of its own: states whose time has passed are
 //! cleared away as new keys come.
 
 mod attic;
@@ -15,17 +16,18 @@ mod shard;
 mod slot;
 mod table;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 pub use bounds::AtCapacity;
 use bounds::{Bounds, Most};
 use id::{Id, Secret};
 pub use several::{Spend, SpendError};
-use shard::{Part, Shard};
+use shard::{Part, Shard, overflow_bits};
 
 use crate::{
     cost::Cost,
     decision::{Decision, Refund},
+    failure::Share,
     inspect::Inspection,
     key::Key,
     policy::Policy,
@@ -62,9 +64,12 @@ pub enum Op {
 /// ```
 pub struct MemoryStore {
     secret: Secret,
-    bounds: Bounds,
+    bounds: Arc<Bounds>,
+    /// Those of what callers bring, within the others.
+    caller_bounds: Bounds,
     max_keys: usize,
     max_bytes: usize,
+    /// The first half is for policies of the program's own, the second half for what callers bring.
     shards: Box<[Padded]>,
 }
 
@@ -79,14 +84,22 @@ pub struct Stats {
     pub keys: usize,
     /// Bytes held for states, tables included.
     pub bytes: usize,
+    /// Those of the keys whose limits callers brought.
+    pub caller_keys: usize,
+    /// Those of the bytes that are held for limits that callers brought.
+    pub caller_bytes: usize,
     /// Requests let through, shadowed denials among them.
     pub allowed: u64,
     /// Requests denied.
     pub denied: u64,
     /// States forgotten because their time had passed.
     pub evicted: u64,
-    /// Requests of keys that there was no room for.
+    /// Requests of keys that there was no room for, whatever was done with them at capacity.
     pub refused: u64,
+    /// Those of them whose limits callers brought.
+    pub caller_refused: u64,
+    /// Those of the latter that brought one shape more (algorithm and windows) than there may be.
+    pub caller_refused_shapes: u64,
     /// Charges that a log had no room for and joined with the one before.
     pub joined: u64,
     /// Overrides that are held, those among them whose end has not been noticed yet.
@@ -103,28 +116,28 @@ impl MemoryStore {
     #[inline]
     pub fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost, now: Timestamp) -> Decision {
         let part = self.part(policy, key, cost.get(), now);
-        let mut shard = self.shard(part.id).0.lock();
-        shard.decide(&part, op, &self.bounds)
+        let mut shard = self.shard(policy, part.id).0.lock();
+        shard.decide(&part, op, self.bounds(policy))
     }
 
     /// Gives units back to the moment they were charged at, as far as they are still in use there.
     pub fn refund(&self, policy: &Policy, key: &Key<'_>, cost: Cost, charged_at: Timestamp, now: Timestamp) -> Refund {
         let part = self.part(policy, key, cost.get(), now);
-        let mut shard = self.shard(part.id).0.lock();
-        shard.refund(&part, charged_at.as_micros().cast_signed(), &self.bounds)
+        let mut shard = self.shard(policy, part.id).0.lock();
+        shard.refund(&part, charged_at.as_micros().cast_signed(), self.bounds(policy))
     }
 
     /// Forgets a key's state under a policy, not its override; whether there was anything to forget.
     pub fn reset(&self, policy: &Policy, key: &Key<'_>) -> bool {
         let id = self.secret.id(policy, key);
-        self.shard(id).0.lock().reset(id, &self.bounds)
+        self.shard(policy, id).0.lock().reset(id, self.bounds(policy))
     }
 
     /// Shows the state of a key under a policy, if it has one.
     pub fn inspect(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Option<Inspection> {
         let part = self.part(policy, key, Cost::ONE.get(), now);
-        let mut shard = self.shard(part.id).0.lock();
-        shard.inspect(&part, &self.bounds)
+        let mut shard = self.shard(policy, part.id).0.lock();
+        shard.inspect(&part, self.bounds(policy))
     }
 
     /// What the store holds and has done so far. Shards are asked in turn, so under load the figures are not of one moment.
@@ -132,16 +145,23 @@ impl MemoryStore {
         let mut stats = Stats {
             keys: self.bounds.keys(),
             bytes: self.bounds.bytes() + size_of_val(&*self.shards),
+            caller_keys: self.caller_bounds.keys(),
+            caller_bytes: self.caller_bounds.bytes(),
             overrides: self.bounds.overrides(),
             ..Stats::default()
         };
-        for shard in &self.shards {
+        let of_policies = self.shards.len() / 2;
+        for (number, shard) in self.shards.iter().enumerate() {
             let tally = shard.0.lock().tally();
             stats.allowed += tally.allowed;
             stats.denied += tally.denied;
             stats.evicted += tally.evicted;
             stats.refused += tally.refused;
             stats.joined += tally.joined;
+            if number >= of_policies {
+                stats.caller_refused += tally.refused;
+                stats.caller_refused_shapes += tally.refused_shapes;
+            }
         }
         stats
     }
@@ -163,14 +183,20 @@ impl MemoryStore {
 
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "only the lowest bits are wanted")]
-    fn shard_number(&self, id: Id) -> usize {
+    fn shard_number(&self, policy: &Policy, id: Id) -> usize {
         // There is a power of two of them.
-        id.order as usize & (self.shards.len() - 1)
+        let half = self.shards.len() / 2;
+        id.order as usize & (half - 1) | if policy.is_brought_by_caller() { half } else { 0 }
     }
 
     #[inline]
-    fn shard(&self, id: Id) -> &Padded {
-        &self.shards[self.shard_number(id)]
+    fn shard(&self, policy: &Policy, id: Id) -> &Padded {
+        &self.shards[self.shard_number(policy, id)]
+    }
+
+    #[inline]
+    fn bounds(&self, policy: &Policy) -> &Bounds {
+        if policy.is_brought_by_caller() { &self.caller_bounds } else { &self.bounds }
     }
 }
 
@@ -196,6 +222,7 @@ pub struct MemoryStoreBuilder {
     max_bytes: usize,
     max_overrides: usize,
     at_capacity: AtCapacity,
+    caller_share: Option<Share>,
     shards: Option<usize>,
     forgets: bool,
 }
@@ -209,6 +236,7 @@ impl Default for MemoryStoreBuilder {
             max_bytes: 512 * 1024 * 1024,
             max_overrides: 10_000,
             at_capacity: AtCapacity::default(),
+            caller_share: None,
             shards: None,
             forgets: true,
         }
@@ -243,6 +271,14 @@ impl MemoryStoreBuilder {
     #[must_use]
     pub fn at_capacity(mut self, at_capacity: AtCapacity) -> Self {
         self.at_capacity = at_capacity;
+        self
+    }
+
+    /// The share of keys and bytes that may be held for limits that callers bring ([`Policy::unnamed`],
+    /// [`Policy::brought_by_caller`]); one half by default. Other policies may use all that callers do not.
+    #[must_use]
+    pub fn caller_share(mut self, share: Share) -> Self {
+        self.caller_share = Some(share);
         self
     }
 
@@ -281,13 +317,20 @@ impl MemoryStoreBuilder {
         let unsaid = (self.max_keys / 16_384).clamp(16, 1024);
         let shards = self.shards.unwrap_or(unsaid).next_power_of_two();
         let shard = |_| Padded(Mutex::new(Shard::default()));
-        let most = Most { keys: self.max_keys, bytes: self.max_bytes, overrides: self.max_overrides };
+        let overflow_bits = overflow_bits(self.max_keys, shards);
+        // The shards themselves count, too.
+        let bytes = self.max_bytes.saturating_sub(2 * shards * size_of::<Padded>()).max(self.max_bytes / 2);
+        let most = Most { keys: self.max_keys, bytes, overrides: self.max_overrides, overflow_bits };
+        let share = |of| self.caller_share.unwrap_or(Share::HALF).of_size(of);
+        let of_callers = Most { keys: share(self.max_keys), bytes: share(bytes), overrides: 0, overflow_bits };
+        let bounds = Arc::new(Bounds::new(most, self.at_capacity, self.forgets));
         MemoryStore {
             secret: Secret::random(),
             max_keys: self.max_keys,
             max_bytes: self.max_bytes,
-            bounds: Bounds::new(most, self.at_capacity, self.forgets),
-            shards: (0..shards).map(shard).collect(),
+            caller_bounds: Bounds::of_callers(&bounds, of_callers),
+            bounds,
+            shards: (0..2 * shards).map(shard).collect(),
         }
     }
 }

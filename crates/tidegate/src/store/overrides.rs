@@ -13,7 +13,7 @@ impl MemoryStore {
     /// Overrides the limits of a key under a policy, with its history kept; the override that held until now, if there was one.
     ///
     /// # Errors
-    /// If the policy has no name, if the override is over already, or if there are as many as may be.
+    /// If a caller brought the policy's limits, if the override is over already, or if there are as many as may be.
     pub fn set_override(
         &self,
         policy: &Policy,
@@ -21,14 +21,14 @@ impl MemoryStore {
         by: Override,
         now: Timestamp,
     ) -> Result<Option<Override>, OverrideError> {
-        if policy.name().is_none() {
+        if policy.is_brought_by_caller() {
             return Err(OverrideError::Unnamed);
         }
         if by.is_over(now) {
             return Err(OverrideError::Over);
         }
         let part = self.part(policy, key, Cost::ONE.get(), now);
-        let set = |by| self.shard(part.id).0.lock().set_override(&part, key, by, &self.bounds);
+        let set = |by| self.shard(policy, part.id).0.lock().set_override(&part, key, by, &self.bounds);
         set(by.clone())
             .or_else(|Full| {
                 self.clear_overrides(now);
@@ -40,13 +40,13 @@ impl MemoryStore {
     /// Ends the override of a key under a policy, with its history kept; what it was, if it still held.
     pub fn lift_override(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Option<Override> {
         let part = self.part(policy, key, Cost::ONE.get(), now);
-        self.shard(part.id).0.lock().lift_override(&part, &self.bounds)
+        self.shard(policy, part.id).0.lock().lift_override(&part, &self.bounds)
     }
 
     /// The override of a key under a policy, if one holds.
     pub fn override_of(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Option<Overridden> {
         let part = self.part(policy, key, Cost::ONE.get(), now);
-        self.shard(part.id).0.lock().show_override(&part)
+        self.shard(policy, part.id).0.lock().show_override(&part)
     }
 
     /// All overrides of a policy that hold, in the order of their keys. Shards are asked in turn, so under load the list is not of

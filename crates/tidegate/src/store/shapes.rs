@@ -1,9 +1,18 @@
 //! [`Shapes`]: the shapes of the states in one shard, each with a small number that fits into a slot's head.
+//!
+//! There are fewer numbers than there may be shapes. A state that finds none free has its shape in a map by its id, so
+//! that every state always has the shape it was written in. Callers are refused new shapes before it comes to that.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
-use super::slot::MAX_SHAPES;
+use super::{
+    id::Id,
+    slot::{MAX_SHAPES, Slot},
+};
 use crate::shape::Shape;
+
+/// The number of all shapes that have none of their own.
+const UNNUMBERED: usize = MAX_SHAPES - 1;
 
 /// Shapes by number, each for as long as some state has it.
 #[derive(Debug, Default)]
@@ -11,6 +20,11 @@ pub(super) struct Shapes {
     /// The shape taken last: mostly the next one, too.
     recent: Recent,
     known: Vec<Option<Known>>,
+    /// How many of them there are.
+    numbered: usize,
+    unnumbered: HashMap<Id, Arc<Shape>>,
+    /// What the shapes take that exist for the sake of this shard only.
+    own_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -28,69 +42,94 @@ impl Default for Recent {
 
 #[derive(Debug)]
 struct Known {
+    id: u64,
     shape: Arc<Shape>,
     states: usize,
+    own_bytes: usize,
 }
 
 impl Shapes {
-    /// Whether `number` is that of the shape with this id.
+    /// Whether a state has the shape with this id.
     #[inline]
-    pub(super) fn is(&self, number: usize, id: u64) -> bool {
-        (self.recent.number == number && self.recent.id == id) || self.get(number).id() == id
+    pub(super) fn is(&self, slot: &Slot, id: u64) -> bool {
+        (self.recent.number == slot.shape() && self.recent.id == id) || self.of(slot).id() == id
     }
 
     /// The shape of a state that is there.
-    pub(super) fn get(&self, number: usize) -> &Arc<Shape> {
-        match self.known.get(number) {
-            Some(Some(known)) => &known.shape,
-            _ => unreachable!("a shape is kept as long as a state has it"),
+    pub(super) fn of(&self, slot: &Slot) -> &Arc<Shape> {
+        if let Some(Some(known)) = self.known.get(slot.shape()) {
+            return &known.shape;
+        }
+        match self.unnumbered.get(&slot.id) {
+            Some(shape) => shape,
+            None => unreachable!("a shape is kept as long as a state has it"),
         }
     }
 
-    /// Counts one state more of `shape`; its number, unless there are too many shapes.
-    pub(super) fn take(&mut self, shape: &Arc<Shape>) -> Option<usize> {
-        let number = self.number(shape)?;
+    /// Whether a state of `shape` would find a number.
+    pub(super) fn has_number_for(&self, shape: &Shape) -> bool {
+        self.numbered < UNNUMBERED || self.number_of(shape.id()).is_some()
+    }
+
+    /// Counts one state more of `shape`; its number. `owned` says that nothing else holds the shape, so that its bytes count.
+    pub(super) fn take(&mut self, id: Id, shape: &Arc<Shape>, owned: bool) -> usize {
+        let number = self.number_of(shape.id()).or_else(|| self.new_number(shape, owned));
+        let Some(number) = number else {
+            self.unnumbered.insert(id, Arc::clone(shape));
+            return UNNUMBERED;
+        };
         if let Some(Some(known)) = self.known.get_mut(number) {
             known.states += 1;
         }
-        Some(number)
+        self.recent = Recent { id: shape.id(), number };
+        number
     }
 
-    fn number(&mut self, shape: &Arc<Shape>) -> Option<usize> {
-        let has = |known: &Option<Known>, id| known.as_ref().is_some_and(|known| known.shape.id() == id);
-        if self.recent.number != usize::MAX && self.recent.id == shape.id() {
+    fn number_of(&self, id: u64) -> Option<usize> {
+        if self.recent.number != usize::MAX && self.recent.id == id {
             return Some(self.recent.number);
         }
-        let same = self.known.iter().position(|known| has(known, shape.id()));
-        let number = same.or_else(|| {
-            let known = Known { shape: Arc::clone(shape), states: 0 };
-            let free = self.known.iter().position(Option::is_none);
-            let number = free.unwrap_or(self.known.len());
-            match free {
-                Some(free) => self.known[free] = Some(known),
-                None if number < MAX_SHAPES => self.known.push(Some(known)),
-                None => return None,
-            }
-            Some(number)
-        })?;
-        self.recent = Recent { id: shape.id(), number };
-        Some(number)
+        self.known.iter().position(|known| known.as_ref().is_some_and(|known| known.id == id))
+    }
+
+    fn new_number(&mut self, shape: &Arc<Shape>, owned: bool) -> Option<usize> {
+        if self.numbered == UNNUMBERED {
+            return None;
+        }
+        let own_bytes = if owned { shape.heap_bytes() } else { 0 };
+        let known = Some(Known { id: shape.id(), shape: Arc::clone(shape), states: 0, own_bytes });
+        self.numbered += 1;
+        self.own_bytes += own_bytes;
+        if self.numbered > self.known.len() {
+            self.known.push(known);
+            return Some(self.known.len() - 1);
+        }
+        let free = self.known.iter().position(Option::is_none)?;
+        self.known[free] = known;
+        Some(free)
     }
 
     /// Counts one state less.
-    pub(super) fn give_back(&mut self, number: usize) {
-        if let Some(entry) = self.known.get_mut(number) {
-            if let Some(known) = entry {
-                known.states -= 1;
-            }
-            if entry.as_ref().is_some_and(|known| known.states == 0) {
+    pub(super) fn give_back(&mut self, slot: &Slot) {
+        let Some(entry) = self.known.get_mut(slot.shape()) else {
+            self.unnumbered.remove(&slot.id);
+            return;
+        };
+        if let Some(known) = entry {
+            known.states -= 1;
+            if known.states == 0 {
+                self.own_bytes -= known.own_bytes;
                 *entry = None;
+                self.numbered -= 1;
                 self.recent = Recent::default();
             }
         }
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
+        // A byte beside each entry of a map says whether it is taken.
         self.known.capacity() * size_of::<Option<Known>>()
+            + self.unnumbered.capacity() * (size_of::<(Id, Arc<Shape>)>() + 1)
+            + self.own_bytes
     }
 }

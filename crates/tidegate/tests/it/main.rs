@@ -32,5 +32,6 @@ mod promise_unnamed;
 mod promise_waits;
 mod promise_window;
 mod scenes;
+mod storm;
 mod tested;
 mod vectors;

@@ -8,6 +8,7 @@ mod pipelines;
 mod raw;
 mod refusals;
 mod sessions;
+mod storm;
 mod tokens;
 
 use crate::running::Running;

@@ -5,6 +5,7 @@
 //! before any is charged.
 
 mod operations;
+mod overflow;
 mod overrides;
 mod overruled;
 mod room;
@@ -12,6 +13,7 @@ mod states;
 
 use std::sync::Arc;
 
+pub(super) use overflow::overflow_bits;
 pub(super) use overrides::Full;
 use overrides::{Overrides, Overriding};
 use states::FAR_BACK;
@@ -35,8 +37,6 @@ use crate::{
     weigh::{Fit, Moment, Outcome, Single, Told, Weighed, answer, weigh},
 };
 
-/// How many states the keys of one policy that there is no room for share in one shard.
-const SHARED_PER_POLICY: u128 = 4;
 /// What a log may take at once: a block, and its queue's growth.
 const LOG_STEP: usize = 1024;
 
@@ -65,8 +65,8 @@ enum Place {
     Own(usize),
     /// Nowhere yet, but there is room.
     New,
-    /// With others that there is no room for.
-    Shared,
+    /// With others that there is no room for, in the overflow state of this id.
+    Shared(Id),
     /// Nowhere, and it is let through.
     Uncounted,
     /// Nowhere, and it is denied.
@@ -90,6 +90,7 @@ pub(super) struct Tally {
     pub(super) denied: u64,
     pub(super) evicted: u64,
     pub(super) refused: u64,
+    pub(super) refused_shapes: u64,
     pub(super) joined: u64,
 }
 
@@ -102,6 +103,8 @@ pub(super) struct Shard {
     tally: Tally,
     /// The next slot to look at for one whose time has passed.
     hand: usize,
+    /// The same among the states that keys without room share.
+    overflow_hand: usize,
     /// The states of the keys that have an override, as far as they have any.
     overridden: Table,
     /// Elsewhere, since few shards have any.
@@ -169,7 +172,7 @@ impl Shard {
         let rule = &only.rule;
         let slot = self.keys.slot_mut(at);
         let newest = slot.newest();
-        if !self.shapes.is(slot.shape(), only.shape_id) || newest - part.now > FAR_BACK {
+        if !self.shapes.is(slot, only.shape_id) || newest - part.now > FAR_BACK {
             return None;
         }
         let moment = Moment { now: part.now, at: part.now.max(newest) };
@@ -208,13 +211,10 @@ impl Shard {
         if !(op == Op::Charge || op == Op::Check && fits) || self.shared.len() > 0 {
             return None;
         }
-        if !self.make_room(bounds) {
+        if !self.make_room(part.policy.shape(), bounds) {
             return None;
         }
-        let Some(at) = self.put_empty(Of::Keys, part.id, part.policy, part.now, bounds) else {
-            bounds.give_back_key();
-            return None;
-        };
+        let at = self.put_empty(Of::Keys, part.id, part.policy, part.now, bounds);
         let moment = Moment { now: part.now, at: part.now };
         let single = Single { op, cost: part.cost, capacity: only.rule.capacity, room: true };
         let (told, outgrown) = self.keys.slot_mut(at).visit(only.kind, &only.rule, part.now, single);
@@ -227,6 +227,10 @@ impl Shard {
     /// Looks whether the cost fits. Only what a clock that went far back asks for is written, and a peek puts that back.
     pub(super) fn weigh(&mut self, part: &Part<'_>, bounds: &Bounds, peek: bool) -> Seen {
         if let Some(at) = self.keys.find(part.id) {
+            let shape = part.policy.shape();
+            if !self.may_have_shape(shape, bounds) && !self.shapes.is(self.keys.slot(at), shape.id()) {
+                return self.weigh_misshapen(part, bounds, peek);
+            }
             return self.weigh_at(Of::Keys, at, Place::Own(at), part, bounds, peek);
         }
         match self.override_of(part.id).map(Arc::clone) {
@@ -246,42 +250,42 @@ impl Shard {
 
     #[cold]
     fn weigh_unknown(&mut self, part: &Part<'_>, bounds: &Bounds, peek: bool) -> Seen {
-        let place = if self.make_room(bounds) {
+        let place = if self.make_room(part.policy.shape(), bounds) {
             Place::New
         } else {
-            self.tally.refused += u64::from(!peek);
+            self.count_refused(part, bounds, peek);
             match bounds.at_capacity {
-                AtCapacity::Shared => Place::Shared,
+                AtCapacity::Shared => self.overflow_place(part, bounds).map_or(Place::Refused, Place::Shared),
                 AtCapacity::Admit => Place::Uncounted,
                 AtCapacity::Deny => Place::Refused,
             }
         };
         // A key that has shared limits with others starts from what they have used, so that it is not forgiven its part.
-        let shared = self.shared.find(shared_id(part));
-        let moment = Moment { now: part.now, at: part.now };
-        match (place, shared) {
-            (Place::New | Place::Shared, Some(at)) => {
+        match (place, self.overflow_state(part, bounds)) {
+            (Place::New | Place::Shared(_), Some(at)) => {
                 let mut seen = self.weigh_at(Of::Shared, at, place, part, bounds, peek);
-                if place == Place::New {
+                if place != Place::Shared(self.shared.slot(at).id) {
                     seen.newest = seen.moment.at;
                     self.put_back(Of::Shared, at, seen.before.take(), bounds);
                 }
                 seen
             }
-            _ => {
-                let weighed = Weighed::of_nothing(part.policy.rules(), part.cost);
-                Seen {
-                    place: if place == Place::Shared && !self.has_shared_place(part.now, bounds) {
-                        Place::Refused
-                    } else {
-                        place
-                    },
-                    newest: part.now,
-                    moment,
-                    weighed,
-                    before: None,
-                }
-            }
+            _ => seen_of_nothing(part, place),
+        }
+    }
+
+    /// Looks at a key whose state would have to be rewritten in one shape more than callers may bring.
+    #[cold]
+    fn weigh_misshapen(&mut self, part: &Part<'_>, bounds: &Bounds, peek: bool) -> Seen {
+        self.count_refused(part, bounds, peek);
+        let admits = bounds.at_capacity == AtCapacity::Admit;
+        seen_of_nothing(part, if admits { Place::Uncounted } else { Place::Refused })
+    }
+
+    fn count_refused(&mut self, part: &Part<'_>, bounds: &Bounds, peek: bool) {
+        if !peek {
+            self.tally.refused += 1;
+            self.tally.refused_shapes += u64::from(!self.may_have_shape(part.policy.shape(), bounds));
         }
     }
 
@@ -327,20 +331,18 @@ impl Shard {
     fn conclude_elsewhere(&mut self, part: &Part<'_>, seen: &mut Seen, outcome: Outcome, bounds: &Bounds) -> Decision {
         let mut decision = match (seen.place, outcome) {
             (Place::New | Place::Own(_), _) => return self.conclude_new(part, seen, outcome, bounds),
-            (Place::Shared, _) => match (self.shared.find(shared_id(part)), outcome) {
+            (Place::Shared(id), _) => match (self.shared.find(id), outcome) {
                 (Some(at), _) => self.conclude_at(Of::Shared, at, part, seen, outcome, bounds),
                 (None, Outcome::Charged) => {
                     let held = self.charged_state(part, seen);
-                    let at = self.put_new(Of::Shared, shared_id(part), part.policy, held, seen.moment.at, bounds);
+                    let at = self.put_new(Of::Shared, id, part.policy, held, seen.moment.at, bounds);
+                    bounds.count_overflow();
                     seen.newest = seen.moment.at;
-                    match at {
-                        Some(at) => self.read(Of::Shared, at, part.policy, |rules, tracks| {
-                            answer_from(part, (rules, tracks), seen, outcome)
-                        }),
-                        None => refused(part, seen, outcome),
-                    }
+                    self.read(Of::Shared, at, part.policy, |rules, tracks| {
+                        answer_from(part, (rules, tracks), seen, outcome)
+                    })
                 }
-                (None, _) => self.conclude_new_uncharged(part, seen, outcome),
+                (None, _) => self.conclude_unwritten(part, seen, outcome, bounds),
             },
             (Place::Uncounted, _) => {
                 let outcome = if outcome == Outcome::Charged { Outcome::Spared } else { outcome };
@@ -356,29 +358,26 @@ impl Shard {
     fn conclude_new(&mut self, part: &Part<'_>, seen: &Seen, outcome: Outcome, bounds: &Bounds) -> Decision {
         if outcome != Outcome::Charged {
             bounds.give_back_key();
-            // Nothing is written, so what it shares goes on as it is, and with it the time to wait.
-            return match self.shared.find(shared_id(part)) {
-                Some(at) if self.shared.slot(at).newest() <= seen.moment.at => {
-                    let newest = self.shared.slot(at).newest();
-                    let mut decision = self.read(Of::Shared, at, part.policy, |rules, tracks| {
-                        let limits = part.policy.limits();
-                        answer(limits, (rules, tracks), newest, seen.moment, part.cost, &seen.weighed, outcome)
-                    });
-                    decision.degraded = decision.used > 0;
-                    decision
-                }
-                _ => self.conclude_new_uncharged(part, seen, outcome),
-            };
+            return self.conclude_unwritten(part, seen, outcome, bounds);
         }
         let held = self.charged_state(part, seen);
-        match self.put_new(Of::Keys, part.id, part.policy, held, seen.moment.at, bounds) {
-            Some(at) => {
-                self.read(Of::Keys, at, part.policy, |rules, tracks| answer_from(part, (rules, tracks), seen, outcome))
+        let at = self.put_new(Of::Keys, part.id, part.policy, held, seen.moment.at, bounds);
+        self.read(Of::Keys, at, part.policy, |rules, tracks| answer_from(part, (rules, tracks), seen, outcome))
+    }
+
+    /// Answers a key that gets no state. Nothing is written, so what it shares goes on as it is, and with it the time to wait.
+    fn conclude_unwritten(&self, part: &Part<'_>, seen: &Seen, outcome: Outcome, bounds: &Bounds) -> Decision {
+        match self.overflow_state(part, bounds) {
+            Some(at) if self.shared.slot(at).newest() <= seen.moment.at => {
+                let newest = self.shared.slot(at).newest();
+                let mut decision = self.read(Of::Shared, at, part.policy, |rules, tracks| {
+                    let limits = part.policy.limits();
+                    answer(limits, (rules, tracks), newest, seen.moment, part.cost, &seen.weighed, outcome)
+                });
+                decision.degraded = decision.used > 0;
+                decision
             }
-            None => {
-                bounds.give_back_key();
-                refused(part, seen, outcome)
-            }
+            _ => self.conclude_new_uncharged(part, seen, outcome),
         }
     }
 
@@ -419,11 +418,11 @@ impl Shard {
     }
 }
 
-/// The id of the state that keys without room share: one of a few for each policy.
-fn shared_id(part: &Part<'_>) -> Id {
-    let which = u128::from(part.id.rest >> 32) % SHARED_PER_POLICY;
-    let identity = part.policy.identity().plain;
-    Id::new(identity ^ which << 64)
+/// What a request meets that finds nothing in use.
+fn seen_of_nothing(part: &Part<'_>, place: Place) -> Seen {
+    let weighed = Weighed::of_nothing(part.policy.rules(), part.cost);
+    let moment = Moment { now: part.now, at: part.now };
+    Seen { place, newest: part.now, moment, weighed, before: None }
 }
 
 fn answer_from(part: &Part<'_>, (rules, tracks): (&[Rule], &[Track]), seen: &Seen, outcome: Outcome) -> Decision {
@@ -431,15 +430,15 @@ fn answer_from(part: &Part<'_>, (rules, tracks): (&[Rule], &[Track]), seen: &See
     answer(limits, (rules, tracks), seen.newest, seen.moment, part.cost, &seen.weighed, outcome)
 }
 
-/// The answer where there is no room for a key and none is shared. A charge is let through, uncounted, as charges are.
+/// The answer where there is no room for a key and none is shared. A charge that can't be counted is denied, too.
 #[cold]
 fn refused(part: &Part<'_>, seen: &Seen, outcome: Outcome) -> Decision {
     let empty = Held::empty(part.policy.shape());
     let reading = empty.read(part.policy.shape(), part.policy, seen.moment.at);
     let parts = (reading.rules(part.policy), reading.tracks());
-    let outcome_told = if outcome == Outcome::Charged { Outcome::Spared } else { outcome };
-    let mut decision = answer_from(part, parts, seen, outcome_told);
-    if outcome == Outcome::Denied && decision.reason == Reason::Allowed {
+    let became = if outcome == Outcome::Charged { Outcome::Denied } else { outcome };
+    let mut decision = answer_from(part, parts, seen, became);
+    if became == Outcome::Denied && (outcome == Outcome::Charged || decision.reason == Reason::Allowed) {
         decision.reason = Reason::StoreUnavailable;
         decision.remaining = 0;
     }

@@ -1,6 +1,6 @@
 //! What is done to a key beside deciding: refund, reset, inspect.
 
-use super::{Of, Part, Place, Shard, answer_from, shared_id};
+use super::{Of, Part, Place, Shard, answer_from};
 use crate::{
     decision::Refund,
     inspect::Inspection,
@@ -15,7 +15,7 @@ impl Shard {
             return self.refund_overridden(part, &by, charged_at, bounds);
         }
         let found = self.keys.find(part.id).map(|at| (Of::Keys, at));
-        let found = found.or_else(|| self.shared.find(shared_id(part)).map(|at| (Of::Shared, at)));
+        let found = found.or_else(|| self.overflow_state(part, bounds).map(|at| (Of::Shared, at)));
         self.refund_at(found, part, charged_at, bounds)
     }
 
@@ -33,7 +33,10 @@ impl Shard {
         };
         let mut seen = self.weigh_at(of, at, Place::Own(at), part, bounds, false);
         let mut returned = false;
-        if charged_at <= seen.newest {
+        // A state that can't be rewritten in the policy's shape keeps its units: stricter, never looser.
+        let is_readable = self.shapes.is(self.table(of).slot(at), part.policy.shape().id())
+            || self.may_have_shape(part.policy.shape(), bounds);
+        if charged_at <= seen.newest && is_readable {
             self.redrain(of, at, part.policy, bounds);
             let shape = self.shape_of(of, at);
             returned = self

@@ -221,7 +221,7 @@ impl Shard {
         bounds.give_back_override();
         if let Some(at) = self.overridden.find(id) {
             let slot = self.overridden.remove(at);
-            if self.shapes.get(slot.shape()).longest() < record.longest {
+            if self.shapes.of(&slot).longest() < record.longest {
                 let before = overrides.map_bytes();
                 overrides.lingering.insert(id, slot.newest().saturating_add(record.longest));
                 bounds.note(before, overrides.map_bytes());

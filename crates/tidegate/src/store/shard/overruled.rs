@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Of, Part, Place, Seen, Shard, refused};
+use super::{Of, Part, Place, Seen, Shard, seen_of_nothing};
 use crate::{
     decision::{Decision, Refund},
     inspect::Inspection,
@@ -13,7 +13,7 @@ use crate::{
     shape::Rule,
     store::bounds::Bounds,
     tracks::{Recorded, Track},
-    weigh::{self, Moment, Outcome, Standing, Weighed},
+    weigh::{self, Outcome, Standing},
 };
 
 /// The limits that a key's state is kept by: those of the override, if it brings any.
@@ -33,11 +33,7 @@ impl Shard {
             (OverrideRule::Limits(_) | OverrideRule::Ban, Some(at)) => {
                 self.weigh_at(Of::Overridden, at, Place::Overridden, &kept, bounds, peek)
             }
-            _ => {
-                let moment = Moment { now: part.now, at: part.now };
-                let weighed = Weighed::of_nothing(kept.policy.rules(), part.cost);
-                Seen { place: Place::Overridden, newest: part.now, moment, weighed, before: None }
-            }
+            _ => seen_of_nothing(&kept, Place::Overridden),
         };
         seen.weighed.fit = match by.rule() {
             OverrideRule::Limits(_) => seen.weighed.fit,
@@ -65,10 +61,7 @@ impl Shard {
         let kept = kept_by(part, &by);
         let mut recorded = Recorded::Exactly;
         if outcome == Outcome::Charged {
-            match self.charge_overridden(&kept, seen, bounds) {
-                Some(how) => recorded = how,
-                None => return refused(&kept, seen, outcome),
-            }
+            recorded = self.charge_overridden(&kept, seen, bounds);
             seen.newest = seen.moment.at;
         }
         let mut decision = self.tell_overridden(part, &by, seen, outcome);
@@ -79,16 +72,16 @@ impl Shard {
         decision
     }
 
-    /// Charges an overridden key, which there is always room for; `None` if there are too many shapes.
-    fn charge_overridden(&mut self, kept: &Part<'_>, seen: &Seen, bounds: &Bounds) -> Option<Recorded> {
+    /// Charges an overridden key, which there is always room for.
+    fn charge_overridden(&mut self, kept: &Part<'_>, seen: &Seen, bounds: &Bounds) -> Recorded {
         let to = seen.moment.at;
         if let Some(at) = self.overridden_state(kept.id) {
-            return Some(self.charge(Of::Overridden, at, kept, seen.newest, to, bounds));
+            return self.charge(Of::Overridden, at, kept, seen.newest, to, bounds);
         }
         let held = self.charged_state(kept, seen);
         self.make_place(Of::Overridden, bounds);
-        self.put_new(Of::Overridden, kept.id, kept.policy, held, to, bounds)?;
-        Some(Recorded::Exactly)
+        self.put_new(Of::Overridden, kept.id, kept.policy, held, to, bounds);
+        Recorded::Exactly
     }
 
     fn tell_overridden(&self, part: &Part<'_>, by: &Override, seen: &Seen, outcome: Outcome) -> Decision {

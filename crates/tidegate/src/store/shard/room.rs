@@ -1,16 +1,15 @@
 //! Room for new keys: what has had its time is cleared away as they come.
 
-use super::{LOG_STEP, Overriding, Part, Shard};
+use super::{LOG_STEP, Of, Overriding, Part, Shard, states::FAR_BACK};
 use crate::{
     reshape::Held,
+    shape::Shape,
     store::{bounds::Bounds, slot::Slot},
 };
 
 /// How many slots a new key looks at for one whose time has passed, and how many if there is no room.
 const SWEEP: usize = 4;
 const SWEEP_FOR_ROOM: usize = 32;
-/// The most states that keys without room share in one shard.
-const MAX_SHARED: usize = 256;
 
 impl Shard {
     /// Clears away some of what has had its time if the key is a new one, more if there is no room for it. It comes before
@@ -28,11 +27,14 @@ impl Shard {
 
     /// The same for a key that is known to be new.
     pub(super) fn tidy(&mut self, now: i64, bounds: &Bounds) {
-        let crowded = self.keys.is_full() || !bounds.has_keys();
-        if (crowded || !bounds.has_room(LOG_STEP)) && self.has_ended_overrides(now) {
+        let full = !bounds.has_keys() || !bounds.has_room(LOG_STEP);
+        if (full || self.keys.is_full()) && self.has_ended_overrides(now) {
             self.clear_overrides(now, bounds);
         }
-        self.sweep(if crowded { SWEEP_FOR_ROOM } else { SWEEP }, now, bounds);
+        if full {
+            self.redate(SWEEP_FOR_ROOM, now, bounds);
+        }
+        self.sweep(if full || self.keys.is_full() { SWEEP_FOR_ROOM } else { SWEEP }, now, bounds);
         if self.keys.is_full() && bounds.has_room(self.keys.bytes_to_grow()) {
             self.sweep(self.keys.places(), now, bounds);
             if self.keys.is_full() {
@@ -43,10 +45,23 @@ impl Shard {
         }
     }
 
-    /// Reserves a place for one more key.
-    pub(super) fn make_room(&self, bounds: &Bounds) -> bool {
+    /// Reserves a place for one more key with a state of `shape`.
+    pub(super) fn make_room(&self, shape: &Shape, bounds: &Bounds) -> bool {
         let room = !self.keys.is_full() && bounds.has_room(LOG_STEP + self.attic.bytes_to_put());
-        room && bounds.take_key()
+        room && self.may_have_shape(shape, bounds) && bounds.take_key()
+    }
+
+    /// Looks at the next `slots` for states that a clock wrote which was far ahead and has returned. What was in use then is
+    /// in use now, as if the key had been asked about, so that the state can expire.
+    fn redate(&mut self, slots: usize, now: i64, bounds: &Bounds) {
+        let places = self.keys.places();
+        for at in (self.hand..places).chain(0..self.hand.min(places)).take(slots) {
+            let slot = *self.keys.slot(at);
+            let ahead = slot.newest() - now;
+            if !slot.is_empty() && ahead > FAR_BACK && ahead > self.shapes.of(&slot).longest() {
+                self.rebase(Of::Keys, at, now, bounds, false);
+            }
+        }
     }
 
     /// Looks at the next `slots` and forgets those whose time has passed.
@@ -78,7 +93,7 @@ impl Shard {
         if slot.is_empty() {
             return false;
         }
-        let shape = self.shapes.get(slot.shape());
+        let shape = self.shapes.of(&slot);
         if now - slot.newest() <= shape.longest() {
             return false;
         }
@@ -86,26 +101,5 @@ impl Shard {
             None => Held::One(slot.unpack(shape.kind())).is_idle(shape, slot.newest(), now),
             Some(place) => self.attic.get(place).is_idle(shape, slot.newest(), now),
         }
-    }
-
-    /// Whether another state can be shared; forgets those whose time has passed to get there.
-    pub(super) fn has_shared_place(&mut self, now: i64, bounds: &Bounds) -> bool {
-        if self.shared.len() >= MAX_SHARED {
-            let mut at = 0;
-            while at < self.shared.places() {
-                if self.is_over(*self.shared.slot(at), now) {
-                    let slot = self.shared.remove(at);
-                    self.discard(&slot, bounds);
-                } else {
-                    at += 1;
-                }
-            }
-        }
-        if self.shared.is_full() {
-            let before = self.shared.heap_bytes();
-            self.shared.grow();
-            bounds.note(before, self.shared.heap_bytes());
-        }
-        self.shared.len() < MAX_SHARED
     }
 }

@@ -40,14 +40,14 @@ impl Shard {
     }
 
     pub(super) fn shape_of(&self, of: Of, at: usize) -> Arc<Shape> {
-        Arc::clone(self.shapes.get(self.table(of).slot(at).shape()))
+        Arc::clone(self.shapes.of(self.table(of).slot(at)))
     }
 
     /// Lends the tracks of a state as `policy` sees it.
     #[inline]
     pub(super) fn read<R>(&self, of: Of, at: usize, policy: &Policy, with: impl FnOnce(&[Rule], &[Track]) -> R) -> R {
         let slot = self.table(of).slot(at);
-        if self.shapes.is(slot.shape(), policy.shape().id()) {
+        if self.shapes.is(slot, policy.shape().id()) {
             match slot.held() {
                 None => {
                     let track = slot.unpack(policy.shape().kind());
@@ -60,7 +60,7 @@ impl Shard {
                 }
             }
         }
-        let shape = self.shapes.get(slot.shape());
+        let shape = self.shapes.of(slot);
         let unpacked;
         let held = match slot.held() {
             Some(place) => self.attic.get(place),
@@ -83,25 +83,20 @@ impl Shard {
         to: i64,
         bounds: &Bounds,
     ) -> Recorded {
-        let same = self.shapes.is(self.table(of).slot(at).shape(), part.policy.shape().id());
+        let same = self.shapes.is(self.table(of).slot(at), part.policy.shape().id());
         let room = bounds.has_room(LOG_STEP + self.attic.bytes_to_put());
         let from = self.shape_of(of, at);
-        // Where there are too many shapes already, the state keeps the one it has.
-        let number = if same { None } else { self.shapes.take(part.policy.shape()) };
         let recorded = self.change(of, at, bounds, |held| {
-            if number.is_none() {
+            if same {
                 return held.charge(&from, newest, part.cost, to, room);
             }
             *held = held.rewritten(&from, part.policy, newest, to);
             let newest = if matches!(held, Held::Moved(_)) { newest } else { to };
             held.charge(part.policy.shape(), newest, part.cost, to, room)
         });
-        let slot = self.table_mut(of).slot_mut(at);
-        slot.set_newest(to);
-        if let Some(number) = number {
-            let old = slot.shape();
-            slot.set_shape(number);
-            self.shapes.give_back(old);
+        self.table_mut(of).slot_mut(at).set_newest(to);
+        if !same {
+            self.set_shape(of, at, part.policy.shape(), bounds);
         }
         self.tally.joined += u64::from(recorded == Recorded::Joined);
         recorded
@@ -109,7 +104,7 @@ impl Shard {
 
     /// Writes down that a debt drains at another rate, if that is what has changed of a policy.
     pub(super) fn redrain(&mut self, of: Of, at: usize, policy: &Policy, bounds: &Bounds) {
-        let (from, number) = (self.shape_of(of, at), self.table(of).slot(at).shape());
+        let from = self.shape_of(of, at);
         if from.id() == policy.shape().id() {
             return;
         }
@@ -117,17 +112,31 @@ impl Shard {
             let redrained = held.redrained(&from, policy.shape());
             redrained.map(|redrained| *held = redrained).is_some()
         });
-        if redrained && let Some(new) = self.shapes.take(policy.shape()) {
-            self.table_mut(of).slot_mut(at).set_shape(new);
-            self.shapes.give_back(number);
+        if redrained {
+            self.set_shape(of, at, policy.shape(), bounds);
         }
+    }
+
+    /// Notes that a state has been rewritten in another shape.
+    fn set_shape(&mut self, of: Of, at: usize, shape: &Arc<Shape>, bounds: &Bounds) {
+        let slot = *self.table(of).slot(at);
+        let before = self.shapes.heap_bytes();
+        self.shapes.give_back(&slot);
+        let number = self.shapes.take(slot.id, shape, bounds.are_of_callers());
+        bounds.note(before, self.shapes.heap_bytes());
+        self.table_mut(of).slot_mut(at).set_shape(number);
+    }
+
+    /// Whether there may be a state of `shape`, new or rewritten: always, unless callers have brought too many shapes.
+    pub(super) fn may_have_shape(&self, shape: &Shape, bounds: &Bounds) -> bool {
+        !bounds.are_of_callers() || self.shapes.has_number_for(shape)
     }
 
     /// Changes a state, wherever it is held, and puts it where it belongs by its size.
     pub(super) fn change<R>(&mut self, of: Of, at: usize, bounds: &Bounds, with: impl FnOnce(&mut Held) -> R) -> R {
         let slot = *self.table(of).slot(at);
         let Some(place) = slot.held() else {
-            let mut held = Held::One(slot.unpack(self.shapes.get(slot.shape()).kind()));
+            let mut held = Held::One(slot.unpack(self.shapes.of(&slot).kind()));
             let result = with(&mut held);
             self.store(of, at, held, bounds);
             return result;
@@ -158,12 +167,13 @@ impl Shard {
             return;
         }
         let (before, own) = (self.attic.heap_bytes(), held.heap_bytes());
-        let place = self.attic.put(held);
+        let sparing = !bounds.has_room(self.attic.bytes_to_put());
+        let place = self.attic.put(held, sparing);
         bounds.note(before, self.attic.heap_bytes() + own);
         self.table_mut(of).slot_mut(at).set_held(place);
     }
 
-    /// Puts in a state that was not there; `None` if there are too many shapes.
+    /// Puts in a state that was not there.
     pub(super) fn put_new(
         &mut self,
         of: Of,
@@ -172,22 +182,21 @@ impl Shard {
         held: Held,
         newest: i64,
         bounds: &Bounds,
-    ) -> Option<usize> {
-        let at = self.put_empty(of, id, policy, newest, bounds)?;
+    ) -> usize {
+        let at = self.put_empty(of, id, policy, newest, bounds);
         self.store(of, at, held, bounds);
-        Some(at)
+        at
     }
 
-    /// Puts in a slot for a state that was not there; `None` if there are too many shapes. As it is, it reads as one of a single
-    /// track in which nothing is in use.
-    pub(super) fn put_empty(&mut self, of: Of, id: Id, policy: &Policy, newest: i64, bounds: &Bounds) -> Option<usize> {
+    /// Puts in a slot for a state that was not there. As it is, it reads as one of a single track in which nothing is in use.
+    pub(super) fn put_empty(&mut self, of: Of, id: Id, policy: &Policy, newest: i64, bounds: &Bounds) -> usize {
         let before = self.shapes.heap_bytes();
-        let shape = self.shapes.take(policy.shape())?;
+        let shape = self.shapes.take(id, policy.shape(), bounds.are_of_callers());
         bounds.note(before, self.shapes.heap_bytes());
         let before = self.table(of).heap_bytes();
         let at = self.table_mut(of).insert(Slot::new(id, shape, newest));
         bounds.note(before, self.table(of).heap_bytes());
-        Some(at)
+        at
     }
 
     pub(super) fn remove(&mut self, at: usize, bounds: &Bounds) {
@@ -198,7 +207,9 @@ impl Shard {
 
     /// Lets go of what a removed slot stood for.
     pub(super) fn discard(&mut self, slot: &Slot, bounds: &Bounds) {
-        self.shapes.give_back(slot.shape());
+        let before = self.shapes.heap_bytes();
+        self.shapes.give_back(slot);
+        bounds.note(before, self.shapes.heap_bytes());
         if let Some(place) = slot.held() {
             bounds.note(self.attic.take(place).heap_bytes(), 0);
         }
