@@ -3,7 +3,7 @@
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr, TcpStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -71,8 +71,7 @@ impl Chain {
         let front = free_port();
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("proxy-{front}"));
         fs::create_dir_all(&folder).expect("a folder can be made");
-        let ports =
-            [("8000", front), ("8001", free_port()), ("8080", service.http.port()), ("9000", upstream.port)];
+        let ports = [("8000", front), ("8001", free_port()), ("8080", service.http.port()), ("9000", upstream.port)];
         let process = run(proxy, fails, &folder, &|name| with_ports(&snippet(name), &ports));
         let front = (Ipv4Addr::LOCALHOST, front).into();
         let mut chain = Self { front, upstream, service: Some(service), process, folder };
@@ -94,7 +93,7 @@ impl Chain {
                 self.upstream.take();
                 return;
             }
-            service.block_on(tokio::time::sleep(Duration::from_millis(20)));
+            service.block_on(async { tokio::time::sleep(Duration::from_millis(20)).await });
         }
         panic!("the proxy passes nothing on: {}", self.log());
     }
@@ -139,7 +138,7 @@ fn with_ports(text: &str, ports: &[(&str, u16)]) -> String {
     ports.iter().fold(marked, |text, (port, actual)| text.replace(&format!("{{{{{port}}}}}"), &actual.to_string()))
 }
 
-fn run(proxy: Proxy, fails: Fails, folder: &PathBuf, snippet: &dyn Fn(&str) -> String) -> Child {
+fn run(proxy: Proxy, fails: Fails, folder: &Path, snippet: &dyn Fn(&str) -> String) -> Child {
     let write = |name: &str, text: String| fs::write(folder.join(name), text + "\n").expect("it can be written");
     let suffix = if fails == Fails::Open { "-fail-open" } else { "" };
     let mut command = match proxy {
