@@ -46,9 +46,13 @@ impl<'r> Incoming<'r> {
         self.headers
     }
 
-    /// The first header of this name, unless it is empty. The name is in lower case.
+    /// The header of this name, if the request has exactly one and it is not empty. The name is in lower case.
+    ///
+    /// Several are as good as none: a client chooses their order, and the handler may read another one than is counted.
     pub fn header(&self, name: &str) -> Option<&'r [u8]> {
-        self.headers.get(name).map(http::HeaderValue::as_bytes).filter(|value| !value.is_empty())
+        let mut values = self.headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
+        let value = values.next().filter(|value| !value.is_empty())?;
+        values.next().is_none().then_some(value)
     }
 
     /// What layers and services before this one have put beside the request.

@@ -28,7 +28,9 @@ pub use answer::{
 pub use gate::Observed;
 pub use headers::{Dialect, DialectError, Labels, Standing, seconds};
 pub use incoming::{Incoming, Outgoing, PeerAddress};
-pub use key::{AddressText, By, ClientAddress, ClientAddressError, KeySource, KeySourceError, WithoutKey};
+pub use key::{
+    AddressText, By, ClientAddress, ClientAddressError, KeyHeaderError, KeySource, KeySourceError, WithoutKey,
+};
 pub use layer::RateLimitLayer;
 pub use rule::Rule;
 pub use service::{RateLimit, ResponseFuture};

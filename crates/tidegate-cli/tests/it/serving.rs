@@ -44,6 +44,24 @@ fn hangup_reloads_and_terminate_drains() {
     assert_eq!(serving.ended(), Some(0));
 }
 
+#[test]
+fn a_refused_question_of_a_proxy_is_logged_with_its_reason() {
+    let path = file("proxies", "[policies.api]\nlimits = [\"1/1h\"]\nkey = \"header:x-api-key\"\n");
+    let mut serving = Serving::start(&["--config", path.to_str().expect("text")]);
+    for (query, headers, status, reason) in [
+        ("policy=apo", "", 404, "did you mean `api`?"),
+        ("policy=api&cost=0", "", 400, "`cost` is a number"),
+        ("policy=api&deny_status=403", "x-api-key: a\r\nx-api-key: b\r\n", 403, "several values of `x-api-key`"),
+    ] {
+        let mut stream = TcpStream::connect(serving.http.replace("http://", "")).expect("it listens");
+        let question = format!("GET /v1/forward?{query} HTTP/1.1\r\nhost: shop.example\r\n{headers}\r\n");
+        stream.write_all(question.as_bytes()).expect("it is open");
+        let logged = serving.wait_for("refused a request to /v1/forward");
+        assert_eq!((&logged["level"], &logged["status"]), (&"WARN".into(), &status.into()), "{logged}");
+        assert!(logged["reason"].as_str().is_some_and(|said| said.contains(reason)), "{logged}");
+    }
+}
+
 /// Reads until the answer's last byte is there; answers of `PING` and of `/healthz` end so.
 fn is_answered(stream: &mut TcpStream, end: &[u8]) -> bool {
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout can be set");

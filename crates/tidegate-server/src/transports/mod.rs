@@ -3,4 +3,5 @@
 pub(crate) mod body;
 pub(crate) mod grpc;
 pub(crate) mod http;
+pub(crate) mod long_key;
 pub(crate) mod resp;

@@ -1,8 +1,11 @@
 //! The service beside those that it is made for: real clients and real proxies, as they come. `scripts/peers` installs them.
 
+#[path = "../it/http/client.rs"]
+#[allow(dead_code, reason = "shared with the other tests, which use all of it")]
+mod client;
 mod envoy;
-mod nginx;
 mod openapi;
+mod proxies;
 mod redis_clients;
 #[path = "../it/running.rs"]
 #[allow(dead_code, reason = "shared with the other tests, which use all of it")]

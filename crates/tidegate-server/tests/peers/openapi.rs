@@ -1,21 +1,105 @@
-//! What the document says holds: schemathesis makes requests from it and compares.
+//! The document is right, and real generators take it: schemathesis makes requests from it and compares the answers, and
+//! openapi-generator makes clients that compile and work.
 
-use std::process::Command;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use crate::{
+    client::get,
     running::Running,
     tools::{peer, run},
 };
 
+const CONFIG: &str = r#"
+[server]
+token = "usage-token"
+admin_token = "admin-token"
+[policies.public-api]
+limits = ["1000/1m"]
+[policies.youtube]
+limits = ["9500/1d"]
+[policies.narrow]
+limits = ["2/1h"]
+"#;
+
+/// A folder for what is generated; it ends with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    /// With the document in it.
+    fn new(name: &str, service: &Running) -> Self {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", service.http.port()));
+        fs::create_dir_all(&folder).expect("a folder can be made");
+        fs::write(folder.join("openapi.json"), get(service.http, "/openapi.json").body).expect("it can be written");
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Generates a client into the folder.
+fn generate(folder: &Folder, arguments: &[&str]) {
+    let mut command = Command::new(peer("python/bin/openapi-generator-cli"));
+    run(command.args(["generate", "-i", "openapi.json", "-o", "."]).args(arguments).current_dir(&folder.0));
+}
+
+#[test]
+fn the_document_is_what_openapi_defines() {
+    let running = Running::start(CONFIG);
+    let folder = Folder::new("openapi-validator", &running);
+    let path = folder.0.join("openapi.json");
+    run(Command::new(peer("python/bin/openapi-spec-validator")).arg(&path));
+    let document: serde_json::Value = get(running.http, "/openapi.json").json();
+    let body = "/paths/~1v1~1check/post/responses/429/content/application~1json/schema";
+    assert_eq!(document.pointer(body), Some(&serde_json::json!({ "$ref": "#/components/schemas/Body" })));
+    let security = |path: &str| document.pointer(path).cloned().unwrap_or_default();
+    let both = serde_json::json!([{ "usage_token": [] }, { "admin_token": [] }]);
+    assert_eq!(security("/paths/~1v1~1check/post/security"), both);
+    assert_eq!(security("/paths/~1v1~1reset/post/security"), serde_json::json!([{ "admin_token": [] }]));
+    assert_eq!(security("/paths/~1healthz/get/security"), serde_json::Value::Null);
+}
+
+#[test]
+fn a_generated_typescript_client_compiles() {
+    let running = Running::start(CONFIG);
+    let folder = Folder::new("openapi-typescript", &running);
+    generate(&folder, &["-g", "typescript-fetch"]);
+    let mut compiler = Command::new("node");
+    compiler.arg(peer("node/node_modules/typescript/bin/tsc")).args(["--noEmit", "--strict", "--target", "es2020"]);
+    compiler.args(["--module", "esnext", "--moduleResolution", "bundler", "--lib", "es2020,dom", "index.ts"]);
+    run(compiler.current_dir(&folder.0));
+}
+
+#[test]
+fn a_generated_python_client_works() {
+    let running = Running::start(CONFIG);
+    let folder = Folder::new("openapi-python", &running);
+    generate(&folder, &["-g", "python", "--package-name", "tidegate_client"]);
+    let mut python = Command::new(peer("python/bin/python"));
+    python.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/clients/openapi.py"));
+    let output = run(python.arg(format!("http://{}", running.http)).env("PYTHONPATH", &folder.0));
+    assert_eq!(output.trim(), "all is well");
+}
+
 #[test]
 fn the_document_tells_the_truth() {
-    let running =
-        Running::start("[policies.public-api]\nlimits = [\"1000/1m\"]\n[policies.youtube]\nlimits = [\"9500/1d\"]\n");
+    let running = Running::start(CONFIG);
     let url = format!("http://{}/openapi.json", running.http);
     let mut command = Command::new(peer("python/bin/schemathesis"));
+    let settings = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/schemathesis.toml");
+    command.arg("--config-file").arg(settings);
     command.args([
         "run",
         &url,
+        "--header",
+        "Authorization: Bearer admin-token",
         "--seed",
         "1",
         "--max-examples",

@@ -75,7 +75,9 @@ pub(crate) fn uncountable(request: &Incoming<'_>, why: &NoKey) -> Response<Bytes
             tracing::error!("a request was refused: {why}");
             StatusCode::INTERNAL_SERVER_ERROR
         }
-        NoKey::Missing(_) | NoKey::Unknown | NoKey::Bad(_) | NoKey::Unlimited => StatusCode::BAD_REQUEST,
+        NoKey::Missing(_) | NoKey::Unknown | NoKey::Bad(_) | NoKey::Header(_) | NoKey::Unlimited => {
+            StatusCode::BAD_REQUEST
+        }
     };
     #[cfg(feature = "tonic")]
     if request.is_grpc() {

@@ -7,7 +7,7 @@ mod path_parameter;
 use std::{fmt, str::FromStr, sync::Arc};
 
 pub use client_address::{AddressText, ClientAddress, ClientAddressError};
-use http::{HeaderMap, HeaderName, header::InvalidHeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue, header::InvalidHeaderName};
 use tidegate::{Key, KeyError, SpendError};
 
 use crate::incoming::Incoming;
@@ -89,6 +89,9 @@ pub(crate) enum NoKey {
     /// What it says can't be a key.
     #[error(transparent)]
     Bad(#[from] KeyError),
+    /// It has several values where one is counted.
+    #[error(transparent)]
+    Header(#[from] KeyHeaderError),
     /// The rules that apply to it can't be one decision.
     #[error("{0}")]
     Rules(SpendError),
@@ -110,6 +113,10 @@ impl By {
     }
 
     /// By a header, such as `x-api-key`.
+    ///
+    /// A request that has the header more than once is refused as a bad request, whatever [`WithoutKey`] says: the handler may
+    /// read another value than the one that is counted, and a client could change the counted one with each request. A comma in
+    /// the value is part of it, except in a gRPC header that ends in `-bin`, where it separates values.
     ///
     /// # Errors
     /// If that can't be a header's name.
@@ -182,7 +189,7 @@ impl By {
             Source::Plain(KeySource::ClientIp) => return address(request, client).map(Found::Address),
             Source::Everyone => return Ok(Found::Key(Key::new("everyone")?)),
             Source::Plain(KeySource::Header(name)) => {
-                (request.header(name.as_str()).map(Key::new).transpose()?, name.as_str())
+                (only_value(request.headers(), name)?.map(Key::new).transpose()?, name.as_str())
             }
             Source::Found(find, what) => (find(request).transpose()?, what),
             #[cfg(feature = "axum")]
@@ -208,6 +215,19 @@ impl By {
 /// The key of who lacks what others are counted by: its address, apart from all that have one.
 fn keyless(lacking: &str, address: &AddressText) -> Result<Key<'static>, KeyError> {
     Key::join(["without", lacking, address.as_str()])
+}
+
+/// The value of a header that has at most one; nothing if it is missing or empty.
+#[inline]
+fn only_value<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<Option<&'r [u8]>, KeyHeaderError> {
+    let mut values = headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let value = values.next();
+    // gRPC may join values of binary metadata with commas, which base64 does not have.
+    let is_joined = |value: &[u8]| name.as_str().ends_with("-bin") && value.contains(&b',');
+    if values.next().is_some() || value.is_some_and(is_joined) {
+        return Err(KeyHeaderError::Several { name: name.clone() });
+    }
+    Ok(value.filter(|value| !value.is_empty()))
 }
 
 #[inline]
@@ -239,14 +259,14 @@ impl KeySource {
     /// from all that have one.
     ///
     /// # Errors
-    /// If the header is longer than a key can be.
-    pub fn key<'r>(&self, headers: &'r HeaderMap, address: &'r AddressText) -> Result<Key<'r>, KeyError> {
+    /// If there are several of the header, or it is longer than a key can be.
+    pub fn key<'r>(&self, headers: &'r HeaderMap, address: &'r AddressText) -> Result<Key<'r>, KeyHeaderError> {
         match self {
             Self::ClientIp => Ok(address.key()),
-            Self::Header(name) => match headers.get(name).filter(|value| !value.is_empty()) {
-                Some(value) => Key::new(value.as_bytes()),
-                None => keyless(name.as_str(), address),
-            },
+            Self::Header(name) => Ok(match only_value(headers, name)? {
+                Some(value) => Key::new(value)?,
+                None => keyless(name.as_str(), address)?,
+            }),
         }
     }
 }
@@ -272,6 +292,21 @@ impl fmt::Display for KeySource {
             Self::Header(name) => write!(f, "header:{name}"),
         }
     }
+}
+
+/// Why the header that requests are counted by gives no key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyHeaderError {
+    /// The request has it more than once.
+    #[error("the request has several values of `{name}`: send one, for the others would not be counted")]
+    Several {
+        /// The header.
+        name: HeaderName,
+    },
+    /// Its value can't be a key.
+    #[error(transparent)]
+    Key(#[from] KeyError),
 }
 
 /// Why a [`KeySource`] was refused.

@@ -174,3 +174,18 @@ async fn a_call_that_the_server_failed_is_given_back() {
     }
     assert_eq!(served.check().await.expect_err("2 were charged").code(), Code::ResourceExhausted);
 }
+
+#[tokio::test]
+async fn several_values_of_the_key_metadata_are_an_invalid_argument() {
+    let by = By::header("x-api-key").expect("a header's name");
+    let mut served = Served::behind(RateLimitLayer::new(Rule::new(policy("api", &["1/1m"])).by(by))).await;
+    for values in [["alice", "x1"], ["x2", "alice"]] {
+        let mut request = Request::new(HealthCheckRequest::default());
+        for value in values {
+            request.metadata_mut().append("x-api-key", value.parse().expect("a value"));
+        }
+        let refused = served.client.check(request).await.expect_err("it is refused");
+        assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
+    }
+    assert!(served.check_with("x-api-key", "alice").await.is_ok(), "nothing was counted so far");
+}

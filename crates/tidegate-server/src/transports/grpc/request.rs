@@ -6,7 +6,6 @@ use envoy_types::pb::envoy::{
     extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride,
     service::ratelimit::v3::rate_limit_response::rate_limit::Unit,
 };
-use sha2::{Digest as _, Sha256};
 use tidegate::{Cost, Key, Limit};
 use tonic::Status;
 
@@ -17,6 +16,7 @@ use super::{
 use crate::{
     config::{Policies, Verdict},
     service::{Ask, By, Price},
+    transports::long_key,
 };
 
 /// The most descriptors in a request: as many as one decision can have.
@@ -157,20 +157,10 @@ fn overriding(limit: RateLimitOverride) -> Result<Override, Status> {
 /// The key of a descriptor: the names and values of all its entries in turn, after the domain where no policy's name tells
 /// whose they are. Over HTTP, it is the list `["remote_address", "203.0.113.7"]`.
 ///
-/// What is longer than a key can be is counted by its digest, after two parts that no descriptor begins with (an odd number
-/// of them, or no domain): if it were refused, a long header would be a way past the limit, for Envoy lets through what its
-/// service has an error for.
+/// What is longer than a key can be is counted by its digest. No descriptor has that key: it has an odd number of parts, or no
+/// domain.
 fn key(domain: Option<&str>, entries: &[(&[u8], &[u8])]) -> Key<'static> {
     let parts =
         || domain.map(str::as_bytes).into_iter().chain(entries.iter().flat_map(|(name, value)| [*name, *value]));
-    Key::join(parts()).unwrap_or_else(|_| {
-        let mut digest = Sha256::new();
-        for part in parts() {
-            digest.update((part.len() as u64).to_be_bytes());
-            digest.update(part);
-        }
-        let digest = digest.finalize();
-        let parts: [&[u8]; 3] = [b"", b"sha256", &digest];
-        Key::join(parts).expect("three short parts make a key")
-    })
+    Key::join(parts()).unwrap_or_else(|_| long_key::digest(parts()))
 }

@@ -46,7 +46,7 @@ pub(crate) fn router(house: &House) -> Router {
         .route("/v1/override", post(overrides::put))
         .route("/v1/override/lift", post(overrides::lift))
         .route("/v1/overrides", get(overrides::list))
-        .route("/v1/forward", get(forward::forward))
+        .route("/v1/forward", forward::routes())
         .route("/v1/policies", get(status::policies))
         .route("/v1/overview", get(dashboard::overview))
         .route("/v1/hits", get(dashboard::hits))

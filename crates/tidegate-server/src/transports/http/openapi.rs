@@ -8,20 +8,29 @@ use axum::{
     response::IntoResponse,
 };
 use serde::Deserialize;
-use utoipa::{IntoResponses, OpenApi, ToSchema};
+use serde_json::{Value, json};
+use utoipa::{
+    IntoResponses, Modify, OpenApi, ToSchema,
+    openapi::{
+        path::Operation,
+        security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
+    },
+};
 
 use super::{admin, dashboard, decide, forward, overrides, problem::Problem, status};
 use crate::{door::House, transports::body::Body};
 
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "Tidegate", description = "Sliding-window rate limits, exact.", license(name = "MIT OR Apache-2.0")),
+    info(title = "Tidegate", description = "Sliding-window rate limits, exact.", license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")),
     paths(
         decide::check, decide::peek, decide::charge, forward::forward, admin::refund, admin::reset, admin::inspect,
         overrides::put, overrides::lift, overrides::list,
         dashboard::overview, dashboard::hits, dashboard::live, dashboard::session, dashboard::log_in, dashboard::log_out,
         status::policies, status::healthz, status::readyz, status::metrics, document,
     ),
+    components(schemas(Body, Problem)),
+    modifiers(&Tokens),
     tags(
         (name = "decisions", description = "May it go ahead?"),
         (name = "admin", description = "Giving back, forgetting, looking, overriding"),
@@ -30,6 +39,80 @@ use crate::{door::House, transports::body::Body};
     )
 )]
 struct Document;
+
+/// The tokens as security schemes.
+struct Tokens;
+
+impl Modify for Tokens {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let components = document.components.get_or_insert_default();
+        for (name, description) in [
+            (USAGE, "`token` of the settings. Where the service has none, these operations need no token."),
+            (ADMIN, "`admin_token` of the settings. Where the service has none, these operations need no token."),
+        ] {
+            let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(description)).build();
+            components.add_security_scheme(name, SecurityScheme::Http(bearer));
+        }
+        for (path, item) in &mut document.paths.paths {
+            let operations = [&mut item.get, &mut item.post, &mut item.delete];
+            for operation in operations.into_iter().filter_map(Option::as_mut) {
+                operation.security = needed(path, operation);
+            }
+        }
+    }
+}
+
+const USAGE: &str = "usage_token";
+const ADMIN: &str = "admin_token";
+
+/// Paths that never need a token.
+const OPEN: [&str; 4] = ["/healthz", "/readyz", "/openapi.json", "/v1/session"];
+
+/// The tokens that an operation takes, each on its own.
+fn needed(path: &str, operation: &Operation) -> Option<Vec<SecurityRequirement>> {
+    let is_admin = operation.tags.iter().flatten().any(|tag| tag == "admin");
+    let names = match (OPEN.contains(&path), is_admin) {
+        (true, _) => return None,
+        (false, true) => &[ADMIN][..],
+        (false, false) => &[USAGE, ADMIN][..],
+    };
+    Some(names.iter().map(|name| SecurityRequirement::new(*name, [""; 0])).collect())
+}
+
+/// Removes what stands beside a `$ref`, as generators for 3.0 do not expect anything there: descriptions of properties move to an
+/// `allOf` around it, those of alternatives go.
+fn separate_references(value: &mut Value) {
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(separate_references),
+        Value::Object(object) => {
+            for (name, inner) in object.iter_mut() {
+                match inner {
+                    Value::Array(alternatives) if name == "oneOf" || name == "anyOf" => {
+                        alternatives.iter_mut().filter_map(Value::as_object_mut).for_each(|alternative| {
+                            if alternative.contains_key("$ref") {
+                                alternative.retain(|name, _| name == "$ref");
+                            }
+                        });
+                    }
+                    _ => {}
+                }
+                separate_references(inner);
+            }
+            if object.len() > 1
+                && let Some(reference) = object.remove("$ref")
+            {
+                object.insert("allOf".to_owned(), json!([{ "$ref": reference }]));
+            }
+        }
+        _ => {}
+    }
+}
+
+fn text() -> String {
+    let mut document = serde_json::to_value(Document::openapi()).expect("the document is JSON");
+    separate_references(&mut document);
+    document.to_string()
+}
 
 /// This document.
 #[utoipa::path(get, path = "/openapi.json", tag = "status", responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value)))]
@@ -40,7 +123,7 @@ pub(super) async fn document(
 ) -> Result<impl IntoResponse, Problem> {
     static TEXT: OnceLock<String> = OnceLock::new();
     super::guard::origin(&house.settings, &headers, &uri)?;
-    let text = TEXT.get_or_init(|| Document::openapi().to_json().expect("the document is JSON"));
+    let text = TEXT.get_or_init(text);
     Ok(([(CONTENT_TYPE, "application/json")], text.as_str()))
 }
 
@@ -163,37 +246,37 @@ pub(super) struct FailureWord(String);
 pub(super) enum DecisionResponses {
     /// It may go ahead.
     #[response(status = 200)]
-    Allowed(#[to_schema] Body),
+    Allowed(Body),
     /// Limited: `retry_after_ms` says for how long.
     #[response(status = 429)]
-    Limited(#[to_schema] Body),
+    Limited(Body),
     /// It costs more than the limit ever allows.
     #[response(status = 422)]
-    Impossible(#[to_schema] Body),
+    Impossible(Body),
     /// The store failed and the policy says closed.
     #[response(status = 503)]
-    StoreUnavailable(#[to_schema] Body),
+    StoreUnavailable(Body),
     /// The request could not be understood.
     #[response(status = 400)]
-    Malformed(#[to_schema] Problem),
+    Malformed(Problem),
     /// A token is needed.
     #[response(status = 401)]
-    NoToken(#[to_schema] Problem),
+    NoToken(Problem),
     /// The caller may not.
     #[response(status = 403)]
-    Forbidden(#[to_schema] Problem),
+    Forbidden(Problem),
     /// There is no such policy.
     #[response(status = 404)]
-    UnknownPolicy(#[to_schema] Problem),
+    UnknownPolicy(Problem),
     /// The body took too long to arrive.
     #[response(status = 408)]
-    TooSlow(#[to_schema] Problem),
+    TooSlow(Problem),
     /// The body is too large.
     #[response(status = 413)]
-    TooLarge(#[to_schema] Problem),
+    TooLarge(Problem),
     /// The body is not said to be JSON.
     #[response(status = 415)]
-    NotJson(#[to_schema] Problem),
+    NotJson(Problem),
 }
 
 #[derive(IntoResponses)]
@@ -201,26 +284,26 @@ pub(super) enum DecisionResponses {
 pub(super) enum Problems {
     /// The request could not be understood.
     #[response(status = 400)]
-    Malformed(#[to_schema] Problem),
+    Malformed(Problem),
     /// A token is needed.
     #[response(status = 401)]
-    NoToken(#[to_schema] Problem),
+    NoToken(Problem),
     /// The caller may not.
     #[response(status = 403)]
-    Forbidden(#[to_schema] Problem),
+    Forbidden(Problem),
     /// There is no such policy.
     #[response(status = 404)]
-    UnknownPolicy(#[to_schema] Problem),
+    UnknownPolicy(Problem),
     /// The body took too long to arrive.
     #[response(status = 408)]
-    TooSlow(#[to_schema] Problem),
+    TooSlow(Problem),
     /// The body is too large.
     #[response(status = 413)]
-    TooLarge(#[to_schema] Problem),
+    TooLarge(Problem),
     /// The body is not said to be JSON.
     #[response(status = 415)]
-    NotJson(#[to_schema] Problem),
+    NotJson(Problem),
     /// The store does not answer.
     #[response(status = 503)]
-    StoreFailed(#[to_schema] Problem),
+    StoreFailed(Problem),
 }

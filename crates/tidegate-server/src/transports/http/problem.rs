@@ -26,6 +26,14 @@ impl Problem {
     pub(super) fn new(status: StatusCode, field: impl Into<String>, error: impl Into<String>) -> Self {
         Self { status, field: field.into(), error: error.into() }
     }
+
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(super) fn error(&self) -> &str {
+        &self.error
+    }
 }
 
 impl From<Refusal> for Problem {

@@ -1,6 +1,6 @@
 //! What proxies ask.
 
-use super::client::{get, request};
+use super::client::{get, raw, request};
 use crate::running::Running;
 
 const CONFIG: &str = r#"
@@ -57,5 +57,87 @@ fn a_denial_can_have_the_status_that_a_proxy_understands() {
     {
         let status = get(running.http, &format!("/v1/forward{query}")).status;
         assert!(status == 400 || status == 404, "{query} gives {status}");
+    }
+}
+
+/// How many requests over HTTP were refused so far.
+fn refused(running: &Running) -> u64 {
+    let metrics = get(running.http, "/metrics");
+    let metrics = String::from_utf8(metrics.body).expect("it is text");
+    let line = metrics.lines().find(|line| line.starts_with("tidegate_refused_total{transport=\"http\"}"));
+    line.and_then(|line| line.rsplit(' ').next()).and_then(|count| count.parse().ok()).expect("a counter")
+}
+
+#[test]
+fn nothing_is_required_of_the_host_the_origin_and_the_method_that_a_proxy_passes_on() {
+    let running = Running::start("[policies.public-api]\nlimits = [\"10/1m\"]\n");
+    let browser = [
+        ("host", "shop.example"),
+        ("origin", "https://other.example"),
+        ("cookie", "session=1"),
+        ("sec-fetch-site", "cross-site"),
+        ("content-type", "text/plain"),
+    ];
+    for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
+        let answer = request(running.http, method, "/v1/forward?policy=public-api", &browser, "");
+        assert_eq!(answer.status, 200, "{method}: {answer:?}");
+    }
+    assert_eq!(refused(&running), 0);
+}
+
+#[test]
+fn a_key_header_that_is_too_long_is_counted_by_its_digest() {
+    let running = Running::start(CONFIG);
+    let long = "x".repeat(1025);
+    let (other, longer) = (format!("{}y", &long[1..]), "x".repeat(20_000));
+    for value in [&long, &other, &longer] {
+        let ask = || request(running.http, "GET", "/v1/forward?policy=by-key", &[("x-api-key", value)], "");
+        assert_eq!([ask().status, ask().status], [200, 429], "{} bytes", value.len());
+    }
+    let bytes = |key: &[u8]| {
+        let head = b"GET /v1/forward?policy=by-key HTTP/1.1\r\nhost: a\r\nconnection: close\r\nx-api-key: ";
+        let answer = raw(running.http, &[&head[..], key, b"\r\n\r\n"].concat());
+        String::from_utf8_lossy(&answer[9..12]).into_owned()
+    };
+    assert_eq!([bytes(b"\xff\xfe"), bytes(b"\xff\xfe"), bytes(b"\xff\xfd")], ["200", "429", "200"], "any bytes");
+    assert_eq!([bytes(b""), bytes(b"")], ["200", "429"], "an empty one is counted by the address");
+    assert_eq!(refused(&running), 0);
+}
+
+#[test]
+fn several_values_of_the_key_header_are_refused() {
+    let running = Running::start(CONFIG);
+    let keys = |values: [&'static str; 2]| values.map(|value| ("x-api-key", value));
+    for values in [["k", "x1"], ["x2", "k"], ["k", "k"], ["", "k"]] {
+        let plain = request(running.http, "GET", "/v1/forward?policy=by-key", &keys(values), "");
+        assert_eq!((plain.status, &plain.json()["field"]), (400, &"key".into()), "{values:?}");
+        let path = "/v1/forward?policy=by-key&deny_status=403";
+        assert_eq!(request(running.http, "GET", path, &keys(values), "").status, 403, "a denial: {values:?}");
+    }
+    assert_eq!(refused(&running), 8);
+    assert_eq!(request(running.http, "GET", "/v1/forward?policy=by-key", &[("x-api-key", "k")], "").status, 200);
+    assert_eq!(refused(&running), 8, "what is decided is not refused");
+}
+
+#[test]
+fn every_refusal_is_counted_once() {
+    let config = format!("{CONFIG}\n[policies.by-key.operations]\nread = 1\n");
+    let running = Running::start(&config);
+    for (refusals, query) in [
+        "",
+        "?policy=nobody",
+        "?policy=by-key&deny_status=200",
+        "?policy=by-key&cost=0",
+        "?policy=by-key&x=y",
+        "?policy=by-key&policy=by-key",
+        "?policy=by-key&operation=write",
+        "?policy=by-key&operation=read&cost=1",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let status = get(running.http, &format!("/v1/forward{query}")).status;
+        assert!(status == 400 || status == 404, "{query} gives {status}");
+        assert_eq!(refused(&running), refusals as u64 + 1, "{query}");
     }
 }

@@ -27,7 +27,32 @@ async fn each_value_of_a_header_is_counted_by_itself() {
         429,
         "wherever it comes from"
     );
-    assert_eq!(site.get_with("/", &[(KEY, "bob"), (KEY, "carol")]).await.status, 429, "the first of two counts");
+}
+
+#[tokio::test]
+async fn several_values_of_the_key_header_are_refused_and_not_counted() {
+    for without in [WithoutKey::ByAddress, WithoutKey::Unlimited, WithoutKey::Refused] {
+        let site = Site::behind(RateLimitLayer::new(by_header().without_key(without))).await;
+        for values in [["alice", "x1"], ["x2", "alice"], ["alice", "alice"], ["", "alice"], ["alice", ""]] {
+            let refused = site.get_with("/", &values.map(|value| (KEY, value))).await;
+            let detail = refused.json()["detail"].as_str().map(str::to_owned).unwrap_or_default();
+            assert_eq!(refused.status, 400, "{values:?}: {detail}");
+            assert!(detail.contains("several values of `x-api-key`"), "{detail}");
+        }
+        assert_eq!(site.get_with("/", &[(KEY, "alice")]).await.status, 200, "nothing was counted so far");
+        assert_eq!(site.get_with("/", &[(KEY, "alice")]).await.status, 429);
+        assert_eq!(site.get_with("/", &[(KEY, "alice, x3")]).await.status, 200, "a comma is part of the value");
+        assert_eq!(site.get_with("/", &[(KEY, "alice, x3")]).await.status, 429);
+    }
+}
+
+#[tokio::test]
+async fn values_of_binary_metadata_that_commas_join_are_several() {
+    let by = By::header("tenant-bin").expect("a header's name");
+    let site = Site::behind(RateLimitLayer::new(once(by))).await;
+    assert_eq!(site.get_with("/", &[("tenant-bin", "YWxpY2U=")]).await.status, 200);
+    assert_eq!(site.get_with("/", &[("tenant-bin", "YWxpY2U=")]).await.status, 429);
+    assert_eq!(site.get_with("/", &[("tenant-bin", "YWxpY2U=,eDE=")]).await.status, 400);
 }
 
 #[tokio::test]
@@ -89,6 +114,8 @@ async fn a_key_of_several_things_is_no_other_key() {
     assert_eq!(ask("a", "bc").await, 200);
     assert_eq!(ask("ab", "c").await, 200);
     assert_eq!(ask("a", "bc").await, 429);
+    let seen = async |user| site.get_with("/", &[("x-tenant", "a"), ("x-user", user), ("x-user", "bc")]).await.status;
+    assert_eq!([seen("x1").await, seen("x2").await], [200, 429], "several values are counted by the address");
 }
 
 #[tokio::test]

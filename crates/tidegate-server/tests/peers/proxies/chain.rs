@@ -1,0 +1,171 @@
+//! A client's way to a server: a real proxy with a configuration of docs/proxies.md, which asks the service.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use tidegate_testbed::free_port;
+
+use super::upstream::Upstream;
+use crate::{
+    client::{Answer, request},
+    running::Running,
+    tools::peer,
+};
+
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/proxies.md");
+
+const TOKENS: &str = "[server]\ntoken = \"usage-token\"\nadmin_token = \"admin-token\"\n";
+
+/// What nginx needs around a configuration to run beside others.
+const NGINX: &str = "daemon off;
+worker_processes 1;
+pid nginx.pid;
+error_log error.log;
+events { worker_connections 64; }
+http {
+    access_log off;
+    client_body_temp_path body;
+    proxy_temp_path proxy;
+    fastcgi_temp_path fastcgi;
+    uwsgi_temp_path uwsgi;
+    scgi_temp_path scgi;
+    include limit.conf;
+}
+";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proxy {
+    Nginx,
+    Caddy,
+    Traefik,
+}
+
+/// What a proxy does when the service is unavailable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fails {
+    Closed,
+    Open,
+}
+
+/// The proxy, the service that it asks and the server behind it; all end with it.
+pub(super) struct Chain {
+    pub(super) front: SocketAddr,
+    pub(super) upstream: Upstream,
+    service: Option<Running>,
+    process: Child,
+    folder: PathBuf,
+}
+
+impl Chain {
+    /// Starts it with policies; the proxy asks by `public-api`.
+    pub(super) fn start(proxy: Proxy, fails: Fails, policies: &str) -> Self {
+        // Traefik sends a token only by the entry point of its other configuration.
+        let tokens = if (proxy, fails) == (Proxy::Traefik, Fails::Closed) { "" } else { TOKENS };
+        let service = Running::start(&format!("{tokens}{policies}"));
+        let upstream = Upstream::start();
+        let front = free_port();
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("proxy-{front}"));
+        fs::create_dir_all(&folder).expect("a folder can be made");
+        let ports = [("8000", front), ("8001", free_port()), ("8080", service.http.port()), ("9000", upstream.port)];
+        let process = run(proxy, fails, &folder, &|name| with_ports(&snippet(name), &ports));
+        let front = (Ipv4Addr::LOCALHOST, front).into();
+        let mut chain = Self { front, upstream, service: Some(service), process, folder };
+        chain.wait();
+        chain
+    }
+
+    /// Waits until the proxy passes requests on, and forgets that they were counted.
+    fn wait(&mut self) {
+        let (front, service) = (self.front, self.service.as_ref().expect("it runs"));
+        let ready = || TcpStream::connect(front).is_ok() && request(front, "GET", "/ready", &[], "").status == 200;
+        for _ in 0..1_500 {
+            let ended = self.process.try_wait().expect("it is our child");
+            assert!(ended.is_none(), "the proxy ended: {}", self.log());
+            if ready() {
+                let body = r#"{"policy":"public-api","key":"127.0.0.1"}"#;
+                let headers = [("authorization", "Bearer admin-token"), ("content-type", "application/json")];
+                assert_eq!(request(service.http, "POST", "/v1/reset", &headers, body).status, 200);
+                self.upstream.take();
+                return;
+            }
+            service.block_on(async { tokio::time::sleep(Duration::from_millis(20)).await });
+        }
+        panic!("the proxy passes nothing on: {}", self.log());
+    }
+
+    /// Sends a request through the proxy.
+    pub(super) fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        request(self.front, method, path, headers, body)
+    }
+
+    /// Stops the service that the proxy asks.
+    pub(super) fn stop_service(&mut self) {
+        self.service.take().expect("it runs").stop();
+    }
+
+    /// What the proxy complained about.
+    pub(super) fn log(&self) -> String {
+        ["output", "error.log"].map(|name| fs::read_to_string(self.folder.join(name)).unwrap_or_default()).concat()
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        // nginx ends its workers when it is asked to end; killed, it would leave them.
+        let _ = Command::new("kill").args(["-TERM", &self.process.id().to_string()]).status();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A configuration of the document: the block after the comment with its name.
+fn snippet(name: &str) -> String {
+    let document = fs::read_to_string(DOCUMENT).expect("the document is there");
+    let (_, after) = document.split_once(&format!("<!-- snippet: {name} -->\n```")).expect("it is documented");
+    let (_, after) = after.split_once('\n').expect("a language");
+    after.split_once("\n```").expect("an end").0.to_owned()
+}
+
+/// The configuration with the ports of this test in place of those of the document.
+fn with_ports(text: &str, ports: &[(&str, u16)]) -> String {
+    // In two steps, for a port may look like another one of the document.
+    let marked = ports.iter().fold(text.to_owned(), |text, (port, _)| text.replace(port, &format!("{{{{{port}}}}}")));
+    ports.iter().fold(marked, |text, (port, actual)| text.replace(&format!("{{{{{port}}}}}"), &actual.to_string()))
+}
+
+fn run(proxy: Proxy, fails: Fails, folder: &Path, snippet: &dyn Fn(&str) -> String) -> Child {
+    let write = |name: &str, text: String| fs::write(folder.join(name), text + "\n").expect("it can be written");
+    let suffix = if fails == Fails::Open { "-fail-open" } else { "" };
+    let mut command = match proxy {
+        Proxy::Nginx => {
+            write("nginx.conf", NGINX.to_owned());
+            write("limit.conf", snippet(&format!("nginx{suffix}")));
+            let mut command = Command::new("nginx");
+            command.arg("-p").arg(folder).args(["-c", "nginx.conf", "-e", "error.log"]);
+            command
+        }
+        Proxy::Caddy => {
+            write("Caddyfile", snippet(&format!("caddy{suffix}")));
+            let mut command = Command::new("caddy");
+            command.args(["run", "--config", "Caddyfile", "--adapter", "caddyfile"]);
+            command.env("CADDY_ADMIN", format!("127.0.0.1:{}", free_port())).env("HOME", folder);
+            command.env("XDG_DATA_HOME", folder).env("XDG_CONFIG_HOME", folder);
+            command
+        }
+        Proxy::Traefik => {
+            write("traefik.yaml", snippet(&format!("traefik{suffix}-static")));
+            write("limit.yaml", snippet(&format!("traefik{suffix}")));
+            let mut command = Command::new(peer("python/bin/traefik"));
+            command.arg("--configFile=traefik.yaml");
+            command
+        }
+    };
+    let output = || fs::File::options().create(true).append(true).open(folder.join("output")).expect("a log");
+    command.current_dir(folder).stdin(Stdio::null()).stdout(output()).stderr(output());
+    command.spawn().unwrap_or_else(|error| panic!("{proxy:?}: {error}: run scripts/peers"))
+}

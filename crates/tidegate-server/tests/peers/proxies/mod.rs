@@ -1,0 +1,181 @@
+//! nginx, Caddy and Traefik ask before they pass a request on, as docs/proxies.md configures them.
+
+mod chain;
+mod upstream;
+
+use std::{path::Path, process::Command};
+
+use self::chain::{Chain, Fails, Proxy};
+use crate::tools::{peer, run};
+
+const BY_ADDRESS: &str = "[policies.public-api]\nlimits = [\"3/1h\"]\n";
+const BY_KEY: &str = "[policies.public-api]\nlimits = [\"3/1h\"]\nkey = \"header:x-api-key\"\n";
+
+/// The headers that a browser sends with a form, and an address that its user made up.
+const BROWSER: [(&str, &str); 9] = [
+    ("host", "shop.example"),
+    ("origin", "https://shop.example"),
+    ("cookie", "session=1"),
+    ("authorization", "Bearer of-the-client"),
+    ("content-type", "application/x-www-form-urlencoded"),
+    ("sec-fetch-site", "same-origin"),
+    ("sec-fetch-mode", "navigate"),
+    ("sec-fetch-dest", "document"),
+    ("x-forwarded-for", "6.6.6.6"),
+];
+
+/// The headers that a browser asks with whether another site's page may send a request.
+const PREFLIGHT: [(&str, &str); 4] = [
+    ("host", "shop.example"),
+    ("origin", "https://other.example"),
+    ("access-control-request-method", "PUT"),
+    ("sec-fetch-site", "cross-site"),
+];
+
+fn limits_a_browser(proxy: Proxy, fails: Fails) {
+    let chain = Chain::start(proxy, fails, BY_ADDRESS);
+    let body = "item=tea&note=for+two";
+    let asked = [
+        ("POST", "/order?a=b", &BROWSER[..], body),
+        ("OPTIONS", "/order", &PREFLIGHT[..], ""),
+        ("GET", "/", &[("host", "shop.example"), ("x-forwarded-for", "6.6.6.7")][..], ""),
+    ];
+    for (left, (method, path, headers, body)) in [2, 1, 0].into_iter().zip(asked) {
+        let answer = chain.ask(method, path, headers, body);
+        assert_eq!(answer.status, 200, "{method} {path}: {answer:?} {}", chain.log());
+        if proxy != Proxy::Traefik {
+            let expected = format!("\"public-api\";r={left};t=3600");
+            assert_eq!(answer.header("ratelimit"), Some(&*expected), "{answer:?}");
+            assert_eq!(answer.header("ratelimit-policy"), Some("\"public-api\";q=3;w=3600"), "{answer:?}");
+        }
+    }
+    for forged in ["6.6.6.8", "6.6.6.9, 127.0.0.1"] {
+        let headers = [("host", "shop.example"), ("x-forwarded-for", forged), ("x-real-ip", forged)];
+        let denied = chain.ask("POST", "/order", &headers, body);
+        assert_eq!(denied.status, 429, "{denied:?}");
+        let wait = denied.header("retry-after").and_then(|wait| wait.parse().ok()).unwrap_or(0);
+        assert!((1..=3600).contains(&wait), "{denied:?}");
+        assert!(
+            denied.header("ratelimit").is_some_and(|value| value.starts_with("\"public-api\";r=0;t=")),
+            "{denied:?}"
+        );
+    }
+    let arrived = chain.upstream.take();
+    let lines: Vec<_> = arrived.iter().map(|one| (&*one.method, &*one.path, &*one.body)).collect();
+    assert_eq!(lines, asked.map(|(method, path, _, body)| (method, path, body)), "exactly what was admitted, intact");
+    for name in ["host", "origin", "cookie", "authorization"] {
+        let sent = BROWSER.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        assert_eq!(arrived[0].header(name), sent, "the server gets what the client sent");
+    }
+}
+
+/// `several` is the status of a request that has several keys.
+fn counts_by_a_header(proxy: Proxy, fails: Fails, several: u16) {
+    let chain = Chain::start(proxy, fails, BY_KEY);
+    let ask = |keys: &[&str]| {
+        let headers: Vec<_> = keys.iter().map(|key| ("x-api-key", *key)).collect();
+        chain.ask("GET", "/", &headers, "").status
+    };
+    let (long, longer) = ("x".repeat(1_025), "x".repeat(4_000));
+    for key in ["one", "two", &long, &longer] {
+        let seen = [(); 4].map(|()| ask(&[key]));
+        assert_eq!(seen, [200, 200, 200, 429], "a key of {} bytes: {}", key.len(), chain.log());
+    }
+    assert_eq!(chain.upstream.take().len(), 12);
+    for keys in [["one", "x1"], ["x2", "one"], ["", "one"]] {
+        assert_eq!(ask(&keys), several, "{keys:?}: {}", chain.log());
+    }
+    let large = "x".repeat(100_000);
+    let headers = [("x-api-key", "one"), ("x-large", &large)];
+    assert_ne!(chain.ask("GET", "/", &headers, "").status, 200, "of a key that is limited");
+    assert_eq!(chain.upstream.take().len(), 0, "nothing that was refused arrives");
+}
+
+/// `closed` is the status of requests that a proxy does not pass on.
+fn decides_when_the_service_is_gone(proxy: Proxy, closed: u16) {
+    for (fails, expected, arrived) in [(Fails::Closed, closed, 0), (Fails::Open, 200, 5)] {
+        let mut chain = Chain::start(proxy, fails, BY_ADDRESS);
+        chain.stop_service();
+        for _ in 0..5 {
+            let answer = chain.ask("POST", "/order", &BROWSER, "item=tea");
+            assert_eq!(answer.status, expected, "{fails:?}: {answer:?} {}", chain.log());
+            assert!(!answer.headers.iter().any(|(_, value)| value.contains('{')), "{answer:?}");
+        }
+        let requests = chain.upstream.take();
+        assert_eq!(requests.len(), arrived, "{fails:?}");
+        assert!(requests.iter().all(|one| (&*one.method, &*one.body) == ("POST", "item=tea")), "{requests:?}");
+    }
+}
+
+#[test]
+fn nginx_limits_a_browser() {
+    limits_a_browser(Proxy::Nginx, Fails::Closed);
+}
+
+#[test]
+fn caddy_limits_a_browser() {
+    limits_a_browser(Proxy::Caddy, Fails::Closed);
+}
+
+#[test]
+fn traefik_limits_a_browser() {
+    limits_a_browser(Proxy::Traefik, Fails::Closed);
+}
+
+#[test]
+fn proxies_that_fail_open_limit_a_browser() {
+    for proxy in [Proxy::Nginx, Proxy::Caddy, Proxy::Traefik] {
+        limits_a_browser(proxy, Fails::Open);
+    }
+}
+
+#[test]
+fn nginx_counts_by_a_header_of_any_length_and_refuses_several() {
+    counts_by_a_header(Proxy::Nginx, Fails::Closed, 429);
+    counts_by_a_header(Proxy::Nginx, Fails::Open, 429);
+}
+
+#[test]
+fn caddy_counts_by_a_header_of_any_length_and_refuses_several() {
+    counts_by_a_header(Proxy::Caddy, Fails::Closed, 400);
+    counts_by_a_header(Proxy::Caddy, Fails::Open, 400);
+}
+
+#[test]
+fn traefik_counts_by_a_header_of_any_length_and_refuses_several() {
+    counts_by_a_header(Proxy::Traefik, Fails::Closed, 400);
+    counts_by_a_header(Proxy::Traefik, Fails::Open, 400);
+}
+
+#[test]
+fn nginx_fails_closed_or_open_as_documented() {
+    decides_when_the_service_is_gone(Proxy::Nginx, 500);
+}
+
+#[test]
+fn caddy_fails_closed_or_open_as_documented() {
+    decides_when_the_service_is_gone(Proxy::Caddy, 502);
+}
+
+#[test]
+fn traefik_fails_closed_or_open_as_documented() {
+    decides_when_the_service_is_gone(Proxy::Traefik, 500);
+}
+
+#[test]
+fn a_real_browser_is_limited_behind_every_proxy() {
+    let chains =
+        [Proxy::Nginx, Proxy::Caddy, Proxy::Traefik].map(|proxy| Chain::start(proxy, Fails::Closed, BY_ADDRESS));
+    let mut node = Command::new("node");
+    node.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/proxies/browser.mjs"));
+    node.args(chains.each_ref().map(|chain| chain.front.port().to_string())).env("TIDEGATE_NODE", peer("node"));
+    let output = run(&mut node);
+    assert_eq!(output.trim(), "3 proxies");
+    for chain in &chains {
+        let arrived = chain.upstream.take();
+        let lines: Vec<_> = arrived.iter().map(|one| (&*one.method, &*one.path, &*one.body)).collect();
+        assert_eq!(lines, [("GET", "/", ""), ("POST", "/order", "item=tea"), ("POST", "/api", "{\"item\":1}")]);
+        let origin = format!("http://shop.example:{}", chain.front.port());
+        assert!(arrived[1..].iter().all(|one| one.header("origin") == Some(&origin)), "{arrived:?}");
+    }
+}
