@@ -78,6 +78,11 @@ impl Breaker {
         was_closed
     }
 
+    /// An open one is to close only when answers come in time again.
+    pub(crate) fn mark_slow(&self) {
+        self.slow.store(true, Relaxed);
+    }
+
     /// Whether it was opened because answers came too late.
     pub(crate) fn is_slow(&self) -> bool {
         self.slow.load(Relaxed)

@@ -434,13 +434,23 @@ impl RedisStore {
             None if policy.name().is_none() => NewKeys::OfCallers,
             None => NewKeys::OfPolicies,
         };
-        let mut answer = self.ask(Action::Decide(op), vec![part], name.slot, new_keys, given).await?;
+        let mut answer = match self.ask(Action::Decide(op), vec![part], name.slot, new_keys, given).await {
+            // Nothing was done. Whether a known key could not be charged or a new one not be made is found out by asking again.
+            Err(Trouble::OutOfMemory) if given.is_none() => {
+                let part = Part::new(self.name(policy, key, given).bytes, policy, cost, None);
+                self.ask(Action::Decide(op), vec![part], name.slot, NewKeys::Never, given).await?
+            }
+            answer => answer?,
+        };
         let overflows = answer.no_room;
         if overflows {
             let name = self.overflow_name(policy, key).ok_or(Trouble::NoRoom)?;
-            self.count_no_room();
             let part = Part::new(name.bytes, policy, cost, None);
-            answer = self.ask(Action::Decide(op), vec![part], name.slot, NewKeys::Always, given).await?;
+            answer = match self.ask(Action::Decide(op), vec![part], name.slot, NewKeys::Always, given).await {
+                Err(Trouble::OutOfMemory) => return Err(Trouble::NoRoom),
+                answer => answer?,
+            };
+            self.count_no_room();
         }
         let decision = several::read_decision(&mut Reader::new(answer.bytes()), limits, policy, op, cost)?;
         if overflows {

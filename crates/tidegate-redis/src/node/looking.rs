@@ -82,22 +82,27 @@ impl Driver {
         }
     }
 
-    /// If the server was too slow, waits until probes are answered well within the timeout; whether the connection is of use.
+    /// If the breaker is open, waits until a probe is answered in time, and if the server was too slow, until several in a row
+    /// are answered well within the timeout; whether the connection is of use.
     pub(super) async fn wait_until_fast(&mut self, mut connection: MultiplexedConnection) -> bool {
         let probe = sending::of_nothing(&self.common.source);
         let interval = super::micros(self.common.settings.probe_interval);
-        while self.shared.breaker.is_slow() {
+        while !self.shared.breaker.lets_through() {
             let began = stopwatch::micros();
-            let mut fast = 0;
-            while fast < FAST_PROBES {
+            let was_slow = self.shared.breaker.is_slow();
+            let (needed, mut fast) = (if was_slow { FAST_PROBES } else { 1 }, 0);
+            while fast < needed {
                 let asked = stopwatch::micros();
-                match timeout(PATIENCE, connection.send_packed_command(&probe)).await {
-                    Ok(Ok(_)) if self.shared.is_fast(stopwatch::micros().saturating_sub(asked)) => fast += 1,
-                    Ok(Ok(_)) => break,
-                    _ => return false,
+                let Ok(Ok(_)) = timeout(PATIENCE, connection.send_packed_command(&probe)).await else { return false };
+                let took = stopwatch::micros().saturating_sub(asked);
+                let is_fast = if was_slow { self.shared.is_fast(took) } else { self.shared.is_in_time(took) };
+                if !is_fast {
+                    self.shared.stay_open_slow(took);
+                    break;
                 }
+                fast += 1;
             }
-            if fast == FAST_PROBES {
+            if fast == needed {
                 return true;
             }
             if self.jobs.is_closed() {

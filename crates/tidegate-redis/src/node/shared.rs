@@ -159,11 +159,20 @@ impl Shared {
     /// Opens the breaker since answers come too late.
     pub(super) fn open_slow(&self, took: u64) {
         if self.breaker.open_slow() {
-            let (took, timeout) = (took / 1000, self.timeout / 1000);
-            let why = format!("most answers take longer than the timeout of {timeout} ms, the last one {took} ms");
-            self.note_opened(Cause::TooSlow, &why);
+            self.note_opened(Cause::TooSlow, &self.describe_slow(took));
             self.tripped.notify_one();
         }
+    }
+
+    /// Keeps the breaker open since a probe came back too late.
+    pub(super) fn stay_open_slow(&self, took: u64) {
+        self.breaker.mark_slow();
+        self.hold(Cause::TooSlow, &self.describe_slow(took));
+    }
+
+    fn describe_slow(&self, took: u64) -> String {
+        let (took, timeout) = (took / 1000, self.timeout / 1000);
+        format!("answers take too long for the timeout of {timeout} ms, the last one {took} ms")
     }
 
     /// Takes note that the breaker opened.

@@ -18,8 +18,8 @@ fn causes(store: &RedisStore) -> Vec<&'static str> {
     store.degradations().iter().map(|one| one.cause).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_redis_that_is_slower_than_the_timeout_opens_the_breaker_until_it_is_fast_again() {
+/// Answers come after so many timeouts.
+async fn too_slow_for_a_while(timeouts: u32) {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let timeout = Duration::from_millis(50);
@@ -29,10 +29,12 @@ async fn a_redis_that_is_slower_than_the_timeout_opens_the_breaker_until_it_is_f
     let (policy, key) = (roomy(), key(0));
     while store.check(&policy, &key, cost(1)).await.is_degraded() {}
 
-    proxy.set_delay(4 * timeout);
-    while breaker(&store) == BreakerState::Closed {
+    proxy.set_delay(timeouts * timeout);
+    while !causes(&store).contains(&"too_slow") {
         assert!(store.check(&policy, &key, cost(1)).await.is_degraded(), "nothing can be answered in time");
+        tokio::task::yield_now().await;
     }
+    assert_ne!(breaker(&store), BreakerState::Closed);
     let found = store.degradations();
     let slow = found.iter().find(|one| one.cause == "too_slow").expect("it is reported");
     assert!(slow.detail.contains("50 ms") && slow.cure.contains("store.timeout"), "{slow:?}");
@@ -48,6 +50,16 @@ async fn a_redis_that_is_slower_than_the_timeout_opens_the_breaker_until_it_is_f
     wait_until("the breaker to close", || breaker(&store) == BreakerState::Closed);
     assert!(!causes(&store).contains(&"too_slow"));
     while store.check(&policy, &key, cost(1)).await.is_degraded() {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_is_slower_than_the_timeout_opens_the_breaker_until_it_is_fast_again() {
+    too_slow_for_a_while(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_is_so_slow_that_it_seems_silent_does_not_close_the_breaker_by_being_reachable() {
+    too_slow_for_a_while(8).await;
 }
 
 /// `cargo test --release -p tidegate-redis --test faults -- --ignored --nocapture far_away`
