@@ -123,7 +123,12 @@ impl Conditions {
             if let Some(before) = before {
                 let lasted = Duration::from_micros(now.saturating_sub(before));
                 log::guarded(|| {
-                    tracing::info!(node, cause = cause.name(), ?lasted, "a degraded state of the redis store has ended");
+                    tracing::info!(
+                        node,
+                        cause = cause.name(),
+                        ?lasted,
+                        "a degraded state of the redis store has ended"
+                    );
                 });
             }
             if since.is_some() {

@@ -8,7 +8,9 @@
 
 use std::sync::Arc;
 
-use tidegate::{AtCapacity, Clock, Cost, Decision, Key, MemoryStore, OnStoreFailure, Op, Policy, Reason, Spend, remote};
+use tidegate::{
+    AtCapacity, Clock, Cost, Decision, Key, MemoryStore, OnStoreFailure, Op, Policy, Reason, Spend, remote,
+};
 
 use crate::{
     stats::{Counters, count},
@@ -100,8 +102,7 @@ impl Fallback {
         on_failure: Option<OnStoreFailure>,
         denial: impl Fn(&Spend<'_>) -> Option<Decision>,
     ) -> Vec<Decision> {
-        let choice =
-            |spend: &Spend<'_>| self.choice(trouble, on_failure.unwrap_or(spend.policy.on_store_failure()));
+        let choice = |spend: &Spend<'_>| self.choice(trouble, on_failure.unwrap_or(spend.policy.on_store_failure()));
         let denials: Vec<Option<Decision>> = spends.iter().map(denial).collect();
         for (spend, denial) in spends.iter().zip(&denials) {
             match denial {

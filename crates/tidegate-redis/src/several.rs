@@ -74,9 +74,8 @@ pub(crate) async fn decide(
         }
     }
     let ask = async |call: &Together| {
-        let part = |place: &usize| {
-            Part::new(names[*place].bytes.clone(), spends[*place].policy, spends[*place].cost, None)
-        };
+        let part =
+            |place: &usize| Part::new(names[*place].bytes.clone(), spends[*place].policy, spends[*place].cost, None);
         let mut parts: Vec<Part> = call.places.iter().map(part).collect();
         let limits: Vec<usize> = parts.iter().map(|part| part.limits).collect();
         let mut answer = store.ask(Action::Decide(op), parts.clone(), call.slot, new_keys, given).await?;

@@ -85,7 +85,8 @@ impl Counters {
     }
 
     pub(crate) fn snapshot(&self, may_evict: bool) -> Stats {
-        let counts = Cause::ALL.into_iter().zip(&self.troubles).map(|(cause, times)| (cause.name(), times.load(Relaxed)));
+        let counts =
+            Cause::ALL.into_iter().zip(&self.troubles).map(|(cause, times)| (cause.name(), times.load(Relaxed)));
         let troubles = counts.filter(|(_, times)| *times > 0).collect();
         Stats {
             allowed: self.allowed.load(Relaxed),

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use tidegate::{
-    AtCapacity, Cost, Decision, Decisions, Inspection, Key, OnStoreFailure, Op, Policy, Refund, Spend, SpendError, Timestamp,
-    remote,
+    AtCapacity, Cost, Decision, Decisions, Inspection, Key, OnStoreFailure, Op, Policy, Refund, Spend, SpendError,
+    Timestamp, remote,
 };
 use tokio::sync::oneshot;
 

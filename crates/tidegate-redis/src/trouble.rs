@@ -84,7 +84,7 @@ impl Trouble {
             Self::NewerVersion(after(text, "NEWERVERSION"))
         } else if has("WRONGTYPE") {
             Self::WrongType(after(text, "WRONGTYPE"))
-        } else if has("NOPERM") || has("ACL failure") {
+        } else if has("NOPERM") || has("ACL failure") || has("The user executing the script") {
             Self::NoPermission(text.to_owned())
         } else if has("NOREPLICAS") {
             Self::NoReplicas

@@ -6,7 +6,7 @@ use redis::{Value, aio::MultiplexedConnection};
 use tokio::time::timeout;
 
 use super::{Driver, sending};
-use crate::{cause::Cause, stopwatch};
+use crate::{cause::Cause, stopwatch, trouble::Trouble};
 
 /// How often a server is looked at while it is asked.
 pub(super) const INTERVAL: Duration = Duration::from_millis(250);
@@ -25,6 +25,8 @@ pub(super) struct Seen {
     made: u64,
     /// The sections `memory` and `keyspace` of INFO; none if the server did not tell.
     info: Option<String>,
+    /// Whether the connection is lost.
+    lost: bool,
 }
 
 impl Driver {
@@ -40,15 +42,16 @@ impl Driver {
                 Value::BulkString(text) => Some(String::from_utf8_lossy(&text).into_owned()),
                 _ => None,
             };
-            let told = replies.ok().and_then(Result::ok);
-            let info = told.and_then(|replies| replies.into_iter().map(text).collect::<Option<Vec<_>>>());
-            Seen { asked, heard: stopwatch::micros(), made, info: info.map(|sections| sections.join("\n")) }
+            let told = replies.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()));
+            let lost = told.as_ref().is_err_and(|error| Trouble::from_error(error) == Trouble::Lost);
+            let info = told.ok().and_then(|replies| replies.into_iter().map(text).collect::<Option<Vec<_>>>());
+            Seen { asked, heard: stopwatch::micros(), made, info: info.map(|sections| sections.join("\n")), lost }
         }
     }
 
-    /// Takes note of what was seen.
-    pub(super) fn note_look(&mut self, seen: Seen) {
-        let Some(info) = seen.info else { return };
+    /// Takes note of what was seen; whether the connection is lost.
+    pub(super) fn note_look(&mut self, seen: Seen) -> bool {
+        let Some(info) = seen.info else { return seen.lost };
         self.note_pace(seen.asked, seen.heard);
         let field = |name: &str| info.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
         let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
@@ -58,6 +61,7 @@ impl Driver {
         let keys = field(&database).and_then(|text| text.strip_prefix("keys=")?.split(',').next()?.parse().ok());
         let is_short = max > 0 && !may_evict && used >= max - max / 20;
         self.shared.room.looked(keys.unwrap_or(0), is_short, seen.made);
+        false
     }
 
     /// Takes note of the eviction policy; whether the server may evict keys.
@@ -66,7 +70,8 @@ impl Driver {
         self.shared.may_evict.store(may_evict, Relaxed);
         if may_evict {
             let policy = policy.unwrap_or_default();
-            let why = || format!("redis may evict keys, and with them what has been spent: maxmemory-policy is {policy}");
+            let why =
+                || format!("redis may evict keys, and with them what has been spent: maxmemory-policy is {policy}");
             self.shared.conditions.hold(Cause::MayEvict, why);
         } else {
             self.shared.conditions.release(Cause::MayEvict);

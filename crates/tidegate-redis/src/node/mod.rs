@@ -234,7 +234,11 @@ impl Driver {
                         return Ended::Tripped;
                     }
                 }
-                Some(seen) = looks.next(), if !looks.is_empty() => self.note_look(seen),
+                Some(seen) = looks.next(), if !looks.is_empty() => {
+                    if self.note_look(seen) {
+                        return Ended::Lost;
+                    }
+                }
                 _ = look_due.tick(), if looks.is_empty() && !closed => {
                     let calls = self.common.counters.calls.load(Relaxed);
                     quiet_ticks = if calls == calls_at_look { quiet_ticks + 1 } else { looking::QUIET_TICKS };
