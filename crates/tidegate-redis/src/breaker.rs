@@ -3,8 +3,11 @@
 //! Closed, it lets requests through and counts failures in a row; so many open it, once the server has been silent for a
 //! while: requests that wait together fail together, and one stall is no outage. Open, it refuses at once, and the node's
 //! own task probes the server. A probe that is answered closes it. Requests themselves never probe, so none pays for it.
+//!
+//! A server that answers, but too late, opens it, too (`pace` decides). Then it closes only after several probes in a row were
+//! answered well within the timeout.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
 /// Where a breaker stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +25,8 @@ pub(crate) struct Breaker {
     state: AtomicU8,
     failures: AtomicU32,
     opens_after: u32,
+    /// Whether it was opened because answers came too late.
+    slow: AtomicBool,
 }
 
 const CLOSED: u8 = 0;
@@ -30,7 +35,7 @@ const HALF_OPEN: u8 = 2;
 
 impl Breaker {
     pub(crate) fn new(opens_after: u32) -> Self {
-        Self { state: AtomicU8::new(CLOSED), failures: AtomicU32::new(0), opens_after }
+        Self { state: AtomicU8::new(CLOSED), failures: AtomicU32::new(0), opens_after, slow: AtomicBool::new(false) }
     }
 
     #[inline]
@@ -64,6 +69,25 @@ impl Breaker {
         self.state.swap(OPEN, Relaxed) == CLOSED
     }
 
+    /// Opens it since answers come too late; whether it was closed.
+    pub(crate) fn open_slow(&self) -> bool {
+        let was_closed = self.open();
+        if was_closed {
+            self.slow.store(true, Relaxed);
+        }
+        was_closed
+    }
+
+    /// An open one is to close only when answers come in time again.
+    pub(crate) fn mark_slow(&self) {
+        self.slow.store(true, Relaxed);
+    }
+
+    /// Whether it was opened because answers came too late.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.slow.load(Relaxed)
+    }
+
     /// A probe begins, if it is open.
     pub(crate) fn probe(&self) {
         let _ = self.state.compare_exchange(OPEN, HALF_OPEN, Relaxed, Relaxed);
@@ -72,6 +96,7 @@ impl Breaker {
     /// A probe was answered; whether it was open.
     pub(crate) fn close(&self) -> bool {
         self.failures.store(0, Relaxed);
+        self.slow.store(false, Relaxed);
         self.state.swap(CLOSED, Relaxed) != CLOSED
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redis::TlsCertificates;
+use tidegate::AtCapacity;
 
 use crate::{
     replicas::Replicas,
@@ -46,7 +47,8 @@ impl RedisStoreBuilder {
     }
 
     /// How many requests in a row may go unanswered before a server is not asked any more; 5 if unsaid. It has to be silent for
-    /// three timeouts, too, so that one stall is no outage.
+    /// three timeouts, too, so that one stall is no outage. A server that answers, but mostly later than the
+    /// [timeout](Self::timeout), is not asked any more either, until it answers well within it again.
     #[must_use]
     pub fn breaker_after(mut self, failures: u32) -> Self {
         self.settings.breaker_after = failures.max(1);
@@ -67,7 +69,8 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// The most requests that wait for one server; 16,384 if unsaid. Beyond, the policy's failure choice answers.
+    /// Maximum number of requests that wait for one server; 4,096 by default. A request beyond it is shed: see
+    /// [`Trouble::Overloaded`](crate::Trouble::Overloaded).
     #[must_use]
     pub fn queue(mut self, requests: usize) -> Self {
         self.settings.queue = requests.max(1);
@@ -92,6 +95,30 @@ impl RedisStoreBuilder {
     #[must_use]
     pub fn wait_for_replicas(mut self, replicas: u32, at_most: Duration) -> Self {
         self.settings.replicas = (replicas > 0).then_some(Replicas { count: replicas, at_most });
+        self
+    }
+
+    /// Maximum number of keys in the database of each server; no maximum by default. At the bound no new keys are made, and
+    /// [`at_capacity`](Self::at_capacity) decides what a request of a new key gets. Known keys are decided as always.
+    ///
+    /// All keys of the database are counted, so give Tidegate a database of its own. Limits without a policy's name, which
+    /// callers bring along, make no new keys beyond half of the bound. The number of keys is read four times a second, and
+    /// what this store makes meanwhile is counted: so the bound is exceeded by no more than the requests under way (384), and
+    /// what other stores make within a quarter of a second.
+    ///
+    /// In any case no new keys are made while Redis uses more than 95 % of its `maxmemory`, if it does not evict keys.
+    #[must_use]
+    pub fn max_keys(mut self, keys: u64) -> Self {
+        self.settings.max_keys = Some(keys);
+        self
+    }
+
+    /// What a request of a new key gets while there is no room for it; [`AtCapacity::Shared`] by default: each policy has 64
+    /// overflow keys, and a new key is decided on the one that its hash selects. Limits without a policy's name have none and are
+    /// denied. In a cluster, a decision over keys in several slots is denied if one of them is new.
+    #[must_use]
+    pub fn at_capacity(mut self, choice: AtCapacity) -> Self {
+        self.settings.at_capacity = choice;
         self
     }
 

@@ -2,10 +2,15 @@
 //!
 //! `open` lets through, `closed` denies, `local` decides in this process's memory by a share of the limits. What was spent
 //! locally is kept until its windows have passed, so a link that comes and goes refills nothing.
+//!
+//! `open` is for a server that does not answer. A request that was shed because the server does not keep up is denied by it, and one that
+//! there is no room for gets what [`AtCapacity`] says.
 
 use std::sync::Arc;
 
-use tidegate::{Clock, Cost, Decision, Key, MemoryStore, OnStoreFailure, Op, Policy, Reason, Spend, remote};
+use tidegate::{
+    AtCapacity, Clock, Cost, Decision, Key, MemoryStore, OnStoreFailure, Op, Policy, Reason, Spend, remote,
+};
 
 use crate::{
     stats::{Counters, count},
@@ -17,11 +22,21 @@ pub(crate) struct Fallback {
     local: MemoryStore,
     clock: Clock,
     counters: Arc<Counters>,
+    at_capacity: AtCapacity,
 }
 
 impl Fallback {
-    pub(crate) fn new(counters: Arc<Counters>) -> Self {
-        Self { local: MemoryStore::default(), clock: Clock::system(), counters }
+    pub(crate) fn new(counters: Arc<Counters>, at_capacity: AtCapacity) -> Self {
+        Self { local: MemoryStore::default(), clock: Clock::system(), counters, at_capacity }
+    }
+
+    /// What decides in this trouble where `choice` was made for outages.
+    fn choice(&self, trouble: &Trouble, choice: OnStoreFailure) -> OnStoreFailure {
+        match (trouble, choice, self.at_capacity) {
+            (Trouble::NoRoom, _, AtCapacity::Admit) => OnStoreFailure::Open,
+            (Trouble::NoRoom, ..) | (Trouble::Overloaded, OnStoreFailure::Open, _) => OnStoreFailure::Closed,
+            _ => choice,
+        }
     }
 
     #[inline]
@@ -34,6 +49,7 @@ impl Fallback {
         cost: Cost,
         choice: OnStoreFailure,
     ) -> Decision {
+        let choice = self.choice(trouble, choice);
         self.count(trouble, choice);
         self.answer(op, policy, key, cost, choice)
     }
@@ -65,30 +81,45 @@ impl Fallback {
     }
 
     /// Whether a choice lets a request through that Redis does not answer; nothing is charged or counted.
-    pub(crate) fn admits(&self, spend: &Spend<'_>, choice: OnStoreFailure) -> bool {
+    pub(crate) fn admits(&self, trouble: &Trouble, spend: &Spend<'_>, choice: OnStoreFailure) -> bool {
+        let choice = self.choice(trouble, choice);
         self.answer(Op::Peek, spend.policy, spend.key, spend.cost, choice).is_allowed()
     }
 
-    /// Decides all as one: what one choice denies is charged to none of the others.
+    /// Denies a request that is known to be limited.
+    pub(crate) fn remembered(&self, trouble: &Trouble, denial: Decision) -> Decision {
+        self.counters.trouble(trouble);
+        count(&self.counters.remembered);
+        denial
+    }
+
+    /// Decides all as one: what one choice denies, or what is known to be limited, is charged to none of the others.
     pub(crate) fn decide_all(
         &self,
         trouble: &Trouble,
         op: Op,
         spends: &[Spend<'_>],
         on_failure: Option<OnStoreFailure>,
+        denial: impl Fn(&Spend<'_>) -> Option<Decision>,
     ) -> Vec<Decision> {
-        let choice = |spend: &Spend<'_>| on_failure.unwrap_or(spend.policy.on_store_failure());
-        for spend in spends {
-            self.count(trouble, choice(spend));
+        let choice = |spend: &Spend<'_>| self.choice(trouble, on_failure.unwrap_or(spend.policy.on_store_failure()));
+        let denials: Vec<Option<Decision>> = spends.iter().map(denial).collect();
+        for (spend, denial) in spends.iter().zip(&denials) {
+            match denial {
+                Some(denial) => drop(self.remembered(trouble, *denial)),
+                None => self.count(trouble, choice(spend)),
+            }
         }
-        let decide = |op, spend: &Spend<'_>| self.answer(op, spend.policy, spend.key, spend.cost, choice(spend));
+        let decide = |op, (spend, denial): (&Spend<'_>, &Option<Decision>)| {
+            denial.unwrap_or_else(|| self.answer(op, spend.policy, spend.key, spend.cost, choice(spend)))
+        };
         if op == Op::Check {
             // Others may charge between the look and the charge: what is admitted here is this node's estimate in any case.
-            let looked: Vec<Decision> = spends.iter().map(|spend| decide(Op::Peek, spend)).collect();
+            let looked: Vec<Decision> = spends.iter().zip(&denials).map(|each| decide(Op::Peek, each)).collect();
             if looked.iter().any(|decision| !matches!(decision.reason(), Reason::Allowed | Reason::Shadow)) {
                 return looked;
             }
         }
-        spends.iter().map(|spend| decide(op, spend)).collect()
+        spends.iter().zip(&denials).map(|each| decide(op, each)).collect()
     }
 }

@@ -1,6 +1,12 @@
 //! [`Job`]: a request on its way to a server, and its [`Answer`].
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
 
 use tidegate::Timestamp;
 use tokio::sync::oneshot;
@@ -20,6 +26,25 @@ pub(crate) struct Job {
     /// Not to be sent along with others: they might be at another node.
     pub(crate) alone: bool,
     pub(crate) answer: oneshot::Sender<Result<Answer, Trouble>>,
+    /// Set by the node that has it.
+    pub(crate) outstanding: Option<Outstanding>,
+}
+
+/// A request that a node has and has not answered yet: counted for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Outstanding(Arc<AtomicUsize>);
+
+impl Outstanding {
+    pub(crate) fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Relaxed);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Outstanding {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
 }
 
 /// The reply to one request within that of its batch.
@@ -27,6 +52,8 @@ pub(crate) struct Job {
 pub(crate) struct Answer {
     pub(crate) reply: Arc<Vec<u8>>,
     pub(crate) range: Range<usize>,
+    /// Whether nothing was done since a new key may not be made; the bytes tell then which parts have a key.
+    pub(crate) no_room: bool,
 }
 
 impl Answer {

@@ -31,15 +31,11 @@ impl Names {
     }
 
     pub(crate) fn name(&self, policy: &Policy, key: &Key<'_>) -> Name {
-        let mut hasher = Sha256::new();
-        // A joined key never meets a plain one of the same bytes.
-        hasher.update([u8::from(key.is_joined())]);
-        hasher.update(key.as_bytes());
         let mut bytes = Vec::with_capacity(self.prefix.len() + HASH * 4 / 3 + 36);
         bytes.extend_from_slice(self.prefix.as_bytes());
         bytes.extend_from_slice(b":{");
         let tag = bytes.len();
-        base64(&hasher.finalize()[..HASH], &mut bytes);
+        base64(&hash(key)[..HASH], &mut bytes);
         let slot = crc16::State::<crc16::XMODEM>::calculate(&bytes[tag..]) % SLOTS;
         match policy.name() {
             Some(name) => {
@@ -55,6 +51,15 @@ impl Names {
         Name { bytes, slot }
     }
 
+    /// The name of the overflow key of a policy that a subject shares when there is no room for its own. No subject's hash has
+    /// a `~`.
+    pub(crate) fn overflow(&self, policy: &str, key: &Key<'_>) -> Name {
+        let tag = format!("~overflow-{}", hash(key)[0] % OVERFLOW_KEYS);
+        let slot = crc16::State::<crc16::XMODEM>::calculate(tag.as_bytes()) % SLOTS;
+        let bytes = [self.prefix.as_bytes(), b":{", tag.as_bytes(), b"}/", policy.as_bytes()].concat();
+        Name { bytes, slot }
+    }
+
     /// The name of the list of a policy's overrides. No subject's hash has a `~`.
     pub(crate) fn list(&self, policy: &str) -> Name {
         const TAG: &[u8] = b"~overrides";
@@ -62,6 +67,17 @@ impl Names {
         let bytes = [self.prefix.as_bytes(), b":{", TAG, b"}/", policy.as_bytes()].concat();
         Name { bytes, slot }
     }
+}
+
+/// How many overflow keys a policy has.
+const OVERFLOW_KEYS: u8 = 64;
+
+fn hash(key: &Key<'_>) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    // A joined key never meets a plain one of the same bytes.
+    hasher.update([u8::from(key.is_joined())]);
+    hasher.update(key.as_bytes());
+    hasher.finalize().into()
 }
 
 /// How many slots a cluster has.

@@ -10,7 +10,7 @@ use crate::{
     reply::Reader,
     store::RedisStore,
     trouble::Trouble,
-    wire::{Action, ListStep, OverrideStep, Part, put},
+    wire::{Action, ListStep, NewKeys, OverrideStep, Part, put},
 };
 
 /// Why an override could not be set, lifted or shown.
@@ -193,7 +193,8 @@ impl RedisStore {
     ) -> Result<Before, Trouble> {
         let name = self.name(policy, key, given);
         let part = Part::of_step(name.bytes, policy, step as u8, asked);
-        let answer = self.ask(Action::Override(step), vec![part], name.slot, given).await?;
+        self.forget_denial(&part.key);
+        let answer = self.ask(Action::Override(step), vec![part], name.slot, NewKeys::Always, given).await?;
         let mut reader = Reader::new(answer.bytes());
         let mut reader = Reader::new(reader.bytes(4)?);
         let (done, now) = (reader.number(1)? == 1, reader.number(7)?);
@@ -225,7 +226,7 @@ impl<'a> List<'a> {
     ) -> Result<T, Trouble> {
         let name = self.store.list_name(self.name, self.given);
         let part = Part::of_step(name.bytes, self.policy, step as u8, asked);
-        let answer = self.store.ask(Action::List(step), vec![part], name.slot, self.given).await?;
+        let answer = self.store.ask(Action::List(step), vec![part], name.slot, NewKeys::Always, self.given).await?;
         let mut reader = Reader::new(answer.bytes());
         read(&mut Reader::new(reader.bytes(4)?))
     }

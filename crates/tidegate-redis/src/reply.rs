@@ -19,6 +19,8 @@ pub(crate) enum Status {
     Done(Range<usize>),
     /// It came after its deadline, and nothing was done.
     Late,
+    /// New keys may not be made, and nothing was done; a byte for each part, which is 0 if it has no key.
+    NoRoom(Range<usize>),
     Failed(Trouble),
 }
 
@@ -38,6 +40,11 @@ pub(crate) fn read_reply<'a>(
                 Status::Done(start..reader.at)
             }
             1 => Status::Late,
+            3 => {
+                let start = reader.at;
+                reader.take(group.parts.len())?;
+                Status::NoRoom(start..reader.at)
+            }
             _ => {
                 let length = reader.number(2)?;
                 let text = String::from_utf8_lossy(reader.take(usize::try_from(length).unwrap_or(usize::MAX))?);

@@ -17,17 +17,25 @@ use tokio::{
 };
 
 use crate::{
+    cause::Cause,
+    conditions::Conditions,
     job::Job,
     key_name::SLOTS,
     node::{Common, Node, Place},
     stats::count,
-    stopwatch,
+    stopwatch, supervise,
     target::{Address, Target},
     trouble::Trouble,
 };
 
 /// The least time between two questions for the layout of a cluster.
 const REFRESH_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often degraded states are looked at for the log.
+const WATCH_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The name of the cluster as a whole among nodes.
+pub(crate) const CLUSTER: &str = "the cluster";
 
 #[derive(Debug)]
 pub(crate) struct Router {
@@ -36,6 +44,8 @@ pub(crate) struct Router {
     seeds: Vec<Address>,
     refresh: Arc<Notify>,
     known: watch::Sender<bool>,
+    /// Degraded states of the cluster as a whole.
+    pub(crate) conditions: Conditions,
     me: Weak<Router>,
 }
 
@@ -72,12 +82,16 @@ impl Router {
                 seeds,
                 refresh: Arc::new(Notify::new()),
                 known: watch::Sender::new(is_known),
+                conditions: Conditions::default(),
                 me: Weak::clone(me),
             }
         });
         if !router.seeds.is_empty() {
-            tokio::spawn(keep_layout(Arc::downgrade(&router), router.common.settings.refresh_interval));
+            let (weak, interval) = (Arc::downgrade(&router), router.common.settings.refresh_interval);
+            supervise::spawn("layout", move || keep_layout(Weak::clone(&weak), interval));
         }
+        let weak = Arc::downgrade(&router);
+        supervise::spawn("watch", move || watch(Weak::clone(&weak)));
         router
     }
 
@@ -213,24 +227,35 @@ impl Layout {
     }
 }
 
+/// Logs the degraded states that begin and end, for as long as somebody asks.
+async fn watch(router: Weak<Router>) {
+    while let Some(alive) = router.upgrade() {
+        alive.conditions.log_changes(CLUSTER);
+        for node in alive.nodes() {
+            node.shared.conditions.log_changes(&node.shared.name);
+        }
+        drop(alive);
+        stopwatch::pause(WATCH_INTERVAL).await;
+    }
+}
+
 /// Keeps the layout of a cluster up to date for as long as somebody needs it.
 async fn keep_layout(router: Weak<Router>, interval: Duration) {
-    let mut complained = false;
     for time in 0.. {
         let Some(alive) = router.upgrade() else { return };
-        match alive.ask_layout(time).await {
+        let layout = alive.ask_layout(time).await;
+        match &layout {
             Some(ranges) => {
-                alive.set_layout(&ranges);
-                complained = false;
+                alive.set_layout(ranges);
+                alive.conditions.release(Cause::Unreachable);
             }
-            None if !complained => {
-                tracing::warn!("no node of the redis cluster tells its layout");
+            None => {
+                let why = || "no node of the redis cluster tells its layout".to_owned();
+                alive.conditions.hold(Cause::Unreachable, why);
                 alive.known.send_replace(true);
-                complained = true;
             }
-            None => {}
         }
-        let healthy = alive.is_served() && !complained;
+        let healthy = layout.is_some() && alive.is_served();
         let asked_for = Arc::clone(&alive.refresh);
         drop(alive);
         stopwatch::pause(REFRESH_PAUSE).await;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tidegate::AtCapacity;
+
 use crate::replicas::Replicas;
 
 /// What a [`RedisStoreBuilder`](crate::RedisStoreBuilder) has set.
@@ -29,6 +31,10 @@ pub(crate) struct Settings {
     pub(crate) replicas: Option<Replicas>,
     /// The most overrides of one policy.
     pub(crate) max_overrides: usize,
+    /// Keys in a server's database beyond which no new ones are made.
+    pub(crate) max_keys: Option<u64>,
+    /// What a new key gets then.
+    pub(crate) at_capacity: AtCapacity,
     /// Entries to a page of a log, in tests.
     pub(crate) page: Option<usize>,
 }
@@ -42,11 +48,13 @@ impl Default for Settings {
             breaker_after: 5,
             probe_interval: Duration::from_millis(200),
             batch: 128,
-            queue: 16_384,
+            queue: 4096,
             calls: 3,
             refresh_interval: Duration::from_secs(5),
             replicas: None,
             max_overrides: 10_000,
+            max_keys: None,
+            at_capacity: AtCapacity::default(),
             page: None,
         }
     }

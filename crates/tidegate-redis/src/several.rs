@@ -11,7 +11,7 @@ use crate::{
     reply::{By, PartReply, Reader},
     store::RedisStore,
     trouble::Trouble,
-    wire::{Action, Part},
+    wire::{Action, NewKeys, Part},
 };
 
 /// The decision that the script's words on one part amount to.
@@ -58,9 +58,14 @@ pub(crate) async fn decide(
     op: Op,
     spends: &[Spend<'_>],
     given: Option<Timestamp>,
-    admits: impl Fn(&Spend<'_>) -> bool,
+    admits: impl Fn(&Trouble, &Spend<'_>) -> bool,
 ) -> Result<Decided, Trouble> {
     let names: Vec<_> = spends.iter().map(|spend| store.name(spend.policy, spend.key, given)).collect();
+    let new_keys = match given {
+        Some(_) => NewKeys::Always,
+        None if spends.iter().any(|spend| spend.policy.name().is_none()) => NewKeys::OfCallers,
+        None => NewKeys::OfPolicies,
+    };
     let mut calls: Vec<Together> = Vec::new();
     for (place, name) in names.iter().enumerate() {
         match calls.iter_mut().find(|call| !store.is_cluster() || call.slot == name.slot) {
@@ -69,18 +74,31 @@ pub(crate) async fn decide(
         }
     }
     let ask = async |call: &Together| {
-        let parts: Vec<Part> = call
-            .places
-            .iter()
-            .map(|place| Part::new(names[*place].bytes.clone(), spends[*place].policy, spends[*place].cost, None))
-            .collect();
+        let part =
+            |place: &usize| Part::new(names[*place].bytes.clone(), spends[*place].policy, spends[*place].cost, None);
+        let mut parts: Vec<Part> = call.places.iter().map(part).collect();
         let limits: Vec<usize> = parts.iter().map(|part| part.limits).collect();
-        let answer = store.ask(Action::Decide(op), parts, call.slot, given).await?;
+        let mut answer = store.ask(Action::Decide(op), parts.clone(), call.slot, new_keys, given).await?;
+        let mut overflows = vec![false; parts.len()];
+        if answer.no_room {
+            for (i, has_key) in answer.bytes().iter().enumerate() {
+                overflows[i] = *has_key == 0;
+                if overflows[i] {
+                    let Spend { policy, key, .. } = spends[call.places[i]];
+                    // In a cluster the overflow key lies in another slot.
+                    let name = store.overflow_name(policy, key).filter(|_| !store.is_cluster());
+                    parts[i].key = name.ok_or(Trouble::NoRoom)?.bytes;
+                    store.count_no_room();
+                }
+            }
+            answer = store.ask(Action::Decide(op), parts, call.slot, NewKeys::Always, given).await?;
+        }
         let mut reader = Reader::new(answer.bytes());
-        let each = call.places.iter().zip(limits);
-        each.map(|(place, limits)| {
+        let each = call.places.iter().zip(limits).zip(overflows);
+        each.map(|((place, limits), overflows)| {
             let Spend { policy, cost, .. } = spends[*place];
-            read_decision(&mut reader, limits, policy, op, cost)
+            let decision = read_decision(&mut reader, limits, policy, op, cost)?;
+            Ok(if overflows { remote::degraded(decision) } else { decision })
         })
         .collect::<Result<Vec<_>, Trouble>>()
     };
@@ -102,7 +120,7 @@ pub(crate) async fn decide(
     }
     let vetoes = |(spend, decision): (&Spend<'_>, &Result<Decision, Trouble>)| match decision {
         Ok(decision) => !decision.is_allowed(),
-        Err(_) => spend.policy.mode() == Mode::Enforce && !admits(spend),
+        Err(trouble) => spend.policy.mode() == Mode::Enforce && !admits(trouble, spend),
     };
     let denied = op == Op::Check && spends.iter().zip(&decided).any(vetoes);
     if denied {
@@ -127,7 +145,7 @@ async fn give_back(
         let name = store.name(policy, key, given);
         let part = Part::new(name.bytes, policy, cost, Some(charged_at));
         let limits = part.limits;
-        let told = match store.ask(Action::Refund, vec![part], name.slot, given).await {
+        let told = match store.ask(Action::Refund, vec![part], name.slot, NewKeys::Always, given).await {
             Ok(answer) => Reader::new(answer.bytes()).part(limits),
             Err(trouble) => Err(trouble),
         };

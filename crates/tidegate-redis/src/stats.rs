@@ -2,12 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use parking_lot::Mutex;
-
-use crate::trouble::Trouble;
+use crate::{cause::Cause, trouble::Trouble};
 
 /// What a store has counted since it was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,6 +21,10 @@ pub struct Stats {
     pub degraded_closed: u64,
     /// Requests decided in this process's memory without Redis.
     pub degraded_local: u64,
+    /// Requests denied without Redis because it had just denied the same key, until its retry time.
+    pub remembered: u64,
+    /// Requests of new keys that Redis had no room for, by [`max_keys`](crate::RedisStoreBuilder::max_keys) or its memory.
+    pub no_room: u64,
     /// Why Redis did not answer, by [`Trouble::name`].
     pub troubles: BTreeMap<&'static str, u64>,
     /// Script calls.
@@ -56,8 +58,9 @@ pub(crate) struct Counters {
     pub(crate) degraded_open: AtomicU64,
     pub(crate) degraded_closed: AtomicU64,
     pub(crate) degraded_local: AtomicU64,
-    troubles: Mutex<BTreeMap<&'static str, u64>>,
-    unreachable: AtomicU64,
+    pub(crate) remembered: AtomicU64,
+    pub(crate) no_room: AtomicU64,
+    troubles: [AtomicU64; Cause::ALL.len()],
     pub(crate) calls: AtomicU64,
     pub(crate) batched: AtomicU64,
     pub(crate) sent_again: AtomicU64,
@@ -67,7 +70,6 @@ pub(crate) struct Counters {
     pub(crate) breaker_closed: AtomicU64,
     pub(crate) redirected: AtomicU64,
     pub(crate) unreplicated: AtomicU64,
-    pub(crate) may_evict: AtomicBool,
 }
 
 /// Adds one.
@@ -79,25 +81,21 @@ pub(crate) fn count(counter: &AtomicU64) {
 impl Counters {
     #[inline]
     pub(crate) fn trouble(&self, trouble: &Trouble) {
-        // While the breaker is open this is all that is counted, and it must cost next to nothing.
-        if *trouble == Trouble::Unreachable {
-            return count(&self.unreachable);
-        }
-        *self.troubles.lock().entry(trouble.name()).or_default() += 1;
+        count(&self.troubles[trouble.cause().index()]);
     }
 
-    pub(crate) fn snapshot(&self) -> Stats {
-        let mut troubles = self.troubles.lock().clone();
-        let unreachable = self.unreachable.load(Relaxed);
-        if unreachable > 0 {
-            troubles.insert(Trouble::Unreachable.name(), unreachable);
-        }
+    pub(crate) fn snapshot(&self, may_evict: bool) -> Stats {
+        let counts =
+            Cause::ALL.into_iter().zip(&self.troubles).map(|(cause, times)| (cause.name(), times.load(Relaxed)));
+        let troubles = counts.filter(|(_, times)| *times > 0).collect();
         Stats {
             allowed: self.allowed.load(Relaxed),
             denied: self.denied.load(Relaxed),
             degraded_open: self.degraded_open.load(Relaxed),
             degraded_closed: self.degraded_closed.load(Relaxed),
             degraded_local: self.degraded_local.load(Relaxed),
+            remembered: self.remembered.load(Relaxed),
+            no_room: self.no_room.load(Relaxed),
             troubles,
             calls: self.calls.load(Relaxed),
             batched: self.batched.load(Relaxed),
@@ -108,7 +106,7 @@ impl Counters {
             breaker_closed: self.breaker_closed.load(Relaxed),
             redirected: self.redirected.load(Relaxed),
             unreplicated: self.unreplicated.load(Relaxed),
-            may_evict: self.may_evict.load(Relaxed),
+            may_evict,
         }
     }
 }

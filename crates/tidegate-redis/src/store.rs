@@ -3,21 +3,23 @@
 use std::{sync::Arc, time::Duration};
 
 use tidegate::{
-    Cost, Decision, Decisions, Inspection, Key, OnStoreFailure, Op, Policy, Refund, Spend, SpendError, Timestamp,
-    remote,
+    AtCapacity, Cost, Decision, Decisions, Inspection, Key, OnStoreFailure, Op, Policy, Refund, Spend, SpendError,
+    Timestamp, remote,
 };
 use tokio::sync::oneshot;
 
 use crate::{
     breaker::BreakerState,
     builder::RedisStoreBuilder,
+    cause::Cause,
     degradation::Degradation,
+    denials::{Denials, Subject},
     fallback::Fallback,
     job::{Answer, Job},
     key_name::{Name, Names},
     node::{Common, Node},
     reply::{By, Reader},
-    router::Router,
+    router::{CLUSTER, Router},
     script::Source,
     settings::Settings,
     several,
@@ -25,7 +27,7 @@ use crate::{
     stopwatch,
     target::{Login, Target, UrlError},
     trouble::Trouble,
-    wire::{Action, Group, Part},
+    wire::{Action, Group, NewKeys, Part, encode_policy},
 };
 
 /// Limits shared by many nodes, jobs and languages: the answers of the in-memory store, from Redis, on the server's clock.
@@ -63,6 +65,8 @@ struct Inner {
     max_overrides: usize,
     counters: Arc<Counters>,
     fallback: Fallback,
+    denials: Denials,
+    at_capacity: AtCapacity,
 }
 
 /// A request's answer, or why there is none, and the choice for that case.
@@ -84,7 +88,7 @@ impl RedisStore {
     pub(crate) fn start(target: Target, login: Login, settings: Settings) -> Self {
         let counters = Arc::new(Counters::default());
         let (names, given) = (Names::new(&settings.prefix), format!("{}-given", settings.prefix));
-        let (timeout, max_overrides) = (settings.timeout, settings.max_overrides);
+        let (timeout, max_overrides, at_capacity) = (settings.timeout, settings.max_overrides, settings.at_capacity);
         let common = Common {
             is_cluster: matches!(target, Target::Cluster(_)),
             source: Source::new(settings.page),
@@ -98,8 +102,10 @@ impl RedisStore {
             given_names: Names::new(&given),
             timeout,
             max_overrides,
-            fallback: Fallback::new(Arc::clone(&counters)),
+            fallback: Fallback::new(Arc::clone(&counters), at_capacity),
             counters,
+            denials: Denials::new(),
+            at_capacity,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -149,7 +155,10 @@ impl RedisStore {
     ) -> Decision {
         match self.ask_one(op, policy, key, cost, None).await {
             Ok(decision) => self.counted(op, decision),
-            Err(trouble) => self.inner.fallback.decide(&trouble, op, policy, key, cost, on_failure),
+            Err(trouble) => match self.known_denial(op, policy, key, cost) {
+                Some(denial) => self.inner.fallback.remembered(&trouble, denial),
+                None => self.inner.fallback.decide(&trouble, op, policy, key, cost, on_failure),
+            },
         }
     }
 
@@ -189,23 +198,29 @@ impl RedisStore {
     ) -> Result<Decisions, SpendError> {
         let (distinct, part_of) = remote::distinct(spends)?;
         let choice = |spend: &Spend<'_>| on_failure.unwrap_or(spend.policy.on_store_failure());
-        let admits = |spend: &Spend<'_>| self.inner.fallback.admits(spend, choice(spend));
+        let denial = |spend: &Spend<'_>| self.known_denial(op, spend.policy, spend.key, spend.cost);
+        let admits = |trouble: &Trouble, spend: &Spend<'_>| {
+            denial(spend).is_none() && self.inner.fallback.admits(trouble, spend, choice(spend))
+        };
         let asked = several::decide(self, op, &distinct, None, admits).await;
         let asked = asked.map(|decided| {
             // What the decision denies is charged nowhere, here neither.
             let op_here = if decided.denied { Op::Peek } else { op };
             let part = |(part, spend): (Result<Decision, Trouble>, &Spend<'_>)| match part {
                 Ok(decision) => self.counted(op, decision),
-                Err(trouble) => {
-                    let Spend { policy, key, cost } = *spend;
-                    self.inner.fallback.decide(&trouble, op_here, policy, key, cost, choice(spend))
-                }
+                Err(trouble) => match denial(spend) {
+                    Some(denial) => self.inner.fallback.remembered(&trouble, denial),
+                    None => {
+                        let Spend { policy, key, cost } = *spend;
+                        self.inner.fallback.decide(&trouble, op_here, policy, key, cost, choice(spend))
+                    }
+                },
             };
             decided.parts.into_iter().zip(&distinct).map(part).collect::<Vec<_>>()
         });
         let decided = match asked {
             Ok(decided) => decided,
-            Err(trouble) => self.inner.fallback.decide_all(&trouble, op, &distinct, on_failure),
+            Err(trouble) => self.inner.fallback.decide_all(&trouble, op, &distinct, on_failure, denial),
         };
         Ok(remote::combine(spends, part_of.into_iter().map(|part| decided[part]).collect()))
     }
@@ -222,7 +237,7 @@ impl RedisStore {
     ) -> Result<Result<Decisions, Trouble>, SpendError> {
         let (distinct, part_of) = remote::distinct(spends)?;
         // There is no other choice here than to say that Redis did not answer.
-        let decided = several::decide(self, op, &distinct, Some(now), |_| false).await;
+        let decided = several::decide(self, op, &distinct, Some(now), |_, _| false).await;
         let decided = decided.and_then(|decided| decided.parts.into_iter().collect::<Result<Vec<_>, _>>());
         let all =
             |decided: Vec<Decision>| remote::combine(spends, part_of.into_iter().map(|part| decided[part]).collect());
@@ -270,7 +285,8 @@ impl RedisStore {
         let name = self.name(policy, key, given);
         let part = Part::new(name.bytes, policy, cost, Some(charged_at));
         let limits = part.limits;
-        let answer = self.ask(Action::Refund, vec![part], name.slot, given).await?;
+        self.forget_denial(&part.key);
+        let answer = self.ask(Action::Refund, vec![part], name.slot, NewKeys::Always, given).await?;
         let reply = Reader::new(answer.bytes()).part(limits)?;
         let (returned, told) = (reply.returned, &reply.told);
         Ok(match &reply.by {
@@ -300,7 +316,8 @@ impl RedisStore {
     async fn reset_when(&self, policy: &Policy, key: &Key<'_>, given: Option<Timestamp>) -> Result<bool, Trouble> {
         let name = self.name(policy, key, given);
         let part = Part::new(name.bytes, policy, Cost::ONE, None);
-        let answer = self.ask(Action::Reset, vec![part], name.slot, given).await?;
+        self.forget_denial(&part.key);
+        let answer = self.ask(Action::Reset, vec![part], name.slot, NewKeys::Always, given).await?;
         Reader::new(answer.bytes()).found()
     }
 
@@ -334,7 +351,7 @@ impl RedisStore {
         let name = self.name(policy, key, given);
         let part = Part::new(name.bytes, policy, Cost::ONE, None);
         let limits = part.limits;
-        let answer = self.ask(Action::Inspect, vec![part], name.slot, given).await?;
+        let answer = self.ask(Action::Inspect, vec![part], name.slot, NewKeys::Always, given).await?;
         let Some(found) = Reader::new(answer.bytes()).state(limits)? else { return Ok(None) };
         let in_force = match &found.by {
             Some(By::Limits(limits, _)) => limits,
@@ -349,7 +366,8 @@ impl RedisStore {
 
     /// What has been counted so far.
     pub fn stats(&self) -> Stats {
-        self.inner.counters.snapshot()
+        let may_evict = self.inner.router.nodes().iter().any(|node| node.shared.may_evict());
+        self.inner.counters.snapshot(may_evict)
     }
 
     /// Each server that is asked and where its breaker stands.
@@ -358,17 +376,15 @@ impl RedisStore {
         self.inner.router.nodes().iter().map(told).collect()
     }
 
-    /// The degraded states that the store is in now; none while everything is as it should be.
+    /// The degraded states that the store is in now; none while everything is as it should be. A state begins with the first
+    /// request that is affected and ends two seconds after the last one, once others have succeeded.
     pub fn degradations(&self) -> Vec<Degradation> {
-        let is_open = |(_, state): &(String, BreakerState)| *state != BreakerState::Closed;
-        let degradation = |(node, _)| Degradation {
-            cause: "unreachable",
-            node,
-            detail: "redis does not answer".to_owned(),
-            cure: "start redis, or check the address and the network",
-            lasted: Duration::ZERO,
-        };
-        self.breakers().into_iter().filter(is_open).map(degradation).collect()
+        let router = &self.inner.router;
+        let mut all = router.conditions.list(CLUSTER);
+        for node in router.nodes() {
+            all.extend(node.shared.conditions.list(&node.shared.name));
+        }
+        all
     }
 
     /// The name of the Redis key that holds a state: for looking at it by other means.
@@ -408,13 +424,100 @@ impl RedisStore {
         }
         let name = self.name(policy, key, given);
         let part = Part::new(name.bytes, policy, cost, None);
-        let limits = part.limits;
-        let answer = self.ask(Action::Decide(op), vec![part], name.slot, given).await?;
-        several::read_decision(&mut Reader::new(answer.bytes()), limits, policy, op, cost)
+        let (limits, asked) = (part.limits, stopwatch::micros());
+        let subject = self.inner.denials.subject(&part.key, &part.policy);
+        if given.is_none() && self.is_under_pressure(name.slot, op, subject, cost) {
+            return Err(Trouble::Overloaded);
+        }
+        let new_keys = match given {
+            Some(_) => NewKeys::Always,
+            None if policy.name().is_none() => NewKeys::OfCallers,
+            None => NewKeys::OfPolicies,
+        };
+        let mut answer = match self.ask(Action::Decide(op), vec![part], name.slot, new_keys, given).await {
+            // Nothing was done. Whether a known key could not be charged or a new one not be made is found out by asking again.
+            Err(Trouble::OutOfMemory) if given.is_none() => {
+                let part = Part::new(self.name(policy, key, given).bytes, policy, cost, None);
+                self.ask(Action::Decide(op), vec![part], name.slot, NewKeys::Never, given).await?
+            }
+            answer => answer?,
+        };
+        let overflows = answer.no_room;
+        if overflows {
+            let name = self.overflow_name(policy, key).ok_or(Trouble::NoRoom)?;
+            let part = Part::new(name.bytes, policy, cost, None);
+            answer = match self.ask(Action::Decide(op), vec![part], name.slot, NewKeys::Always, given).await {
+                Err(Trouble::OutOfMemory) => return Err(Trouble::NoRoom),
+                answer => answer?,
+            };
+            self.count_no_room();
+        }
+        let decision = several::read_decision(&mut Reader::new(answer.bytes()), limits, policy, op, cost)?;
+        if overflows {
+            return Ok(remote::degraded(decision));
+        }
+        if given.is_none() {
+            self.inner.denials.note(subject, cost, &decision, asked);
+            if decision.charged_at().is_some() && decision.used() <= cost.get() {
+                self.note_new_key(name.slot);
+            }
+        }
+        Ok(decision)
+    }
+
+    /// Whether so many requests wait that one which is known to be limited is not asked about.
+    #[inline]
+    fn is_under_pressure(&self, slot: u16, op: Op, subject: Subject, cost: Cost) -> bool {
+        let Some(node) = self.inner.router.node(slot).filter(|node| node.shared.is_under_pressure()) else {
+            return false;
+        };
+        let known = op != Op::Charge && self.inner.denials.find(subject, cost).is_some();
+        if known {
+            node.shared.note_failed(&Trouble::Overloaded);
+        }
+        known
+    }
+
+    /// The denial of such a request that is remembered. A charge is never denied.
+    fn known_denial(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Option<Decision> {
+        let denials = &self.inner.denials;
+        if op == Op::Charge || !denials.may_have_any() {
+            return None;
+        }
+        let (policy_bytes, _) = encode_policy(policy);
+        denials.find(denials.subject(&self.name(policy, key, None).bytes, &policy_bytes), cost)
+    }
+
+    pub(crate) fn forget_denial(&self, key: &[u8]) {
+        self.inner.denials.forget(key);
+    }
+
+    /// The name of the overflow key for a new key that there is no room for; none if it gets none.
+    pub(crate) fn overflow_name(&self, policy: &Policy, key: &Key<'_>) -> Option<Name> {
+        let name = policy.name().filter(|_| self.inner.at_capacity == AtCapacity::Shared)?;
+        Some(self.inner.names.overflow(name, key))
+    }
+
+    /// Counts a request that was decided on an overflow key.
+    pub(crate) fn count_no_room(&self) {
+        self.inner.counters.trouble(&Trouble::NoRoom);
+    }
+
+    fn note_new_key(&self, slot: u16) {
+        if let Some(node) = self.inner.router.node(slot) {
+            node.shared.room.made_one();
+        }
     }
 
     /// Asks the node of a slot, for as long as a decision may take.
-    pub(crate) async fn ask(&self, action: Action, parts: Vec<Part>, slot: u16, given: Option<Timestamp>) -> Asked {
+    pub(crate) async fn ask(
+        &self,
+        action: Action,
+        parts: Vec<Part>,
+        slot: u16,
+        new_keys: NewKeys,
+        given: Option<Timestamp>,
+    ) -> Asked {
         let began = stopwatch::micros();
         // A replay has time.
         let patience = if given.is_some() { Duration::from_secs(10) } else { self.inner.timeout };
@@ -427,18 +530,24 @@ impl RedisStore {
             return Err(Trouble::Unreachable);
         };
         let (answer, answered) = oneshot::channel();
-        let group = Group { action, parts, deadline: 0 };
-        node.submit(Job { group, slot, given, deadline, asking: false, alone: false, answer });
+        let group = Group { action, parts, deadline: 0, new_keys };
+        node.submit(Job { group, slot, given, deadline, asking: false, alone: false, answer, outstanding: None });
         let left = Duration::from_micros(deadline.saturating_sub(stopwatch::micros()));
-        match tokio::time::timeout(left, answered).await {
+        let asked = match tokio::time::timeout(left, answered).await {
             Ok(Ok(answer)) => answer,
             // The task let go of it: the connection, or the node, is gone.
             Ok(Err(_)) => Err(Trouble::Lost),
-            Err(_) => {
-                node.shared.timed_out(began);
-                Err(Trouble::Timeout)
+            Err(_) => Err(node.shared.timed_out(began)),
+        };
+        match &asked {
+            Ok(answer) if answer.no_room => {
+                count(&self.inner.counters.no_room);
+                node.shared.conditions.note(Cause::NoRoom, || node.shared.room.describe());
             }
+            Ok(_) => {}
+            Err(trouble) => node.shared.note_failed(trouble),
         }
+        asked
     }
 
     #[inline]

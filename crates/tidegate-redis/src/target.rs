@@ -203,6 +203,11 @@ impl std::fmt::Display for Address {
 }
 
 impl Login {
+    /// The number of the database.
+    pub(crate) fn database(&self) -> i64 {
+        self.settings.db()
+    }
+
     pub(crate) fn is_encrypted(&self) -> bool {
         self.tls
     }

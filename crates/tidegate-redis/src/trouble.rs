@@ -2,6 +2,8 @@
 
 use redis::RedisError;
 
+use crate::cause::Cause;
+
 /// Why a request got no answer from Redis.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -16,7 +18,10 @@ pub enum Trouble {
     /// The connection was lost while the request was under way; whether it was charged is not known.
     #[error("the connection to redis was lost before an answer came")]
     Lost,
-    /// More requests wait than may.
+    /// The request was shed, since Redis answers but does not keep up: as many requests wait as may, or, while 256 or more are
+    /// outstanding, this one waited for half of its timeout, or was not answered in time by a server that has answered
+    /// others within three timeouts. Whether a request that was sent was charged is not known. Overload is not an outage:
+    /// [`OnStoreFailure::Open`](tidegate::OnStoreFailure::Open) denies such a request.
     #[error("too many requests wait for redis")]
     Overloaded,
     /// The request reached Redis after its deadline; it did nothing.
@@ -43,6 +48,21 @@ pub enum Trouble {
     /// A later release has written the state.
     #[error("the state was written by a later release: {0}")]
     NewerVersion(String),
+    /// The user may not run a command that the script needs.
+    #[error("redis does not permit the user a command or a key: {0}")]
+    NoPermission(String),
+    /// The server wants more replicas than it has before it writes (`min-replicas-to-write`).
+    #[error("redis has too few replicas to write")]
+    NoReplicas,
+    /// The server does not write because it could not save its data set (MISCONF).
+    #[error("redis does not write since it could not save its data set")]
+    SaveFailed,
+    /// The server wants another user or password.
+    #[error("redis refused the login: {0}")]
+    LoginRefused(String),
+    /// The server has no room for a new key, by [`max_keys`](crate::RedisStoreBuilder::max_keys) or its memory.
+    #[error("redis has no room for a new key")]
+    NoRoom,
     /// Any other error that Redis tells.
     #[error("redis refused: {0}")]
     Refused(String),
@@ -64,6 +84,14 @@ impl Trouble {
             Self::NewerVersion(after(text, "NEWERVERSION"))
         } else if has("WRONGTYPE") {
             Self::WrongType(after(text, "WRONGTYPE"))
+        } else if has("NOPERM") || has("ACL failure") || has("The user executing the script") {
+            Self::NoPermission(text.to_owned())
+        } else if has("NOREPLICAS") {
+            Self::NoReplicas
+        } else if has("MISCONF") {
+            Self::SaveFailed
+        } else if has("NOAUTH") || has("WRONGPASS") {
+            Self::LoginRefused(text.to_owned())
         } else if has("LOADING") {
             Self::Loading
         } else if has("CLUSTERDOWN") || has("MASTERDOWN") {
@@ -77,7 +105,7 @@ impl Trouble {
 
     pub(crate) fn from_error(error: &RedisError) -> Self {
         if error.kind() == redis::ErrorKind::AuthenticationFailed {
-            return Self::Refused(error.to_string());
+            return Self::LoginRefused(error.to_string());
         }
         if error.is_io_error() || error.is_connection_dropped() || error.is_unrecoverable_error() {
             return Self::Lost;
@@ -88,24 +116,34 @@ impl Trouble {
         }
     }
 
-    /// A word for counters and logs.
-    pub fn name(&self) -> &'static str {
+    /// What caused it, for counters, logs and degraded states.
+    pub(crate) fn cause(&self) -> Cause {
         match self {
-            Self::Timeout => "timeout",
-            Self::Unreachable => "unreachable",
-            Self::Lost => "lost",
-            Self::Overloaded => "overloaded",
-            Self::Late => "late",
-            Self::ReadOnly => "read_only",
-            Self::Loading => "loading",
-            Self::OutOfMemory => "out_of_memory",
-            Self::ClusterDown => "cluster_down",
-            Self::Moving => "moving",
-            Self::WrongType(_) => "wrong_type",
-            Self::NewerVersion(_) => "newer_version",
-            Self::Refused(_) => "refused",
-            Self::Garbled => "garbled",
+            Self::Timeout => Cause::Timeout,
+            Self::Unreachable => Cause::Unreachable,
+            Self::Lost => Cause::Lost,
+            Self::Overloaded => Cause::Overloaded,
+            Self::Late => Cause::Late,
+            Self::ReadOnly => Cause::ReadOnly,
+            Self::Loading => Cause::Loading,
+            Self::OutOfMemory => Cause::OutOfMemory,
+            Self::ClusterDown => Cause::ClusterDown,
+            Self::Moving => Cause::Moving,
+            Self::WrongType(_) => Cause::WrongType,
+            Self::NewerVersion(_) => Cause::NewerVersion,
+            Self::NoPermission(_) => Cause::NoPermission,
+            Self::NoReplicas => Cause::NoReplicas,
+            Self::SaveFailed => Cause::SaveFailed,
+            Self::LoginRefused(_) => Cause::LoginRefused,
+            Self::NoRoom => Cause::NoRoom,
+            Self::Refused(_) => Cause::Refused,
+            Self::Garbled => Cause::Garbled,
         }
+    }
+
+    /// A short name of the cause, for counters and logs.
+    pub fn name(&self) -> &'static str {
+        self.cause().name()
     }
 }
 

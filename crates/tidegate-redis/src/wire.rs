@@ -56,6 +56,18 @@ pub(crate) struct Group {
     pub(crate) parts: Vec<Part>,
     /// In server time; what runs later does nothing. Where times are given, the time.
     pub(crate) deadline: u64,
+    pub(crate) new_keys: NewKeys,
+}
+
+/// Whether a decision may make keys that are not there yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NewKeys {
+    Always,
+    /// While there is room for keys of policies.
+    OfPolicies,
+    /// While there is room for keys under limits that callers bring along.
+    OfCallers,
+    Never,
 }
 
 impl Part {
@@ -109,6 +121,8 @@ pub(crate) struct Call<'a> {
 
 /// Added to an operation if a key of it comes earlier in the call, too.
 const AGAIN: u8 = 8;
+/// Added to a decision that may make no new keys.
+const NO_NEW_KEYS: u8 = 16;
 
 impl<'a> Call<'a> {
     /// A call for `groups`, at the server's time or at those given. Keys outlive their use by `grace_ms`.
@@ -131,6 +145,9 @@ impl<'a> Call<'a> {
                 Action::Override(_) => 6,
                 Action::List(_) => 7,
             };
+            if group.new_keys == NewKeys::Never {
+                what |= NO_NEW_KEYS;
+            }
             parts.clear();
             for part in &group.parts {
                 let number = call.policy_number(&part.policy);
@@ -206,13 +223,13 @@ impl Group {
 mod tests {
     use tidegate::{Cost, Op, Policy};
 
-    use super::{Action, Call, Group, Part};
+    use super::{Action, Call, Group, NewKeys, Part};
 
     fn group(op: Op, key: &str, cost: u64, deadline: u64) -> Group {
         let policy = Policy::new("p", ["5/1s".parse().expect("a limit")]).expect("a policy");
         let cost = Cost::new(cost).expect("in range");
         let part = Part::new(key.as_bytes().to_vec(), &policy, cost, None);
-        Group { action: Action::Decide(op), parts: vec![part], deadline }
+        Group { action: Action::Decide(op), parts: vec![part], deadline, new_keys: NewKeys::Always }
     }
 
     /// Of each run: the operation, how many groups, the deadline.

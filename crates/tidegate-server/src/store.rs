@@ -40,6 +40,10 @@ impl Store {
             return Ok(Self::Memory(Limiter::new(store)));
         }
         let mut builder = RedisStore::builder(&settings.url).timeout(settings.timeout).prefix(&settings.prefix);
+        builder = builder.at_capacity(settings.at_capacity);
+        if let Some(keys) = settings.redis_max_keys {
+            builder = builder.max_keys(keys as u64);
+        }
         if let Some(path) = &settings.tls_ca {
             let pem = std::fs::read(path).map_err(|error| format!("{}: can't be read: {error}", path.display()))?;
             builder = builder.tls_ca(pem);

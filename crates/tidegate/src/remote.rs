@@ -163,6 +163,14 @@ pub fn degraded(mut decision: Decision) -> Decision {
     decision
 }
 
+/// A denial from `elapsed_us` microseconds ago as of now, marked as not asked of the store again.
+pub fn remembered(mut decision: Decision, elapsed_us: u64) -> Decision {
+    decision.retry_after_us = decision.retry_after_us.map(|wait| wait.saturating_sub(elapsed_us).max(1));
+    decision.reset_after_us = decision.reset_after_us.saturating_sub(elapsed_us);
+    decision.limit_reset_after_us = decision.limit_reset_after_us.saturating_sub(elapsed_us);
+    degraded(decision)
+}
+
 /// The answer where the store can't be asked: let through uncounted, or denied. A policy in shadow mode never denies.
 pub fn without_store(policy: &Policy, admit: bool) -> Decision {
     let nothing = Standing { used: 0, remaining: 0, capacity: 0, retry_after: None, reset_after: 0 };

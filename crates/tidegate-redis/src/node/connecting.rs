@@ -1,7 +1,5 @@
 //! Making a connection that can be asked.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use redis::{Value, aio::MultiplexedConnection};
 use tokio::time::timeout;
 
@@ -54,14 +52,8 @@ impl Driver {
             if text.contains("role:slave") {
                 return Err(Trouble::ReadOnly);
             }
-            let policy = text.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"));
-            if let Some(policy) = policy.filter(|policy| *policy != "noeviction") {
-                self.common.counters.may_evict.store(true, Relaxed);
-                tracing::warn!(
-                    node = %self.shared.name,
-                    maxmemory_policy = policy,
-                    "this server may evict keys, and with them what has been spent: set maxmemory-policy noeviction"
-                );
+            if let Some(policy) = text.lines().find_map(|line| line.strip_prefix("maxmemory_policy:")) {
+                self.note_eviction(Some(policy.trim()));
             }
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! [`Node`]: one Redis server, and the task that talks to it. `connecting`, `sending` and `settling` are what it does in turn.
+//! [`Node`]: one Redis server, and the task that talks to it. `connecting`, `sending`, `settling` and `looking` are what it does
+//! in turn; `shared` is what those who ask know of it.
 //!
 //! Requests wait in a queue. The task takes all that wait (a bounded number) and sends them as one call of the script, or in a
 //! cluster as one call for each slot; while so many calls are under way, the next requests gather. So a lone request leaves at
@@ -8,53 +9,39 @@
 //! Nothing is ever sent twice unless it surely did nothing the first time.
 
 mod connecting;
+mod looking;
 mod sending;
 mod settling;
+mod shared;
 
 use std::{
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, Weak, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use redis::aio::MultiplexedConnection;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::{
+    sync::{Mutex, mpsc},
+    time::MissedTickBehavior,
+};
 
+pub(crate) use self::shared::Shared;
 use crate::{
-    breaker::Breaker,
-    job::Job,
+    job::{Job, Outstanding},
+    log,
+    pace::Pace,
     router::Router,
     script::Source,
-    server_clock::ServerClock,
     settings::Settings,
     stats::{Counters, count},
-    stopwatch,
+    stopwatch, supervise,
     target::{Address, Login},
     trouble::Trouble,
 };
 
 /// A connection that ends within so many microseconds is not made anew at once.
 const SHORT_LIFE: u64 = 10_000;
-
-/// What a node's task and those who ask it share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) name: String,
-    pub(crate) breaker: Breaker,
-    clock: ServerClock,
-    tripped: Notify,
-    connected: watch::Sender<bool>,
-    counters: Arc<Counters>,
-    /// When the connection was made that is in use, by the stopwatch.
-    connected_at: AtomicU64,
-    /// When the server last answered, by the stopwatch.
-    answered_at: AtomicU64,
-    /// After so many microseconds without an answer a server is silent.
-    silence: u64,
-}
 
 /// One Redis server.
 #[derive(Debug)]
@@ -88,25 +75,27 @@ impl Node {
             Place::Fixed(address) => address.to_string(),
             Place::Sentinel { master, .. } => format!("the master {master}"),
         };
-        let shared = Arc::new(Shared {
-            name,
-            breaker: Breaker::new(common.settings.breaker_after),
-            clock: ServerClock::default(),
-            tripped: Notify::new(),
-            connected: watch::Sender::new(false),
-            counters: Arc::clone(&common.counters),
-            connected_at: AtomicU64::new(0),
-            answered_at: AtomicU64::new(0),
-            silence: micros(common.settings.timeout).saturating_mul(3),
+        let shared = Arc::new(Shared::new(name, common));
+        let driver = Driver {
+            common: Arc::clone(common),
+            shared: Arc::clone(&shared),
+            place,
+            jobs,
+            router,
+            again: Vec::new(),
+            pace: Pace::default(),
+        };
+        let driver = Arc::new(Mutex::new(driver));
+        supervise::spawn("node", move || {
+            let driver = Arc::clone(&driver);
+            async move { driver.lock().await.run().await }
         });
-        let driver =
-            Driver { common: Arc::clone(common), shared: Arc::clone(&shared), place, jobs, router, again: Vec::new() };
-        tokio::spawn(driver.run());
         Self { shared, queue }
     }
 
     /// Hands a request to the task.
-    pub(crate) fn submit(&self, job: Job) {
+    pub(crate) fn submit(&self, mut job: Job) {
+        job.outstanding = Some(Outstanding::new(&self.shared.outstanding));
         match self.queue.try_send(job) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(job)) => job.fail(Trouble::Overloaded),
@@ -118,25 +107,6 @@ impl Node {
     pub(crate) async fn connected(&self) {
         let mut connected = self.shared.connected.subscribe();
         let _ = connected.wait_for(|connected| *connected).await;
-    }
-}
-
-impl Shared {
-    /// Takes note that a request sent at `since` got no answer in time.
-    pub(crate) fn timed_out(&self, since: u64) {
-        // What was sent over an earlier connection says nothing about this one.
-        let connected_at = self.connected_at.load(Relaxed);
-        let heard_at = connected_at.max(self.answered_at.load(Relaxed));
-        let silent = stopwatch::micros().saturating_sub(heard_at) >= self.silence;
-        if since >= connected_at && self.breaker.failed(silent) {
-            self.note_opened("requests got no answer in time");
-            self.tripped.notify_one();
-        }
-    }
-
-    fn note_opened(&self, why: &str) {
-        count(&self.counters.breaker_opened);
-        tracing::warn!(node = %self.name, why, "redis does not answer: the breaker is open");
     }
 }
 
@@ -157,24 +127,30 @@ struct Driver {
     router: Weak<Router>,
     /// What is sent again, since surely nothing was done.
     again: Vec<Job>,
+    /// Whether answers come in time.
+    pace: Pace,
 }
 
 impl Driver {
-    async fn run(mut self) {
+    async fn run(&mut self) {
         loop {
             if self.jobs.is_closed() && self.jobs.is_empty() {
                 return;
             }
+            self.shared.connected.send_replace(false);
             let began = stopwatch::micros();
             self.shared.breaker.probe();
             match self.connect().await {
                 Ok(mut link) => {
+                    let connection = link.connection.clone();
+                    if !link.keep_going(self.wait_until_fast(connection)).await {
+                        self.refuse_until(began.saturating_add(micros(self.common.settings.probe_interval))).await;
+                        continue;
+                    }
                     self.shared.connected_at.store(stopwatch::micros(), Relaxed);
                     count(&self.common.counters.connections);
-                    if self.shared.breaker.close() {
-                        count(&self.common.counters.breaker_closed);
-                        tracing::info!(node = %self.shared.name, "redis answers again: the breaker is closed");
-                    }
+                    self.shared.close_breaker();
+                    self.pace = Pace::default();
                     self.shared.connected.send_replace(true);
                     let connection = link.connection.clone();
                     let ended = link.keep_going(self.serve(connection)).await;
@@ -182,7 +158,9 @@ impl Driver {
                     match ended {
                         Ended::Closed => return,
                         Ended::Lost => {
-                            tracing::warn!(node = %self.shared.name, "the connection to redis was lost");
+                            log::guarded(
+                                || tracing::warn!(node = %self.shared.name, "the connection to redis was lost"),
+                            );
                             self.refresh();
                             let lived = stopwatch::micros() - self.shared.connected_at.load(Relaxed);
                             if lived < SHORT_LIFE {
@@ -195,9 +173,7 @@ impl Driver {
                     }
                 }
                 Err(trouble) => {
-                    if self.shared.breaker.open() {
-                        self.shared.note_opened(&trouble.to_string());
-                    }
+                    self.shared.open_breaker(&trouble);
                     self.refresh();
                 }
             }
@@ -232,6 +208,11 @@ impl Driver {
     /// Sends what comes until the connection ends.
     async fn serve(&mut self, connection: MultiplexedConnection) -> Ended {
         let mut under_way = FuturesUnordered::new();
+        let mut looks = FuturesUnordered::new();
+        let mut look_due = tokio::time::interval(looking::INTERVAL);
+        look_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut quiet_ticks = 0;
+        let mut calls_at_look = 0;
         let mut closed = false;
         loop {
             if closed && under_way.is_empty() && self.again.is_empty() {
@@ -251,6 +232,19 @@ impl Driver {
                     // A notice from before this connection was made says nothing about it.
                     if !self.shared.breaker.lets_through() {
                         return Ended::Tripped;
+                    }
+                }
+                Some(seen) = looks.next(), if !looks.is_empty() => {
+                    if self.note_look(seen) {
+                        return Ended::Lost;
+                    }
+                }
+                _ = look_due.tick(), if looks.is_empty() && !closed => {
+                    let calls = self.common.counters.calls.load(Relaxed);
+                    quiet_ticks = if calls == calls_at_look { quiet_ticks + 1 } else { looking::QUIET_TICKS };
+                    if quiet_ticks >= looking::QUIET_TICKS {
+                        (quiet_ticks, calls_at_look) = (0, calls);
+                        looks.push(self.look(connection.clone()));
                     }
                 }
                 Some(returned) = under_way.next(), if !under_way.is_empty() => {
@@ -279,6 +273,9 @@ impl Driver {
 
     /// A request and those that wait behind it.
     fn gather(&mut self, first: Job) -> Vec<Job> {
+        if first.given.is_none() {
+            self.shared.note_wait(first.deadline);
+        }
         let mut size = first.group.parts.len();
         let mut jobs = Vec::with_capacity(self.common.settings.batch.min(self.jobs.len() + 1));
         jobs.push(first);

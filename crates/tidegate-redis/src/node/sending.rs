@@ -10,7 +10,14 @@ use redis::{RedisResult, Value, aio::MultiplexedConnection};
 use tokio::time::timeout;
 
 use super::Driver;
-use crate::{job::Job, script::Source, stats::count, stopwatch, wire::Call};
+use crate::{
+    job::Job,
+    script::Source,
+    stats::count,
+    stopwatch,
+    trouble::Trouble,
+    wire::{Call, NewKeys},
+};
 
 /// Keys outlive their use by this long, since Redis may read its clock a little before the script does.
 const GRACE_MS: u32 = 100;
@@ -38,6 +45,13 @@ impl Driver {
         jobs.retain(|job| !job.is_abandoned());
         let mut calls: Vec<Vec<Job>> = Vec::new();
         for mut job in jobs {
+            if job.given.is_none() && self.shared.sheds(job.deadline) {
+                job.fail(Trouble::Overloaded);
+                continue;
+            }
+            if !self.shared.room.allows(job.group.new_keys) {
+                job.group.new_keys = NewKeys::Never;
+            }
             job.group.deadline = match job.given {
                 Some(given) => given.as_micros(),
                 None => self.shared.clock.at(job.deadline).unwrap_or(0),

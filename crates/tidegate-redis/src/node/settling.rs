@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::{Driver, Place, micros, sending::Returned};
 use crate::{
+    cause::Cause,
     job::{Answer, Job},
     reply::{Status, read_reply},
     stats::count,
@@ -79,7 +80,7 @@ impl Driver {
             }
             Some("LOADING") => {
                 if self.shared.breaker.failed(true) {
-                    self.shared.note_opened("redis is loading its data set");
+                    self.shared.note_opened(Cause::Loading, "redis is loading its data set");
                     self.shared.tripped.notify_one();
                 }
                 fail_all(jobs, &Trouble::Loading)
@@ -99,25 +100,33 @@ impl Driver {
         self.shared.clock.note(asked, heard, now);
         self.shared.answered_at.store(heard, Relaxed);
         self.shared.breaker.succeeded();
+        self.note_pace(asked, heard);
         let reply = Arc::new(reply);
-        let mut read_only = false;
+        let (mut read_only, mut succeeded) = (false, false);
         for (job, status) in jobs.into_iter().zip(statuses) {
             match status {
                 Status::Done(range) => {
+                    succeeded = true;
                     if !replicated && job.group.has_charged(&reply[range.clone()]) {
                         count(&self.common.counters.unreplicated);
                     }
-                    let _ = job.answer.send(Ok(Answer { reply: Arc::clone(&reply), range }));
+                    let _ = job.answer.send(Ok(Answer { reply: Arc::clone(&reply), range, no_room: false }));
+                }
+                Status::NoRoom(range) => {
+                    let _ = job.answer.send(Ok(Answer { reply: Arc::clone(&reply), range, no_room: true }));
                 }
                 // The server's clock was taken for another than it is; now it is known.
                 Status::Late if !job.is_late() => self.send_again(vec![job]),
-                Status::Late => job.fail(Trouble::Late),
+                Status::Late => job.fail(self.shared.why_late()),
                 Status::Failed(Trouble::ReadOnly) => {
                     read_only = true;
                     self.send_again(vec![job]);
                 }
                 Status::Failed(trouble) => job.fail(trouble),
             }
+        }
+        if succeeded {
+            self.shared.conditions.succeeded(heard);
         }
         read_only
     }

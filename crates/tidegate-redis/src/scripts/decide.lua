@@ -22,6 +22,8 @@ end
 
 while from <= length do
   local op, parts, count, deadline, policy, cost = unpack('>BBI2I7I2I7', groups, from)
+  local no_new_keys = op >= NO_NEW_KEYS
+  if no_new_keys then op = op - NO_NEW_KEYS end
   -- What was read at the beginning is good for the first request to a key, since that may change it.
   local again = op >= AGAIN
   if again then op = op - AGAIN end
@@ -34,7 +36,14 @@ while from <= length do
   if given == 1 then now = deadline end
   for _ = 1, count do
     local key, reply, problem, long = KEYS[place], nil, nil, nil
-    if now > deadline then
+    if no_new_keys and op <= CHARGE and now <= deadline then
+      local flags = ''
+      for i = place, place + parts - 1 do flags = flags .. (try('EXISTS', KEYS[i]) == 0 and '\0' or '\1') end
+      if find(flags, '\0', 1, true) then reply = '\3' .. flags end
+    end
+    if reply then
+      -- There is no room for it.
+    elseif now > deadline then
       reply = '\1'
     elseif parts > 1 or op > CHARGE then
       reply = nil

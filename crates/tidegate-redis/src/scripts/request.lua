@@ -2,13 +2,14 @@
 --
 --   KEYS      the key of each part, in order
 --   ARGV[1]   whether times are given, and by how many milliseconds keys outlive their use
---   ARGV[2]   the groups, like ones together: operation (and 8, if a part's key comes earlier in the call, too), number of
---             parts, number of groups, deadline in server time (or the time, if given); of each part: the number of its
+--   ARGV[2]   the groups, like ones together: operation (and 8, if a part's key comes earlier in the call, too; and 16, if a
+--             decision may make no new keys), number of parts, number of groups, deadline in server time (or the time, if given); of each part: the number of its
 --             policy, the cost and, for a refund, the time it was charged at
 --   ARGV[3…]  the policies: shape, mode, and the capacity of each limit; and what is asked of an override or a list of them
 --   reply     the time, and of each group a status. 0: of each part, whether it was charged (1), found (2), returned (4) or
 --             joined (8), the time it was read as, and of each limit the units in use after the decision, the wait until it
 --             fits (0 if none) and the wait until nothing is in use. 1: too late, nothing was done. 2: an error's text.
+--             3: nothing was done since a new key may not be made; of each part 1 if its key is there, 0 if not.
 --             Where an override decided, other limits (16) are told after the time, and the whole wait (0 if none); a ban (32)
 --             may be for good (128); who is exempt (64) is told no more than the time.
 
@@ -18,7 +19,7 @@ local call, try = redis.call, redis.pcall
 local SATURATION, TWO53, TWO48 = 9000000000000000, 9007199254740992, 281474976710656
 local FAR_BACK = 60000000
 local PAGE = 128
-local CHECK, PEEK, CHARGE, AGAIN = 0, 1, 2, 8
+local CHECK, PEEK, CHARGE, AGAIN, NO_NEW_KEYS = 0, 1, 2, 8, 16
 local LOG, COUNTER, BUCKETS, FIXED, GCRA = 1, 2, 3, 4, 5
 -- Of a short log, after the shape: until when the key lives, base, widths, units before the first entry; then the entries.
 local SHORT, SHORT_SIZE, FIRST = '>I7i8BBI7', 42, 43

@@ -156,9 +156,9 @@ impl Account {
 
     /// The store's own counters say the same as its callers.
     fn agrees_with_the_store(&self) {
-        let Stats { allowed, denied, degraded_open, degraded_closed, degraded_local, .. } = self.stats;
+        let Stats { allowed, denied, degraded_open, degraded_closed, degraded_local, remembered, .. } = self.stats;
         assert_eq!((allowed, denied), (self.admitted, self.denied));
-        assert_eq!(degraded_open + degraded_closed + degraded_local, self.degraded());
+        assert_eq!(degraded_open + degraded_closed + degraded_local + remembered, self.degraded());
         assert_eq!(self.stats.troubles.values().sum::<u64>(), self.degraded(), "each has a reason");
     }
 

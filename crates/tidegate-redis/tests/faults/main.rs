@@ -20,5 +20,6 @@ mod patience;
 mod resharding;
 mod script_flush;
 mod sentinel_failover;
+mod slow;
 mod stop;
 mod subjects;

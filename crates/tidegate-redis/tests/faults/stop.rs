@@ -58,5 +58,7 @@ async fn what_reaches_redis_after_its_deadline_charges_nothing_and_is_not_sent_a
     let held = patient.inspect(&policy, &key).await.expect("redis answers").expect("charges");
     let stats = store.stats();
     assert_eq!(held.limits[0].used, 100, "{stats:?}");
-    assert_eq!((stats.connections, stats.sent_again, stats.troubles["timeout"]), (1, 0, 2_000), "{stats:?}");
+    // In a crowd a late answer is overload until the server has been silent for a while.
+    let late = stats.troubles["timeout"] + stats.troubles.get("overloaded").copied().unwrap_or(0);
+    assert_eq!((stats.connections, stats.sent_again, late), (1, 0, 2_000), "{stats:?}");
 }

@@ -114,3 +114,60 @@ async fn several_at_once_are_all_or_nothing_without_redis_too() {
     let alone = store.check(&counted, &one, Cost::new(25).expect("in range")).await;
     assert_eq!(told(alone), (Reason::Allowed, true), "nothing was charged by the decision that was denied");
 }
+
+#[tokio::test]
+async fn a_key_that_redis_has_denied_stays_denied_without_redis_until_it_is_reset() {
+    let server = Server::start();
+    let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
+    store.ready().await;
+    let open = policy(OnStoreFailure::Open);
+    let (limited, reset) = (Key::new("limited").expect("a key"), Key::new("reset").expect("a key"));
+    let all = Cost::new(100).expect("in range");
+    for key in [&limited, &reset] {
+        assert!(store.check(&open, key, all).await.is_allowed());
+        assert_eq!(told(store.check(&open, key, Cost::ONE).await), (Reason::Limited, false));
+    }
+    assert!(store.reset(&open, &reset).await.expect("redis answers"));
+    server.kill();
+    until_open(&store).await;
+    let denied = store.check(&open, &limited, Cost::ONE).await;
+    assert_eq!(told(denied), (Reason::Limited, true));
+    assert!(denied.retry_after().expect("a wait") <= Duration::from_secs(3600), "{denied:?}");
+    assert_eq!(told(store.check(&open, &limited, Cost::new(2).expect("in range")).await), (Reason::Limited, true));
+    assert_eq!(told(store.check(&open, &reset, Cost::ONE).await), (Reason::Allowed, true));
+    let spends = [&limited, &reset].map(|key| Spend { policy: &open, key, cost: Cost::ONE });
+    assert_eq!(store.check_all(&spends).await.expect("well-formed").overall.reason(), Reason::Limited);
+    let wider = Policy::new("api", ["200/1h".parse().expect("a limit")]).expect("a policy");
+    assert_eq!(told(store.check(&wider, &limited, Cost::ONE).await), (Reason::Allowed, true), "other limits");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_into_the_queue_is_denied_although_the_choice_is_open() {
+    let server = Server::start();
+    let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).queue(1).batch(1);
+    let store = store.connect().expect("a store");
+    store.ready().await;
+    let open = policy(OnStoreFailure::Open);
+    server.pause();
+    let checks: Vec<_> = (0..50)
+        .map(|_| {
+            let (store, open) = (store.clone(), open.clone());
+            tokio::spawn(async move { store.check(&open, &key(), Cost::ONE).await })
+        })
+        .collect();
+    while store.stats().troubles.get("overloaded").copied().unwrap_or(0) < 40 {
+        tokio::task::yield_now().await;
+    }
+    assert!(store.degradations().iter().any(|one| one.cause == "overloaded"), "{:?}", store.degradations());
+    server.resume();
+    let (mut admitted, mut shed) = (0, 0);
+    for check in checks {
+        match told(check.await.expect("it ends")) {
+            (Reason::Allowed, false) => admitted += 1,
+            (Reason::StoreUnavailable, true) => shed += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(store.stats().troubles["overloaded"], shed);
+    assert_eq!(admitted + shed, 50);
+}

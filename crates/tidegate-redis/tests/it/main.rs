@@ -14,12 +14,14 @@ mod access;
 mod agreement;
 mod batching;
 mod constant_work;
+mod degraded_states;
 #[path = "../../../tidegate/tests/it/duet.rs"]
 mod duet;
 mod failure_choice;
 mod footprint;
 #[path = "../../../tidegate/tests/it/gate.rs"]
 mod gate;
+mod key_bound;
 #[path = "../../../tidegate/tests/it/long_history.rs"]
 mod long_history;
 mod long_logs;

@@ -107,6 +107,8 @@ pub struct StoreSettings {
     pub timeout: Duration,
     /// Keys held in memory.
     pub max_keys: usize,
+    /// Keys in the database of each Redis server, if `max_keys` is set.
+    pub redis_max_keys: Option<usize>,
     /// Bytes held in memory.
     pub max_bytes: usize,
     /// What a new key gets when there is no room.
@@ -221,6 +223,7 @@ impl StoreSettings {
             url,
             timeout: table.timeout.map_or(Duration::from_millis(15), |Time(time)| time),
             max_keys: table.max_keys.unwrap_or(1_000_000),
+            redis_max_keys: table.max_keys,
             max_bytes: table.max_bytes.map_or(512 << 20, |Size(bytes)| bytes),
             at_capacity: table.at_capacity.map_or(AtCapacity::default(), |AtCapacityText(choice)| choice),
             caller_share: table.caller_share.map_or(Share::HALF, |ShareNumber(share)| share),

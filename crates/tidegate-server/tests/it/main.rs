@@ -5,6 +5,7 @@ mod configuration;
 mod grpc;
 mod http;
 mod middleware;
+mod overload;
 mod reload;
 mod resp;
 mod running;

@@ -20,6 +20,9 @@ use crate::{
 /// Replies beyond so many bytes are sent before more are made.
 const MOST_UNSENT: usize = 256 << 10;
 
+/// Decisions of one connection that are under way at once at the most, so that one connection does not fill the store's queue.
+const MOST_TOGETHER: usize = 128;
+
 /// Commands that were read together.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
@@ -86,6 +89,9 @@ impl Batch {
             *answered += 1;
             if let Some(decides) = Teller::decides(args, session) {
                 together.push(decides);
+                if together.len() == MOST_TOGETHER {
+                    teller.settle(&mut together, session, out).await;
+                }
                 continue;
             }
             teller.settle(&mut together, session, out).await;

@@ -1,0 +1,8 @@
+//! Log lines of tasks that must go on: a subscriber that panics must not end them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Writes a log line; what goes wrong with that is nobody's concern here.
+pub(crate) fn guarded(write: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(write));
+}

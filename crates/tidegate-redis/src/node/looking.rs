@@ -1,0 +1,120 @@
+//! Looking at a server now and then: how many keys it has, how much memory it uses, and whether it may evict keys.
+
+use std::{future::Future, sync::atomic::Ordering::Relaxed, time::Duration};
+
+use redis::{Value, aio::MultiplexedConnection};
+use tokio::time::timeout;
+
+use super::{Driver, sending};
+use crate::{cause::Cause, stopwatch, trouble::Trouble};
+
+/// How often a server is looked at while it is asked.
+pub(super) const INTERVAL: Duration = Duration::from_millis(250);
+/// After so many intervals it is looked at although nothing was asked.
+pub(super) const QUIET_TICKS: u32 = 20;
+/// How long a look may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How many probes in a row must be fast before a server that was too slow is asked again.
+const FAST_PROBES: usize = 3;
+
+/// What was seen of a server.
+pub(super) struct Seen {
+    asked: u64,
+    heard: u64,
+    /// Keys made when it was asked, as far as they are counted.
+    made: u64,
+    /// The sections `memory` and `keyspace` of INFO; none if the server did not tell.
+    info: Option<String>,
+    /// Whether the connection is lost.
+    lost: bool,
+}
+
+impl Driver {
+    /// Asks a server what it holds. A user who may not ask is not refused, and sees nothing.
+    pub(super) fn look(&self, mut connection: MultiplexedConnection) -> impl Future<Output = Seen> + use<> {
+        let made = self.shared.room.made();
+        async move {
+            let asked = stopwatch::micros();
+            let mut info = redis::pipe();
+            info.cmd("INFO").arg("memory").cmd("INFO").arg("keyspace");
+            let replies = timeout(PATIENCE, connection.send_packed_commands(&info, 0, 2)).await;
+            let text = |reply: Value| match reply {
+                Value::BulkString(text) => Some(String::from_utf8_lossy(&text).into_owned()),
+                _ => None,
+            };
+            let told = replies.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()));
+            let lost = told.as_ref().is_err_and(|error| Trouble::from_error(error) == Trouble::Lost);
+            let info = told.ok().and_then(|replies| replies.into_iter().map(text).collect::<Option<Vec<_>>>());
+            Seen { asked, heard: stopwatch::micros(), made, info: info.map(|sections| sections.join("\n")), lost }
+        }
+    }
+
+    /// Takes note of what was seen; whether the connection is lost.
+    pub(super) fn note_look(&mut self, seen: Seen) -> bool {
+        let Some(info) = seen.info else { return seen.lost };
+        self.note_pace(seen.asked, seen.heard);
+        let field = |name: &str| info.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
+        let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        let (used, max) = (number("used_memory"), number("maxmemory"));
+        let may_evict = self.note_eviction(field("maxmemory_policy"));
+        let database = format!("db{}", self.common.login.database());
+        let keys = field(&database).and_then(|text| text.strip_prefix("keys=")?.split(',').next()?.parse().ok());
+        let is_short = max > 0 && !may_evict && used >= max - max / 20;
+        self.shared.room.looked(keys.unwrap_or(0), is_short, seen.made);
+        false
+    }
+
+    /// Takes note of the eviction policy; whether the server may evict keys.
+    pub(super) fn note_eviction(&self, policy: Option<&str>) -> bool {
+        let may_evict = policy.is_some_and(|policy| policy != "noeviction");
+        self.shared.may_evict.store(may_evict, Relaxed);
+        if may_evict {
+            let policy = policy.unwrap_or_default();
+            let why =
+                || format!("redis may evict keys, and with them what has been spent: maxmemory-policy is {policy}");
+            self.shared.conditions.hold(Cause::MayEvict, why);
+        } else {
+            self.shared.conditions.release(Cause::MayEvict);
+        }
+        may_evict
+    }
+
+    /// Takes note of an answer; opens the breaker if most come too late.
+    pub(super) fn note_pace(&mut self, asked: u64, heard: u64) {
+        let took = heard.saturating_sub(asked);
+        if self.pace.note(heard, self.shared.is_in_time(took), self.shared.is_crowded()) {
+            self.shared.open_slow(took);
+        }
+    }
+
+    /// If the breaker is open, waits until a probe is answered in time, and if the server was too slow, until several in a row
+    /// are answered well within the timeout; whether the connection is of use.
+    pub(super) async fn wait_until_fast(&mut self, mut connection: MultiplexedConnection) -> bool {
+        let probe = sending::of_nothing(&self.common.source);
+        let interval = super::micros(self.common.settings.probe_interval);
+        while !self.shared.breaker.lets_through() {
+            let began = stopwatch::micros();
+            let was_slow = self.shared.breaker.is_slow();
+            let (needed, mut fast) = (if was_slow { FAST_PROBES } else { 1 }, 0);
+            while fast < needed {
+                let asked = stopwatch::micros();
+                let Ok(Ok(_)) = timeout(PATIENCE, connection.send_packed_command(&probe)).await else { return false };
+                let took = stopwatch::micros().saturating_sub(asked);
+                let is_fast = if was_slow { self.shared.is_fast(took) } else { self.shared.is_in_time(took) };
+                if !is_fast {
+                    self.shared.stay_open_slow(took);
+                    break;
+                }
+                fast += 1;
+            }
+            if fast == needed {
+                return true;
+            }
+            if self.jobs.is_closed() {
+                return false;
+            }
+            self.refuse_until(began.saturating_add(interval)).await;
+        }
+        true
+    }
+}

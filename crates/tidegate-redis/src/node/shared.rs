@@ -1,0 +1,202 @@
+//! [`Shared`]: what a node's task and those who ask it share.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+};
+
+use tokio::sync::{Notify, watch};
+
+use super::{Common, micros};
+use crate::{
+    breaker::Breaker,
+    cause::Cause,
+    conditions::Conditions,
+    room::Room,
+    server_clock::ServerClock,
+    stats::{Counters, count},
+    stopwatch,
+    trouble::Trouble,
+};
+
+/// So many outstanding requests of one server, or more, are a crowd: twice the usual size of a call.
+const CROWD: usize = 256;
+
+/// What a node's task and those who ask it share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) name: String,
+    pub(crate) breaker: Breaker,
+    pub(crate) conditions: Conditions,
+    pub(crate) room: Room,
+    pub(super) clock: ServerClock,
+    pub(super) tripped: Notify,
+    pub(super) connected: watch::Sender<bool>,
+    /// Requests that were handed to the task and are not answered yet.
+    pub(super) outstanding: Arc<AtomicUsize>,
+    /// Whether the server may evict keys.
+    pub(super) may_evict: AtomicBool,
+    counters: Arc<Counters>,
+    /// When the connection was made that is in use, by the stopwatch.
+    pub(super) connected_at: AtomicU64,
+    /// When the server last answered, by the stopwatch.
+    pub(super) answered_at: AtomicU64,
+    /// For how long the newest batch had waited before it was sent, in microseconds.
+    waited: AtomicU64,
+    /// How long requests wait for an answer at the most, in microseconds.
+    timeout: u64,
+}
+
+impl Shared {
+    pub(super) fn new(name: String, common: &Common) -> Self {
+        Self {
+            name,
+            breaker: Breaker::new(common.settings.breaker_after),
+            conditions: Conditions::default(),
+            room: Room::new(common.settings.max_keys),
+            clock: ServerClock::default(),
+            tripped: Notify::new(),
+            connected: watch::Sender::new(false),
+            outstanding: Arc::new(AtomicUsize::new(0)),
+            may_evict: AtomicBool::new(false),
+            counters: Arc::clone(&common.counters),
+            connected_at: AtomicU64::new(0),
+            answered_at: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
+            timeout: micros(common.settings.timeout),
+        }
+    }
+
+    pub(crate) fn may_evict(&self) -> bool {
+        self.may_evict.load(Relaxed)
+    }
+
+    /// Whether so many requests are outstanding that a late answer is no sign of an outage.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.outstanding.load(Relaxed) >= CROWD
+    }
+
+    /// Whether requests wait long before they are sent: what is known without asking is not asked then.
+    #[inline]
+    pub(crate) fn is_under_pressure(&self) -> bool {
+        self.is_crowded() && self.waited.load(Relaxed) >= self.timeout / 4
+    }
+
+    /// Takes note of how long a request has waited that is about to be sent.
+    pub(super) fn note_wait(&self, deadline: u64) {
+        self.waited.store(self.waited(deadline), Relaxed);
+    }
+
+    /// For how long a request with this deadline has waited.
+    fn waited(&self, deadline: u64) -> u64 {
+        stopwatch::micros().saturating_sub(deadline.saturating_sub(self.timeout))
+    }
+
+    /// Whether a request with this deadline is shed rather than sent.
+    pub(super) fn sheds(&self, deadline: u64) -> bool {
+        self.is_crowded() && self.waited(deadline) >= self.timeout / 2
+    }
+
+    /// Whether an answer after so many microseconds is in time.
+    pub(super) fn is_in_time(&self, took: u64) -> bool {
+        took <= self.timeout
+    }
+
+    /// How long a probe of a server that was too slow may take.
+    pub(super) fn is_fast(&self, took: u64) -> bool {
+        took <= self.timeout / 2
+    }
+
+    /// Whether the server has answered nothing for three timeouts.
+    fn is_silent(&self) -> bool {
+        let heard_at = self.connected_at.load(Relaxed).max(self.answered_at.load(Relaxed));
+        stopwatch::micros().saturating_sub(heard_at) >= self.timeout.saturating_mul(3)
+    }
+
+    /// Takes note that a request sent at `since` got no answer in time; why that is.
+    pub(crate) fn timed_out(&self, since: u64) -> Trouble {
+        let silent = self.is_silent();
+        // What was sent over an earlier connection says nothing about this one.
+        if since >= self.connected_at.load(Relaxed) && self.breaker.failed(silent) {
+            self.note_opened(Cause::Unreachable, "requests got no answer in time");
+            self.tripped.notify_one();
+        }
+        self.late(Trouble::Timeout, silent)
+    }
+
+    /// Why a request came too late: in a crowd it is overload, unless the server is silent.
+    pub(crate) fn why_late(&self) -> Trouble {
+        self.late(Trouble::Late, self.is_silent())
+    }
+
+    fn late(&self, otherwise: Trouble, silent: bool) -> Trouble {
+        if self.is_crowded() && !silent { Trouble::Overloaded } else { otherwise }
+    }
+
+    /// Takes note of a request that failed.
+    pub(crate) fn note_failed(&self, trouble: &Trouble) {
+        if *trouble == Trouble::OutOfMemory {
+            self.room.memory_ran_out();
+        }
+        // While the breaker is open its cause is told, once.
+        if self.breaker.lets_through() {
+            self.conditions.note(trouble.cause(), || trouble.to_string());
+        }
+    }
+
+    /// Opens the breaker since there is no connection, for this reason.
+    pub(super) fn open_breaker(&self, trouble: &Trouble) {
+        let cause = match trouble {
+            Trouble::Lost | Trouble::Timeout | Trouble::Late => Cause::Unreachable,
+            named => named.cause(),
+        };
+        if self.breaker.open() {
+            count(&self.counters.breaker_opened);
+        }
+        self.hold(cause, &trouble.to_string());
+    }
+
+    /// Opens the breaker since answers come too late.
+    pub(super) fn open_slow(&self, took: u64) {
+        if self.breaker.open_slow() {
+            self.note_opened(Cause::TooSlow, &self.describe_slow(took));
+            self.tripped.notify_one();
+        }
+    }
+
+    /// Keeps the breaker open since a probe came back too late.
+    pub(super) fn stay_open_slow(&self, took: u64) {
+        self.breaker.mark_slow();
+        self.hold(Cause::TooSlow, &self.describe_slow(took));
+    }
+
+    fn describe_slow(&self, took: u64) -> String {
+        let (took, timeout) = (took / 1000, self.timeout / 1000);
+        format!("answers take too long for the timeout of {timeout} ms, the last one {took} ms")
+    }
+
+    /// Takes note that the breaker opened.
+    pub(super) fn note_opened(&self, cause: Cause, why: &str) {
+        count(&self.counters.breaker_opened);
+        self.hold(cause, why);
+    }
+
+    fn hold(&self, cause: Cause, why: &str) {
+        self.release_but(Some(cause));
+        self.conditions.hold(cause, || why.to_owned());
+    }
+
+    /// Closes the breaker, and ends what was held because of it.
+    pub(super) fn close_breaker(&self) {
+        if self.breaker.close() {
+            count(&self.counters.breaker_closed);
+        }
+        self.release_but(None);
+    }
+
+    fn release_but(&self, kept: Option<Cause>) {
+        for cause in Cause::ALL.into_iter().filter(|cause| Some(*cause) != kept && *cause != Cause::MayEvict) {
+            self.conditions.release(cause);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! [`Room`]: whether a server may be given new keys.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::wire::NewKeys;
+
+/// What is known of a server's room.
+#[derive(Debug)]
+pub(crate) struct Room {
+    max_keys: Option<u64>,
+    /// Keys in the database when it was last looked at.
+    keys: AtomicU64,
+    /// Keys that were made since, at the most.
+    made: AtomicU64,
+    memory_is_short: AtomicBool,
+}
+
+impl Room {
+    pub(crate) fn new(max_keys: Option<u64>) -> Self {
+        Self { max_keys, keys: AtomicU64::new(0), made: AtomicU64::new(0), memory_is_short: AtomicBool::new(false) }
+    }
+
+    /// Whether a decision may make its keys.
+    #[inline]
+    pub(crate) fn allows(&self, new_keys: NewKeys) -> bool {
+        let bound = match (new_keys, self.max_keys) {
+            (NewKeys::Always, _) => return true,
+            (NewKeys::Never, _) => return false,
+            (_, None) => u64::MAX,
+            (NewKeys::OfPolicies, Some(max)) => max,
+            (NewKeys::OfCallers, Some(max)) => max / 2,
+        };
+        !self.memory_is_short.load(Relaxed) && self.keys.load(Relaxed).saturating_add(self.made.load(Relaxed)) < bound
+    }
+
+    /// Takes note of a decision that may have made a key.
+    #[inline]
+    pub(crate) fn made_one(&self) {
+        self.made.fetch_add(1, Relaxed);
+    }
+
+    /// Keys made so far, as far as they are counted: to be told to [`looked`](Self::looked).
+    pub(crate) fn made(&self) -> u64 {
+        self.made.load(Relaxed)
+    }
+
+    /// Takes note of what the server told; `made` as it was when it was asked.
+    pub(crate) fn looked(&self, keys: u64, memory_is_short: bool, made: u64) {
+        self.keys.store(keys, Relaxed);
+        self.made.fetch_sub(made, Relaxed);
+        self.memory_is_short.store(memory_is_short, Relaxed);
+    }
+
+    /// The server refused to write for want of memory.
+    pub(crate) fn memory_ran_out(&self) {
+        self.memory_is_short.store(true, Relaxed);
+    }
+
+    /// Why there is no room, in one sentence.
+    pub(crate) fn describe(&self) -> String {
+        let keys = self.keys.load(Relaxed).saturating_add(self.made.load(Relaxed));
+        match self.max_keys {
+            _ if self.memory_is_short.load(Relaxed) => {
+                format!("redis uses more than 95 % of its maxmemory, with {keys} keys")
+            }
+            Some(max) => format!("the database has {keys} keys of {max} (max_keys)"),
+            None => format!("the database has {keys} keys"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Room;
+    use crate::wire::NewKeys;
+
+    #[test]
+    fn the_bound_counts_what_was_made_since_the_server_was_looked_at() {
+        let room = Room::new(Some(10));
+        room.looked(7, false, 0);
+        assert!(room.allows(NewKeys::OfPolicies) && !room.allows(NewKeys::OfCallers));
+        (0..3).for_each(|_| room.made_one());
+        assert!(!room.allows(NewKeys::OfPolicies) && room.allows(NewKeys::Always));
+        let made = room.made();
+        room.made_one();
+        room.looked(8, false, made);
+        assert!(room.allows(NewKeys::OfPolicies), "8 and one that was made after the question");
+        room.memory_ran_out();
+        assert!(!room.allows(NewKeys::OfPolicies));
+    }
+}

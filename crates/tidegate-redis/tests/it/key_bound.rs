@@ -1,0 +1,151 @@
+//! A bound on the number of keys, and what new keys get at it.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tidegate::{AtCapacity, Cost, Key, Policy, Reason, Spend};
+use tidegate_redis::{RedisStore, RedisStoreBuilder};
+use tidegate_testbed::Server;
+
+const BOUND: u64 = 200;
+/// Calls under way at once, of as many requests as a call takes.
+const SLACK: u64 = 3 * 128;
+
+fn builder(server: &Server) -> RedisStoreBuilder {
+    RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).max_keys(BOUND)
+}
+
+fn policy() -> Policy {
+    Policy::new("api", ["3/1h".parse().expect("a limit")]).expect("a policy")
+}
+
+fn key(number: u64) -> Key<'static> {
+    Key::new(&format!("user {number}")).expect("a key").into_owned()
+}
+
+fn keys(server: &Server) -> u64 {
+    u64::try_from(server.wire().command(["DBSIZE"]).integer()).expect("not negative")
+}
+
+/// Makes new keys, some at a time, until there is no room for more; how many requests that took.
+async fn fill(store: &RedisStore) -> u64 {
+    let policy = policy();
+    for first in (0..).step_by(20) {
+        let keys: Vec<_> = (first..first + 20).map(key).collect();
+        join_all(keys.iter().map(|key| store.check(&policy, key, Cost::ONE))).await;
+        if store.stats().no_room > 0 {
+            return first + 20;
+        }
+    }
+    unreachable!("it does not end")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_flood_makes_more_keys_than_the_bound_and_known_keys_are_decided_as_always() {
+    let server = Server::start();
+    let store = builder(&server).connect().expect("a store");
+    store.ready().await;
+    let policy = policy();
+    let known = key(1_000_000);
+    assert_eq!(store.check(&policy, &known, Cost::ONE).await.used(), 1);
+    fill(&store).await;
+    let decisions = join_all((0..5_000).map(|i| {
+        let (store, policy) = (store.clone(), policy.clone());
+        async move { store.check(&policy, &key(10_000 + i), Cost::ONE).await }
+    }))
+    .await;
+    let admitted = decisions.iter().filter(|decision| decision.is_allowed()).count();
+    assert!(admitted <= 64 * 3, "they share 64 keys of 3 units: {admitted}");
+    assert!(decisions.iter().all(|decision| decision.is_degraded() || decision.is_allowed()));
+    assert!(keys(&server) <= BOUND + SLACK + 64, "{}", keys(&server));
+    for used in 2..=3 {
+        let decision = store.check(&policy, &known, Cost::ONE).await;
+        assert_eq!((decision.reason(), decision.used(), decision.is_degraded()), (Reason::Allowed, used, false));
+    }
+    assert_eq!(store.check(&policy, &known, Cost::ONE).await.reason(), Reason::Limited);
+    let found = store.degradations();
+    let full = found.iter().find(|one| one.cause == "no_room").expect("it is reported");
+    assert!(full.detail.contains("max_keys") && full.cure.contains("max_keys"), "{full:?}");
+    assert_eq!(store.stats().troubles["no_room"], store.stats().no_room);
+
+    server.wire().command(["FLUSHDB"]).expect_ok();
+    // The next look at the server finds room.
+    loop {
+        let decision = store.check(&policy, &key(7), Cost::ONE).await;
+        if !decision.is_degraded() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_key_is_denied_or_admitted_at_the_bound_where_that_is_chosen() {
+    for (choice, reason) in [(AtCapacity::Deny, Reason::StoreUnavailable), (AtCapacity::Admit, Reason::Allowed)] {
+        let server = Server::start();
+        let store = builder(&server).at_capacity(choice).connect().expect("a store");
+        store.ready().await;
+        fill(&store).await;
+        let held = keys(&server);
+        let decision = store.check(&policy(), &key(1_000_000), Cost::ONE).await;
+        assert_eq!((decision.reason(), decision.is_degraded()), (reason, true), "{choice:?}");
+        let (policy, both) = (policy(), [key(1_000_001), key(0)]);
+        let spends = [&both[0], &both[1]].map(|key| Spend { policy: &policy, key, cost: Cost::ONE });
+        let decisions = store.check_all(&spends).await.expect("well-formed");
+        assert_eq!((decisions.overall.reason(), decisions.overall.is_degraded()), (reason, true), "{choice:?}");
+        assert_eq!(keys(&server), held, "{choice:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_that_callers_bring_fill_half_of_the_bound_and_named_policies_keep_the_rest() {
+    let server = Server::start();
+    let store = builder(&server).connect().expect("a store");
+    store.ready().await;
+    // Each with a window of its own.
+    for i in 0..3 * BOUND {
+        let limit = format!("1/{}ms", 3_600_000 + i).parse().expect("a limit");
+        let _ = store.check(&Policy::unnamed([limit]).expect("a policy"), &key(i), Cost::ONE).await;
+    }
+    assert!(keys(&server) <= BOUND / 2, "one request at a time exceeds nothing");
+    let decision = store.check(&policy(), &key(0), Cost::ONE).await;
+    assert_eq!((decision.reason(), decision.used(), decision.is_degraded()), (Reason::Allowed, 1, false));
+    let unnamed = Policy::unnamed(["1/2h".parse().expect("a limit")]).expect("a policy");
+    let decision = store.check(&unnamed, &key(1), Cost::ONE).await;
+    assert_eq!((decision.reason(), decision.is_degraded()), (Reason::StoreUnavailable, true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_at_once_share_the_overflow_key_of_a_new_key_only() {
+    let server = Server::start();
+    let store = builder(&server).connect().expect("a store");
+    store.ready().await;
+    fill(&store).await;
+    let policy = policy();
+    let (known, new) = (key(0), key(1_000_000));
+    let spends = [&known, &new].map(|key| Spend { policy: &policy, key, cost: Cost::ONE });
+    let decisions = store.check_all(&spends).await.expect("well-formed");
+    let degraded = decisions.parts.iter().map(tidegate::Decision::is_degraded).collect::<Vec<_>>();
+    assert_eq!((decisions.parts[0].used(), degraded), (2, vec![false, true]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_keys_does_not_take_the_last_memory_of_redis_and_new_keys_stay_limited() {
+    let server = Server::builder().arg("maxmemory", "6mb").arg("maxmemory-policy", "noeviction").start();
+    let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
+    store.ready().await;
+    let policy = policy();
+    let mut number = 0;
+    while store.stats().no_room == 0 {
+        let keys: Vec<_> = (number..number + 100).map(key).collect();
+        join_all(keys.iter().map(|key| store.check(&policy, key, Cost::ONE))).await;
+        number += 100;
+        assert!(number < 1_000_000, "memory has an end: {:?}", store.stats());
+    }
+    let mut admitted = 0;
+    for i in 0..2_000 {
+        admitted += u64::from(store.check(&policy, &key(10_000_000 + i), Cost::ONE).await.is_allowed());
+    }
+    assert!(admitted <= 64 * 3, "they share 64 keys of 3 units: {admitted}; {:?}", store.stats());
+    assert!(store.degradations().iter().any(|one| one.cause == "no_room" && one.detail.contains("maxmemory")));
+}
