@@ -3,18 +3,10 @@
 use std::sync::Arc;
 
 use super::Service;
-use crate::{insight::Event, metrics::Tally};
-
-/// How the store was when it was looked at.
-#[derive(Debug, Default)]
-pub(super) struct StoreSeen {
-    lost: Vec<String>,
-    no_room: u64,
-    no_room_told: Option<u64>,
-}
+use crate::metrics::Tally;
 
 impl Service {
-    /// Ends a second for those who look on, and writes down what has become of the store.
+    /// Ends a second for those who look on.
     pub(crate) fn tick(&self) {
         let live = self.live();
         let of_policies = live.names.iter().cloned().zip(live.tallies.iter().map(Tally::counts));
@@ -23,31 +15,5 @@ impl Service {
         // Ticks come at any fraction of a second, a little early or late: each is taken for the second that it has seen most of.
         let second = self.clock.now().as_micros().saturating_sub(500_000) / 1_000_000;
         self.insight.tick(second, counted, &self.metrics.durations());
-        self.look_at_store();
-    }
-
-    fn look_at_store(&self) {
-        let health = self.store.health();
-        let mut seen = self.store_seen.lock();
-        let at = self.now_ms();
-        let journal = &self.insight.journal;
-        let lost: Vec<_> = health.lost.iter().filter(|node| !seen.lost.contains(node)).cloned().collect();
-        let back: Vec<_> = seen.lost.iter().filter(|node| !health.lost.contains(node)).cloned().collect();
-        if !lost.is_empty() {
-            let text =
-                format!("Redis does not answer at {}: policies decide by what they say for that", lost.join(", "));
-            journal.happened(Event::StoreLost, at, text);
-        }
-        if !back.is_empty() {
-            journal.happened(Event::StoreBack, at, format!("Redis answers again at {}", back.join(", ")));
-        }
-        if health.no_room > seen.no_room && seen.no_room_told.is_none_or(|told| at >= told + 60_000) {
-            let text =
-                "there is no room for new keys: raise max_keys or max_bytes of [store], or see who makes so many";
-            journal.happened(Event::NoRoom, at, text);
-            seen.no_room_told = Some(at);
-        }
-        seen.lost = health.lost;
-        seen.no_room = health.no_room;
     }
 }

@@ -3,6 +3,7 @@
 mod envoy;
 mod nginx;
 mod openapi;
+mod prometheus;
 mod redis_clients;
 #[path = "../it/running.rs"]
 #[allow(dead_code, reason = "shared with the other tests, which use all of it")]
