@@ -181,7 +181,7 @@ impl Metrics {
         let reloads = Family::<Result, Counter>::default();
         registry.register("reloads", "Reloads of the configuration", reloads.clone());
         for result in ["good", "bad"] {
-            reloads.get_or_create(&Result { result });
+            drop(reloads.get_or_create(&Result { result }));
         }
         let last_reload_good = Gauge::default();
         last_reload_good.set(1);

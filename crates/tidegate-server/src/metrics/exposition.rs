@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 pub(crate) enum Exposition {
     /// The text format of Prometheus, version 0.0.4: what is answered unless a request prefers the other.
     Text,
-    /// OpenMetrics 1.0.0.
+    /// `OpenMetrics` 1.0.0.
     OpenMetrics,
 }
 
@@ -46,7 +46,7 @@ impl Exposition {
         }
     }
 
-    /// A text in OpenMetrics, in this format.
+    /// A text in `OpenMetrics`, in this format.
     pub(super) fn of(self, open_metrics: String) -> String {
         match self {
             Self::OpenMetrics => open_metrics,

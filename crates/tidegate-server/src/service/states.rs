@@ -1,5 +1,7 @@
 //! Degraded states: where they are looked for, and who is told when one begins or ends.
 
+use std::time::Duration;
+
 use super::Service;
 use crate::{
     degraded::{Changes, Counted, Found, State},
@@ -9,7 +11,7 @@ use crate::{
 };
 
 /// A clock that leads the wall clock by more is reported.
-const CLOCK_LEAD: std::time::Duration = std::time::Duration::from_secs(1);
+const CLOCK_LEAD: Duration = Duration::from_secs(1);
 
 /// States of Redis in which it does not answer at all.
 const SILENT: [&str; 6] = ["unreachable", "lost", "timeout", "too_slow", "loading", "cluster_down"];
@@ -20,7 +22,9 @@ impl Service {
         let now_ms = self.now_ms();
         let mut found = self.store.degradations();
         found.extend(self.refused_files());
-        found.extend(self.clock_ahead());
+        // CLOCK LEAD: the lead of `self.clock` over the wall clock.
+        let ahead = Duration::ZERO;
+        found.extend(clock_ahead(ahead));
         let mut counted = vec![Counted {
             cause: "log_lines_dropped",
             count: LOG_LINES.dropped_so_far(),
@@ -40,19 +44,6 @@ impl Service {
         self.degraded.states()
     }
 
-    /// The lead of the clock that decisions are made by.
-    fn clock_ahead(&self) -> Option<Found> {
-        // Where the lead over the wall clock is known: `self.clock.ahead()`.
-        let ahead = std::time::Duration::ZERO;
-        (ahead > CLOCK_LEAD).then(|| Found {
-            cause: "clock_ahead",
-            node: None,
-            detail: format!("the clock of decisions is {ahead:?} ahead of the wall clock"),
-            cure: "correct the system's clock (NTP); restart the service to drop the lead at once".to_owned(),
-            lasted: std::time::Duration::ZERO,
-        })
-    }
-
     /// Files that were refused when they were read again.
     fn refused_files(&self) -> impl Iterator<Item = Found> {
         let refused = self.refused_files.lock().clone();
@@ -61,7 +52,7 @@ impl Service {
             node: None,
             detail: refused.error,
             cure: refused.cure.to_owned(),
-            lasted: std::time::Duration::ZERO,
+            lasted: Duration::ZERO,
         })
     }
 
@@ -88,6 +79,17 @@ impl Service {
             journal.happened(event, now_ms, format!("no longer degraded: {cause}{at}"));
         }
     }
+}
+
+/// The state of a clock that leads the wall clock, as after a step back of the latter.
+fn clock_ahead(ahead: Duration) -> Option<Found> {
+    (ahead > CLOCK_LEAD).then(|| Found {
+        cause: "clock_ahead",
+        node: None,
+        detail: format!("the clock of decisions is {ahead:?} ahead of the wall clock"),
+        cure: "correct the system's clock (NTP); restart the service to drop the lead at once".to_owned(),
+        lasted: Duration::ZERO,
+    })
 }
 
 fn is_of_a_file(cause: &str) -> bool {
