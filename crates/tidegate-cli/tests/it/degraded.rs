@@ -61,9 +61,15 @@ impl Observed {
             state.ok_or_else(|| ready.to_string())
         });
         assert!(state["cure"].as_str().is_some_and(|cure| !cure.is_empty()) && state["node"].is_string(), "{state}");
-        let metrics = self.page("/metrics");
-        assert!(metrics.contains(&format!("\ntidegate_degraded{{cause=\"{cause}\"}} 1\n")), "{metrics}");
-        assert!(metrics.contains(&format!("\ntidegate_degraded_answers_total{{cause=\"{cause}\"}} ")), "{metrics}");
+        let lines = [
+            format!("\ntidegate_degraded{{cause=\"{cause}\"}} 1\n"),
+            format!("\ntidegate_degraded_answers_total{{cause=\"{cause}\"}} "),
+        ];
+        wait_for("the metrics", PATIENCE, || {
+            check(self.http, "api")?;
+            let metrics = get(self.http, "/metrics")?;
+            if lines.iter().all(|line| metrics.contains(line)) { Ok(()) } else { Err(metrics) }
+        });
         let overview = json_of(&self.page("/v1/overview"));
         assert!(
             overview["degraded"].as_array().expect("a list").iter().any(|state| state["cause"] == cause),
