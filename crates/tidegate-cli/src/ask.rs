@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     arguments::{AskArguments, Format, RefundArguments, SubjectArguments, WhereArguments},
     outcome::Outcome,
-    say::say,
+    say::{complain, say},
     visible::visible,
 };
 
@@ -132,7 +132,7 @@ pub(crate) fn tell(
     };
     match (format, body["error"].as_str()) {
         (Format::Json, _) => say(&format!("{body}\n"))?,
-        (Format::Text, Some(error)) => eprintln!("tidegate: {}", visible(&hinted(body["field"].as_str(), error))),
+        (Format::Text, Some(error)) => complain(visible(&hinted(body["field"].as_str(), error))),
         (Format::Text, None) => say(&text(body))?,
     }
     Ok(outcome)

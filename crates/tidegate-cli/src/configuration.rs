@@ -1,12 +1,16 @@
 //! `tidegate config`: what a configuration comes to, and how to get one.
 
-use std::{io::Read as _, path::Path};
+use std::{fmt::Write as _, io::Read as _, path::Path};
 
 use anyhow::Context as _;
 use serde_json::json;
 use tidegate_server::config::{Config, Overrides};
 
-use crate::{arguments::Format, outcome::Outcome};
+use crate::{
+    arguments::Format,
+    outcome::Outcome,
+    say::{complain, say},
+};
 
 /// Says what a file comes to, as it would be served here.
 pub(crate) fn check(file: &Path, format: Format) -> anyhow::Result<Outcome> {
@@ -14,7 +18,7 @@ pub(crate) fn check(file: &Path, format: Format) -> anyhow::Result<Outcome> {
         Ok(config) => config,
         Err(error) if format == Format::Json => {
             let told = json!({ "good": false, "origin": error.origin, "line": error.line, "error": error.message });
-            println!("{told}");
+            say(&format!("{told}\n"))?;
             return Ok(Outcome::Usage);
         }
         Err(error) => return Err(error.into()),
@@ -25,17 +29,19 @@ pub(crate) fn check(file: &Path, format: Format) -> anyhow::Result<Outcome> {
             json!({ "name": name, "limits": limits, "algorithm": configured.policy.algorithm().to_string() })
         };
         let policies: Vec<_> = config.policies.iter().map(policy).collect();
-        println!("{}", json!({ "good": true, "policies": policies, "envoy": config.policies.envoy().len() }));
+        let told = json!({ "good": true, "policies": policies, "envoy": config.policies.envoy().len() });
+        say(&format!("{told}\n"))?;
         return Ok(Outcome::Good);
     }
-    println!("{} is good", file.display());
+    let mut text = format!("{} is good\n", file.display());
     for (name, configured) in config.policies.iter() {
         let limits: Vec<String> = configured.policy.limits().iter().map(ToString::to_string).collect();
         let mode = if configured.policy.mode() == tidegate::Mode::Shadow { ", shadow" } else { "" };
         let algorithm = configured.policy.algorithm();
         let failure = configured.policy.on_store_failure();
-        println!("  {name}: {} by {algorithm}, {failure} if the store fails{mode}", limits.join(" and "));
+        let _ = writeln!(text, "  {name}: {} by {algorithm}, {failure} if the store fails{mode}", limits.join(" and "));
     }
+    say(&text)?;
     Ok(Outcome::Good)
 }
 
@@ -49,11 +55,11 @@ pub(crate) fn import_envoy(file: &Path, format: Format) -> anyhow::Result<Outcom
     }
     let imported = tidegate_server::import_envoy(&file.display().to_string(), &text)?;
     match format {
-        Format::Json => println!("{}", json!({ "toml": imported.toml, "warnings": imported.warnings })),
+        Format::Json => say(&format!("{}\n", json!({ "toml": imported.toml, "warnings": imported.warnings })))?,
         Format::Text => {
-            print!("{}", imported.toml);
+            say(&imported.toml)?;
             for warning in &imported.warnings {
-                eprintln!("tidegate: {warning}");
+                complain(warning);
             }
         }
     }

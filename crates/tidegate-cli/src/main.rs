@@ -39,7 +39,7 @@ fn main() -> std::process::ExitCode {
         Command::Config(ConfigCommand::ImportEnvoy { file }) => configuration::import_envoy(&file, arguments.format),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("tidegate: {error:#}");
+        say::complain(format_args!("{error:#}"));
         // Whoever asked wrongly is told so; whatever else went wrong is told apart by where it happens.
         Outcome::Usage
     })

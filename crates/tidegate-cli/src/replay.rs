@@ -24,7 +24,7 @@ use tidegate_replay::{
 use crate::{
     arguments::{Format, ReplayArguments},
     outcome::Outcome,
-    say::say,
+    say::{complain, say},
 };
 
 pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result<Outcome> {
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
         Ok(findings) => findings,
         Err(error @ (ReplayError::Connect(_) | ReplayError::Redis(_))) => {
             watch.end();
-            eprintln!("tidegate: {error}");
+            complain(&error);
             return Ok(Outcome::StoreFailed);
         }
         Err(error) => {
@@ -99,7 +99,7 @@ pub(crate) fn is_unread(input: &Input) -> bool {
         "not one line could be read: is it an access log (common or combined), JSON lines, or a trace that begins with time_us,key,cost? A \
          layout of its own is told with --log-format"
     };
-    eprintln!("tidegate: {hint}");
+    complain(hint);
     true
 }
 

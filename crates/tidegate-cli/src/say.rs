@@ -1,12 +1,17 @@
-//! Printing an answer: to whoever still listens.
+//! Printing an answer or a complaint. A reader that is gone is no error, as with `head`.
 
 use std::io::{self, Write as _};
 
-/// Prints a text. Whoever has read enough may stop, as `head` does: that is no error.
+/// Prints a text to standard output.
 pub(crate) fn say(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         said => said,
     }
+}
+
+/// Prints a line to standard error. Unlike `eprintln!` it does not panic when that can't be written: the exit code still tells.
+pub(crate) fn complain(text: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr(), "tidegate: {text}");
 }

@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &ServeArguments, format: Format) -> anyhow::Result<
         overrides = overrides.store("--store", "url", url);
     }
     let config = Config::load(file_or_default(arguments.config.as_ref()).as_deref(), &overrides)?;
-    logging::begin(format);
+    let _log = logging::begin(format)?;
     // Connections are descriptors; what the system allows at the most is ours to use.
     let descriptors = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(u64::MAX);
     if u64::try_from(config.server.bounds.connections).unwrap_or(u64::MAX).saturating_mul(3) > descriptors {
@@ -46,7 +46,10 @@ pub(crate) fn run(arguments: &ServeArguments, format: Format) -> anyhow::Result<
         );
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime can be had")?;
-    runtime.block_on(serve(config, overrides))
+    let done = runtime.block_on(serve(config, overrides));
+    // A read of a file that hangs must not keep the process.
+    runtime.shutdown_background();
+    done
 }
 
 async fn serve(config: Config, overrides: Overrides) -> anyhow::Result<Outcome> {
@@ -78,7 +81,8 @@ async fn serve(config: Config, overrides: Overrides) -> anyhow::Result<Outcome> 
     }
     loop {
         tokio::select! {
-            _ = signals.hangup.recv() => server.reload(),
+            // A task of its own: a file that can't be read must not delay the other signals.
+            _ = signals.hangup.recv() => drop(tokio::spawn(server.reload())),
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,
         }

@@ -26,7 +26,7 @@ use crate::{
     },
     outcome::Outcome,
     replay::{Watch, create, is_unread, reading},
-    say::say,
+    say::{self, say},
 };
 
 /// How many requests pass between two looks at how far the reading is.
@@ -134,17 +134,17 @@ fn on_log(
     });
     let mut outcome = Outcome::Good;
     if watch.end() {
-        eprintln!("tidegate: ended before the end of the input: this is what was found so far");
+        say::complain("ended before the end of the input: this is what was found so far");
         outcome = Outcome::Interrupted;
     }
     if is_unread(&input) {
         outcome = Outcome::Usage;
     }
     if input.malformed > 0 {
-        eprintln!("tidegate: {} of {} lines could not be read", input.malformed, input.lines);
+        say::complain(format_args!("{} of {} lines could not be read", input.malformed, input.lines));
     }
     for trouble in &input.troubles {
-        eprintln!("tidegate: {trouble}");
+        say::complain(trouble);
     }
     Ok((Some(trial.finish(&names.join(", "))), outcome))
 }

@@ -11,7 +11,10 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-use crate::{config::Tls, metrics::Transport};
+use crate::{
+    config::{Tls, regular},
+    metrics::Transport,
+};
 
 /// A certificate chain with its key, as it is now.
 #[derive(Debug)]
@@ -63,6 +66,9 @@ impl Certificates {
 }
 
 fn read(files: &Tls) -> Result<CertifiedKey, String> {
+    for path in [&files.cert, &files.key] {
+        regular(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
     let cert = files.cert.display();
     let chain = CertificateDer::pem_file_iter(&files.cert).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let chain = chain.map_err(|error| format!("{cert}: no certificates in PEM: {error}"))?;

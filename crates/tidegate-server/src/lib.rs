@@ -20,23 +20,27 @@ mod access;
 mod certificates;
 pub mod config;
 mod dashboard;
+mod degraded;
 mod door;
 #[doc(hidden)]
 pub mod fuzzing;
 mod import_envoy;
 mod in_process;
 mod insight;
+mod log_lines;
 mod metrics;
 mod server;
 mod service;
 mod session;
 mod stopwatch;
 mod store;
+mod supervise;
 mod transports;
 mod watch;
 
 pub use import_envoy::{ImportError, Imported, import_envoy};
 pub use in_process::InProcess;
+pub use log_lines::{AUDIT, LOG_LINES, LogLines};
 pub use metrics::Transport;
 pub use server::{Server, StartError};
 pub use service::{Answer, Answers, Ask, By, Live, Price, Refusal, Ruling, Service, Who};

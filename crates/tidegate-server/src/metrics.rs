@@ -1,6 +1,9 @@
 //! What is counted, for Prometheus. Every label's values are bounded: policies of the file, reasons, transports, kinds of
 //! trouble, nodes of Redis.
 
+mod durations;
+mod exposition;
+
 use std::{fmt, sync::Arc};
 
 use prometheus_client::{
@@ -11,14 +14,19 @@ use prometheus_client::{
         counter::{ConstCounter, Counter},
         family::Family,
         gauge::{ConstGauge, Gauge},
+        info::Info,
     },
-    registry::{Registry, Unit},
+    registry::Registry,
 };
 use tidegate::{Decision, Reason};
 use tidegate_redis::BreakerState;
 
+use self::durations::Durations;
+pub(crate) use self::exposition::Exposition;
 use crate::{
-    insight::{Counts, Latency, Notable, Outcomes},
+    degraded::Degraded,
+    insight::{Counts, Notable, Outcomes},
+    log_lines::LOG_LINES,
     store::Store,
 };
 
@@ -27,6 +35,9 @@ const BROUGHT: &str = "(limits)";
 
 /// What rules and overrides of Envoy's that let nothing through are counted under.
 const DENIED: &str = "(deny)";
+
+/// What the time of decisions over several policies is counted under.
+const SEVERAL: &str = "(several)";
 
 /// The ways in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,14 +82,26 @@ struct Result {
     result: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfTask {
+    task: &'static str,
+}
+
 /// The counters of one policy.
 #[derive(Debug)]
 pub(crate) struct Tally {
     reasons: [Counter; OUTCOMES],
     near_limit: Counter,
+    durations: Arc<durations::OfPolicy>,
 }
 
 impl Tally {
+    /// Counts how long a decision took.
+    #[inline]
+    pub(crate) fn took(&self, transport: Transport, nanos: u64) {
+        self.durations[transport as usize].observe(nanos);
+    }
+
     /// Counts a decision that spent or was refused; whether it is worth a note.
     #[inline]
     pub(crate) fn count(&self, decision: &Decision) -> Notable {
@@ -119,28 +142,32 @@ pub(crate) struct Metrics {
     registry: Registry,
     decisions: Family<Verdict, Counter>,
     near_limit: Family<OfPolicy, Counter>,
-    /// By transport, in the order of `Transport::ALL`.
-    latency: Arc<[Latency; 3]>,
+    durations: Arc<Durations>,
     refused: [Counter; 3],
     connections: [Gauge; 3],
     turned_away: [Counter; 3],
     reloads: Family<Result, Counter>,
     last_reload_good: Gauge,
     onlookers: Gauge,
+    task_restarts: Family<OfTask, Counter>,
     pub(crate) brought: Tally,
     pub(crate) throttle: Tally,
+    pub(crate) several: Tally,
     denied: Counter,
 }
 
 impl Metrics {
-    pub(crate) fn new(store: Arc<Store>) -> Self {
+    pub(crate) fn new(store: Arc<Store>, degraded: Arc<Degraded>) -> Self {
         let mut registry = Registry::with_prefix("tidegate");
+        let build =
+            vec![("version", env!("CARGO_PKG_VERSION")), ("store", store.kind()), ("arch", std::env::consts::ARCH)];
+        registry.register("build", "Version of the service, and which store it uses", Info::new(build));
         let decisions = Family::<Verdict, Counter>::default();
         let near_limit = Family::<OfPolicy, Counter>::default();
         registry.register("decisions", "Decisions that spent or were denied", decisions.clone());
         registry.register("near_limit", "Allowed, with four fifths of the limit in use or more", near_limit.clone());
-        let latency: Arc<[Latency; 3]> = Arc::default();
-        registry.register_collector(Box::new(Durations(Arc::clone(&latency))));
+        let durations = Arc::<Durations>::default();
+        registry.register_collector(Box::new(durations::Collected(Arc::clone(&durations))));
         let refused = Family::<By, Counter>::default();
         registry.register("refused", "Requests that could not be understood or were not permitted", refused.clone());
         let connections = Family::<By, Gauge>::default();
@@ -153,6 +180,9 @@ impl Metrics {
         );
         let reloads = Family::<Result, Counter>::default();
         registry.register("reloads", "Reloads of the configuration", reloads.clone());
+        for result in ["good", "bad"] {
+            drop(reloads.get_or_create(&Result { result }));
+        }
         let last_reload_good = Gauge::default();
         last_reload_good.set(1);
         registry.register(
@@ -162,14 +192,27 @@ impl Metrics {
         );
         let onlookers = Gauge::default();
         registry.register("onlookers", "Pages and terminals that look on", onlookers.clone());
+        let task_restarts = Family::<OfTask, Counter>::default();
+        registry.register(
+            "task_restarts",
+            "Tasks of the service that failed and were started again",
+            task_restarts.clone(),
+        );
         registry.register_collector(Box::new(OfStore(store)));
+        registry.register_collector(Box::new(OfState(degraded)));
         let denied = decisions.get_or_create(&verdict(DENIED, Reason::Impossible)).clone();
         let each = Transport::ALL.map(|transport| By { transport: transport.name() });
         Self {
-            brought: tally(&decisions, &near_limit, BROUGHT),
-            throttle: tally(&decisions, &near_limit, crate::config::RESERVED_NAME),
+            brought: tally(&decisions, &near_limit, &durations, BROUGHT),
+            throttle: tally(&decisions, &near_limit, &durations, crate::config::RESERVED_NAME),
+            several: Tally {
+                reasons: std::array::from_fn(|_| Counter::default()),
+                near_limit: Counter::default(),
+                durations: durations.of(SEVERAL),
+            },
             denied,
-            latency,
+            durations,
+            task_restarts,
             refused: each.clone().map(|by| refused.get_or_create(&by).clone()),
             connections: each.clone().map(|by| connections.get_or_create(&by).clone()),
             turned_away: each.map(|by| turned_away.get_or_create(&by).clone()),
@@ -184,7 +227,7 @@ impl Metrics {
 
     /// The counters of a policy; the same ones whenever it is asked for by the same name.
     pub(crate) fn tally(&self, policy: &str) -> Tally {
-        tally(&self.decisions, &self.near_limit, policy)
+        tally(&self.decisions, &self.near_limit, &self.durations, policy)
     }
 
     /// Forgets a policy that is no longer configured.
@@ -193,16 +236,12 @@ impl Metrics {
             self.decisions.remove(&verdict(policy, reason));
         }
         self.near_limit.remove(&OfPolicy { policy: policy.to_owned() });
-    }
-
-    #[inline]
-    pub(crate) fn took(&self, transport: Transport, nanos: u64) {
-        self.latency[transport as usize].observe(nanos);
+        self.durations.forget(policy);
     }
 
     /// How long all decisions took so far.
     pub(crate) fn durations(&self) -> Counts {
-        self.latency.iter().fold(Counts::default(), |sum, one| sum.plus(&one.counts()))
+        self.durations.total()
     }
 
     /// What is counted without a policy of the configuration.
@@ -234,12 +273,17 @@ impl Metrics {
         self.last_reload_good.set(good.into());
     }
 
+    /// How often a task failed and was started again.
+    pub(crate) fn task_restarts(&self, task: &'static str) -> Counter {
+        self.task_restarts.get_or_create(&OfTask { task }).clone()
+    }
+
     /// The text that Prometheus reads, with how many look on.
-    pub(crate) fn text(&self, onlookers: usize) -> String {
+    pub(crate) fn text(&self, format: Exposition, onlookers: usize) -> String {
         self.onlookers.set(i64::try_from(onlookers).unwrap_or(i64::MAX));
         let mut out = String::new();
         text::encode(&mut out, &self.registry).expect("writing to a string does not fail");
-        out
+        format.of(out)
     }
 }
 
@@ -247,32 +291,31 @@ fn verdict(policy: &str, reason: Reason) -> Verdict {
     Verdict { policy: policy.to_owned(), reason: reason.as_str() }
 }
 
-fn tally(decisions: &Family<Verdict, Counter>, near: &Family<OfPolicy, Counter>, policy: &str) -> Tally {
+fn tally(
+    decisions: &Family<Verdict, Counter>,
+    near: &Family<OfPolicy, Counter>,
+    durations: &Durations,
+    policy: &str,
+) -> Tally {
     Tally {
+        durations: durations.of(policy),
         reasons: REASONS.map(|reason| decisions.get_or_create(&verdict(policy, reason)).clone()),
         near_limit: near.get_or_create(&OfPolicy { policy: policy.to_owned() }).clone(),
     }
 }
 
-/// How long decisions took.
+/// Degraded states, and the lines that the log has lost.
 #[derive(Debug)]
-struct Durations(Arc<[Latency; 3]>);
+struct OfState(Arc<Degraded>);
 
-impl Collector for Durations {
+impl Collector for OfState {
     fn encode(&self, mut out: DescriptorEncoder<'_>) -> std::result::Result<(), fmt::Error> {
-        let help = "Time a decision took, from its request read";
-        let mut family = out.encode_descriptor("decision", help, Some(&Unit::Seconds), MetricType::Histogram)?;
-        for (transport, latency) in Transport::ALL.iter().zip(self.0.iter()) {
-            let by = By { transport: transport.name() };
-            let counts = latency.counts();
-            family.encode_family(&by)?.encode_histogram::<By>(
-                latency.seconds(),
-                counts.total(),
-                &counts.octaves(),
-                None,
-            )?;
-        }
-        Ok(())
+        let help = "Degraded states that last, by cause; 0 while there is none";
+        labelled(&mut out, "degraded", help, "cause", MetricType::Gauge, self.0.by_cause())?;
+        let dropped = LOG_LINES.dropped_so_far();
+        counter(&mut out, "log_lines_dropped", "Log lines that were lost because they could not be written", dropped)?;
+        let suppressed = LOG_LINES.suppressed_so_far();
+        counter(&mut out, "log_lines_suppressed", "Log lines that were left out because they repeat others", suppressed)
     }
 }
 
@@ -289,15 +332,15 @@ impl Collector for OfStore {
                 gauge(&mut out, "bytes", "Bytes held for states", stats.bytes as u64)?;
                 counter(&mut out, "evicted", "States forgotten because their time had passed", stats.evicted)?;
                 gauge(&mut out, "caller_keys", "Keys whose limits callers brought", stats.caller_keys as u64)?;
-                gauge(
-                    &mut out,
-                    "caller_bytes",
-                    "Bytes held for limits that callers brought",
-                    stats.caller_bytes as u64,
-                )?;
+                let help = "Bytes held for limits that callers brought";
+                gauge(&mut out, "caller_bytes", help, stats.caller_bytes as u64)?;
                 counter(&mut out, "no_room", "Requests of keys that there was no room for", stats.refused)?;
                 let help = "Requests without room whose limits callers brought";
-                counter(&mut out, "caller_no_room", help, stats.caller_refused)
+                counter(&mut out, "caller_no_room", help, stats.caller_refused)?;
+                let of_policies = stats.refused - stats.caller_refused;
+                let causes = [("no_room", of_policies), ("no_room_for_callers", stats.caller_refused)];
+                let help = "Requests answered without the store, by cause";
+                labelled(&mut out, "degraded_answers", help, "cause", MetricType::Counter, causes)
             }
             Store::Redis(redis) => {
                 let stats = redis.stats();
@@ -312,12 +355,19 @@ impl Collector for OfStore {
                 )?;
                 let choices =
                     [("open", stats.degraded_open), ("closed", stats.degraded_closed), ("local", stats.degraded_local)];
-                labelled(&mut out, "degraded", "Decisions made without Redis", "choice", MetricType::Counter, choices)?;
                 labelled(
                     &mut out,
-                    "store_errors",
-                    "Requests that Redis did not answer",
-                    "kind",
+                    "degraded_decisions",
+                    "Decisions made without Redis",
+                    "choice",
+                    MetricType::Counter,
+                    choices,
+                )?;
+                labelled(
+                    &mut out,
+                    "degraded_answers",
+                    "Requests answered without the store, by cause",
+                    "cause",
                     MetricType::Counter,
                     stats.troubles,
                 )?;

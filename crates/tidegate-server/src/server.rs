@@ -1,6 +1,6 @@
 //! [`Server`]: the service with its doors open, until it is stopped.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::{sync::Semaphore, time::MissedTickBehavior};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -8,10 +8,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     certificates::Certificates,
     config::{Config, ConfigError, Overrides},
-    door::{Door, House, bind},
+    door::{Door, House, Stream, bind},
     insight::Event,
     metrics::Transport,
     service::Service,
+    supervise::supervise,
     transports::{
         grpc,
         http::{self, dashboard::Attempts},
@@ -77,18 +78,28 @@ impl Server {
         };
         let places = || Arc::new(Semaphore::new(settings.bounds.connections));
         if let Some(listener) = http_listener {
-            open_http(Door::new(listener, Transport::Http, places(), house.clone())?, &house, http::router(&house));
+            open_http(
+                Listening { listener, transport: Transport::Http, places: places() },
+                &house,
+                http::router(&house),
+            );
         }
         if let Some(listener) = grpc_listener {
-            open_http(Door::new(listener, Transport::Grpc, places(), house.clone())?, &house, grpc::router(&house));
+            open_http(
+                Listening { listener, transport: Transport::Grpc, places: places() },
+                &house,
+                grpc::router(&house),
+            );
         }
         if let Some(listener) = resp_listener {
             open_resp(&listener, &places(), &house)?;
         }
         service.insight().journal.happened(Event::Started, service.now_ms(), "the service has started");
-        tokio::spawn(seconds(Arc::clone(&service), house.stop.clone()));
+        keep("seconds", &house, seconds);
+        keep("degraded states", &house, degraded_states);
         let watched = Arc::new(Watched::new(service, certificates, file, overrides, (*settings).clone(), store));
-        tokio::spawn(Arc::clone(&watched).changes(house.stop.clone()));
+        let watching = Arc::clone(&watched);
+        keep("files", &house, move |_, stop| Arc::clone(&watching).changes(stop));
         Ok(Self { house, addresses, watched, drain: settings.drain })
     }
 
@@ -103,8 +114,9 @@ impl Server {
     }
 
     /// Reads the configuration again, as SIGHUP asks for.
-    pub fn reload(&self) {
-        self.watched.reload();
+    pub fn reload(&self) -> impl Future<Output = ()> + Send + use<> {
+        let watched = Arc::clone(&self.watched);
+        async move { watched.reload().await }
     }
 
     /// Lets nobody in any more, and waits until those inside are served, but no longer than the settings say; how many were
@@ -117,18 +129,70 @@ impl Server {
     }
 }
 
+/// Keeps a task alive until the service stops.
+fn keep<S, F>(name: &'static str, house: &House, start: S)
+where
+    S: Fn(Arc<Service>, CancellationToken) -> F + Send + Sync + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (service, stop) = (Arc::clone(&house.service), house.stop.clone());
+    tokio::spawn(async move {
+        supervise(name, service.metrics(), &stop, || start(Arc::clone(&service), stop.clone())).await;
+    });
+}
+
 /// Ends each second for those who look on.
 async fn seconds(service: Arc<Service>, stop: CancellationToken) {
-    let mut second = tokio::time::interval(Duration::from_secs(1));
-    second.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    while stop.run_until_cancelled(second.tick()).await.is_some() {
-        service.tick();
+    every(Duration::from_secs(1), &stop, || service.tick()).await;
+}
+
+/// Looks for degraded states, so that each is reported within a second.
+async fn degraded_states(service: Arc<Service>, stop: CancellationToken) {
+    every(Duration::from_millis(250), &stop, || drop(service.look_for_degraded_states())).await;
+}
+
+async fn every(period: Duration, stop: &CancellationToken, work: impl Fn()) {
+    let mut ticks = tokio::time::interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+        work();
     }
 }
 
-fn open_http(door: Door, house: &House, router: axum::Router) {
-    let house = house.clone();
-    tokio::spawn(door.open(move |stream, peer| http::connection::serve(house.clone(), router.clone(), stream, peer)));
+/// A socket that listens. It is kept while the service runs, so that accepting can be started again.
+struct Listening {
+    listener: std::net::TcpListener,
+    transport: Transport,
+    places: Arc<Semaphore>,
+}
+
+impl Listening {
+    /// Accepts connections until the service stops, each served by a task of its own.
+    async fn accept<F, S>(self, house: House, serve: F)
+    where
+        F: Fn(Stream, SocketAddr) -> S + Clone + Send + Sync + 'static,
+        S: Future<Output = ()> + Send + 'static,
+    {
+        let (service, stop) = (Arc::clone(&house.service), house.stop.clone());
+        supervise(self.transport.name(), service.metrics(), &stop, move || {
+            let listener = self.listener.try_clone();
+            let (transport, places, house, serve) =
+                (self.transport, Arc::clone(&self.places), house.clone(), serve.clone());
+            async move {
+                match listener.and_then(|listener| Door::new(listener, transport, places, house)) {
+                    Ok(door) => door.open(serve).await,
+                    Err(error) => tracing::error!(transport = transport.name(), %error, "a listener can't be started"),
+                }
+            }
+        })
+        .await;
+    }
+}
+
+fn open_http(listening: Listening, house: &House, router: axum::Router) {
+    let (house, own) = (house.clone(), house.clone());
+    let serve = move |stream, peer| http::connection::serve(house.clone(), router.clone(), stream, peer);
+    tokio::spawn(listening.accept(own, serve));
 }
 
 /// RESP has threads of its own, each with its connections for good: a command takes less time than handing it to another
@@ -136,14 +200,13 @@ fn open_http(door: Door, house: &House, router: axum::Router) {
 fn open_resp(listener: &std::net::TcpListener, places: &Arc<Semaphore>, house: &House) -> io::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     for number in 0..cores.div_ceil(2) {
-        let (listener, places, house) = (listener.try_clone()?, Arc::clone(places), house.clone());
+        let (listener, places) = (listener.try_clone()?, Arc::clone(places));
+        let listening = Listening { listener, transport: Transport::Resp, places };
+        let (house, own) = (house.clone(), house.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serve = async move {
             let (guests, stop) = (house.guests.clone(), house.stop.clone());
-            match Door::new(listener, Transport::Resp, places, house.clone()) {
-                Ok(door) => door.open(move |stream, peer| resp::serve(house.clone(), stream, peer)).await,
-                Err(error) => tracing::error!(%error, "RESP can't be served"),
-            }
+            listening.accept(own, move |stream, peer| resp::serve(house.clone(), stream, peer)).await;
             // Those who are still served live on this thread.
             stop.cancelled().await;
             guests.wait().await;

@@ -4,26 +4,15 @@ use tidegate::{
     Clock, Cost, Decision, Decisions, Inspection, Key, Limiter, MemoryStore, OnStoreFailure, Op, Overridden, Override,
     Policy, Refund, Spend, SpendError, Timestamp,
 };
-use tidegate_redis::{BreakerState, OverrideTrouble, RedisStore, Trouble};
+use tidegate_redis::{BreakerState, Degradation, OverrideTrouble, RedisStore, Trouble};
 
-use crate::config::StoreSettings;
+use crate::{config::StoreSettings, degraded::Found};
 
 /// Where the state lives.
 #[derive(Debug)]
 pub(crate) enum Store {
     Memory(Limiter),
     Redis(RedisStore),
-}
-
-/// How a store is.
-#[derive(Debug)]
-pub(crate) struct Health {
-    /// Servers that do not answer.
-    pub(crate) lost: Vec<String>,
-    /// Requests of keys of named policies that there was no room for.
-    pub(crate) no_room: u64,
-    /// The same under limits that callers brought.
-    pub(crate) no_room_callers: u64,
 }
 
 impl Store {
@@ -51,6 +40,14 @@ impl Store {
         builder.connect().map(Self::Redis).map_err(|error| error.to_string())
     }
 
+    /// `memory` or `redis`.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Memory(_) => "memory",
+            Self::Redis(_) => "redis",
+        }
+    }
+
     /// The clock that decisions are made by or, where that is a server's, this machine's.
     pub(crate) fn clock(&self) -> Clock {
         match self {
@@ -64,17 +61,28 @@ impl Store {
         matches!(self, Self::Memory(_))
     }
 
-    /// Whether it answers, and has room.
-    pub(crate) fn health(&self) -> Health {
+    /// The degraded states that it is in, as far as it knows of them itself.
+    pub(crate) fn degradations(&self) -> Vec<Found> {
+        let Self::Redis(redis) = self else { return Vec::new() };
+        let found = |state: Degradation| Found {
+            cause: state.cause,
+            node: Some(state.node),
+            detail: state.detail,
+            cure: state.cure.to_owned(),
+            lasted: state.lasted,
+        };
+        redis.degradations().into_iter().map(found).collect()
+    }
+
+    /// Whether it answers, so that no request is answered without it.
+    pub(crate) fn answers(&self) -> bool {
         match self {
-            Self::Memory(limiter) => {
-                let stats = limiter.store().stats();
-                let no_room = stats.refused - stats.caller_refused;
-                Health { lost: Vec::new(), no_room, no_room_callers: stats.caller_refused }
-            }
+            Self::Memory(_) => true,
             Self::Redis(redis) => {
-                let lost = redis.breakers().into_iter().filter(|(_, state)| *state != BreakerState::Closed);
-                Health { lost: lost.map(|(node, _)| node).collect(), no_room: 0, no_room_callers: 0 }
+                let breakers = redis.breakers();
+                !breakers.is_empty()
+                    && breakers.iter().all(|(_, state)| *state == BreakerState::Closed)
+                    && !self.degradations().iter().any(Found::is_without_store)
             }
         }
     }

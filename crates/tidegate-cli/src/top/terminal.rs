@@ -55,7 +55,7 @@ pub(crate) fn watch(place: &Place) -> anyhow::Result<Outcome> {
     let ended = run(screen, &mut state, &mut feed, place, &clock, &is_over);
     match ended? {
         Wish::GiveUp(why) => {
-            eprintln!("tidegate: {}", visible(&why));
+            crate::say::complain(visible(&why));
             Ok(Outcome::Usage)
         }
         _ => Ok(Outcome::Good),

@@ -2,6 +2,9 @@
 
 mod asking;
 mod configuration;
+mod degraded;
+mod http;
+mod logging;
 mod model;
 mod overriding;
 mod process;

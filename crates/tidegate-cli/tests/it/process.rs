@@ -68,12 +68,17 @@ impl Serving {
 
     /// Reads the log until a line with this message comes.
     pub(crate) fn wait_for(&mut self, message: &str) -> Value {
+        self.read_until(|entry| entry["message"].as_str().is_some_and(|said| said.contains(message)))
+    }
+
+    /// Reads the log until the line that is looked for comes.
+    pub(crate) fn read_until(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> Value {
         let mut line = String::new();
         loop {
             line.clear();
-            assert_ne!(self.log.read_line(&mut line).expect("a log"), 0, "it ended before it said `{message}`");
+            assert_ne!(self.log.read_line(&mut line).expect("a log"), 0, "it ended before the line came");
             let entry: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
-            if entry["message"].as_str().is_some_and(|said| said.contains(message)) {
+            if is_it(&entry) {
                 return entry;
             }
         }

@@ -65,6 +65,7 @@ table! {
         header_timeout: Time,
         idle_timeout: Time,
         drain: Time,
+        allow_removal: bool,
     }
 }
 

@@ -12,6 +12,7 @@ mod settings;
 mod values;
 
 use std::{
+    io::Read as _,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -100,9 +101,24 @@ const MOST: u64 = 16 << 20;
 fn read(path: &Path) -> Result<String, ConfigError> {
     let origin = path.display().to_string();
     let error = |message: String| ConfigError { origin: origin.clone(), line: None, message };
-    let size = std::fs::metadata(path).map_err(|e| error(format!("can't be read: {e}")))?.len();
-    if size > MOST {
-        return Err(error(format!("has {size} bytes: a configuration has at most {MOST}")));
+    let failed = |e: std::io::Error| error(format!("can't be read: {e}"));
+    regular(path).map_err(error)?;
+    let mut text = String::new();
+    // It may have grown since it was looked at.
+    let size =
+        std::fs::File::open(path).and_then(|file| file.take(MOST + 1).read_to_string(&mut text)).map_err(failed)?;
+    if size as u64 > MOST {
+        return Err(error(format!("has more than {MOST} bytes, the most that a configuration may have")));
     }
-    std::fs::read_to_string(path).map_err(|e| error(format!("can't be read: {e}")))
+    Ok(text)
+}
+
+/// Refuses what is not a regular file: opening a FIFO or a device may wait without end.
+pub(crate) fn regular(path: &Path) -> Result<(), String> {
+    let metadata = std::fs::metadata(path).map_err(|error| format!("can't be read: {error}"))?;
+    match metadata.len() {
+        _ if !metadata.is_file() => Err("is not a regular file: use a plain file, or a link to one".to_owned()),
+        size if size > MOST => Err(format!("has {size} bytes: at most {MOST} are read")),
+        _ => Ok(()),
+    }
 }

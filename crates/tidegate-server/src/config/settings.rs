@@ -42,6 +42,8 @@ pub struct ServerSettings {
     pub bounds: Bounds,
     /// How long a stopping service waits for those who are still served.
     pub drain: Duration,
+    /// Whether a reload may remove all policies, or more than it keeps.
+    pub allow_removal: bool,
 }
 
 /// Files of a certificate chain and of its key, in PEM.
@@ -195,6 +197,7 @@ impl ServerSettings {
             caller_limits,
             bounds,
             drain: time(table.drain, 10),
+            allow_removal: table.allow_removal.unwrap_or(false),
         })
     }
 }

@@ -29,6 +29,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "api.js",
         "board.js",
         "chart.js",
+        "degraded.js",
         "dom.js",
         "favicon.svg",
         "index.html",

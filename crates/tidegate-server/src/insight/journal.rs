@@ -19,6 +19,10 @@ pub(crate) enum Event {
     StoreLost,
     StoreBack,
     NoRoom,
+    /// Another degraded state has begun.
+    Degraded,
+    /// A degraded state has ended.
+    Recovered,
     /// What people do: the audit log.
     Reset,
     Override,
@@ -34,6 +38,8 @@ impl Event {
             Self::StoreLost => "store_lost",
             Self::StoreBack => "store_back",
             Self::NoRoom => "no_room",
+            Self::Degraded => "degraded",
+            Self::Recovered => "recovered",
             Self::Reset => "reset",
             Self::Override => "override",
             Self::Lift => "lift",

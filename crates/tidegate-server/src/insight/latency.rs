@@ -103,7 +103,7 @@ impl Counts {
         // The first takes what is below 4 µs, the last what is beyond all.
         let ends = (0..BUCKETS).map(|place| match end(place) {
             Some(end) => (4096_u64.max(end.next_power_of_two())) as f64 / 1e9,
-            None => f64::MAX,
+            None => f64::INFINITY,
         });
         let mut octaves: Vec<(f64, u64)> = Vec::new();
         for (end, count) in ends.zip(self.0) {
@@ -157,6 +157,7 @@ mod tests {
         assert_eq!(octaves.iter().map(|(_, count)| count).sum::<u64>(), 7);
         assert_eq!(octaves[0], (4.096e-6, 3));
         assert_eq!(octaves[1], (8.192e-6, 2));
+        assert!(octaves[17].0.is_infinite(), "Prometheus needs a last bucket without an end");
         assert_eq!(octaves.len(), 18, "sixteen doublings, what is beyond, and what is below");
     }
 }

@@ -5,7 +5,10 @@ use std::time::Duration;
 use tidegate::{Inspection, Key, Overridden, Override, OverrideRule, Policy, Refund, Timestamp};
 
 use super::{Ask, By, Live, Refusal, Service, Who};
-use crate::insight::{Deed, Event, Eyes};
+use crate::{
+    insight::{Deed, Event, Eyes},
+    log_lines::AUDIT,
+};
 
 impl Service {
     /// Gives units back to the moment they were charged at.
@@ -95,7 +98,7 @@ impl Service {
         let hide = live.policies.get(policy).is_some_and(|configured| configured.hide_keys);
         let key = self.insight.labeller.label(&deed.key, hide, Eyes::Open).label;
         let by = who.address.map_or_else(|| "this process".to_owned(), |address| address.to_string());
-        tracing::info!(policy, key, by, note = deed.note, "{} a key{}", deed.before, deed.after);
+        tracing::info!(target: AUDIT, policy, key, by, note = deed.note, "{} a key{}", deed.before, deed.after);
         self.insight.journal.done(event, self.now_ms(), who.address, policy, deed);
     }
 

@@ -1,21 +1,22 @@
 //! [`Service`]: what all ways in have in common. Policies are found, prices looked up, failures of the store decided and
 //! everything counted here, once; a transport turns bytes into an [`Ask`] and an answer into bytes. `ask` has the words for both, `keys` what
-//! is done to single keys beside deciding, `seconds` what those are told who look on.
+//! is done to single keys beside deciding, `seconds` what is done once a second, `states` looks for degraded states.
 
 mod ask;
 mod keys;
 mod seconds;
+mod states;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use tidegate::{Algorithm, Clock, Cost, Decision, Limit, Op, Policy, Spend};
 
 pub use self::ask::{Answer, Answers, Ask, By, Price, Refusal, Ruling, Who};
-use self::seconds::StoreSeen;
 use crate::{
     config::{CallerLimits, Config, ConfigError, Configured, Overrides, Policies, RESERVED_NAME},
+    degraded::Degraded,
     insight::{Event, Hits, Insight},
     metrics::{Metrics, Tally, Transport},
     stopwatch::Stopwatch,
@@ -30,14 +31,26 @@ pub struct Service {
     clock: Clock,
     metrics: Metrics,
     caller_limits: CallerLimits,
-    /// What was wrong with the file at the last reload.
-    refused_file: Mutex<Option<String>>,
+    /// Files that were refused when they were read last, by the cause that is reported.
+    refused_files: Mutex<BTreeMap<&'static str, RefusedFile>>,
     reloading: Mutex<()>,
     insight: Insight,
-    /// How the store was when it was looked at last.
-    store_seen: Mutex<StoreSeen>,
+    degraded: Arc<Degraded>,
     up: Stopwatch,
 }
+
+/// Why a file was refused, and what can be done about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RefusedFile {
+    pub(crate) error: String,
+    pub(crate) cure: &'static str,
+}
+
+/// Cause that is reported while the configuration's file is refused.
+pub(crate) const CONFIGURATION_REFUSED: &str = "configuration_refused";
+
+/// Cause that is reported while a certificate's file is refused.
+pub(crate) const CERTIFICATE_REFUSED: &str = "certificate_refused";
 
 /// One configuration of policies, used by a request from its beginning to its end.
 #[derive(Debug)]
@@ -71,7 +84,8 @@ impl Service {
             message,
         })?;
         let store = Arc::new(store);
-        let metrics = Metrics::new(Arc::clone(&store));
+        let degraded = Arc::<Degraded>::default();
+        let metrics = Metrics::new(Arc::clone(&store), Arc::clone(&degraded));
         let clock = store.clock();
         let insight = Insight::new(clock.now().as_micros() / 1_000_000);
         let live = Live::new(config.policies, &metrics, &insight);
@@ -80,11 +94,11 @@ impl Service {
             live: ArcSwap::from_pointee(live),
             clock,
             insight,
-            store_seen: Mutex::default(),
+            degraded,
             store,
             metrics,
             caller_limits,
-            refused_file: Mutex::new(None),
+            refused_files: Mutex::default(),
             reloading: Mutex::new(()),
             up: Stopwatch::start(),
         })
@@ -108,27 +122,77 @@ impl Service {
 
     /// Puts the policies of a file in force, all at once, or none of them if something is wrong with it.
     ///
+    /// A file that removes all policies, or more than it keeps, is refused unless it says `allow_removal = true` in `[server]`.
+    ///
     /// # Errors
     /// What is wrong with the file.
     pub fn reload(&self, path: &std::path::Path, overrides: &Overrides) -> Result<Config, ConfigError> {
-        // One at a time, so that the file that was read last is the one in force.
+        self.put_in_force(Config::load(Some(path), overrides))
+    }
+
+    /// Puts the policies of a configuration that was read in force, all at once, or takes note of why it is refused.
+    pub(crate) fn put_in_force(&self, read: Result<Config, ConfigError>) -> Result<Config, ConfigError> {
         let _alone = self.reloading.lock();
-        let mut config = match Config::load(Some(path), overrides) {
-            Ok(config) => config,
-            Err(error) => {
-                self.metrics.reloaded(false);
-                let text = format!("the file was refused, the policies from before stay in force: {error}");
-                self.insight.journal.happened(Event::ReloadRefused, self.now_ms(), text);
-                *self.refused_file.lock() = Some(error.to_string());
-                return Err(error);
-            }
-        };
+        let cure = "correct the file: `tidegate config check FILE` tells what is wrong with it";
+        let mut config = read.inspect_err(|error| self.refuse(error, cure))?;
+        if let Some(message) = self.removal(&config) {
+            let origin = config.file.as_ref().map_or_else(String::new, |file| file.display().to_string());
+            let error = ConfigError { origin, line: None, message };
+            self.refuse(
+                &error,
+                "complete the file, or set `allow_removal = true` in its [server] if that is what you want",
+            );
+            return Err(error);
+        }
         self.replace(std::mem::take(&mut config.policies));
         self.metrics.reloaded(true);
         let policies = self.live().policies.len();
         self.insight.journal.happened(Event::Reload, self.now_ms(), format!("policies reloaded: {policies} in force"));
-        *self.refused_file.lock() = None;
+        self.file_refused(CONFIGURATION_REFUSED, None);
         Ok(config)
+    }
+
+    fn refuse(&self, error: &ConfigError, cure: &'static str) {
+        self.metrics.reloaded(false);
+        let text = format!("the file was refused, the policies from before stay in force: {error}");
+        self.insight.journal.happened(Event::ReloadRefused, self.now_ms(), text);
+        self.file_refused(CONFIGURATION_REFUSED, Some(RefusedFile { error: error.to_string(), cure }));
+    }
+
+    /// What a configuration would remove, if that is more than it may.
+    fn removal(&self, config: &Config) -> Option<String> {
+        if config.server.allow_removal {
+            return None;
+        }
+        let live = self.live();
+        let is_kept = |(name, _): &(&str, &Configured)| config.policies.get(name).is_some();
+        let (before, kept) = (live.policies.len(), live.policies.iter().filter(is_kept).count());
+        if before - kept > kept {
+            let gone = live.policies.iter().filter(|policy| !is_kept(policy)).map(|(name, _)| name);
+            let gone = gone.take(5).collect::<Vec<_>>().join(", ");
+            let removed = before - kept;
+            return Some(format!(
+                "it would remove {removed} of {before} policies ({gone}{})",
+                if removed > 5 { ", …" } else { "" }
+            ));
+        }
+        let (before, after) = (live.policies.envoy().len(), config.policies.envoy().len());
+        (before > after && before - after > after)
+            .then(|| format!("it would remove {} of {before} [[envoy]] rules", before - after))
+    }
+
+    /// Takes note that a file was refused, or that it is in force. Whether that is new.
+    pub(crate) fn file_refused(&self, cause: &'static str, refused: Option<RefusedFile>) -> bool {
+        let mut files = self.refused_files.lock();
+        match refused {
+            Some(refused) => files.insert(cause, refused.clone()) != Some(refused),
+            None => files.remove(cause).is_some(),
+        }
+    }
+
+    /// What can be done about a refused file.
+    pub(crate) fn cure(&self, cause: &str) -> Option<&'static str> {
+        self.refused_files.lock().get(cause).map(|refused| refused.cure)
     }
 
     /// Puts policies in force, all at once. The state of keys carries over.
@@ -158,7 +222,7 @@ impl Service {
 
     /// What was wrong with the file at the last reload, if it was refused.
     pub fn refused_file(&self) -> Option<String> {
-        self.refused_file.lock().clone()
+        self.refused_files.lock().get(CONFIGURATION_REFUSED).map(|refused| refused.error.clone())
     }
 
     /// Whether decisions never wait for anything, so that asking for several at once gains nothing.
@@ -198,7 +262,7 @@ impl Service {
                 self.insight.note(hits, notable, &ask.key);
             }
         }
-        self.metrics.took(from, watch.nanos());
+        tally.took(from, watch.nanos());
         Ok(Answer { decision, ruling })
     }
 
@@ -214,12 +278,22 @@ impl Service {
         asks: &[Ask<'_>],
     ) -> Result<Answers<'l>, Refusal> {
         let watch = Stopwatch::start();
-        let answers = self.decide_resolved(live, op, asks).await.inspect_err(|_| self.metrics.refused(from))?;
-        self.metrics.took(from, watch.nanos());
+        let (answers, tally) =
+            self.decide_resolved(live, op, asks).await.inspect_err(|_| self.metrics.refused(from))?;
+        tally.took(from, watch.nanos());
         Ok(answers)
     }
 
-    async fn decide_resolved<'l>(&self, live: &'l Live, op: Op, asks: &[Ask<'_>]) -> Result<Answers<'l>, Refusal> {
+    /// The answers, and the tally that the time of the decision is counted under.
+    async fn decide_resolved<'l, 's>(
+        &'s self,
+        live: &'l Live,
+        op: Op,
+        asks: &[Ask<'_>],
+    ) -> Result<(Answers<'l>, &'s Tally), Refusal>
+    where
+        'l: 's,
+    {
         let mut resolved = asks.iter().map(|ask| self.resolve(live, ask)).collect::<Result<Vec<_>, _>>()?;
         for (ask, resolved) in asks.iter().zip(&mut resolved) {
             // Each part's own choice travels with its policy.
@@ -234,6 +308,7 @@ impl Service {
             .collect();
         let decisions = self.store.decide_all(op, &spends, None).await?;
         let denied = !decisions.overall.is_allowed();
+        let tally = if let [only] = &*resolved { only.tally } else { &self.metrics.several };
         let answer = |((resolved, decision), ask): ((Resolved<'l, '_>, Decision), &Ask<'_>)| {
             // What would have fitted into a decision that was denied was neither spent nor denied.
             if op != Op::Peek && !(denied && decision.is_allowed()) {
@@ -245,7 +320,7 @@ impl Service {
             Answer { decision, ruling: resolved.ruling }
         };
         let parts = resolved.into_iter().zip(decisions.parts).zip(asks).map(answer).collect();
-        Ok(Answers { overall: decisions.overall, parts })
+        Ok((Answers { overall: decisions.overall, parts }, tally))
     }
 
     /// Looks whether everything that a request names is known.

@@ -60,6 +60,26 @@ fn it_survives_a_restart_and_says_when_it_is_not_live() {
 }
 
 #[test]
+fn a_degraded_state_is_shown_with_its_cause_and_cure_until_it_ends() {
+    let folder = std::env::temp_dir().join(format!("tidegate-degraded-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    let file = folder.join("policies.toml");
+    std::fs::write(&file, POLICIES).expect("it can be written");
+    let running = Running::start_by(&file);
+    let mut scene = Scene::new("degraded", running.http).begin();
+    scene.cue("live");
+    std::fs::write(&file, "[policies.api]\nlimts = [\"5/1h\"]\n").expect("it can be written");
+    running.reload();
+    scene.say("refused");
+    scene.cue("seen");
+    std::fs::write(&file, POLICIES).expect("it can be written");
+    running.reload();
+    scene.say("corrected");
+    scene.end();
+    std::fs::remove_dir_all(folder).expect("it is there");
+}
+
+#[test]
 fn it_is_usable_by_keyboard_and_screen_reader_in_light_and_dark_and_on_a_phone() {
     let running = Running::start(POLICIES);
     Scene::new("accessible", running.http).play();

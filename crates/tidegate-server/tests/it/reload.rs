@@ -44,7 +44,7 @@ fn no_request_is_dropped_and_none_is_decided_by_half_a_configuration() {
         for round in 0..50 {
             let before = asked.load(Relaxed);
             std::fs::write(&path, policies(1_000_000 + round % 2)).expect("the file can be written");
-            running.server().reload();
+            running.reload();
             while asked.load(Relaxed) < before + 8 {
                 std::thread::yield_now();
             }
@@ -60,7 +60,7 @@ fn a_bad_file_changes_nothing_and_is_told_everywhere() {
     let path = file("bad", &policies(5));
     let running = Running::start_by(&path);
     std::fs::write(&path, "[policies.one]\nlimts = [\"7/1m\"]\n").expect("the file can be written");
-    running.server().reload();
+    running.reload();
     let ask = json!({ "policy": "two", "key": "k" });
     assert_eq!(post(running.http, "/v1/check", &ask).json()["limit"], "5/1m");
     let ready = get(running.http, "/readyz");
@@ -74,12 +74,72 @@ fn a_bad_file_changes_nothing_and_is_told_everywhere() {
     );
 
     std::fs::write(&path, "[policies.two]\nlimits = [\"2/1m\"]\n").expect("the file can be written");
-    running.server().reload();
+    running.reload();
     assert_eq!(post(running.http, "/v1/check", &ask).json()["remaining"], 0, "one was spent before");
     assert_eq!(post(running.http, "/v1/check", &json!({ "policy": "one", "key": "k" })).status, 404);
     assert_eq!(get(running.http, "/readyz").json()["configuration_error"], json!(null));
     let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
     assert!(!text.contains("policy=\"one\""), "a policy that is gone is counted no more\n{text}");
+}
+
+/// Three policies and rules of Envoy's for them.
+fn three() -> String {
+    ["a", "b", "c"].map(|name| format!("[policies.{name}]\nlimits = [\"5/1h\"]\n")).concat()
+}
+
+#[test]
+fn a_file_that_removes_more_than_it_keeps_is_refused_unless_it_allows_that() {
+    let path = file("removal", &three());
+    let running = Running::start_by(&path);
+    let write = |text: &str| std::fs::write(&path, text).expect("the file can be written");
+    let check = |policy: &str| post(running.http, "/v1/check", &json!({ "policy": policy, "key": "k" })).status;
+    // An empty file, one that was cut off between tables, and one whose policies are others.
+    let others = three().replace("policies.", "policies.other-");
+    for text in ["", "[server]\n", &three()[..three().find("[policies.b]").expect("it is there")], &others] {
+        write(text);
+        running.reload();
+        assert_eq!(["a", "b", "c"].map(check), [200; 3], "after {text:?}");
+        let ready = get(running.http, "/readyz").json();
+        let state = &ready["degraded"][0];
+        assert_eq!(
+            (&ready["status"], &state["cause"]),
+            (&json!("degraded"), &json!("configuration_refused")),
+            "{ready}"
+        );
+        assert!(state["detail"].as_str().is_some_and(|detail| detail.contains("it would remove")), "{ready}");
+        assert!(state["cure"].as_str().is_some_and(|cure| cure.contains("allow_removal = true")), "{ready}");
+        let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
+        assert!(text.contains("\ntidegate_degraded{cause=\"configuration_refused\"} 1\n"), "{text}");
+        write(&three());
+        running.reload();
+        assert_eq!(get(running.http, "/readyz").json()["status"], "ok");
+    }
+    write(&three().replace("[policies.c]\nlimits = [\"5/1h\"]\n", ""));
+    running.reload();
+    assert_eq!(["a", "b", "c"].map(check), [200, 200, 404], "one of three may go");
+    write("[server]\nallow_removal = true\n");
+    running.reload();
+    assert_eq!(["a", "b"].map(check), [404; 2], "it is allowed");
+    assert_eq!(get(running.http, "/readyz").json()["status"], "ok");
+}
+
+#[test]
+fn a_fifo_in_place_of_the_file_hangs_nothing_and_is_reported() {
+    let path = file("fifo", &three());
+    let running = Running::start_by(&path);
+    std::fs::remove_file(&path).expect("it is there");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
+    assert!(made.success());
+    running.reload();
+    assert_eq!(post(running.http, "/v1/check", &json!({ "policy": "a", "key": "k" })).status, 200);
+    let ready = get(running.http, "/readyz").json();
+    assert_eq!(ready["degraded"][0]["cause"], "configuration_refused", "{ready}");
+    let detail = ready["degraded"][0]["detail"].as_str().expect("a text");
+    assert!(detail.contains("is not a regular file"), "{ready}");
+    std::fs::remove_file(&path).expect("it is there");
+    std::fs::write(&path, three()).expect("the file can be written");
+    running.reload();
+    assert_eq!(get(running.http, "/readyz").json()["status"], "ok");
 }
 
 #[test]

@@ -74,6 +74,11 @@ impl Running {
         self.server.as_ref().expect("it runs")
     }
 
+    /// Reads the configuration again, as SIGHUP asks for, and waits until that is done.
+    pub(crate) fn reload(&self) {
+        self.runtime.block_on(self.server().reload());
+    }
+
     /// Stops the service as a signal would; how many were still being served when its patience ended.
     pub(crate) fn stop(&mut self) -> usize {
         self.runtime.block_on(self.server.take().expect("it runs").stop())

@@ -86,8 +86,8 @@ fn without_redis_the_call_the_operation_and_the_policy_decide_in_that_order() {
     assert_eq!(post(running.http, "/v1/refund", &refund).status, 503);
     let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
     assert!(
-        text.contains("tidegate_degraded_total{choice=\"closed\"}")
-            && text.contains("tidegate_store_errors_total{kind="),
+        text.contains("tidegate_degraded_decisions_total{choice=\"closed\"}")
+            && text.contains("tidegate_degraded_answers_total{cause="),
         "{text}"
     );
 }

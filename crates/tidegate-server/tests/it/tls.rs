@@ -43,10 +43,10 @@ fn every_door_speaks_tls_and_shows_a_new_certificate_when_there_is_one() {
     assert_eq!(health(&[]), "ok\n");
     assert_eq!(health(&["--http1.1"]), "ok\n");
     certificate(&folder, 0x22);
-    running.server().reload();
+    running.reload();
     assert_eq!(shown(running.http.port()), "serial=22");
     std::fs::write(folder.join("key.pem"), "no key at all").expect("it can be written");
-    running.server().reload();
+    running.reload();
     assert_eq!(shown(running.http.port()), "serial=22", "the good one stays");
     let _ = std::fs::remove_dir_all(folder);
 }

@@ -5,6 +5,7 @@
 mod client;
 mod envoy;
 mod openapi;
+mod prometheus;
 mod proxies;
 mod redis_clients;
 #[path = "../it/running.rs"]

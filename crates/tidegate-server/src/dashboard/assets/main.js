@@ -1,10 +1,11 @@
 // Begins everything: who is looking, which view the address names, and the stream that feeds it.
-// #pulse[data-live="starting|live|stale|broken|paused|off"], #banner (role=status), #account, main[data-view="NAME"].
+// #pulse[data-live="starting|live|stale|broken|paused|off"], #banner and #degraded (role=status), #account, main[data-view="NAME"].
 
 import * as api from "./api.js";
 import { createBoard } from "./board.js";
 import { h, say, attribute } from "./dom.js";
 import { openLive } from "./live.js";
+import { showDegraded } from "./degraded.js";
 import { accountButton, loginView } from "./login.js";
 import { overviewView } from "./overview.js";
 import { policyView } from "./policy.js";
@@ -101,7 +102,10 @@ function heard(name, data) {
     if (data.journal?.some(({ kind }) => kind === "reload" || kind === "started")) loadCatalogue();
     if (data.journal?.some(({ kind }) => ["override", "lift", "reset"].includes(kind))) view?.overridesChanged?.();
   }
-  if (name === "overview" || name === "tick") view?.update?.();
+  if (name === "overview" || name === "tick") {
+    showDegraded(data.degraded, data.now_ms);
+    view?.update?.();
+  }
   else view?.heard?.(name, data);
 }
 
@@ -113,7 +117,10 @@ function liveChanged({ state, why }, lastHeard) {
   pulse.hidden = state === "off";
   if (isBroken) tellBroken(why, lastHeard);
   else if (state === "live") tellBack();
-  else if (state === "off") forgetBroken();
+  else if (state === "off") {
+    forgetBroken();
+    showDegraded([], 0);
+  }
 }
 
 let told = "";

@@ -115,6 +115,8 @@ export const JOURNAL = {
   store_lost: ["■", "store lost", "bad"],
   store_back: ["✓", "store back", "good"],
   no_room: ["▲", "no room", "warn"],
+  degraded: ["▲", "degraded", "bad"],
+  recovered: ["✓", "recovered", "good"],
   reset: ["○", "reset", "calm"],
   override: ["◆", "override", "calm"],
   lift: ["◇", "lift", "calm"],

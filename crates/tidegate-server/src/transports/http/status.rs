@@ -5,22 +5,28 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::State,
-    http::{HeaderMap, StatusCode, Uri, header::CONTENT_TYPE},
+    http::{
+        HeaderMap, StatusCode, Uri,
+        header::{CONTENT_TYPE, VARY},
+    },
     response::IntoResponse,
 };
 use serde::Serialize;
 use tidegate::Mode;
-use tidegate_redis::BreakerState;
 use utoipa::ToSchema;
 
 use super::{problem::Problem, words};
-use crate::{access::Access, config::Configured, door::House, store::Store};
+use crate::{access::Access, config::Configured, degraded::State as DegradedState, door::House, metrics::Exposition};
 
 /// Whether the service takes requests, and what is not as it should be.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Readiness {
     /// Whether it takes requests.
     ready: bool,
+    /// `ok`, or `degraded` if it is in any degraded state.
+    status: &'static str,
+    /// The degraded states that it is in.
+    degraded: Vec<DegradedState>,
     /// `memory` or `redis`.
     store: &'static str,
     /// Whether the store answers. If not, policies say what is decided.
@@ -78,28 +84,32 @@ pub(super) async fn readyz(
     uri: Uri,
 ) -> Result<impl IntoResponse, Problem> {
     super::guard::origin(&house.settings, &headers, &uri)?;
-    let (store, store_answers) = match house.service.store() {
-        Store::Memory(_) => ("memory", true),
-        Store::Redis(redis) => {
-            let breakers = redis.breakers();
-            ("redis", !breakers.is_empty() && breakers.iter().all(|(_, state)| *state == BreakerState::Closed))
-        }
-    };
     let ready = !house.stop.is_cancelled();
-    let readiness = Readiness { ready, store, store_answers, configuration_error: house.service.refused_file() };
+    let degraded = house.service.look_for_degraded_states();
+    let readiness = Readiness {
+        ready,
+        status: if degraded.is_empty() { "ok" } else { "degraded" },
+        degraded,
+        store: house.service.store().kind(),
+        store_answers: house.service.store().answers(),
+        configuration_error: house.service.refused_file(),
+    };
     Ok((if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(readiness)))
 }
 
 /// What is counted, for Prometheus.
-#[utoipa::path(get, path = "/metrics", tag = "status", responses((status = 200, description = "In OpenMetrics text", body = String, content_type = "application/openmetrics-text")))]
+#[utoipa::path(get, path = "/metrics", tag = "status", responses((status = 200, description = "In the text format of Prometheus, or in OpenMetrics if `Accept` prefers that", content((String = "text/plain"), (String = "application/openmetrics-text")))))]
 pub(super) async fn metrics(
     State(house): State<Arc<House>>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<impl IntoResponse, Problem> {
     super::admit(&house, &headers, &uri, Access::Usage)?;
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    Ok(([(CONTENT_TYPE, kind)], house.service.metrics().text(house.service.insight().onlookers())))
+    house.service.look_for_degraded_states();
+    let format = Exposition::accepted(&headers);
+    let text = house.service.metrics().text(format, house.service.insight().onlookers());
+    // Which one it is depends on the request.
+    Ok(([(CONTENT_TYPE, format.media_type()), (VARY, "accept")], text))
 }
 
 /// The policies in force.

@@ -152,13 +152,13 @@ fn a_reload_is_told_and_so_is_one_that_was_refused() {
     let running = Running::start_by(&file);
     let mut events = Events::open(running.http, "/v1/live", &[]);
     events.next("overview");
-    running.server().reload();
+    running.reload();
     let told = |kind: &'static str| {
         move |tick: &Value| tick["journal"].as_array().expect("a list").iter().any(|line| line["kind"] == kind)
     };
     events.find("tick", told("reload"));
     std::fs::write(&file, "[policies.api]\nlimits = [\"0/1h\"]\n").expect("it can be written");
-    running.server().reload();
+    running.reload();
     let tick = events.find("tick", told("reload_refused"));
     assert!(tick["configuration_error"].as_str().is_some_and(|error| error.contains(".toml:2: ")), "{tick}");
     assert_eq!(tick["journal"].as_array().map(Vec::len), Some(1), "what was told is not told again");

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::client::{get, post};
+use super::client::{get, post, request};
 use crate::running::Running;
 
 const CONFIG: &str = "[policies.api]\nlimits = [\"5/1m\"]\n[policies.api.operations]\nbig = 3\n";
@@ -29,12 +29,50 @@ fn metrics_count_decisions_by_policy_and_reason() {
         "tidegate_decisions_total{policy=\"(limits)\",reason=\"allowed\"} 1",
         "tidegate_near_limit_total{policy=\"api\"} 1",
         "tidegate_refused_total{transport=\"http\"} 1",
-        "tidegate_decision_seconds_count{transport=\"http\"} 7",
+        "tidegate_decision_seconds_count{policy=\"api\",transport=\"http\"} 5",
+        "tidegate_decision_seconds_count{policy=\"(several)\",transport=\"http\"} 1",
+        "tidegate_decision_seconds_bucket{le=\"+Inf\",policy=\"(limits)\",transport=\"http\"} 1",
+        "tidegate_degraded{cause=\"no_room\"} 0",
+        "tidegate_degraded_answers_total{cause=\"no_room\"} 0",
+        "# TYPE tidegate_decisions_total counter",
         "tidegate_keys 2",
         "tidegate_last_reload_good 1",
     ] {
         assert!(text.lines().any(|known| known == line), "{line} is not in\n{text}");
     }
+}
+
+#[test]
+fn the_format_of_metrics_follows_accept() {
+    let running = Running::start(CONFIG);
+    let scrape = |accept: &[(&str, &str)]| request(running.http, "GET", "/metrics", accept, "");
+    for accept in [&[][..], &[("accept", "*/*")], &[("accept", "text/plain;version=0.0.4;q=0.5")]] {
+        let answer = scrape(accept);
+        assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+        let text = String::from_utf8(answer.body).expect("text");
+        assert!(text.contains("\ntidegate_build_info{version=\"") && !text.contains("# EOF"), "{text}");
+    }
+    let answer = scrape(&[("accept", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")]);
+    assert_eq!(answer.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
+    let text = String::from_utf8(answer.body).expect("text");
+    assert!(text.contains("\n# TYPE tidegate_decisions counter\n") && text.ends_with("# EOF\n"), "{text}");
+}
+
+#[test]
+fn a_full_store_is_a_degraded_state() {
+    let running = Running::start(&format!("[store]\nmax_keys = 1\nat_capacity = \"deny\"\n{CONFIG}"));
+    // Shards hold a key each before any is refused: enough of them fill every store of one key.
+    for key in 0..1_000 {
+        post(running.http, "/v1/check", &json!({ "policy": "api", "key": key.to_string() }));
+    }
+    let ready = get(running.http, "/readyz").json();
+    assert_eq!((&ready["ready"], &ready["status"]), (&json!(true), &json!("degraded")), "{ready}");
+    let state = &ready["degraded"][0];
+    assert_eq!(state["cause"], "no_room", "{ready}");
+    assert!(state["cure"].as_str().is_some_and(|cure| cure.contains("max_keys")), "{ready}");
+    assert!(state["since_ms"].as_u64().is_some_and(|since| since > 0), "{ready}");
+    let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
+    assert!(text.contains("\ntidegate_degraded{cause=\"no_room\"} 1\n"), "{text}");
 }
 
 #[test]
@@ -52,7 +90,10 @@ fn policies_and_readiness_are_shown() {
     assert_eq!(get(running.http, "/healthz").body, b"ok\n");
     assert_eq!(
         get(running.http, "/readyz").json(),
-        json!({ "ready": true, "store": "memory", "store_answers": true, "configuration_error": null })
+        json!({
+            "ready": true, "status": "ok", "degraded": [], "store": "memory", "store_answers": true,
+            "configuration_error": null
+        })
     );
     assert!(
         get(running.http, "/openapi.json").json()["openapi"].as_str().is_some_and(|version| version.starts_with("3.1"))

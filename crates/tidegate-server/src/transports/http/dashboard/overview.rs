@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 use super::super::{guest::Guest, problem::Problem, query, status::mode};
 use crate::{
     access::Access,
+    degraded::State as DegradedState,
     door::House,
     insight::{Eyes, LATELY, Line, Outcomes, SECONDS, Second},
     metrics::{OUTCOMES, REASONS},
@@ -48,6 +49,8 @@ pub(crate) struct Now {
     now_ms: u64,
     /// What was wrong with the file at the last reload; null if it is in force.
     configuration_error: Option<String>,
+    /// Degraded states that last.
+    degraded: Vec<DegradedState>,
     /// Where the state lives.
     store: ShownStore,
     /// The last ten seconds, all policies together.
@@ -217,7 +220,7 @@ pub(crate) struct ShownLine {
     pub(super) id: u64,
     /// When, in milliseconds since the epoch.
     at_ms: u64,
-    /// `started`, `reload`, `reload_refused`, `store_lost`, `store_back`, `no_room`; and what people did: `reset`, `override`, `lift`.
+    /// `started`, `reload`, `reload_refused`, `store_lost`, `store_back`, `no_room`, `degraded`, `recovered`; and what people did: `reset`, `override`, `lift`.
     kind: &'static str,
     /// In words.
     text: String,
@@ -309,6 +312,7 @@ impl Now {
         Self {
             now_ms: service.now_ms(),
             configuration_error: service.refused_file(),
+            degraded: service.look_for_degraded_states(),
             store: ShownStore::new(service.store()),
             last: Lately::new(seconds, &all, micros(durations.quantile(0.5)), micros(durations.quantile(0.99))),
             policies: named.into_iter().map(policy).collect(),
@@ -341,12 +345,13 @@ fn micros(nanos: Option<u64>) -> Option<f64> {
 
 impl ShownStore {
     fn new(store: &Store) -> Self {
+        let answers = store.answers();
         match store {
             Store::Memory(limiter) => {
                 let (store, stats) = (limiter.store(), limiter.store().stats());
                 Self {
                     kind: "memory",
-                    answers: true,
+                    answers,
                     keys: Some(stats.keys),
                     max_keys: Some(store.max_keys()),
                     bytes: Some(stats.bytes),
@@ -373,7 +378,7 @@ impl ShownStore {
                 let troubles = stats.troubles.into_iter().filter(|(_, count)| *count > 0);
                 Self {
                     kind: "redis",
-                    answers: !breakers.is_empty() && breakers.iter().all(|(_, state)| *state == BreakerState::Closed),
+                    answers,
                     keys: None,
                     max_keys: None,
                     bytes: None,

@@ -1,0 +1,47 @@
+//! The log of the service: text on a terminal, JSON elsewhere.
+//!
+//! A line goes through `repeats`, which suppresses repeated lines, and `queue`, which hands it to a thread of its own. So logging
+//! never blocks, fails or panics anything else, whatever becomes of standard error.
+
+mod queue;
+mod repeats;
+
+use std::{io::IsTerminal as _, panic, sync::Arc};
+
+use anyhow::Context as _;
+use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+
+use self::{queue::Queue, repeats::Repeats};
+use crate::arguments::Format;
+
+/// The log, written out (for a moment at the most) when this is dropped.
+pub(crate) struct Log {
+    queue: Queue,
+    repeats: Arc<Repeats>,
+}
+
+/// Begins to log to standard error. `TIDEGATE_LOG` sets the level, as in `debug` or `tidegate_redis=debug`.
+pub(crate) fn begin(format: Format) -> anyhow::Result<Log> {
+    // The service itself reports the degraded states of its store.
+    let usual = || EnvFilter::new("info,tidegate_redis::conditions=off");
+    let filter = EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| usual());
+    let repeats = Arc::new(Repeats::new().context("log lines can't be limited")?);
+    let queue = Queue::start(Arc::clone(&repeats)).context("the thread that writes the log can't be started")?;
+    let registry = tracing_subscriber::registry().with(filter).with(repeats::Layer(Arc::clone(&repeats)));
+    let lines = fmt::layer().with_writer(queue.clone()).log_internal_errors(false);
+    if std::io::stderr().is_terminal() && format == Format::Text {
+        registry.with(lines.with_target(false).compact()).init();
+    } else {
+        registry.with(lines.json().flatten_event(true)).init();
+    }
+    // The usual hook writes to standard error and waits for it.
+    panic::set_hook(Box::new(|info| tracing::error!("{info}")));
+    Ok(Log { queue, repeats })
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.repeats.report();
+        self.queue.flush();
+    }
+}

@@ -1,0 +1,115 @@
+//! [`Queue`]: log lines on their way to standard error. The queue is bounded: a line that finds it full is dropped and counted.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::fd::AsFd as _,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use tidegate_server::LOG_LINES;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::repeats::Repeats;
+
+/// The most lines that wait.
+const MAX_LINES: usize = 1024;
+
+/// The most bytes that wait.
+const MAX_BYTES: usize = 1 << 20;
+
+/// How often suppressed lines are looked for while there is nothing to write.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+
+/// How long the end of the process waits for lines to be written.
+const LAST_LINES: Duration = Duration::from_millis(500);
+
+/// The queue's entrance.
+#[derive(Debug, Clone)]
+pub(super) struct Queue {
+    entries: SyncSender<Entry>,
+    bytes: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Line(Vec<u8>),
+    /// Answered once everything before it is written.
+    Flush(SyncSender<()>),
+}
+
+impl Queue {
+    /// Starts the thread that writes.
+    pub(super) fn start(repeats: Arc<Repeats>) -> io::Result<Self> {
+        let (entries, waiting) = sync_channel(MAX_LINES);
+        let bytes = Arc::new(AtomicUsize::new(0));
+        // A descriptor of its own: whoever else writes to standard error never waits for this thread's lock.
+        let out = File::from(io::stderr().as_fd().try_clone_to_owned()?);
+        let counted = Arc::clone(&bytes);
+        thread::Builder::new().name("log".to_owned()).spawn(move || write(&waiting, &counted, out, &repeats))?;
+        Ok(Self { entries, bytes })
+    }
+
+    fn push(&self, line: &[u8]) {
+        let before = self.bytes.fetch_add(line.len(), Relaxed);
+        if before + line.len() > MAX_BYTES || self.entries.try_send(Entry::Line(line.to_vec())).is_err() {
+            self.bytes.fetch_sub(line.len(), Relaxed);
+            LOG_LINES.dropped();
+        }
+    }
+
+    /// Waits until all lines are written, for a moment at the most.
+    pub(super) fn flush(&self) {
+        let (done, written) = sync_channel(1);
+        if self.entries.try_send(Entry::Flush(done)).is_ok() {
+            let _ = written.recv_timeout(LAST_LINES);
+        }
+    }
+}
+
+fn write(waiting: &Receiver<Entry>, bytes: &AtomicUsize, mut out: impl Write, repeats: &Repeats) {
+    loop {
+        match waiting.recv_timeout(BETWEEN_LOOKS) {
+            Ok(Entry::Line(line)) => {
+                bytes.fetch_sub(line.len(), Relaxed);
+                if out.write_all(&line).is_err() {
+                    LOG_LINES.dropped();
+                }
+            }
+            Ok(Entry::Flush(done)) => {
+                let _ = done.try_send(());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        repeats.report_when_due();
+    }
+}
+
+/// Where one line is written to.
+pub(super) struct Line<'a>(&'a Queue);
+
+impl<'a> MakeWriter<'a> for Queue {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Line<'a> {
+        Line(self)
+    }
+}
+
+impl Write for Line<'_> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.push(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! Each way in which Redis fails is visible in the log, in `/readyz`, in the metrics and to the dashboard, and is gone afterwards.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tidegate_testbed::{Reply, Server, wait_for};
+
+use crate::{
+    http::{PATIENCE, check, get, json_of},
+    process::{Serving, file},
+};
+
+/// A service with a Redis behind it, and what its log has said so far.
+struct Observed {
+    serving: Serving,
+    http: SocketAddr,
+    log: Vec<Value>,
+}
+
+impl Observed {
+    fn start(name: &str, url: &str) -> Self {
+        let store = format!("[store]\nurl = \"{url}\"\ntimeout = \"1s\"\n");
+        let path = file(name, &format!("{store}[policies.api]\nlimits = [\"1000000/1h\"]\n"));
+        let serving = Serving::start(&["--config", path.to_str().expect("text")]);
+        let http = serving.http.trim_start_matches("http://").parse().expect("an address");
+        let observed = Self { serving, http, log: Vec::new() };
+        wait_for("Redis to decide", PATIENCE, || observed.decides(false));
+        observed
+    }
+
+    /// Asks for a decision; an error unless it is degraded, or not, as expected.
+    fn decides(&self, degraded: bool) -> Result<(), String> {
+        let decision = check(self.http, "api")?;
+        if decision["degraded"] == degraded { Ok(()) } else { Err(decision.to_string()) }
+    }
+
+    fn page(&self, path: &str) -> String {
+        get(self.http, path).expect("an answer")
+    }
+
+    /// Reads the log up to a line of this beginning about this cause.
+    fn logged(&mut self, beginning: &str, cause: &str) -> Value {
+        let is_it = |line: &Value| {
+            line["cause"] == cause && line["message"].as_str().is_some_and(|message| message.starts_with(beginning))
+        };
+        let Self { serving, log, .. } = self;
+        serving.read_until(|line| {
+            log.push(line.clone());
+            is_it(line)
+        })
+    }
+
+    /// Sees the state everywhere.
+    fn sees(&mut self, cause: &str) {
+        let state = wait_for(cause, PATIENCE, || {
+            check(self.http, "api")?;
+            let ready = json_of(&get(self.http, "/readyz")?);
+            let state =
+                ready["degraded"].as_array().expect("a list").iter().find(|state| state["cause"] == cause).cloned();
+            assert!(state.is_none() || (ready["status"] == "degraded" && ready["store_answers"] == false), "{ready}");
+            state.ok_or_else(|| ready.to_string())
+        });
+        assert!(state["cure"].as_str().is_some_and(|cure| !cure.is_empty()) && state["node"].is_string(), "{state}");
+        let lines = [
+            format!("\ntidegate_degraded{{cause=\"{cause}\"}} 1\n"),
+            format!("\ntidegate_degraded_answers_total{{cause=\"{cause}\"}} "),
+        ];
+        wait_for("the metrics", PATIENCE, || {
+            check(self.http, "api")?;
+            let metrics = get(self.http, "/metrics")?;
+            if lines.iter().all(|line| metrics.contains(line)) { Ok(()) } else { Err(metrics) }
+        });
+        let overview = json_of(&self.page("/v1/overview"));
+        assert!(
+            overview["degraded"].as_array().expect("a list").iter().any(|state| state["cause"] == cause),
+            "{overview}"
+        );
+        let line = self.logged("degraded", cause);
+        assert_eq!((&line["level"], &line["cure"]), (&Value::from("WARN"), &state["cure"]), "{line}");
+        let begun = self.log.iter().filter(|line| line["cause"] == cause && line["level"] == "WARN").count();
+        assert_eq!(begun, 1, "the change of state is one line: {:?}", self.log);
+    }
+
+    /// Sees that the state has ended, everywhere.
+    fn sees_end_of(&mut self, cause: &str) {
+        wait_for("the state to end", PATIENCE, || {
+            self.decides(false)?;
+            let ready = json_of(&get(self.http, "/readyz")?);
+            if ready["status"] == "ok" && ready["store_answers"] == true { Ok(()) } else { Err(ready.to_string()) }
+        });
+        let metrics = self.page("/metrics");
+        assert!(metrics.contains(&format!("\ntidegate_degraded{{cause=\"{cause}\"}} 0\n")), "{metrics}");
+        assert_eq!(self.logged("no longer degraded", cause)["level"], "INFO");
+    }
+}
+
+#[test]
+fn a_stopped_redis_is_reported() {
+    let redis = Server::start();
+    let mut observed = Observed::start("stopped", &redis.url());
+    redis.stop();
+    observed.sees("unreachable");
+    redis.restart();
+    observed.sees_end_of("unreachable");
+}
+
+#[test]
+fn a_full_redis_is_reported() {
+    let redis = Server::builder().arg("maxmemory-policy", "noeviction").start();
+    let mut observed = Observed::start("full", &redis.url());
+    redis.wire().command(["CONFIG", "SET", "maxmemory", "1"]).expect_ok();
+    observed.sees("out_of_memory");
+    redis.wire().command(["CONFIG", "SET", "maxmemory", "0"]).expect_ok();
+    observed.sees_end_of("out_of_memory");
+}
+
+#[test]
+fn a_redis_user_without_the_right_to_write_is_reported() {
+    let rights = "resetchannels ~tg:* +@all";
+    let redis = Server::builder().acl_user("limiter", "p4ss", rights).start();
+    let mut observed = Observed::start("rights", &redis.url_as("limiter", "p4ss"));
+    redis.wire().command(["ACL", "SETUSER", "limiter", "-evalsha"]).expect_ok();
+    observed.sees("no_permission");
+    redis.wire().command(["ACL", "SETUSER", "limiter", "+evalsha"]).expect_ok();
+    observed.sees_end_of("no_permission");
+}
+
+#[test]
+fn a_key_that_another_program_wrote_is_reported() {
+    let redis = Server::start();
+    let mut observed = Observed::start("type", &redis.url());
+    let mut wire = redis.wire();
+    let names = wire.command(["KEYS", "tg:*"]);
+    let Reply::Array(names) = &names else { panic!("{names:?} is no list") };
+    let name = names[0].as_str_lossy();
+    wire.command(["DEL", &name]).integer();
+    wire.command(["RPUSH", &name, "something else"]).integer();
+    observed.sees("wrong_type");
+    wire.command(["DEL", &name]).integer();
+    observed.sees_end_of("wrong_type");
+}
+
+#[test]
+fn a_redis_that_lacks_its_replicas_is_reported() {
+    let redis = Server::start();
+    let mut observed = Observed::start("replicas", &redis.url());
+    redis.wire().command(["CONFIG", "SET", "min-replicas-to-write", "1"]).expect_ok();
+    observed.sees("no_replicas");
+    redis.wire().command(["CONFIG", "SET", "min-replicas-to-write", "0"]).expect_ok();
+    observed.sees_end_of("no_replicas");
+}
+
+#[test]
+fn a_redis_that_loads_its_data_is_reported() {
+    let master = Server::builder().arg("repl-diskless-sync-delay", "0").start();
+    let mut wire = master.wire();
+    for number in 0..1000 {
+        wire.command(["SET", &format!("ballast {number}"), &"x".repeat(100)]).expect_ok();
+    }
+    let redis = Server::builder().arg("loading-process-events-interval-bytes", "1024").start();
+    let mut observed = Observed::start("loading", &redis.url());
+    let mut wire = redis.wire();
+    // Ten milliseconds for each key that is read: until it is told otherwise.
+    wire.command(["CONFIG", "SET", "key-load-delay", "10000"]).expect_ok();
+    wire.command(["REPLICAOF", "127.0.0.1", &master.port().to_string()]).expect_ok();
+    let is_loading = |wire: &mut tidegate_testbed::Wire| wire.command(["EXISTS", "nothing"]).is_error();
+    wait_for("the server to load", PATIENCE, || is_loading(&mut wire).then_some(()).ok_or_else(String::new));
+    observed.sees("loading");
+    wire.command(["CONFIG", "SET", "key-load-delay", "0"]);
+    wait_for("the server to have loaded", PATIENCE, || (!is_loading(&mut wire)).then_some(()).ok_or_else(String::new));
+    wire.command(["REPLICAOF", "NO", "ONE"]).expect_ok();
+    observed.sees_end_of("loading");
+}

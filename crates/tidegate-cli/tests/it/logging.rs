@@ -1,0 +1,198 @@
+//! Logging never blocks, fails or ends the service, whatever becomes of standard error.
+
+use std::{
+    fs::OpenOptions,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::{Value, json};
+use tidegate_testbed::{Server, free_port, wait_for};
+
+use crate::{
+    http::{PATIENCE, check, get, json_of},
+    process::{BINARY, file},
+};
+
+/// A service whose log is not read; killed when it is dropped.
+struct Unread {
+    child: Child,
+    http: SocketAddr,
+    resp: SocketAddr,
+}
+
+impl Unread {
+    /// Starts a service with this standard error, after `before` in the shell that starts it.
+    fn start(before: &str, config: &str, stderr: Stdio) -> Self {
+        let [http, resp] = [(); 2].map(|()| SocketAddr::from(([127, 0, 0, 1], free_port())));
+        let path = file(&format!("unread-{}", http.port()), config);
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("{before} exec \"$0\" \"$@\""), BINARY, "serve"])
+            .args(["--http", &http.to_string(), "--resp", &resp.to_string(), "--grpc", "off", "--config"])
+            .arg(path)
+            .current_dir(std::env::temp_dir())
+            .stderr(stderr)
+            .spawn()
+            .expect("the binary runs");
+        wait_for("the service to listen", PATIENCE, || {
+            assert_eq!(child.try_wait().expect("it can be asked"), None, "the service ended at its start");
+            TcpStream::connect(http).and_then(|_| TcpStream::connect(resp)).map_err(|error| error.to_string())
+        });
+        Self { child, http, resp }
+    }
+
+    fn get(&self, path: &str) -> String {
+        get(self.http, path).expect("an answer")
+    }
+
+    fn check(&self, policy: &str) -> Value {
+        check(self.http, policy).expect("an answer")
+    }
+
+    fn ping(&self) -> Result<(), String> {
+        let text = |error: std::io::Error| error.to_string();
+        let mut stream = TcpStream::connect(self.resp).map_err(text)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
+        stream.write_all(b"PING\r\n").map_err(text)?;
+        let mut answer = [0; 7];
+        stream.read_exact(&mut answer).map_err(text)?;
+        if answer == *b"+PONG\r\n" { Ok(()) } else { Err(format!("{answer:?}")) }
+    }
+
+    /// Asks it to end; its exit code.
+    fn terminate(&mut self) -> Option<i32> {
+        let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill is there").success());
+        wait_for("the service to end", PATIENCE, || {
+            self.child.try_wait().expect("it can be asked").ok_or_else(|| "it runs".to_owned())
+        })
+        .code()
+    }
+}
+
+impl Drop for Unread {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const POLICY: &str = "[policies.api]\nlimits = [\"1000000/1h\"]\n";
+
+/// More lines than the pipe of a log and the queue before it hold: every reset is logged.
+fn fill_the_log(service: &Unread) {
+    let mut stream = TcpStream::connect(service.resp).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    let mut answer = vec![0; b":0\r\n".len()];
+    for _ in 0..4_000 {
+        stream.write_all(b"TG.RESET api somebody\r\n").expect("it is open");
+        stream.read_exact(&mut answer).expect("it is answered");
+    }
+}
+
+#[test]
+fn a_log_that_nobody_reads_blocks_nothing_and_its_lost_lines_are_reported() {
+    let mut service = Unread::start("", POLICY, Stdio::piped());
+    fill_the_log(&service);
+    for _ in 0..2_000 {
+        let mut stream = TcpStream::connect(service.resp).expect("it listens");
+        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it is open");
+    }
+    service.ping().expect("RESP answers");
+    let metrics = service.get("/metrics");
+    let dropped = metrics.lines().find_map(|line| line.strip_prefix("tidegate_log_lines_dropped_total "));
+    assert!(dropped.is_some_and(|count| count.parse::<u64>().expect("a number") > 0), "{metrics}");
+    let ready = json_of(&service.get("/readyz"));
+    assert_eq!((&ready["status"], &ready["ready"]), (&json!("degraded"), &json!(true)), "{ready}");
+    assert_eq!(ready["degraded"][0]["cause"], "log_lines_dropped", "{ready}");
+    assert_eq!(service.terminate(), Some(0));
+}
+
+#[test]
+fn a_log_on_a_full_disk_serves_and_stops_as_usual() {
+    let full = OpenOptions::new().write(true).open("/dev/full").expect("every Linux has it");
+    let mut service = Unread::start("", POLICY, full.into());
+    assert_eq!(service.check("api")["allowed"], true);
+    service.ping().expect("RESP answers");
+    assert_eq!(service.terminate(), Some(0));
+}
+
+#[test]
+fn when_the_reader_of_the_log_is_gone_a_restart_of_redis_heals_as_usual() {
+    let redis = Server::start();
+    let config = format!("[store]\nurl = \"{}\"\ntimeout = \"10s\"\n{POLICY}", redis.url());
+    let mut service = Unread::start("", &config, Stdio::piped());
+    assert_eq!(service.check("api")["degraded"], false);
+    drop(service.child.stderr.take());
+    redis.kill();
+    wait_for("an answer without Redis", PATIENCE, || {
+        (service.check("api")["degraded"] == true).then_some(()).ok_or_else(String::new)
+    });
+    redis.restart();
+    wait_for("an answer of Redis", PATIENCE, || {
+        (service.check("api")["degraded"] == false).then_some(()).ok_or_else(String::new)
+    });
+    assert_eq!(service.terminate(), Some(0));
+}
+
+#[test]
+fn listeners_survive_running_out_of_descriptors_without_a_log() {
+    let mut service = Unread::start("ulimit -n 64;", POLICY, Stdio::piped());
+    drop(service.child.stderr.take());
+    let descriptors = format!("/proc/{}/fd", service.child.id());
+    let used = || std::fs::read_dir(&descriptors).expect("it runs").count();
+    let idle: Vec<_> =
+        [service.http, service.resp].iter().flat_map(|at| (0..64).map(move |_| TcpStream::connect(at))).collect();
+    wait_for("all descriptors to be used", PATIENCE, || if used() >= 63 { Ok(()) } else { Err(format!("{}", used())) });
+    drop(idle);
+    wait_for("RESP to accept again", PATIENCE, || service.ping());
+    wait_for("HTTP to accept again", PATIENCE, || get(service.http, "/healthz").map(|_| ()));
+    assert_eq!(service.terminate(), Some(0));
+}
+
+/// Decisions a second of two connections that pipeline checks, with a log line for every hundred of them.
+#[expect(clippy::disallowed_methods, reason = "it measures")]
+fn decisions_per_second(service: &Unread) -> f64 {
+    const BATCHES: u32 = 300;
+    const CHECKS: u32 = 500;
+    let batch = (b"TG.CHECK api k\r\n".repeat(100), b"TG.RESET api nobody\r\n");
+    let batch = [batch.0, batch.1.to_vec()].concat().repeat(CHECKS as usize / 100);
+    let begun = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut stream = std::io::BufReader::new(TcpStream::connect(service.resp).expect("it listens"));
+                let mut line = String::new();
+                for _ in 0..BATCHES {
+                    stream.get_mut().write_all(&batch).expect("it is open");
+                    // A check is answered by a list of six numbers, a reset by one.
+                    for _ in 0..CHECKS * 7 + CHECKS / 100 {
+                        line.clear();
+                        std::io::BufRead::read_line(&mut stream, &mut line).expect("it is answered");
+                    }
+                }
+            });
+        }
+    });
+    f64::from(2 * BATCHES * CHECKS) / begun.elapsed().as_secs_f64()
+}
+
+/// `cargo test --release -p tidegate-cli --test it -- --ignored --nocapture decisions_with_an_unread_log`
+#[test]
+#[ignore = "it measures speed: run it alone, in release"]
+fn decisions_with_an_unread_log_relative_to_one_that_is_read() {
+    let (unread, mut read) = (Unread::start("", POLICY, Stdio::piped()), Unread::start("", POLICY, Stdio::piped()));
+    let mut log = read.child.stderr.take().expect("a pipe");
+    std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+    fill_the_log(&unread);
+    let mut ratios: Vec<f64> = (0..9)
+        .map(|_| (decisions_per_second(&read), decisions_per_second(&unread)))
+        .map(|(read, unread)| unread / read)
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    println!(
+        "decisions/s with a log that nobody reads, relative to one that is read: {:.3} (of nine rounds {ratios:.3?})",
+        ratios[4]
+    );
+}

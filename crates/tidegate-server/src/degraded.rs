@@ -1,0 +1,211 @@
+//! [`Degraded`]: the degraded states that the service is in, by cause. Whatever is found is compared with what was found before, so that the
+//! beginning and the end of a state are noticed once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A state that is known by a counter that rises lasts until the counter has not risen for so long.
+const HOLD: Duration = Duration::from_secs(10);
+
+/// Causes that every service reports, also while there are none.
+pub(crate) const CAUSES: [&str; 6] = [
+    "certificate_refused",
+    "clock_ahead",
+    "configuration_refused",
+    "log_lines_dropped",
+    "no_room",
+    "no_room_for_callers",
+];
+
+/// Causes of Redis while which it answers, with less certainty.
+const ANSWERS_ANYWAY: [&str; 1] = ["may_evict"];
+
+/// A degraded state that lasts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct State {
+    /// Short name of the cause, as in the metric `tidegate_degraded`.
+    #[schema(example = "out_of_memory")]
+    pub(crate) cause: &'static str,
+    /// The server of Redis that is affected; left out if it is not about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) node: Option<String>,
+    /// Since when, in milliseconds since the epoch.
+    pub(crate) since_ms: u64,
+    /// What happened.
+    pub(crate) detail: String,
+    /// What can be done about it.
+    pub(crate) cure: String,
+}
+
+/// A degraded state as its source tells it.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) cause: &'static str,
+    pub(crate) node: Option<String>,
+    pub(crate) detail: String,
+    pub(crate) cure: String,
+    pub(crate) lasted: Duration,
+}
+
+/// A degraded state that is known by a counter: it lasts while the counter rises, and for ten seconds more.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    pub(crate) cause: &'static str,
+    pub(crate) count: u64,
+    /// What the counter counts, after the number.
+    pub(crate) what: &'static str,
+    pub(crate) cure: &'static str,
+}
+
+/// What has begun and ended since the last look.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    pub(crate) begun: Vec<State>,
+    pub(crate) ended: Vec<State>,
+}
+
+/// The states that last.
+#[derive(Debug, Default)]
+pub(crate) struct Degraded(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    states: Vec<State>,
+    seen: BTreeSet<&'static str>,
+    rising: BTreeMap<&'static str, Rising>,
+}
+
+/// A counter that is watched.
+#[derive(Debug, Default, Clone, Copy)]
+struct Rising {
+    count: u64,
+    /// When it began to rise, the count before, and when it rose last.
+    lasts: Option<(u64, u64, u64)>,
+}
+
+impl Degraded {
+    /// Takes note of the states found now; those that have begun and ended.
+    pub(crate) fn look(&self, now_ms: u64, mut found: Vec<Found>, counted: &[Counted]) -> Changes {
+        let mut inner = self.0.lock();
+        for counter in counted {
+            let rising = inner.rising.entry(counter.cause).or_default();
+            found.extend(rising.state(counter, now_ms));
+        }
+        let is_of = |state: &State, found: &Found| state.cause == found.cause && state.node == found.node;
+        let (mut states, mut changes) = (Vec::with_capacity(found.len()), Changes::default());
+        for found in found {
+            let Found { cause, detail, lasted, .. } = &found;
+            let known = inner.states.iter().find(|state| is_of(state, &found));
+            let since_ms = known.map_or_else(|| now_ms.saturating_sub(millis(*lasted)), |known| known.since_ms);
+            // One state for each cause and node, in the words of its newest sight.
+            if states.iter().any(|state| is_of(state, &found)) {
+                continue;
+            }
+            let state =
+                State { cause, since_ms, detail: detail.clone(), node: found.node.clone(), cure: found.cure.clone() };
+            if known.is_none() {
+                changes.begun.push(state.clone());
+            }
+            states.push(state);
+        }
+        inner.seen.extend(states.iter().map(|state| state.cause));
+        let before = std::mem::replace(&mut inner.states, states);
+        let lasts = |old: &State| inner.states.iter().any(|new| new.cause == old.cause && new.node == old.node);
+        changes.ended = before.into_iter().filter(|old| !lasts(old)).collect();
+        changes
+    }
+
+    /// The states that last.
+    pub(crate) fn states(&self) -> Vec<State> {
+        self.0.lock().states.clone()
+    }
+
+    /// How many states last, by every cause that there is or was.
+    pub(crate) fn by_cause(&self) -> BTreeMap<&'static str, u64> {
+        let inner = self.0.lock();
+        let mut counts: BTreeMap<_, _> = CAUSES.iter().chain(&inner.seen).map(|cause| (*cause, 0)).collect();
+        for state in &inner.states {
+            *counts.entry(state.cause).or_default() += 1;
+        }
+        counts
+    }
+}
+
+impl Rising {
+    fn state(&mut self, counter: &Counted, now_ms: u64) -> Option<Found> {
+        if counter.count > self.count {
+            let (since, before) = self.lasts.map_or((now_ms, self.count), |(since, before, _)| (since, before));
+            self.lasts = Some((since, before, now_ms));
+        } else if self.lasts.is_some_and(|(.., last)| now_ms >= last.saturating_add(millis(HOLD))) {
+            self.lasts = None;
+        }
+        self.count = counter.count;
+        let (since, before, _) = self.lasts?;
+        Some(Found {
+            cause: counter.cause,
+            node: None,
+            detail: format!("{} {}", counter.count.saturating_sub(before), counter.what),
+            cure: counter.cure.to_owned(),
+            lasted: Duration::from_millis(now_ms.saturating_sub(since)),
+        })
+    }
+}
+
+impl Found {
+    /// Whether requests are answered without the store in this state of Redis.
+    pub(crate) fn is_without_store(&self) -> bool {
+        !ANSWERS_ANYWAY.contains(&self.cause)
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Counted, Degraded, Found};
+
+    fn found(cause: &'static str, node: Option<&str>) -> Found {
+        let (detail, cure) = ("it happened".to_owned(), "do something".to_owned());
+        Found { cause, node: node.map(str::to_owned), detail, cure, lasted: Duration::from_millis(100) }
+    }
+
+    #[test]
+    fn the_beginning_and_the_end_of_a_state_are_noticed_once() {
+        let degraded = Degraded::default();
+        let changes = degraded.look(1_000, vec![found("unreachable", Some("a")), found("unreachable", Some("b"))], &[]);
+        assert_eq!((changes.begun.len(), changes.ended.len()), (2, 0));
+        assert_eq!(degraded.states()[0].since_ms, 900, "it had lasted when it was found");
+        let changes = degraded.look(2_000, vec![found("unreachable", Some("b")), found("unreachable", Some("b"))], &[]);
+        assert_eq!((changes.begun.len(), changes.ended[0].node.as_deref()), (0, Some("a")));
+        assert_eq!((degraded.states().len(), degraded.states()[0].since_ms), (1, 900));
+        assert_eq!(degraded.by_cause()["unreachable"], 1);
+        assert_eq!(degraded.look(3_000, Vec::new(), &[]).ended.len(), 1);
+        assert_eq!(degraded.by_cause()["unreachable"], 0, "a cause that was there stays in the metrics");
+    }
+
+    #[test]
+    fn a_state_known_by_a_counter_lasts_while_it_rises_and_ten_seconds_more() {
+        let degraded = Degraded::default();
+        let look = |now, count| {
+            degraded.look(now, Vec::new(), &[Counted { cause: "no_room", count, what: "were refused", cure: "" }])
+        };
+        assert!(look(0, 0).begun.is_empty());
+        assert_eq!(look(1_000, 3).begun[0].detail, "3 were refused");
+        assert!(look(9_000, 3).ended.is_empty());
+        assert!(look(10_000, 5).begun.is_empty(), "it is the same state");
+        assert_eq!(degraded.states()[0].detail, "5 were refused");
+        assert!(look(19_999, 5).ended.is_empty());
+        assert_eq!(look(20_000, 5).ended.len(), 1);
+        assert_eq!(look(21_000, 6).begun[0].detail, "1 were refused");
+    }
+}

@@ -1,0 +1,112 @@
+//! [`Durations`]: how long decisions took, by policy and transport.
+//!
+//! A policy takes 1.8 KB here and up to 63 lines of a scrape, so only so many are told apart; the others are counted together.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use parking_lot::Mutex;
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder, metrics::MetricType, registry::Unit};
+
+use super::Transport;
+use crate::insight::{Counts, Latency};
+
+/// The most policies that are told apart.
+pub(super) const APART: usize = 64;
+
+/// What policies beyond those are counted under.
+const OTHERS: &str = "(others)";
+
+/// The durations of one policy, by transport in the order of [`Transport::ALL`].
+pub(super) type OfPolicy = [Latency; 3];
+
+/// The durations of all policies.
+#[derive(Debug, Default)]
+pub(super) struct Durations(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    policies: BTreeMap<Arc<str>, Arc<OfPolicy>>,
+    others: Arc<OfPolicy>,
+    /// What was counted of policies that are gone.
+    retired: Counts,
+}
+
+impl Durations {
+    /// Those of a policy; the same whenever it is asked for by the same name.
+    pub(super) fn of(&self, policy: &str) -> Arc<OfPolicy> {
+        let mut inner = self.0.lock();
+        if let Some(known) = inner.policies.get(policy) {
+            return Arc::clone(known);
+        }
+        if inner.policies.len() >= APART {
+            return Arc::clone(&inner.others);
+        }
+        Arc::clone(inner.policies.entry(policy.into()).or_default())
+    }
+
+    /// Forgets a policy that is no longer configured.
+    pub(super) fn forget(&self, policy: &str) {
+        let mut inner = self.0.lock();
+        if let Some(gone) = inner.policies.remove(policy) {
+            inner.retired = gone.iter().fold(inner.retired, |sum, one| sum.plus(&one.counts()));
+        }
+    }
+
+    /// All of them together.
+    pub(super) fn total(&self) -> Counts {
+        let inner = self.0.lock();
+        let each = inner.policies.values().chain([&inner.others]).flat_map(|policy| policy.iter());
+        each.fold(inner.retired, |sum, one| sum.plus(&one.counts()))
+    }
+}
+
+/// The collector of a registry.
+#[derive(Debug)]
+pub(super) struct Collected(pub(super) Arc<Durations>);
+
+impl Collector for Collected {
+    fn encode(&self, mut out: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let help = "Time that a decision took, from when its request was read, by policy and transport";
+        let mut family = out.encode_descriptor("decision", help, Some(&Unit::Seconds), MetricType::Histogram)?;
+        let inner = self.0.0.lock();
+        for (policy, durations) in
+            inner.policies.iter().map(|(name, one)| (&**name, one)).chain([(OTHERS, &inner.others)])
+        {
+            for (transport, latency) in Transport::ALL.iter().zip(durations.iter()) {
+                let counts = latency.counts();
+                // A transport that a policy is never asked by is no line of a scrape.
+                if counts.total() > 0 {
+                    let labels = [("policy", policy), ("transport", transport.name())];
+                    let mut encoder = family.encode_family(&labels)?;
+                    encoder.encode_histogram::<[(&str, &str); 0]>(
+                        latency.seconds(),
+                        counts.total(),
+                        &counts.octaves(),
+                        None,
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{APART, Durations};
+
+    #[test]
+    fn only_so_many_policies_are_told_apart_and_nothing_is_lost_when_one_goes() {
+        let durations = Durations::default();
+        for number in 0..APART + 3 {
+            durations.of(&format!("policy-{number}"))[0].observe(5_000);
+        }
+        let beyond = durations.of("policy-64");
+        assert!(Arc::ptr_eq(&beyond, &durations.of("policy-66")) && beyond[0].counts().total() == 3);
+        durations.forget("policy-1");
+        assert_eq!(durations.total().total(), APART as u64 + 3);
+        assert!(!Arc::ptr_eq(&beyond, &durations.of("policy-64")), "there is room for one more");
+    }
+}

@@ -1,0 +1,132 @@
+//! [`Exposition`]: the two formats that Prometheus reads, and which of them a request accepts.
+
+use axum::http::HeaderMap;
+
+/// A format of metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exposition {
+    /// The text format of Prometheus, version 0.0.4: what is answered unless a request prefers the other.
+    Text,
+    /// `OpenMetrics` 1.0.0.
+    OpenMetrics,
+}
+
+impl Exposition {
+    /// The format that a request prefers.
+    pub(crate) fn accepted(headers: &HeaderMap) -> Self {
+        let ranges = headers.get_all("accept").iter().filter_map(|value| value.to_str().ok());
+        let (mut text, mut open) = (0, 0);
+        for range in ranges.flat_map(|value| value.split(',')) {
+            let mut parts = range.split(';').map(|part| part.trim().to_ascii_lowercase());
+            let kind = parts.next().unwrap_or_default();
+            let (mut quality, mut version) = (1_000, None);
+            for (name, value) in
+                parts.filter_map(|part| part.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned())))
+            {
+                match &*name {
+                    "q" => quality = thousandths(&value),
+                    "version" => version = Some(value.trim_matches('"').to_owned()),
+                    _ => {}
+                }
+            }
+            match (&*kind, version.as_deref()) {
+                ("application/openmetrics-text", None | Some("1.0.0")) => open = open.max(quality),
+                ("text/plain", None | Some("0.0.4")) | ("text/*" | "*/*", _) => text = text.max(quality),
+                _ => {}
+            }
+        }
+        if open > text { Self::OpenMetrics } else { Self::Text }
+    }
+
+    /// Its media type.
+    pub(crate) fn media_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+
+    /// A text in `OpenMetrics`, in this format.
+    pub(super) fn of(self, open_metrics: String) -> String {
+        match self {
+            Self::OpenMetrics => open_metrics,
+            Self::Text => text(&open_metrics),
+        }
+    }
+}
+
+/// A quality of at most three decimals, in thousandths; 0 if it is none.
+fn thousandths(text: &str) -> u32 {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let decimals: String = decimals.chars().chain("000".chars()).take(3).collect();
+    match (whole.parse::<u32>(), decimals.parse::<u32>()) {
+        (Ok(whole), Ok(decimals)) => whole.min(1).saturating_mul(1_000).saturating_add(decimals).min(1_000),
+        _ => 0,
+    }
+}
+
+/// The text format names counters and infos by their samples (`_total`, `_info`), has no units and no end, and calls an info a gauge.
+fn text(open_metrics: &str) -> String {
+    let mut out = String::with_capacity(open_metrics.len());
+    let mut help = "";
+    for line in open_metrics.lines() {
+        if let Some(of) = line.strip_prefix("# HELP ") {
+            help = of;
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|of| of.split_once(' ')) {
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", "counter"),
+                "info" => ("_info", "gauge"),
+                "unknown" => ("", "untyped"),
+                other => ("", other),
+            };
+            let help = help.split_once(' ').map_or("", |(_, help)| help);
+            out.extend(["# HELP ", name, suffix, " ", help, "\n# TYPE ", name, suffix, " ", kind, "\n"]);
+        } else if !line.starts_with('#') {
+            out.extend([line, "\n"]);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderMap, HeaderValue};
+
+    use super::{Exposition, text};
+
+    #[test]
+    fn the_format_is_what_a_request_prefers() {
+        let prometheus = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
+        for (accept, expected) in [
+            (None, Exposition::Text),
+            (Some("*/*"), Exposition::Text),
+            (Some("application/json"), Exposition::Text),
+            (Some("text/plain;version=0.0.4"), Exposition::Text),
+            (Some("application/openmetrics-text"), Exposition::OpenMetrics),
+            (
+                Some("application/openmetrics-text; version=\"1.0.0\"; q=0.9, text/plain; q=0.8"),
+                Exposition::OpenMetrics,
+            ),
+            (Some("application/openmetrics-text; q=0.8, text/plain"), Exposition::Text),
+            (Some("application/openmetrics-text; q=0"), Exposition::Text),
+            (Some("application/openmetrics-text; version=2.0.0"), Exposition::Text),
+            (Some("application/openmetrics-text; q=x"), Exposition::Text),
+            (Some(prometheus), Exposition::OpenMetrics),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.extend(accept.map(|accept| (axum::http::header::ACCEPT, HeaderValue::from_static(accept))));
+            assert_eq!(Exposition::accepted(&headers), expected, "{accept:?}");
+        }
+    }
+
+    #[test]
+    fn the_text_format_names_what_its_samples_are_called() {
+        let open = "# HELP a_b Things.\n# TYPE a_b counter\na_b_total{x=\"1\"} 2\n# HELP t_seconds Time.\n# TYPE t_seconds histogram\n\
+                    # UNIT t_seconds seconds\nt_seconds_sum 0.5\n# HELP v Version.\n# TYPE v info\nv_info{version=\"1\"} 1\n# EOF\n";
+        assert_eq!(
+            text(open),
+            "# HELP a_b_total Things.\n# TYPE a_b_total counter\na_b_total{x=\"1\"} 2\n# HELP t_seconds Time.\n\
+             # TYPE t_seconds histogram\nt_seconds_sum 0.5\n# HELP v_info Version.\n# TYPE v_info gauge\nv_info{version=\"1\"} 1\n"
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! Degraded states: where they are looked for, and who is told when one begins or ends.
+
+use std::time::Duration;
+
+use super::Service;
+use crate::{
+    degraded::{Changes, Counted, Found, State},
+    insight::Event,
+    log_lines::LOG_LINES,
+    store::Store,
+};
+
+/// A clock that leads the wall clock by more is reported.
+const CLOCK_LEAD: Duration = Duration::from_secs(1);
+
+/// States of Redis in which it does not answer at all.
+const SILENT: [&str; 6] = ["unreachable", "lost", "timeout", "too_slow", "loading", "cluster_down"];
+
+impl Service {
+    /// Looks for degraded states now, reports what has begun or ended since the last look, and returns those that last.
+    pub(crate) fn look_for_degraded_states(&self) -> Vec<State> {
+        let now_ms = self.now_ms();
+        let mut found = self.store.degradations();
+        found.extend(self.refused_files());
+        found.extend(clock_ahead(self.clock.ahead()));
+        let mut counted = vec![Counted {
+            cause: "log_lines_dropped",
+            count: LOG_LINES.dropped_so_far(),
+            what: "log lines were lost because they could not be written",
+            cure: "make room where standard error goes, or start what reads it again",
+        }];
+        if let Store::Memory(limiter) = &*self.store {
+            let stats = limiter.store().stats();
+            counted.push(Counted {
+                cause: "no_room",
+                count: stats.refused - stats.caller_refused,
+                what: "requests of new keys found no room",
+                cure: "raise max_keys or max_bytes of [store], or find out who makes so many keys",
+            });
+            counted.push(Counted {
+                cause: "no_room_for_callers",
+                count: stats.caller_refused,
+                what: "requests with limits that callers bring found no room; policies are not affected",
+                cure: "raise caller_share of [store], or find out who brings so many keys or windows",
+            });
+        }
+        let changes = self.degraded.look(now_ms, found, &counted);
+        self.report(now_ms, changes);
+        self.degraded.states()
+    }
+
+    /// Files that were refused when they were read again.
+    fn refused_files(&self) -> impl Iterator<Item = Found> {
+        let refused = self.refused_files.lock().clone();
+        refused.into_iter().map(|(cause, refused)| Found {
+            cause,
+            node: None,
+            detail: refused.error,
+            cure: refused.cure.to_owned(),
+            lasted: Duration::ZERO,
+        })
+    }
+
+    fn report(&self, now_ms: u64, Changes { begun, ended }: Changes) {
+        let journal = &self.insight.journal;
+        for State { cause, node, detail, cure, .. } in begun {
+            let at = node.as_ref().map(|node| format!(" at {node}")).unwrap_or_default();
+            // Whoever refuses a file logs each refusal, and notes it.
+            if !is_of_a_file(cause) {
+                tracing::warn!(cause, node, detail, cure, "degraded: {cause}{at}");
+                let event = match cause {
+                    "no_room" | "no_room_for_callers" => Event::NoRoom,
+                    _ if SILENT.contains(&cause) => Event::StoreLost,
+                    _ => Event::Degraded,
+                };
+                journal.happened(event, now_ms, format!("{cause}{at}: {detail}; {cure}"));
+            }
+        }
+        for State { cause, node, detail, since_ms, .. } in ended {
+            let at = node.as_ref().map(|node| format!(" at {node}")).unwrap_or_default();
+            let lasted_ms = now_ms.saturating_sub(since_ms);
+            tracing::info!(cause, node, detail, lasted_ms, "no longer degraded: {cause}{at}");
+            let event = if SILENT.contains(&cause) { Event::StoreBack } else { Event::Recovered };
+            journal.happened(event, now_ms, format!("no longer degraded: {cause}{at}"));
+        }
+    }
+}
+
+/// The state of a clock that leads the wall clock, as after a step back of the latter.
+fn clock_ahead(ahead: Duration) -> Option<Found> {
+    (ahead > CLOCK_LEAD).then(|| Found {
+        cause: "clock_ahead",
+        node: None,
+        detail: format!("the clock of decisions is {ahead:?} ahead of the wall clock"),
+        cure: "correct the system's clock (NTP); restart the service to drop the lead at once".to_owned(),
+        lasted: Duration::ZERO,
+    })
+}
+
+fn is_of_a_file(cause: &str) -> bool {
+    matches!(cause, "configuration_refused" | "certificate_refused")
+}
