@@ -310,7 +310,9 @@ async fn a_log_in_a_slot_that_stays_in_motion_keeps_a_bounded_size_and_every_uni
     let spend = async |from: u64, to: u64| {
         for used in from..=to {
             let decision = store.check(&policy, &key, Cost::ONE).await;
-            assert_eq!((decision.used(), decision.is_degraded()), (used, false), "{:?}", store.stats());
+            assert_eq!(decision.used(), used, "{:?}", store.stats());
+            // What is joined with the charge before it for want of room is told to be degraded.
+            assert_eq!(decision.is_degraded(), (65..=300).contains(&used), "{used}: {:?}", store.stats());
         }
     };
     spend(1, 1).await;
@@ -332,7 +334,7 @@ async fn an_inspection_lists_as_many_entries_as_in_memory_and_counts_the_others(
     let buckets = "sliding_buckets:1000".parse().expect("an algorithm");
     for policy in [policy(&["9000/1000s"]), policy(&["9000/1000s"]).with_algorithm(buckets)] {
         let memory = MemoryStore::default();
-        let key = Key::new("seen").expect("a key");
+        let key = Key::new(&format!("seen {:?}", policy.algorithm())).expect("a key").into_owned();
         // One entry for each bucket and more, some of them given back.
         let times: Vec<Timestamp> =
             (0..2_002).map(|i| Timestamp::from_micros(1_700_000_000_000_500 + i * 500_000)).collect();
