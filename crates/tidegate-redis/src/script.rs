@@ -13,6 +13,7 @@ const SOURCE: &str = concat!(
     "end\n",
     "local function everything()\n",
     include_str!("scripts/numbers.lua"),
+    include_str!("scripts/runs.lua"),
     include_str!("scripts/log.lua"),
     include_str!("scripts/shape.lua"),
     include_str!("scripts/tracks.lua"),

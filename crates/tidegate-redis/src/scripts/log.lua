@@ -5,14 +5,14 @@
 --   node j                              for each of 256 pages: its first time, and the units since the node began
 --   top                                 for each node: its first time, and the units before it
 --
--- A page, the tail, a node and the top are runs: records of a time and of the units up to there. Times are told less
--- `shift`, which is how a clock that went far back moves all entries at once. Units before something are counted modulo 2^53
--- from the log's beginning. What is dated `floor` or before is forgotten, whether its page is still there or not. A search
+-- A page, the tail, a node and the top are runs (`runs.lua`). Times are told less `shift`, which is how a clock that went far
+-- back moves all entries at once. Units before something are counted modulo 2^53 from the log's beginning. What is dated `floor` or before is forgotten, whether its page is still there or not. A search
 -- reads a top, a node and a page at the most; where it was the last time (`hints`) is tried first.
 --
 -- Invariants, which `long_log.lua` relies on, too:
 --
---   1. Times increase strictly from record to record, through all pages and the tail.
+--   1. Times increase strictly from record to record, through all pages and the tail. In nodes and the top, too, where the
+--      records of pages that are gone stay until the whole node is.
 --   2. A sealed page and the units before it never change, except by a refund. The units before page p + 1 can exceed the
 --      units before page p plus the units of p: records that `prune` removed from the tail are in neither. So the units
 --      before a page come from its node or from a hint on that page, never from the page before it.
@@ -31,91 +31,6 @@ local NODE = 256
 local MOST_PAGES = 262144
 -- The most entries of a tail that can't be sealed yet.
 local MOST_UNSEALED = 32 * PAGE
-local UNSIGNED = { '>I1', '>I2', '>I3', '>I4', '>I5', '>I6', '>I7' }
-local RUN, RUN_SIZE = '>i8BBI7', 17
-local WIDE, WIDE_SIZE = '>i8I7', 15
-
--- How many bytes hold n.
-local function width(n)
-  local bytes, most = 1, 256
-  while n >= most do bytes, most = bytes + 1, most * 256 end
-  return bytes
-end
-
-local function run(records, from, base, time_width, unit_width, before)
-  local size = time_width + unit_width
-  return {
-    s = records, from = from, n = (#records - from + 1) / size, size = size, base = base, time_width = time_width,
-    unit_width = unit_width, time = UNSIGNED[time_width], unit = UNSIGNED[unit_width], before = before,
-  }
-end
-
-local function wide_run(records, from)
-  return {
-    s = records, from = from, n = (#records - from + 1) / WIDE_SIZE, size = WIDE_SIZE, base = 0, time_width = 8,
-    time = '>i8', unit = '>I7', before = 0,
-  }
-end
-
-local function sealed_run(s)
-  local base, time_width, unit_width, before = unpack(RUN, s)
-  return run(s, RUN_SIZE + 1, base, time_width, unit_width, before)
-end
-
-local function time_at(r, k)
-  return r.base + (unpack(r.time, r.s, r.from + (k - 1) * r.size))
-end
-
--- Units up to and with record k.
-local function units_to(r, k)
-  if k == 0 then return r.before end
-  return (unpack(r.unit, r.s, r.from + (k - 1) * r.size + r.time_width))
-end
-
--- How many records are dated `horizon` or before, given that the first k are.
-local function count_until(r, horizon, k)
-  local n, s, format, size = r.n, r.s, r.time, r.size
-  local from, step = r.from - size, 1
-  horizon = horizon - r.base
-  while k + step <= n and unpack(format, s, from + (k + step) * size) <= horizon do
-    k, step = k + step, step * 2
-  end
-  local above = min(k + step, n + 1)
-  while above - k > 1 do
-    local middle = floor((k + above) / 2)
-    if unpack(format, s, from + middle * size) <= horizon then k = middle else above = middle end
-  end
-  return k
-end
-
--- How many records come before the one with which `units` are reached, given that the first k do.
-local function count_before(r, units, k)
-  local n, s, format, size = r.n, r.s, r.unit, r.size
-  local from, step = r.from - size + r.time_width, 1
-  while k + step <= n and unpack(format, s, from + (k + step) * size) < units do
-    k, step = k + step, step * 2
-  end
-  local above = min(k + step, n + 1)
-  while above - k > 1 do
-    local middle = floor((k + above) / 2)
-    if unpack(format, s, from + middle * size) < units then k = middle else above = middle end
-  end
-  return k
-end
-
--- Encodes times and units (less `before`) behind each other, in records of these widths.
-local function encode(times, units, before, base, time_width, unit_width)
-  local format = UNSIGNED[time_width] .. slice(UNSIGNED[unit_width], 2)
-  local records = {}
-  for k = 1, #times do records[k] = pack(format, times[k] - base, units[k] - before) end
-  return table.concat(records)
-end
-
-local function decode(r)
-  local times, units = {}, {}
-  for k = 1, r.n do times[k], units[k] = time_at(r, k), units_to(r, k) end
-  return times, units
-end
 
 local function field(kind, log, number)
   return kind .. pack('>BI4', log.track, number)
@@ -420,10 +335,11 @@ local function unshift(log)
   set_top(log, top.first, moved(top))
 end
 
--- Moves every entry by `delta` microseconds.
+-- Moves every entry by `delta` microseconds. A node and the top keep the times of pages that are gone, so that the tail alone
+-- can be moved only where no page was ever sealed.
 local function move(log, delta)
   log.floor = max(log.floor + delta, -TWO53)
-  if log.next == log.first then
+  if log.next == 0 then
     log.tail.base = log.tail.base + delta
   else
     log.shift = log.shift + delta
@@ -471,22 +387,25 @@ local function take_back(log, time, units)
   return taken
 end
 
--- Visits the entries dated after `horizon`, newest first, until `visit` says to stop; how many older records there are.
-local function each_back(log, horizon, visit)
-  local place = locate(log, horizon, nil)
+-- Visits the entries dated after `horizon`, newest first, until `visit` says to stop. How many older entries there are, if as
+-- many as `counted` are to be counted; in what is older still, every record counts as one.
+local function each_back(log, horizon, visit, counted)
+  local place, older, stopped = locate(log, horizon, nil), 0, false
   for number = log.next, place.page, -1 do
-    local page = page_of(log, number)
     local oldest = number == place.page and place.k + 1 or 1
-    for k = page.n, oldest, -1 do
-      local units = units_to(page, k) - units_to(page, k - 1)
-      if units > 0 and visit(time_at(page, k) + log.shift, units) then
-        local older = k - oldest
-        for left = number - 1, place.page, -1 do
-          older = older + (left == place.page and page_of(log, left).n - place.k or PAGE)
+    if stopped and counted <= 0 then
+      older = older + (oldest > 1 and page_of(log, number).n - place.k or PAGE)
+    else
+      local page = page_of(log, number)
+      for k = page.n, oldest, -1 do
+        local units = units_to(page, k) - units_to(page, k - 1)
+        if stopped then counted = counted - 1 end
+        if units > 0 then
+          if stopped then older = older + 1 else stopped = visit(time_at(page, k) + log.shift, units) end
         end
-        return older
+        if stopped and not counted then return end
       end
     end
   end
-  return 0
+  return older
 end

@@ -6,6 +6,19 @@
 --   other logs, buckets: a hash; field "h" holds flags, the newest charge's time, until when the key lives, what is known of a
 --     change of shape, and each log with its tail; the other fields are the logs' pages
 --   beside an override: `override.lua` tells how
+--
+-- Invariants:
+--
+--   1. A key that holds a state has an expiry, at `until_` or later. `until_` is at or after the time at which the policy's own
+--      limits and those of an override count nothing of it any more. A charge renews both when less than that is left, by a
+--      quarter more than needed, so that most charges need not.
+--   2. `newest` is the time of the newest charge, and never goes back but by `rebase`. The string form of a log does not store
+--      it: its last record is dated so, refunded or not.
+--   3. A log is a string only while it has no sealed page, no `shift`, and forgets nothing but what lies a window back.
+--   4. Whatever makes a hash of a string, or another state of a hash, deletes the key first. In a slot that is being moved that
+--      is refused before anything is written (`ensure_writable`), since the key could not be written again.
+--   5. `pending` and `gone` are disjoint, but for a page that was rewritten and then dropped: fields are set before others are
+--      removed.
 
 local FOREIGN = 'WRONGTYPE the key holds something that Tidegate did not write'
 local LOG_META, LOG_META_SIZE = '>i8i8I7I4I4I7', 38

@@ -3,6 +3,8 @@
 local PEEK, CHECK, CHARGE_OP, REFUND_OP, RESET, INSPECT, OVERRIDE_OP, LIST_OP = 1, 0, 2, 3, 4, 5, 6, 7
 local FAR_BACK = 60000000
 local MOST_LISTED = 1000
+-- So many older entries are counted one by one.
+local MOST_COUNTED = 8192
 
 -- Reads what a part meets. Only in memory: nothing is written before every part of a group has been read.
 local function weigh(part)
@@ -144,7 +146,8 @@ local function listed(track, newest, at)
     return #found == MOST_LISTED
   end
   if track.kind == LOG then
-    older = each_back(track.log, at - track.w, function(time, units) return add_entry(time, time, units) end)
+    local add_one = function(time, units) return add_entry(time, time, units) end
+    older = each_back(track.log, at - track.w, add_one, MOST_COUNTED)
   elseif track.kind == BUCKETS then
     local number_of = function(time) return track.dated and bucket(track, time) or time end
     local number, sum

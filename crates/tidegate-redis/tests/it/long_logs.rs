@@ -160,6 +160,43 @@ async fn agree_after_a_silence(store: &RedisStore, rule: &Rule, entries: u64, si
     }
 }
 
+/// The clock goes far back at a moment at which no sealed page is left, but the node of those that are gone is.
+#[tokio::test]
+async fn pages_sealed_after_the_clock_went_far_back_are_found() {
+    let server = Server::start();
+    for entries in [2, 3] {
+        let store = RedisStore::builder(&server.url()).page(entries).connect().expect("a store");
+        store.ready().await;
+        for gone in 4..20 {
+            let (policy, memory) = (policy(&["1000/100s", "1000/50s"]), MemoryStore::default());
+            let key = Key::new(&format!("back {gone}")).expect("a key").into_owned();
+            let charge = async |at: u64| {
+                let at = Timestamp::from_micros(at);
+                let shared = store.decide_at(Op::Charge, &policy, &key, Cost::ONE, at).await.expect("redis answers");
+                assert_eq!(shared, memory.decide(Op::Charge, &policy, &key, Cost::ONE, at), "{gone} at {at:?}");
+            };
+            let start = 1_700_000_000_000_000;
+            for i in 0..gone {
+                charge(start + i).await;
+            }
+            // Enough charges after the silence to drop every page.
+            for _ in 0..5 {
+                charge(start + 150_000_000).await;
+            }
+            let back = start - 1_000_000_000;
+            for i in 0..30 {
+                charge(back + i).await;
+            }
+            let now = Timestamp::from_micros(back + 30);
+            for i in 0..30 {
+                let at = Timestamp::from_micros(back + i);
+                let shared = store.refund_at(&policy, &key, Cost::ONE, at, now).await.expect("redis answers");
+                assert_eq!(shared, memory.refund(&policy, &key, Cost::ONE, at, now), "{gone}, charged at {at:?}");
+            }
+        }
+    }
+}
+
 /// Silences of about a window: just below, at, just above, and up to a quarter more, while the key is still there.
 fn silences(window: Micros) -> [Micros; 7] {
     [window * 7 / 8, window - 1, window, window + 1, window * 9 / 8, window * 41 / 36, window * 5 / 4]
@@ -258,4 +295,59 @@ async fn a_log_that_outgrows_its_string_while_its_slot_is_moved_loses_nothing() 
     spend(301, 400).await;
     moving.finish();
     spend(401, 500).await;
+}
+
+/// A move of a slot can take as long as its operator likes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_in_a_slot_that_stays_in_motion_keeps_a_bounded_size_and_every_unit() {
+    let cluster = tidegate_testbed::Cluster::start(2, 0);
+    let builder = RedisStore::builder(&cluster.url()).timeout(std::time::Duration::from_secs(5)).page(2);
+    let store = builder.connect().expect("a store");
+    store.ready().await;
+    let policy = Policy::new("log", ["1000/1h".parse().expect("a limit")]).expect("a policy");
+    let key = Key::new("mover").expect("a key");
+    let name = store.key_name(&policy, &key);
+    let spend = async |from: u64, to: u64| {
+        for used in from..=to {
+            let decision = store.check(&policy, &key, Cost::ONE).await;
+            assert_eq!(decision.used(), used, "{:?}", store.stats());
+            // What is joined with the charge before it for want of room is told to be degraded.
+            assert_eq!(decision.is_degraded(), (65..=300).contains(&used), "{used}: {:?}", store.stats());
+        }
+    };
+    spend(1, 1).await;
+    let slot = cluster.key_slot(&name);
+    let source = cluster.master_of_slot(slot);
+    let moving = cluster.begin_move(slot, 1 - source);
+    spend(2, 300).await;
+    let length = cluster.nodes()[source].wire().command([&b"STRLEN"[..], name.as_ref()]).integer();
+    assert!(length < 42 + 65 * 8, "{length} bytes of 32 pages of 2 entries");
+    assert_eq!(moving.move_keys(1), 1);
+    moving.finish();
+    spend(301, 400).await;
+}
+
+#[tokio::test]
+async fn an_inspection_lists_as_many_entries_as_in_memory_and_counts_the_others() {
+    let server = Server::start();
+    let store = store(&server).await;
+    let buckets = "sliding_buckets:1000".parse().expect("an algorithm");
+    for policy in [policy(&["9000/1000s"]), policy(&["9000/1000s"]).with_algorithm(buckets)] {
+        let memory = MemoryStore::default();
+        let key = Key::new(&format!("seen {:?}", policy.algorithm())).expect("a key").into_owned();
+        // One entry for each bucket and more, some of them given back.
+        let times: Vec<Timestamp> =
+            (0..2_002).map(|i| Timestamp::from_micros(1_700_000_000_000_500 + i * 500_000)).collect();
+        let charges = join_all(times.iter().map(|at| store.decide_at(Op::Charge, &policy, &key, Cost::ONE, *at)));
+        for (at, shared) in times.iter().zip(charges.await) {
+            assert_eq!(shared.expect("redis answers"), memory.decide(Op::Charge, &policy, &key, Cost::ONE, *at));
+        }
+        let now = *times.last().expect("some");
+        for at in times.iter().step_by(7) {
+            let shared = store.refund_at(&policy, &key, Cost::ONE, *at, now).await.expect("redis answers");
+            assert_eq!(shared, memory.refund(&policy, &key, Cost::ONE, *at, now));
+        }
+        let shared = store.inspect_at(&policy, &key, now).await.expect("redis answers");
+        assert_eq!(shared, memory.inspect(&policy, &key, now), "redis left, memory right");
+    }
 }
