@@ -116,8 +116,19 @@ impl MemoryStore {
     #[inline]
     pub fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost, now: Timestamp) -> Decision {
         let part = self.part(policy, key, cost.get(), now);
-        let mut shard = self.shard(policy, part.id).0.lock();
-        shard.decide(&part, op, self.bounds(policy))
+        let decision = self.shard(policy, part.id).0.lock().decide(&part, op, self.bounds(policy));
+        if decision.degraded {
+            self.sweep_other_half(&part);
+        }
+        decision
+    }
+
+    /// Clears away expired states of the other half, which take room too and which nobody may ask about any more.
+    #[cold]
+    fn sweep_other_half(&self, part: &Part<'_>) {
+        let number = self.shard_number(part.policy, part.id) ^ (self.shards.len() / 2);
+        let bounds = if part.policy.is_brought_by_caller() { &self.bounds } else { &self.caller_bounds };
+        self.shards[number].0.lock().sweep_for_room(part.now, bounds);
     }
 
     /// Gives units back to the moment they were charged at, as far as they are still in use there.

@@ -94,6 +94,9 @@ impl MemoryStore {
             decided.push(decision);
         }
         drop(locked);
+        for (part, _) in parts.iter().zip(&decided).filter(|(_, decision)| decision.degraded) {
+            self.sweep_other_half(part);
+        }
 
         let parts: Vec<_> = part_of.into_iter().map(|distinct| decided[distinct]).collect();
         let overall = combine(spends, &parts);

@@ -57,10 +57,16 @@ impl Shapes {
 
     /// The shape of a state that is there.
     pub(super) fn of(&self, slot: &Slot) -> &Arc<Shape> {
-        if let Some(Some(known)) = self.known.get(slot.shape()) {
-            return &known.shape;
+        match self.known.get(slot.shape()) {
+            Some(Some(known)) => &known.shape,
+            _ => self.unnumbered(slot.id),
         }
-        match self.unnumbered.get(&slot.id) {
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unnumbered(&self, id: Id) -> &Arc<Shape> {
+        match self.unnumbered.get(&id) {
             Some(shape) => shape,
             None => unreachable!("a shape is kept as long as a state has it"),
         }
@@ -71,8 +77,24 @@ impl Shapes {
         self.numbered < UNNUMBERED || self.number_of(shape.id()).is_some()
     }
 
-    /// Counts one state more of `shape`; its number. `owned` says that nothing else holds the shape, so that its bytes count.
-    pub(super) fn take(&mut self, id: Id, shape: &Arc<Shape>, owned: bool) -> usize {
+    /// Counts one state more of `shape`; its number, and how many bytes more are held. `owned` says that nothing else holds
+    /// the shape, so that its own bytes count.
+    #[inline]
+    pub(super) fn take(&mut self, id: Id, shape: &Arc<Shape>, owned: bool) -> (usize, usize) {
+        if self.recent.number != usize::MAX
+            && self.recent.id == shape.id()
+            && let Some(Some(known)) = self.known.get_mut(self.recent.number)
+        {
+            known.states += 1;
+            return (self.recent.number, 0);
+        }
+        let before = self.heap_bytes();
+        let number = self.take_other(id, shape, owned);
+        (number, self.heap_bytes() - before)
+    }
+
+    #[inline(never)]
+    fn take_other(&mut self, id: Id, shape: &Arc<Shape>, owned: bool) -> usize {
         let number = self.number_of(shape.id()).or_else(|| self.new_number(shape, owned));
         let Some(number) = number else {
             self.unnumbered.insert(id, Arc::clone(shape));
@@ -109,24 +131,28 @@ impl Shapes {
         Some(free)
     }
 
-    /// Counts one state less.
-    pub(super) fn give_back(&mut self, slot: &Slot) {
-        let Some(entry) = self.known.get_mut(slot.shape()) else {
-            self.unnumbered.remove(&slot.id);
-            return;
-        };
-        if let Some(known) = entry {
-            known.states -= 1;
-            if known.states == 0 {
-                self.own_bytes -= known.own_bytes;
-                *entry = None;
+    /// Counts one state less; how many bytes less are held.
+    pub(super) fn give_back(&mut self, slot: &Slot) -> usize {
+        match self.known.get_mut(slot.shape()) {
+            Some(Some(known)) if known.states > 1 => {
+                known.states -= 1;
+                0
+            }
+            Some(entry) => {
+                let freed = entry.take().map_or(0, |known| known.own_bytes);
+                self.own_bytes -= freed;
                 self.numbered -= 1;
                 self.recent = Recent::default();
+                freed
+            }
+            None => {
+                self.unnumbered.remove(&slot.id);
+                0
             }
         }
     }
 
-    pub(super) fn heap_bytes(&self) -> usize {
+    fn heap_bytes(&self) -> usize {
         // A byte beside each entry of a map says whether it is taken.
         self.known.capacity() * size_of::<Option<Known>>()
             + self.unnumbered.capacity() * (size_of::<(Id, Arc<Shape>)>() + 1)

@@ -180,6 +180,23 @@ fn callers_use_no_more_than_their_share_and_named_policies_keep_the_rest() {
 }
 
 #[test]
+fn expired_states_of_callers_make_room_for_named_policies_and_the_other_way_round() {
+    let (policy, brought) = (named("p", "5/1m"), Policy::unnamed(["5/1m".parse().unwrap()]).unwrap());
+    for (first, second, of_callers) in [(&brought, &policy, 0), (&policy, &brought, 10_000)] {
+        let store = build(MemoryStore::builder().max_keys(10_000).caller_share(Share::ALL));
+        for n in 0..10_000 {
+            let _ = decide(&store, Op::Check, first, &format!("first {n}"), at(0));
+        }
+        assert_eq!(store.stats().keys, 10_000);
+        for n in 0..30_000 {
+            let _ = decide(&store, Op::Check, second, &format!("second {n}"), at(70_000_000));
+        }
+        let stats = store.stats();
+        assert_eq!((stats.keys, stats.caller_keys, stats.evicted), (10_000, of_callers, 10_000));
+    }
+}
+
+#[test]
 fn callers_use_no_more_than_their_share_of_the_bytes() {
     let max_bytes = 4 << 20;
     let store = build(MemoryStore::builder().max_bytes(max_bytes));

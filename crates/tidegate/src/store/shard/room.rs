@@ -28,13 +28,14 @@ impl Shard {
     /// The same for a key that is known to be new.
     pub(super) fn tidy(&mut self, now: i64, bounds: &Bounds) {
         let full = !bounds.has_keys() || !bounds.has_room(LOG_STEP);
-        if (full || self.keys.is_full()) && self.has_ended_overrides(now) {
+        let crowded = full || self.keys.is_full();
+        if crowded && self.has_ended_overrides(now) {
             self.clear_overrides(now, bounds);
         }
         if full {
             self.redate(SWEEP_FOR_ROOM, now, bounds);
         }
-        self.sweep(if full || self.keys.is_full() { SWEEP_FOR_ROOM } else { SWEEP }, now, bounds);
+        self.sweep(if crowded { SWEEP_FOR_ROOM } else { SWEEP }, now, bounds);
         if self.keys.is_full() && bounds.has_room(self.keys.bytes_to_grow()) {
             self.sweep(self.keys.places(), now, bounds);
             if self.keys.is_full() {
@@ -62,6 +63,12 @@ impl Shard {
                 self.rebase(Of::Keys, at, now, bounds, false);
             }
         }
+    }
+
+    /// Clears away some of what has had its time, for keys of another shard.
+    pub(in crate::store) fn sweep_for_room(&mut self, now: i64, bounds: &Bounds) {
+        self.redate(SWEEP_FOR_ROOM, now, bounds);
+        self.sweep(SWEEP_FOR_ROOM, now, bounds);
     }
 
     /// Looks at the next `slots` and forgets those whose time has passed.

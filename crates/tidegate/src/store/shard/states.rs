@@ -120,10 +120,9 @@ impl Shard {
     /// Notes that a state has been rewritten in another shape.
     fn set_shape(&mut self, of: Of, at: usize, shape: &Arc<Shape>, bounds: &Bounds) {
         let slot = *self.table(of).slot(at);
-        let before = self.shapes.heap_bytes();
-        self.shapes.give_back(&slot);
-        let number = self.shapes.take(slot.id, shape, bounds.are_of_callers());
-        bounds.note(before, self.shapes.heap_bytes());
+        let freed = self.shapes.give_back(&slot);
+        let (number, taken) = self.shapes.take(slot.id, shape, bounds.are_of_callers());
+        bounds.note(freed, taken);
         self.table_mut(of).slot_mut(at).set_shape(number);
     }
 
@@ -190,9 +189,8 @@ impl Shard {
 
     /// Puts in a slot for a state that was not there. As it is, it reads as one of a single track in which nothing is in use.
     pub(super) fn put_empty(&mut self, of: Of, id: Id, policy: &Policy, newest: i64, bounds: &Bounds) -> usize {
-        let before = self.shapes.heap_bytes();
-        let shape = self.shapes.take(id, policy.shape(), bounds.are_of_callers());
-        bounds.note(before, self.shapes.heap_bytes());
+        let (shape, taken) = self.shapes.take(id, policy.shape(), bounds.are_of_callers());
+        bounds.note(0, taken);
         let before = self.table(of).heap_bytes();
         let at = self.table_mut(of).insert(Slot::new(id, shape, newest));
         bounds.note(before, self.table(of).heap_bytes());
@@ -207,9 +205,7 @@ impl Shard {
 
     /// Lets go of what a removed slot stood for.
     pub(super) fn discard(&mut self, slot: &Slot, bounds: &Bounds) {
-        let before = self.shapes.heap_bytes();
-        self.shapes.give_back(slot);
-        bounds.note(before, self.shapes.heap_bytes());
+        bounds.note(self.shapes.give_back(slot), 0);
         if let Some(place) = slot.held() {
             bounds.note(self.attic.take(place).heap_bytes(), 0);
         }
