@@ -122,6 +122,14 @@ impl RedisStoreBuilder {
         self
     }
 
+    /// Sends nothing to a server but what is asked, so that a test can count bytes.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn without_looks(mut self) -> Self {
+        self.settings.looks = false;
+        self
+    }
+
     /// Entries to a page of a log: few, so that a test sees pages come and go. States are under a prefix of their own then.
     #[doc(hidden)]
     #[must_use]

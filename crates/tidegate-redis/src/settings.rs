@@ -35,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) max_keys: Option<u64>,
     /// What a new key gets then.
     pub(crate) at_capacity: AtCapacity,
+    /// Whether a server's memory and number of keys are looked at.
+    pub(crate) looks: bool,
     /// Entries to a page of a log, in tests.
     pub(crate) page: Option<usize>,
 }
@@ -55,6 +57,7 @@ impl Default for Settings {
             max_overrides: 10_000,
             max_keys: None,
             at_capacity: AtCapacity::default(),
+            looks: true,
             page: None,
         }
     }

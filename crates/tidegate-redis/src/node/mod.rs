@@ -239,7 +239,7 @@ impl Driver {
                         return Ended::Lost;
                     }
                 }
-                _ = look_due.tick(), if looks.is_empty() && !closed => {
+                _ = look_due.tick(), if self.common.settings.looks && looks.is_empty() && !closed => {
                     let calls = self.common.counters.calls.load(Relaxed);
                     quiet_ticks = if calls == calls_at_look { quiet_ticks + 1 } else { looking::QUIET_TICKS };
                     if quiet_ticks >= looking::QUIET_TICKS {

@@ -34,7 +34,7 @@ fn stat(info: &str, name: &str) -> i64 {
 impl Bench {
     async fn new() -> Self {
         let server = Server::start();
-        let store = RedisStore::connect(&server.url()).expect("a store");
+        let store = RedisStore::builder(&server.url()).without_looks().connect().expect("a store");
         store.ready().await;
         let wire = server.wire();
         Self { server, wire, store }

@@ -1,6 +1,7 @@
 //! Every degraded state is reported with its cause, and ends.
 
 use std::{
+    fmt::Write as _,
     sync::{Mutex, OnceLock},
     time::Duration,
 };
@@ -135,7 +136,7 @@ impl tracing::Subscriber for &'static Panicking {
         struct Fields(String);
         impl tracing::field::Visit for Fields {
             fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-                self.0 += &format!("{field}={value:?} ");
+                let _ = write!(self.0, "{field}={value:?} ");
             }
         }
         let mut fields = Fields(String::new());
