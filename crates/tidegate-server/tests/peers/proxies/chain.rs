@@ -13,13 +13,13 @@ use tidegate_testbed::free_port;
 use super::upstream::Upstream;
 use crate::{
     client::{Answer, request},
-    running::Running,
+    running::{Running, Stopped},
     tools::peer,
 };
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/proxies.md");
 
-const TOKENS: &str = "[server]\ntoken = \"usage-token\"\nadmin_token = \"admin-token\"\n";
+pub(super) const TOKENS: &str = "[server]\ntoken = \"usage-token\"\nadmin_token = \"admin-token\"\n";
 
 /// What nginx needs around a configuration to run beside others.
 const NGINX: &str = "daemon off;
@@ -66,7 +66,7 @@ impl Chain {
     pub(super) fn start(proxy: Proxy, fails: Fails, policies: &str) -> Self {
         // Traefik sends a token only by the entry point of its other configuration.
         let tokens = if (proxy, fails) == (Proxy::Traefik, Fails::Closed) { "" } else { TOKENS };
-        let service = Running::start(&format!("{tokens}{policies}"));
+        let service = Stopped::anywhere().started(&format!("{tokens}{policies}"));
         let upstream = Upstream::start();
         let front = free_port();
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("proxy-{front}"));
@@ -104,8 +104,25 @@ impl Chain {
     }
 
     /// Stops the service that the proxy asks.
-    pub(super) fn stop_service(&mut self) {
-        self.service.take().expect("it runs").stop();
+    pub(super) fn stop_service(&mut self) -> Stopped {
+        self.service.take().expect("it runs").stopped()
+    }
+
+    /// Starts the service again, where the proxy asks.
+    pub(super) fn start_service(&mut self, stopped: Stopped, config: &str) {
+        self.service = Some(stopped.started(config));
+    }
+
+    /// Asks until an answer has this status.
+    pub(super) fn ask_until(&self, status: u16) {
+        for _ in 0..1_500 {
+            if self.ask("GET", "/", &[], "").status == status {
+                return;
+            }
+            let service = self.service.as_ref().expect("it runs");
+            service.block_on(async { tokio::time::sleep(Duration::from_millis(20)).await });
+        }
+        panic!("no answer has the status {status}: {}", self.log());
     }
 
     /// What the proxy complained about.

@@ -5,7 +5,7 @@ mod upstream;
 
 use std::{path::Path, process::Command};
 
-use self::chain::{Chain, Fails, Proxy};
+use self::chain::{Chain, Fails, Proxy, TOKENS};
 use crate::tools::{peer, run};
 
 const BY_ADDRESS: &str = "[policies.public-api]\nlimits = [\"3/1h\"]\n";
@@ -95,7 +95,7 @@ fn counts_by_a_header(proxy: Proxy, fails: Fails, several: u16) {
 fn decides_when_the_service_is_gone(proxy: Proxy, closed: u16) {
     for (fails, expected, arrived) in [(Fails::Closed, closed, 0), (Fails::Open, 200, 5)] {
         let mut chain = Chain::start(proxy, fails, BY_ADDRESS);
-        chain.stop_service();
+        let stopped = chain.stop_service();
         for _ in 0..5 {
             let answer = chain.ask("POST", "/order", &BROWSER, "item=tea");
             assert_eq!(answer.status, expected, "{fails:?}: {answer:?} {}", chain.log());
@@ -104,6 +104,9 @@ fn decides_when_the_service_is_gone(proxy: Proxy, closed: u16) {
         let requests = chain.upstream.take();
         assert_eq!(requests.len(), arrived, "{fails:?}");
         assert!(requests.iter().all(|one| (&*one.method, &*one.body) == ("POST", "item=tea")), "{requests:?}");
+        let tokens = if (proxy, fails) == (Proxy::Traefik, Fails::Closed) { "" } else { TOKENS };
+        chain.start_service(stopped, &format!("{tokens}{BY_ADDRESS}"));
+        chain.ask_until(429);
     }
 }
 
@@ -160,6 +163,22 @@ fn caddy_fails_closed_or_open_as_documented() {
 #[test]
 fn traefik_fails_closed_or_open_as_documented() {
     decides_when_the_service_is_gone(Proxy::Traefik, 500);
+}
+
+#[test]
+fn no_proxy_passes_on_what_a_wrong_configuration_refuses() {
+    let unknown = format!("{TOKENS}[policies.public-apo]\nlimits = [\"3/1h\"]\n");
+    let token = format!("{}{BY_ADDRESS}", TOKENS.replace("usage-token", "other-token"));
+    for (proxy, without_policy) in [(Proxy::Nginx, 500), (Proxy::Caddy, 404), (Proxy::Traefik, 404)] {
+        let mut chain = Chain::start(proxy, Fails::Open, BY_ADDRESS);
+        for (config, expected) in [(&unknown, without_policy), (&token, 401)] {
+            let stopped = chain.stop_service();
+            chain.start_service(stopped, config);
+            let answer = chain.ask("GET", "/", &[], "");
+            assert_eq!(answer.status, expected, "{proxy:?}: {answer:?} {}", chain.log());
+        }
+        assert_eq!(chain.upstream.take().len(), 0, "{proxy:?}");
+    }
 }
 
 #[test]
