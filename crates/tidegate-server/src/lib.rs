@@ -23,16 +23,20 @@ mod dashboard;
 mod door;
 #[doc(hidden)]
 pub mod fuzzing;
+mod guesses;
 mod import_envoy;
 mod in_process;
 mod insight;
+mod logouts;
 mod metrics;
+mod places;
 mod server;
 mod service;
 mod session;
 mod stopwatch;
 mod store;
 mod transports;
+mod unread;
 mod watch;
 
 pub use import_envoy::{ImportError, Imported, import_envoy};

@@ -2,8 +2,8 @@
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
-use tokio::{sync::Semaphore, time::MissedTickBehavior};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     certificates::Certificates,
@@ -11,12 +11,9 @@ use crate::{
     door::{Door, House, bind},
     insight::Event,
     metrics::Transport,
+    places::Places,
     service::Service,
-    transports::{
-        grpc,
-        http::{self, dashboard::Attempts},
-        resp,
-    },
+    transports::{grpc, http, resp},
     watch::Watched,
 };
 
@@ -66,21 +63,17 @@ impl Server {
         let addresses = [address(&http_listener)?, address(&resp_listener)?, address(&grpc_listener)?];
         let store = config.store.clone();
         let service = Arc::new(Service::new(config)?);
-        let house = House {
-            service: Arc::clone(&service),
-            settings: Arc::clone(&settings),
-            certificates: certificates.clone(),
-            cookie: format!("tidegate-{}", addresses[0].map_or(0, |address| address.port())).into(),
-            attempts: Arc::new(Attempts::new(service.clock().clone())),
-            stop: CancellationToken::new(),
-            guests: TaskTracker::new(),
-        };
-        let places = || Arc::new(Semaphore::new(settings.bounds.connections));
+        let cookie = format!("tidegate-{}", addresses[0].map_or(0, |address| address.port())).into();
+        let house = House::new(Arc::clone(&service), Arc::clone(&settings), certificates.clone(), cookie);
+        let bounds = settings.bounds;
+        let places = || Places::new(bounds.connections, bounds.connections_per_address);
         if let Some(listener) = http_listener {
-            open_http(Door::new(listener, Transport::Http, places(), house.clone())?, &house, http::router(&house));
+            let door = Door::new(listener, Transport::Http, places(), house.clone())?;
+            open_http(door, Transport::Http, &house, http::router(&house));
         }
         if let Some(listener) = grpc_listener {
-            open_http(Door::new(listener, Transport::Grpc, places(), house.clone())?, &house, grpc::router(&house));
+            let door = Door::new(listener, Transport::Grpc, places(), house.clone())?;
+            open_http(door, Transport::Grpc, &house, grpc::router(&house));
         }
         if let Some(listener) = resp_listener {
             open_resp(&listener, &places(), &house)?;
@@ -126,24 +119,31 @@ async fn seconds(service: Arc<Service>, stop: CancellationToken) {
     }
 }
 
-fn open_http(door: Door, house: &House, router: axum::Router) {
+fn open_http(door: Door, transport: Transport, house: &House, router: axum::Router) {
+    let unread = Arc::clone(&house.unread[transport as usize]);
+    tokio::spawn(unread.watch(Arc::clone(&house.service), transport, house.stop.clone()));
     let house = house.clone();
-    tokio::spawn(door.open(move |stream, peer| http::connection::serve(house.clone(), router.clone(), stream, peer)));
+    tokio::spawn(
+        door.open(move |stream, peer| http::connection::serve(house.clone(), transport, router.clone(), stream, peer)),
+    );
 }
 
 /// RESP has threads of its own, each with its connections for good: a command takes less time than handing it to another
 /// thread would.
-fn open_resp(listener: &std::net::TcpListener, places: &Arc<Semaphore>, house: &House) -> io::Result<()> {
+fn open_resp(listener: &std::net::TcpListener, places: &Arc<Places>, house: &House) -> io::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     for number in 0..cores.div_ceil(2) {
         let (listener, places, house) = (listener.try_clone()?, Arc::clone(places), house.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // A service that has stopped listens no more: another can be started at once where it was.
+        let listening = house.guests.token();
         let serve = async move {
             let (guests, stop) = (house.guests.clone(), house.stop.clone());
             match Door::new(listener, Transport::Resp, places, house.clone()) {
                 Ok(door) => door.open(move |stream, peer| resp::serve(house.clone(), stream, peer)).await,
                 Err(error) => tracing::error!(%error, "RESP can't be served"),
             }
+            drop(listening);
             // Those who are still served live on this thread.
             stop.cancelled().await;
             guests.wait().await;

@@ -62,7 +62,11 @@ table! {
         caller_max_window: Time,
         max_body: Size,
         max_connections: usize,
+        max_connections_per_address: usize,
+        max_response_memory: Size,
         header_timeout: Time,
+        write_timeout: Time,
+        wrong_token_delay: Time,
         idle_timeout: Time,
         drain: Time,
     }

@@ -16,6 +16,7 @@ pub use self::ask::{Answer, Answers, Ask, By, Price, Refusal, Ruling, Who};
 use self::seconds::StoreSeen;
 use crate::{
     config::{CallerLimits, Config, ConfigError, Configured, Overrides, Policies, RESERVED_NAME},
+    guesses::Guesses,
     insight::{Event, Hits, Insight},
     metrics::{Metrics, Tally, Transport},
     stopwatch::Stopwatch,
@@ -30,6 +31,8 @@ pub struct Service {
     clock: Clock,
     metrics: Metrics,
     caller_limits: CallerLimits,
+    /// Wrong tokens, by whatever transport they come.
+    guesses: Guesses,
     /// What was wrong with the file at the last reload.
     refused_file: Mutex<Option<String>>,
     reloading: Mutex<()>,
@@ -76,6 +79,7 @@ impl Service {
         let insight = Insight::new(clock.now().as_micros() / 1_000_000);
         let live = Live::new(config.policies, &metrics, &insight);
         let caller_limits = config.server.caller_limits;
+        let guesses = Guesses::new(clock.clone(), config.server.bounds.wrong_token_delay);
         Ok(Self {
             live: ArcSwap::from_pointee(live),
             clock,
@@ -84,6 +88,7 @@ impl Service {
             store,
             metrics,
             caller_limits,
+            guesses,
             refused_file: Mutex::new(None),
             reloading: Mutex::new(()),
             up: Stopwatch::start(),
@@ -168,6 +173,10 @@ impl Service {
 
     pub(crate) fn store(&self) -> &Store {
         &self.store
+    }
+
+    pub(crate) fn guesses(&self) -> &Guesses {
+        &self.guesses
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
