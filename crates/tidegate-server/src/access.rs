@@ -15,7 +15,16 @@ pub(crate) enum Access {
     Admin,
 }
 
+/// Marks a response to somebody who has shown a token that is none of ours.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WrongToken;
+
 impl Tokens {
+    /// Whether there are any to be shown.
+    pub(crate) fn are_configured(&self) -> bool {
+        self.admin.is_some() || self.usage.is_some()
+    }
+
     /// What a caller with this token, or with none, may do.
     pub(crate) fn grant(&self, shown: Option<&[u8]>) -> Access {
         let is = |token: &Option<String>| match (token, shown) {

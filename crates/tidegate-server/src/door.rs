@@ -2,14 +2,19 @@
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Semaphore,
-};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::{either::Either, sync::CancellationToken, task::TaskTracker};
 
-use crate::{certificates::Certificates, metrics::Transport, service::Service, transports::http::dashboard::Attempts};
+use crate::{
+    certificates::Certificates,
+    config::ServerSettings,
+    logouts::Logouts,
+    metrics::Transport,
+    places::{NoPlace, Places, network},
+    service::Service,
+    unread::UnreadResponses,
+};
 
 /// How long to wait after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -21,16 +26,39 @@ pub(crate) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 #[derive(Debug, Clone)]
 pub(crate) struct House {
     pub(crate) service: Arc<Service>,
-    pub(crate) settings: Arc<crate::config::ServerSettings>,
+    pub(crate) settings: Arc<ServerSettings>,
     pub(crate) certificates: Option<Arc<Certificates>>,
     /// What the cookie of a login is called: a browser does not tell the ports of a machine apart.
     pub(crate) cookie: Arc<str>,
-    /// Wrong tokens that people tried to log in with.
-    pub(crate) attempts: Arc<Attempts>,
+    /// Logins that were ended by a logout.
+    pub(crate) logouts: Arc<Logouts>,
+    /// Responses that nobody has read yet, by transport.
+    pub(crate) unread: [Arc<UnreadResponses>; 3],
     /// Cancelled when nobody new is let in and everyone finishes what was begun.
     pub(crate) stop: CancellationToken,
     /// Everyone who is still served.
     pub(crate) guests: TaskTracker,
+}
+
+impl House {
+    pub(crate) fn new(
+        service: Arc<Service>,
+        settings: Arc<ServerSettings>,
+        certificates: Option<Arc<Certificates>>,
+        cookie: Arc<str>,
+    ) -> Self {
+        let bounds = settings.bounds;
+        Self {
+            service,
+            settings,
+            certificates,
+            cookie,
+            logouts: Arc::default(),
+            unread: Transport::ALL.map(|_| UnreadResponses::new(bounds.response_memory, bounds.write_timeout)),
+            stop: CancellationToken::new(),
+            guests: TaskTracker::new(),
+        }
+    }
 }
 
 /// A listening socket of one transport.
@@ -38,7 +66,7 @@ pub(crate) struct House {
 pub(crate) struct Door {
     listener: TcpListener,
     transport: Transport,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     house: House,
 }
 
@@ -68,7 +96,7 @@ impl Door {
     pub(crate) fn new(
         listener: std::net::TcpListener,
         transport: Transport,
-        places: Arc<Semaphore>,
+        places: Arc<Places>,
         house: House,
     ) -> io::Result<Self> {
         Ok(Self { listener: TcpListener::from_std(listener)?, transport, places, house })
@@ -82,10 +110,10 @@ impl Door {
     {
         let Self { listener, transport, places, house } = self;
         let acceptor = house.certificates.as_ref().map(|own| TlsAcceptor::from(own.server_config(transport)));
-        let let_in = |stream: TcpStream, peer| {
-            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                house.service.metrics().turned_away(transport);
-                return;
+        let let_in = |stream: TcpStream, peer: SocketAddr| {
+            let place = match places.take(peer.ip()) {
+                Ok(place) => place,
+                Err(why) => return turn_away(&house.service, transport, peer, why),
             };
             let _ = stream.set_nodelay(true);
             let (serve, service, acceptor) = (serve.clone(), Arc::clone(&house.service), acceptor.clone());
@@ -130,6 +158,27 @@ impl Door {
                 && let Ok(stream) = TcpStream::from_std(stream)
             {
                 let_in(stream, peer);
+            }
+        }
+    }
+}
+
+/// Counts a connection for which there is no place, and logs it now and then.
+fn turn_away(service: &Service, transport: Transport, peer: SocketAddr, why: NoPlace) {
+    let name = transport.name();
+    match why {
+        NoPlace::Full => {
+            service.metrics().turned_away(transport);
+            if service.guesses().may_log(&format!("{name} is full")) {
+                tracing::warn!(transport = name, "connections are turned away: see `max_connections` in [server]");
+            }
+        }
+        NoPlace::Address => {
+            service.metrics().turned_away_by_address(transport);
+            let by = network(peer.ip());
+            if service.guesses().may_log(&format!("{name} connections of {by}")) {
+                let hint = "connections of one address are turned away: see `max_connections_per_address` in [server]";
+                tracing::warn!(transport = name, %by, "{hint}");
             }
         }
     }

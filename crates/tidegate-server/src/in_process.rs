@@ -8,14 +8,13 @@ use axum::{
     http::{Method, Request, StatusCode, header::CONTENT_TYPE},
 };
 use http_body_util::BodyExt as _;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt as _;
 
 use crate::{
     config::{Config, ConfigError, Tokens},
     door::House,
     service::Service,
-    transports::http::{self, dashboard::Attempts},
+    transports::http,
 };
 
 /// A service that is asked by the process it is in. Whoever can start it needs no token.
@@ -31,10 +30,7 @@ impl InProcess {
         config.server.tokens = Tokens::default();
         let settings = Arc::new(config.server.clone());
         let service = Arc::new(Service::new(config)?);
-        let (stop, guests) = (CancellationToken::new(), TaskTracker::new());
-        let attempts = Arc::new(Attempts::new(service.clock().clone()));
-        let cookie = "tidegate".into();
-        Ok(Self(http::router(&House { service, settings, certificates: None, cookie, attempts, stop, guests })))
+        Ok(Self(http::router(&House::new(service, settings, None, "tidegate".into()))))
     }
 
     /// Asks as over HTTP; the answer's status and body.

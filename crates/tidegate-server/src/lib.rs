@@ -24,11 +24,14 @@ mod degraded;
 mod door;
 #[doc(hidden)]
 pub mod fuzzing;
+mod guesses;
 mod import_envoy;
 mod in_process;
 mod insight;
 mod log_lines;
+mod logouts;
 mod metrics;
+mod places;
 mod server;
 mod service;
 mod session;
@@ -36,6 +39,7 @@ mod stopwatch;
 mod store;
 mod supervise;
 mod transports;
+mod unread;
 mod watch;
 
 pub use import_envoy::{ImportError, Imported, import_envoy};

@@ -146,6 +146,10 @@ pub(crate) struct Metrics {
     refused: [Counter; 3],
     connections: [Gauge; 3],
     turned_away: [Counter; 3],
+    turned_away_by_address: [Counter; 3],
+    wrong_tokens: [Counter; 3],
+    unread: [Gauge; 3],
+    closed_unread: [Counter; 3],
     reloads: Family<Result, Counter>,
     last_reload_good: Gauge,
     onlookers: Gauge,
@@ -177,6 +181,22 @@ impl Metrics {
             "connections_turned_away",
             "Connections beyond the bound, closed at once",
             turned_away.clone(),
+        );
+        let turned_away_by_address = Family::<By, Counter>::default();
+        registry.register(
+            "connections_turned_away_by_address",
+            "Connections beyond the bound for one address, closed at once",
+            turned_away_by_address.clone(),
+        );
+        let wrong_tokens = Family::<By, Counter>::default();
+        registry.register("wrong_tokens", "Wrong tokens that were shown", wrong_tokens.clone());
+        let unread = Family::<By, Gauge>::default();
+        registry.register("unread_response_bytes", "Memory of responses that are not read yet", unread.clone());
+        let closed_unread = Family::<By, Counter>::default();
+        registry.register(
+            "connections_closed_unread",
+            "Connections closed because their responses were not read",
+            closed_unread.clone(),
         );
         let reloads = Family::<Result, Counter>::default();
         registry.register("reloads", "Reloads of the configuration", reloads.clone());
@@ -215,7 +235,11 @@ impl Metrics {
             task_restarts,
             refused: each.clone().map(|by| refused.get_or_create(&by).clone()),
             connections: each.clone().map(|by| connections.get_or_create(&by).clone()),
-            turned_away: each.map(|by| turned_away.get_or_create(&by).clone()),
+            turned_away: each.clone().map(|by| turned_away.get_or_create(&by).clone()),
+            turned_away_by_address: each.clone().map(|by| turned_away_by_address.get_or_create(&by).clone()),
+            wrong_tokens: each.clone().map(|by| wrong_tokens.get_or_create(&by).clone()),
+            unread: each.clone().map(|by| unread.get_or_create(&by).clone()),
+            closed_unread: each.map(|by| closed_unread.get_or_create(&by).clone()),
             registry,
             decisions,
             near_limit,
@@ -266,6 +290,22 @@ impl Metrics {
 
     pub(crate) fn turned_away(&self, transport: Transport) {
         self.turned_away[transport as usize].inc();
+    }
+
+    pub(crate) fn turned_away_by_address(&self, transport: Transport) {
+        self.turned_away_by_address[transport as usize].inc();
+    }
+
+    pub(crate) fn wrong_token(&self, transport: Transport) {
+        self.wrong_tokens[transport as usize].inc();
+    }
+
+    pub(crate) fn unread(&self, transport: Transport) -> &Gauge {
+        &self.unread[transport as usize]
+    }
+
+    pub(crate) fn closed_unread(&self, transport: Transport, connections: u64) {
+        self.closed_unread[transport as usize].inc_by(connections);
     }
 
     pub(crate) fn reloaded(&self, good: bool) {

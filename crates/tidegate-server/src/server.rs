@@ -2,8 +2,8 @@
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use tokio::{sync::Semaphore, time::MissedTickBehavior};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     certificates::Certificates,
@@ -11,13 +11,10 @@ use crate::{
     door::{Door, House, Stream, bind},
     insight::Event,
     metrics::Transport,
+    places::Places,
     service::Service,
     supervise::supervise,
-    transports::{
-        grpc,
-        http::{self, dashboard::Attempts},
-        resp,
-    },
+    transports::{grpc, http, resp},
     watch::Watched,
 };
 
@@ -67,16 +64,10 @@ impl Server {
         let addresses = [address(&http_listener)?, address(&resp_listener)?, address(&grpc_listener)?];
         let store = config.store.clone();
         let service = Arc::new(Service::new(config)?);
-        let house = House {
-            service: Arc::clone(&service),
-            settings: Arc::clone(&settings),
-            certificates: certificates.clone(),
-            cookie: format!("tidegate-{}", addresses[0].map_or(0, |address| address.port())).into(),
-            attempts: Arc::new(Attempts::new(service.clock().clone())),
-            stop: CancellationToken::new(),
-            guests: TaskTracker::new(),
-        };
-        let places = || Arc::new(Semaphore::new(settings.bounds.connections));
+        let cookie = format!("tidegate-{}", addresses[0].map_or(0, |address| address.port())).into();
+        let house = House::new(Arc::clone(&service), Arc::clone(&settings), certificates.clone(), cookie);
+        let bounds = settings.bounds;
+        let places = || Places::new(bounds.connections, bounds.connections_per_address);
         if let Some(listener) = http_listener {
             open_http(
                 Listening { listener, transport: Transport::Http, places: places() },
@@ -163,7 +154,7 @@ async fn every(period: Duration, stop: &CancellationToken, work: impl Fn()) {
 struct Listening {
     listener: std::net::TcpListener,
     transport: Transport,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
 }
 
 impl Listening {
@@ -190,23 +181,29 @@ impl Listening {
 }
 
 fn open_http(listening: Listening, house: &House, router: axum::Router) {
+    let transport = listening.transport;
+    let unread = Arc::clone(&house.unread[transport as usize]);
+    tokio::spawn(unread.watch(Arc::clone(&house.service), transport, house.stop.clone()));
     let (house, own) = (house.clone(), house.clone());
-    let serve = move |stream, peer| http::connection::serve(house.clone(), router.clone(), stream, peer);
+    let serve = move |stream, peer| http::connection::serve(house.clone(), transport, router.clone(), stream, peer);
     tokio::spawn(listening.accept(own, serve));
 }
 
 /// RESP has threads of its own, each with its connections for good: a command takes less time than handing it to another
 /// thread would.
-fn open_resp(listener: &std::net::TcpListener, places: &Arc<Semaphore>, house: &House) -> io::Result<()> {
+fn open_resp(listener: &std::net::TcpListener, places: &Arc<Places>, house: &House) -> io::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     for number in 0..cores.div_ceil(2) {
         let (listener, places) = (listener.try_clone()?, Arc::clone(places));
         let listening = Listening { listener, transport: Transport::Resp, places };
         let (house, own) = (house.clone(), house.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        // A service that has stopped listens no more: another can be started at once where it was.
+        let until_closed = house.guests.token();
         let serve = async move {
             let (guests, stop) = (house.guests.clone(), house.stop.clone());
             listening.accept(own, move |stream, peer| resp::serve(house.clone(), stream, peer)).await;
+            drop(until_closed);
             // Those who are still served live on this thread.
             stop.cancelled().await;
             guests.wait().await;

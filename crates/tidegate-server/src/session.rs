@@ -1,7 +1,7 @@
 //! [`Ticket`]: what a browser shows in place of a token once somebody has logged in with it.
 //!
-//! It says how long it is good for and is signed with the token itself: so nothing has to be kept here, it outlives a restart,
-//! every node that has the token knows it, and a new token ends all of them.
+//! It says how long it is good for and is signed with the token itself: so it outlives a restart, every node that has the
+//! token knows it, and a new token ends all of them. It has an id, by which a logout ends it ([`crate::logouts`]).
 
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
@@ -18,14 +18,24 @@ const SKEW: u64 = 60;
 #[derive(Debug)]
 pub(crate) struct Ticket(String);
 
+/// The login that a ticket stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Login {
+    pub(crate) id: [u8; 16],
+    /// When it ends, in seconds since the epoch.
+    pub(crate) ends_s: u64,
+}
+
 impl Ticket {
     /// A ticket for whoever has shown `token`, if it is one of ours.
-    pub(crate) fn new(tokens: &Tokens, token: &[u8], now_s: u64) -> Option<Self> {
+    pub(crate) fn new(tokens: &Tokens, token: &[u8], begin_s: u64) -> Option<Self> {
         if !tokens.knows(token) {
             return None;
         }
-        let ends = now_s + LASTS;
-        Some(Self(format!("{ends}.{}", hex(&signed(token, ends).finalize().into_bytes()))))
+        let mut login = Login { id: [0; 16], ends_s: begin_s + LASTS };
+        rustls::crypto::ring::default_provider().secure_random.fill(&mut login.id).ok()?;
+        let signature = signed(token, login).finalize().into_bytes();
+        Some(Self(format!("{}.{}.{}", login.ends_s, hex(&login.id), hex(&signature))))
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -33,23 +43,38 @@ impl Ticket {
     }
 }
 
-/// What somebody with this ticket may do, and until when, if it is a good one.
-pub(crate) fn access(tokens: &Tokens, ticket: &str, now_s: u64) -> Option<(Access, u64)> {
-    let (ends, signature) = ticket.split_once('.')?;
-    let ends: u64 = ends.parse().ok().filter(|ends| (now_s..=now_s + LASTS + SKEW).contains(ends))?;
-    let signature = unhex(signature)?;
+/// What somebody with this ticket may do, and by which login, if it is a good one.
+pub(crate) fn access(tokens: &Tokens, ticket: &str, now_s: u64) -> Option<(Access, Login)> {
+    let (login, signature) = read(ticket, now_s)?;
     let is = |token: &Option<String>| {
         let token = token.as_ref()?;
-        signed(token.as_bytes(), ends).verify_slice(&signature).ok()
+        signed(token.as_bytes(), login).verify_slice(&signature).ok()
     };
     let access = is(&tokens.admin).map(|()| Access::Admin).or_else(|| is(&tokens.usage).map(|()| Access::Usage))?;
-    Some((access, ends))
+    Some((access, login))
 }
 
-fn signed(token: &[u8], ends: u64) -> Hmac<Sha256> {
+/// Whether a ticket could be good by what it says, but is not signed with a token of ours: so it may be a guess at one.
+pub(crate) fn is_forged(tokens: &Tokens, ticket: &str, now_s: u64) -> bool {
+    read(ticket, now_s).is_some() && access(tokens, ticket, now_s).is_none()
+}
+
+/// What a ticket says, and its signature.
+fn read(ticket: &str, now_s: u64) -> Option<(Login, Vec<u8>)> {
+    let mut parts = ticket.splitn(3, '.');
+    let ends_s: u64 = parts.next()?.parse().ok()?;
+    if !(now_s..=now_s + LASTS + SKEW).contains(&ends_s) {
+        return None;
+    }
+    let id = unhex(parts.next()?)?.try_into().ok()?;
+    Some((Login { id, ends_s }, unhex(parts.next()?)?))
+}
+
+fn signed(token: &[u8], login: Login) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(token).expect("a key of any length will do");
-    mac.update(b"tidegate session until ");
-    mac.update(&ends.to_be_bytes());
+    mac.update(b"tidegate login until ");
+    mac.update(&login.ends_s.to_be_bytes());
+    mac.update(&login.id);
     mac
 }
 
@@ -68,7 +93,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LASTS, SKEW, Ticket, access};
+    use super::{LASTS, SKEW, Ticket, access, is_forged};
     use crate::{access::Access, config::Tokens};
 
     #[test]
@@ -83,11 +108,23 @@ mod tests {
             assert_eq!(of(ticket.as_str(), now + LASTS + 1), None, "it has ended");
             assert_eq!(of(ticket.as_str(), now - SKEW), Some(granted), "by a clock that is a little behind");
             assert_eq!(of(ticket.as_str(), now - SKEW - 1), None, "nobody was given one that lasts so long");
-            let (ends, signature) = ticket.as_str().split_once('.').unwrap();
-            for forged in
-                [format!("{}.{signature}", ends.parse::<u64>().unwrap() - 1), format!("{ends}."), String::new()]
-            {
+            assert!(!is_forged(&tokens, ticket.as_str(), now));
+            let another = Ticket::new(&tokens, token.as_bytes(), now).unwrap();
+            assert_ne!(ticket.as_str(), another.as_str(), "each login has an id of its own");
+            let [ends, id, signature] = ticket.as_str().split('.').collect::<Vec<_>>()[..] else { panic!() };
+            let shorter = format!("{}.{id}.{signature}", ends.parse::<u64>().unwrap() - 1);
+            let other = format!("{ends}.{}.{signature}", id.chars().rev().collect::<String>());
+            for (forged, could_be) in [
+                (shorter, true),
+                (other, true),
+                (format!("{ends}.{id}."), true),
+                (format!("{ends}.{id}"), false),
+                (format!("{ends}."), false),
+                (String::new(), false),
+                (ends.repeat(1000), false),
+            ] {
                 assert_eq!(of(&forged, now), None, "{forged}");
+                assert_eq!(is_forged(&tokens, &forged, now), could_be, "{forged}");
             }
             let changed = Tokens { usage: None, admin: Some("another-token".to_owned()) };
             assert_eq!(access(&changed, ticket.as_str(), now), None, "a new token ends what the old one began");

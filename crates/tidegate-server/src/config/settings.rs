@@ -94,8 +94,16 @@ pub struct Bounds {
     pub body: usize,
     /// Connections of each transport.
     pub connections: usize,
+    /// Connections of each transport from one address, or from one IPv6 network (/64).
+    pub connections_per_address: usize,
+    /// Bytes of responses that peers have not read, for each transport.
+    pub response_memory: usize,
     /// How long a head, a body or a handshake may take to arrive.
     pub header_timeout: Duration,
+    /// How long a peer may read nothing of its responses.
+    pub write_timeout: Duration,
+    /// How late a wrong token is answered whose address has shown too many.
+    pub wrong_token_delay: Duration,
     /// How long a connection may be silent.
     pub idle_timeout: Duration,
 }
@@ -173,10 +181,15 @@ impl ServerSettings {
             allowed: table.caller_limits.unwrap_or(true),
             max_window: time(table.caller_max_window, 86_400),
         };
+        let connections = table.max_connections.unwrap_or(10_000);
         let bounds = Bounds {
             body: table.max_body.map_or(64 << 10, |Size(bytes)| bytes),
-            connections: table.max_connections.unwrap_or(10_000),
+            connections,
+            connections_per_address: table.max_connections_per_address.unwrap_or(connections.min(2_500)),
+            response_memory: table.max_response_memory.map_or(64 << 20, |Size(bytes)| bytes),
             header_timeout: time(table.header_timeout, 30),
+            write_timeout: time(table.write_timeout, 30),
+            wrong_token_delay: time(table.wrong_token_delay, 3),
             idle_timeout: time(table.idle_timeout, 300),
         };
         if !(1024..=16 << 20).contains(&bounds.body) {
@@ -184,6 +197,16 @@ impl ServerSettings {
         }
         if !(1..=1_000_000).contains(&bounds.connections) {
             return Err(error("max_connections", "`max_connections` is out of range: use 1 to 1000000"));
+        }
+        if !(1..=bounds.connections).contains(&bounds.connections_per_address) {
+            let message = "`max_connections_per_address` is out of range: use 1 to `max_connections`";
+            return Err(error("max_connections_per_address", message));
+        }
+        if bounds.response_memory < 1 << 20 {
+            return Err(error("max_response_memory", "`max_response_memory` is out of range: use 1MB or more"));
+        }
+        if bounds.wrong_token_delay > Duration::from_secs(60) {
+            return Err(error("wrong_token_delay", "`wrong_token_delay` is out of range: use 1m at most"));
         }
         Ok(Self {
             http: listen(table.http, 8080),

@@ -17,6 +17,7 @@ pub use self::ask::{Answer, Answers, Ask, By, Price, Refusal, Ruling, Who};
 use crate::{
     config::{CallerLimits, Config, ConfigError, Configured, Overrides, Policies, RESERVED_NAME},
     degraded::Degraded,
+    guesses::Guesses,
     insight::{Event, Hits, Insight},
     metrics::{Metrics, Tally, Transport},
     stopwatch::Stopwatch,
@@ -33,6 +34,8 @@ pub struct Service {
     caller_limits: CallerLimits,
     /// Files that were refused when they were read last, by the cause that is reported.
     refused_files: Mutex<BTreeMap<&'static str, RefusedFile>>,
+    /// Wrong tokens, by whatever transport they come.
+    guesses: Guesses,
     reloading: Mutex<()>,
     insight: Insight,
     degraded: Arc<Degraded>,
@@ -90,6 +93,7 @@ impl Service {
         let insight = Insight::new(clock.now().as_micros() / 1_000_000);
         let live = Live::new(config.policies, &metrics, &insight);
         let caller_limits = config.server.caller_limits;
+        let guesses = Guesses::new(clock.clone(), config.server.bounds.wrong_token_delay);
         Ok(Self {
             live: ArcSwap::from_pointee(live),
             clock,
@@ -99,6 +103,7 @@ impl Service {
             metrics,
             caller_limits,
             refused_files: Mutex::default(),
+            guesses,
             reloading: Mutex::new(()),
             up: Stopwatch::start(),
         })
@@ -232,6 +237,10 @@ impl Service {
 
     pub(crate) fn store(&self) -> &Store {
         &self.store
+    }
+
+    pub(crate) fn guesses(&self) -> &Guesses {
+        &self.guesses
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

@@ -1,5 +1,6 @@
 //! The service from outside: what goes over its wires.
 
+mod abuse;
 mod agreement;
 mod configuration;
 mod grpc;

@@ -52,9 +52,18 @@ fn late() -> Response {
     Status::deadline_exceeded("the message did not arrive in time").into_http::<Body>().into_response()
 }
 
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    headers.get(header::AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()))
+}
+
+/// Whether a caller shows a token that is none of ours, where there are any.
+pub(super) fn shows_wrong_token(tokens: &Tokens, headers: &HeaderMap) -> bool {
+    tokens.are_configured() && bearer(headers).is_some_and(|shown| !tokens.knows(shown))
+}
+
 /// Whether a caller may do what needs `wanted`.
 pub(super) fn admit(tokens: &Tokens, headers: &HeaderMap, wanted: Access) -> Result<(), Status> {
-    let shown = headers.get(header::AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()));
+    let shown = bearer(headers);
     if tokens.grant(shown) >= wanted {
         return Ok(());
     }

@@ -106,6 +106,11 @@ impl RateLimits {
         guard::admit(&self.settings.tokens, headers, Access::Usage)
     }
 
+    /// Whether a caller shows a token that is none of ours.
+    pub(super) fn shows_wrong_token(&self, headers: &HeaderMap) -> bool {
+        guard::shows_wrong_token(&self.settings.tokens, headers)
+    }
+
     /// Counts a request that was not decided.
     pub(super) fn refused(&self) {
         self.service.metrics().refused(Transport::Grpc);

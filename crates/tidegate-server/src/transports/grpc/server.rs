@@ -11,7 +11,7 @@ use std::{
 
 use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_server::SERVICE_NAME;
 use tonic::{
-    Status,
+    Code, Status,
     body::Body,
     codegen::{
         BoxFuture,
@@ -23,6 +23,7 @@ use tonic_prost::ProstCodec;
 use tower::{Service, service_fn};
 
 use super::ratelimit::RateLimits;
+use crate::access::WrongToken;
 
 /// The only method.
 const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -65,9 +66,10 @@ async fn answer(limits: &RateLimits, request: Request<Body>) -> Response<Body> {
         return Status::unimplemented("").into_http();
     }
     // Before the message is read: whom we don't know gets no memory for it.
+    let shows_wrong_token = limits.shows_wrong_token(request.headers());
     if let Err(status) = limits.admit(request.headers()) {
         limits.refused();
-        return status.into_http();
+        return marked(status.into_http(), shows_wrong_token);
     }
     let is_read = AtomicBool::new(false);
     let decide = service_fn(|message| {
@@ -78,6 +80,15 @@ async fn answer(limits: &RateLimits, request: Request<Body>) -> Response<Body> {
     let answer = grpc.unary(decide, request).await;
     if !is_read.load(Ordering::Relaxed) {
         limits.refused();
+    }
+    marked(answer, shows_wrong_token)
+}
+
+/// Marks the answer to a caller who was refused for a wrong token.
+fn marked(mut answer: Response<Body>, shows_wrong_token: bool) -> Response<Body> {
+    let is_refused = || Status::from_header_map(answer.headers()).is_some_and(|s| s.code() == Code::Unauthenticated);
+    if shows_wrong_token && is_refused() {
+        answer.extensions_mut().insert(WrongToken);
     }
     answer
 }

@@ -1,8 +1,11 @@
 //! One connection that speaks HTTP/1 or HTTP/2, from its first byte to its last.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::body::Body;
+use axum::{
+    body::Body,
+    http::{Response, Version},
+};
 use hyper::{Request, body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
@@ -11,8 +14,17 @@ use hyper_util::{
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
-use super::patience::Patient;
-use crate::door::{House, Stream};
+use super::{
+    patience::Patient,
+    unread_body::{self, UnreadBody},
+    wrong_tokens::{self, Caller},
+};
+use crate::{
+    config::Bounds,
+    door::{House, Stream},
+    metrics::Transport,
+    unread::Reader,
+};
 
 /// The address at the other end.
 #[derive(Debug, Clone, Copy)]
@@ -27,36 +39,95 @@ async fn last_words(stop: &CancellationToken) {
     tokio::time::sleep(LAST_WORDS).await;
 }
 
+fn stalled(peer: SocketAddr) {
+    tracing::debug!(%peer, "a connection is closed that does not read its responses");
+}
+
+/// Requests at once on an HTTP/2 connection: each takes memory until its response is read.
+const STREAMS: u32 = 128;
+
+/// What HTTP/2 buffers of one response.
+const SEND_BUFFER: usize = 64 << 10;
+
+/// What is needed to answer the requests of a connection.
+struct Serving {
+    house: House,
+    transport: Transport,
+    router: axum::Router,
+    peer: SocketAddr,
+    reader: Arc<Reader>,
+    /// Cancelled when the connection ends with what was begun.
+    closing: CancellationToken,
+}
+
 /// Serves a connection until it ends; when the service stops, until what was begun is answered.
-pub(crate) async fn serve(house: House, router: axum::Router, stream: Stream, peer: SocketAddr) {
+pub(crate) async fn serve(house: House, transport: Transport, router: axum::Router, stream: Stream, peer: SocketAddr) {
     let bounds = house.settings.bounds;
+    let watched = house.unread[transport as usize].reader();
+    let closing = CancellationToken::new();
+    // Its own, so that looking at it needs no lock that others hold.
+    let stop = house.stop.child_token();
+    let reader = Arc::clone(watched.reader());
+    let serving = Arc::new(Serving { house, transport, router, peer, reader, closing: closing.clone() });
+    let answer = service_fn(move |request| Arc::clone(&serving).answer(request));
+    let patient = Patient::new(stream, bounds.header_timeout, bounds.write_timeout);
+    let builder = builder(bounds);
+    let connection = builder.serve_connection(TokioIo::new(patient), answer);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        biased;
+        ended = connection.as_mut() => ended,
+        () = watched.stalls() => return stalled(peer),
+        () = last_words(&stop) => {
+            connection.as_mut().graceful_shutdown();
+            tokio::select! { ended = connection => ended, () = watched.stalls() => return stalled(peer) }
+        }
+        () = closing.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            // Whoever guesses may not even let go: there is time for the answers that are late, and no more.
+            tokio::select! { ended = connection => ended, () = tokio::time::sleep(bounds.wrong_token_delay * 2) => return }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%peer, %error, "a connection ended early");
+    }
+}
+
+fn builder(bounds: Bounds) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     // Counted from the end of the last answer, so an idle connection ends by it, too.
     builder.http1().timer(TokioTimer::new()).header_read_timeout(bounds.header_timeout).max_buf_size(64 << 10);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(1024)
+        .max_concurrent_streams(STREAMS)
+        .max_send_buf_size(SEND_BUFFER)
         .max_header_list_size(16 << 10)
         .keep_alive_interval(bounds.header_timeout)
         .keep_alive_timeout(Duration::from_secs(10));
-    let answer = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer));
-        router.clone().call(request.map(Body::new))
-    });
-    // Its own, so that looking at it needs no lock that others hold.
-    let stop = house.stop.child_token();
-    let connection = builder.serve_connection(TokioIo::new(Patient::new(stream, bounds.header_timeout)), answer);
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        biased;
-        ended = connection.as_mut() => ended,
-        () = last_words(&stop) => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    builder
+}
+
+impl Serving {
+    async fn answer(self: Arc<Self>, mut request: Request<Incoming>) -> Result<Response<UnreadBody>, h2::Error> {
+        let version = request.version();
+        if version == Version::HTTP_2 && !self.reader.may_begin() {
+            // Nothing was done, and whoever asked is told so: it can ask again.
+            return Err(h2::Reason::REFUSED_STREAM.into());
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%peer, %error, "a connection ended early");
+        let Self { house, transport, peer, closing, .. } = &*self;
+        let caller = Caller::new(house, *transport, request.headers(), *peer);
+        let response = if closing.is_cancelled() {
+            // No further token is looked at here.
+            wrong_tokens::refused(house, *transport, None).await
+        } else {
+            request.extensions_mut().insert(Peer(*peer));
+            let Ok(response) = self.router.clone().call(request.map(Body::new)).await;
+            match caller {
+                Some(caller) => caller.answered(house, response, closing).await,
+                None => response,
+            }
+        };
+        Ok(unread_body::count(response, version, &self.reader))
     }
 }

@@ -64,7 +64,8 @@ pub(super) fn refusal(tokens: &Tokens, headers: &HeaderMap, granted: Access) -> 
         Problem::new(StatusCode::FORBIDDEN, "authorization", message)
     } else {
         let message = "send `Authorization: Bearer …` with a token of this service";
-        Problem::new(StatusCode::UNAUTHORIZED, "authorization", message)
+        let problem = Problem::new(StatusCode::UNAUTHORIZED, "authorization", message);
+        if shown.is_some() { problem.for_wrong_token() } else { problem }
     }
 }
 

@@ -12,7 +12,14 @@ use axum::{
 };
 
 use super::{connection::Peer, guard, problem::Problem};
-use crate::{access::Access, config::Tokens, door::House, insight::Eyes, metrics::Transport, session};
+use crate::{
+    access::Access,
+    config::Tokens,
+    door::House,
+    insight::Eyes,
+    metrics::Transport,
+    session::{self, Login},
+};
 
 /// By which a proxy says that it passes on what another has asked.
 const PASSED_ON: [HeaderName; 6] = [
@@ -34,8 +41,8 @@ pub(super) struct Guest {
     pub(super) eyes: Eyes,
     /// Where they are; nothing if they are in this process.
     pub(super) address: Option<IpAddr>,
-    /// When the login ends that they may do this by.
-    pub(super) until_s: Option<u64>,
+    /// The login that they may do this by.
+    pub(super) login: Option<Login>,
 }
 
 impl FromRequestParts<Arc<House>> for Guest {
@@ -44,6 +51,12 @@ impl FromRequestParts<Arc<House>> for Guest {
     async fn from_request_parts(parts: &mut Parts, house: &Arc<House>) -> Result<Self, Problem> {
         guard::origin(&house.settings, &parts.headers, &parts.uri)
             .inspect_err(|_| house.service.metrics().refused(Transport::Http))?;
+        let tokens = &house.settings.tokens;
+        if tokens.are_configured() && bearer(&parts.headers).is_some_and(|shown| !tokens.knows(shown)) {
+            // What follows may tell a right token from a wrong one, so that a wrong one has to be counted.
+            house.service.metrics().refused(Transport::Http);
+            return Err(guard::refusal(tokens, &parts.headers, Access::Nothing));
+        }
         Ok(Self::new(house, &parts.headers, parts.extensions.get().copied()))
     }
 }
@@ -51,17 +64,13 @@ impl FromRequestParts<Arc<House>> for Guest {
 impl Guest {
     pub(super) fn new(house: &House, headers: &HeaderMap, peer: Option<Peer>) -> Self {
         let tokens = &house.settings.tokens;
-        let (access, until_s) = by_whom(house, headers);
+        let (access, login) = by_whom(house, headers);
         let is_admin = tokens.admin.is_some() && access == Access::Admin;
         let peer = peer.map(|Peer(peer)| peer.ip().to_canonical());
-        let forwarding = &house.settings.forwarding;
-        let is_proxy = |peer| forwarding.is_said && forwarding.client.is_trusted(peer);
-        let is_here = peer.is_none_or(|peer| peer.is_loopback() && !is_proxy(peer))
+        let is_here = peer.is_none_or(|peer| peer.is_loopback() && !is_proxy(house, peer))
             && !PASSED_ON.iter().any(|name| headers.contains_key(name));
-        // Behind a proxy that was named as one, whom it names.
-        let named = peer.filter(|_| forwarding.is_said).and_then(|peer| forwarding.client.find(headers, Some(peer)));
-        let address = named.or(peer);
-        Self { access, is_admin, eyes: if is_admin || is_here { Eyes::Open } else { Eyes::Shut }, address, until_s }
+        let address = peer.map(|peer| address(house, headers, peer));
+        Self { access, is_admin, eyes: if is_admin || is_here { Eyes::Open } else { Eyes::Shut }, address, login }
     }
 
     /// Whether they may do this.
@@ -84,19 +93,48 @@ pub(super) fn granted(house: &House, headers: &HeaderMap) -> Access {
     by_whom(house, headers).0
 }
 
-/// What a caller may do, by a token or by a login, and until when.
-fn by_whom(house: &House, headers: &HeaderMap) -> (Access, Option<u64>) {
-    let tokens = &house.settings.tokens;
-    let shown = headers.get(AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()));
-    let by_token = tokens.grant(shown);
-    let ticket = || ticket(house, headers).and_then(|ticket| session::access(tokens, ticket, house.service.now_s()));
+/// Whether a peer was named as a proxy.
+pub(super) fn is_proxy(house: &House, peer: IpAddr) -> bool {
+    let forwarding = &house.settings.forwarding;
+    forwarding.is_said && forwarding.client.is_trusted(peer)
+}
+
+/// Where a caller is: behind a proxy that was named as one, where the proxy says.
+pub(super) fn address(house: &House, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
+    let forwarding = &house.settings.forwarding;
+    if !forwarding.is_said {
+        return peer;
+    }
+    forwarding.client.find(headers, Some(peer)).unwrap_or(peer)
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    headers.get(AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()))
+}
+
+/// What a caller may do, by a token or by a login, and by which login.
+fn by_whom(house: &House, headers: &HeaderMap) -> (Access, Option<Login>) {
+    let by_token = house.settings.tokens.grant(bearer(headers));
     match by_token {
         Access::Admin => (by_token, None),
-        _ => match ticket() {
-            Some((by_ticket, ends)) if by_ticket > by_token => (by_ticket, Some(ends)),
+        _ => match by_ticket(house, headers) {
+            Some((by_ticket, login)) if by_ticket > by_token => (by_ticket, Some(login)),
             _ => (by_token, None),
         },
     }
+}
+
+/// What a caller may do by a login that has not ended, and which it is.
+pub(super) fn by_ticket(house: &House, headers: &HeaderMap) -> Option<(Access, Login)> {
+    let now_s = house.service.now_s();
+    let shown = session::access(&house.settings.tokens, ticket(house, headers)?, now_s);
+    shown.filter(|(_, login)| !house.logouts.has_ended(*login, now_s))
+}
+
+/// Whether a caller shows a ticket that is not signed with a token of ours.
+pub(super) fn has_forged_ticket(house: &House, headers: &HeaderMap) -> bool {
+    let is_forged = |ticket| session::is_forged(&house.settings.tokens, ticket, house.service.now_s());
+    ticket(house, headers).is_some_and(is_forged)
 }
 
 fn ticket<'h>(house: &House, headers: &'h HeaderMap) -> Option<&'h str> {

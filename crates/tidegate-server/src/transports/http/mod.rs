@@ -16,7 +16,9 @@ mod problem;
 mod query;
 mod request;
 mod status;
+mod unread_body;
 mod words;
+mod wrong_tokens;
 
 use std::{pin::pin, sync::Arc};
 

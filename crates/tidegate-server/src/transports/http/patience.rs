@@ -1,5 +1,4 @@
-//! [`Patient`]: a connection that does not wait for ever. The first bytes have to arrive in time, and a peer that takes none of
-//! its answers is let go.
+//! [`Patient`]: a stream with time-outs. The first bytes have to arrive in time, and writes must not be stuck for too long.
 
 use std::{
     future::Future as _,
@@ -21,7 +20,7 @@ const PREFACE: usize = 24;
 #[derive(Debug)]
 pub(super) struct Patient<S> {
     stream: S,
-    patience: Duration,
+    write_timeout: Duration,
     read: usize,
     /// Runs until the first bytes are there.
     preface: Pin<Box<Sleep>>,
@@ -30,8 +29,8 @@ pub(super) struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, read: 0, preface: Box::pin(sleep(patience)), stuck: None }
+    pub(super) fn new(stream: S, header_timeout: Duration, write_timeout: Duration) -> Self {
+        Self { stream, write_timeout, read: 0, preface: Box::pin(sleep(header_timeout)), stuck: None }
     }
 
     /// Passes on what a write came to, unless it has been stuck for too long.
@@ -40,8 +39,8 @@ impl<S> Patient<S> {
             self.stuck = None;
             return came;
         }
-        let patience = self.patience;
-        ready!(self.stuck.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(context));
+        let write_timeout = self.write_timeout;
+        ready!(self.stuck.get_or_insert_with(|| Box::pin(sleep(write_timeout))).as_mut().poll(context));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer takes no answers")))
     }
 }

@@ -9,7 +9,10 @@ use serde::Serialize;
 use tidegate_redis::OverrideTrouble;
 use utoipa::ToSchema;
 
-use crate::service::Refusal;
+use crate::{access::WrongToken, service::Refusal};
+
+/// The most characters of a message: what was sent is not sent back whole.
+const LONGEST: usize = 600;
 
 /// What was wrong with a request.
 #[derive(Debug, Serialize, ToSchema)]
@@ -20,11 +23,15 @@ pub(super) struct Problem {
     error: String,
     /// Where in the request it was; empty if it was the whole.
     field: String,
+    /// Whether a token was shown that is none of ours.
+    #[serde(skip)]
+    wrong_token: bool,
 }
 
 impl Problem {
     pub(super) fn new(status: StatusCode, field: impl Into<String>, error: impl Into<String>) -> Self {
-        Self { status, field: field.into(), error: error.into() }
+        let (field, error) = (shortened(field.into(), 128), shortened(error.into(), LONGEST));
+        Self { status, error, field, wrong_token: false }
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -34,6 +41,22 @@ impl Problem {
     pub(super) fn error(&self) -> &str {
         &self.error
     }
+
+    /// The same about a token that is none of ours.
+    pub(super) fn for_wrong_token(self) -> Self {
+        Self { wrong_token: true, ..self }
+    }
+}
+
+/// The beginning and the end of a text that has more characters than `most`: what was sent is in the middle of a message.
+fn shortened(text: String, most: usize) -> String {
+    // No character takes less than a byte.
+    if text.len() <= most {
+        return text;
+    }
+    let Some((cut, _)) = text.char_indices().nth(most / 2) else { return text };
+    let Some((end, _)) = text.char_indices().rev().nth(most / 2 - 1).filter(|(end, _)| *end > cut) else { return text };
+    format!("{} … {}", &text[..cut], &text[end..])
 }
 
 impl From<Refusal> for Problem {
@@ -50,11 +73,28 @@ impl From<Refusal> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = self.status;
+        let Self { status, wrong_token, .. } = self;
         let mut response = (status, Json(self)).into_response();
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        if wrong_token {
+            response.extensions_mut().insert(WrongToken);
+        }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shortened;
+
+    #[test]
+    fn the_middle_of_a_long_message_is_left_out() {
+        let short = "é".repeat(10);
+        assert_eq!(shortened(short.clone(), 10), short);
+        let long = format!("`{}` is unknown", "é".repeat(10_000));
+        let shown = shortened(long, 40);
+        assert_eq!(shown, format!("`{} … {}` is unknown", "é".repeat(19), "é".repeat(8)));
     }
 }

@@ -12,10 +12,14 @@ use crate::{
     config::Bounds,
     door::{House, Stream},
     metrics::Transport,
+    unread::UnreadResponses,
 };
 
 /// What is still read of a caller once the service stops: as much as can wait in a socket.
 const LAST_WORDS: usize = 8 << 20;
+
+/// How often a write that is stuck is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// How long one listens for them.
 const A_MOMENT: Duration = Duration::from_millis(5);
@@ -110,12 +114,16 @@ impl Connection {
         let mut answered = false;
         loop {
             let Self { house, batch, input, session, replies, .. } = self;
+            let unread = &house.unread[Transport::Resp as usize];
             let (count, ending) = batch.read(input.bytes_mut(), self.bounds.body);
             answered |= !batch.is_empty();
             while !batch.is_answered() {
                 batch.answer(input.bytes(), &house.service, &house.settings, session, replies).await;
+                if let Some(delay) = session.delay {
+                    tokio::time::sleep(delay).await;
+                }
                 if session.over || !batch.is_answered() {
-                    send(&mut self.stream, replies, self.bounds.header_timeout).await?;
+                    send(&mut self.stream, replies, unread).await?;
                 }
                 if session.over {
                     return Ok((Next::Close, true));
@@ -126,7 +134,7 @@ impl Connection {
                 house.service.metrics().refused(Transport::Resp);
                 replies.error(&format!("ERR Protocol error: {reason}"));
             }
-            send(&mut self.stream, replies, self.bounds.header_timeout).await?;
+            send(&mut self.stream, replies, unread).await?;
             match ending {
                 Ending::Enough => {}
                 Ending::Incomplete => return Ok((Next::GoOn, answered)),
@@ -157,8 +165,8 @@ impl Connection {
     }
 }
 
-/// Sends all replies. Who does not take them within `patience` is not waited for.
-async fn send(stream: &mut Stream, replies: &mut Replies, patience: Duration) -> io::Result<()> {
+/// Sends all replies, within the bounds of time and memory for replies that are not read.
+async fn send(stream: &mut Stream, replies: &mut Replies, unread: &UnreadResponses) -> io::Result<()> {
     let bytes = replies.bytes();
     if bytes.is_empty() {
         return Ok(());
@@ -171,13 +179,26 @@ async fn send(stream: &mut Stream, replies: &mut Replies, patience: Duration) ->
     };
     let encrypted = matches!(stream, Stream::Right(_));
     if sent < bytes.len() || encrypted {
-        let rest = async {
+        let _held = unread.hold(bytes.len()).ok_or_else(|| {
+            io::Error::other("replies were not read, and others have taken the memory for such replies")
+        })?;
+        let mut rest = pin!(async {
             stream.write_all(&bytes[sent..]).await?;
             stream.flush().await
-        };
-        timeout(patience, rest)
-            .await
-            .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "replies were not read"))??;
+        });
+        let mut waited = Duration::ZERO;
+        loop {
+            // In small steps: how long one waits depends on how much others hold meanwhile.
+            let step = unread.patience().min(LOOK_AGAIN);
+            if let Ok(written) = timeout(step, rest.as_mut()).await {
+                written?;
+                break;
+            }
+            waited += step;
+            if waited >= unread.patience() {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "replies were not read"));
+            }
+        }
     }
     replies.clear();
     Ok(())

@@ -1,10 +1,14 @@
 //! [`Session`]: what a connection has been told, and the commands by which client libraries tell it.
 
 use std::{
+    borrow::Cow,
     fmt::Write as _,
     net::SocketAddr,
     sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
 };
+
+use tidegate_tower::seconds;
 
 use super::{
     about,
@@ -16,6 +20,8 @@ use super::{
 use crate::{
     access::Access,
     config::Tokens,
+    guesses::TooMany,
+    metrics::Transport,
     service::{Service, Who},
 };
 
@@ -41,6 +47,8 @@ pub(crate) struct Session {
     hearing: Hearing,
     /// Whether the connection ends once what was said is sent.
     pub(crate) over: bool,
+    /// How long that is put off: a wrong token beyond the limit is answered late.
+    pub(crate) delay: Option<Duration>,
 }
 
 /// Whether the caller wants replies.
@@ -62,6 +70,7 @@ impl Session {
             library: [Vec::new(), Vec::new()],
             hearing: Hearing::All,
             over: false,
+            delay: None,
         }
     }
 
@@ -104,9 +113,9 @@ impl Session {
                 None => out.simple("PONG"),
             },
             Verb::Echo => out.bulk(argument(args, 1)),
-            Verb::Hello => self.hello(args, tokens, out),
+            Verb::Hello => self.hello(args, tokens, service, out),
             Verb::Auth => match args.len() {
-                2 | 3 => self.auth(argument(args, args.len() - 1), tokens, out),
+                2 | 3 => self.auth(argument(args, args.len() - 1), tokens, service, out),
                 _ => out.error(&verb.entry().wrong_number()),
             },
             Verb::Quit => {
@@ -135,26 +144,34 @@ impl Session {
         }
     }
 
-    fn auth(&mut self, token: &[u8], tokens: &Tokens, out: &mut Replies) {
-        match self.show(token, tokens) {
+    fn auth(&mut self, token: &[u8], tokens: &Tokens, service: &Service, out: &mut Replies) {
+        match self.show(token, tokens, service) {
             Ok(()) => out.ok(),
-            Err(error) => out.error(error),
+            Err(error) => out.error(&error),
         }
     }
 
-    fn show(&mut self, token: &[u8], tokens: &Tokens) -> Result<(), &'static str> {
-        if tokens.admin.is_none() && tokens.usage.is_none() {
-            return Err(NO_TOKENS);
+    fn show(&mut self, token: &[u8], tokens: &Tokens, service: &Service) -> Result<(), Cow<'static, str>> {
+        if !tokens.are_configured() {
+            return Err(NO_TOKENS.into());
         }
-        if !tokens.knows(token) {
-            return Err(WRONGPASS);
+        if tokens.knows(token) {
+            self.access = tokens.grant(Some(token));
+            return Ok(());
         }
-        self.access = tokens.grant(Some(token));
-        Ok(())
+        let guesses = service.guesses();
+        match guesses.wrong(service.metrics(), Transport::Resp, Some(self.peer.ip())) {
+            Ok(()) => Err(WRONGPASS.into()),
+            Err(TooMany(wait)) => {
+                (self.over, self.delay) = (true, Some(guesses.delay()));
+                let wait = seconds(wait);
+                Err(format!("ERR too many wrong tokens from your address: show another in {wait} seconds").into())
+            }
+        }
     }
 
     /// `HELLO [version [AUTH user token] [SETNAME name]]`: all of it, or nothing.
-    fn hello(&mut self, args: Args<'_>, tokens: &Tokens, out: &mut Replies) {
+    fn hello(&mut self, args: Args<'_>, tokens: &Tokens, service: &Service, out: &mut Replies) {
         let resp3 = match args.get(1) {
             None => out.resp3,
             Some(b"2") => false,
@@ -179,9 +196,9 @@ impl Session {
             return out.error(BAD_NAME);
         }
         if let Some(token) = token
-            && let Err(error) = self.show(token, tokens)
+            && let Err(error) = self.show(token, tokens, service)
         {
-            return out.error(error);
+            return out.error(&error);
         }
         if self.access == Access::Nothing {
             return out.error(NOAUTH_HELLO);

@@ -100,6 +100,13 @@ fn request(descriptors: &[RateLimitDescriptor]) -> RateLimitRequest {
     RateLimitRequest { domain: "edge".to_owned(), descriptors: descriptors.to_vec(), hits_addend: 0 }
 }
 
+/// Asks about one descriptor with this token, on a connection of its own.
+pub(crate) fn ask_with_token(running: &Running, token: &str) -> Result<RateLimitResponse, Status> {
+    let mut client = RateLimitServiceClient::new(channel(running));
+    let answer = client.should_rate_limit(with_token(request(&[user("a")]), token));
+    Ok(running.block_on(answer)?.into_inner())
+}
+
 fn with_token(request: RateLimitRequest, token: &str) -> Request<RateLimitRequest> {
     let mut request = Request::new(request);
     let value = format!("Bearer {token}").parse().expect("it is a header");

@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 use super::client::{get, post, raw, request};
 use crate::running::Running;
 
-const CONFIG: &str =
-    "[server]\nmax_body = \"4KB\"\nheader_timeout = \"500ms\"\n[policies.api]\nlimits = [\"100/1m\"]\n";
+const CONFIG: &str = "[server]\nmax_body = \"4KB\"\nheader_timeout = \"500ms\"\nwrite_timeout = \"500ms\"\n[policies.api]\nlimits = [\"100/1m\"]\n";
 
 #[test]
 fn what_is_wrong_is_said_with_its_field() {

@@ -28,7 +28,7 @@ fn half_a_command_ends_a_connection() {
 
 #[test]
 fn who_reads_no_replies_is_let_go() {
-    let service = service_with("header_timeout = \"40ms\"");
+    let service = service_with("write_timeout = \"40ms\"");
     let mut client = Client::connect(service.resp);
     let big = command([b"ECHO".as_slice(), &vec![b'x'; 60_000]]);
     // The buffers of the sockets fill, then the service stops reading, then it lets go.

@@ -20,7 +20,7 @@ use super::{
     hits::ShownHits,
     overview::{Now, Overview, PAST, Point, ShownLine, journal},
 };
-use crate::{access::Access, door::House, insight::Eyes};
+use crate::{access::Access, door::House, insight::Eyes, session::Login};
 
 /// What has changed in a second.
 #[derive(Debug, Serialize, ToSchema)]
@@ -37,8 +37,8 @@ pub(crate) struct Tick {
 struct Onlooker {
     house: Arc<House>,
     eyes: Eyes,
-    /// When the login ends that lets them.
-    until_s: Option<u64>,
+    /// The login that lets them.
+    login: Option<Login>,
     policy: Option<String>,
     key: Vec<String>,
     is_list: bool,
@@ -89,7 +89,7 @@ pub(crate) async fn live(
     let onlooker = Onlooker {
         house,
         eyes: guest.eyes,
-        until_s: guest.until_s,
+        login: guest.login,
         policy,
         key,
         is_list,
@@ -110,7 +110,7 @@ pub(crate) async fn live(
 impl Onlooker {
     /// What there is to tell next.
     async fn next(&mut self) -> Option<Vec<Event>> {
-        if self.until_s.is_some_and(|until| self.house.service.now_s() > until) {
+        if self.has_ended() {
             return None;
         }
         let mut events = Vec::new();
@@ -124,6 +124,9 @@ impl Onlooker {
             }
             Some(last_line) => {
                 self.ticks.changed().await.ok()?;
+                if self.has_ended() {
+                    return None;
+                }
                 let service = &self.house.service;
                 let journal = journal(service, self.eyes, last_line);
                 self.last_line = Some(journal.last().map_or(last_line, |line| line.id));
@@ -137,6 +140,10 @@ impl Onlooker {
             }
         }
         Some(events)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.login.is_some_and(|login| self.house.logouts.has_ended(login, self.house.service.now_s()))
     }
 
     async fn hits(&self, policy: &str) -> Event {

@@ -11,5 +11,4 @@ pub(super) use hits::{__path_hits, hits};
 pub(super) use live::{__path_live, live};
 pub(super) use overview::{__path_overview, overview};
 pub(super) use page::{asset, page};
-pub(crate) use session::Attempts;
-pub(super) use session::{__path_log_in, __path_log_out, __path_session, log_in, log_out, session};
+pub(super) use session::{__path_log_in, __path_log_out, __path_session, forget_ticket, log_in, log_out, session};

@@ -7,16 +7,18 @@ use axum::{
     extract::{Request, State},
     http::{
         HeaderMap, HeaderValue, StatusCode,
-        header::{COOKIE, ORIGIN, RETRY_AFTER, SET_COOKIE},
+        header::{COOKIE, ORIGIN, SET_COOKIE},
     },
     response::{IntoResponse as _, Response},
 };
 use serde::{Deserialize, Serialize};
-use tidegate::{Clock, Cost, Key, Limiter, MemoryStore, Policy};
-use tidegate_tower::seconds;
 use utoipa::ToSchema;
 
-use super::super::{connection::Peer, guest::Guest, problem::Problem};
+use super::super::{
+    connection::Peer,
+    guest::{self, Guest},
+    problem::Problem,
+};
 use crate::{
     access::Access,
     config::Tokens,
@@ -63,24 +65,6 @@ pub(crate) struct Credentials {
     token: String,
 }
 
-/// Wrong tokens in the form, counted by address.
-#[derive(Debug)]
-pub(crate) struct Attempts {
-    limiter: Limiter,
-    policy: Policy,
-}
-
-impl Attempts {
-    /// By this clock.
-    pub(crate) fn new(clock: Clock) -> Self {
-        let limit = "10/1m".parse().expect("a limit");
-        let policy = Policy::new("login", [limit]).expect("a policy");
-        // With room for so many that strangers don't share one limit with those who belong here.
-        let store = MemoryStore::builder().max_keys(10_000).build().expect("bounds that a store can have");
-        Self { limiter: Limiter::new(store).with_clock(clock), policy }
-    }
-}
-
 /// What the caller may see and do.
 #[utoipa::path(get, path = "/v1/session", tag = "dashboard", responses((status = 200, description = "What the caller may see and do", body = Session)))]
 pub(crate) async fn session(State(house): State<Arc<House>>, guest: Guest) -> Json<Session> {
@@ -114,7 +98,7 @@ fn told(house: &House, guest: &Guest) -> Session {
 )]
 pub(crate) async fn log_in(
     State(house): State<Arc<House>>,
-    guest: Guest,
+    _guest: Guest,
     request: Request,
 ) -> Result<Response, Problem> {
     let peer = request.extensions().get::<Peer>().copied();
@@ -124,23 +108,11 @@ pub(crate) async fn log_in(
         let message = format!("the body is no login: {error}; send {{\"token\": \"…\"}}");
         Problem::new(StatusCode::BAD_REQUEST, "token", message)
     })?;
-    let Attempts { limiter, policy } = house.attempts.as_ref();
-    let client = &house.settings.forwarding.client;
-    let address = guest.address.map_or_else(String::new, |address| client.text(address).as_str().to_owned());
-    let who = Key::join([&address]).map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "", error.to_string()))?;
-    let standing = limiter.peek(policy, &who, Cost::ONE);
-    if let Some(wait) = standing.retry_after() {
-        let message = format!("too many wrong tokens: try again in {} seconds", seconds(wait));
-        let mut response = Problem::new(StatusCode::TOO_MANY_REQUESTS, "token", message).into_response();
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds(wait)));
-        return Ok(response);
-    }
     let token = credentials.token.trim().as_bytes();
-    let Some(ticket) = Ticket::new(&house.settings.tokens, token, house.service.now_s()) else {
-        let _ = limiter.charge(policy, &who, Cost::ONE);
-        tracing::warn!(by = address, "somebody tried to log in with a wrong token");
+    let begin_s = house.logouts.begin_s(house.service.now_s());
+    let Some(ticket) = Ticket::new(&house.settings.tokens, token, begin_s) else {
         let message = "this is no token of this service: see `admin_token` in its [server] settings";
-        return Err(Problem::new(StatusCode::UNAUTHORIZED, "token", message));
+        return Err(Problem::new(StatusCode::UNAUTHORIZED, "token", message).for_wrong_token());
     };
     let cookie = cookie(&house, &shown, ticket.as_str(), LASTS);
     // As the next request of this caller will be seen.
@@ -151,11 +123,14 @@ pub(crate) async fn log_in(
     Ok(with_cookie(Json(told).into_response(), &cookie))
 }
 
-/// Logs out.
+/// Logs out: the cookie is good no more, also where somebody else has a copy of it.
 #[utoipa::path(delete, path = "/v1/session", tag = "dashboard", responses((status = 200, description = "Logged out", body = Session)))]
 pub(crate) async fn log_out(State(house): State<Arc<House>>, _guest: Guest, request: Request) -> Response {
     let peer = request.extensions().get::<Peer>().copied();
     let mut shown = request.headers().clone();
+    if let Some((_, login)) = guest::by_ticket(&house, &shown) {
+        house.logouts.end(login, house.service.now_s());
+    }
     shown.remove(COOKIE);
     let told = told(&house, &Guest::new(&house, &shown, peer));
     with_cookie(Json(told).into_response(), &cookie(&house, &shown, "", 0))
@@ -166,6 +141,13 @@ fn cookie(house: &House, shown: &HeaderMap, value: &str, lasts: u64) -> String {
     let is_tls = shown.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https:"));
     let secure = if is_tls || house.certificates.is_some() { "; Secure" } else { "" };
     format!("{}={value}; Path=/; Max-Age={lasts}; HttpOnly; SameSite=Strict{secure}", house.cookie)
+}
+
+/// Has a browser forget its ticket.
+pub(crate) fn forget_ticket(house: &House, response: &mut Response) {
+    if let Ok(cookie) = HeaderValue::try_from(cookie(house, &HeaderMap::new(), "", 0)) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
 }
 
 fn with_cookie(mut response: Response, cookie: &str) -> Response {

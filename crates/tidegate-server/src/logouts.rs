@@ -1,0 +1,101 @@
+//! [`Logouts`]: logins that were ended before their time. They are known to this process only, until it ends.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+
+use crate::session::{LASTS, Login};
+
+/// Ended logins that are kept by themselves.
+const MOST: usize = 10_000;
+
+/// Logins that have ended.
+#[derive(Debug)]
+pub(crate) struct Logouts {
+    most: usize,
+    ended: Mutex<Ended>,
+}
+
+#[derive(Debug, Default)]
+struct Ended {
+    /// By the id of a login: when it would have ended by itself.
+    logins: HashMap<[u8; 16], u64>,
+    /// All logins that were begun before this second have ended, too.
+    before_s: u64,
+}
+
+impl Default for Logouts {
+    fn default() -> Self {
+        Self { most: MOST, ended: Mutex::default() }
+    }
+}
+
+impl Logouts {
+    /// Ends a login. Where there is no room for another one, all that were begun until now are ended instead.
+    pub(crate) fn end(&self, login: Login, now_s: u64) {
+        let mut ended = self.ended.lock();
+        let Ended { logins, before_s } = &mut *ended;
+        if logins.len() >= self.most {
+            logins.retain(|_, ends_s| *ends_s >= now_s);
+        }
+        logins.insert(login.id, login.ends_s);
+        if logins.len() > self.most {
+            // Clocks of other nodes may be ahead: what is forgotten here has to stay ended.
+            let newest = logins.values().map(|ends_s| ends_s.saturating_sub(LASTS)).max();
+            *before_s = newest.unwrap_or(0).max(now_s) + 1;
+            logins.clear();
+            tracing::warn!("too many logouts to remember: all logins until now have ended");
+        }
+    }
+
+    /// Whether a login has ended.
+    pub(crate) fn has_ended(&self, login: Login, now_s: u64) -> bool {
+        let ended = self.ended.lock();
+        now_s > login.ends_s
+            || login.ends_s.saturating_sub(LASTS) < ended.before_s
+            || ended.logins.contains_key(&login.id)
+    }
+
+    /// When a login has to be said to begin, so that it has not ended already.
+    pub(crate) fn begin_s(&self, now_s: u64) -> u64 {
+        self.ended.lock().before_s.max(now_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Logouts;
+    use crate::session::{LASTS, Login};
+
+    #[test]
+    fn a_login_that_was_ended_stays_so_whatever_number_of_others_end() {
+        let logouts = Logouts { most: 3, ..Logouts::default() };
+        let login = |id: u8, begin: u64| Login { id: [id; 16], ends_s: begin + LASTS };
+        let now = 1_000_000;
+        logouts.end(login(0, now), now);
+        assert!(logouts.has_ended(login(0, now), now) && !logouts.has_ended(login(1, now), now));
+        logouts.end(login(1, now), now);
+        // A node whose clock is ahead has begun this one.
+        logouts.end(login(2, now + 30), now);
+        assert!(!logouts.has_ended(login(9, now), now));
+        logouts.end(login(3, now), now);
+        for id in 0..4 {
+            assert!(logouts.has_ended(login(id, now + if id == 2 { 30 } else { 0 }), now), "{id}");
+        }
+        assert!(logouts.has_ended(login(9, now), now), "there is no room to tell it apart");
+        let begin = logouts.begin_s(now);
+        assert!(!logouts.has_ended(login(9, begin), now), "a new login is good");
+        assert!(logouts.ended.lock().logins.is_empty());
+        assert!(logouts.has_ended(login(9, begin), begin + LASTS + 1), "until its end");
+    }
+
+    #[test]
+    fn logins_that_are_over_make_room() {
+        let logouts = Logouts { most: 3, ..Logouts::default() };
+        for id in 0..100 {
+            let now = 1_000_000 + u64::from(id) * (LASTS + 1) / 3;
+            logouts.end(Login { id: [id; 16], ends_s: now + LASTS }, now);
+            assert_eq!(logouts.begin_s(now), now, "nobody else is logged out");
+        }
+    }
+}

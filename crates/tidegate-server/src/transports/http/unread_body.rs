@@ -1,0 +1,135 @@
+//! [`UnreadBody`]: a response body whose bytes are counted until the peer has read them, or the connection is gone.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, Response, StatusCode, Version, header},
+};
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+
+use crate::unread::{Charge, Reader};
+
+/// Bytes that are handed to the protocol at once. Each part that is read shows that the peer reads.
+const PART: usize = 16 << 10;
+
+/// Over HTTP/1 a connection has one response at a time: smaller ones are part of what a connection takes.
+const COUNTED_OVER_HTTP1: u64 = 4 << 10;
+
+const NO_MEMORY: &[u8] =
+    br#"{"error":"too many responses are not read yet: read those of this connection, or try again later","field":""}"#;
+
+/// A body, or what is left of it.
+pub(super) struct UnreadBody {
+    /// Known bytes that were not handed over yet, and their charge.
+    known: Bytes,
+    charge: Option<Arc<Charge>>,
+    /// What comes after them.
+    rest: Option<Body>,
+    /// Who reads what comes, if that is counted.
+    reader: Option<Arc<Reader>>,
+}
+
+/// Bytes with the charge for their memory.
+struct Part {
+    bytes: Bytes,
+    charge: Arc<Charge>,
+}
+
+/// Counts the body of a response. If there is no memory for it, another response says so.
+pub(super) fn count(response: Response<Body>, version: Version, reader: &Arc<Reader>) -> Response<UnreadBody> {
+    let (mut parts, mut body) = response.into_parts();
+    let size = body.size_hint().exact();
+    if size == Some(0) || version != Version::HTTP_2 && size.is_some_and(|size| size <= COUNTED_OVER_HTTP1) {
+        return Response::from_parts(parts, UnreadBody::uncounted(body));
+    }
+    // What is there as a whole comes at once.
+    let first = size.and_then(|_| body.frame().now_or_never()).flatten();
+    let Some(known) = first.and_then(Result::ok).and_then(|frame| frame.into_data().ok()) else {
+        let reader = Some(Arc::clone(reader));
+        return Response::from_parts(parts, UnreadBody { known: Bytes::new(), charge: None, rest: Some(body), reader });
+    };
+    let status = parts.status;
+    // A buffer that grew may be half empty; one that is shared, such as a file of the page, takes nothing.
+    let memory = if known.is_unique() { known.len().next_power_of_two() } else { 0 };
+    let (known, charge) = reader.charge(memory).map_or_else(
+        || {
+            parts.status = StatusCode::SERVICE_UNAVAILABLE;
+            parts.headers.clear();
+            parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            parts.headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            (Bytes::from_static(NO_MEMORY), reader.count(0))
+        },
+        |charge| (known, charge),
+    );
+    let rest = (parts.status == status && !body.is_end_stream()).then_some(body);
+    let reader = rest.as_ref().map(|_| Arc::clone(reader));
+    Response::from_parts(parts, UnreadBody { known, charge: Some(Arc::new(charge)), rest, reader })
+}
+
+impl UnreadBody {
+    /// A body that takes next to nothing.
+    pub(super) fn uncounted(body: Body) -> Self {
+        Self { known: Bytes::new(), charge: None, rest: Some(body), reader: None }
+    }
+}
+
+impl HttpBody for UnreadBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = &mut *self;
+        if let Some(charge) = &this.charge {
+            let bytes = this.known.split_to(this.known.len().min(PART));
+            let part = Part { bytes, charge: Arc::clone(charge) };
+            if this.known.is_empty() {
+                this.charge = None;
+            }
+            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(part)))));
+        }
+        let Some(rest) = &mut this.rest else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(rest).poll_frame(context));
+        Poll::Ready(match (&this.reader, frame) {
+            (Some(reader), Some(Ok(frame))) => Some(Ok(frame.map_data(|bytes| {
+                let charge = Arc::new(reader.count(bytes.len().next_power_of_two()));
+                Bytes::from_owner(Part { bytes, charge })
+            }))),
+            (_, frame) => frame,
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.charge.is_none() && self.rest.as_ref().is_none_or(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.rest {
+            Some(rest) if self.known.is_empty() => rest.size_hint(),
+            Some(_) => SizeHint::default(),
+            None => SizeHint::with_exact(self.known.len() as u64),
+        }
+    }
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.charge.progressed();
+    }
+}

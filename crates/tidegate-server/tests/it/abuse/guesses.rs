@@ -1,0 +1,180 @@
+//! Tokens that are guessed.
+
+use serde_json::json;
+
+use super::raw_http2::RawHttp2;
+use crate::{
+    grpc::ask_with_token,
+    http::client::{Answer, request},
+    resp::client::{Client, Reply},
+    running::Running,
+};
+
+const CONFIG: &str = "[server]\ntoken = \"use-me-now\"\nadmin_token = \"change-me-now\"\nwrong_token_delay = \"20ms\"\n\
+                      [policies.api]\nlimits = [\"1_000_000/1h\"]\n";
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+fn check(running: &Running, token: &str) -> Answer {
+    let bearer = format!("Bearer {token}");
+    let body = json!({ "policy": "api", "key": "a" }).to_string();
+    request(running.http, "POST", "/v1/check", &[JSON, ("authorization", &bearer)], &body)
+}
+
+fn counted(running: &Running, transport: &str) -> u64 {
+    let metrics = request(running.http, "GET", "/metrics", &[("authorization", "Bearer use-me-now")], "");
+    let name = format!("tidegate_wrong_tokens_total{{transport=\"{transport}\"}} ");
+    let text = String::from_utf8(metrics.body).expect("text");
+    text.lines().find_map(|line| line.strip_prefix(&name)).and_then(|count| count.parse().ok()).expect("a number")
+}
+
+#[track_caller]
+fn is_too_many(answer: &Answer) {
+    assert_eq!(answer.status, 429, "{answer:?}");
+    let wait: u64 = answer.header("retry-after").and_then(|wait| wait.parse().ok()).expect("a time to wait");
+    assert!((1..=60).contains(&wait), "{wait}");
+}
+
+#[test]
+fn guesses_over_http_are_limited_and_the_right_token_always_works() {
+    let running = Running::start(CONFIG);
+    for guess in 0..10 {
+        assert_eq!(check(&running, "guessed-it").status, 401, "{guess}");
+    }
+    for _ in 0..5 {
+        is_too_many(&check(&running, "guessed-it"));
+        assert_eq!(check(&running, "use-me-now").status, 200);
+        assert_eq!(check(&running, "change-me-now").status, 200);
+    }
+    // Whatever tells a right token from a wrong one.
+    let bearer = [("authorization", "Bearer guessed-it")];
+    for path in [
+        "/metrics",
+        "/v1/policies",
+        "/v1/overview",
+        "/v1/session",
+        "/v1/inspect?policy=api&key=a",
+        "/v1/forward?policy=api",
+    ] {
+        is_too_many(&request(running.http, "GET", path, &bearer, ""));
+    }
+    assert_eq!(counted(&running, "http"), 21);
+    assert_eq!(request(running.http, "GET", "/metrics", &[], "").status, 401, "to show none is no guess");
+    assert_eq!(request(running.http, "GET", "/healthz", &bearer, "").status, 200);
+    assert_eq!(counted(&running, "http"), 21);
+}
+
+#[test]
+fn guesses_in_the_form_are_limited_and_the_right_token_always_works() {
+    let running = Running::start(CONFIG);
+    let log_in =
+        |token: &str| request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": token }).to_string());
+    for guess in 0..10 {
+        assert_eq!(log_in("guessed-it").status, 401, "{guess}");
+    }
+    is_too_many(&log_in("guessed-it"));
+    assert_eq!(log_in("change-me-now").status, 200);
+    is_too_many(&check(&running, "guessed-it"));
+    assert_eq!(counted(&running, "http"), 12);
+}
+
+#[test]
+fn a_ticket_signed_with_a_guess_is_a_guess() {
+    let running = Running::start(CONFIG);
+    let answer = request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": "use-me-now" }).to_string());
+    let cookie = answer.header("set-cookie").and_then(|set| set.split_once(';')).expect("a cookie").0.to_owned();
+    let (ticket, signature) = cookie.rsplit_once('.').expect("a signature");
+    let forged = format!("{ticket}.{}", signature.chars().rev().collect::<String>());
+    let session = |cookie: &str| request(running.http, "GET", "/v1/session", &[("cookie", cookie)], "");
+    for _ in 0..10 {
+        let answer = session(&forged);
+        assert_eq!((answer.status, &answer.json()["login"]), (200, &json!("out")));
+        assert!(answer.header("set-cookie").is_some_and(|set| set.contains("Max-Age=0")), "a browser forgets it");
+    }
+    is_too_many(&session(&forged));
+    assert_eq!(session(&cookie).json()["login"], "usage");
+    assert_eq!(counted(&running, "http"), 11);
+}
+
+#[test]
+fn many_guesses_on_one_connection_end_it() {
+    let running = Running::start(CONFIG);
+    let mut connection = RawHttp2::connect(running.http, 65_535);
+    let bearer = [("authorization", "Bearer guessed-it")];
+    for _ in 0..10 {
+        connection.get("/metrics", 1, &bearer).expect("it is open");
+        assert_eq!(connection.read(1).with_status(401), 1);
+    }
+    connection.get("/metrics", 1, &bearer).expect("it is open");
+    assert_eq!(connection.read(1).with_status(429), 1);
+    connection.read_to_end();
+    let before = counted(&running, "http");
+    // What comes together with a guess beyond the limit is not even looked at, be it right.
+    let mut connection = RawHttp2::connect(running.http, 65_535);
+    let _ = connection.get("/metrics", 100, &bearer);
+    connection.read_to_end();
+    let guessed = counted(&running, "http") - before;
+    assert!((1..=16).contains(&guessed), "{guessed}: a few may be looked at at the same time");
+    let pipelined = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer guessed-it\r\n\r\n".repeat(50);
+    let answer = String::from_utf8(crate::http::client::raw(running.http, pipelined.as_bytes())).expect("text");
+    assert_eq!(answer.matches("HTTP/1.1 429").count(), 1, "{answer}");
+    assert_eq!(counted(&running, "http"), before + guessed + 1);
+}
+
+#[test]
+fn guesses_over_resp_are_limited_and_the_right_token_always_works() {
+    let running = Running::start(CONFIG);
+    let mut client = Client::connect(running.resp);
+    // All at once, as fast as it goes.
+    for _ in 0..500 {
+        client.send(b"AUTH guessed-it\r\nHELLO 3 AUTH default guessed-it\r\n");
+    }
+    for _ in 0..10 {
+        assert!(client.read().error().starts_with("WRONGPASS "));
+    }
+    assert!(client.read().error().starts_with("ERR too many wrong tokens"));
+    client.expect_end();
+    for guess in ["AUTH guessed-it", "HELLO 3 AUTH default guessed-it"] {
+        let mut client = Client::connect(running.resp);
+        assert!(client.ask(guess).error().starts_with("ERR too many wrong tokens"), "{guess}");
+        client.expect_end();
+    }
+    assert_eq!(counted(&running, "resp"), 13);
+    let mut client = Client::connect(running.resp);
+    assert_eq!(client.ask("AUTH use-me-now"), Reply::Simple("OK".to_owned()));
+    assert_eq!(client.ask("TG.CHECK api k").numbers()[0], 1);
+    is_too_many(&check(&running, "guessed-it"));
+    assert_eq!(check(&running, "use-me-now").status, 200);
+}
+
+#[test]
+fn guesses_over_grpc_are_limited_and_the_right_token_always_works() {
+    let running = Running::start(CONFIG);
+    for _ in 0..10 {
+        assert_eq!(ask_with_token(&running, "guessed-it").expect_err("wrong").code(), tonic::Code::Unauthenticated);
+    }
+    for _ in 0..3 {
+        let status = ask_with_token(&running, "guessed-it").expect_err("wrong");
+        assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status:?}");
+        ask_with_token(&running, "use-me-now").expect("the right one");
+    }
+    assert_eq!(counted(&running, "grpc"), 13);
+    is_too_many(&check(&running, "guessed-it"));
+}
+
+#[test]
+fn behind_a_proxy_guesses_are_counted_by_client_and_end_no_connection_of_the_proxy() {
+    let running = Running::start(&CONFIG.replace("[server]", "[server]\ntrusted_hops = 1"));
+    let mut proxy = RawHttp2::connect(running.http, 65_535);
+    let mut ask = |token: &str, client: &str| {
+        let headers = [("authorization", token), ("x-forwarded-for", client)];
+        proxy.get("/v1/policies", 1, &headers).expect("it stays open");
+        let came = proxy.read(1);
+        [200, 401, 429].into_iter().find(|status| came.with_status(*status) == 1).expect("an answer")
+    };
+    for _ in 0..10 {
+        assert_eq!(ask("Bearer guessed-it", "203.0.113.7"), 401);
+    }
+    assert_eq!(ask("Bearer guessed-it", "203.0.113.7"), 429);
+    assert_eq!(ask("Bearer guessed-it", "203.0.113.8"), 401);
+    assert_eq!(ask("Bearer use-me-now", "203.0.113.7"), 200);
+}

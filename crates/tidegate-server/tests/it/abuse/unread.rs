@@ -1,0 +1,261 @@
+//! Responses that nobody reads.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+};
+
+use serde_json::json;
+
+use super::{child::Service, raw_http2::RawHttp2};
+use crate::{
+    http::client::{get, post, request},
+    running::Running,
+};
+
+const POLICY: &str = "[policies.api]\nlimits = [\"1_000_000/1h\"]\n";
+
+/// As many policies as make the metrics some 80 KB.
+fn many_policies() -> String {
+    (0..200).map(|n| format!("[policies.policy-{n}]\nlimits = [\"1/1m\"]\n")).collect::<Vec<_>>().concat()
+}
+
+/// Connections that have asked for a path, each so many times, and read nothing but what needs no window.
+fn attack(address: SocketAddr, connections: usize, path: &str, times: usize) -> Vec<RawHttp2> {
+    let one = |_| {
+        let mut connection = RawHttp2::connect(address, 0);
+        let _ = connection.get(path, times, &[]);
+        let came = connection.read(times);
+        assert_eq!(came.data, 0, "the window is closed");
+        connection
+    };
+    (0..connections).map(one).collect()
+}
+
+fn is_served(address: SocketAddr) {
+    let answer = post(address, "/v1/check", &json!({ "policy": "api", "key": "honest" }));
+    assert_eq!(answer.status, 200);
+}
+
+#[test]
+fn responses_that_nobody_reads_take_less_than_a_megabyte_for_each_connection() {
+    // As many as the server admits to, and as many as one likes.
+    for (path, connections) in
+        [(format!("/{}", "x".repeat(15_000)), 40), ("/metrics".to_owned(), 20), ("/openapi.json".to_owned(), 20)]
+    {
+        for times in [128, 1000] {
+            let service = Service::start(&format!("{POLICY}{}", many_policies()));
+            is_served(service.http);
+            assert!(get(service.http, "/metrics").body.len() > 60_000);
+            let before = service.resident_kb();
+            let held = attack(service.http, connections, &path, times);
+            let grown = service.resident_kb().saturating_sub(before);
+            println!("{connections} connections, {times} x {path:.12}: {grown} KB");
+            assert!(
+                grown < 1024 * connections as u64,
+                "{grown} KB for {connections} connections, {times} of {path:.20}"
+            );
+            is_served(service.http);
+            drop(held);
+        }
+    }
+}
+
+#[test]
+fn responses_that_nobody_reads_are_bounded_in_all() {
+    let service = Service::start(&format!("[server]\nmax_response_memory = \"4MB\"\n{POLICY}{}", many_policies()));
+    is_served(service.http);
+    let _ = get(service.http, "/metrics");
+    let before = service.resident_kb();
+    let held = attack(service.http, 200, "/metrics", 4);
+    let grown = service.resident_kb().saturating_sub(before);
+    // What a connection takes by itself, and a few small responses of each.
+    let connections = 200 * 40;
+    println!("200 connections: {grown} KB");
+    assert!(grown < 4 * 1024 + connections, "{grown} KB");
+    is_served(service.http);
+    assert_eq!(get(service.http, "/metrics").status, 503, "no memory is left for a large one");
+    drop(held);
+}
+
+#[test]
+fn a_window_of_one_byte_holds_no_more_than_none() {
+    let service = Service::start(&format!("{POLICY}{}", many_policies()));
+    is_served(service.http);
+    let _ = get(service.http, "/metrics");
+    let before = service.resident_kb();
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        let mut connection = RawHttp2::connect(service.http, 1);
+        let _ = connection.get("/metrics", 128, &[]);
+        let came = connection.read(128);
+        assert!(came.with_status(503) > 100, "{}", came.with_status(503));
+        held.push(connection);
+    }
+    let grown = service.resident_kb().saturating_sub(before);
+    assert!(grown < 20 * 1024, "{grown} KB");
+    drop(held);
+}
+
+#[test]
+fn a_connection_that_reads_nothing_is_closed_in_time_and_makes_room() {
+    let config =
+        format!("[server]\nmax_response_memory = \"1MB\"\nwrite_timeout = \"300ms\"\n{POLICY}{}", many_policies());
+    let running = Running::start(&config);
+    let mut held = attack(running.http, 40, "/metrics", 8);
+    is_served(running.http);
+    for connection in &mut held {
+        connection.read_to_end();
+    }
+    let answer = get(running.http, "/metrics");
+    assert_eq!(answer.status, 200, "there is room again");
+    let text = String::from_utf8(answer.body).expect("text");
+    assert!(
+        text.lines().any(|line| line == "tidegate_connections_closed_unread_total{transport=\"http\"} 40"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_refused_response_says_so_and_decisions_go_on() {
+    let running = Running::start(&format!("{POLICY}{}", many_policies()));
+    let mut connection = RawHttp2::connect(running.http, 0);
+    connection.get("/metrics", 20, &[]).expect("it is open");
+    let came = connection.read(20);
+    assert_eq!((came.responses.len(), came.resets), (20, 0));
+    // Buffers have sizes that are powers of two, and 512 KB of them may be unread.
+    let fit = (512 << 10) / get(running.http, "/metrics").body.len().next_power_of_two();
+    assert_eq!((came.with_status(200), came.with_status(503)), (fit, 20 - fit));
+    connection.get("/healthz", 50, &[]).expect("it is open");
+    assert_eq!(connection.read(50).with_status(200), 50, "small ones have their place");
+    assert_eq!(get(running.http, "/metrics").status, 200, "other connections have their own");
+}
+
+#[test]
+fn a_live_page_that_nobody_reads_is_closed() {
+    let running = Running::start(&format!("[server]\nwrite_timeout = \"200ms\"\n{POLICY}"));
+    let mut connection = RawHttp2::connect(running.http, 0);
+    connection.get("/v1/live", 8, &[]).expect("it is open");
+    connection.read_to_end();
+    let onlookers = || {
+        let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
+        text.lines().any(|line| line == "tidegate_onlookers 0")
+    };
+    // Their places are free as soon as their tasks have seen that the connection is gone.
+    while !onlookers() {}
+}
+
+#[test]
+fn pipelined_requests_whose_responses_nobody_reads_hold_little() {
+    let service = Service::start(&format!("[server]\nwrite_timeout = \"10m\"\n{POLICY}{}", many_policies()));
+    is_served(service.http);
+    let _ = get(service.http, "/metrics");
+    let before = service.resident_kb();
+    let asks: [(SocketAddr, &[u8]); 2] = [
+        (service.http, b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n"),
+        (service.resp, b"TG.PEEK api k FULL\r\n"),
+    ];
+    let mut held = Vec::new();
+    for (address, ask) in asks {
+        for _ in 0..20 {
+            let mut stream = TcpStream::connect(address).expect("it listens");
+            stream.set_nonblocking(true).expect("a socket can");
+            let many = ask.repeat(20_000);
+            let mut sent = 0;
+            // Until the service reads no more: nothing goes out for a while.
+            let mut stuck = 0;
+            while sent < many.len() && stuck < 20 {
+                match stream.write(&many[sent..]) {
+                    Ok(count) => (sent, stuck) = (sent + count, 0),
+                    Err(_) => {
+                        stuck += 1;
+                        is_served(service.http);
+                    }
+                }
+            }
+            held.push(stream);
+        }
+    }
+    let grown = service.resident_kb().saturating_sub(before);
+    println!("40 connections: {grown} KB");
+    assert!(grown < 1024 * 40, "{grown} KB");
+}
+
+#[test]
+fn replies_that_nobody_reads_are_bounded_in_all() {
+    let running =
+        Running::start(&format!("[server]\nmax_response_memory = \"1MB\"\nwrite_timeout = \"10m\"\n{POLICY}"));
+    let greedy: Vec<_> = (0..8)
+        .map(|_| {
+            let mut stream = TcpStream::connect(running.resp).expect("it listens");
+            let ask = b"TG.PEEK api k FULL\r\n".repeat(1000);
+            // Whoever does not fit is closed at once, and those who do soon after, though they may read nothing for long.
+            std::thread::spawn(move || while stream.write_all(&ask).is_ok() {})
+        })
+        .collect();
+    let closed = || greedy.iter().filter(|one| one.is_finished()).count();
+    while closed() < 6 {
+        std::thread::yield_now();
+    }
+    let mut client = TcpStream::connect(running.resp).expect("it listens");
+    client.write_all(b"PING\r\n").expect("it is open");
+    let mut pong = [0; 7];
+    client.read_exact(&mut pong).expect("it is served");
+    assert_eq!(&pong, b"+PONG\r\n");
+}
+
+#[test]
+fn an_error_does_not_send_back_what_was_sent() {
+    let running = Running::start(&format!("[server]\nadmin_token = \"change-me-now\"\n{POLICY}"));
+    let long = "x".repeat(12_000);
+    let json = ("content-type", "application/json");
+    let admin = ("authorization", "Bearer change-me-now");
+    let with = |text: &str| text.replace("LONG", &long);
+    let mut answers = Vec::new();
+    for path in [
+        "/LONG",
+        "/assets/LONG",
+        "/v1/hits?policy=LONG",
+        "/v1/inspect?LONG=1",
+        "/v1/inspect?policy=LONG&key=a",
+        "/v1/forward?policy=LONG",
+        "/v1/check?LONG",
+    ] {
+        answers.push((path.to_owned(), request(running.http, "GET", &with(path), &[json, admin], "")));
+        answers.push((path.to_owned(), request(running.http, "DELETE", &with(path), &[json, admin], "")));
+    }
+    for headers in [
+        [json, ("host", &*long)],
+        [json, ("origin", &long)],
+        [("content-type", &long), admin],
+        [json, ("authorization", &long)],
+    ] {
+        answers.push((
+            format!("{:.40}", format!("{headers:?}")),
+            request(running.http, "POST", "/v1/reset", &headers, "{}"),
+        ));
+    }
+    for body in [
+        r#"{"LONG": 1}"#,
+        r#""LONG""#,
+        r#"{"policy": "LONG", "key": "a"}"#,
+        r#"{"policy": "api", "key": "LONG"}"#,
+        r#"{"policy": "api", "key": "a", "cost": "LONG"}"#,
+        r#"{"policy": "api", "key": "a", "operation": "LONG"}"#,
+        r#"{"policy": "api", "key": "a", "on_store_failure": "LONG"}"#,
+        r#"{"key": "a", "limits": ["LONG"]}"#,
+        r#"{"key": "a", "limits": ["1/1s"], "algorithm": "LONG"}"#,
+        r#"{"checks": [{"LONG": 1}]}"#,
+        r#"{"token": "LONG", "LONG": 1}"#,
+    ] {
+        for path in ["/v1/check", "/v1/reset", "/v1/refund", "/v1/override", "/v1/override/lift", "/v1/session"] {
+            answers.push((format!("{path} {body}"), request(running.http, "POST", path, &[json, admin], &with(body))));
+        }
+    }
+    for (asked, answer) in answers {
+        let text = String::from_utf8_lossy(&answer.body);
+        assert!(answer.status >= 400, "{asked} gives {} {text:.100}", answer.status);
+        assert!(answer.body.len() < 1200, "{asked} gives {} bytes: {text:.200}", answer.body.len());
+        assert!(answer.headers.iter().all(|(_, value)| value.len() < 500), "{asked}");
+    }
+}
