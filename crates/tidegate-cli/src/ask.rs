@@ -12,6 +12,7 @@ use crate::{
     arguments::{AskArguments, Format, RefundArguments, SubjectArguments, WhereArguments},
     outcome::Outcome,
     say::{complain, say},
+    times,
     visible::visible,
 };
 
@@ -126,6 +127,7 @@ pub(crate) fn tell(
     let outcome = match (body["reason"].as_str(), status) {
         (Some("limited"), _) => Outcome::Limited,
         (Some("impossible"), _) => Outcome::Impossible,
+        (Some("banned"), _) => Outcome::Banned,
         (Some("store_unavailable"), _) | (_, 503) => Outcome::StoreFailed,
         (_, 200) => Outcome::Good,
         _ => Outcome::Usage,
@@ -180,6 +182,12 @@ fn text(verb: Verb, body: &Value) -> String {
         Verb::Reset if body["reset"] == true => "forgotten\n".to_owned(),
         Verb::Reset => "nothing to forget\n".to_owned(),
         Verb::Inspect => show::shown(body),
+        Verb::Check | Verb::Peek | Verb::Charge if body["reason"] == "banned" => {
+            match body["retry_after_ms"].as_u64() {
+                Some(wait) => format!("banned: the ban ends in {}{degraded}\n", times::span(wait)),
+                None => format!("banned permanently{degraded}\n"),
+            }
+        }
         Verb::Check | Verb::Peek | Verb::Charge => {
             let (limit, reason) = (body["limit"].as_str().unwrap_or("?"), body["reason"].as_str().unwrap_or("?"));
             let standing = format!("{} in use under {limit}, {} left", number("used"), number("remaining"));

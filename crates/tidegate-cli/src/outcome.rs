@@ -15,6 +15,8 @@ pub(crate) enum Outcome {
     Impossible,
     /// The store or the service did not answer.
     StoreFailed,
+    /// The key is banned.
+    Banned,
     /// Ctrl-C came before the end.
     Interrupted,
 }
@@ -27,6 +29,7 @@ impl From<Outcome> for ExitCode {
             Outcome::Usage => 2,
             Outcome::Impossible => 3,
             Outcome::StoreFailed => 4,
+            Outcome::Banned => 5,
             Outcome::Interrupted => 130,
         })
     }

@@ -72,9 +72,8 @@ pub(crate) struct PartReply {
 pub(crate) enum By {
     /// Other limits, and the whole wait of a denial.
     Limits(Box<Policy>, Option<u64>),
-    Ban {
-        for_good: bool,
-    },
+    /// The wait of each limit is the time until the ban ends.
+    Ban,
     Exempt,
 }
 
@@ -95,7 +94,6 @@ pub(crate) struct Reader<'a> {
 const BY_LIMITS: u64 = 16;
 const BAN: u64 = 32;
 const EXEMPT: u64 = 64;
-const FOR_GOOD: u64 = 128;
 const PER_LIMIT: usize = 21;
 const PER_ENTRY: usize = 23;
 
@@ -198,7 +196,7 @@ impl<'a> Reader<'a> {
         Ok(Some(if flags & BY_LIMITS != 0 {
             By::Limits(Box::new(decode_policy(self)?), None)
         } else if flags & BAN != 0 {
-            By::Ban { for_good: flags & FOR_GOOD != 0 }
+            By::Ban
         } else {
             By::Exempt
         }))

@@ -32,7 +32,7 @@ fn decision_of(reply: &PartReply, policy: &Policy, op: Op, cost: Cost, charged_a
     match &reply.by {
         None => remote::decision(policy, op, cost, told, charged_at),
         Some(By::Limits(limits, retry)) => remote::decision_under(policy, limits, op, cost, told, charged_at, *retry),
-        Some(By::Ban { for_good }) => remote::decision_banned(policy, op, cost, told, charged_at, *for_good),
+        Some(By::Ban) => remote::decision_banned(policy, op, told, charged_at),
         Some(By::Exempt) => remote::decision_exempt(policy),
     }
 }

@@ -292,7 +292,7 @@ impl RedisStore {
         Ok(match &reply.by {
             None => remote::refund(policy, returned, told),
             Some(By::Limits(limits, _)) => remote::refund(limits, returned, told),
-            Some(By::Ban { .. }) => remote::refund_banned(policy, returned, told),
+            Some(By::Ban) => remote::refund_banned(policy, returned, told),
             Some(By::Exempt) => remote::refund_exempt(policy, returned),
         })
     }
@@ -358,7 +358,7 @@ impl RedisStore {
             _ => policy,
         };
         let mut inspection = remote::inspection(in_force, found.newest, found.shown);
-        if let Some(By::Ban { .. }) = found.by {
+        if let Some(By::Ban) = found.by {
             inspection.limits.iter_mut().for_each(|limit| limit.remaining = 0);
         }
         Ok(Some(inspection))

@@ -2,6 +2,7 @@
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::{either::Either, sync::CancellationToken, task::TaskTracker};
@@ -15,6 +16,9 @@ use crate::{
     service::Service,
     unread::UnreadResponses,
 };
+
+/// How long a peer may be silent before the system asks whether it is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(300);
 
 /// How long to wait after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -116,6 +120,7 @@ impl Door {
                 Err(why) => return turn_away(&house.service, transport, peer, why),
             };
             let _ = stream.set_nodelay(true);
+            keep_alive(&stream);
             let (serve, service, acceptor) = (serve.clone(), Arc::clone(&house.service), acceptor.clone());
             let patience = house.settings.bounds.header_timeout;
             house.guests.spawn(async move {
@@ -184,6 +189,16 @@ fn turn_away(service: &Service, transport: Transport, peer: SocketAddr, why: NoP
     }
 }
 
+/// Has the system ask a silent peer after five minutes whether it is still there, and give up after three more questions: what
+/// Redis does by default. So a connection without an idle timeout ends when its peer is gone.
+fn keep_alive(stream: &TcpStream) {
+    let interval = KEEP_ALIVE / 3;
+    let settings = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(interval).with_retries(3);
+    if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&settings) {
+        tracing::debug!(%error, "TCP keepalive can't be set");
+    }
+}
+
 /// A connection that is counted as open as long as this lives.
 struct Open<'a>(&'a Service, Transport);
 
@@ -197,5 +212,26 @@ impl<'a> Open<'a> {
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         self.0.metrics().connections(self.1).dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use socket2::SockRef;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::{KEEP_ALIVE, keep_alive};
+
+    #[tokio::test]
+    async fn a_silent_peer_is_asked_whether_it_is_still_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let _peer = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("it listens");
+        let (stream, _) = listener.accept().await.expect("it has connected");
+        keep_alive(&stream);
+        let socket = SockRef::from(&stream);
+        assert!(socket.keepalive().expect("an option"));
+        assert_eq!(socket.tcp_keepalive_time().expect("an option"), KEEP_ALIVE);
+        assert_eq!(socket.tcp_keepalive_interval().expect("an option"), KEEP_ALIVE / 3);
+        assert_eq!(socket.tcp_keepalive_retries().expect("an option"), 3);
     }
 }

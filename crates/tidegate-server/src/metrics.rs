@@ -120,11 +120,11 @@ impl Tally {
 }
 
 /// How many outcomes there are.
-pub(crate) const OUTCOMES: usize = 5;
+pub(crate) const OUTCOMES: usize = 6;
 
 /// The outcomes of a decision, in the order in which they are counted.
 pub(crate) const REASONS: [Reason; OUTCOMES] =
-    [Reason::Allowed, Reason::Limited, Reason::Impossible, Reason::StoreUnavailable, Reason::Shadow];
+    [Reason::Allowed, Reason::Limited, Reason::Impossible, Reason::StoreUnavailable, Reason::Shadow, Reason::Banned];
 
 fn place(reason: Reason) -> usize {
     match reason {
@@ -133,6 +133,7 @@ fn place(reason: Reason) -> usize {
         Reason::Impossible => 2,
         Reason::StoreUnavailable => 3,
         Reason::Shadow => 4,
+        Reason::Banned => 5,
     }
 }
 

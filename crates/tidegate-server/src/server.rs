@@ -184,9 +184,10 @@ fn open_http(listening: Listening, house: &House, router: axum::Router) {
     let transport = listening.transport;
     let unread = Arc::clone(&house.unread[transport as usize]);
     tokio::spawn(unread.watch(Arc::clone(&house.service), transport, house.stop.clone()));
-    let (house, own) = (house.clone(), house.clone());
+    // Whoever has connected before the service stops is let in by this, so it is waited for, too.
+    let (house, own, guests) = (house.clone(), house.clone(), house.guests.clone());
     let serve = move |stream, peer| http::connection::serve(house.clone(), transport, router.clone(), stream, peer);
-    tokio::spawn(listening.accept(own, serve));
+    guests.spawn(listening.accept(own, serve));
 }
 
 /// RESP has threads of its own, each with its connections for good: a command takes less time than handing it to another
@@ -197,13 +198,13 @@ fn open_resp(listener: &std::net::TcpListener, places: &Arc<Places>, house: &Hou
         let (listener, places) = (listener.try_clone()?, Arc::clone(places));
         let listening = Listening { listener, transport: Transport::Resp, places };
         let (house, own) = (house.clone(), house.clone());
+        // Held while this thread accepts: whoever has connected before the service stops is let in, and is waited for, too.
+        let accepting = house.guests.token();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        // A service that has stopped listens no more: another can be started at once where it was.
-        let until_closed = house.guests.token();
         let serve = async move {
             let (guests, stop) = (house.guests.clone(), house.stop.clone());
             listening.accept(own, move |stream, peer| resp::serve(house.clone(), stream, peer)).await;
-            drop(until_closed);
+            drop(accepting);
             // Those who are still served live on this thread.
             stop.cancelled().await;
             guests.wait().await;

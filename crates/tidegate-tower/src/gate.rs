@@ -194,7 +194,7 @@ impl Gate {
         let Tier { policy, labels } = self.tier(decided.bound);
         let decision = &decided.decision;
         let retry_after = match decision.reason() {
-            Reason::Limited => decision.retry_after().map(|wait| wait + self.delay()),
+            Reason::Limited | Reason::Banned => decision.retry_after().map(|wait| wait + self.delay()),
             _ => None,
         };
         let denial = Denial { request: *request, decision, policy, labels, retry_after };

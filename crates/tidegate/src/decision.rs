@@ -17,6 +17,8 @@ pub enum Reason {
     StoreUnavailable,
     /// It would have been denied, but the policy only watches.
     Shadow,
+    /// An [`Override`](crate::Override) bans the key, whatever the request costs and whatever is in use.
+    Banned,
 }
 
 impl Reason {
@@ -28,6 +30,7 @@ impl Reason {
             Self::Impossible => "impossible",
             Self::StoreUnavailable => "store_unavailable",
             Self::Shadow => "shadow",
+            Self::Banned => "banned",
         }
     }
 }
@@ -82,7 +85,7 @@ impl Decision {
     }
 
     /// The limit that bound: the tightest one if allowed, the one to wait for longest if limited, the smallest if
-    /// impossible.
+    /// impossible. Under a ban, the one that takes longest to be unused.
     pub fn limit(&self) -> Limit {
         self.limit
     }
@@ -109,11 +112,15 @@ impl Decision {
 
     /// How long to wait until the same request is admitted if nobody else spends: exactly that long, not a microsecond
     /// less. `None` where there is nothing to wait for. For a shadowed denial, what an enforced one would have said.
+    ///
+    /// If the key is [`Banned`](Reason::Banned), this is the time until the ban ends, or `None` if it has no end. The limits
+    /// hold again from then on, so a key that has also used up a limit has to wait for that next.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after_us.map(Duration::from_micros)
     }
 
-    /// How long until nothing is in use any more if nobody spends.
+    /// How long until nothing is in use any more if nobody spends. A ban does not change it: it says nothing about when the
+    /// ban ends.
     pub fn reset_after(&self) -> Duration {
         Duration::from_micros(self.reset_after_us)
     }

@@ -53,7 +53,8 @@ impl Override {
         Self::new(OverrideRule::Limits(policy))
     }
 
-    /// Nothing fits: until a time it is limited, for good it is impossible. A charge is still counted, as charges are.
+    /// Every request is denied as [`Banned`](crate::Reason::Banned), until the end if there is one. A charge is still counted,
+    /// as charges are.
     pub fn ban() -> Self {
         Self::new(OverrideRule::Ban)
     }

@@ -105,19 +105,12 @@ pub fn decision_under(
     ruling::in_mode(decision, policy.mode())
 }
 
-/// The decision under a ban, of which the store tells for each of the policy's limits how long to wait, the ban included: `None` if
-/// waiting does not help.
-pub fn decision_banned(
-    policy: &Policy,
-    op: Op,
-    cost: Cost,
-    told: &[Told],
-    charged_at: Option<Timestamp>,
-    for_good: bool,
-) -> Decision {
-    let fit = ruling::fit_when_banned(policy, cost.get(), for_good);
-    let became = (outcome(op, fit, charged_at), fit);
-    let decision = ruling::banned(policy, standings(policy, told), became, charged_at);
+/// The decision under a ban. For each of the policy's limits, `retry_after_us` of a denial is the time until the ban ends: `None`
+/// if it has no end.
+pub fn decision_banned(policy: &Policy, op: Op, told: &[Told], charged_at: Option<Timestamp>) -> Decision {
+    let outcome = outcome(op, Fit::Banned, charged_at);
+    let until_end = told.first().and_then(|told| told.retry_after_us);
+    let decision = ruling::banned(policy, standings(policy, told), outcome, until_end, charged_at);
     ruling::in_mode(decision, policy.mode())
 }
 

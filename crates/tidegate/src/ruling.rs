@@ -25,15 +25,16 @@ pub(crate) fn limited(
     decision
 }
 
-/// The answer under a ban, given how each limit of the policy stands and how long it is to wait for it, the ban included.
+/// The answer under a ban, given how each limit of the policy stands and how long until the ban ends: `None` if it has no end.
 pub(crate) fn banned(
     policy: &Policy,
     standings: impl Iterator<Item = Standing>,
-    (outcome, fit): (Outcome, Fit),
+    outcome: Outcome,
+    until_end: Option<u64>,
     charged_at: Option<crate::Timestamp>,
 ) -> Decision {
-    let nothing_left = standings.map(|standing| Standing { remaining: 0, ..standing });
-    let mut decision = weigh::told(policy.limits(), nothing_left, weigh::reason(outcome, fit), charged_at);
+    let nothing_left = standings.map(|standing| Standing { remaining: 0, retry_after: until_end, ..standing });
+    let mut decision = weigh::told(policy.limits(), nothing_left, weigh::reason(outcome, Fit::Banned), charged_at);
     decision.under = Under::Ban;
     decision
 }
@@ -54,12 +55,6 @@ fn untouched(policy: &Policy) -> impl Iterator<Item = Standing> + '_ {
         retry_after: None,
         reset_after: 0,
     })
-}
-
-/// Whether a request under a ban could ever fit once that is over.
-pub(crate) fn fit_when_banned(policy: &Policy, cost: u64, for_good: bool) -> Fit {
-    let impossible = for_good || policy.rules().iter().any(|rule| cost > rule.capacity);
-    if impossible { Fit::Impossible } else { Fit::Limited }
 }
 
 /// The same decision as a policy in `mode` tells it.

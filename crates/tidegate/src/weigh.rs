@@ -33,6 +33,8 @@ pub(crate) enum Fit {
     Fits,
     Limited,
     Impossible,
+    /// An override bans the key.
+    Banned,
 }
 
 /// What a request meets.
@@ -121,6 +123,7 @@ pub(crate) fn reason(outcome: Outcome, fit: Fit) -> Reason {
     match (outcome, fit) {
         (Outcome::Denied, Fit::Limited) => Reason::Limited,
         (Outcome::Denied, Fit::Impossible) => Reason::Impossible,
+        (Outcome::Denied, Fit::Banned) => Reason::Banned,
         _ => Reason::Allowed,
     }
 }
@@ -158,7 +161,7 @@ pub(crate) fn told(
             bound = Some(standing);
         }
     }
-    if reason == Reason::Limited {
+    if matches!(reason, Reason::Limited | Reason::Banned) {
         decision.retry_after_us = bound.and_then(|standing| standing.retry_after);
     }
     decision

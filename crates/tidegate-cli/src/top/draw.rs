@@ -35,7 +35,7 @@ const HELP: [&str; 10] = [
     "p          pause: nothing moves until p is pressed again",
     "q          quit",
     "",
-    "Figures of policies are of the last ten seconds. Denied: limited, impossible, or the store failed and the \
+    "Figures of policies are of the last ten seconds. Denied: limited, impossible, banned, or the store failed and the \
      policy says closed. Shadow: let through, and would have been denied. Each chart has a scale of its own; its \
      peak is written beside it. Times are UTC.",
     "Press any key to go on.",

@@ -105,20 +105,21 @@ fn sorted(mut now: Now) -> Now {
 
 fn seconds(history: &History) -> VecDeque<Second> {
     let series = |policy: &super::told::PolicyHistory| {
-        let all = [&policy.allowed, &policy.limited, &policy.impossible, &policy.store_unavailable, &policy.shadow];
-        all.map(Clone::clone)
+        let super::told::PolicyHistory { allowed, limited, impossible, store_unavailable, shadow, banned, .. } = policy;
+        [allowed, limited, impossible, store_unavailable, shadow, banned].map(Clone::clone)
     };
-    let policies: Vec<(&str, [Vec<u64>; 5])> =
+    let policies: Vec<(&str, [Vec<u64>; 6])> =
         history.policies.iter().map(|policy| (policy.name.as_str(), series(policy))).collect();
     let length = history.p50_us.len();
     let second = |place: usize| {
         let at = |series: &Vec<u64>| series.get(place).copied().unwrap_or(0);
-        let counts = |[allowed, limited, impossible, store_unavailable, shadow]: &[Vec<u64>; 5]| Counts {
+        let counts = |[allowed, limited, impossible, store_unavailable, shadow, banned]: &[Vec<u64>; 6]| Counts {
             allowed: at(allowed),
             limited: at(limited),
             impossible: at(impossible),
             store_unavailable: at(store_unavailable),
             shadow: at(shadow),
+            banned: at(banned),
         };
         let counted = policies.iter().map(|(name, series)| ((*name).to_owned(), counts(series)));
         Second {

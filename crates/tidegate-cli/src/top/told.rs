@@ -80,11 +80,13 @@ pub(crate) struct Counts {
     pub(crate) impossible: u64,
     pub(crate) store_unavailable: u64,
     pub(crate) shadow: u64,
+    pub(crate) banned: u64,
 }
 
 impl Counts {
     pub(crate) fn denied(self) -> u64 {
-        self.limited.saturating_add(self.impossible).saturating_add(self.store_unavailable)
+        let denied = [self.limited, self.impossible, self.store_unavailable, self.banned];
+        denied.into_iter().fold(0, u64::saturating_add)
     }
 
     pub(crate) fn all(self) -> u64 {
@@ -111,6 +113,7 @@ pub(crate) struct PolicyHistory {
     pub(crate) impossible: Vec<u64>,
     pub(crate) store_unavailable: Vec<u64>,
     pub(crate) shadow: Vec<u64>,
+    pub(crate) banned: Vec<u64>,
 }
 
 /// One second.

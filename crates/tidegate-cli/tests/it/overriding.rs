@@ -28,14 +28,17 @@ fn a_ban_holds_until_it_is_lifted() {
         "{said}"
     );
     let (code, said) = ask(&["check", "alice", "--policy", "api"]);
-    assert!(code == Some(1) && said.contains("fits in "), "{code:?} {said}");
+    assert!(code == Some(5) && said.starts_with("banned: the ban ends in "), "{code:?} {said}");
+    let (_, shown) = ask(&["inspect", "alice", "--policy", "api"]);
+    assert!(shown.contains("banned until "), "{shown}");
     assert_eq!(ask(&["check", "bob", "--policy", "api"]).0, Some(0), "it is alice's alone");
     let (code, said) = ask(&["override", "set", "alice", "--policy", "api", "--ban", "--for-good"]);
     assert_eq!(
         (code, said.as_str()),
         (Some(0), "alice is banned under api for good; this takes the place of an older override\n")
     );
-    assert_eq!(ask(&["check", "alice", "--policy", "api"]).0, Some(3), "there is nothing to wait for");
+    assert_eq!(ask(&["check", "alice", "--policy", "api"]), (Some(5), "banned permanently\n".to_owned()));
+    assert_eq!(ask(&["peek", "alice", "--policy", "api", "--cost", "9"]).0, Some(5), "also where it never fits");
     let lift = ["override", "lift", "alice", "--policy", "api"];
     assert_eq!(ask(&lift), (Some(0), "lifted: the limits of api hold again for alice\n".to_owned()));
     assert_eq!(ask(&["check", "alice", "--policy", "api"]).0, Some(0));
@@ -125,7 +128,7 @@ fn redis_itself_is_told() {
     let ask = |arguments: &[&str]| told(&[arguments, &place[..]].concat());
     let (code, said) = ask(&["override", "set", "alice", "--policy", "api", "--ban", "--for-good"]);
     assert_eq!((code, said.as_str()), (Some(0), "alice is banned under api for good\n"));
-    assert_eq!(ask(&["check", "alice", "--policy", "api"]).0, Some(3));
+    assert_eq!(ask(&["check", "alice", "--policy", "api"]).0, Some(5));
     assert_eq!(ask(&["override", "list"]).1, "alice is banned under api for good\n");
     assert_eq!(ask(&["override", "lift", "alice", "--policy", "api"]).0, Some(0));
     assert_eq!(ask(&["check", "alice", "--policy", "api"]).0, Some(0));

@@ -90,6 +90,7 @@ fn expected(scene: &Scene) -> String {
             Verdict::Limited => "limited",
             Verdict::Impossible => "impossible",
             Verdict::Shadow => "shadow",
+            Verdict::Banned => "banned",
         };
         let retry = answer.retry_after.map_or(String::new(), |wait| wait.to_string());
         let (remaining, reset) = (answer.remaining, answer.reset_after);

@@ -1,6 +1,6 @@
 -- Decisions under an override, as the library's `ruling` tells them: what is in force for a part, and the answer to it.
 
-local BY_LIMITS, BANNED, EXEMPTED, FOR_GOOD = 16, 32, 64, 128
+local BY_LIMITS, BANNED, EXEMPTED = 16, 32, 64
 
 -- Decides what holds for a part: its `rule`, and the `override` if it is not over. A state whose override is over is
 -- written as an ordinary one, if it is written.
@@ -57,13 +57,11 @@ local function answer(out, part, flags, denied, waits)
   local told, retries = {}, {}
   for i = 1, part.rule.shape.n do
     local retry, reset = waits(part, i, part.used[i], denied)
-    if banned and denied then
-      retry = ends > 0 and part.cost <= part.rule.capacity[i] and max(retry, ends - now) or 0
-    end
+    if banned and denied then retry = ends > 0 and min(ends - now, SATURATION) or 0 end
     retries[i], told[i] = retry, pack('>I7I7I7', part.used[i], retry, reset)
   end
   if banned then
-    out[#out + 1] = pack('>BI7', flags + BANNED + (ends == 0 and FOR_GOOD or 0), part.at)
+    out[#out + 1] = pack('>BI7', flags + BANNED, part.at)
   else
     local whole = denied and wait_over_end(part, retries, waits) or 0
     out[#out + 1] = pack('>BI7', flags + BY_LIMITS, part.at) .. override.blob .. pack('>I7', whole)

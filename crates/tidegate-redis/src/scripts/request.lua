@@ -10,8 +10,9 @@
 --             joined (8), the time it was read as, and of each limit the units in use after the decision, the wait until it
 --             fits (0 if none) and the wait until nothing is in use. 1: too late, nothing was done. 2: an error's text.
 --             3: nothing was done since a new key may not be made; of each part 1 if its key is there, 0 if not.
---             Where an override decided, other limits (16) are told after the time, and the whole wait (0 if none); a ban (32)
---             may be for good (128); who is exempt (64) is told no more than the time.
+--             Where an override decided, other limits (16) are told after the time, and the whole wait (0 if none); under
+--             a ban (32), the wait of each limit is the time until the ban ends (0 if it has no end); an exempt key (64) has only
+--             the time.
 
 local spread = unpack
 local pack, unpack, slice, find, floor, ceil = struct.pack, struct.unpack, string.sub, string.find, math.floor, math.ceil

@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::values::{
     AlgorithmText, AtCapacityText, DialectText, FailureChoice, LimitText, Listen, ModeText, Net, Secret, ShareNumber,
-    Size, Time, Units,
+    Size, Time, TimeOrOff, Units,
 };
 
 /// A whole file.
@@ -67,7 +67,7 @@ table! {
         header_timeout: Time,
         write_timeout: Time,
         wrong_token_delay: Time,
-        idle_timeout: Time,
+        idle_timeout: TimeOrOff,
         drain: Time,
         allow_removal: bool,
     }

@@ -14,7 +14,7 @@ use tidegate_tower::{ClientAddress, Dialect};
 use super::{
     error::{ConfigError, Origin},
     file::{ServerTable, StoreTable},
-    values::{AtCapacityText, DialectText, Listen, Net, Secret, ShareNumber, Size, Time},
+    values::{AtCapacityText, DialectText, Listen, Net, Secret, ShareNumber, Size, Time, TimeOrOff},
 };
 
 /// Where the service listens, whom it believes, and what bounds it.
@@ -104,8 +104,8 @@ pub struct Bounds {
     pub write_timeout: Duration,
     /// How late a wrong token is answered whose address has shown too many.
     pub wrong_token_delay: Duration,
-    /// How long a connection may be silent.
-    pub idle_timeout: Duration,
+    /// How long a RESP connection may be silent; `None` is forever, as in Redis.
+    pub idle_timeout: Option<Duration>,
 }
 
 /// Where the state lives.
@@ -190,7 +190,7 @@ impl ServerSettings {
             header_timeout: time(table.header_timeout, 30),
             write_timeout: time(table.write_timeout, 30),
             wrong_token_delay: time(table.wrong_token_delay, 3),
-            idle_timeout: time(table.idle_timeout, 300),
+            idle_timeout: table.idle_timeout.and_then(|TimeOrOff(time)| time),
         };
         if !(1024..=16 << 20).contains(&bounds.body) {
             return Err(error("max_body", "`max_body` is out of range: use 1KB to 16MB"));

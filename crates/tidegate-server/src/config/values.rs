@@ -32,6 +32,19 @@ from_text!(Time, |text| {
     read.map(Time).ok_or_else(|| format!("`{text}` is not a duration: write `15ms`, `10s`, `1h30m`"))
 });
 
+/// A duration, or `off` (also `0`, as Redis has it) for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TimeOrOff(pub(crate) Option<Duration>);
+
+from_text!(TimeOrOff, |text| {
+    if matches!(text, "off" | "0") {
+        return Ok(TimeOrOff(None));
+    }
+    let read = tidegate::parse_duration(text).filter(|time| !time.is_zero());
+    read.map(|time| TimeOrOff(Some(time)))
+        .ok_or_else(|| format!("`{text}` is not a duration: write `30s`, `5m` or `off`"))
+});
+
 /// A number of bytes such as `512MB` or `64KB`, in powers of 1024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) usize);

@@ -154,24 +154,24 @@ mod tests {
     #[test]
     fn each_second_has_what_was_decided_in_it() {
         let mut history = History::default();
-        tick(&mut history, 100, &[("a", [5, 1, 0, 0, 0])]);
-        tick(&mut history, 101, &[("a", [5, 1, 0, 0, 0])]);
-        tick(&mut history, 102, &[("a", [9, 1, 0, 0, 2]), ("b", [1, 0, 0, 0, 0])]);
+        tick(&mut history, 100, &[("a", [5, 1, 0, 0, 0, 0])]);
+        tick(&mut history, 101, &[("a", [5, 1, 0, 0, 0, 0])]);
+        tick(&mut history, 102, &[("a", [9, 1, 0, 0, 2, 0]), ("b", [1, 0, 0, 0, 0, 0])]);
         let told: Vec<_> = history.last(9).map(|second| (second.at, second.policies.len())).collect();
         assert_eq!(told, [(100, 1), (101, 0), (102, 2)]);
-        assert_eq!(history.lately()["a"], [9, 1, 0, 0, 2]);
-        assert_eq!(history.last(1).next().unwrap().policies[0].1, [4, 0, 0, 0, 2]);
+        assert_eq!(history.lately()["a"], [9, 1, 0, 0, 2, 0]);
+        assert_eq!(history.last(1).next().unwrap().policies[0].1, [4, 0, 0, 0, 2, 0]);
     }
 
     #[test]
     fn a_clock_that_skips_leaves_empty_seconds_and_one_that_stands_adds() {
         let mut history = History::default();
-        tick(&mut history, 100, &[("a", [1, 0, 0, 0, 0])]);
-        tick(&mut history, 100, &[("a", [3, 0, 0, 0, 0])]);
+        tick(&mut history, 100, &[("a", [1, 0, 0, 0, 0, 0])]);
+        tick(&mut history, 100, &[("a", [3, 0, 0, 0, 0, 0])]);
         assert_eq!(history.last(9).map(|second| second.policies[0].1[0]).collect::<Vec<_>>(), [3]);
-        tick(&mut history, 103, &[("a", [4, 0, 0, 0, 0])]);
+        tick(&mut history, 103, &[("a", [4, 0, 0, 0, 0, 0])]);
         assert_eq!(history.last(9).map(|second| second.at).collect::<Vec<_>>(), [100, 101, 102, 103]);
-        tick(&mut history, 1_000_000, &[("a", [4, 0, 0, 0, 0])]);
+        tick(&mut history, 1_000_000, &[("a", [4, 0, 0, 0, 0, 0])]);
         assert_eq!(history.last(usize::MAX).count(), SECONDS);
         assert!(history.last(usize::MAX).all(|second| second.policies.is_empty()));
     }
@@ -180,15 +180,15 @@ mod tests {
     fn it_is_bounded_in_seconds_and_in_policies() {
         let mut history = History::default();
         for at in 0..SECONDS as u64 + 50 {
-            tick(&mut history, at, &[("a", [at, 0, 0, 0, 0])]);
+            tick(&mut history, at, &[("a", [at, 0, 0, 0, 0, 0])]);
         }
         assert_eq!(history.last(usize::MAX).count(), SECONDS);
         assert_eq!(history.lately()["a"][0], LATELY as u64);
         let names: Vec<String> = (0..APART + 3).map(|i| format!("p{i:03}")).collect();
-        let many: Vec<_> = names.iter().map(|name| (name.as_str(), [1, 0, 0, 0, 0])).collect();
+        let many: Vec<_> = names.iter().map(|name| (name.as_str(), [1, 0, 0, 0, 0, 0])).collect();
         tick(&mut history, 10_000, &many);
         let last = history.last(1).next().unwrap();
         assert_eq!(last.policies.len(), APART + 1);
-        assert_eq!(last.policies[APART], (OTHERS.into(), [3, 0, 0, 0, 0]));
+        assert_eq!(last.policies[APART], (OTHERS.into(), [3, 0, 0, 0, 0, 0]));
     }
 }

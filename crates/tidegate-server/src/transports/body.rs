@@ -13,7 +13,7 @@ use crate::service::{Answer, Answers};
 pub(crate) struct Body {
     /// Whether the request may go ahead.
     pub(crate) allowed: bool,
-    /// Why: `allowed`, `limited`, `impossible`, `store_unavailable` or `shadow`.
+    /// Why: `allowed`, `limited`, `impossible`, `store_unavailable`, `shadow` or `banned`.
     #[schema(value_type = ReasonName)]
     pub(crate) reason: &'static str,
     /// The policy that bound; null where the caller brought the limits.
@@ -26,7 +26,7 @@ pub(crate) struct Body {
     pub(crate) used: u64,
     /// Units left.
     pub(crate) remaining: u64,
-    /// How long to wait until it would fit; null where there is nothing to wait for.
+    /// How long to wait until it would fit, or until the ban ends; null where there is nothing to wait for.
     pub(crate) retry_after_ms: Option<u64>,
     /// How long until nothing is in use.
     pub(crate) reset_after_ms: u64,
@@ -50,6 +50,7 @@ pub(crate) enum ReasonName {
     Impossible,
     StoreUnavailable,
     Shadow,
+    Banned,
 }
 
 impl From<&Answer<'_>> for Body {

@@ -55,6 +55,10 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
         ("[server]\nadmin_token = 1234567890".to_owned(), "t.toml:2: a token is a text: put it in quotes"),
         (policy("[[envoy]]\ndomain = \"e\"\ndescriptors = []\npolicy = \"api\""), "t.toml:5: `descriptors` is empty"),
         ("[store]\ntimeout = \"15\"".to_owned(), "t.toml:2: `15` is not a duration"),
+        (
+            "[server]\nidle_timeout = \"never\"".to_owned(),
+            "t.toml:2: `never` is not a duration: write `30s`, `5m` or `off`",
+        ),
         ("[server]\nhttp = \"nowhere\"".to_owned(), "t.toml:2: `nowhere` is not an address"),
         ("[server]\ntls_cert = \"a.pem\"".to_owned(), "belong together"),
         ("[server]\ntoken = \"long enough, with spaces\"".to_owned(), "`token` is too short or has spaces"),
@@ -151,4 +155,23 @@ policy = "public-api"
         Some(tidegate::OnStoreFailure::Open)
     );
     assert_eq!(youtube.operation("search.list").map(|o| o.policy.on_store_failure()), Some(youtube.on_store_failure()));
+}
+
+#[test]
+fn silent_connections_stay_open_unless_an_idle_timeout_is_set() {
+    let idle = |text: &str, overrides: &Overrides| {
+        let config = Config::parse("t.toml", text, overrides).expect("it is right");
+        config.server.bounds.idle_timeout
+    };
+    let five_minutes = Some(std::time::Duration::from_secs(300));
+    for (text, expected) in [
+        ("", None),
+        ("[server]\nidle_timeout = \"off\"", None),
+        ("[server]\nidle_timeout = \"0\"", None),
+        ("[server]\nidle_timeout = \"5m\"", five_minutes),
+    ] {
+        assert_eq!(idle(text, &Overrides::default()), expected, "{text}");
+    }
+    let off = Overrides::default().server("TIDEGATE_SERVER_IDLE_TIMEOUT", "idle_timeout", "off");
+    assert_eq!(idle("[server]\nidle_timeout = \"5m\"", &off), None);
 }

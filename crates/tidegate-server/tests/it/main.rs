@@ -2,6 +2,7 @@
 
 mod abuse;
 mod agreement;
+mod bans;
 mod configuration;
 mod grpc;
 mod http;

@@ -1,28 +1,37 @@
 //! A service that stops answers everyone it has let in.
 
 use std::{
-    io::{Read as _, Write as _},
-    net::TcpStream,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
 use tidegate::{Key, Op};
-use tidegate_server::{Ask, By, Price, Service, Transport};
+use tidegate_server::{Ask, By, Price, Service, Transport, Who};
 
-use crate::running::Running;
+use tidegate_testbed::Server;
+
+use crate::{resp::client::command, running::Running};
 
 const CONFIG: &str = "[server]\ndrain = \"30s\"\n[policies.api]\nlimits = [\"1000000/1h\"]\n";
 
-fn used(running: &Running, service: &Service) -> u64 {
-    let ask = Ask {
+/// As many as anyone sends.
+const ENDLESS: &str =
+    "[server]\ndrain = \"30s\"\n[policies.api]\nlimits = [\"1_000_000_000/366d\"]\nalgorithm = \"fixed_window\"\n";
+
+fn ask() -> Ask<'static> {
+    Ask {
         by: By::Policy("api"),
         key: Key::new("k").expect("a key"),
         price: Price::Cost(tidegate::Cost::ONE),
         on_failure: None,
-    };
+    }
+}
+
+fn used(running: &Running, service: &Service) -> u64 {
     let live = service.live();
-    let answer = running.block_on(service.decide(Transport::Http, &live, Op::Peek, &ask));
+    let answer = running.block_on(service.decide(Transport::Http, &live, Op::Peek, &ask()));
     answer.expect("the policy is known").decision.used()
 }
 
@@ -63,4 +72,84 @@ fn whatever_was_charged_was_answered() {
     });
     assert_eq!(used(&running, &service), answered.load(Relaxed));
     assert!(TcpStream::connect(address).is_err(), "nobody is let in any more");
+}
+
+/// Writes batch after batch until the service takes no more, while another thread counts the replies until the end of the
+/// stream; how many there were.
+fn pipelines_until_the_end(address: SocketAddr, answered: &AtomicU64) {
+    let batch = command(["TG.CHECK", "api", "k"]).repeat(40);
+    let Ok(mut stream) = TcpStream::connect(address) else { return };
+    let reader = stream.try_clone().expect("a second handle");
+    reader.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout can be set");
+    std::thread::scope(|scope| {
+        scope.spawn(move || while stream.write_all(&batch).is_ok() {});
+        // A reply is an array of six numbers: its header and six lines.
+        let mut lines = 0;
+        for line in BufReader::new(&reader).split(b'\n') {
+            let line = line.expect("the stream ends well, and no reply is lost to a reset");
+            assert!(line.ends_with(b"\r"), "a reply was cut off");
+            lines += 1;
+            answered.fetch_add(u64::from(lines % 7 == 0), Relaxed);
+        }
+        assert_eq!(lines % 7, 0, "a reply was cut off");
+        // The writer learns of the end when the last handle is closed.
+        reader.shutdown(std::net::Shutdown::Both).ok();
+    });
+}
+
+fn whatever_was_charged_over_resp_was_answered(store: &str) {
+    for _ in 0..5 {
+        let mut running = Running::start(&format!("[store]\nurl = \"{store}\"\ntimeout = \"10s\"\n{ENDLESS}"));
+        let service = std::sync::Arc::clone(running.server().service());
+        let reset = running.block_on(service.reset(&service.live(), &ask(), Who::default()));
+        reset.expect("the store answers");
+        let (address, answered) = (running.resp, AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| pipelines_until_the_end(address, &answered));
+            }
+            while answered.load(Relaxed) < 4_000 {
+                std::thread::yield_now();
+            }
+            assert_eq!(running.stop(), 0, "all were served before patience ended");
+        });
+        assert_eq!(used(&running, &service), answered.load(Relaxed));
+    }
+}
+
+#[test]
+fn whatever_was_charged_in_memory_over_resp_was_answered() {
+    whatever_was_charged_over_resp_was_answered("memory");
+}
+
+#[test]
+fn whatever_was_charged_in_redis_over_resp_was_answered() {
+    let redis = Server::start();
+    whatever_was_charged_over_resp_was_answered(&redis.url());
+}
+
+/// The service stops in the moment in which a connection has come and nobody else is served.
+#[test]
+fn a_connection_that_waits_to_be_accepted_is_served_before_the_service_ends() {
+    for _ in 0..5 {
+        let mut running = Running::start(CONFIG);
+        let service = std::sync::Arc::clone(running.server().service());
+        let mut clients: Vec<TcpStream> =
+            (0..20).map(|_| TcpStream::connect(running.resp).expect("the service listens")).collect();
+        for client in &mut clients {
+            client.write_all(&command(["TG.CHECK", "api", "k"]).repeat(10)).expect("a socket takes this");
+        }
+        running.stop();
+        let charged = used(&running, &service);
+        let mut lines = 0;
+        for mut client in clients {
+            let mut bytes = Vec::new();
+            // One that was never accepted is reset, and was charged nothing.
+            if client.read_to_end(&mut bytes).is_ok() {
+                lines += bytes.split(|byte| *byte == b'\n').count() as u64 - 1;
+            }
+        }
+        assert_eq!(lines, charged * 7, "after stop has returned, nothing is charged");
+        assert_eq!(used(&running, &service), charged);
+    }
 }

@@ -100,9 +100,9 @@ fn what_one_node_overrides_all_obey_at_once() {
     assert_eq!(post(one.http, "/v1/check", &ask).status, 200);
     let ban = json!({ "policy": "api", "key": "alice", "kind": "ban", "for_good": true, "note": "scraper" });
     assert_eq!(post(one.http, "/v1/override", &ban).status, 200);
-    assert_eq!(post(other.http, "/v1/check", &ask).status, 422, "with the very next decision");
+    assert_eq!(post(other.http, "/v1/check", &ask).status, 403, "with the very next decision");
     assert_eq!(post(other.http, "/v1/reset", &ask).json(), json!({ "reset": true }));
-    assert_eq!(post(one.http, "/v1/check", &ask).status, 422, "a reset does not lift a ban");
+    assert_eq!(post(one.http, "/v1/check", &ask).status, 403, "a reset does not lift a ban");
     let list = get(other.http, "/v1/overrides").json();
     let listed = &list["overrides"][0];
     assert_eq!((&listed["key"], &listed["override"]["note"]), (&json!("alice"), &json!("scraper")), "{list}");

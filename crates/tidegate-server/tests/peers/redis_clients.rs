@@ -47,6 +47,13 @@ fn ioredis_is_served() {
 }
 
 #[test]
+fn node_redis_is_served() {
+    let modules = peer("node/node_modules");
+    assert!(modules.join("redis").exists(), "node-redis is missing: run scripts/peers");
+    script(Command::new("node").env("NODE_PATH", modules), "node_redis.js", &services());
+}
+
+#[test]
 fn phpredis_is_served() {
     let modules = run(Command::new("php").arg("-m"));
     assert!(modules.lines().any(|module| module == "redis"), "phpredis is missing: run scripts/peers");

@@ -23,6 +23,7 @@ pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
         Reason::Impossible => {
             (Code::ResourceExhausted, format!("this call costs more than the limit of {limit} ever allows"))
         }
+        Reason::Banned => (Code::PermissionDenied, "this client is banned".to_owned()),
         Reason::Limited | Reason::Allowed | Reason::Shadow => {
             (Code::ResourceExhausted, format!("the limit of {limit} is used up"))
         }
@@ -38,7 +39,9 @@ pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
     let pushback = match denial.retry_after {
         Some(wait) => HeaderValue::from(milliseconds(wait)),
         // Less than nothing: don't retry.
-        None if denial.decision.reason() == Reason::Impossible => HeaderValue::from_static("-1"),
+        None if matches!(denial.decision.reason(), Reason::Impossible | Reason::Banned) => {
+            HeaderValue::from_static("-1")
+        }
         None => return response,
     };
     response.headers_mut().insert(PUSHBACK, pushback);

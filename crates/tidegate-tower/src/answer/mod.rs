@@ -49,11 +49,13 @@ impl<'a> Denial<'a> {
         self.retry_after
     }
 
-    /// The status that says it: 429 if it is limited, 422 if it can never fit, 503 if the store failed and the policy says closed.
+    /// The status that says it: 429 if it is limited, 422 if it can never fit, 503 if the store failed and the policy says closed,
+    /// 403 if the key is banned.
     pub fn status(&self) -> StatusCode {
         match self.decision.reason() {
             Reason::Impossible => StatusCode::UNPROCESSABLE_ENTITY,
             Reason::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Reason::Banned => StatusCode::FORBIDDEN,
             Reason::Limited | Reason::Allowed | Reason::Shadow => StatusCode::TOO_MANY_REQUESTS,
         }
     }

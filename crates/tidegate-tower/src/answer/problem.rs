@@ -37,6 +37,16 @@ pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
             "Request cannot be satisfied as assigned quota has been exceeded",
             format!("this request costs more than the limit of {limit} ever allows: waiting does not help"),
         ),
+        Reason::Banned => (
+            "about:blank",
+            "Forbidden",
+            match denial.retry_after {
+                Some(wait) => {
+                    format!("this client is banned: the ban ends in {} s", crate::headers::seconds(wait).max(1))
+                }
+                None => "this client is banned: waiting does not help".to_owned(),
+            },
+        ),
         Reason::Limited | Reason::Allowed | Reason::Shadow => {
             let after = denial.retry_after.map_or(0, |wait| crate::headers::seconds(wait).max(1));
             (
@@ -47,7 +57,7 @@ pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
         }
     };
     let violated = match denial.decision.reason() {
-        Reason::StoreUnavailable => None,
+        Reason::StoreUnavailable | Reason::Banned => None,
         _ => Some([denial.limit_name()]),
     };
     let status = denial.status();

@@ -57,6 +57,12 @@ pub enum AcquireError {
         /// The limit.
         limit: Limit,
     },
+    /// An operator has banned the key. This is known at once and not waited for, also if the ban ends.
+    #[error("the key is banned from this budget{}", ends(*.retry_after))]
+    Banned {
+        /// How long until the ban ends; `None` if it has no end.
+        retry_after: Option<Duration>,
+    },
     /// It would fit, but not in time: known at once, and not waited for.
     #[error("the budget allows the call in {retry_after:?}, later than it may wait")]
     TooLate {
@@ -293,6 +299,7 @@ impl<S: Store> Budget<S> {
             }
             Reason::Limited => Ok(Err(overall.retry_after().unwrap_or_default())),
             Reason::StoreUnavailable => Err(AcquireError::StoreUnavailable),
+            Reason::Banned => Err(AcquireError::Banned { retry_after: overall.retry_after() }),
             Reason::Impossible => {
                 let part = &parts[overall.part().min(parts.len() - 1)];
                 Err(AcquireError::Impossible { cost: part.cost.get(), limit: overall.limit() })
@@ -329,6 +336,10 @@ impl<S: Store> Budget<S> {
     pub(crate) fn freed(&self, key: &Key<'_>) {
         self.waiting.turns.freed(key);
     }
+}
+
+fn ends(after: Option<Duration>) -> String {
+    after.map_or_else(|| ", and the ban has no end".to_owned(), |after| format!(": the ban ends in {after:?}"))
 }
 
 /// Gives a permit back that nobody is to have, whether or not somebody still waits.

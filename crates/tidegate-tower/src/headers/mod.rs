@@ -8,7 +8,7 @@ use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{Entry, RETRY_AFTER},
 };
-use tidegate::{Clock, Decision, Limit, Policy};
+use tidegate::{Clock, Decision, Limit, Policy, Reason};
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const STANDING: HeaderName = HeaderName::from_static("ratelimit");
@@ -198,7 +198,7 @@ impl Standing<'_> {
 }
 
 impl Dialect {
-    /// Tells of a decision under all of `policies`. What inner layers have told stays beside it or, where there is room for one
+    /// Tells of a decision under all of `policies`. A ban has no quota to tell of: only `Retry-After`, if the ban ends. What inner layers have told stays beside it or, where there is room for one
     /// only, whatever leaves less.
     pub fn tell<'a>(
         self,
@@ -208,6 +208,9 @@ impl Dialect {
     ) {
         if let Some(retry) = standing.retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds(retry).max(1)));
+        }
+        if standing.decision.reason() == Reason::Banned {
+            return;
         }
         match self {
             Self::Off => {}

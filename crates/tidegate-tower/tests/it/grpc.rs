@@ -115,6 +115,28 @@ async fn a_call_that_never_fits_is_told_not_to_try_again() {
 }
 
 #[tokio::test]
+async fn a_call_of_a_banned_client_is_not_permitted_until_the_ban_ends() {
+    let api = policy("api", &["9/1m"]);
+    let mut served = Served::behind(RateLimitLayer::new(api.clone())).await;
+    let key = tidegate::Key::new("127.0.0.1").expect("a key");
+    let end = served.limiter.clock().now().after(Duration::from_secs(5));
+    served.limiter.set_override(&api, &key, tidegate::Override::ban().until(end)).expect("there is room");
+    let denied = served.check().await.expect_err("it is banned");
+    assert_eq!((denied.code(), denied.message()), (Code::PermissionDenied, "this client is banned"));
+    let wait = denied.get_error_details().retry_info().and_then(|info| info.retry_delay);
+    assert_eq!(wait, Some(Duration::from_secs(5)));
+    assert_eq!(told(denied.metadata(), "grpc-retry-pushback-ms"), Some("5000"));
+    assert_eq!(told(denied.metadata(), "ratelimit"), None, "there is no quota to tell of");
+    served.time.advance(Duration::from_secs(5));
+    served.check().await.expect("the ban has ended");
+
+    served.limiter.set_override(&api, &key, tidegate::Override::ban()).expect("there is room");
+    let denied = served.check().await.expect_err("it is banned permanently");
+    assert_eq!((denied.code(), told(denied.metadata(), "retry-after")), (Code::PermissionDenied, None));
+    assert_eq!(told(denied.metadata(), "grpc-retry-pushback-ms"), Some("-1"), "it is told not to try again");
+}
+
+#[tokio::test]
 async fn a_call_that_cannot_be_counted_is_an_invalid_argument() {
     let by_key = Rule::new(policy("api", &["1/1m"])).by(By::header("x-api-key").expect("a header's name"));
     let mut served = Served::behind(RateLimitLayer::new(by_key.without_key(WithoutKey::Refused))).await;

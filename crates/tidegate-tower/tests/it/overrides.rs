@@ -57,13 +57,28 @@ async fn three_headers_tell_the_capacity_of_the_override() {
 }
 
 #[tokio::test]
-async fn who_is_banned_is_told_until_when() {
+async fn a_banned_client_gets_403_with_the_end_of_the_ban_and_no_quota() {
     let site = site("draft-10", &["2/1m"], Override::ban().until(in_seconds(7))).await;
     let denied = site.get("/").await;
-    assert_eq!((denied.status, denied.header("retry-after").as_deref()), (429, Some("7")));
-    assert_eq!(draft_10(&denied), [r#""api";q=2;w=60"#, r#""api";r=0;t=7"#]);
+    assert_eq!((denied.status, denied.header("retry-after").as_deref()), (403, Some("7")));
+    assert_eq!(denied.header("content-type").as_deref(), Some("application/problem+json"));
+    assert_eq!(denied.json()["detail"], "this client is banned: the ban ends in 7 s");
+    assert_eq!(draft_10(&denied), ["", ""], "there is no quota to tell of");
     site.time.advance(Duration::from_secs(7));
     assert_eq!(site.get("/").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_permanent_ban_promises_no_reset_in_any_dialect() {
+    for dialect in ["draft-10", "draft-6", "x-ratelimit", "x-ratelimit-seconds", "off"] {
+        let site = site(dialect, &["2/1m"], Override::ban()).await;
+        let denied = site.get("/").await;
+        assert_eq!((denied.status, denied.json()["title"].as_str()), (403, Some("Forbidden")), "{dialect}");
+        assert_eq!(denied.json()["detail"], "this client is banned: waiting does not help");
+        for name in ["retry-after", "ratelimit", "ratelimit-policy", "ratelimit-reset", "x-ratelimit-reset"] {
+            assert_eq!(denied.header(name), None, "{name} in {dialect}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -137,7 +137,7 @@ pub(crate) fn combine(spends: &[Spend<'_>], parts: &[Decision]) -> Decision {
     let any_enforces = spends.iter().any(enforces);
     let of_reason = |reason| move |(_, (_, decision)): &(usize, (&Spend<'_>, &Decision))| decision.reason == reason;
 
-    let reason = [Reason::Impossible, Reason::StoreUnavailable, Reason::Limited, Reason::Shadow]
+    let reason = [Reason::Banned, Reason::Impossible, Reason::StoreUnavailable, Reason::Limited, Reason::Shadow]
         .into_iter()
         .find(|reason| parts.iter().any(|decision| decision.reason == *reason))
         .unwrap_or(Reason::Allowed);
@@ -146,19 +146,19 @@ pub(crate) fn combine(spends: &[Spend<'_>], parts: &[Decision]) -> Decision {
         enforces(spend) || !any_enforces || (reason == Reason::Shadow && decision.reason == Reason::Shadow)
     };
     let counted = || all().filter(|(_, (spend, decision))| counts(spend, decision));
-    // Under a ban nothing is left, whatever is in use.
-    let left = |decision: &Decision| match decision.under {
-        Under::Ban => 0,
-        _ => decision.capacity.saturating_sub(decision.used),
-    };
     let bound = match reason {
         Reason::Allowed => {
             counted().min_by_key(|(_, (_, decision))| (decision.remaining, Reverse(decision.limit_reset_after_us)))
         }
-        // Of what is denied, first that for which waiting doesn't help, the smallest first; then the longest wait.
-        _ => all().filter(of_reason(reason)).min_by_key(|(_, (_, decision))| match decision.retry_after_us {
-            None => (false, Reverse(0), decision.capacity),
-            Some(retry_after) => (true, Reverse(retry_after), left(decision)),
+        // Bans come first, those without an end before those that end last; then what waiting doesn't help, the smallest limit
+        // first; then the longest wait.
+        _ => all().filter(of_reason(reason)).min_by_key(|(_, (_, decision))| {
+            match (decision.under, decision.retry_after_us) {
+                (Under::Ban, None) => (0, Reverse(0), u64::MAX - decision.limit_reset_after_us),
+                (Under::Ban, Some(end)) => (1, Reverse(end), u64::MAX - decision.limit_reset_after_us),
+                (_, None) => (2, Reverse(0), decision.capacity),
+                (_, Some(wait)) => (3, Reverse(wait), decision.capacity.saturating_sub(decision.used)),
+            }
         }),
     };
     let (part, mut overall) = bound.map_or((0, parts[0]), |(part, (_, decision))| (part, *decision));

@@ -47,7 +47,7 @@ fn a_ban_denies_until_its_end_and_not_a_microsecond_longer() {
         let (store, policy) = (MemoryStore::default(), policy(&["3/1m"], algorithm));
         set(&store, &policy, "mallory", Override::ban().until(at(5 * SECOND)), at(0));
         let denied = check(&store, &policy, "mallory", at(SECOND));
-        assert_eq!((denied.reason(), denied.retry_after()), (Reason::Limited, Some(wait(4 * SECOND))), "{algorithm}");
+        assert_eq!((denied.reason(), denied.retry_after()), (Reason::Banned, Some(wait(4 * SECOND))), "{algorithm}");
         assert_eq!((denied.used(), denied.remaining(), denied.capacity()), (0, 0, 3));
         assert!(denied.is_overridden() && denied.charged_at().is_none());
         assert_eq!(check(&store, &policy, "mallory", at(5 * SECOND - 1)).retry_after(), Some(wait(1)));
@@ -58,33 +58,35 @@ fn a_ban_denies_until_its_end_and_not_a_microsecond_longer() {
 }
 
 #[test]
-fn a_ban_for_good_is_impossible() {
+fn a_ban_without_an_end_has_nothing_to_wait_for() {
     let (store, policy) = (MemoryStore::default(), policy(&["3/1m", "5/1h"], "sliding_log"));
     set(&store, &policy, "mallory", Override::ban(), at(0));
     for op in [Op::Check, Op::Peek] {
         let denied = ask(&store, op, &policy, "mallory", 1, at(SECOND));
-        assert_eq!((denied.reason(), denied.retry_after(), denied.capacity()), (Reason::Impossible, None, 3));
+        assert_eq!((denied.reason(), denied.retry_after(), denied.capacity()), (Reason::Banned, None, 3));
     }
-    assert_eq!(check(&store, &policy, "mallory", at(31_000_000 * SECOND)).reason(), Reason::Impossible);
+    assert_eq!(check(&store, &policy, "mallory", at(31_000_000 * SECOND)).reason(), Reason::Banned);
 }
 
 #[test]
-fn what_never_fits_is_impossible_under_a_ban_that_ends_too() {
+fn a_request_that_never_fits_is_banned_first() {
     let (store, policy) = (MemoryStore::default(), policy(&["3/1m"], "sliding_log"));
     set(&store, &policy, "mallory", Override::ban().until(at(SECOND)), at(0));
     let denied = ask(&store, Op::Check, &policy, "mallory", 4, at(0));
-    assert_eq!((denied.reason(), denied.retry_after()), (Reason::Impossible, None));
+    assert_eq!((denied.reason(), denied.retry_after()), (Reason::Banned, Some(wait(SECOND))));
 }
 
 #[test]
-fn the_wait_of_a_ban_is_that_of_the_limit_where_that_is_longer() {
+fn the_wait_of_a_ban_is_the_time_until_it_ends_also_if_a_limit_is_used_up() {
     let (store, policy) = (MemoryStore::default(), policy(&["1/1m", "2/1h"], "sliding_log"));
     assert!(check(&store, &policy, "k", at(0)).is_allowed());
     assert!(check(&store, &policy, "k", at(60 * SECOND)).is_allowed());
     set(&store, &policy, "k", Override::ban().until(at(70 * SECOND)), at(60 * SECOND));
     let denied = check(&store, &policy, "k", at(61 * SECOND));
-    assert_eq!((denied.retry_after(), denied.limit().to_string()), (Some(wait(3539 * SECOND)), "2/1h".into()));
-    assert_eq!(check(&store, &policy, "k", at(3600 * SECOND - 1)).retry_after(), Some(wait(1)));
+    assert_eq!((denied.reason(), denied.retry_after()), (Reason::Banned, Some(wait(9 * SECOND))));
+    assert_eq!((denied.reset_after(), denied.limit().to_string()), (wait(3599 * SECOND), "2/1h".into()));
+    let limited = check(&store, &policy, "k", at(70 * SECOND));
+    assert_eq!((limited.reason(), limited.retry_after()), (Reason::Limited, Some(wait(3530 * SECOND))));
     assert!(check(&store, &policy, "k", at(3600 * SECOND)).is_allowed());
 }
 
@@ -214,7 +216,7 @@ fn one_ban_denies_several_as_a_whole() {
     set(&store, &two, "banned", Override::ban().until(at(SECOND)), at(0));
     let spends = [(&one, &free), (&two, &banned)].map(|(policy, key)| Spend { policy, key, cost: Cost::ONE });
     let denied = store.decide_all(Op::Check, &spends, at(0)).unwrap();
-    assert_eq!((denied.overall.reason(), denied.overall.part()), (Reason::Limited, 1));
+    assert_eq!((denied.overall.reason(), denied.overall.part()), (Reason::Banned, 1));
     assert!(denied.overall.is_overridden() && !denied.parts[0].is_overridden());
     assert_eq!(denied.parts[0].charged_at(), None);
     assert!(store.decide_all(Op::Check, &spends, at(SECOND)).unwrap().overall.is_allowed());

@@ -70,6 +70,7 @@ impl From<Answer> for Expected {
             Verdict::Limited => "limited",
             Verdict::Impossible => "impossible",
             Verdict::Shadow => "shadow",
+            Verdict::Banned => "banned",
         };
         let number = |value: i128| u64::try_from(value).expect("a number of the vectors fits 64 bits");
         Self {

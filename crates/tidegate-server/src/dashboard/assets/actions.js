@@ -88,7 +88,7 @@ export function askOverride(subject, policy) {
   const until = h("input", { name: "until_ms", type: "datetime-local", value: localTime(Date.now() + 7_200_000), "aria-label": "until when", input: retell });
   const note = h("input", { name: "note", type: "text", autocomplete: "off", maxlength: 200 });
   const kind = radios("kind", "What it gets", [["limits", "other limits"], ["ban", "a ban"], ["exempt", "an exemption"]], retell);
-  const end = radios("end", "How long", [["for", "for", during], ["until", "until", until], ["good", "for good"]], retell);
+  const end = radios("end", "How long", [["for", "for", during], ["until", "until", until], ["good", "permanently"]], retell);
   const limitFields = h("div", { class: "row" }, field("Limits", limits, "such as 100/1m; several with commas"), field("Counted by", algorithm));
   const told = says("");
 
@@ -129,7 +129,7 @@ export function askOverride(subject, policy) {
     fields: [kind.set, limitFields, end.set, field("Note", note, "why, for those who read the journal")],
     async send() {
       const { override, replaced } = await api.override(request());
-      const until = override.until_ms === null || override.until_ms === undefined ? "for good" : `until ${fullTime(override.until_ms)}`;
+      const until = override.until_ms === null || override.until_ms === undefined ? "permanently" : `until ${fullTime(override.until_ms)}`;
       return `Overridden: ${overrideWords(override)}, ${until}.${replaced ? " It took the place of another." : ""}`;
     },
   });

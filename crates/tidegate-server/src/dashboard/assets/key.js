@@ -125,7 +125,7 @@ export function keyView(context) {
         h("td", { "data-column": "policy" }, visible(one.policy)),
         h("th", { scope: "row" }, key === null ? keyShown(label || "hidden") : h("button", { type: "button", class: "link", click: () => context.showKey(one.policy, key) }, keyShown(label))),
         h("td", { "data-column": "what" }, overrideWords(override)),
-        h("td", { "data-column": "until" }, override.until_ms === null ? "for good" : h("time", { datetime: new Date(override.until_ms).toISOString() }, fullTime(override.until_ms))),
+        h("td", { "data-column": "until" }, override.until_ms === null ? "permanently" : h("time", { datetime: new Date(override.until_ms).toISOString() }, fullTime(override.until_ms))),
         h("td", { "data-column": "note", class: "note-text" }, h("bdi", {}, visible(override.note) || "–")),
         h("td", {}, key === null ? null : h("button", { type: "button", "data-action": "lift", click: lift }, "Lift…")));
     });
@@ -198,7 +198,7 @@ export function keyView(context) {
 
   function gist(shown) {
     const by = `Counted by ${visible(shown.algorithm)}${shown.mode === "shadow" ? "; a shadow policy: nothing is denied" : ""}.`;
-    if (shown.override?.kind === "ban") return `Banned: every request is denied. ${by}`;
+    if (shown.override?.kind === "ban") return `Banned ${untilWords(shown.override.until_ms)}: every request is denied. ${by}`;
     if (shown.override?.kind === "exempt") return `Exempt: no request is denied. ${by}`;
     if (!shown.found || shown.limits.length === 0) return `Nothing is known of this key: nothing is in use. ${by}`;
     const full = shown.limits.filter((limit) => limit.remaining === 0);

@@ -5,7 +5,7 @@ import { h, say, attribute, rows, option } from "./dom.js";
 import { chart, sparkline } from "./chart.js";
 import { series } from "./board.js";
 import { figure, setFigure, bar, ago } from "./parts.js";
-import { OUTCOMES, JOURNAL, WITHOUT_POLICY, count, rate, briefRate, share, micros, size, visible, plural, sumOf, deniedOf, span } from "./words.js";
+import { DENIED, OUTCOMES, JOURNAL, WITHOUT_POLICY, count, rate, briefRate, share, micros, size, visible, plural, sumOf, deniedOf, span } from "./words.js";
 
 const LATENCY = [
   { id: "p99", name: "p99", told: "99 of 100 decisions were as fast or faster" },
@@ -64,7 +64,7 @@ export function overviewView({ board }) {
     values.allowed ??= Array(history.p50_us.length).fill(0);
     const seconds = history.p50_us.length;
     const total = Object.values(values).flat().reduce((a, b) => a + b, 0);
-    const denied = ["limited", "impossible", "store_unavailable"].flatMap((id) => values[id] ?? []).reduce((a, b) => a + b, 0);
+    const denied = DENIED.flatMap((id) => values[id] ?? []).reduce((a, b) => a + b, 0);
     decisions.draw({
       from_ms: history.from_ms, step_ms: history.step_ms, values,
       gist: `Decisions a second over the last ${span(seconds * 1000)} for ${name ? visible(name) : "all policies"}: `
@@ -153,7 +153,7 @@ export function overviewView({ board }) {
       attribute(row.children[2], "data-value", total / last.seconds);
       row.children[3].firstChild.show(part, share(part), shadow ? "shadow" : "denied", total === 0 ? "idle" : shadow ? "would be" : "");
       const seconds = history.policies.find(({ name }) => name === policy.name) ?? {};
-      const over = (shadow ? ["shadow"] : ["limited", "impossible", "store_unavailable"]).map((id) => seconds[id]).filter(Boolean);
+      const over = (shadow ? ["shadow"] : DENIED).map((id) => seconds[id]).filter(Boolean);
       const sums = history.p50_us.map((_, i) => over.reduce((sum, values) => sum + values[i], 0));
       attribute(row.spark.element, "data-mode", shadow ? "shadow" : "enforce");
       row.spark.draw(sums, `${count(sums.reduce((a, b) => a + b, 0))} ${shadow ? "would have been denied" : "denied"} in 5 minutes`);

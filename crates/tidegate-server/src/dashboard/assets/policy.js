@@ -5,7 +5,7 @@ import { h, say, attribute, rows, keyShown, option } from "./dom.js";
 import { chart } from "./chart.js";
 import { series } from "./board.js";
 import { figure, setFigure, bar } from "./parts.js";
-import { OUTCOMES, count, rate, briefRate, share, visible, plural, sumOf, deniedOf, span, wait } from "./words.js";
+import { DENIED, OUTCOMES, count, rate, briefRate, share, visible, plural, sumOf, deniedOf, span, wait } from "./words.js";
 
 const DENIALS = OUTCOMES.filter(({ id }) => id !== "allowed");
 const FAILURE = { open: "requests are let through", closed: "requests are denied" };
@@ -182,7 +182,7 @@ function compareWith(board, name) {
     const mine = series(history, name);
     const other = series(history, choice.value);
     const would = add([mine.shadow], length);
-    const did = add([other.limited, other.impossible, other.store_unavailable], length);
+    const did = add(DENIED.map((id) => other[id]), length);
     const part = (denied, all) => (all === 0 ? 0 : total(denied) / all);
     const shareHere = part(would, total(Object.values(mine).flat()));
     const shareThere = part(did, total(Object.values(other).flat()));

@@ -87,10 +87,12 @@ export const OUTCOMES = [
   { id: "limited", name: "limited", told: "denied: over the limit" },
   { id: "impossible", name: "impossible", told: "denied: costs more than the limit ever has" },
   { id: "store_unavailable", name: "store away", told: "denied: the store did not answer" },
+  { id: "banned", name: "banned", told: "denied: an operator has banned the key" },
 ];
 
 export const sumOf = (o) => OUTCOMES.reduce((sum, { id }) => sum + (o[id] ?? 0), 0);
-export const deniedOf = (o) => (o.limited ?? 0) + (o.impossible ?? 0) + (o.store_unavailable ?? 0);
+export const DENIED = ["limited", "impossible", "store_unavailable", "banned"];
+export const deniedOf = (o) => DENIED.reduce((sum, id) => sum + (o[id] ?? 0), 0);
 
 /** Those of the lines without a policy of their own. */
 export const WITHOUT_POLICY = new Map([
@@ -125,10 +127,10 @@ export const JOURNAL = {
 export function overrideWords(override) {
   const what = {
     limits: `limits ${override.limits.map(visible).join(" and ")}${override.algorithm ? ` by ${visible(override.algorithm)}` : ""}`,
-    ban: "banned: everything is denied",
+    ban: "banned: every request is denied",
     exempt: "exempt: nothing is denied",
   }[override.kind];
   return what ?? visible(override.kind);
 }
 
-export const untilWords = (ms) => (ms === null || ms === undefined ? "for good" : `until ${fullTime(ms)}`);
+export const untilWords = (ms) => (ms === null || ms === undefined ? "permanently" : `until ${fullTime(ms)}`);

@@ -9,6 +9,7 @@ use envoy_types::pb::{
     },
     google,
 };
+use tidegate::Reason;
 use tidegate_tower::seconds;
 
 use crate::service::Answer;
@@ -33,19 +34,24 @@ pub(super) fn window_of(unit: Unit) -> Option<Duration> {
 ///
 /// A store that fails where the policy says closed is `OVER_LIMIT` and no error: an error leaves it to Envoy, which lets the
 /// request through unless its `failure_mode_deny` is set, and the policy has said what it wants.
+///
+/// A banned key is `OVER_LIMIT` until the ban ends; without an end there is no `duration_until_reset`.
 pub(super) fn of(answer: &Answer<'_>) -> DescriptorStatus {
     let decision = &answer.decision;
     let over = !decision.is_allowed();
-    let wait = decision.retry_after().filter(|_| over).unwrap_or(decision.reset_after());
+    let wait = match decision.reason() {
+        Reason::Banned => decision.retry_after(),
+        _ => Some(decision.retry_after().filter(|_| over).unwrap_or(decision.reset_after())),
+    };
     filled(answer, if over { Code::OverLimit } else { Code::Ok }, wait)
 }
 
 /// The same after something was given back, which is never denied.
 pub(super) fn given_back(answer: &Answer<'_>) -> DescriptorStatus {
-    filled(answer, Code::Ok, answer.decision.reset_after())
+    filled(answer, Code::Ok, Some(answer.decision.reset_after()))
 }
 
-fn filled(answer: &Answer<'_>, code: Code, wait: Duration) -> DescriptorStatus {
+fn filled(answer: &Answer<'_>, code: Code, wait: Option<Duration>) -> DescriptorStatus {
     let (policy, limit) = (answer.ruling.policy(), answer.decision.limit());
     let unit = UNITS.iter().find(|(_, window)| *window == limit.window()).map_or(Unit::Unknown, |(unit, _)| *unit);
     let name = match unit {
@@ -57,7 +63,7 @@ fn filled(answer: &Answer<'_>, code: Code, wait: Duration) -> DescriptorStatus {
         code: code.into(),
         current_limit: Some(limit),
         limit_remaining: saturated(answer.decision.remaining()),
-        duration_until_reset: Some(whole_seconds(wait)),
+        duration_until_reset: wait.map(whole_seconds),
         quota: None,
     }
 }

@@ -71,6 +71,7 @@ pub(super) fn status(decision: &Decision) -> StatusCode {
         Reason::Limited => StatusCode::TOO_MANY_REQUESTS,
         Reason::Impossible => StatusCode::UNPROCESSABLE_ENTITY,
         Reason::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Reason::Banned => StatusCode::FORBIDDEN,
     }
 }
 
@@ -99,7 +100,7 @@ fn respond(
     let usual = status(decision);
     *response.status_mut() = denied.filter(|_| !decision.is_allowed()).unwrap_or(usual);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if matches!(usual, StatusCode::OK | StatusCode::TOO_MANY_REQUESTS) {
+    if matches!(usual, StatusCode::OK | StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN) {
         tell(response.headers_mut());
     }
     response

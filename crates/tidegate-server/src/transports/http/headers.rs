@@ -39,7 +39,7 @@ fn tell<'a>(
     bound: &Labels,
     decision: &Decision,
 ) {
-    let retry_after = decision.retry_after().filter(|_| decision.reason() == Reason::Limited);
+    let retry_after = decision.retry_after().filter(|_| matches!(decision.reason(), Reason::Limited | Reason::Banned));
     let standing = Standing { bound, decision, retry_after, clock: house.service.clock() };
     house.settings.headers.tell(headers, policies, &standing);
 }

@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderMap, Uri, header::CONTENT_TYPE},
     response::IntoResponse,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{
     IntoResponses, Modify, OpenApi, ToSchema,
@@ -262,9 +262,9 @@ pub(super) enum DecisionResponses {
     /// A token is needed.
     #[response(status = 401)]
     NoToken(Problem),
-    /// The caller may not.
+    /// The key is banned: `retry_after_ms` says until when. Or the caller may not.
     #[response(status = 403)]
-    Forbidden(Problem),
+    Forbidden(BannedOrProblem),
     /// There is no such policy.
     #[response(status = 404)]
     UnknownPolicy(Problem),
@@ -277,6 +277,15 @@ pub(super) enum DecisionResponses {
     /// The body is not said to be JSON.
     #[response(status = 415)]
     NotJson(Problem),
+}
+
+/// The decision on a banned key, or why the caller may not ask.
+#[derive(ToSchema, Serialize)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) enum BannedOrProblem {
+    Banned(Body),
+    Problem(Problem),
 }
 
 #[derive(IntoResponses)]

@@ -1,4 +1,4 @@
-//! [`Batch`]: the commands that one read brought, answered in order.
+//! [`Batch`]: the commands that one read brought, and those of a transaction that EXEC runs, answered in order.
 
 use futures_util::future::join_all;
 use tidegate::Inspection;
@@ -10,6 +10,7 @@ use super::{
     reply::Replies,
     request::{Args, Ending, Requests},
     session::{Session, unknown},
+    transaction::Transaction,
 };
 use crate::{
     config::ServerSettings,
@@ -29,6 +30,7 @@ pub(crate) struct Batch {
     requests: Requests,
     /// How many of them are answered.
     answered: usize,
+    transaction: Transaction,
 }
 
 /// What the service says to a command.
@@ -48,7 +50,7 @@ impl Batch {
     }
 
     pub(crate) fn is_answered(&self) -> bool {
-        self.answered == self.requests.len()
+        self.answered == self.requests.len() && !self.transaction.is_running()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -64,47 +66,28 @@ impl Batch {
         session: &mut Session,
         out: &mut Replies,
     ) {
-        let Self { requests, answered } = self;
+        let Self { requests, answered, transaction } = self;
         let live = service.live();
         let teller = Teller { service, settings, live: &live, who: session.who() };
-        if service.is_immediate() {
-            while *answered < requests.len() && out.len() < MOST_UNSENT && !session.over {
-                let args = requests.get(input, *answered);
-                *answered += 1;
-                let before = out.len();
-                if let Some(command) = teller.understand(args, session, out) {
-                    let outcome = teller.ask(&command).await;
-                    Teller::tell(&outcome, out);
+        loop {
+            let Some(mut running) = transaction.take_running() else {
+                teller.answer(requests, input, answered, transaction, session, out).await;
+                if transaction.is_running() {
+                    continue;
                 }
-                if !session.hears() {
-                    out.truncate(before);
-                }
-            }
-            return;
-        }
-        // Those that decide are under way together, so that the store can send them as one.
-        let mut together: Vec<Command<'_>> = Vec::new();
-        while *answered < requests.len() && out.len() < MOST_UNSENT && !session.over {
-            let args = requests.get(input, *answered);
-            *answered += 1;
-            if let Some(decides) = Teller::decides(args, session) {
-                together.push(decides);
-                if together.len() == MOST_TOGETHER {
-                    teller.settle(&mut together, session, out).await;
-                }
-                continue;
-            }
-            teller.settle(&mut together, session, out).await;
+                return;
+            };
             let before = out.len();
-            if let Some(command) = teller.understand(args, session, out) {
-                let outcome = teller.ask(&command).await;
-                Teller::tell(&outcome, out);
-            }
-            if !session.hears() {
+            let (queued, bytes, next) = running.parts();
+            teller.answer(queued, bytes, next, transaction, session, out).await;
+            if !running.is_heard() {
                 out.truncate(before);
             }
+            if !running.is_done() {
+                transaction.put_back(running);
+                return;
+            }
         }
-        teller.settle(&mut together, session, out).await;
     }
 }
 
@@ -117,13 +100,63 @@ struct Teller<'l> {
 }
 
 impl<'l> Teller<'l> {
+    /// Answers commands from `next` on, until EXEC begins to run others or there are enough replies for one write.
+    async fn answer(
+        &self,
+        requests: &Requests,
+        input: &[u8],
+        next: &mut usize,
+        transaction: &mut Transaction,
+        session: &mut Session,
+        out: &mut Replies,
+    ) {
+        // Those that decide are under way together, so that the store can send them as one; in memory nothing is gained by it.
+        let mut together: Vec<Command<'_>> = Vec::new();
+        let immediate = self.service.is_immediate();
+        while *next < requests.len() && out.len() < MOST_UNSENT && !session.over && !transaction.is_running() {
+            let args = requests.get(input, *next);
+            *next += 1;
+            if !immediate {
+                if !transaction.is_open()
+                    && let Some(decides) = Self::decides(args, session)
+                {
+                    together.push(decides);
+                    if together.len() == MOST_TOGETHER {
+                        self.settle(&mut together, session, out).await;
+                    }
+                    continue;
+                }
+                self.settle(&mut together, session, out).await;
+            }
+            let before = out.len();
+            if let Some(command) = self.understand(args, transaction, session, out) {
+                let outcome = self.ask(&command).await;
+                Self::tell(&outcome, out);
+            }
+            if !session.hears() {
+                out.truncate(before);
+                transaction.unheard();
+            }
+        }
+        self.settle(&mut together, session, out).await;
+    }
+
     /// Answers a command, or gives back what has to be asked of the service.
     #[inline]
-    fn understand<'a>(&self, args: Args<'a>, session: &mut Session, out: &mut Replies) -> Option<Command<'a>> {
+    fn understand<'a>(
+        &self,
+        args: Args<'a>,
+        transaction: &mut Transaction,
+        session: &mut Session,
+        out: &mut Replies,
+    ) -> Option<Command<'a>> {
         match Self::read(args, session) {
+            Ok((verb, _))
+                if (transaction.is_open() || verb.is_of_transactions()) && transaction.answer(verb, args, out) => {}
             Ok((_, Some(command))) => return Some(command),
             Ok((verb, None)) => session.answer(verb, args, &self.settings.tokens, self.service, out),
             Err(error) => {
+                transaction.abort();
                 self.service.metrics().refused(Transport::Resp);
                 out.error(&error);
             }
@@ -186,6 +219,9 @@ impl<'l> Teller<'l> {
 
     /// Asks for all that is to be decided, in order, and tells what came of it, in the same order.
     async fn settle(&self, together: &mut Vec<Command<'_>>, session: &mut Session, out: &mut Replies) {
+        if together.is_empty() {
+            return;
+        }
         for outcome in join_all(together.iter().map(|command| self.ask(command))).await {
             let before = out.len();
             Self::tell(&outcome, out);

@@ -26,6 +26,11 @@ pub(crate) enum Verb {
     Info,
     Config,
     Cluster,
+    Multi,
+    Exec,
+    Discard,
+    Watch,
+    Unwatch,
 }
 
 /// What there is to know about a command.
@@ -88,6 +93,11 @@ entries! {
     "INFO" "[section ...]" -1 0 Usage "Tells of the service";
     "CONFIG" "GET name [name ...]" -2 0 Usage "Answers what Redis's own tools ask for";
     "CLUSTER" "" -2 0 Usage "There is no cluster";
+    "MULTI" "" 1 0 Usage "Queues the commands that follow until EXEC";
+    "EXEC" "" 1 0 Usage "Runs the commands that were queued, one after the other: not atomically";
+    "DISCARD" "" 1 0 Usage "Drops the commands that were queued";
+    "WATCH" "key [key ...]" -2 1 Usage "Watches nothing: EXEC always runs";
+    "UNWATCH" "" 1 0 Usage "Nothing is watched";
 }
 
 /// The longest name.
@@ -123,8 +133,19 @@ impl Verb {
             b"INFO" => Self::Info,
             b"CONFIG" => Self::Config,
             b"CLUSTER" => Self::Cluster,
+            b"MULTI" => Self::Multi,
+            b"EXEC" => Self::Exec,
+            b"DISCARD" => Self::Discard,
+            b"WATCH" => Self::Watch,
+            b"UNWATCH" => Self::Unwatch,
             _ => return None,
         })
+    }
+
+    /// Whether it is about transactions.
+    #[inline]
+    pub(crate) fn is_of_transactions(self) -> bool {
+        matches!(self, Self::Multi | Self::Exec | Self::Discard | Self::Watch | Self::Unwatch)
     }
 
     #[inline]

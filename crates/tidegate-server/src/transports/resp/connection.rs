@@ -1,6 +1,14 @@
 //! One connection, from its first byte to its last: what was read is answered before more is read, with one write.
 
-use std::{future::poll_fn, io, net::SocketAddr, pin::Pin, pin::pin, task::Poll, time::Duration};
+use std::{
+    future::{pending, poll_fn},
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    pin::pin,
+    task::Poll,
+    time::Duration,
+};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
@@ -15,22 +23,24 @@ use crate::{
     unread::UnreadResponses,
 };
 
-/// What is still read of a caller once the service stops: as much as can wait in a socket.
-const LAST_WORDS: usize = 8 << 20;
+/// For how long a stopping service goes on to read commands, and which silence ends this earlier.
+const READ_ON: Duration = Duration::from_millis(250);
+const SILENCE: Duration = Duration::from_millis(5);
 
 /// How often a write that is stuck is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// How long one listens for them.
-const A_MOMENT: Duration = Duration::from_millis(5);
+/// A caller that was sending is then waited for until it closes the connection or has been silent for so long.
+const LINGER: Duration = Duration::from_secs(1);
 
-/// Serves one connection to its end; when the service stops, until what has arrived is answered.
+/// Serves one connection to its end; when the service stops, until what has arrived is answered and the caller has seen it.
 pub(crate) async fn serve(house: House, stream: Stream, peer: SocketAddr) {
     let bounds = house.settings.bounds;
     let mut connection = Connection {
         input: Input::new(bounds.body),
         batch: Batch::default(),
         session: Session::new(peer, &house.settings.tokens),
+        lingers: false,
         replies: Replies::default(),
         bounds,
         peer,
@@ -41,7 +51,10 @@ pub(crate) async fn serve(house: House, stream: Stream, peer: SocketAddr) {
         Ok(()) => {}
         Err(error) => tracing::debug!(%peer, %error, "a connection ended early"),
     }
-    let _ = timeout(bounds.header_timeout, connection.stream.shutdown()).await;
+    let shut = timeout(bounds.header_timeout, connection.stream.shutdown()).await;
+    if connection.lingers && matches!(shut, Ok(Ok(()))) {
+        connection.discard().await;
+    }
 }
 
 struct Connection {
@@ -53,6 +66,8 @@ struct Connection {
     batch: Batch,
     session: Session,
     replies: Replies,
+    /// Whether the caller may still be sending when the service ends the connection.
+    lingers: bool,
 }
 
 /// Whether a connection goes on.
@@ -88,7 +103,7 @@ impl Connection {
                     }
                 },
             };
-            let Some(read) = read else { return self.last_words().await };
+            let Some(read) = read else { return self.finish().await };
             match read? {
                 0 => return Ok(()),
                 count => self.input.filled(count),
@@ -104,7 +119,8 @@ impl Connection {
                 patience = Some(Instant::now() + self.bounds.header_timeout);
             }
             if stop.is_cancelled() {
-                return self.last_words().await;
+                self.lingers = true;
+                return self.finish().await;
             }
         }
     }
@@ -148,20 +164,33 @@ impl Connection {
         }
     }
 
-    /// Answers what has arrived, and waits for no more than that.
-    async fn last_words(&mut self) -> io::Result<()> {
-        let mut heard = 0;
-        while heard < LAST_WORDS {
+    /// The service stops: answers what has arrived. A caller that sends without a pause is answered for a while, and what it sends
+    /// after that is not read as commands.
+    async fn finish(&mut self) -> io::Result<()> {
+        self.lingers |= !self.input.is_empty();
+        let until = Instant::now() + READ_ON;
+        while Instant::now() < until {
             // What lies in the socket may not have been noticed yet.
-            let Ok(read) = timeout(A_MOMENT, self.stream.read(self.input.room())).await else { break };
+            let Ok(read) = timeout(SILENCE, self.stream.read(self.input.room())).await else { break };
             let count = read?;
+            if count == 0 {
+                self.lingers = false;
+                break;
+            }
+            self.lingers = true;
             self.input.filled(count);
-            heard += count;
-            if count == 0 || self.answer().await?.0 == Next::Close {
+            if self.answer().await?.0 == Next::Close {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Reads until the caller closes the connection or is silent. A socket that is closed while it holds unread bytes is reset,
+    /// and a reset destroys replies that are still on their way. A caller that never stops is cut off when the time to drain ends.
+    async fn discard(&mut self) {
+        let mut unwanted = [0; 4 << 10];
+        while matches!(timeout(LINGER, self.stream.read(&mut unwanted)).await, Ok(Ok(1..))) {}
     }
 }
 
@@ -204,17 +233,21 @@ async fn send(stream: &mut Stream, replies: &mut Replies, unread: &UnreadRespons
     Ok(())
 }
 
-/// Measures how long nothing is said, in quarters, so that no timer is set for each command.
+/// Measures how long nothing is said, in quarters, so that no timer is set for each command. Without a longest time, it measures
+/// nothing.
 struct Silence {
-    quarters: Interval,
+    quarters: Option<Interval>,
     passed: u32,
 }
 
 impl Silence {
-    fn new(longest: Duration) -> Self {
-        let quarter = (longest / 4).max(Duration::from_millis(1));
-        let mut quarters = interval_at(Instant::now() + quarter, quarter);
-        quarters.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    fn new(longest: Option<Duration>) -> Self {
+        let quarters = longest.map(|longest| {
+            let quarter = (longest / 4).max(Duration::from_millis(1));
+            let mut quarters = interval_at(Instant::now() + quarter, quarter);
+            quarters.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            quarters
+        });
         Self { quarters, passed: 0 }
     }
 
@@ -225,9 +258,31 @@ impl Silence {
 
     /// Ends when the silence has lasted long enough. The first quarter may have begun before it.
     async fn lasts(&mut self) {
+        let Some(quarters) = &mut self.quarters else { return pending().await };
         while self.passed <= 4 {
-            self.quarters.tick().await;
+            quarters.tick().await;
             self.passed += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::Silence;
+
+    /// Time is tokio's, and paused: it leaps.
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_ends_only_if_a_timeout_is_set() {
+        let year = Duration::from_secs(366 * 86_400);
+        assert!(timeout(year, Silence::new(None).lasts()).await.is_err(), "off is forever");
+        let mut silence = Silence::new(Some(Duration::from_secs(300)));
+        assert!(timeout(Duration::from_secs(299), silence.lasts()).await.is_err());
+        silence.broken();
+        assert!(timeout(Duration::from_secs(299), silence.lasts()).await.is_err(), "it begins again with each command");
+        assert!(timeout(Duration::from_secs(300), silence.lasts()).await.is_ok());
     }
 }

@@ -39,6 +39,7 @@ fn six(decision: &Decision, charged_at: u64, out: &mut Replies) {
     match (decision.reason(), decision.retry_after()) {
         (Reason::Impossible, _) => out.raw(b":-2\r\n"),
         (Reason::StoreUnavailable, _) => out.raw(b":-3\r\n"),
+        (Reason::Banned, None) => out.raw(b":-4\r\n"),
         (_, Some(wait)) => out.integer(millis(wait)),
         (_, None) => out.raw(b":-1\r\n"),
     }

@@ -104,6 +104,16 @@ impl Requests {
         self.ends.len()
     }
 
+    /// Adds a command, whose arguments are copied to the end of `input`.
+    pub(crate) fn push(&mut self, args: Args<'_>, input: &mut Vec<u8>) {
+        for argument in args.iter() {
+            let start = input.len();
+            input.extend_from_slice(argument);
+            self.spans.push(Span { start, end: input.len() });
+        }
+        self.ends.push(self.spans.len());
+    }
+
     /// A command that was found in this input.
     #[inline]
     pub(crate) fn get<'a>(&'a self, input: &'a [u8], place: usize) -> Args<'a> {

@@ -297,11 +297,6 @@ pub(crate) fn unknown(args: Args<'_>) -> String {
         }
         let _ = write!(message, "'{}' ", shown(arg));
     }
-    if [&b"MULTI"[..], b"EXEC", b"WATCH"].iter().any(|word| name.eq_ignore_ascii_case(word)) {
-        message.push_str(
-            "(there are no transactions: send a plain pipeline, or TG.CHECKALL for one decision over several)",
-        );
-    }
     message
 }
 

@@ -37,7 +37,7 @@ await scene(async (browser) => {
   await page.locator("#confirm-go").click();
   await page.locator("dialog").waitFor({ state: "detached" });
   const banned = await check("api", "alice");
-  assert.deepEqual([banned.status, banned.body.reason], [429, "limited"]);
+  assert.deepEqual([banned.status, banned.body.reason], [403, "banned"]);
   assert.ok(banned.body.retry_after_ms > 29 * 60_000, "until the ban ends");
   await page.locator("#key-override:not([hidden])").waitFor();
   assert.match(await page.locator("#key-override").innerText(), /banned.*<b>scraper<\/b>/s);
@@ -52,7 +52,7 @@ await scene(async (browser) => {
   assert.deepEqual([more.status, more.body.limit], [200, "50/1h"]);
   const inForce = page.locator('#overrides tr[data-label="alice"]');
   await inForce.waitFor();
-  assert.match(await inForce.innerText(), /50\/1h.*for good/s);
+  assert.match(await inForce.innerText(), /50\/1h.*permanently/s);
 
   await override("exempt", async () => {});
   await page.locator("dialog").waitFor({ state: "detached" });

@@ -16,9 +16,9 @@ await scene(async (browser) => {
   const { last, store } = seen.told;
   assert.deepEqual([seen.per_second, seen.denied_share, seen.p50, seen.p99], [last.per_second, last.denied_share, last.p50_us, last.p99_us]);
   assert.deepEqual([seen.keys, seen.bytes], [store.keys, store.bytes]);
-  const sum = (o) => o.allowed + o.limited + o.impossible + o.store_unavailable + o.shadow;
+  const sum = (o) => o.allowed + o.limited + o.impossible + o.store_unavailable + o.shadow + o.banned;
   for (const policy of seen.told.policies) {
-    const denied = policy.mode === "shadow" ? policy.shadow : policy.limited + policy.impossible + policy.store_unavailable;
+    const denied = policy.mode === "shadow" ? policy.shadow : policy.limited + policy.impossible + policy.store_unavailable + policy.banned;
     const expected = [policy.name, sum(policy) / last.seconds, sum(policy) ? denied / sum(policy) : 0];
     assert.deepEqual(seen.policies.find(([name]) => name === policy.name), expected);
   }

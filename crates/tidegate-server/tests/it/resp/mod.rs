@@ -10,6 +10,7 @@ mod refusals;
 mod sessions;
 mod storm;
 mod tokens;
+mod transactions;
 
 use crate::running::Running;
 

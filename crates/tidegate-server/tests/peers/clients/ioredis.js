@@ -43,6 +43,15 @@ async function talk(protocol) {
     check(replies[2 * number][1][2] === 999_999 - number, replies[2 * number]);
     check(replies[2 * number + 1][1] === String(number), replies[2 * number + 1]);
   }
+  const transaction = client.multi();
+  for (let number = 0; number < 2000; number += 1) transaction.call("TG.CHECK", "wide", key);
+  const ran = await transaction.exec();
+  check(ran.length === 2000 && ran[1999][1][2] === 996_000, ran[1999]);
+  await client.multi({ pipeline: false });
+  check((await client.call("TG.CHECK", "wide", key)) === "QUEUED", "queued");
+  check((await client.discard()) === "OK", "discard");
+  await refused(client.multi().call("TG.CHECK", "wide", key).call("TG.CHECK", "wide").exec(), "EXECABORT");
+  check((await client.call("TG.PEEK", "wide", key))[2] === 996_000, "what is aborted is not charged");
   await client.quit();
 
   const options = { port: guardedPort, protocol, retryStrategy: null, maxRetriesPerRequest: 0 };

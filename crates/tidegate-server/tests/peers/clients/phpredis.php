@@ -40,6 +40,15 @@ for ($number = 0; $number < 2000; $number++) {
     check($replies[2 * $number][2] === 999999 - $number, $replies[2 * $number]);
     check($replies[2 * $number + 1] === (string) $number, $replies[2 * $number + 1]);
 }
+$transaction = $client->multi();
+for ($number = 0; $number < 2000; $number++) {
+    $transaction->rawCommand('TG.CHECK', 'wide', 'php');
+}
+$replies = $transaction->exec();
+check(count($replies) === 2000 && $replies[1999][2] === 996000, $replies[1999]);
+$client->multi()->rawCommand('TG.CHECK', 'wide', 'php');
+check($client->discard(), 'discard');
+check($client->rawCommand('TG.PEEK', 'wide', 'php')[2] === 996000, 'what is discarded is not charged');
 $client->close();
 
 $stranger = new Redis();

@@ -47,6 +47,23 @@ for protocol in (2, 3):
     check([reply[2] for reply in replies[::2]] == list(range(999_999, 997_999, -1)), "a pipeline is in order")
     check(replies[1::2] == [str(number) for number in range(2000)], "so are its echoes")
 
+    # By default, a pipeline is a transaction.
+    transaction = client.pipeline()
+    for _ in range(2000):
+        transaction.execute_command("TG.CHECK", "wide", key)
+    transaction.execute_command("TG.CHECK", "apo", key)
+    replies = transaction.execute(raise_on_error=False)
+    check([reply[2] for reply in replies[:2000]] == list(range(997_999, 995_999, -1)), "a transaction is in order")
+    check(isinstance(replies[2000], redis.ResponseError), "an error of one command leaves the others")
+    transaction.execute_command("TG.CHECK", "wide", key)
+    transaction.execute_command("TG.CHECK", "wide")
+    try:
+        transaction.execute()
+        check(False, "a malformed command is an error")
+    except redis.ResponseError as error:
+        check("wrong number of arguments" in str(error), error)
+    check(client.execute_command("TG.PEEK", "wide", key)[2] == 996_000, "and then nothing is charged")
+
     try:
         client.execute_command("TG.CHECK", "apo", key)
         check(False, "an unknown policy is an error")

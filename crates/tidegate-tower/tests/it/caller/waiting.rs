@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tidegate::Override;
 use tidegate_tower::caller::{AcquireError, Budget, Operation, Order};
 use tokio::{sync::mpsc, time::Instant};
 
@@ -129,6 +130,23 @@ async fn what_never_fits_is_told_so_and_not_put_in_line() {
     let limit = "5/1m".parse().expect("a limit");
     assert_eq!(never, Err(AcquireError::Impossible { cost: 6, limit }));
     assert!(never.unwrap_err().to_string().contains("more than 5/1m ever allows"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_banned_key_is_an_error_at_once_and_nobody_waits_for_the_end() {
+    let (budget, began) = (budget("5/1m"), Instant::now());
+    let upstream = policy("upstream", &["5/1m"]);
+    let limiter = budget.store();
+    let end = limiter.clock().now().after(Duration::from_secs(7));
+    limiter.set_override(&upstream, &key("a"), Override::ban().until(end)).expect("there is room");
+    limiter.set_override(&upstream, &key("b"), Override::ban()).expect("there is room");
+    let timed = budget.acquire(&key("a"), cost(1)).await.map(drop);
+    assert_eq!(timed, Err(AcquireError::Banned { retry_after: Some(Duration::from_secs(7)) }));
+    assert_eq!(timed.unwrap_err().to_string(), "the key is banned from this budget: the ban ends in 7s");
+    let permanent = budget.acquire(&key("b"), cost(1)).await.map(drop);
+    assert_eq!(permanent, Err(AcquireError::Banned { retry_after: None }));
+    assert_eq!(permanent.unwrap_err().to_string(), "the key is banned from this budget, and the ban has no end");
+    assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]

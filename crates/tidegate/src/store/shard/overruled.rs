@@ -37,7 +37,7 @@ impl Shard {
         };
         seen.weighed.fit = match by.rule() {
             OverrideRule::Limits(_) => seen.weighed.fit,
-            OverrideRule::Ban => ruling::fit_when_banned(part.policy, part.cost, by.end().is_none()),
+            OverrideRule::Ban => weigh::Fit::Banned,
             OverrideRule::Exempt => weigh::Fit::Fits,
         };
         seen
@@ -107,13 +107,7 @@ impl Shard {
             let retry_after = if outcome == Outcome::Denied { retry_after() } else { None };
             return ruling::limited(limits, standings.into_iter(), became, retry_after, charged_at);
         }
-        let waits: Vec<Option<u64>> = self.read_overridden(part, |rules, tracks| {
-            let wait = |rule: &Rule| Some(until_end?.max(weigh::fits_after(rule, tracks, newest, moment, part.cost)?));
-            rules.iter().map(wait).collect()
-        });
-        let each = standings.into_iter().zip(waits);
-        let standings = each.map(|(standing, retry_after)| Standing { retry_after, ..standing });
-        ruling::banned(part.policy, standings, became, charged_at)
+        ruling::banned(part.policy, standings.into_iter(), outcome, until_end, charged_at)
     }
 
     /// Lends the tracks of an overridden key as the policy of `part` sees them, empty ones if it has no state.

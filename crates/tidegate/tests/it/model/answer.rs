@@ -8,6 +8,7 @@ pub(crate) enum Verdict {
     Limited,
     Impossible,
     Shadow,
+    Banned,
 }
 
 /// What a Decision says, in the model's numbers.
@@ -44,7 +45,9 @@ pub(crate) enum Ruled {
     /// Nothing: the numbers decide.
     No,
     /// Denied, for good or for a while. A limit `aside` is not the one to tell of.
-    Denied { forever: bool, aside: bool, nothing_left: bool },
+    Denied { forever: bool, aside: bool },
+    /// Denied, and nothing is left, for good or until a time that `retry_after` leads to.
+    Banned { forever: bool },
     /// Everything fits.
     Exempt,
 }
@@ -52,7 +55,7 @@ pub(crate) enum Ruled {
 impl Standing {
     pub(crate) fn remaining(&self) -> Units {
         match self.ruled {
-            Ruled::Denied { nothing_left: true, .. } => 0,
+            Ruled::Banned { .. } => 0,
             _ => (self.cap.capacity - self.used).max(0),
         }
     }
@@ -61,14 +64,18 @@ impl Standing {
         match self.ruled {
             Ruled::No => self.cost > self.cap.capacity,
             Ruled::Denied { forever, .. } => forever,
-            Ruled::Exempt => false,
+            Ruled::Banned { .. } | Ruled::Exempt => false,
         }
+    }
+
+    pub(crate) fn banned(&self) -> bool {
+        matches!(self.ruled, Ruled::Banned { .. })
     }
 
     pub(crate) fn fits(&self) -> bool {
         match self.ruled {
             Ruled::No => self.used + self.cost <= self.cap.capacity,
-            Ruled::Denied { .. } => false,
+            Ruled::Denied { .. } | Ruled::Banned { .. } => false,
             Ruled::Exempt => true,
         }
     }
@@ -122,7 +129,9 @@ impl Subject {
 
 /// The verdict on limits that are asked together.
 pub(crate) fn verdict(standings: &[Standing]) -> Verdict {
-    if standings.iter().any(Standing::impossible) {
+    if standings.iter().any(Standing::banned) {
+        Verdict::Banned
+    } else if standings.iter().any(Standing::impossible) {
         Verdict::Impossible
     } else if standings.iter().all(Standing::fits) {
         Verdict::Allowed
@@ -135,10 +144,15 @@ pub(crate) fn verdict(standings: &[Standing]) -> Verdict {
 pub(crate) fn bound(verdict: Verdict, standings: &[Standing]) -> Standing {
     // Smaller keys bind before larger ones, and `min_by_key` takes the first of equals.
     let order = |s: &Standing| match verdict {
-        Verdict::Impossible if s.impossible() => (s.cap.capacity, 0),
-        Verdict::Impossible => (Units::MAX, 0),
-        Verdict::Limited => (-s.retry_after, s.remaining()),
-        Verdict::Allowed | Verdict::Shadow => (s.remaining(), -s.reset_after),
+        Verdict::Banned => match s.ruled {
+            Ruled::Banned { forever: true } => (0, 0, -s.reset_after),
+            Ruled::Banned { forever: false } => (1, -s.retry_after, -s.reset_after),
+            _ => (2, 0, 0),
+        },
+        Verdict::Impossible if s.impossible() => (0, s.cap.capacity, 0),
+        Verdict::Impossible => (1, 0, 0),
+        Verdict::Limited => (0, -s.retry_after, s.remaining()),
+        Verdict::Allowed | Verdict::Shadow => (0, s.remaining(), -s.reset_after),
     };
     let told_of = standings.iter().filter(|s| !matches!(s.ruled, Ruled::Denied { aside: true, .. }));
     *told_of.min_by_key(|s| order(s)).expect("a request has a limit")
@@ -147,14 +161,19 @@ pub(crate) fn bound(verdict: Verdict, standings: &[Standing]) -> Standing {
 /// The answer of a verdict on these limits.
 pub(crate) fn answer(verdict: Verdict, standings: &[Standing], charged_at: Option<Micros>) -> Answer {
     let bound = bound(verdict, standings);
-    let longest_retry = standings.iter().map(|s| s.retry_after).max();
+    let longest_retry = || standings.iter().map(|s| s.retry_after).max();
+    let retry_after = match verdict {
+        Verdict::Limited => longest_retry(),
+        Verdict::Banned => Some(bound.retry_after).filter(|_| bound.ruled == Ruled::Banned { forever: false }),
+        Verdict::Allowed | Verdict::Impossible | Verdict::Shadow => None,
+    };
     Answer {
         verdict,
         part: bound.part,
         bound: bound.cap,
         used: bound.used,
         remaining: standings.iter().map(Standing::remaining).min().expect("a request has a limit"),
-        retry_after: longest_retry.filter(|_| verdict == Verdict::Limited),
+        retry_after,
         reset_after: standings.iter().map(|s| s.reset_after).max().expect("a request has a limit"),
         charged_at,
         overridden: false,

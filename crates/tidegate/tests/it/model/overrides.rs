@@ -100,22 +100,12 @@ impl World {
                 Subject::default().standings(&part.rule, 0, cost, now).into_iter().map(exempt).collect()
             }
             Overrule::Ban => {
-                let alone = |cap| Rule { caps: vec![cap], ..part.rule.clone() };
-                let whole = by.wait(&part.rule, subject, cost, now);
-                let banned = |(i, standing): (usize, Standing)| {
-                    // One limit on its own: as if the policy had no other.
-                    let own =
-                        Subject { limits: subject.limits.get(i).cloned().into_iter().collect(), ..subject.clone() };
-                    let own =
-                        Subject { rule: own.rule.clone().map(|rule| Rule { caps: vec![rule.caps[i]], ..rule }), ..own };
-                    let alone = by.wait(&alone(standing.cap), &own, cost, now);
-                    Standing {
-                        retry_after: alone.unwrap_or(0),
-                        ruled: Ruled::Denied { forever: whole.is_none(), aside: false, nothing_left: true },
-                        ..standing
-                    }
+                let banned = |standing| Standing {
+                    retry_after: by.until.map_or(0, |end| end - now),
+                    ruled: Ruled::Banned { forever: by.until.is_none() },
+                    ..standing
                 };
-                plain(&part.rule).into_iter().enumerate().map(banned).collect()
+                plain(&part.rule).into_iter().map(banned).collect()
             }
             Overrule::Limits(rule) => {
                 let standings = plain(rule);
@@ -127,11 +117,7 @@ impl World {
                 let bound = bound(verdict, &standings);
                 let denied = |standing: Standing| Standing {
                     retry_after: whole.unwrap_or(0),
-                    ruled: Ruled::Denied {
-                        forever: whole.is_none(),
-                        aside: standing.cap != bound.cap,
-                        nothing_left: false,
-                    },
+                    ruled: Ruled::Denied { forever: whole.is_none(), aside: standing.cap != bound.cap },
                     ..standing
                 };
                 standings.into_iter().map(denied).collect()
@@ -142,8 +128,7 @@ impl World {
     /// How each limit in force stands once a request is charged.
     pub(crate) fn standings_charged(&self, part: &Part, subject: &Subject, cost: Units, now: Micros) -> Vec<Standing> {
         let banned = self.overruling(part, now).is_some_and(|by| by.rule == Overrule::Ban);
-        let denied = Ruled::Denied { forever: false, aside: false, nothing_left: true };
-        let ruled = if banned { denied } else { Ruled::No };
+        let ruled = if banned { Ruled::Banned { forever: false } } else { Ruled::No };
         let standings = subject.standings(&self.kept_by(part, now), 0, cost, now);
         standings.into_iter().map(|standing| Standing { ruled, ..standing }).collect()
     }

@@ -118,7 +118,7 @@ impl Gate for World {
 
         let one = |i: usize| match verdicts[i] {
             _ if op == Op::Charge => answer::answer(Verdict::Allowed, &standings[i], times[i]),
-            denied @ (Verdict::Limited | Verdict::Impossible) if parts[i].rule.shadow => {
+            denied @ (Verdict::Limited | Verdict::Impossible | Verdict::Banned) if parts[i].rule.shadow => {
                 Answer { verdict: Verdict::Shadow, ..answer::answer(denied, &standings[i], times[i]) }
             }
             other => answer::answer(other, &standings[i], times[i]),
@@ -141,7 +141,8 @@ fn overall(each: &[Answer], parts: &[Part], standings: &[Vec<Standing>], times: 
     let all = |wanted: &dyn Fn(usize) -> bool| -> Vec<Standing> {
         (0..parts.len()).filter(|i| wanted(*i)).flat_map(|i| standings[i].clone()).collect()
     };
-    let denied = each.iter().any(|answer| matches!(answer.verdict, Verdict::Limited | Verdict::Impossible));
+    let denied =
+        each.iter().any(|answer| matches!(answer.verdict, Verdict::Limited | Verdict::Impossible | Verdict::Banned));
     let shadowed = |i: usize| each[i].verdict == Verdict::Shadow;
     let only_shadows = parts.iter().all(|part| part.rule.shadow);
     let asked = |i: usize| !parts[i].rule.shadow || only_shadows;

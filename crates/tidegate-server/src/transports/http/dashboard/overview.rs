@@ -126,7 +126,7 @@ struct Lately {
     decisions: u64,
     /// How many a second.
     per_second: f64,
-    /// How many of them denied: limited, impossible, or closed because the store failed.
+    /// How many of them denied: limited, impossible, banned, or closed because the store failed.
     denied: u64,
     /// Their share, 0 to 1.
     denied_share: f64,
@@ -151,6 +151,7 @@ struct PolicyLately {
     store_unavailable: u64,
     /// Let through, and would have been denied.
     shadow: u64,
+    banned: u64,
 }
 
 /// The last seconds, one number for each.
@@ -179,6 +180,8 @@ struct PolicyHistory {
     store_unavailable: Vec<u32>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     shadow: Vec<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    banned: Vec<u32>,
 }
 
 /// One second.
@@ -206,6 +209,8 @@ struct PolicyPoint {
     store_unavailable: u32,
     #[serde(skip_serializing_if = "is_none")]
     shadow: u32,
+    #[serde(skip_serializing_if = "is_none")]
+    banned: u32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -296,7 +301,7 @@ impl Now {
         named.sort_by(|a, b| a.0.cmp(&b.0));
         let policy = |(name, counts): (Arc<str>, Outcomes)| {
             let configured = live.policies.get(&name);
-            let [allowed, limited, impossible, store_unavailable, shadow] = counts;
+            let [allowed, limited, impossible, store_unavailable, shadow, banned] = counts;
             PolicyLately {
                 mode: configured.map(|configured| mode(configured.policy.mode())),
                 limits: configured
@@ -307,6 +312,7 @@ impl Now {
                 impossible,
                 store_unavailable,
                 shadow,
+                banned,
             }
         };
         Self {
@@ -415,8 +421,8 @@ impl ShownHistory {
             }
         }
         let policy = |(name, series): (Arc<str>, [Vec<u32>; OUTCOMES])| {
-            let [allowed, limited, impossible, store_unavailable, shadow] = series;
-            PolicyHistory { name: name.to_string(), allowed, limited, impossible, store_unavailable, shadow }
+            let [allowed, limited, impossible, store_unavailable, shadow, banned] = series;
+            PolicyHistory { name: name.to_string(), allowed, limited, impossible, store_unavailable, shadow, banned }
         };
         Self {
             from_ms: last.clone().next().map_or_else(|| service.now_ms(), |second| second.at * 1_000),
@@ -437,13 +443,14 @@ impl Point {
             p99_us: micros(*p99_ns),
             policies: policies
                 .iter()
-                .map(|(name, [allowed, limited, impossible, store_unavailable, shadow])| PolicyPoint {
+                .map(|(name, [allowed, limited, impossible, store_unavailable, shadow, banned])| PolicyPoint {
                     name: name.to_string(),
                     allowed: *allowed,
                     limited: *limited,
                     impossible: *impossible,
                     store_unavailable: *store_unavailable,
                     shadow: *shadow,
+                    banned: *banned,
                 })
                 .collect(),
         })

@@ -1,0 +1,216 @@
+//! [`Transaction`]: MULTI … EXEC, as client libraries use it. Commands are validated and queued, and run when EXEC comes; after an
+//! error while queueing, EXEC runs none of them.
+//!
+//! Unlike in Redis, a transaction is not atomic: its commands run in order, each as a decision of its own, and commands of other
+//! connections may run in between. WATCH watches nothing. One decision over several keys is `TG.CHECKALL`.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::{
+    catalogue::Verb,
+    command::argument,
+    reply::Replies,
+    request::{Args, Requests},
+};
+
+/// The most commands of one transaction.
+const MAX_COMMANDS: usize = 10_000;
+
+/// The most bytes that one transaction may hold, and all transactions of the process together.
+const MAX_BYTES: usize = 1 << 20;
+const MAX_TOTAL_BYTES: usize = 64 << 20;
+
+/// What a queued command holds beside its arguments' bytes, and what each argument does.
+const BYTES_PER_COMMAND: usize = 8;
+const BYTES_PER_ARGUMENT: usize = 16;
+
+static TOTAL_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+const ABORTED: &str = "EXECABORT Transaction discarded because of previous errors.";
+
+/// The transaction of a connection, if one has begun.
+#[derive(Debug, Default)]
+pub(crate) struct Transaction {
+    open: Option<Box<Queue>>,
+    running: Option<Box<Running>>,
+}
+
+/// Commands that wait for EXEC.
+#[derive(Debug, Default)]
+struct Queue {
+    bytes: Vec<u8>,
+    requests: Requests,
+    /// What it counts for in [`TOTAL_BYTES`].
+    held: usize,
+    aborted: bool,
+}
+
+/// Commands that EXEC runs.
+#[derive(Debug)]
+pub(crate) struct Running {
+    queue: Queue,
+    next: usize,
+    /// Whether the caller wants the reply.
+    is_heard: bool,
+}
+
+impl Transaction {
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    #[inline]
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// What EXEC has begun to run. It is put back if it does not end.
+    #[inline]
+    pub(crate) fn take_running(&mut self) -> Option<Box<Running>> {
+        self.running.take()
+    }
+
+    pub(crate) fn put_back(&mut self, running: Box<Running>) {
+        self.running = Some(running);
+    }
+
+    /// The reply to EXEC, if that came just now, is not wanted.
+    pub(crate) fn unheard(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.is_heard = false;
+        }
+    }
+
+    /// A command was refused: EXEC will run nothing.
+    pub(crate) fn abort(&mut self) {
+        if let Some(queue) = &mut self.open {
+            **queue = Queue::default();
+            queue.aborted = true;
+        }
+    }
+
+    /// Answers a valid command, if it is about the transaction or waits for its EXEC; otherwise it is to be answered at once.
+    pub(crate) fn answer(&mut self, verb: Verb, args: Args<'_>, out: &mut Replies) -> bool {
+        match (verb, &mut self.open) {
+            (Verb::Multi, Some(_)) => out.error("ERR MULTI calls can not be nested"),
+            (Verb::Multi, open) => {
+                *open = Some(Box::default());
+                out.ok();
+            }
+            (Verb::Exec, _) => self.exec(out),
+            (Verb::Discard, None) => out.error("ERR DISCARD without MULTI"),
+            (Verb::Discard, open) => {
+                *open = None;
+                out.ok();
+            }
+            (Verb::Watch, Some(_)) => out.error("ERR WATCH inside MULTI is not allowed"),
+            (Verb::Watch | Verb::Unwatch, None) => out.ok(),
+            (Verb::Reset, open) => {
+                *open = None;
+                return false;
+            }
+            (Verb::Quit, _) | (_, None) => return false,
+            (Verb::Client, Some(_)) if argument(args, 1).eq_ignore_ascii_case(b"REPLY") => {
+                // It would leave out replies of the array that EXEC has announced.
+                self.abort();
+                out.error("ERR CLIENT REPLY inside MULTI is not allowed");
+            }
+            (_, Some(queue)) => match queue.push(args) {
+                Ok(()) => out.simple("QUEUED"),
+                Err(error) => {
+                    self.abort();
+                    out.error(&error);
+                }
+            },
+        }
+        true
+    }
+
+    fn exec(&mut self, out: &mut Replies) {
+        match self.open.take() {
+            None => out.error("ERR EXEC without MULTI"),
+            Some(queue) if queue.aborted => out.error(ABORTED),
+            Some(queue) => {
+                out.array(queue.requests.len());
+                self.running = Some(Box::new(Running { queue: *queue, next: 0, is_heard: true }));
+            }
+        }
+    }
+}
+
+impl Queue {
+    fn push(&mut self, args: Args<'_>) -> Result<(), String> {
+        // An aborted one keeps nothing.
+        if self.aborted {
+            return Ok(());
+        }
+        let bytes: usize = args.iter().map(|argument| argument.len() + BYTES_PER_ARGUMENT).sum();
+        let bytes = bytes + BYTES_PER_COMMAND;
+        if self.requests.len() == MAX_COMMANDS || self.held + bytes > MAX_BYTES {
+            return Err(format!(
+                "ERR a transaction takes at most {MAX_COMMANDS} commands and {MAX_BYTES} bytes: use several, or a pipeline without MULTI"
+            ));
+        }
+        if TOTAL_BYTES.fetch_add(bytes, Relaxed) + bytes > MAX_TOTAL_BYTES {
+            TOTAL_BYTES.fetch_sub(bytes, Relaxed);
+            return Err("ERR too many transactions are open: use a pipeline without MULTI".to_owned());
+        }
+        self.held += bytes;
+        self.requests.push(args, &mut self.bytes);
+        Ok(())
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        TOTAL_BYTES.fetch_sub(self.held, Relaxed);
+    }
+}
+
+impl Running {
+    /// The commands, their bytes, and which is next.
+    pub(crate) fn parts(&mut self) -> (&Requests, &[u8], &mut usize) {
+        (&self.queue.requests, &self.queue.bytes, &mut self.next)
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.next == self.queue.requests.len()
+    }
+
+    pub(crate) fn is_heard(&self) -> bool {
+        self.is_heard
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_BYTES, MAX_TOTAL_BYTES, Queue, Requests, TOTAL_BYTES};
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn all_transactions_together_have_a_bound_and_give_back_what_they_held() {
+        let mut input = format!("*2\r\n$4\r\nECHO\r\n$60000\r\n{}\r\n", "x".repeat(60_000)).into_bytes();
+        let mut requests = Requests::default();
+        requests.read(&mut input, 64 << 10);
+        let args = requests.get(&input, 0);
+        let mut queues: Vec<Queue> = Vec::new();
+        let error = loop {
+            let mut queue = Queue::default();
+            let full = loop {
+                if let Err(error) = queue.push(args) {
+                    break error;
+                }
+            };
+            queues.push(queue);
+            if full.contains("too many transactions") {
+                break full;
+            }
+        };
+        assert!(error.starts_with("ERR "));
+        let held = TOTAL_BYTES.load(Relaxed);
+        assert!(held <= MAX_TOTAL_BYTES && held > MAX_TOTAL_BYTES - MAX_BYTES, "{held}");
+        drop(queues);
+        assert_eq!(TOTAL_BYTES.load(Relaxed), 0);
+    }
+}

@@ -1,0 +1,213 @@
+//! MULTI … EXEC: commands wait for EXEC, and nothing is charged unless EXEC runs them.
+
+use tidegate_testbed::Server;
+
+use super::{
+    POLICIES,
+    client::{Client, Reply, command},
+    service, service_with,
+};
+use crate::running::Running;
+
+fn ok() -> Reply {
+    simple("OK")
+}
+
+fn queued() -> Reply {
+    simple("QUEUED")
+}
+
+fn simple(text: &str) -> Reply {
+    Reply::Simple(text.to_owned())
+}
+
+#[track_caller]
+fn list(reply: Reply) -> Vec<Reply> {
+    let Reply::List(items) = reply else { panic!("not a list: {reply:?}") };
+    items
+}
+
+/// What is left of `wide`, of which there are a million.
+#[track_caller]
+fn used(client: &mut Client) -> i64 {
+    1_000_000 - client.ask("TG.PEEK wide k").numbers()[2]
+}
+
+/// Sends commands in one write, as client libraries send a transaction.
+fn send_all(client: &mut Client, commands: &[&str]) {
+    let bytes: Vec<u8> = commands.iter().flat_map(|words| command(words.split(' '))).collect();
+    client.send(&bytes);
+}
+
+#[test]
+fn exec_runs_what_was_queued_and_answers_in_one_array() {
+    let redis = Server::start();
+    let through_redis = Running::start(&format!("[store]\nurl = \"{}\"\ntimeout = \"10s\"\n{POLICIES}", redis.url()));
+    for service in [service(), through_redis] {
+        for mut client in [Client::connect(service.resp), Client::connect3(service.resp)] {
+            let before = used(&mut client);
+            assert_eq!(client.ask("MULTI"), ok());
+            for words in ["TG.CHECK wide k", "ECHO two", "TG.CHECK wide k COST 5", "TG.CHECK nobody k", "UNWATCH"] {
+                assert_eq!(client.ask(words), queued(), "{words}");
+            }
+            assert_eq!(used(&mut Client::connect(service.resp)), before, "nothing is charged before EXEC");
+            let replies = list(client.ask("EXEC"));
+            assert_eq!(replies.len(), 5);
+            assert_eq!(replies[0].numbers()[2], 999_999 - before);
+            assert_eq!(replies[1], Reply::bulk("two"));
+            assert_eq!(replies[2].numbers()[2], 999_994 - before);
+            assert!(replies[3].error().contains("nobody"), "an error of one command leaves the others: {replies:?}");
+            assert_eq!(replies[4], ok());
+            assert_eq!(used(&mut client), before + 6);
+            assert_eq!(client.ask("MULTI"), ok());
+            assert_eq!(client.ask("EXEC"), Reply::List(Vec::new()), "the next one begins empty");
+        }
+    }
+}
+
+#[test]
+fn a_transaction_in_one_write_is_answered_in_order() {
+    let service = service();
+    let mut client = Client::connect(service.resp);
+    send_all(
+        &mut client,
+        &["PING", "MULTI", "TG.CHECK wide k", "PING", "EXEC", "ECHO after", "MULTI", "PING", "DISCARD"],
+    );
+    for expected in [simple("PONG"), ok(), queued(), queued()] {
+        assert_eq!(client.read(), expected);
+    }
+    assert_eq!(list(client.read())[1], simple("PONG"));
+    for expected in [Reply::bulk("after"), ok(), queued(), ok()] {
+        assert_eq!(client.read(), expected);
+    }
+    assert_eq!(used(&mut client), 1);
+}
+
+#[test]
+fn an_error_while_queueing_aborts_and_nothing_is_charged() {
+    let service = service();
+    for wrong in ["NOSUCH", "TG.CHECK wide", "TG.CHECK wide k COST none", "TG.CHECK wide k NOSUCH", "CLIENT REPLY OFF"]
+    {
+        let mut client = Client::connect(service.resp);
+        assert_eq!(client.ask("MULTI"), ok());
+        assert_eq!(client.ask("TG.CHECK wide k"), queued());
+        assert!(client.ask(wrong).error().starts_with("ERR "), "{wrong}");
+        assert_eq!(client.ask("TG.CHECK wide k"), queued());
+        assert_eq!(client.ask("EXEC").error(), "EXECABORT Transaction discarded because of previous errors.");
+        assert_eq!(used(&mut client), 0, "{wrong}");
+        assert_eq!(client.ask("EXEC").error(), "ERR EXEC without MULTI", "it is over");
+    }
+}
+
+#[test]
+fn discard_reset_quit_and_the_end_of_the_connection_drop_what_was_queued() {
+    let service = service();
+    let begun = || {
+        let mut client = Client::connect(service.resp);
+        assert_eq!(client.ask("MULTI"), ok());
+        assert_eq!(client.ask("TG.CHECK wide k"), queued());
+        client
+    };
+    let mut discarded = begun();
+    assert_eq!(discarded.ask("DISCARD"), ok());
+    assert_eq!(discarded.ask("DISCARD").error(), "ERR DISCARD without MULTI");
+    let mut reset = begun();
+    assert_eq!(reset.ask("RESET"), simple("RESET"));
+    assert_eq!(reset.ask("EXEC").error(), "ERR EXEC without MULTI");
+    let mut left = begun();
+    assert_eq!(left.ask("QUIT"), ok());
+    left.expect_end();
+    drop(begun());
+    assert_eq!(used(&mut discarded), 0);
+}
+
+#[test]
+fn nesting_and_watching_answer_as_in_redis() {
+    let service = service();
+    let mut client = Client::connect(service.resp);
+    assert_eq!(client.ask("WATCH a b"), ok());
+    assert_eq!(client.ask("UNWATCH"), ok());
+    assert_eq!(client.ask("MULTI"), ok());
+    assert_eq!(client.ask("MULTI").error(), "ERR MULTI calls can not be nested");
+    assert_eq!(client.ask("WATCH a").error(), "ERR WATCH inside MULTI is not allowed");
+    assert_eq!(client.ask("TG.CHECK wide k"), queued());
+    assert_eq!(list(client.ask("EXEC")).len(), 1, "neither aborts the transaction");
+    assert_eq!(used(&mut client), 1);
+}
+
+#[test]
+fn tokens_are_asked_for_when_queueing_and_shown_when_running() {
+    let service = service_with("token = \"usage-token\"\nadmin_token = \"admin-token\"");
+    let mut client = Client::connect(service.resp);
+    assert!(client.ask("MULTI").error().starts_with("NOAUTH "));
+    assert!(client.ask("EXEC").error().starts_with("NOAUTH "));
+    assert_eq!(client.ask("AUTH usage-token"), ok());
+    assert_eq!(client.ask("MULTI"), ok());
+    assert_eq!(client.ask("AUTH admin-token"), queued());
+    assert!(client.ask("TG.RESET wide k").error().starts_with("NOPERM "), "AUTH has not run yet");
+    assert!(client.ask("EXEC").error().starts_with("EXECABORT "));
+    assert_eq!(client.ask("MULTI"), ok());
+    assert_eq!(client.ask("AUTH admin-token"), queued());
+    assert_eq!(list(client.ask("EXEC")), [ok()]);
+    assert_eq!(client.ask("TG.RESET wide k"), Reply::Int(0));
+    assert_eq!(client.ask("MULTI"), ok());
+    assert_eq!(client.ask("HELLO 3"), queued());
+    assert_eq!(client.ask("TG.PEEK wide k FULL"), queued());
+    client.resp3 = true;
+    let replies = list(client.ask("EXEC"));
+    assert!(replies.iter().all(|reply| matches!(reply, Reply::Map(_))), "the version changes as it runs: {replies:?}");
+}
+
+#[test]
+fn a_queue_has_a_bound_and_past_it_nothing_is_charged() {
+    let service = service();
+    let mut client = Client::connect(service.resp);
+    let long = "x".repeat(60_000);
+    let short = ["TG.CHECK", "wide", "k"];
+    for (commands, one) in [(10_001, command(short)), (20, command(["ECHO", &long]))] {
+        assert_eq!(client.ask("MULTI"), ok());
+        client.send(&command(short));
+        assert_eq!(client.read(), queued());
+        let mut refused = 0;
+        for _ in 0..commands / 20 {
+            client.send(&one.repeat(20));
+            for _ in 0..20 {
+                let reply = client.read();
+                if reply != queued() {
+                    assert!(reply.error().starts_with("ERR a transaction takes at most "), "{reply:?}");
+                    refused += 1;
+                }
+            }
+        }
+        assert_eq!(refused, 1, "after the first error the rest is not kept");
+        assert!(client.ask("EXEC").error().starts_with("EXECABORT "));
+    }
+    assert_eq!(used(&mut client), 0);
+}
+
+#[test]
+fn replies_beyond_one_write_come_in_full() {
+    let service = service();
+    let mut client = Client::connect(service.resp);
+    let echo = command(["ECHO", &"x".repeat(20_000)]);
+    assert_eq!(client.ask("MULTI"), ok());
+    client.send(&echo.repeat(40));
+    for _ in 0..40 {
+        assert_eq!(client.read(), queued());
+    }
+    let replies = list(client.ask("EXEC"));
+    assert!(replies.len() == 40 && replies.iter().all(|reply| *reply == Reply::bulk(&"x".repeat(20_000))));
+    assert_eq!(client.ask("PING"), simple("PONG"));
+}
+
+#[test]
+fn a_transaction_nobody_listens_to_runs_all_the_same() {
+    let service = service();
+    let mut client = Client::connect(service.resp);
+    send_all(&mut client, &["CLIENT REPLY OFF", "MULTI", "TG.CHECK wide k", "EXEC", "CLIENT REPLY ON"]);
+    assert_eq!(client.read(), ok());
+    send_all(&mut client, &["MULTI", "TG.CHECK wide k", "PING"]);
+    assert_eq!([client.read(), client.read(), client.read()], [ok(), queued(), queued()]);
+    assert_eq!(client.ask("DISCARD"), ok());
+    assert_eq!(used(&mut client), 1);
+}
