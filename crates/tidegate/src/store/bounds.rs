@@ -161,8 +161,6 @@ impl Bounds {
             self.bytes.fetch_add(after - before, Ordering::AcqRel);
         } else if before > after {
             self.bytes.fetch_sub(before - after, Ordering::AcqRel);
-        } else {
-            return;
         }
         if let Some(whole) = &self.whole {
             whole.note(before, after);

@@ -332,8 +332,8 @@ impl MemoryStoreBuilder {
         // The shards themselves count, too.
         let bytes = self.max_bytes.saturating_sub(2 * shards * size_of::<Padded>()).max(self.max_bytes / 2);
         let most = Most { keys: self.max_keys, bytes, overrides: self.max_overrides, overflow_bits };
-        let share = |of| self.caller_share.unwrap_or(Share::HALF).of_size(of);
-        let of_callers = Most { keys: share(self.max_keys), bytes: share(bytes), overrides: 0, overflow_bits };
+        let part = |of| self.caller_share.unwrap_or(Share::HALF).of_size(of);
+        let of_callers = Most { keys: part(self.max_keys), bytes: part(bytes), overrides: 0, overflow_bits };
         let bounds = Arc::new(Bounds::new(most, self.at_capacity, self.forgets));
         MemoryStore {
             secret: Secret::random(),
