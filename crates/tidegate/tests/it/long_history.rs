@@ -108,6 +108,10 @@ fn rules() -> impl Strategy<Value = Vec<Rule>> {
     let two = scenes::rules_of_one_limit(scenes::algo(), 2)
         .prop_filter("a debt under another window is another test's", |rules| {
             rules.iter().any(|rule| rule.algo != Algo::Gcra)
+        })
+        // What a run charges to the other shape must not saturate a debt, which is another test's.
+        .prop_filter("a debt must hold what runs charge", |rules| {
+            rules.iter().all(|rule| rule.algo != Algo::Gcra || rule.storable() >= 1_000_000)
         });
     prop_oneof![3 => rule().prop_map(|rule| vec![rule]), 1 => two]
 }
