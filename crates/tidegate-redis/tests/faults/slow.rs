@@ -62,7 +62,7 @@ async fn a_redis_that_is_so_slow_that_it_seems_silent_does_not_close_the_breaker
     too_slow_for_a_while(8).await;
 }
 
-/// `cargo test --release -p tidegate-redis --test faults -- --ignored --nocapture far_away`
+/// `cargo test --release -p tidegate-redis --test faults -- --ignored --nocapture too_far_away`
 #[ignore = "it tells how long decisions take"]
 #[tokio::test(flavor = "multi_thread")]
 async fn decisions_while_redis_is_too_far_away() {
