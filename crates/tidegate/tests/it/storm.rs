@@ -1,5 +1,7 @@
 //! What callers can bring to a store, and what a named policy does meanwhile: the same as without them.
 
+#![expect(clippy::cast_possible_truncation, reason = "small numbers")]
+
 use std::collections::HashMap;
 
 use tidegate::{
