@@ -1,5 +1,7 @@
 //! What callers can bring to a store, and what a named policy does meanwhile: the same as without them.
 
+#![expect(clippy::cast_possible_truncation, reason = "small numbers")]
+
 use std::collections::HashMap;
 
 use tidegate::{
@@ -9,6 +11,9 @@ use tidegate::{
 
 const START: u64 = 1_745_000_000_000_000;
 const ALL: [AtCapacity; 3] = [AtCapacity::Shared, AtCapacity::Deny, AtCapacity::Admit];
+
+/// Makes the limits of the n-th request.
+type Brought = fn(u64) -> Policy;
 
 fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(START + micros)
@@ -55,9 +60,7 @@ fn ninety_thousand_windows_of_callers_do_not_change_what_a_named_policy_does() {
 
 #[test]
 fn every_operation_of_a_named_policy_is_as_ever_while_callers_have_brought_all_they_can() {
-    for (at_capacity, flood) in
-        ALL.into_iter().flat_map(|choice| [(choice, brought as fn(u64) -> Policy), (choice, throttle)])
-    {
+    for (at_capacity, flood) in ALL.into_iter().flat_map(|choice| [(choice, brought as Brought), (choice, throttle)]) {
         let store = build(MemoryStore::builder().shards(1).at_capacity(at_capacity));
         let policy = named("p", "5/1h");
         assert_eq!(admitted(&store, &policy, "known", 2), 2);
@@ -230,7 +233,7 @@ fn served(store: &MemoryStore, policy: &Policy, users: usize) -> (usize, usize) 
 fn new_keys_are_limited_like_others_after_a_flood() {
     let policy = named("p", "5/1h");
     let (max_keys, users) = (100_000, 500);
-    let floods: [(&str, fn(u64) -> Policy); 3] =
+    let floods: [(&str, Brought); 3] =
         [("its own", |_| named("p", "5/1h")), ("another", |_| named("q", "9/1h")), ("callers", |n| brought(n % 5))];
     for (of, flood) in floods {
         let store = build(MemoryStore::builder().max_keys(max_keys as usize));
