@@ -91,6 +91,10 @@ mod tests {
         store::Store,
     };
 
+    fn metrics() -> Metrics {
+        Metrics::new(Arc::new(Store::Memory(Limiter::new(MemoryStore::default()))), Arc::default())
+    }
+
     fn ip(text: &str) -> IpAddr {
         text.parse().expect("an address")
     }
@@ -99,7 +103,7 @@ mod tests {
     fn an_address_has_ten_wrong_tokens_in_any_minute_over_all_transports() {
         let time = ManualClock::at(Timestamp::from_micros(1_000_000_000_000));
         let guesses = Guesses::new(time.clock(), Duration::from_secs(3));
-        let metrics = Metrics::new(Arc::new(Store::Memory(Limiter::new(MemoryStore::default()))));
+        let metrics = metrics();
         let wrong = |by: &str, number: usize| guesses.wrong(&metrics, Transport::ALL[number % 3], Some(ip(by)));
         for number in 0..10 {
             assert_eq!(wrong("192.0.2.1", number), Ok(()));
@@ -117,7 +121,7 @@ mod tests {
     fn many_addresses_take_no_more_memory_than_a_few() {
         let time = ManualClock::at(Timestamp::from_micros(1_000_000_000_000));
         let guesses = Guesses::new(time.clock(), Duration::from_secs(3));
-        let metrics = Metrics::new(Arc::new(Store::Memory(Limiter::new(MemoryStore::default()))));
+        let metrics = metrics();
         for number in 0..10 * u32::try_from(ADDRESSES).expect("it fits") {
             let _ = guesses.wrong(&metrics, Transport::Resp, Some(IpAddr::from(number.to_be_bytes())));
         }

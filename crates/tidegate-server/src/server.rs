@@ -183,7 +183,7 @@ impl Listening {
 fn open_http(listening: Listening, house: &House, router: axum::Router) {
     let transport = listening.transport;
     let unread = Arc::clone(&house.unread[transport as usize]);
-    tokio::spawn(unread.watch(Arc::clone(&house.service), transport, house.stop.clone()));
+    keep("unread responses", house, move |service, stop| Arc::clone(&unread).watch(service, transport, stop));
     // Whoever has connected before the service stops is let in by this, so it is waited for, too.
     let (house, own, guests) = (house.clone(), house.clone(), house.guests.clone());
     let serve = move |stream, peer| http::connection::serve(house.clone(), transport, router.clone(), stream, peer);

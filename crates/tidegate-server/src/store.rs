@@ -10,6 +10,7 @@ use crate::{config::StoreSettings, degraded::Found};
 
 /// Where the state lives.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a service has one of them")]
 pub(crate) enum Store {
     Memory(Limiter),
     Redis(RedisStore),
