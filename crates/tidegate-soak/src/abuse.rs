@@ -50,19 +50,19 @@ pub(crate) fn run(round: usize, service: &Service, counts: &mut Counts) -> anyho
     }
 }
 
-/// Limits with ever other windows, brought by the caller.
+/// Limits with ever other windows, brought by the caller. They are short, so that there is room for honest keys again later.
 fn many_windows(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     let first = fastrand::u64(..1_000_000);
     flood(service, counts, |number| {
-        let window = 3_600_000 + (first + number) % 80_000_000;
-        format!("TG.LIMIT k{number} 1/{window}ms\r\nCL.THROTTLE c{number} 1 1 {}\r\n", 3_600 + window % 80_000)
+        let window = 30_000 + (first + number) % 30_000;
+        format!("TG.LIMIT k{number} 1/{window}ms\r\nCL.THROTTLE c{number} 1 1 {}\r\n", window / 1_000)
     })
 }
 
 /// Ever new keys of one policy.
 fn many_keys(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     let first = fastrand::u64(..);
-    flood(service, counts, |number| format!("TG.CHECK flooded {first}-{number}\r\nTG.LIMIT {first}-{number} 1/1h\r\n"))
+    flood(service, counts, |number| format!("TG.CHECK flooded {first}-{number}\r\nTG.LIMIT {first}-{number} 1/20s\r\n"))
 }
 
 /// Sends pairs of commands in pipelines for a while, and reads the replies.

@@ -8,8 +8,8 @@ use crate::service::Service;
 
 /// How long a fault lasts.
 const LASTS: Duration = Duration::from_secs(3);
-/// How long the service may take until its answers are not degraded any more.
-const RECOVERS: Duration = Duration::from_secs(60);
+/// How long the service may take until its answers are not degraded any more. The keys of a flood have expired by then.
+const RECOVERS: Duration = Duration::from_secs(180);
 
 /// What happened so far.
 #[derive(Debug, Default)]

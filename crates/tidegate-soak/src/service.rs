@@ -103,7 +103,7 @@ fn config([http, resp, grpc]: [u16; 3], store: &str) -> String {
         "[server]\nhttp = \"127.0.0.1:{http}\"\nresp = \"127.0.0.1:{resp}\"\ngrpc = \"127.0.0.1:{grpc}\"\n\
          admin_token = \"{ADMIN_TOKEN}\"\n\n[store]\nurl = \"{store}\"\nmax_keys = 200_000\nmax_bytes = \"64MB\"\n\n\
          [policies.tight]\nlimits = [\"{TIGHT}/1h\"]\non_store_failure = \"open\"\n\n\
-         [policies.flooded]\nlimits = [\"10/1m\"]\n\n"
+         [policies.flooded]\nlimits = [\"10/10s\"]\n\n"
     );
     for (name, limits, _) in honest::policies() {
         writeln!(text, "[policies.{name}]\n{limits}\n").expect("a string takes anything");

@@ -34,7 +34,11 @@ fn stat(info: &str, name: &str) -> i64 {
 impl Bench {
     async fn new() -> Self {
         let server = Server::start();
-        let store = RedisStore::builder(&server.url()).without_looks().connect().expect("a store");
+        let store = RedisStore::builder(&server.url())
+            .timeout(std::time::Duration::from_secs(60))
+            .without_looks()
+            .connect()
+            .expect("a store");
         store.ready().await;
         let wire = server.wire();
         Self { server, wire, store }

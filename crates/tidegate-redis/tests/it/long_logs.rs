@@ -1,8 +1,10 @@
 //! Logs that live long and grow large say what the in-memory store says, after a silence of about a window, too.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use tidegate::{Cost, Decision, Key, MemoryStore, Op, Policy, Timestamp};
-use tidegate_redis::RedisStore;
+use tidegate_redis::{RedisStore, RedisStoreBuilder};
 use tidegate_testbed::Server;
 
 use crate::gate::{self, Gate};
@@ -66,8 +68,13 @@ fn policy(limits: &[&str]) -> Policy {
     Policy::new("long", limits.iter().map(|limit| limit.parse().expect("a limit"))).expect("a policy")
 }
 
+/// A store that waits for its answers, however busy the machine is.
+fn patient(server: &Server) -> RedisStoreBuilder {
+    RedisStore::builder(&server.url()).timeout(Duration::from_secs(60))
+}
+
 async fn store(server: &Server) -> RedisStore {
-    let store = RedisStore::connect(&server.url()).expect("a store");
+    let store = patient(server).connect().expect("a store");
     store.ready().await;
     store
 }
@@ -89,7 +96,7 @@ async fn several_limits_over_thousands_of_entries() {
 #[tokio::test]
 async fn many_small_pages_nodes_and_a_long_top() {
     let server = Server::start();
-    let store = RedisStore::builder(&server.url()).page(3).connect().expect("a store");
+    let store = patient(&server).page(3).connect().expect("a store");
     store.ready().await;
     agree(&store, &policy(&["900/1s", "300/200ms"]), 10_000, 3, false).await;
 }
@@ -100,7 +107,7 @@ async fn sums_beyond_two_to_the_fifty_third() {
     let server = Server::start();
     let store = store(&server).await;
     agree(&store, &policy(&["1000000000000/100ms"]), 12_000, 1_000_000_000_000, true).await;
-    let two = RedisStore::builder(&server.url()).page(2).connect().expect("a store");
+    let two = patient(&server).page(2).connect().expect("a store");
     two.ready().await;
     agree(&two, &policy(&["1000000000000/100ms", "1000000000000/10ms"]), 12_000, 1_000_000_000_000, true).await;
 }
@@ -165,7 +172,7 @@ async fn agree_after_a_silence(store: &RedisStore, rule: &Rule, entries: u64, si
 async fn pages_sealed_after_the_clock_went_far_back_are_found() {
     let server = Server::start();
     for entries in [2, 3] {
-        let store = RedisStore::builder(&server.url()).page(entries).connect().expect("a store");
+        let store = patient(&server).page(entries).connect().expect("a store");
         store.ready().await;
         for gone in 4..20 {
             let (policy, memory) = (policy(&["1000/100s", "1000/50s"]), MemoryStore::default());
@@ -243,7 +250,7 @@ async fn thousands_of_entries_are_forgotten_after_a_silence() {
 async fn small_pages_are_forgotten_after_a_silence() {
     let server = Server::start();
     for entries in [2, 3] {
-        let store = RedisStore::builder(&server.url()).page(entries).connect().expect("a store");
+        let store = patient(&server).page(entries).connect().expect("a store");
         store.ready().await;
         for algo in [Algo::Log, Algo::Buckets(60)] {
             let rule = Rule::new(algo, vec![Cap::new(100, HOUR + Micros::try_from(entries).expect("few"))]);

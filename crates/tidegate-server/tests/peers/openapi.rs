@@ -110,7 +110,9 @@ fn the_document_tells_the_truth() {
     ]);
     // A stream of events has no end.
     command.args(["--exclude-path", "/v1/live"]);
-    // Requests that the schema allows and the service refuses are many: a policy that there is not, a limit that is no limit.
-    command.args(["--checks", "all", "--exclude-checks", "positive_data_acceptance", "--generation-database", "none"]);
+    // Requests that the schema allows and the service refuses are many: a policy that there is not, a limit that is no limit. And
+    // it shows more wrong tokens than one address may, and takes the 429 for a missing check; `abuse::guesses` tests those.
+    command.args(["--checks", "all", "--exclude-checks", "positive_data_acceptance,ignored_auth"]);
+    command.args(["--generation-database", "none"]);
     run(command.current_dir(env!("CARGO_TARGET_TMPDIR")));
 }

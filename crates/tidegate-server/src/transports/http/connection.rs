@@ -33,6 +33,9 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 /// How long a stopping service listens for requests that lie in its sockets already.
 const LAST_WORDS: Duration = Duration::from_millis(20);
 
+/// How long the late answers to wrong tokens may take to be read, once they are due.
+const LATE_ANSWERS: Duration = Duration::from_secs(10);
+
 /// Waits until the service stops, and a moment more.
 async fn last_words(stop: &CancellationToken) {
     stop.cancelled().await;
@@ -84,8 +87,9 @@ pub(crate) async fn serve(house: House, transport: Transport, router: axum::Rout
         }
         () = closing.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            // Whoever guesses may not even let go: there is time for the answers that are late, and no more.
-            tokio::select! { ended = connection => ended, () = tokio::time::sleep(bounds.wrong_token_delay * 2) => return }
+            // A peer that guesses may never close the connection: there is time for the answers that are late, and no more.
+            let longest = bounds.wrong_token_delay + LATE_ANSWERS;
+            tokio::select! { ended = connection => ended, () = tokio::time::sleep(longest) => return }
         }
     };
     if let Err(error) = ended {

@@ -88,7 +88,9 @@ pub(super) async fn forward(
     // The service has counted it already.
     let answer = decided.map_err(Problem::from).inspect_err(|problem| report(problem, peer.ip()))?;
     let mut response = (status(&answer.decision, question.deny_status), Json(Body::from(&answer))).into_response();
-    if matches!(decide::status(&answer.decision), StatusCode::OK | StatusCode::TOO_MANY_REQUESTS) {
+    // A ban has an end to wait for and no quota; the others have neither.
+    let has_headers = [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS, StatusCode::FORBIDDEN];
+    if has_headers.contains(&decide::status(&answer.decision)) {
         headers::of_one(response.headers_mut(), &house, &answer);
     }
     Ok(response)

@@ -29,7 +29,7 @@ use crate::{door::House, transports::body::Body};
         dashboard::overview, dashboard::hits, dashboard::live, dashboard::session, dashboard::log_in, dashboard::log_out,
         status::policies, status::healthz, status::readyz, status::metrics, document,
     ),
-    components(schemas(Body, Problem)),
+    components(schemas(Body, Problem, BannedOrProblem)),
     modifiers(&Tokens),
     tags(
         (name = "decisions", description = "May it go ahead?"),
@@ -312,6 +312,9 @@ pub(super) enum Problems {
     /// The body is not said to be JSON.
     #[response(status = 415)]
     NotJson(Problem),
+    /// Too many wrong tokens came from this address.
+    #[response(status = 429)]
+    TooManyWrongTokens(Problem),
     /// The store does not answer.
     #[response(status = 503)]
     StoreFailed(Problem),
