@@ -14,7 +14,9 @@
 --      quarter more than needed, so that most charges need not.
 --   2. `newest` is the time of the newest charge, and never goes back but by `rebase`. The string form of a log does not store
 --      it: its last record is dated so, refunded or not.
---   3. A log is a string only while it has no sealed page, no `shift`, and forgets nothing but what lies a window back.
+--   3. A log is a string only while it has no sealed page, no `shift`, and what it forgets is what lies a window before its newest
+--      charge, no more and no less. A log that a longer window may still read, since the clock went far back soon after a
+--      change of shape, holds more than that: it is a hash until the next charge.
 --   4. Whatever makes a hash of a string, or another state of a hash, deletes the key first. In a slot that is being moved that
 --      is refused before anything is written (`ensure_writable`), since the key could not be written again.
 --   5. `pending` and `gone` are disjoint, but for a page that was rewritten and then dropped: fields are set before others are
@@ -118,8 +120,9 @@ local function is_short_log(state)
   if shape.kind ~= LOG or shape.n > 1 or state.moved then return false end
   local log = state.tracks[1].log
   local tail = log.tail
-  return log.first == log.next and log.shift == 0 and tail.n > 0 and time_at(tail, tail.n) == state.newest
-    and log.floor <= state.newest - shape.longest
+  if log.first < log.next or log.shift ~= 0 or tail.n == 0 or time_at(tail, tail.n) ~= state.newest then return false end
+  local horizon = state.newest - shape.longest
+  return log.floor == horizon or (log.floor < horizon and time_at(tail, 1) > horizon)
 end
 
 local function decode_logs(state, s, at)

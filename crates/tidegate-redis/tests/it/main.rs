@@ -13,6 +13,7 @@ mod access;
 #[path = "../../../tidegate/tests/it/agreement.rs"]
 mod agreement;
 mod batching;
+mod clock_far_back;
 mod constant_work;
 mod degraded_states;
 #[path = "../../../tidegate/tests/it/duet.rs"]

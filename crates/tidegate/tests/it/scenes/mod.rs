@@ -28,11 +28,9 @@ pub(crate) fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, max_shrink_iters: 20_000, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// The config of a property whose cases take long: a share of `PROPTEST_CASES` if that is set, and a bound on shrinking.
+/// The config of a property whose cases take long: with a bound on shrinking.
 pub(crate) fn long_config(cases: u32) -> ProptestConfig {
-    let wanted = number("PROPTEST_CASES").and_then(|cases| u32::try_from(cases / 40 + 1).ok());
-    let cases = wanted.unwrap_or(cases);
-    ProptestConfig { cases, max_shrink_iters: 4_000, max_shrink_time: 60_000, ..config(cases) }
+    ProptestConfig { max_shrink_iters: 4_000, max_shrink_time: 60_000, ..config(cases) }
 }
 
 /// How many steps a scene has: fewer than `most`, or fewer than `TIDEGATE_STEPS` if that is more.
