@@ -41,6 +41,15 @@ struct Arguments {
     clients: usize,
 }
 
+/// Stops the clients when it is dropped.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     let redis = Redis::builder().persist().start();
@@ -54,6 +63,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut faulted = faults::Counts::default();
 
     thread::scope(|scope| -> anyhow::Result<()> {
+        // Also if something fails, so that the clients end with it.
+        let _stopped = StopOnDrop(Arc::clone(&stop));
         for (service, totals) in services.iter().zip(&totals) {
             for client in 0..arguments.clients {
                 let (address, totals, stop) = (service.resp(), Arc::clone(totals), Arc::clone(&stop));
@@ -75,7 +86,6 @@ fn main() -> anyhow::Result<ExitCode> {
             }
             report::progress(started, arguments.minutes, &totals);
         }
-        stop.store(true, Relaxed);
         Ok(())
     })?;
 
