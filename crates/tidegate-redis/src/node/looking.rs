@@ -12,7 +12,7 @@ use crate::{cause::Cause, stopwatch, trouble::Trouble};
 pub(super) const INTERVAL: Duration = Duration::from_millis(250);
 /// After so many intervals it is looked at although nothing was asked.
 pub(super) const QUIET_TICKS: u32 = 20;
-/// How long a look may take.
+/// How long a look may take at the least before the connection is taken for lost.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How many probes in a row must be fast before a server that was too slow is asked again.
 const FAST_PROBES: usize = 3;
@@ -33,11 +33,12 @@ impl Driver {
     /// Asks a server what it holds. A user who may not ask is not refused, and sees nothing.
     pub(super) fn look(&self, mut connection: MultiplexedConnection) -> impl Future<Output = Seen> + use<> {
         let made = self.shared.room.made();
+        let patience = PATIENCE.max(self.common.settings.timeout.saturating_mul(3));
         async move {
             let asked = stopwatch::micros();
             let mut info = redis::pipe();
             info.cmd("INFO").arg("memory").cmd("INFO").arg("keyspace");
-            let replies = timeout(PATIENCE, connection.send_packed_commands(&info, 0, 2)).await;
+            let replies = timeout(patience, connection.send_packed_commands(&info, 0, 2)).await;
             let text = |reply: Value| match reply {
                 Value::BulkString(text) => Some(String::from_utf8_lossy(&text).into_owned()),
                 _ => None,
