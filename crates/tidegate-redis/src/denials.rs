@@ -57,7 +57,7 @@ impl Denials {
         }
     }
 
-    /// The subject of a request: the name of its key, and its policy as the script is told it.
+    /// The subject of a request: the name of its key, and its policy in the form that the script receives.
     pub(crate) fn subject(&self, key: &[u8], policy: &[u8]) -> Subject {
         Subject { key: self.hasher.hash_one(key), limits: self.hasher.hash_one((key, policy)) }
     }

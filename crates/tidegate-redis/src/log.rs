@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Writes a log line; what goes wrong with that is nobody's concern here.
+/// Writes a log line. A subscriber that panics does not end the caller.
 pub(crate) fn guarded(write: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(write));
 }

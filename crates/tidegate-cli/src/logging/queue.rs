@@ -49,7 +49,7 @@ impl Queue {
     pub(super) fn start(repeats: Arc<Repeats>) -> io::Result<Self> {
         let (entries, waiting) = sync_channel(MAX_LINES);
         let bytes = Arc::new(AtomicUsize::new(0));
-        // A descriptor of its own: whoever else writes to standard error never waits for this thread's lock.
+        // The thread writes through its own descriptor, so that other writers to standard error never wait for its lock.
         let out = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         let counted = Arc::clone(&bytes);
         thread::Builder::new().name("log".to_owned()).spawn(move || write(&waiting, &counted, out, &repeats))?;

@@ -22,7 +22,7 @@ use tracing_subscriber::layer::Context;
 const LINES: u64 = 10;
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// The most kinds of lines that are told apart in a report.
+/// Maximum number of kinds of lines that one report lists.
 const MAX_KINDS: usize = 100;
 
 /// The most characters of a message that a report quotes.

@@ -160,7 +160,7 @@ fn a_redis_that_loads_its_data_is_reported() {
     let redis = Server::builder().arg("loading-process-events-interval-bytes", "1024").start();
     let mut observed = Observed::start("loading", &redis.url());
     let mut wire = redis.wire();
-    // Ten milliseconds for each key that is read: until it is told otherwise.
+    // Redis waits ten milliseconds for each key that it loads, until the test sets this to 0.
     wire.command(["CONFIG", "SET", "key-load-delay", "10000"]).expect_ok();
     wire.command(["REPLICAOF", "127.0.0.1", &master.port().to_string()]).expect_ok();
     let is_loading = |wire: &mut tidegate_testbed::Wire| wire.command(["EXISTS", "nothing"]).is_error();

@@ -43,7 +43,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Finds out whether the server may write, and whether it may evict. A user who may not ask is not refused.
+    /// Finds out whether the server may write, and whether it may evict. If the ACL user lacks the permission to ask, the connection is used all the same.
     async fn look_at(&self, connection: &mut MultiplexedConnection) -> Result<(), Trouble> {
         for section in ["replication", "memory"] {
             let info = redis::cmd("INFO").arg(section).to_owned();

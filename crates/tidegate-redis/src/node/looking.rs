@@ -30,7 +30,7 @@ pub(super) struct Seen {
 }
 
 impl Driver {
-    /// Asks a server what it holds. A user who may not ask is not refused, and sees nothing.
+    /// Asks a server what it holds. If the ACL user lacks the permission to ask, the result is empty.
     pub(super) fn look(&self, mut connection: MultiplexedConnection) -> impl Future<Output = Seen> + use<> {
         let made = self.shared.room.made();
         let patience = PATIENCE.max(self.common.settings.timeout.saturating_mul(3));
@@ -50,7 +50,7 @@ impl Driver {
         }
     }
 
-    /// Takes note of what was seen; whether the connection is lost.
+    /// Records the result of a look. Returns whether the connection is lost.
     pub(super) fn note_look(&mut self, seen: Seen) -> bool {
         let Some(info) = seen.info else { return seen.lost };
         self.note_pace(seen.asked, seen.heard);

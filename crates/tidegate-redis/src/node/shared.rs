@@ -76,7 +76,7 @@ impl Shared {
         self.outstanding.load(Relaxed) >= CROWD
     }
 
-    /// Whether requests wait long before they are sent: what is known without asking is not asked then.
+    /// Whether requests wait long before they are sent. Remembered denials then answer without Redis.
     #[inline]
     pub(crate) fn is_under_pressure(&self) -> bool {
         self.is_crowded() && self.waited.load(Relaxed) >= self.timeout / 4
@@ -138,7 +138,7 @@ impl Shared {
         if *trouble == Trouble::OutOfMemory {
             self.room.memory_ran_out();
         }
-        // While the breaker is open its cause is told, once.
+        // While the breaker is open, its cause is the only one that is reported.
         if self.breaker.lets_through() {
             self.conditions.note(trouble.cause(), || trouble.to_string());
         }
