@@ -278,8 +278,8 @@ impl Policy {
         size_of_val(&*self.limits) + size_of_val(&*self.rules) + self.shape.heap_bytes()
     }
 
-    pub(crate) fn identity(&self) -> Identity {
-        self.identity
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
     }
 }
 

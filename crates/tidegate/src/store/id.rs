@@ -3,7 +3,8 @@
 //! A 128-bit fingerprint stands for policy and key, so that every slot has the same size and a key is never stored. Keys
 //! are chosen by strangers, so it must be one under which nobody who doesn't know the store's secret can make two keys
 //! meet: `SipHash` of the key under that secret, combined by exclusive or with the policy's public digest. For any two
-//! different pairs of policy and key a collision asks of the secret hash a value fixed beforehand: a chance of 2^-128.
+//! different pairs of policy and key a collision asks of the secret hash a value fixed beforehand: a chance of 2^-126, since two bits
+//! have a meaning of their own.
 
 #![expect(clippy::cast_possible_truncation, reason = "halves of 128 bits")]
 
@@ -16,8 +17,8 @@ use crate::{key::Key, policy::Policy};
 /// The fingerprint of a policy and a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Id {
-    /// Which shard it is in, by its lowest bits, and where in its table, by its highest. Never `u64::MAX`, which marks an
-    /// empty slot.
+    /// Which shard it is in, by its lowest bits, and where in its table, by its highest. The very lowest tells what callers
+    /// bring from policies of the program's own. Never `u64::MAX`, which marks an empty slot.
     pub(super) order: u64,
     /// Tells apart what meets there. It is known last, when the search for the other half is under way.
     pub(super) rest: u64,
@@ -28,6 +29,11 @@ impl Id {
         Self { order: (fingerprint as u64).min(u64::MAX - 1), rest: (fingerprint >> 64) as u64 }
     }
 }
+
+/// The bit of [`Id::order`] that is set under limits that callers bring.
+const CALLER: u64 = 1;
+/// A bit of [`Id::order`] that is never set, so that no id is `u64::MAX`. Neither shards nor places go by it.
+const UNSET: u64 = 1 << 30;
 
 /// The secret that fingerprints are keyed with.
 pub(super) struct Secret(SipHasher13);
@@ -43,8 +49,10 @@ impl Secret {
 
     #[inline]
     pub(super) fn id(&self, policy: &Policy, key: &Key<'_>) -> Id {
+        let hash = self.0.hash(key.as_bytes()).as_u128();
         let identity = policy.identity();
-        let digest = if key.is_joined() { identity.joined } else { identity.plain };
-        Id::new(self.0.hash(key.as_bytes()).as_u128() ^ digest)
+        let fingerprint = hash ^ if key.is_joined() { identity.joined } else { identity.plain };
+        let caller = if policy.is_brought_by_caller() { CALLER } else { 0 };
+        Id { order: fingerprint as u64 & !(UNSET | CALLER) | caller, rest: (fingerprint >> 64) as u64 }
     }
 }

@@ -64,18 +64,22 @@ pub enum Op {
 /// ```
 pub struct MemoryStore {
     secret: Secret,
+    /// Those of the whole store.
     bounds: Arc<Bounds>,
     /// Those of what callers bring, within the others.
-    caller_bounds: Bounds,
+    caller_bounds: Arc<Bounds>,
     max_keys: usize,
     max_bytes: usize,
-    /// The first half is for policies of the program's own, the second half for what callers bring.
-    shards: Box<[Padded]>,
+    /// In turn one for policies of the program's own and one for what callers bring.
+    shards: Box<[Bounded]>,
 }
 
-/// A shard that shares no cache line with another.
+/// A shard and what bounds it. It shares no cache line with another.
 #[repr(align(128))]
-struct Padded(Mutex<Shard>);
+struct Bounded {
+    shard: Mutex<Shard>,
+    bounds: Arc<Bounds>,
+}
 
 /// What a store holds and has done so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -116,39 +120,41 @@ impl MemoryStore {
     #[inline]
     pub fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost, now: Timestamp) -> Decision {
         let part = self.part(policy, key, cost.get(), now);
-        let decision = self.shard(policy, part.id).0.lock().decide(&part, op, self.bounds(policy));
+        let Bounded { shard, bounds } = self.shard(part.id);
+        let decision = shard.lock().decide(&part, op, bounds);
         if decision.degraded {
-            self.sweep_other_half(&part);
+            self.sweep_other_half(part.id, now);
         }
         decision
     }
 
-    /// Clears away expired states of the other half, which take room too and which nobody may ask about any more.
+    /// Clears away expired states of the other half of the shards, which take room too and which nobody may ask about any
+    /// more.
     #[cold]
-    fn sweep_other_half(&self, part: &Part<'_>) {
-        let number = self.shard_number(part.policy, part.id) ^ (self.shards.len() / 2);
-        let bounds = if part.policy.is_brought_by_caller() { &self.bounds } else { &self.caller_bounds };
-        self.shards[number].0.lock().sweep_for_room(part.now, bounds);
+    fn sweep_other_half(&self, id: Id, now: Timestamp) {
+        let Bounded { shard, bounds } = &self.shards[self.shard_number(id) ^ 1];
+        shard.lock().sweep_for_room(now.as_micros().cast_signed(), bounds);
     }
 
     /// Gives units back to the moment they were charged at, as far as they are still in use there.
     pub fn refund(&self, policy: &Policy, key: &Key<'_>, cost: Cost, charged_at: Timestamp, now: Timestamp) -> Refund {
         let part = self.part(policy, key, cost.get(), now);
-        let mut shard = self.shard(policy, part.id).0.lock();
-        shard.refund(&part, charged_at.as_micros().cast_signed(), self.bounds(policy))
+        let Bounded { shard, bounds } = self.shard(part.id);
+        shard.lock().refund(&part, charged_at.as_micros().cast_signed(), bounds)
     }
 
     /// Forgets a key's state under a policy, not its override; whether there was anything to forget.
     pub fn reset(&self, policy: &Policy, key: &Key<'_>) -> bool {
         let id = self.secret.id(policy, key);
-        self.shard(policy, id).0.lock().reset(id, self.bounds(policy))
+        let Bounded { shard, bounds } = self.shard(id);
+        shard.lock().reset(id, bounds)
     }
 
     /// Shows the state of a key under a policy, if it has one.
     pub fn inspect(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Option<Inspection> {
         let part = self.part(policy, key, Cost::ONE.get(), now);
-        let mut shard = self.shard(policy, part.id).0.lock();
-        shard.inspect(&part, self.bounds(policy))
+        let Bounded { shard, bounds } = self.shard(part.id);
+        shard.lock().inspect(&part, bounds)
     }
 
     /// What the store holds and has done so far. Shards are asked in turn, so under load the figures are not of one moment.
@@ -161,15 +167,14 @@ impl MemoryStore {
             overrides: self.bounds.overrides(),
             ..Stats::default()
         };
-        let of_policies = self.shards.len() / 2;
-        for (number, shard) in self.shards.iter().enumerate() {
-            let tally = shard.0.lock().tally();
+        for Bounded { shard, bounds } in &self.shards {
+            let tally = shard.lock().tally();
             stats.allowed += tally.allowed;
             stats.denied += tally.denied;
             stats.evicted += tally.evicted;
             stats.refused += tally.refused;
             stats.joined += tally.joined;
-            if number >= of_policies {
+            if bounds.are_of_callers() {
                 stats.caller_refused += tally.refused;
                 stats.caller_refused_shapes += tally.refused_shapes;
             }
@@ -194,20 +199,14 @@ impl MemoryStore {
 
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "only the lowest bits are wanted")]
-    fn shard_number(&self, policy: &Policy, id: Id) -> usize {
+    fn shard_number(&self, id: Id) -> usize {
         // There is a power of two of them.
-        let half = self.shards.len() / 2;
-        id.order as usize & (half - 1) | if policy.is_brought_by_caller() { half } else { 0 }
+        id.order as usize & (self.shards.len() - 1)
     }
 
     #[inline]
-    fn shard(&self, policy: &Policy, id: Id) -> &Padded {
-        &self.shards[self.shard_number(policy, id)]
-    }
-
-    #[inline]
-    fn bounds(&self, policy: &Policy) -> &Bounds {
-        if policy.is_brought_by_caller() { &self.caller_bounds } else { &self.bounds }
+    fn shard(&self, id: Id) -> &Bounded {
+        &self.shards[self.shard_number(id)]
     }
 }
 
@@ -327,22 +326,29 @@ impl MemoryStoreBuilder {
         // So many that a shard's table grows in well under a millisecond, so few that they don't fill the cache.
         let unsaid = (self.max_keys / 16_384).clamp(16, 1024);
         let shards = self.shards.unwrap_or(unsaid).next_power_of_two();
-        let shard = |_| Padded(Mutex::new(Shard::default()));
         let overflow_bits = overflow_bits(self.max_keys, shards);
         // The shards themselves count, too.
-        let bytes = self.max_bytes.saturating_sub(2 * shards * size_of::<Padded>()).max(self.max_bytes / 2);
+        let bytes = self.max_bytes.saturating_sub(2 * shards * size_of::<Bounded>()).max(self.max_bytes / 2);
         let most = Most { keys: self.max_keys, bytes, overrides: self.max_overrides, overflow_bits };
         let part = |of| self.caller_share.unwrap_or(Share::HALF).of_size(of);
         let of_callers = Most { keys: part(self.max_keys), bytes: part(bytes), overrides: 0, overflow_bits };
         let bounds = Arc::new(Bounds::new(most, self.at_capacity, self.forgets));
+        let caller_bounds = Arc::new(Bounds::of_callers(&bounds, of_callers));
+        let pair = |_| [&bounds, &caller_bounds].map(|bounds| Bounded::new(Arc::clone(bounds)));
         MemoryStore {
             secret: Secret::random(),
             max_keys: self.max_keys,
             max_bytes: self.max_bytes,
-            caller_bounds: Bounds::of_callers(&bounds, of_callers),
+            shards: (0..shards).flat_map(pair).collect(),
             bounds,
-            shards: (0..2 * shards).map(shard).collect(),
+            caller_bounds,
         }
+    }
+}
+
+impl Bounded {
+    fn new(bounds: Arc<Bounds>) -> Self {
+        Self { shard: Mutex::new(Shard::default()), bounds }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Overrides of single keys: setting, lifting and listing them.
 
-use super::{MemoryStore, shard::Full};
+use super::{Bounded, MemoryStore, shard::Full};
 use crate::{
     cost::Cost,
     key::Key,
@@ -28,7 +28,7 @@ impl MemoryStore {
             return Err(OverrideError::Over);
         }
         let part = self.part(policy, key, Cost::ONE.get(), now);
-        let set = |by| self.shard(policy, part.id).0.lock().set_override(&part, key, by, &self.bounds);
+        let set = |by| self.shard(part.id).shard.lock().set_override(&part, key, by, &self.bounds);
         set(by.clone())
             .or_else(|Full| {
                 self.clear_overrides(now);
@@ -40,21 +40,21 @@ impl MemoryStore {
     /// Ends the override of a key under a policy, with its history kept; what it was, if it still held.
     pub fn lift_override(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Option<Override> {
         let part = self.part(policy, key, Cost::ONE.get(), now);
-        self.shard(policy, part.id).0.lock().lift_override(&part, &self.bounds)
+        self.shard(part.id).shard.lock().lift_override(&part, &self.bounds)
     }
 
     /// The override of a key under a policy, if one holds.
     pub fn override_of(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Option<Overridden> {
         let part = self.part(policy, key, Cost::ONE.get(), now);
-        self.shard(policy, part.id).0.lock().show_override(&part)
+        self.shard(part.id).shard.lock().show_override(&part)
     }
 
     /// All overrides of a policy that hold, in the order of their keys. Shards are asked in turn, so under load the list is not of
     /// one moment.
     pub fn overrides(&self, policy: &Policy, now: Timestamp) -> Vec<Overridden> {
         let mut shown = Vec::new();
-        for shard in &self.shards {
-            shard.0.lock().show_overrides(policy, now.as_micros().cast_signed(), &mut shown);
+        for Bounded { shard, .. } in &self.shards {
+            shard.lock().show_overrides(policy, now.as_micros().cast_signed(), &mut shown);
         }
         shown.sort_by(|one, other| {
             let place = |shown: &Overridden| (shown.key.as_bytes().to_vec(), shown.key.is_joined());
@@ -65,8 +65,8 @@ impl MemoryStore {
 
     /// Makes room for others in place of those that have ended.
     fn clear_overrides(&self, now: Timestamp) {
-        for shard in &self.shards {
-            shard.0.lock().clear_overrides(now.as_micros().cast_signed(), &self.bounds);
+        for Bounded { shard, .. } in &self.shards {
+            shard.lock().clear_overrides(now.as_micros().cast_signed(), &self.bounds);
         }
     }
 }

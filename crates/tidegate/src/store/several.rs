@@ -63,19 +63,18 @@ impl MemoryStore {
         let part = |spend: Spend<'a>| self.part(spend.policy, spend.key, spend.cost.get(), now);
         let parts: Vec<Part<'a>> = distinct.into_iter().map(part).collect();
         // Always in the order of their numbers, so that two decisions never wait for each other.
-        let mut numbers: Vec<_> = parts.iter().map(|part| self.shard_number(part.policy, part.id)).collect();
+        let mut numbers: Vec<_> = parts.iter().map(|part| self.shard_number(part.id)).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let mut locked: Vec<_> = numbers.iter().map(|number| self.shards[*number].0.lock()).collect();
-        let lock_of =
-            |part: &Part<'_>| numbers.partition_point(|number| *number < self.shard_number(part.policy, part.id));
+        let mut locked: Vec<_> = numbers.iter().map(|number| self.shards[*number].shard.lock()).collect();
+        let lock_of = |part: &Part<'_>| numbers.partition_point(|number| *number < self.shard_number(part.id));
 
         for part in &parts {
-            locked[lock_of(part)].tidy_for(part, self.bounds(part.policy));
+            locked[lock_of(part)].tidy_for(part, &self.shard(part.id).bounds);
         }
         let mut seen = Vec::with_capacity(parts.len());
         for part in &parts {
-            seen.push(locked[lock_of(part)].weigh(part, self.bounds(part.policy), op == Op::Peek));
+            seen.push(locked[lock_of(part)].weigh(part, &self.shard(part.id).bounds, op == Op::Peek));
         }
         let denies =
             |(part, seen): (&Part<'_>, &super::shard::Seen)| part.policy.mode() == Mode::Enforce && !seen.fits();
@@ -89,13 +88,13 @@ impl MemoryStore {
                 (_, false) => Outcome::Denied,
             };
             let shard = &mut locked[lock_of(part)];
-            let decision = shard.conclude(part, seen, outcome, self.bounds(part.policy));
+            let decision = shard.conclude(part, seen, outcome, &self.shard(part.id).bounds);
             shard.count(op, decision.is_allowed());
             decided.push(decision);
         }
         drop(locked);
         for (part, _) in parts.iter().zip(&decided).filter(|(_, decision)| decision.degraded) {
-            self.sweep_other_half(part);
+            self.sweep_other_half(part.id, now);
         }
 
         let parts: Vec<_> = part_of.into_iter().map(|distinct| decided[distinct]).collect();

@@ -30,26 +30,51 @@ impl Line {
     const EMPTY: Self = Self([Slot::EMPTY; PER_LINE]);
 }
 
+/// What the lines nearest to the home of an id tell.
+enum Look {
+    At(usize),
+    Absent,
+    /// It may be further away.
+    Further,
+}
+
 impl Table {
     /// Where `id` is.
     #[inline]
     pub(super) fn find(&self, id: Id) -> Option<usize> {
-        let home = self.home(id);
-        // Nearly all are in the first two lines, and comparing them all costs less than guessing when to stop.
-        if let Some([Line([a, b]), Line([c, d])]) = self.lines.get(home..home + 2) {
-            let is = |slot: &Slot| u32::from(slot.id.order == id.order);
-            let same = is(a) | is(b) << 1 | is(c) << 2 | is(d) << 3;
-            if same != 0 {
-                let at = home * PER_LINE + same.trailing_zeros() as usize;
-                if self.slot(at).id.rest == id.rest {
-                    return Some(at);
-                }
-            } else if d.id.order > id.order {
-                return None;
+        match self.look(id) {
+            Look::At(at) => Some(at),
+            Look::Absent => None,
+            Look::Further => {
+                let at = self.seek(id);
+                (at < self.places() && self.slot(at).id == id).then_some(at)
             }
         }
-        let at = self.seek(id);
-        (at < self.places() && self.slot(at).id == id).then_some(at)
+    }
+
+    /// Where `id` is, if it is as close to its home as nearly all are.
+    #[inline]
+    pub(super) fn find_near(&self, id: Id) -> Option<usize> {
+        match self.look(id) {
+            Look::At(at) => Some(at),
+            Look::Absent | Look::Further => None,
+        }
+    }
+
+    /// Looks for `id` in the first two lines, where nearly all are: comparing them all costs less than guessing when to stop.
+    #[inline]
+    fn look(&self, id: Id) -> Look {
+        let home = self.home(id);
+        let Some([Line([a, b]), Line([c, d])]) = self.lines.get(home..home + 2) else {
+            return Look::Further;
+        };
+        let is = |slot: &Slot| u32::from(slot.id.order == id.order);
+        let same = is(a) | is(b) << 1 | is(c) << 2 | is(d) << 3;
+        if same == 0 {
+            return if d.id.order > id.order { Look::Absent } else { Look::Further };
+        }
+        let at = home * PER_LINE + same.trailing_zeros() as usize;
+        if self.slot(at).id.rest == id.rest { Look::At(at) } else { Look::Further }
     }
 
     /// Where `id` is or belongs: the first slot that is not before it.

@@ -121,31 +121,35 @@ impl Shard {
     /// Decides a request on its own.
     #[inline]
     pub(super) fn decide(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) -> Decision {
-        if let (Some(at), Some(only)) = (self.keys.find(part.id), part.policy.only())
+        if let (Some(at), Some(only)) = (self.keys.find_near(part.id), part.policy.only())
             && let Some((told, moment)) = self.decide_simple(at, part, only, op, bounds)
         {
             self.count(op, told.allows(only.mode));
             return told.decision(only, moment);
         }
-        self.decide_any(part, op, bounds)
+        self.decide_any(*part, op, bounds)
     }
 
+    /// It takes the request by value, so that those that are decided quickly can stay in registers.
     #[cold]
-    fn decide_any(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) -> Decision {
-        if self.keys.find(part.id).is_none() {
-            match self.overriding(part, bounds) {
-                Overriding::Holds => {}
-                Overriding::Ended => return self.decide(part, op, bounds),
+    #[inline(never)]
+    fn decide_any(&mut self, part: Part<'_>, op: Op, bounds: &Bounds) -> Decision {
+        let part = &part;
+        let only = part.policy.only();
+        let quick = match self.keys.find(part.id) {
+            Some(at) => only.and_then(|only| self.decide_simple(at, part, only, op, bounds)),
+            None => match self.overriding(part, bounds) {
+                Overriding::Holds => None,
+                Overriding::Ended => return self.decide_any(*part, op, bounds),
                 Overriding::None => {
                     self.tidy(part.now, bounds);
-                    if let Some(only) = part.policy.only()
-                        && let Some((told, moment)) = self.decide_new(part, only, op, bounds)
-                    {
-                        self.count(op, told.allows(only.mode));
-                        return told.decision(only, moment);
-                    }
+                    only.and_then(|only| self.decide_new(part, only, op, bounds))
                 }
-            }
+            },
+        };
+        if let (Some((told, moment)), Some(only)) = (quick, only) {
+            self.count(op, told.allows(only.mode));
+            return told.decision(only, moment);
         }
         let seen = self.weigh(part, bounds, op == Op::Peek);
         let outcome = match (op, seen.fits()) {

@@ -84,7 +84,7 @@ impl Shard {
             if self.overflow_hand >= self.shared.places() {
                 self.overflow_hand = 0;
             }
-            if self.overflow_hand < self.shared.places() && self.is_over(*self.shared.slot(self.overflow_hand), now) {
+            if self.overflow_hand < self.shared.places() && self.is_over(self.shared.slot(self.overflow_hand), now) {
                 let slot = self.shared.remove(self.overflow_hand);
                 self.discard(&slot, bounds);
                 bounds.give_back_overflow();

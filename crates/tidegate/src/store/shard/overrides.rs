@@ -142,7 +142,7 @@ impl Shard {
         }
         let key = key.clone().into_owned();
         let since = Timestamp::of(part.now);
-        let (policy, longest) = (part.policy.identity(), part.policy.shape().longest());
+        let (policy, longest) = (part.policy.identity().to_owned(), part.policy.shape().longest());
         let end = by.end().map_or(i64::MAX, |end| end.as_micros().cast_signed());
         let record = Record { by: Arc::new(by), key, policy, longest, since };
         let overrides = self.overrides.get_or_insert_default();
@@ -176,7 +176,7 @@ impl Shard {
         let Some(overrides) = &self.overrides else {
             return;
         };
-        let of_policy = overrides.records.iter().filter(|(_, record)| record.policy == policy.identity());
+        let of_policy = overrides.records.iter().filter(|(_, record)| record.policy == *policy.identity());
         let holding = of_policy.filter(|(id, _)| self.holds(&Part { policy, id: **id, cost: 1, now }));
         shown.extend(holding.map(|(_, record)| record.shown()));
     }

@@ -90,20 +90,22 @@ impl Shard {
         }
     }
 
+    #[inline]
     fn is_forgettable(&mut self, at: usize, now: i64) -> bool {
-        let slot = *self.keys.slot(at);
-        self.is_over(slot, now) && !self.lingers(slot.id, now)
+        let slot = self.keys.slot(at);
+        let (id, is_over) = (slot.id, self.is_over(slot, now));
+        is_over && !self.lingers(id, now)
     }
 
     /// Whether a state may be forgotten: nothing is in use, and the longest window has passed since the newest charge.
-    pub(super) fn is_over(&self, slot: Slot, now: i64) -> bool {
-        if slot.is_empty() {
-            return false;
-        }
-        let shape = self.shapes.of(&slot);
-        if now - slot.newest() <= shape.longest() {
-            return false;
-        }
+    #[inline]
+    pub(super) fn is_over(&self, slot: &Slot, now: i64) -> bool {
+        !slot.is_empty() && now - slot.newest() > self.shapes.of(slot).longest() && self.is_idle(slot, now)
+    }
+
+    #[inline(never)]
+    fn is_idle(&self, slot: &Slot, now: i64) -> bool {
+        let shape = self.shapes.of(slot);
         match slot.held() {
             None => Held::One(slot.unpack(shape.kind())).is_idle(shape, slot.newest(), now),
             Some(place) => self.attic.get(place).is_idle(shape, slot.newest(), now),

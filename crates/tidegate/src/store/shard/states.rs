@@ -188,6 +188,7 @@ impl Shard {
     }
 
     /// Puts in a slot for a state that was not there. As it is, it reads as one of a single track in which nothing is in use.
+    #[inline]
     pub(super) fn put_empty(&mut self, of: Of, id: Id, policy: &Policy, newest: i64, bounds: &Bounds) -> usize {
         let (shape, taken) = self.shapes.take(id, policy.shape(), bounds.are_of_callers());
         bounds.note(0, taken);
