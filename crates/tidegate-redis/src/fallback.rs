@@ -3,13 +3,14 @@
 //! `open` lets through, `closed` denies, `local` decides in this process's memory by a share of the limits. What was spent
 //! locally is kept until its windows have passed, so a link that comes and goes refills nothing.
 //!
-//! `open` is for a server that does not answer. A request that was shed because the server does not keep up is denied by it, and one that
-//! there is no room for gets what [`AtCapacity`] says.
+//! `open` is for a server that is known not to answer. A request that was shed because the server does not keep up is denied by
+//! it. One that got no answer in time, while the breaker is closed, is decided locally by the whole limits: so a client that makes
+//! the server slow gets no more than its limit out of it. A request that there is no room for gets what [`AtCapacity`] says.
 
 use std::sync::Arc;
 
 use tidegate::{
-    AtCapacity, Clock, Cost, Decision, Key, MemoryStore, OnStoreFailure, Op, Policy, Reason, Spend, remote,
+    AtCapacity, Clock, Cost, Decision, Key, MemoryStore, OnStoreFailure, Op, Policy, Reason, Share, Spend, remote,
 };
 
 use crate::{
@@ -35,6 +36,7 @@ impl Fallback {
         match (trouble, choice, self.at_capacity) {
             (Trouble::NoRoom, _, AtCapacity::Admit) => OnStoreFailure::Open,
             (Trouble::NoRoom, ..) | (Trouble::Overloaded, OnStoreFailure::Open, _) => OnStoreFailure::Closed,
+            (Trouble::Timeout | Trouble::Late, OnStoreFailure::Open, _) => OnStoreFailure::Local(Share::ALL),
             _ => choice,
         }
     }
@@ -93,7 +95,7 @@ impl Fallback {
         denial
     }
 
-    /// Decides all as one: what one choice denies, or what is known to be limited, is charged to none of the others.
+    /// Decides all as one. If one of them is denied, by its choice or because it is known to be limited, none is charged.
     pub(crate) fn decide_all(
         &self,
         trouble: &Trouble,
@@ -121,5 +123,29 @@ impl Fallback {
             }
         }
         spends.iter().zip(&denials).map(|each| decide(op, each)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tidegate::{AtCapacity, Cost, Key, OnStoreFailure, Op, Policy, Reason};
+
+    use super::Fallback;
+    use crate::{stats::Counters, trouble::Trouble};
+
+    #[test]
+    fn open_admits_no_more_than_the_limit_before_an_outage_is_known_and_everything_after() {
+        let fallback = Fallback::new(Arc::new(Counters::default()), AtCapacity::Shared);
+        let policy = Policy::new("p", ["5/1h".parse().expect("a limit")]).expect("a policy");
+        let key = Key::new("k").expect("a key");
+        let decide = |trouble| fallback.decide(&trouble, Op::Check, &policy, &key, Cost::ONE, OnStoreFailure::Open);
+        let late: Vec<_> = (0..10).flat_map(|_| [decide(Trouble::Timeout), decide(Trouble::Late)]).collect();
+        assert!(late.iter().all(tidegate::Decision::is_degraded));
+        assert!(late[..5].iter().all(|decision| decision.reason() == Reason::Allowed), "{late:?}");
+        assert!(late[5..].iter().all(|decision| decision.reason() == Reason::Limited), "{late:?}");
+        assert!((0..10).all(|_| decide(Trouble::Unreachable).is_allowed()), "an outage is known");
+        assert!((0..10).all(|_| !decide(Trouble::Overloaded).is_allowed()), "overload is not an outage");
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -29,8 +30,11 @@ pub(crate) struct Counts {
     pub(crate) commands: u64,
     pub(crate) hot_checks: u64,
     pub(crate) hot_keys: u64,
-    /// Checks of hot keys that were admitted beyond the limit.
+    /// Checks of hot keys that were sent after the limit denied one, and admitted.
     pub(crate) hot_over: u64,
+    /// Checks of hot keys that were admitted beyond the limit before one was denied: what `open` admits while it is not known
+    /// whether Redis answers.
+    pub(crate) hot_early: u64,
     pub(crate) unread: u64,
     pub(crate) guesses: u64,
     pub(crate) connections: u64,
@@ -68,7 +72,7 @@ fn many_keys(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
 /// Sends pairs of commands in pipelines for a while, and reads the replies.
 fn flood(service: &Service, counts: &mut Counts, pair: impl Fn(u64) -> String) -> anyhow::Result<()> {
     let end = Instant::now() + LASTS;
-    let mut connection = Wire::try_connect(service.resp())?;
+    let mut connection = Wire::try_connect(service.resp()).context("RESP takes no connection of a flood")?;
     let mut number = 0;
     while Instant::now() < end {
         let batch: String = (number..number + PIPELINE).map(&pair).collect();
@@ -85,36 +89,52 @@ fn flood(service: &Service, counts: &mut Counts, pair: impl Fn(u64) -> String) -
 /// Many connections that check one key as fast as they can.
 fn hot_key(round: usize, service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     let (end, key) = (Instant::now() + LASTS, format!("hot-{round}-{}", fastrand::u64(..)));
-    let attackers: Vec<_> = (0..HOT_CONNECTIONS)
-        .map(|_| {
-            let (address, key) = (service.resp(), key.clone());
-            thread::spawn(move || -> anyhow::Result<(u64, u64)> {
-                let mut connection = Wire::try_connect(address)?;
-                let (mut asked, mut admitted) = (0, 0);
-                while Instant::now() < end {
-                    for _ in 0..PIPELINE {
-                        connection.try_send(["TG.CHECK", "tight", &key])?;
-                    }
-                    for _ in 0..PIPELINE {
-                        asked += 1;
-                        if let Reply::Array(numbers) = connection.try_read()? {
-                            admitted += u64::from(numbers.first() == Some(&Reply::Integer(1)));
-                        }
-                    }
+    let denied = AtomicBool::new(false);
+    let attack = || -> anyhow::Result<Attacked> {
+        let mut connection = Wire::try_connect(service.resp())?;
+        let mut attacked = Attacked::default();
+        while Instant::now() < end {
+            let was_denied = denied.load(Relaxed);
+            for _ in 0..PIPELINE {
+                connection.try_send(["TG.CHECK", "tight", &key])?;
+            }
+            for _ in 0..PIPELINE {
+                attacked.asked += 1;
+                let Reply::Array(numbers) = connection.try_read()? else { continue };
+                match numbers[..] {
+                    [Reply::Integer(1), ..] if was_denied => attacked.admitted_after += 1,
+                    [Reply::Integer(1), ..] => attacked.admitted_before += 1,
+                    // With a time to wait: by the limit, and not because it was shed.
+                    [Reply::Integer(0), _, _, Reply::Integer(1..), ..] => denied.store(true, Relaxed),
+                    _ => {}
                 }
-                Ok((asked, admitted))
-            })
-        })
-        .collect();
-    let mut admitted = 0;
-    for attacker in attackers {
-        let (asked, let_through) = attacker.join().expect("an attacker does not panic")?;
+            }
+        }
+        Ok(attacked)
+    };
+    let attacked: Vec<_> = thread::scope(|scope| {
+        let attackers: Vec<_> = (0..HOT_CONNECTIONS).map(|_| scope.spawn(attack)).collect();
+        attackers.into_iter().map(|attacker| attacker.join().expect("an attacker does not panic")).collect()
+    });
+    let mut before = 0;
+    for attacked in attacked {
+        let Attacked { asked, admitted_before, admitted_after } = attacked.context("while a hot key is checked")?;
         counts.hot_checks += asked;
-        admitted += let_through;
+        counts.hot_over += admitted_after;
+        before += admitted_before;
     }
     counts.hot_keys += 1;
-    counts.hot_over += admitted.saturating_sub(TIGHT);
+    counts.hot_early += before.saturating_sub(TIGHT);
     Ok(())
+}
+
+/// What one connection got that checks a hot key.
+#[derive(Debug, Default)]
+struct Attacked {
+    asked: u64,
+    /// Admitted of those that were sent before a denial was read by anyone, and after.
+    admitted_before: u64,
+    admitted_after: u64,
 }
 
 /// HTTP/2 requests whose responses nobody reads.
@@ -157,7 +177,7 @@ fn unread_replies(service: &Service, counts: &mut Counts) -> anyhow::Result<()> 
     let mut streams = Vec::new();
     let batch = "TG.CHECK flooded unread FULL\r\n".repeat(1_000);
     for _ in 0..UNREAD.0 {
-        let stream = TcpStream::connect(service.resp())?;
+        let stream = TcpStream::connect(service.resp()).context("RESP takes no connection that will not read")?;
         stream.set_nonblocking(true)?;
         streams.push(stream);
     }
@@ -177,7 +197,7 @@ fn unread_replies(service: &Service, counts: &mut Counts) -> anyhow::Result<()> 
 fn guesses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     let end = Instant::now() + LASTS;
     while Instant::now() < end {
-        let mut connection = Wire::try_connect(service.resp())?;
+        let mut connection = Wire::try_connect(service.resp()).context("RESP takes no connection of a guesser")?;
         for number in 0..100 {
             counts.guesses += 1;
             // A guesser's connection may be closed at any time.
@@ -186,7 +206,7 @@ fn guesses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
                 break;
             }
         }
-        let mut stream = TcpStream::connect(service.http())?;
+        let mut stream = TcpStream::connect(service.http()).context("HTTP takes no connection of a guesser")?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         let request = "GET /v1/inspect?policy=tight&key=k HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong-token\r\n\
              Connection: close\r\n\r\n";
@@ -203,7 +223,7 @@ fn garbage(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     let end = Instant::now() + LASTS;
     while Instant::now() < end {
         for address in [service.http(), service.resp(), service.grpc()] {
-            let mut stream = TcpStream::connect(address)?;
+            let mut stream = TcpStream::connect(&address).with_context(|| format!("{address} takes no connection"))?;
             stream.set_read_timeout(Some(Duration::from_millis(200)))?;
             stream.set_write_timeout(Some(Duration::from_millis(200)))?;
             let lines: Vec<u8> = (0..fastrand::usize(1..20_000)).map(|_| fastrand::u8(..)).collect();

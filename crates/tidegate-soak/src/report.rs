@@ -30,14 +30,15 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let abuse::Counts { commands, hot_checks, hot_keys, hot_over, unread, guesses, connections } = &self.abused;
+        let abuse::Counts { commands, hot_checks, hot_keys, hot_over, hot_early, unread, guesses, connections } =
+            &self.abused;
         writeln!(f, "{} minutes, {} faults", self.minutes, self.faulted.faults)?;
         writeln!(
             f,
             "abuse: {commands} flood commands, {hot_checks} checks of {hot_keys} hot keys, {unread} requests without a \
              reader, {guesses} wrong tokens, {connections} idle or garbage connections"
         )?;
-        writeln!(f, "admitted beyond the limit of a hot key: {hot_over}")?;
+        writeln!(f, "admitted to a hot key after it was denied: {hot_over}; beyond its limit before: {hot_early}")?;
         writeln!(
             f,
             "| store | compared | admitted | denied | degraded | lost | wrong | peak memory, first two thirds | last third |"
