@@ -3,7 +3,14 @@
 //! Files are read on threads for blocking work, one read at a time and within a time-out: a file system that hangs keeps one such
 //! thread and nothing else.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use tokio::{
     sync::{Mutex, oneshot},
@@ -36,6 +43,8 @@ pub(crate) struct Watched {
     server: ServerSettings,
     store: StoreSettings,
     reader: Reader,
+    /// Whether the configuration could not be looked at or read, whatever is in it. Then it is read again.
+    unread: AtomicBool,
     /// One reload at a time, so that the file that was read last is the one in force.
     reloading: Mutex<()>,
 }
@@ -49,30 +58,40 @@ impl Watched {
         server: ServerSettings,
         store: StoreSettings,
     ) -> Self {
-        let (reader, reloading) = (Reader::default(), Mutex::default());
-        Self { service, certificates, file, overrides, server, store, reader, reloading }
+        let (reader, unread, reloading) = (Reader::default(), AtomicBool::new(false), Mutex::default());
+        Self { service, certificates, file, overrides, server, store, reader, unread, reloading }
     }
 
     /// Reads again what has changed, until the service stops.
     pub(crate) async fn changes(self: Arc<Self>, stop: CancellationToken) {
-        let mut config = self.file.as_ref().map(|(_, version)| *version);
-        let (mut seen, mut keys) = (config, None);
+        let mut known = Known::new(self.file.as_ref().map(|(_, version)| *version));
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(EVERY) => {}
             }
-            let Some((now, keys_now)) = self.versions().await else { continue };
-            // The same twice: a file that changes, or is gone for a moment, is still being written.
-            if now == seen && now != config && now.is_some_and(FileVersion::exists) {
-                config = now;
-                self.reload_policies().await;
-            }
-            seen = now;
-            if keys.replace(keys_now.clone()).is_some_and(|before| before != keys_now) {
-                self.reload_certificates().await;
-            }
+            self.look(&mut known).await;
         }
+    }
+
+    /// Reads again what has changed since the last look, and what could not be read then.
+    async fn look(&self, known: &mut Known) {
+        let Some((config, keys)) = self.versions().await else { return };
+        // The same twice: a file that changes, or is gone for a moment, is still being written.
+        let has_changed = config == known.seen && config != known.config;
+        if (has_changed || self.was_unread()) && config.is_some_and(FileVersion::exists) {
+            known.config = config;
+            self.reload_policies().await;
+        }
+        known.seen = config;
+        if known.keys.replace(keys.clone()).is_some_and(|before| before != keys) {
+            self.reload_certificates().await;
+        }
+    }
+
+    /// Whether the last attempt to look at the configuration or to read it came to nothing.
+    fn was_unread(&self) -> bool {
+        self.unread.load(Relaxed)
     }
 
     /// Reads everything again.
@@ -91,6 +110,7 @@ impl Watched {
         };
         let looked = self.reader.read(look).await;
         if let (Err(error), Some((path, _))) = (&looked, &self.file) {
+            self.unread.store(true, Relaxed);
             self.refuse_unread(path, error);
         }
         looked.ok()
@@ -117,6 +137,7 @@ impl Watched {
         let _alone = self.reloading.lock().await;
         let (file, overrides) = (path.clone(), self.overrides.clone());
         let read = self.reader.read(move || Config::load(Some(&file), &overrides)).await;
+        self.unread.store(read.is_err(), Relaxed);
         let read = read.unwrap_or_else(|message| {
             Err(ConfigError { origin: path.display().to_string(), line: None, message: message.to_owned() })
         });
@@ -165,6 +186,22 @@ impl Watched {
     }
 }
 
+/// The versions of the files that the last looks found.
+struct Known {
+    /// The version of the configuration that was read.
+    config: Option<FileVersion>,
+    /// The one that was seen last.
+    seen: Option<FileVersion>,
+    /// Those of the certificate and its key.
+    keys: Option<Vec<FileVersion>>,
+}
+
+impl Known {
+    fn new(config: Option<FileVersion>) -> Self {
+        Self { config, seen: config, keys: None }
+    }
+}
+
 /// Reads files, one at a time, without waiting for those that can't be read.
 #[derive(Debug, Default)]
 struct Reader {
@@ -176,7 +213,7 @@ impl Reader {
     /// Does some reading on another thread. An error says why there is no answer.
     async fn read<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, &'static str> {
         let mut hangs = self.hangs.lock().await;
-        if hangs.as_ref().is_some_and(|read| !read.is_finished()) {
+        if is_under_way(hangs.as_ref()) {
             return Err("can't be read: an earlier read has not come back");
         }
         let (done, answer) = oneshot::channel();
@@ -190,5 +227,53 @@ impl Reader {
                 Err("can't be read: it takes too long")
             }
         }
+    }
+}
+
+fn is_under_way(read: Option<&JoinHandle<()>>) -> bool {
+    read.is_some_and(|read| !read.is_finished())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, sync::Arc, sync::mpsc};
+
+    use tokio::task::spawn_blocking;
+
+    use super::{Known, Watched, is_under_way};
+    use crate::{
+        config::{Config, FileVersion, Overrides},
+        service::Service,
+    };
+
+    #[tokio::test]
+    async fn a_file_that_could_not_be_read_in_time_is_read_again_and_the_state_ends() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("tidegate.toml");
+        fs::write(&path, "[policies.api]\nlimits = [\"5/1s\"]\n").expect("it is written");
+        let config = Config::load(Some(&path), &Overrides::default()).expect("nothing is wrong with it");
+        let version = FileVersion::of(&path);
+        let (server, store) = (config.server.clone(), config.store.clone());
+        let service = Arc::new(Service::new(config).expect("a service"));
+        let file = Some((path.clone(), version));
+        let watched = Watched::new(Arc::clone(&service), None, file, Overrides::default(), server, store);
+        let mut known = Known::new(Some(version));
+        let causes = || service.look_for_degraded_states().into_iter().map(|state| state.cause).collect::<Vec<_>>();
+
+        // A read that hangs, as on a file system that does not answer.
+        let (answer, hangs) = mpsc::channel::<()>();
+        *watched.reader.hangs.lock().await = Some(spawn_blocking(move || {
+            let _ = hangs.recv();
+        }));
+        watched.look(&mut known).await;
+        watched.reload().await;
+        assert_eq!(causes(), ["configuration_refused"]);
+
+        drop(answer);
+        while is_under_way(watched.reader.hangs.lock().await.as_ref()) {
+            tokio::task::yield_now().await;
+        }
+        watched.look(&mut known).await;
+        assert_eq!(causes(), Vec::<&str>::new(), "the file is as it was, and was read");
     }
 }

@@ -11,6 +11,9 @@ const LASTS: Duration = Duration::from_secs(3);
 /// How long the service may take until its answers are not degraded any more. The keys of a flood have expired by then.
 const RECOVERS: Duration = Duration::from_secs(180);
 
+/// How long Redis may take to answer the commands that cause a fault.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// What happened so far.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
@@ -32,9 +35,9 @@ pub(crate) fn run(round: usize, redis: &Redis, service: &Service, counts: &mut C
             redis.resume();
         }
         2 => {
-            redis.wire().command(["CONFIG", "SET", "maxmemory", "1mb"]).expect_ok();
+            admin(redis).try_command(["CONFIG", "SET", "maxmemory", "1mb"])?.expect_ok();
             thread::sleep(LASTS);
-            redis.wire().command(["CONFIG", "SET", "maxmemory", "0"]).expect_ok();
+            admin(redis).try_command(["CONFIG", "SET", "maxmemory", "0"])?.expect_ok();
         }
         3 => {
             service.reload_with("[policies.other]\nlimits = [\"1/1h\"]\n")?;
@@ -42,12 +45,19 @@ pub(crate) fn run(round: usize, redis: &Redis, service: &Service, counts: &mut C
             service.reload_original()?;
         }
         _ => {
-            redis.wire().command(["SCRIPT", "FLUSH"]).expect_ok();
-            redis.wire().command(["CLIENT", "KILL", "TYPE", "normal"]);
+            admin(redis).try_command(["SCRIPT", "FLUSH"])?.expect_ok();
+            admin(redis).try_command(["CLIENT", "KILL", "TYPE", "normal"])?;
         }
     }
     wait_for("answers that are not degraded", RECOVERS, || answers_normally(service));
     Ok(())
+}
+
+/// A connection to Redis that is patient: a busy disk may keep it waiting.
+fn admin(redis: &Redis) -> Wire {
+    let wire = redis.wire();
+    wire.set_timeout(Some(PATIENCE));
+    wire
 }
 
 fn answers_normally(service: &Service) -> Result<(), String> {

@@ -52,7 +52,8 @@ impl Drop for StopOnDrop {
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
-    let redis = Redis::builder().persist().start();
+    // A killed Redis keeps what it has written to its file, synced or not.
+    let redis = Redis::builder().arg("appendonly", "yes").start();
     let in_memory = Service::start(&arguments.binary, "memory")?;
     let in_redis = Service::start(&arguments.binary, &redis.url())?;
     let services = [&in_memory, &in_redis];
