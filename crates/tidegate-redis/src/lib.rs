@@ -12,6 +12,7 @@ mod key_name;
 mod link;
 mod log;
 mod node;
+mod operations;
 mod override_record;
 mod overrides;
 mod pace;

@@ -3,8 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tidegate::{
-    AtCapacity, Cost, Decision, Decisions, Inspection, Key, OnStoreFailure, Op, Policy, Refund, Spend, SpendError,
-    Timestamp, remote,
+    AtCapacity, Cost, Decision, Decisions, Key, OnStoreFailure, Op, Policy, Spend, SpendError, Timestamp, remote,
 };
 use tokio::sync::oneshot;
 
@@ -18,7 +17,7 @@ use crate::{
     job::{Answer, Job},
     key_name::{Name, Names},
     node::{Common, Node},
-    reply::{By, Reader},
+    reply::Reader,
     router::{CLUSTER, Router},
     script::Source,
     settings::Settings,
@@ -244,126 +243,6 @@ impl RedisStore {
         Ok(decided.map(all))
     }
 
-    /// Gives units back to the moment they were charged at ([`Decision::charged_at`]), not to now. It is not repeated if it
-    /// fails.
-    ///
-    /// # Errors
-    /// If Redis does not answer; whether units were given back is not known then.
-    pub async fn refund(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        cost: Cost,
-        charged_at: Timestamp,
-    ) -> Result<Refund, Trouble> {
-        self.refund_when(policy, key, cost, charged_at, None).await
-    }
-
-    /// The same at a given time, for replays and tests.
-    ///
-    /// # Errors
-    /// If Redis does not answer.
-    pub async fn refund_at(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        cost: Cost,
-        charged_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<Refund, Trouble> {
-        self.refund_when(policy, key, cost, charged_at, Some(now)).await
-    }
-
-    async fn refund_when(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        cost: Cost,
-        charged_at: Timestamp,
-        given: Option<Timestamp>,
-    ) -> Result<Refund, Trouble> {
-        let name = self.name(policy, key, given);
-        let part = Part::new(name.bytes, policy, cost, Some(charged_at));
-        let limits = part.limits;
-        self.forget_denial(&part.key);
-        let answer = self.ask(Action::Refund, vec![part], name.slot, NewKeys::Always, given).await?;
-        let reply = Reader::new(answer.bytes()).part(limits)?;
-        let (returned, told) = (reply.returned, &reply.told);
-        Ok(match &reply.by {
-            None => remote::refund(policy, returned, told),
-            Some(By::Limits(limits, _)) => remote::refund(limits, returned, told),
-            Some(By::Ban) => remote::refund_banned(policy, returned, told),
-            Some(By::Exempt) => remote::refund_exempt(policy, returned),
-        })
-    }
-
-    /// Forgets a key's state under a policy, not its override; whether there was anything to forget.
-    ///
-    /// # Errors
-    /// If Redis does not answer.
-    pub async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, Trouble> {
-        self.reset_when(policy, key, None).await
-    }
-
-    /// Forgets what was decided at given times.
-    ///
-    /// # Errors
-    /// If Redis does not answer.
-    pub async fn reset_at(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Result<bool, Trouble> {
-        self.reset_when(policy, key, Some(now)).await
-    }
-
-    async fn reset_when(&self, policy: &Policy, key: &Key<'_>, given: Option<Timestamp>) -> Result<bool, Trouble> {
-        let name = self.name(policy, key, given);
-        let part = Part::new(name.bytes, policy, Cost::ONE, None);
-        self.forget_denial(&part.key);
-        let answer = self.ask(Action::Reset, vec![part], name.slot, NewKeys::Always, given).await?;
-        Reader::new(answer.bytes()).found()
-    }
-
-    /// Shows the state of a key under a policy, if it has one.
-    ///
-    /// # Errors
-    /// If Redis does not answer.
-    pub async fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Inspection>, Trouble> {
-        self.inspect_when(policy, key, None).await
-    }
-
-    /// The same at a given time, for replays and tests.
-    ///
-    /// # Errors
-    /// If Redis does not answer.
-    pub async fn inspect_at(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        now: Timestamp,
-    ) -> Result<Option<Inspection>, Trouble> {
-        self.inspect_when(policy, key, Some(now)).await
-    }
-
-    async fn inspect_when(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        given: Option<Timestamp>,
-    ) -> Result<Option<Inspection>, Trouble> {
-        let name = self.name(policy, key, given);
-        let part = Part::new(name.bytes, policy, Cost::ONE, None);
-        let limits = part.limits;
-        let answer = self.ask(Action::Inspect, vec![part], name.slot, NewKeys::Always, given).await?;
-        let Some(found) = Reader::new(answer.bytes()).state(limits)? else { return Ok(None) };
-        let in_force = match &found.by {
-            Some(By::Limits(limits, _)) => limits,
-            _ => policy,
-        };
-        let mut inspection = remote::inspection(in_force, found.newest, found.shown);
-        if let Some(By::Ban) = found.by {
-            inspection.limits.iter_mut().for_each(|limit| limit.remaining = 0);
-        }
-        Ok(Some(inspection))
-    }
-
     /// What has been counted so far.
     pub fn stats(&self) -> Stats {
         let may_evict = self.inner.router.nodes().iter().any(|node| node.shared.may_evict());
@@ -524,7 +403,7 @@ impl RedisStore {
         let deadline = began.saturating_add(u64::try_from(patience.as_micros()).unwrap_or(u64::MAX));
         let router = &self.inner.router;
         if router.node(slot).is_none() && tokio::time::timeout(patience, router.known()).await.is_err() {
-            return Err(Trouble::Timeout);
+            return Err(Trouble::Unreachable);
         }
         let Some(node) = router.node(slot).filter(|node| node.shared.breaker.lets_through()) else {
             return Err(Trouble::Unreachable);

@@ -71,3 +71,17 @@ fn two_overrides_of_one_descriptor_that_disagree_are_malformed() {
     let error = asked.send(super::request(&both)).expect_err("which of them?");
     assert_eq!(error.code(), tonic::Code::InvalidArgument);
 }
+
+#[test]
+fn a_flood_of_overrides_leaves_the_keys_of_policies_alone() {
+    let mut asked = Asked::start(&format!("[store]\nmax_keys = 2_000\n{}", of_user("[\"5/1h\"]", "")));
+    for number in 0..6_000 {
+        asked.one(at_most(1, Unit::Year, descriptor(&[("flood", &number.to_string())])));
+    }
+    let counted = asked.metric("tidegate_caller_no_room_total ");
+    assert!(counted >= 4_000, "{counted} of 6,000 found no room in the callers' half");
+    for number in 0..200 {
+        let seen = [(); 6].map(|()| code(&asked.one(user(&number.to_string()))));
+        assert_eq!(seen, [Fine, Fine, Fine, Fine, Fine, OverLimit], "user {number}");
+    }
+}

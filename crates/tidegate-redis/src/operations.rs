@@ -1,0 +1,132 @@
+//! Operations on one key that are not decisions: refund, reset and inspection.
+
+use tidegate::{Cost, Inspection, Key, Policy, Refund, Timestamp, remote};
+
+use crate::{
+    reply::{By, Reader},
+    store::RedisStore,
+    trouble::Trouble,
+    wire::{Action, NewKeys, Part},
+};
+
+impl RedisStore {
+    /// Gives units back to the moment they were charged at ([`Decision::charged_at`](tidegate::Decision::charged_at)), not to now. It is not repeated if it
+    /// fails.
+    ///
+    /// # Errors
+    /// If Redis does not answer; whether units were given back is not known then.
+    pub async fn refund(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        charged_at: Timestamp,
+    ) -> Result<Refund, Trouble> {
+        self.refund_when(policy, key, cost, charged_at, None).await
+    }
+
+    /// The same at a given time, for replays and tests.
+    ///
+    /// # Errors
+    /// If Redis does not answer.
+    pub async fn refund_at(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        charged_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<Refund, Trouble> {
+        self.refund_when(policy, key, cost, charged_at, Some(now)).await
+    }
+
+    async fn refund_when(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        charged_at: Timestamp,
+        given: Option<Timestamp>,
+    ) -> Result<Refund, Trouble> {
+        let name = self.name(policy, key, given);
+        let part = Part::new(name.bytes, policy, cost, Some(charged_at));
+        let limits = part.limits;
+        self.forget_denial(&part.key);
+        let answer = self.ask(Action::Refund, vec![part], name.slot, NewKeys::Always, given).await?;
+        let reply = Reader::new(answer.bytes()).part(limits)?;
+        let (returned, told) = (reply.returned, &reply.told);
+        Ok(match &reply.by {
+            None => remote::refund(policy, returned, told),
+            Some(By::Limits(limits, _)) => remote::refund(limits, returned, told),
+            Some(By::Ban) => remote::refund_banned(policy, returned, told),
+            Some(By::Exempt) => remote::refund_exempt(policy, returned),
+        })
+    }
+
+    /// Forgets a key's state under a policy, not its override; whether there was anything to forget.
+    ///
+    /// # Errors
+    /// If Redis does not answer.
+    pub async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, Trouble> {
+        self.reset_when(policy, key, None).await
+    }
+
+    /// Forgets what was decided at given times.
+    ///
+    /// # Errors
+    /// If Redis does not answer.
+    pub async fn reset_at(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Result<bool, Trouble> {
+        self.reset_when(policy, key, Some(now)).await
+    }
+
+    async fn reset_when(&self, policy: &Policy, key: &Key<'_>, given: Option<Timestamp>) -> Result<bool, Trouble> {
+        let name = self.name(policy, key, given);
+        let part = Part::new(name.bytes, policy, Cost::ONE, None);
+        self.forget_denial(&part.key);
+        let answer = self.ask(Action::Reset, vec![part], name.slot, NewKeys::Always, given).await?;
+        Reader::new(answer.bytes()).found()
+    }
+
+    /// Shows the state of a key under a policy, if it has one.
+    ///
+    /// # Errors
+    /// If Redis does not answer.
+    pub async fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Inspection>, Trouble> {
+        self.inspect_when(policy, key, None).await
+    }
+
+    /// The same at a given time, for replays and tests.
+    ///
+    /// # Errors
+    /// If Redis does not answer.
+    pub async fn inspect_at(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        now: Timestamp,
+    ) -> Result<Option<Inspection>, Trouble> {
+        self.inspect_when(policy, key, Some(now)).await
+    }
+
+    async fn inspect_when(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        given: Option<Timestamp>,
+    ) -> Result<Option<Inspection>, Trouble> {
+        let name = self.name(policy, key, given);
+        let part = Part::new(name.bytes, policy, Cost::ONE, None);
+        let limits = part.limits;
+        let answer = self.ask(Action::Inspect, vec![part], name.slot, NewKeys::Always, given).await?;
+        let Some(found) = Reader::new(answer.bytes()).state(limits)? else { return Ok(None) };
+        let in_force = match &found.by {
+            Some(By::Limits(limits, _)) => limits,
+            _ => policy,
+        };
+        let mut inspection = remote::inspection(in_force, found.newest, found.shown);
+        if let Some(By::Ban) = found.by {
+            inspection.limits.iter_mut().for_each(|limit| limit.remaining = 0);
+        }
+        Ok(Some(inspection))
+    }
+}
