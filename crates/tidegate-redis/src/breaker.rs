@@ -4,8 +4,8 @@
 //! while: requests that wait together fail together, and one stall is no outage. Open, it refuses at once, and the node's
 //! own task probes the server. A probe that is answered closes it. Requests themselves never probe, so none pays for it.
 //!
-//! A server that answers, but too late, opens it, too (`pace` decides). Then it closes only after several probes in a row were
-//! answered well within the timeout.
+//! A server that answers, but too late, opens the breaker, too (`pace` decides). Then the breaker closes only after several
+//! probes in a row were answered well within the timeout.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
@@ -69,7 +69,7 @@ impl Breaker {
         self.state.swap(OPEN, Relaxed) == CLOSED
     }
 
-    /// Opens it since answers come too late; whether it was closed.
+    /// Opens it because answers come too late. Returns whether it was closed.
     pub(crate) fn open_slow(&self) -> bool {
         let was_closed = self.open();
         if was_closed {
@@ -78,7 +78,7 @@ impl Breaker {
         was_closed
     }
 
-    /// An open one is to close only when answers come in time again.
+    /// Marks an open breaker, so that it closes only when answers come in time again.
     pub(crate) fn mark_slow(&self) {
         self.slow.store(true, Relaxed);
     }

@@ -48,7 +48,7 @@ impl RedisStoreBuilder {
 
     /// How many requests in a row may go unanswered before a server is not asked any more; 5 if unsaid. It has to be silent for
     /// three timeouts, too, so that one stall is no outage. A server that answers, but mostly later than the
-    /// [timeout](Self::timeout), is not asked any more either, until it answers well within it again.
+    /// [timeout](Self::timeout), is not asked any more either, until it answers well within the timeout again.
     #[must_use]
     pub fn breaker_after(mut self, failures: u32) -> Self {
         self.settings.breaker_after = failures.max(1);
@@ -98,31 +98,31 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Maximum number of keys in the database of each server; no maximum by default. At the bound no new keys are made, and
-    /// [`at_capacity`](Self::at_capacity) decides what a request of a new key gets. Known keys are decided as always.
+    /// Maximum number of keys in the database of each server; no maximum by default. At the bound no new keys are created, and
+    /// [`at_capacity`](Self::at_capacity) decides on requests for new keys. Existing keys are decided as usual.
     ///
-    /// All keys of the database are counted, so give Tidegate a database of its own. Limits without a policy's name, which
-    /// callers bring along, make no new keys beyond half of the bound. The number of keys is read four times a second, and
-    /// what this store makes meanwhile is counted: so the bound is exceeded by no more than the requests under way (384), and
-    /// what other stores make within a quarter of a second.
+    /// All keys of the database are counted, so give Tidegate a database of its own. Limits without a policy name, which
+    /// callers bring along, create no new keys beyond half of the bound. The store reads the number of keys four times a
+    /// second, and counts the keys that it creates in between. So the bound can be exceeded only by the requests under way
+    /// (384) and by the keys that other stores create within a quarter of a second.
     ///
-    /// In any case no new keys are made while Redis uses more than 95 % of its `maxmemory`, if it does not evict keys.
+    /// In any case no new keys are created while Redis uses more than 95 % of its `maxmemory`, if it does not evict keys.
     #[must_use]
     pub fn max_keys(mut self, keys: u64) -> Self {
         self.settings.max_keys = Some(keys);
         self
     }
 
-    /// What a request of a new key gets while there is no room for it; [`AtCapacity::Shared`] by default: each policy has 64
-    /// overflow keys, and a new key is decided on the one that its hash selects. Limits without a policy's name have none and are
-    /// denied. In a cluster, a decision over keys in several slots is denied if one of them is new.
+    /// How a request for a new key is decided while there is no room for the key; [`AtCapacity::Shared`] by default: each
+    /// policy has 64 overflow keys, and the hash of a new key selects the one that decides. Limits without a policy name have
+    /// no overflow keys, and their new keys are denied. In a cluster, a decision over keys in several slots is denied if one of them is new.
     #[must_use]
     pub fn at_capacity(mut self, choice: AtCapacity) -> Self {
         self.settings.at_capacity = choice;
         self
     }
 
-    /// Sends nothing to a server but what is asked, so that a test can count bytes.
+    /// Sends nothing to a server except requests, so that a test can count bytes.
     #[doc(hidden)]
     #[must_use]
     pub fn without_looks(mut self) -> Self {

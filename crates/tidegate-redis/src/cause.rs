@@ -52,7 +52,7 @@ impl Cause {
         Self::MayEvict,
     ];
 
-    /// The place of this cause in [`ALL`](Self::ALL).
+    /// The index of this cause in [`ALL`](Self::ALL).
     #[inline]
     pub(crate) fn index(self) -> usize {
         self as usize
@@ -89,22 +89,22 @@ impl Cause {
     pub(crate) fn cure(self) -> &'static str {
         match self {
             Self::Timeout | Self::TooSlow | Self::Late => {
-                "raise store.timeout above the round trip to redis, move closer to it, or look for what keeps it busy (SLOWLOG)"
+                "raise store.timeout above the round trip to redis, move closer to it, or find out why it is busy (SLOWLOG)"
             }
             Self::Unreachable | Self::Lost => "start redis, or check its address and the network",
-            Self::Overloaded => "find who sends so many requests; add processor time to this service and to redis",
+            Self::Overloaded => "find the client that sends so many requests; give this service and redis more processor time",
             Self::ReadOnly => "wait for the failover to end, or connect to the master",
             Self::Loading => "wait until redis has read its data set",
-            Self::OutOfMemory => "raise maxmemory of redis, or set store.max_keys below what fits",
-            Self::ClusterDown => "bring back the nodes of the cluster that serve the missing slots (CLUSTER INFO)",
+            Self::OutOfMemory => "raise maxmemory of redis, or set store.max_keys lower",
+            Self::ClusterDown => "start the nodes of the cluster that serve the missing slots (CLUSTER INFO)",
             Self::Moving => "wait until the slot has been moved, or finish the move (redis-cli --cluster fix)",
             Self::WrongType => "delete the key that another program wrote, or set another store.prefix",
             Self::NewerVersion => "upgrade this service to the release that wrote the state",
             Self::NoPermission => "grant the redis user the documented commands and keys (ACL SETUSER)",
-            Self::NoReplicas => "bring back the replicas, or lower min-replicas-to-write",
-            Self::SaveFailed => "free disk space of redis, or see its log for why BGSAVE fails",
+            Self::NoReplicas => "start the missing replicas, or lower min-replicas-to-write",
+            Self::SaveFailed => "free disk space on the machine of redis, or find in its log why BGSAVE fails",
             Self::LoginRefused => "correct the user and the password in store.url",
-            Self::NoRoom => "raise store.max_keys and maxmemory of redis, or find who makes so many keys",
+            Self::NoRoom => "raise store.max_keys and maxmemory of redis, or find the client that creates so many keys",
             Self::Refused => "see the detail, and the log of redis",
             Self::Garbled => "make sure that store.url is a redis or valkey server of a supported version",
             Self::MayEvict => "set maxmemory-policy noeviction",

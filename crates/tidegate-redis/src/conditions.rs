@@ -1,7 +1,7 @@
 //! [`Conditions`]: the degraded states of one server.
 //!
-//! A state begins with the first request that is affected. It ends when no request was affected for [`QUIET`] while others
-//! succeeded, or for [`FORGOTTEN`] without any: so that a fault that comes and goes is one state. A state that is held (an open
+//! A state begins with the first affected request. It ends when no request was affected for [`QUIET`] while other requests
+//! succeeded, or for [`FORGOTTEN`] if none succeeded. So an intermittent fault is one state. A state that is held (an open
 //! breaker, a server that may evict) ends when it is released.
 
 use std::{
@@ -13,11 +13,11 @@ use parking_lot::Mutex;
 
 use crate::{cause::Cause, degradation::Degradation, log, stopwatch};
 
-/// Microseconds without a failure, while requests succeed, that end a state.
+/// A state ends after so many microseconds without a failure, if requests succeed.
 const QUIET: u64 = 2_000_000;
-/// Microseconds without a failure that end a state in any case.
+/// A state ends after so many microseconds without a failure in any case.
 const FORGOTTEN: u64 = 30_000_000;
-/// Bytes of a detail that are kept: an error's text may be long.
+/// Maximum length of a detail in bytes: an error message may be long.
 const LONGEST_DETAIL: usize = 300;
 
 /// The degraded states of one server, by cause.
@@ -28,14 +28,14 @@ pub(crate) struct Conditions {
     succeeded_at: AtomicU64,
 }
 
-/// One state. Times are by the stopwatch plus one, and 0 if there is none.
+/// One state. Times are those of the stopwatch plus one; 0 means none.
 #[derive(Debug, Default)]
 struct State {
     since: AtomicU64,
     last: AtomicU64,
     held: AtomicBool,
     detail: Mutex<String>,
-    /// Since when it lasts according to the log.
+    /// The beginning of the state that was logged last; `None` if its end was logged, too.
     logged: Mutex<Option<u64>>,
 }
 
@@ -46,7 +46,7 @@ impl Default for Conditions {
 }
 
 impl Conditions {
-    /// Takes note of a request that was affected.
+    /// Records a request that was affected.
     pub(crate) fn note(&self, cause: Cause, detail: impl FnOnce() -> String) {
         let now = stopwatch::micros() + 1;
         let state = &self.states[cause.index()];
@@ -72,7 +72,7 @@ impl Conditions {
         }
     }
 
-    /// Takes note of a request that succeeded at this time.
+    /// Records a request that succeeded at this time.
     #[inline]
     pub(crate) fn succeeded(&self, now: u64) {
         self.succeeded_at.store(now + 1, Relaxed);
@@ -91,7 +91,7 @@ impl Conditions {
         }
     }
 
-    /// The states that last.
+    /// The current states.
     pub(crate) fn list(&self, node: &str) -> Vec<Degradation> {
         let now = stopwatch::micros() + 1;
         let lasting = |cause: Cause| {
@@ -109,7 +109,7 @@ impl Conditions {
         Cause::ALL.into_iter().filter_map(lasting).collect()
     }
 
-    /// Logs each state that has begun or ended since the last time.
+    /// Logs each state that has begun or ended since the last call.
     pub(crate) fn log_changes(&self, node: &str) {
         let now = stopwatch::micros() + 1;
         for cause in Cause::ALL {
@@ -156,7 +156,7 @@ mod tests {
     use super::{Conditions, FORGOTTEN, QUIET};
     use crate::{cause::Cause, stopwatch};
 
-    /// Whether a state lasts, so many microseconds from now.
+    /// Whether a state still lasts `later` microseconds from now.
     fn lasts(conditions: &Conditions, cause: Cause, later: u64) -> bool {
         conditions.end_if_over(cause, stopwatch::micros() + later);
         conditions.list("n").iter().any(|one| one.cause == cause.name())

@@ -1,4 +1,4 @@
-//! [`Degradation`]: a state in which a store does not answer as it should, with its cause and its cure.
+//! [`Degradation`]: a degraded state of a store, with its cause and its cure.
 
 use std::time::Duration;
 
@@ -16,6 +16,6 @@ pub struct Degradation {
     pub detail: String,
     /// What an operator can do about it, in one sentence.
     pub cure: &'static str,
-    /// For how long it has lasted.
+    /// How long the state has lasted.
     pub lasted: Duration,
 }

@@ -1,11 +1,11 @@
-//! [`Denials`]: the newest denials, so that a key that was found to be limited stays limited.
+//! [`Denials`]: the newest denials, so that a key that Redis has denied stays denied.
 //!
-//! Redis is asked for every request while it keeps up. When it does not, or when requests wait too long for it, a request that
-//! costs at least as much as one that Redis has denied, of the same key under the same limits, is denied until the retry
-//! time of that denial. What this store does to a key (refund, reset, override) removes the denial; what others do is seen
-//! as soon as Redis is asked again.
+//! While Redis keeps up, it is asked for every request. If Redis does not keep up, or requests wait too long for it, the
+//! remembered denials are used: a request is denied if Redis has denied the same key under the same limits, at the same or a
+//! lower cost, and the retry time of that denial has not come. A refund, reset or override by this store removes the denial
+//! of a key. Changes by other stores take effect as soon as Redis is asked again.
 //!
-//! The table has a fixed size. A denial that takes the place of another only makes the store ask Redis again.
+//! The table has a fixed size. If a denial replaces another one, the store only asks Redis again.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -17,7 +17,7 @@ use tidegate::{Cost, Decision, Reason, remote};
 
 use crate::stopwatch;
 
-/// How many denials are remembered at the most.
+/// Maximum number of denials that are remembered.
 const PLACES: usize = 4096;
 
 /// The newest denials of a store.
@@ -25,16 +25,16 @@ const PLACES: usize = 4096;
 pub(crate) struct Denials {
     hasher: RandomState,
     places: Box<[Mutex<Option<Denial>>]>,
-    /// When the last of them ends, by the stopwatch: nothing is looked for later.
+    /// When the last of them ends, by the stopwatch. After that the table is not searched.
     last_end: AtomicU64,
 }
 
-/// What tells a key under its limits from others.
+/// Identifies a key under its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subject {
     /// A hash of the name of the key.
     key: u64,
-    /// A hash of that and of the limits.
+    /// A hash of the name of the key and of the limits.
     limits: u64,
 }
 
@@ -43,7 +43,7 @@ struct Denial {
     subject: Subject,
     cost: Cost,
     decision: Decision,
-    /// When it was asked for and when it ends, by the stopwatch.
+    /// When Redis was asked, and when the denial ends, by the stopwatch.
     asked: u64,
     ends: u64,
 }
@@ -66,21 +66,21 @@ impl Denials {
         &self.places[usize::try_from(key % PLACES as u64).unwrap_or(0)]
     }
 
-    /// Whether some denial may still hold.
+    /// Whether a remembered denial may still be valid.
     #[inline]
     pub(crate) fn may_have_any(&self) -> bool {
         let last_end = self.last_end.load(Relaxed);
         last_end > 0 && stopwatch::micros() < last_end
     }
 
-    /// Remembers what Redis answered to a request that was asked at this time, if it is a denial with an end.
+    /// Remembers the answer of Redis to a request that was sent at `asked`, if it is a denial with a retry time.
     #[inline]
     pub(crate) fn note(&self, subject: Subject, cost: Cost, decision: &Decision, asked: u64) {
         if decision.reason() != Reason::Limited || decision.is_degraded() {
             return;
         }
         let Some(wait) = decision.retry_after() else { return };
-        // Counted from before it was asked: it ends a little early rather than late.
+        // The wait is counted from the time before Redis was asked, so the denial ends early rather than late.
         let ends = asked.saturating_add(u64::try_from(wait.as_micros()).unwrap_or(u64::MAX));
         let mut place = self.place(subject.key).lock();
         let keeps = |held: &Denial| held.subject == subject && held.cost < cost && held.ends > asked;
@@ -90,17 +90,17 @@ impl Denials {
         }
     }
 
-    /// The denial of such a request, as of now, if one is remembered.
+    /// The remembered denial of such a request, with its waits as of now, if there is one.
     pub(crate) fn find(&self, subject: Subject, cost: Cost) -> Option<Decision> {
         let held = (*self.place(subject.key).lock())?;
         let now = stopwatch::micros();
         let holds = held.subject == subject && now < held.ends && held.cost <= cost;
-        // A cost that never fits is another answer.
+        // A cost that never fits is denied as impossible, not as limited.
         (holds && cost.get() <= held.decision.capacity())
             .then(|| remote::remembered(held.decision, now.saturating_sub(held.asked)))
     }
 
-    /// Forgets the denial of a key, whatever its limits were.
+    /// Removes the denial of a key under any limits.
     pub(crate) fn forget(&self, key: &[u8]) {
         let key = self.hasher.hash_one(key);
         let mut place = self.place(key).lock();

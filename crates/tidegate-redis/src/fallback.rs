@@ -3,9 +3,10 @@
 //! `open` lets through, `closed` denies, `local` decides in this process's memory by a share of the limits. What was spent
 //! locally is kept until its windows have passed, so a link that comes and goes refills nothing.
 //!
-//! `open` is for a server that is known not to answer. A request that was shed because the server does not keep up is denied by
-//! it. One that got no answer in time, while the breaker is closed, is decided locally by the whole limits: so a client that makes
-//! the server slow gets no more than its limit out of it. A request that there is no room for gets what [`AtCapacity`] says.
+//! `open` admits requests only while the server is known not to answer. It denies a request that was shed because the server
+//! does not keep up. If a request got no answer in time while the breaker is closed, `open` decides it locally by the whole
+//! limits, so that a client that makes the server slow gets no more than its limit. [`AtCapacity`] decides on a request for a
+//! key without room.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ impl Fallback {
         Self { local: MemoryStore::default(), clock: Clock::system(), counters, at_capacity }
     }
 
-    /// What decides in this trouble where `choice` was made for outages.
+    /// The choice that applies to this trouble, given the `choice` for outages.
     fn choice(&self, trouble: &Trouble, choice: OnStoreFailure) -> OnStoreFailure {
         match (trouble, choice, self.at_capacity) {
             (Trouble::NoRoom, _, AtCapacity::Admit) => OnStoreFailure::Open,
@@ -88,14 +89,14 @@ impl Fallback {
         self.answer(Op::Peek, spend.policy, spend.key, spend.cost, choice).is_allowed()
     }
 
-    /// Denies a request that is known to be limited.
+    /// Denies a request by a remembered denial.
     pub(crate) fn remembered(&self, trouble: &Trouble, denial: Decision) -> Decision {
         self.counters.trouble(trouble);
         count(&self.counters.remembered);
         denial
     }
 
-    /// Decides all as one. If one of them is denied, by its choice or because it is known to be limited, none is charged.
+    /// Decides all spends as one. If one of them is denied, by its choice or by a remembered denial, none is charged.
     pub(crate) fn decide_all(
         &self,
         trouble: &Trouble,

@@ -26,11 +26,11 @@ pub(crate) struct Job {
     /// Not to be sent along with others: they might be at another node.
     pub(crate) alone: bool,
     pub(crate) answer: oneshot::Sender<Result<Answer, Trouble>>,
-    /// Set by the node that has it.
+    /// Set by the node that the job was handed to.
     pub(crate) outstanding: Option<Outstanding>,
 }
 
-/// A request that a node has and has not answered yet: counted for as long as this lives.
+/// Counts a request that a node has not answered yet, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Outstanding(Arc<AtomicUsize>);
 
@@ -52,7 +52,7 @@ impl Drop for Outstanding {
 pub(crate) struct Answer {
     pub(crate) reply: Arc<Vec<u8>>,
     pub(crate) range: Range<usize>,
-    /// Whether nothing was done since a new key may not be made; the bytes tell then which parts have a key.
+    /// Whether nothing was done because no new key may be created. Then the bytes say which parts have a key.
     pub(crate) no_room: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Log lines of tasks that must go on: a subscriber that panics must not end them.
+//! Log lines of tasks that must stay alive: a subscriber that panics must not end them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

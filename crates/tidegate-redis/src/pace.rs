@@ -1,16 +1,17 @@
-//! [`Pace`]: whether a server answers within the timeout, by the share of its newest answers that did.
+//! [`Pace`]: whether a server answers within the timeout, judged by the share of its newest answers that were in time.
 //!
-//! Each call of the script is one answer, and so is each look at the server; what counts is the time from sending to hearing,
-//! not the time that requests waited before. A server is too slow if most of at least [`LEAST`] answers of the last second or
-//! two were late. One stall delays as many answers as are under way at once, which are fewer. While many requests wait, this
-//! process or the server may just be short of processor time: the server is too slow then only if no answer was in time.
+//! Each call of the script counts as one answer, and so does each check of the server. An answer is timed from sending the
+//! call to receiving the answer, without the time that requests waited before. A server is too slow if most answers of the
+//! last second or two were late, and at least [`LEAST`] of them. One stall delays only the answers under way at that time,
+//! which are fewer. While many requests wait, this process or the server may only be short of processor time. Then the server
+//! is too slow only if no answer was in time.
 
-/// How many late answers there must be at the least.
+/// Minimum number of late answers.
 const LEAST: u32 = 8;
-/// Microseconds that a part of the window covers.
+/// Length of one part of the window, in microseconds.
 const PART: u64 = 500_000;
 
-/// The newest answers, in two parts of a window: the current one, and the one before.
+/// The newest answers, in two parts of a window: the current part and the previous one.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Pace {
     began: u64,
@@ -25,7 +26,7 @@ struct Answers {
 }
 
 impl Pace {
-    /// Takes note of an answer that came at this time; whether the server is too slow by now.
+    /// Records an answer that came at `now`. Returns whether the server is too slow.
     pub(crate) fn note(&mut self, now: u64, in_time: bool, under_pressure: bool) -> bool {
         if now.saturating_sub(self.began) >= PART {
             let is_next = now.saturating_sub(self.began) < 2 * PART;
@@ -44,7 +45,7 @@ impl Pace {
 mod tests {
     use super::Pace;
 
-    /// Whether these answers, one each millisecond, end with a server that is too slow.
+    /// Whether the server is too slow after these answers, one each millisecond.
     fn is_slow(answers: &[(bool, u32)], under_pressure: bool) -> bool {
         let (mut pace, mut now, mut slow) = (Pace::default(), 10_000_000, false);
         for (in_time, times) in answers {

@@ -19,7 +19,7 @@ pub(crate) enum Status {
     Done(Range<usize>),
     /// It came after its deadline, and nothing was done.
     Late,
-    /// New keys may not be made, and nothing was done; a byte for each part, which is 0 if it has no key.
+    /// No new keys may be created, and nothing was done. There is one byte for each part, which is 0 if the part has no key.
     NoRoom(Range<usize>),
     Failed(Trouble),
 }

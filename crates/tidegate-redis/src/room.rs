@@ -1,16 +1,16 @@
-//! [`Room`]: whether a server may be given new keys.
+//! [`Room`]: whether new keys may be created on a server.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::wire::NewKeys;
 
-/// What is known of a server's room.
+/// The number of keys and the memory of a server, as far as known.
 #[derive(Debug)]
 pub(crate) struct Room {
     max_keys: Option<u64>,
-    /// Keys in the database when it was last looked at.
+    /// Keys in the database at the last check.
     keys: AtomicU64,
-    /// Keys that were made since, at the most.
+    /// Maximum number of keys that were created since then.
     made: AtomicU64,
     memory_is_short: AtomicBool,
 }
@@ -20,7 +20,7 @@ impl Room {
         Self { max_keys, keys: AtomicU64::new(0), made: AtomicU64::new(0), memory_is_short: AtomicBool::new(false) }
     }
 
-    /// Whether a decision may make its keys.
+    /// Whether a decision may create its keys.
     #[inline]
     pub(crate) fn allows(&self, new_keys: NewKeys) -> bool {
         let bound = match (new_keys, self.max_keys) {
@@ -33,25 +33,25 @@ impl Room {
         !self.memory_is_short.load(Relaxed) && self.keys.load(Relaxed).saturating_add(self.made.load(Relaxed)) < bound
     }
 
-    /// Takes note of a decision that may have made a key.
+    /// Counts a decision that may have created a key.
     #[inline]
     pub(crate) fn made_one(&self) {
         self.made.fetch_add(1, Relaxed);
     }
 
-    /// Keys made so far, as far as they are counted: to be told to [`looked`](Self::looked).
+    /// Number of keys that were created since the last check, to be passed to [`looked`](Self::looked).
     pub(crate) fn made(&self) -> u64 {
         self.made.load(Relaxed)
     }
 
-    /// Takes note of what the server told; `made` as it was when it was asked.
+    /// Records the result of a check; `made` is the value of [`made`](Self::made) when the server was asked.
     pub(crate) fn looked(&self, keys: u64, memory_is_short: bool, made: u64) {
         self.keys.store(keys, Relaxed);
         self.made.fetch_sub(made, Relaxed);
         self.memory_is_short.store(memory_is_short, Relaxed);
     }
 
-    /// The server refused to write for want of memory.
+    /// Records that the server refused a write because it has no memory left.
     pub(crate) fn memory_ran_out(&self) {
         self.memory_is_short.store(true, Relaxed);
     }

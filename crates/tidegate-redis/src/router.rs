@@ -31,10 +31,10 @@ use crate::{
 /// The least time between two questions for the layout of a cluster.
 const REFRESH_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often degraded states are looked at for the log.
+/// How often the degraded states are compared with those in the log.
 const WATCH_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The name of the cluster as a whole among nodes.
+/// The node name that stands for the cluster as a whole.
 pub(crate) const CLUSTER: &str = "the cluster";
 
 #[derive(Debug)]
@@ -227,7 +227,7 @@ impl Layout {
     }
 }
 
-/// Logs the degraded states that begin and end, for as long as somebody asks.
+/// Logs the degraded states that begin and end, until the router is dropped.
 async fn watch(router: Weak<Router>) {
     while let Some(alive) = router.upgrade() {
         alive.conditions.log_changes(CLUSTER);
@@ -250,7 +250,7 @@ async fn keep_layout(router: Weak<Router>, interval: Duration) {
                 alive.conditions.release(Cause::Unreachable);
             }
             None => {
-                let why = || "no node of the redis cluster tells its layout".to_owned();
+                let why = || "no node of the redis cluster reports its layout".to_owned();
                 alive.conditions.hold(Cause::Unreachable, why);
                 alive.known.send_replace(true);
             }

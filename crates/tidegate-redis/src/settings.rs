@@ -31,11 +31,11 @@ pub(crate) struct Settings {
     pub(crate) replicas: Option<Replicas>,
     /// The most overrides of one policy.
     pub(crate) max_overrides: usize,
-    /// Keys in a server's database beyond which no new ones are made.
+    /// Maximum number of keys in a server's database.
     pub(crate) max_keys: Option<u64>,
-    /// What a new key gets then.
+    /// How requests for new keys are decided at that maximum.
     pub(crate) at_capacity: AtCapacity,
-    /// Whether a server's memory and number of keys are looked at.
+    /// Whether a server's memory and number of keys are checked.
     pub(crate) looks: bool,
     /// Entries to a page of a log, in tests.
     pub(crate) page: Option<usize>,

@@ -85,7 +85,7 @@ pub(crate) async fn decide(
                 overflows[i] = *has_key == 0;
                 if overflows[i] {
                     let Spend { policy, key, .. } = spends[call.places[i]];
-                    // In a cluster the overflow key lies in another slot.
+                    // In a cluster the overflow key is in another slot.
                     let name = store.overflow_name(policy, key).filter(|_| !store.is_cluster());
                     parts[i].key = name.ok_or(Trouble::NoRoom)?.bytes;
                     store.count_no_room();

@@ -23,7 +23,7 @@ pub struct Stats {
     pub degraded_local: u64,
     /// Requests denied without Redis because it had just denied the same key, until its retry time.
     pub remembered: u64,
-    /// Requests of new keys that Redis had no room for, by [`max_keys`](crate::RedisStoreBuilder::max_keys) or its memory.
+    /// Requests for new keys without room in Redis, by [`max_keys`](crate::RedisStoreBuilder::max_keys) or its memory.
     pub no_room: u64,
     /// Why Redis did not answer, by [`Trouble::name`].
     pub troubles: BTreeMap<&'static str, u64>,

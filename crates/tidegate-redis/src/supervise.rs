@@ -1,4 +1,4 @@
-//! Tasks that must stay alive: one that panics is logged and started again.
+//! Tasks that must stay alive: if a task panics, that is logged, and the task is started again.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{log, stopwatch};
 /// How long to wait before a task that panicked is started again.
 const RESTART_PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs what `work` makes in a task of its own until it returns, and makes it anew whenever it panics.
+/// Runs the future that `work` creates in a task until it returns. If it panics, a new one is created.
 pub(crate) fn spawn<F>(name: &'static str, work: impl Fn() -> F + Send + Sync + 'static)
 where
     F: Future<Output = ()> + Send,

@@ -18,10 +18,10 @@ pub enum Trouble {
     /// The connection was lost while the request was under way; whether it was charged is not known.
     #[error("the connection to redis was lost before an answer came")]
     Lost,
-    /// The request was shed, since Redis answers but does not keep up: as many requests wait as may, or, while 256 or more are
-    /// outstanding, this one waited for half of its timeout, or was not answered in time by a server that has answered
-    /// others within three timeouts. Whether a request that was sent was charged is not known. Overload is not an outage:
-    /// [`OnStoreFailure::Open`](tidegate::OnStoreFailure::Open) denies such a request.
+    /// The request was shed, because Redis answers but does not keep up. Either the queue was full. Or 256 or more requests
+    /// were outstanding, and this one waited for half of its timeout, or got no answer in time from a server that has answered
+    /// other requests within three timeouts. If the request was sent, it is not known whether it was charged. Overload is not
+    /// an outage: [`OnStoreFailure::Open`](tidegate::OnStoreFailure::Open) denies such a request.
     #[error("too many requests wait for redis")]
     Overloaded,
     /// The request reached Redis after its deadline; it did nothing.
@@ -49,15 +49,15 @@ pub enum Trouble {
     #[error("the state was written by a later release: {0}")]
     NewerVersion(String),
     /// The user may not run a command that the script needs.
-    #[error("redis does not permit the user a command or a key: {0}")]
+    #[error("the redis user lacks the permission for a command or a key: {0}")]
     NoPermission(String),
-    /// The server wants more replicas than it has before it writes (`min-replicas-to-write`).
+    /// The server has fewer replicas than it requires for writes (`min-replicas-to-write`).
     #[error("redis has too few replicas to write")]
     NoReplicas,
-    /// The server does not write because it could not save its data set (MISCONF).
-    #[error("redis does not write since it could not save its data set")]
+    /// The server refuses writes because it could not save its data set (MISCONF).
+    #[error("redis refuses writes because it could not save its data set")]
     SaveFailed,
-    /// The server wants another user or password.
+    /// The user or the password is wrong.
     #[error("redis refused the login: {0}")]
     LoginRefused(String),
     /// The server has no room for a new key, by [`max_keys`](crate::RedisStoreBuilder::max_keys) or its memory.

@@ -59,7 +59,7 @@ pub(crate) struct Group {
     pub(crate) new_keys: NewKeys,
 }
 
-/// Whether a decision may make keys that are not there yet.
+/// Whether a decision may create keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NewKeys {
     Always,
@@ -121,7 +121,7 @@ pub(crate) struct Call<'a> {
 
 /// Added to an operation if a key of it comes earlier in the call, too.
 const AGAIN: u8 = 8;
-/// Added to a decision that may make no new keys.
+/// Added to a decision that may create no new keys.
 const NO_NEW_KEYS: u8 = 16;
 
 impl<'a> Call<'a> {

@@ -394,8 +394,12 @@ impl Collector for OfStore {
                     "Times that a node was given up for a while",
                     stats.breaker_opened,
                 )?;
-                let choices =
-                    [("open", stats.degraded_open), ("closed", stats.degraded_closed), ("local", stats.degraded_local)];
+                let choices = [
+                    ("open", stats.degraded_open),
+                    ("closed", stats.degraded_closed),
+                    ("local", stats.degraded_local),
+                    ("remembered", stats.remembered),
+                ];
                 labelled(
                     &mut out,
                     "degraded_decisions",

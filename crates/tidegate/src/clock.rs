@@ -15,14 +15,14 @@ use crate::timestamp::Timestamp;
 
 /// Where time comes from: the system, a hand that a test moves, or a clock of the program's own.
 ///
-/// The system's clock counts the processor's ticks, so that it goes on steadily whatever happens to the wall clock. It follows
-/// the wall clock by these rules:
-/// - It moves forwards to a wall clock that is ahead. If that is by more than a second, as after a suspended machine wakes,
-///   the wall clock must have been ahead for 10 seconds.
-/// - A clock that is [ahead](Self::ahead) of the wall clock runs a thousandth slow until the wall clock has caught up. It never
-///   goes back for less than a minute.
-/// - It goes back to a wall clock that has been behind by more than a minute for 10 minutes. Stores know that a clock can do
-///   that: what was in use stays in use.
+/// The system clock counts processor ticks, so that it advances steadily when the wall clock jumps. It follows the wall
+/// clock by these rules:
+/// - If the wall clock is ahead, the system clock moves forward to it. If the wall clock is ahead by more than a second, as
+///   after a suspended machine wakes, it must have been ahead for 10 seconds first.
+/// - If the system clock is [ahead](Self::ahead), it runs a thousandth slow until the wall clock has caught up. It never goes
+///   back for a lead of less than a minute.
+/// - If the wall clock has been behind by more than a minute for 10 minutes, the system clock goes back to it. Stores handle
+///   a clock that goes back: units in use stay in use.
 #[derive(Clone)]
 pub struct Clock(Source);
 
@@ -64,8 +64,8 @@ impl Clock {
         }
     }
 
-    /// How far the system's clock is ahead of the wall clock: next to nothing, unless the wall clock was set back. After ten
-    /// minutes it is a minute at the most. Other clocks are never ahead.
+    /// How far the system clock is ahead of the wall clock: almost zero, unless the wall clock was set back. After ten
+    /// minutes it is at most a minute. Always zero for other clocks.
     pub fn ahead(&self) -> Duration {
         match &self.0 {
             Source::System(clock) => Duration::from_micros(clock.ahead()),
@@ -168,28 +168,28 @@ fn wall_micros() -> u64 {
 /// Ties ticks to the wall clock. Ticks are read a thousandth slow and the difference is made up by moving forwards, so
 /// that a tick counter that runs a little fast never leads the wall clock for long.
 struct Anchor {
-    /// What to add to the slowed ticks.
+    /// Offset to add to the slowed ticks.
     offset: AtomicU64,
     /// The ticks at which to look at the wall clock next.
     next_look: AtomicU64,
     jump: Mutex<Jump>,
 }
 
-/// What the looks at the wall clock have found so far, in ticks.
+/// Results of the comparisons with the wall clock so far, in ticks.
 #[derive(Default)]
 struct Jump {
     last_look: u64,
     /// Since when the wall clock has been further ahead than ticks explain.
     ahead_since: Option<u64>,
-    /// Since when it has been far behind.
+    /// Since when the wall clock has been far behind.
     behind_since: Option<u64>,
 }
 
 /// How often to look at the wall clock, in microseconds. At a thousandth, the clock is then 16 µs behind at the most.
 const LOOK_EVERY: u64 = 16_384;
-/// How far the wall clock may move ahead of the ticks and be believed at once.
+/// Largest lead of the wall clock over the ticks that is followed at once.
 const BELIEVED_AHEAD: u64 = 1_000_000;
-/// For how long a wall clock must be further ahead than that before it is believed.
+/// For how long the wall clock must be further ahead than that before it is followed.
 const AHEAD_FOR: u64 = 10_000_000;
 /// How far the wall clock may be behind without being followed.
 const MAX_LEAD: u64 = 60_000_000;
@@ -210,7 +210,7 @@ impl Anchor {
         slowed(ticks).saturating_add(self.offset.load(Ordering::Acquire))
     }
 
-    /// Compares with the wall clock, unless another thread does.
+    /// Compares with the wall clock, unless another thread is doing so.
     #[cold]
     fn look(&self, ticks: u64, wall: impl FnOnce() -> u64) {
         let Some(mut jump) = self.jump.try_lock() else {
@@ -256,7 +256,8 @@ mod tests {
         }
     }
 
-    /// Reads every 10 ms of ticks for `seconds`, with a wall clock that is off by `wall_off`; what was read last.
+    /// Reads the clock every 10 ms of ticks for `seconds`, with a wall clock that is off by `wall_off`; returns the last
+    /// reading.
     fn run(anchor: &Anchor, ticks: &mut u64, seconds: u64, wall_off: i64) -> u64 {
         let mut read = 0;
         for _ in 0..seconds * 100 {

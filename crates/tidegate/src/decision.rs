@@ -17,7 +17,7 @@ pub enum Reason {
     StoreUnavailable,
     /// It would have been denied, but the policy only watches.
     Shadow,
-    /// An [`Override`](crate::Override) bans the key, whatever the request costs and whatever is in use.
+    /// An [`Override`](crate::Override) bans the key. The cost and the units in use do not matter.
     Banned,
 }
 
@@ -85,7 +85,7 @@ impl Decision {
     }
 
     /// The limit that bound: the tightest one if allowed, the one to wait for longest if limited, the smallest if
-    /// impossible. Under a ban, the one that takes longest to be unused.
+    /// impossible, and under a ban the one that takes longest to become empty.
     pub fn limit(&self) -> Limit {
         self.limit
     }
@@ -114,13 +114,13 @@ impl Decision {
     /// less. `None` where there is nothing to wait for. For a shadowed denial, what an enforced one would have said.
     ///
     /// If the key is [`Banned`](Reason::Banned), this is the time until the ban ends, or `None` if it has no end. The limits
-    /// hold again from then on, so a key that has also used up a limit has to wait for that next.
+    /// apply again from then on, so a key that has also used up a limit must then wait for that limit.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after_us.map(Duration::from_micros)
     }
 
-    /// How long until nothing is in use any more if nobody spends. A ban does not change it: it says nothing about when the
-    /// ban ends.
+    /// How long until no units are in use, if no further units are spent. It does not depend on a ban and does not say when
+    /// a ban ends.
     pub fn reset_after(&self) -> Duration {
         Duration::from_micros(self.reset_after_us)
     }

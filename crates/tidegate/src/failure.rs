@@ -48,7 +48,7 @@ impl Share {
 }
 
 impl Share {
-    /// The same of a number of keys or bytes.
+    /// The share of a number of keys or bytes.
     pub(crate) fn of_size(self, size: usize) -> usize {
         usize::try_from(self.of(size as u64)).unwrap_or(size)
     }

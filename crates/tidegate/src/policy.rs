@@ -46,7 +46,7 @@ pub struct Policy {
     shape: Arc<Shape>,
     identity: Identity,
     only: Option<Only>,
-    /// Whether a caller brought the limits, so that their states are bounded apart from those of other policies.
+    /// Whether a caller brought the limits. The states of such policies have their own bounds.
     brought_by_caller: bool,
     on_store_failure: OnStoreFailure,
     /// What decides here while the store fails, if that is the choice.
@@ -174,8 +174,8 @@ impl Policy {
     }
 
     /// The same policy, marked as one whose limits a caller brought. A [`MemoryStore`](crate::MemoryStore) gives the states
-    /// of all such policies a [share](crate::MemoryStoreBuilder::caller_share) of its keys and bytes, so that nothing that
-    /// callers bring changes what other policies do. Policies without a name are always marked.
+    /// of all such policies a [share](crate::MemoryStoreBuilder::caller_share) of its keys and bytes, so that limits from
+    /// callers do not affect other policies. Policies without a name are always marked.
     #[must_use]
     pub fn brought_by_caller(mut self) -> Self {
         self.brought_by_caller = true;

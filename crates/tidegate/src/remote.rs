@@ -156,7 +156,8 @@ pub fn degraded(mut decision: Decision) -> Decision {
     decision
 }
 
-/// A denial from `elapsed_us` microseconds ago as of now, marked as not asked of the store again.
+/// A denial from `elapsed_us` microseconds ago, with its waits as of now. It is marked degraded, because the store was not
+/// asked again.
 pub fn remembered(mut decision: Decision, elapsed_us: u64) -> Decision {
     decision.retry_after_us = decision.retry_after_us.map(|wait| wait.saturating_sub(elapsed_us).max(1));
     decision.reset_after_us = decision.reset_after_us.saturating_sub(elapsed_us);

@@ -1,4 +1,4 @@
-//! Looking at a server now and then: how many keys it has, how much memory it uses, and whether it may evict keys.
+//! Regular checks of a server: how many keys it has, how much memory it uses, and whether it may evict keys.
 
 use std::{future::Future, sync::atomic::Ordering::Relaxed, time::Duration};
 
@@ -8,29 +8,29 @@ use tokio::time::timeout;
 use super::{Driver, sending};
 use crate::{cause::Cause, stopwatch, trouble::Trouble};
 
-/// How often a server is looked at while it is asked.
+/// How often a server is checked while requests are sent to it.
 pub(super) const INTERVAL: Duration = Duration::from_millis(250);
-/// After so many intervals it is looked at although nothing was asked.
+/// After so many intervals a server is checked even if no requests were sent.
 pub(super) const QUIET_TICKS: u32 = 20;
-/// How long a look may take at the least before the connection is taken for lost.
+/// Minimum timeout of a check. After the timeout the connection counts as lost.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How many probes in a row must be fast before a server that was too slow is asked again.
 const FAST_PROBES: usize = 3;
 
-/// What was seen of a server.
+/// The result of a check.
 pub(super) struct Seen {
     asked: u64,
     heard: u64,
-    /// Keys made when it was asked, as far as they are counted.
+    /// The count of created keys ([`Room::made`](crate::room::Room::made)) when the server was asked.
     made: u64,
-    /// The sections `memory` and `keyspace` of INFO; none if the server did not tell.
+    /// The sections `memory` and `keyspace` of INFO; `None` if the server did not return them.
     info: Option<String>,
     /// Whether the connection is lost.
     lost: bool,
 }
 
 impl Driver {
-    /// Asks a server what it holds. If the ACL user lacks the permission to ask, the result is empty.
+    /// Checks a server. If the ACL user may not run INFO, the result is empty.
     pub(super) fn look(&self, mut connection: MultiplexedConnection) -> impl Future<Output = Seen> + use<> {
         let made = self.shared.room.made();
         let patience = PATIENCE.max(self.common.settings.timeout.saturating_mul(3));
@@ -50,7 +50,7 @@ impl Driver {
         }
     }
 
-    /// Records the result of a look. Returns whether the connection is lost.
+    /// Records the result of a check. Returns whether the connection is lost.
     pub(super) fn note_look(&mut self, seen: Seen) -> bool {
         let Some(info) = seen.info else { return seen.lost };
         self.note_pace(seen.asked, seen.heard);
@@ -65,14 +65,14 @@ impl Driver {
         false
     }
 
-    /// Takes note of the eviction policy; whether the server may evict keys.
+    /// Records the eviction policy. Returns whether the server may evict keys.
     pub(super) fn note_eviction(&self, policy: Option<&str>) -> bool {
         let may_evict = policy.is_some_and(|policy| policy != "noeviction");
         self.shared.may_evict.store(may_evict, Relaxed);
         if may_evict {
             let policy = policy.unwrap_or_default();
             let why =
-                || format!("redis may evict keys, and with them what has been spent: maxmemory-policy is {policy}");
+                || format!("redis may evict keys, and evicted keys lose their used units: maxmemory-policy is {policy}");
             self.shared.conditions.hold(Cause::MayEvict, why);
         } else {
             self.shared.conditions.release(Cause::MayEvict);
@@ -80,7 +80,7 @@ impl Driver {
         may_evict
     }
 
-    /// Takes note of an answer; opens the breaker if most come too late.
+    /// Records how long an answer took, and opens the breaker if most answers come too late.
     pub(super) fn note_pace(&mut self, asked: u64, heard: u64) {
         let took = heard.saturating_sub(asked);
         if self.pace.note(heard, self.shared.is_in_time(took), self.shared.is_crowded()) {
@@ -88,8 +88,8 @@ impl Driver {
         }
     }
 
-    /// If the breaker is open, waits until a probe is answered in time, and if the server was too slow, until several in a row
-    /// are answered well within the timeout; whether the connection is of use.
+    /// If the breaker is open, waits until a probe is answered in time, or, if the server was too slow, until several probes
+    /// in a row are answered well within the timeout. Returns whether the connection can be used.
     pub(super) async fn wait_until_fast(&mut self, mut connection: MultiplexedConnection) -> bool {
         let probe = sending::of_nothing(&self.common.source);
         let interval = super::micros(self.common.settings.probe_interval);

@@ -1,5 +1,5 @@
-//! [`Node`]: one Redis server, and the task that talks to it. `connecting`, `sending`, `settling` and `looking` are what it does
-//! in turn; `shared` is what those who ask know of it.
+//! [`Node`]: one Redis server, and the task that talks to it. `connecting`, `sending`, `settling` and `looking` are the
+//! steps of the task; `shared` is the state that the task shares with its callers.
 //!
 //! Requests wait in a queue. The task takes all that wait (a bounded number) and sends them as one call of the script, or in a
 //! cluster as one call for each slot; while so many calls are under way, the next requests gather. So a lone request leaves at

@@ -1,4 +1,4 @@
-//! [`Shared`]: what a node's task and those who ask it share.
+//! [`Shared`]: the state that a node's task shares with its callers.
 
 use std::sync::{
     Arc,
@@ -19,10 +19,10 @@ use crate::{
     trouble::Trouble,
 };
 
-/// So many outstanding requests of one server, or more, are a crowd: twice the usual size of a call.
+/// A node is crowded if it has at least so many outstanding requests: twice the usual size of a call.
 const CROWD: usize = 256;
 
-/// What a node's task and those who ask it share.
+/// The state that a node's task shares with its callers.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) name: String,
@@ -37,13 +37,13 @@ pub(crate) struct Shared {
     /// Whether the server may evict keys.
     pub(super) may_evict: AtomicBool,
     counters: Arc<Counters>,
-    /// When the connection was made that is in use, by the stopwatch.
+    /// When the current connection was made, by the stopwatch.
     pub(super) connected_at: AtomicU64,
     /// When the server last answered, by the stopwatch.
     pub(super) answered_at: AtomicU64,
-    /// For how long the newest batch had waited before it was sent, in microseconds.
+    /// How long the newest batch waited before it was sent, in microseconds.
     waited: AtomicU64,
-    /// How long requests wait for an answer at the most, in microseconds.
+    /// Maximum time that requests wait for an answer, in microseconds.
     timeout: u64,
 }
 
@@ -76,18 +76,18 @@ impl Shared {
         self.outstanding.load(Relaxed) >= CROWD
     }
 
-    /// Whether requests wait long before they are sent. Remembered denials then answer without Redis.
+    /// Whether requests wait long before they are sent. Then remembered denials are used without asking Redis.
     #[inline]
     pub(crate) fn is_under_pressure(&self) -> bool {
         self.is_crowded() && self.waited.load(Relaxed) >= self.timeout / 4
     }
 
-    /// Takes note of how long a request has waited that is about to be sent.
+    /// Records how long a request has waited that is about to be sent.
     pub(super) fn note_wait(&self, deadline: u64) {
         self.waited.store(self.waited(deadline), Relaxed);
     }
 
-    /// For how long a request with this deadline has waited.
+    /// How long a request with this deadline has waited.
     fn waited(&self, deadline: u64) -> u64 {
         stopwatch::micros().saturating_sub(deadline.saturating_sub(self.timeout))
     }
@@ -97,12 +97,12 @@ impl Shared {
         self.is_crowded() && self.waited(deadline) >= self.timeout / 2
     }
 
-    /// Whether an answer after so many microseconds is in time.
+    /// Whether an answer that took this many microseconds is in time.
     pub(super) fn is_in_time(&self, took: u64) -> bool {
         took <= self.timeout
     }
 
-    /// How long a probe of a server that was too slow may take.
+    /// Whether a probe that took this many microseconds is fast enough for a server that was too slow.
     pub(super) fn is_fast(&self, took: u64) -> bool {
         took <= self.timeout / 2
     }
@@ -113,10 +113,10 @@ impl Shared {
         stopwatch::micros().saturating_sub(heard_at) >= self.timeout.saturating_mul(3)
     }
 
-    /// Takes note that a request sent at `since` got no answer in time; why that is.
+    /// Records that a request sent at `since` got no answer in time. Returns the reason.
     pub(crate) fn timed_out(&self, since: u64) -> Trouble {
         let silent = self.is_silent();
-        // What was sent over an earlier connection says nothing about this one.
+        // A request over an earlier connection says nothing about this connection.
         if since >= self.connected_at.load(Relaxed) && self.breaker.failed(silent) {
             self.note_opened(Cause::Unreachable, "requests got no answer in time");
             self.tripped.notify_one();
@@ -124,7 +124,7 @@ impl Shared {
         self.late(Trouble::Timeout, silent)
     }
 
-    /// Why a request came too late: in a crowd it is overload, unless the server is silent.
+    /// Why a request came too late: if the node is crowded, it is overload, unless the server is silent.
     pub(crate) fn why_late(&self) -> Trouble {
         self.late(Trouble::Late, self.is_silent())
     }
@@ -133,18 +133,18 @@ impl Shared {
         if self.is_crowded() && !silent { Trouble::Overloaded } else { otherwise }
     }
 
-    /// Takes note of a request that failed.
+    /// Records a request that failed.
     pub(crate) fn note_failed(&self, trouble: &Trouble) {
         if *trouble == Trouble::OutOfMemory {
             self.room.memory_ran_out();
         }
-        // While the breaker is open, its cause is the only one that is reported.
+        // While the breaker is open, only the cause that opened it is reported.
         if self.breaker.lets_through() {
             self.conditions.note(trouble.cause(), || trouble.to_string());
         }
     }
 
-    /// Opens the breaker since there is no connection, for this reason.
+    /// Opens the breaker because this trouble prevents a connection.
     pub(super) fn open_breaker(&self, trouble: &Trouble) {
         let cause = match trouble {
             Trouble::Lost | Trouble::Timeout | Trouble::Late => Cause::Unreachable,
@@ -156,7 +156,7 @@ impl Shared {
         self.hold(cause, &trouble.to_string());
     }
 
-    /// Opens the breaker since answers come too late.
+    /// Opens the breaker because answers come too late.
     pub(super) fn open_slow(&self, took: u64) {
         if self.breaker.open_slow() {
             self.note_opened(Cause::TooSlow, &self.describe_slow(took));
@@ -164,7 +164,7 @@ impl Shared {
         }
     }
 
-    /// Keeps the breaker open since a probe came back too late.
+    /// Keeps the breaker open because a probe was answered too late.
     pub(super) fn stay_open_slow(&self, took: u64) {
         self.breaker.mark_slow();
         self.hold(Cause::TooSlow, &self.describe_slow(took));
@@ -175,7 +175,7 @@ impl Shared {
         format!("answers take too long for the timeout of {timeout} ms, the last one {took} ms")
     }
 
-    /// Takes note that the breaker opened.
+    /// Records that the breaker has opened.
     pub(super) fn note_opened(&self, cause: Cause, why: &str) {
         count(&self.counters.breaker_opened);
         self.hold(cause, why);
@@ -186,7 +186,7 @@ impl Shared {
         self.conditions.hold(cause, || why.to_owned());
     }
 
-    /// Closes the breaker, and ends what was held because of it.
+    /// Closes the breaker, and ends the states that were held because of it.
     pub(super) fn close_breaker(&self) {
         if self.breaker.close() {
             count(&self.counters.breaker_closed);

@@ -42,7 +42,7 @@ while from <= length do
       if find(flags, '\0', 1, true) then reply = '\3' .. flags end
     end
     if reply then
-      -- There is no room for it.
+      -- There is no room for a new key.
     elseif now > deadline then
       reply = '\1'
     elseif parts > 1 or op > CHARGE then

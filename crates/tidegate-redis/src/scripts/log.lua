@@ -5,31 +5,32 @@
 --   node j                              for each of 256 pages: its first time, and the units since the node began
 --   top                                 for each node: its first time, and the units before it
 --
--- A page, the tail, a node and the top are runs (`runs.lua`). Times are told less `shift`, which is how a clock that went far
--- back moves all entries at once. Units before something are counted modulo 2^53 from the log's beginning. What is dated `floor` or before is forgotten, whether its page is still there or not. A search
+-- A page, the tail, a node and the top are runs (`runs.lua`). Stored times are less by `shift`. After the clock went
+-- far back, a new `shift` moves all entries at once. Units before a page or record are counted from the beginning of the log,
+-- modulo 2^53. Entries dated `floor` or before are forgotten, even if their page still exists. A search
 -- reads a top, a node and a page at the most; where it was the last time (`hints`) is tried first.
 --
--- Invariants, which `long_log.lua` relies on, too:
+-- Invariants (`long_log.lua` relies on them, too):
 --
---   1. Times increase strictly from record to record, through all pages and the tail. In nodes and the top, too, where the
---      records of pages that are gone stay until the whole node is.
+--   1. Times increase strictly from record to record, through all pages and the tail. So they do in nodes and in the top,
+--      which keep the records of dropped pages until the whole node is dropped.
 --   2. A sealed page and the units before it never change, except by a refund. The units before page p + 1 can exceed the
 --      units before page p plus the units of p: records that `prune` removed from the tail are in neither. So the units
 --      before a page come from its node or from a hint on that page, never from the page before it.
---   3. Records leave the tail only when `floor` is at or after their time. So `floor` is at or after the last time of every
---      sealed page then, even though those pages are dropped later, a few with each charge.
+--   3. Records leave the tail only when `floor` is at or after their time. Then `floor` is also at or after the last time of
+--      every sealed page. Those pages are dropped later, a few with each charge.
 --   4. A place is the position of the first record after a horizon: a page, how many of its records come before (k), and the
---      units before the page. k is less than the number of records of a sealed page; where all of them come before, the place
---      is in the page after it. In the tail k can be that number. The units before a place in the tail are `before` of the
+--      units before the page. k is less than the number of records of a sealed page: if all of them come before, the place
+--      is in the next page. In the tail k can be equal to the number of records. The units before a place in the tail are `before` of the
 --      log and, with k = 0, `before` of the tail.
---   5. A hint is the place of a horizon that is not after the one searched for: hints are written with a charge, and time as
---      a state reads it never goes back. Entries, hints and `floor` move together when the clock did.
---   6. `start` is the units before page `first`. Pages before it and nodes of only such pages are gone.
+--   5. A hint is the place of a horizon that is not after the one searched for: hints are written with a charge, and the
+--      time that a state reads never goes back. If the clock went back, entries, hints and `floor` move together.
+--   6. `start` is the units before page `first`. Pages before it, and nodes with only such pages, are dropped.
 
 local PAGE = 128
 local NODE = 256
 local MOST_PAGES = 262144
--- The most entries of a tail that can't be sealed yet.
+-- Maximum number of entries of a tail that can't be sealed yet.
 local MOST_UNSEALED = 32 * PAGE
 
 local function field(kind, log, number)
@@ -335,8 +336,8 @@ local function unshift(log)
   set_top(log, top.first, moved(top))
 end
 
--- Moves every entry by `delta` microseconds. A node and the top keep the times of pages that are gone, so that the tail alone
--- can be moved only where no page was ever sealed.
+-- Moves every entry by `delta` microseconds. A node and the top keep the times of dropped pages, so the tail alone can be
+-- moved only if no page was ever sealed.
 local function move(log, delta)
   log.floor = max(log.floor + delta, -TWO53)
   if log.next == 0 then
@@ -352,7 +353,7 @@ local function take_back(log, time, units)
   local place = locate(log, time, nil)
   local number, k = place.page, place.k
   if k == 0 then
-    -- The record before it is the last one of the page before.
+    -- The record before the place is the last record of the previous page.
     if number == log.first then return 0 end
     number = number - 1
     k = page_of(log, number).n
@@ -387,8 +388,8 @@ local function take_back(log, time, units)
   return taken
 end
 
--- Visits the entries dated after `horizon`, newest first, until `visit` says to stop. How many older entries there are, if as
--- many as `counted` are to be counted; in what is older still, every record counts as one.
+-- Visits the entries dated after `horizon`, newest first, until `visit` says to stop. Returns how many older entries
+-- there are. Up to `counted` of them are counted one by one; beyond that, every record counts as one entry.
 local function each_back(log, horizon, visit, counted)
   local place, older, stopped = locate(log, horizon, nil), 0, false
   for number = log.next, place.page, -1 do

@@ -1,7 +1,7 @@
 -- Decides a request on a log that is a hash, since it has several limits or several pages, without a table made for it. Nil, before anything is
 -- written, where a page has to be made or dropped, and for whatever else `decide.lua` leaves to `thorough.lua`.
 --
--- The invariants of a log are those of `log.lua`; here only a hint or the tail tells a limit's place.
+-- The invariants of a log are those in `log.lua`. Here the place of a limit comes only from a hint or from the tail.
 --
 -- It is made when it is first needed: making functions costs more than a decision does.
 

@@ -1,15 +1,15 @@
--- Runs: the records of a page, of a tail, of a node and of a top, each a time and the units up to there.
+-- Runs: the records of a page, of a tail, of a node and of a top. A record is a time and the units up to that time.
 --
 --   sealed run   base, widths of times and units, units before; then the records, whose times are counted from the base
 --   wide run     records of 8 and 7 bytes, for nodes and tops
 --
--- A run keeps its bytes as they are (`s`, records from `from` on): a search unpacks only what it looks at.
+-- A run keeps its bytes packed (`s`, records from `from` on): a search unpacks only the records that it reads.
 
 local UNSIGNED = { '>I1', '>I2', '>I3', '>I4', '>I5', '>I6', '>I7' }
 local RUN, RUN_SIZE = '>i8BBI7', 17
 local WIDE, WIDE_SIZE = '>i8I7', 15
 
--- How many bytes hold n.
+-- How many bytes are needed for n.
 local function width(n)
   local bytes, most = 1, 256
   while n >= most do bytes, most = bytes + 1, most * 256 end
@@ -40,7 +40,7 @@ local function time_at(r, k)
   return r.base + (unpack(r.time, r.s, r.from + (k - 1) * r.size))
 end
 
--- Units up to and with record k.
+-- Units up to record k, which is included.
 local function units_to(r, k)
   if k == 0 then return r.before end
   return (unpack(r.unit, r.s, r.from + (k - 1) * r.size + r.time_width))
@@ -62,7 +62,7 @@ local function count_until(r, horizon, k)
   return k
 end
 
--- How many records come before the one with which `units` are reached, given that the first k do.
+-- How many records come before the one that reaches `units`, given that the first k do.
 local function count_before(r, units, k)
   local n, s, format, size = r.n, r.s, r.unit, r.size
   local from, step = r.from - size + r.time_width, 1
@@ -77,7 +77,7 @@ local function count_before(r, units, k)
   return k
 end
 
--- Encodes times and units (less `before`) behind each other, in records of these widths.
+-- Encodes times and units (less `before`) as consecutive records of these widths.
 local function encode(times, units, before, base, time_width, unit_width)
   local format = UNSIGNED[time_width] .. slice(UNSIGNED[unit_width], 2)
   local records = {}

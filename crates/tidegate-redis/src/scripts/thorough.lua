@@ -3,7 +3,7 @@
 local PEEK, CHECK, CHARGE_OP, REFUND_OP, RESET, INSPECT, OVERRIDE_OP, LIST_OP = 1, 0, 2, 3, 4, 5, 6, 7
 local FAR_BACK = 60000000
 local MOST_LISTED = 1000
--- So many older entries are counted one by one.
+-- Maximum number of older entries that are counted one by one.
 local MOST_COUNTED = 8192
 
 -- Reads what a part meets. Only in memory: nothing is written before every part of a group has been read.
@@ -140,7 +140,7 @@ end
 -- The units that a track remembers, newest first: first and last instant and units; and how many older ones there are.
 local function listed(track, newest, at)
   local found, older = {}, 0
-  -- Whether that was the last one that is listed.
+  -- Returns whether this was the last entry that is listed.
   local function add_entry(first, last, units)
     if #found == MOST_LISTED then older = older + 1 else found[#found + 1] = pack('>i8i8I7', first, last, units) end
     return #found == MOST_LISTED

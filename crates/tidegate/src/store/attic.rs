@@ -2,7 +2,7 @@
 
 use crate::reshape::Held;
 
-/// How many places are made at once when bytes are short.
+/// How many places are allocated at once when bytes are short.
 const SPARING: usize = 4;
 
 /// Numbered places for larger states.
@@ -25,7 +25,7 @@ enum Place {
 }
 
 impl Attic {
-    /// What a place takes.
+    /// Size of a place.
     pub(super) const BYTES_EACH: usize = size_of::<Line>();
 
     pub(super) fn get(&self, place: usize) -> &Held {
@@ -42,7 +42,7 @@ impl Attic {
         }
     }
 
-    /// Puts a state in; `sparing` makes no more places than a few.
+    /// Stores a state and returns its place. With `sparing`, only a few places are allocated at once.
     pub(super) fn put(&mut self, held: Held, sparing: bool) -> usize {
         let Some(place) = self.free else {
             if self.places.len() == self.places.capacity() {

@@ -8,8 +8,8 @@ use crate::sync::{AtomicUsize, Ordering};
 /// What a key gets that there is no room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AtCapacity {
-    /// Shares its limits with others that there was no room for: they are limited more, never less. Under limits that callers
-    /// bring it is denied once there are too many such states.
+    /// Shares its limits with other keys without room: they are limited more, never less. Under limits that callers bring,
+    /// the key is denied if there are too many such states.
     #[default]
     Shared,
     /// Is denied.
@@ -26,17 +26,17 @@ pub(super) struct Bounds {
     pub(super) forgets: bool,
     max_keys: usize,
     max_bytes: usize,
-    /// The same for states that keys without room share.
+    /// Maximum number of bytes, those of overflow states included.
     max_bytes_with_overflow: usize,
-    /// How many bits of its id choose the overflow state of a key among those of its policy in its shard.
+    /// How many bits of a key's id select its overflow state among those of its policy in its shard.
     overflow_bits: u32,
     max_overrides: usize,
     keys: AtomicUsize,
     bytes: AtomicUsize,
     overrides: AtomicUsize,
-    /// States that keys without room share.
+    /// Number of overflow states: states that keys without room share.
     overflow: AtomicUsize,
-    /// The bounds of the whole store, if these are the bounds of what callers bring.
+    /// The bounds of the whole store, if these are the bounds for limits that callers bring.
     whole: Option<Arc<Bounds>>,
 }
 
@@ -55,8 +55,8 @@ impl Bounds {
             at_capacity,
             forgets,
             max_keys: most.keys,
-            // A sixteenth is for keys that share slots, and for what a log takes before it is noticed. Half of that is left
-            // for the few overflow states that every policy may have.
+            // A sixteenth is reserved for overflow states, and for the growth of logs before it is counted. Half of that is
+            // reserved for the few overflow states that every policy may have.
             max_bytes: most.bytes - most.bytes / 16,
             max_bytes_with_overflow: most.bytes - most.bytes / 32,
             overflow_bits: most.overflow_bits,
@@ -69,12 +69,12 @@ impl Bounds {
         }
     }
 
-    /// The bounds of what callers bring: a share of the keys and bytes of `whole`, which counts them too.
+    /// The bounds for limits that callers bring: a share of the keys and bytes of `whole`, which counts them, too.
     pub(super) fn of_callers(whole: &Arc<Self>, most: Most) -> Self {
         Self { whole: Some(Arc::clone(whole)), ..Self::new(most, whole.at_capacity, whole.forgets) }
     }
 
-    /// Whether these are the bounds of what callers bring.
+    /// Whether these are the bounds for limits that callers bring.
     pub(super) fn are_of_callers(&self) -> bool {
         self.whole.is_some()
     }
@@ -127,7 +127,7 @@ impl Bounds {
         fits && self.whole.as_ref().is_none_or(|whole| whole.has_room(bytes))
     }
 
-    /// Whether `bytes` more may be held for states that keys without room share, given that each may grow out of its slot.
+    /// Whether `bytes` more may be held for overflow states, given that each of them may outgrow its slot.
     pub(super) fn has_overflow_room(&self, bytes: usize) -> bool {
         let growth = self.overflow.load(Ordering::Acquire).saturating_mul(Attic::BYTES_EACH);
         let held = self.bytes.load(Ordering::Acquire).saturating_add(growth);
@@ -135,7 +135,7 @@ impl Bounds {
         fits && self.whole.as_ref().is_none_or(|whole| whole.has_overflow_room(bytes))
     }
 
-    /// Counts a state more that keys without room share.
+    /// Counts one more overflow state.
     pub(super) fn count_overflow(&self) {
         self.overflow.fetch_add(1, Ordering::AcqRel);
         if let Some(whole) = &self.whole {

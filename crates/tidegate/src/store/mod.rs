@@ -2,9 +2,9 @@
 //!
 //! Keys are spread over shards ([`shard`]), each behind one lock. A key's state is found by a fingerprint ([`id`]) in an
 //! open-addressed table ([`table`]) of 32-byte slots ([`slot`]); what doesn't fit there is in the shard's attic ([`attic`]).
-//! All shards share one bound on keys and bytes ([`bounds`]). What callers bring has shards and a bound of its own within
-//! that, so that it never meets the states of other policies. No thread of its own: states whose time has passed are
-//! cleared away as new keys come.
+//! All shards share one bound on keys and bytes ([`bounds`]). Limits that callers bring have separate shards, and a bound of
+//! their own within that bound, so that they do not affect the states of other policies. The store has no thread: expired
+//! states are evicted as new keys arrive.
 
 mod attic;
 mod bounds;
@@ -64,17 +64,17 @@ pub enum Op {
 /// ```
 pub struct MemoryStore {
     secret: Secret,
-    /// Those of the whole store.
+    /// Bounds of the whole store.
     bounds: Arc<Bounds>,
-    /// Those of what callers bring, within the others.
+    /// Bounds for limits that callers bring, which are part of the bounds of the whole store.
     caller_bounds: Arc<Bounds>,
     max_keys: usize,
     max_bytes: usize,
-    /// In turn one for policies of the program's own and one for what callers bring.
+    /// Shards for policies of the program alternate with shards for limits that callers bring.
     shards: Box<[Bounded]>,
 }
 
-/// A shard and what bounds it. It shares no cache line with another.
+/// A shard and its bounds. It shares no cache line with another shard.
 #[repr(align(128))]
 struct Bounded {
     shard: Mutex<Shard>,
@@ -88,9 +88,9 @@ pub struct Stats {
     pub keys: usize,
     /// Bytes held for states, tables included.
     pub bytes: usize,
-    /// Those of the keys whose limits callers brought.
+    /// Keys among those whose limits callers brought.
     pub caller_keys: usize,
-    /// Those of the bytes that are held for limits that callers brought.
+    /// Bytes among those that are held for limits that callers brought.
     pub caller_bytes: usize,
     /// Requests let through, shadowed denials among them.
     pub allowed: u64,
@@ -98,11 +98,12 @@ pub struct Stats {
     pub denied: u64,
     /// States forgotten because their time had passed.
     pub evicted: u64,
-    /// Requests of keys that there was no room for, whatever was done with them at capacity.
+    /// Requests for keys without room, whether they were admitted or denied at capacity.
     pub refused: u64,
-    /// Those of them whose limits callers brought.
+    /// Requests among [`refused`](Self::refused) whose limits callers brought.
     pub caller_refused: u64,
-    /// Those of the latter that brought one shape more (algorithm and windows) than there may be.
+    /// Requests among [`caller_refused`](Self::caller_refused) that would have needed one shape (algorithm and windows) more
+    /// than there may be.
     pub caller_refused_shapes: u64,
     /// Charges that a log had no room for and joined with the one before.
     pub joined: u64,
@@ -128,8 +129,8 @@ impl MemoryStore {
         decision
     }
 
-    /// Clears away expired states of the other half of the shards, which take room too and which nobody may ask about any
-    /// more.
+    /// Evicts expired states of the other half of the shards. They take room, too, and there may be no further requests that
+    /// would evict them.
     #[cold]
     fn sweep_other_half(&self, id: Id, now: Timestamp) {
         let Bounded { shard, bounds } = &self.shards[self.shard_number(id) ^ 1];
@@ -285,7 +286,8 @@ impl MemoryStoreBuilder {
     }
 
     /// The share of keys and bytes that may be held for limits that callers bring ([`Policy::unnamed`],
-    /// [`Policy::brought_by_caller`]); one half by default. Other policies may use all that callers do not.
+    /// [`Policy::brought_by_caller`]); one half by default. Other policies may use all room that callers do not
+    /// use.
     #[must_use]
     pub fn caller_share(mut self, share: Share) -> Self {
         self.caller_share = Some(share);
@@ -327,7 +329,7 @@ impl MemoryStoreBuilder {
         let unsaid = (self.max_keys / 16_384).clamp(16, 1024);
         let shards = self.shards.unwrap_or(unsaid).next_power_of_two();
         let overflow_bits = overflow_bits(self.max_keys, shards);
-        // The shards themselves count, too.
+        // The memory of the shards themselves is counted, too.
         let bytes = self.max_bytes.saturating_sub(2 * shards * size_of::<Bounded>()).max(self.max_bytes / 2);
         let most = Most { keys: self.max_keys, bytes, overrides: self.max_overrides, overflow_bits };
         let part = |of| self.caller_share.unwrap_or(Share::HALF).of_size(of);

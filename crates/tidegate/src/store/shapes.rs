@@ -1,7 +1,7 @@
 //! [`Shapes`]: the shapes of the states in one shard, each with a small number that fits into a slot's head.
 //!
-//! There are fewer numbers than there may be shapes. A state that finds none free has its shape in a map by its id, so
-//! that every state always has the shape it was written in. Callers are refused new shapes before it comes to that.
+//! There can be more shapes than numbers. If no number is free, the shape of a state is in a map, keyed by the state's id. So
+//! the shape that a state was written in is always known. Callers are refused new shapes before the numbers run out.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::shape::Shape;
 
-/// The number of all shapes that have none of their own.
+/// The number that all shapes without a number of their own have.
 const UNNUMBERED: usize = MAX_SHAPES - 1;
 
 /// Shapes by number, each for as long as some state has it.
@@ -20,10 +20,10 @@ pub(super) struct Shapes {
     /// The shape taken last: mostly the next one, too.
     recent: Recent,
     known: Vec<Option<Known>>,
-    /// How many of them there are.
+    /// How many shapes have a number.
     numbered: usize,
     unnumbered: HashMap<Id, Arc<Shape>>,
-    /// What the shapes take that exist for the sake of this shard only.
+    /// Bytes of the shapes that only this shard holds.
     own_bytes: usize,
 }
 
@@ -72,13 +72,13 @@ impl Shapes {
         }
     }
 
-    /// Whether a state of `shape` would find a number.
+    /// Whether there is a number for a state of `shape`.
     pub(super) fn has_number_for(&self, shape: &Shape) -> bool {
         self.numbered < UNNUMBERED || self.number_of(shape.id()).is_some()
     }
 
-    /// Counts one state more of `shape`; its number, and how many bytes more are held. `owned` says that nothing else holds
-    /// the shape, so that its own bytes count.
+    /// Counts one more state of `shape`. Returns the number of the shape, and how many more bytes are held. `owned` says that
+    /// nothing else holds the shape, so that its own bytes count.
     #[inline]
     pub(super) fn take(&mut self, id: Id, shape: &Arc<Shape>, owned: bool) -> (usize, usize) {
         if self.recent.number != usize::MAX
@@ -131,7 +131,7 @@ impl Shapes {
         Some(free)
     }
 
-    /// Counts one state less; how many bytes less are held.
+    /// Counts one state less. Returns how many bytes are freed.
     pub(super) fn give_back(&mut self, slot: &Slot) -> usize {
         match self.known.get_mut(slot.shape()) {
             Some(Some(known)) if known.states > 1 => {
@@ -153,7 +153,7 @@ impl Shapes {
     }
 
     fn heap_bytes(&self) -> usize {
-        // A byte beside each entry of a map says whether it is taken.
+        // A map has one more byte for each entry, which says whether the entry is in use.
         self.known.capacity() * size_of::<Option<Known>>()
             + self.unnumbered.capacity() * (size_of::<(Id, Arc<Shape>)>() + 1)
             + self.own_bytes

@@ -30,11 +30,11 @@ impl Line {
     const EMPTY: Self = Self([Slot::EMPTY; PER_LINE]);
 }
 
-/// What the lines nearest to the home of an id tell.
+/// The result of a search in the lines nearest to the home of an id.
 enum Look {
     At(usize),
     Absent,
-    /// It may be further away.
+    /// The id may be further away.
     Further,
 }
 
@@ -52,7 +52,7 @@ impl Table {
         }
     }
 
-    /// Where `id` is, if it is as close to its home as nearly all are.
+    /// Where `id` is, if it is as close to its home as nearly all ids are.
     #[inline]
     pub(super) fn find_near(&self, id: Id) -> Option<usize> {
         match self.look(id) {
@@ -61,7 +61,8 @@ impl Table {
         }
     }
 
-    /// Looks for `id` in the first two lines, where nearly all are: comparing them all costs less than guessing when to stop.
+    /// Looks for `id` in the first two lines, where nearly all ids are. Comparing all slots is faster than deciding when to
+    /// stop.
     #[inline]
     fn look(&self, id: Id) -> Look {
         let home = self.home(id);

@@ -65,7 +65,7 @@ enum Place {
     Own(usize),
     /// Nowhere yet, but there is room.
     New,
-    /// With others that there is no room for, in the overflow state of this id.
+    /// In the overflow state with this id, shared with other keys without room.
     Shared(Id),
     /// Nowhere, and it is let through.
     Uncounted,
@@ -103,7 +103,7 @@ pub(super) struct Shard {
     tally: Tally,
     /// The next slot to look at for one whose time has passed.
     hand: usize,
-    /// The same among the states that keys without room share.
+    /// The next slot of the overflow states to look at for one that has expired.
     overflow_hand: usize,
     /// The states of the keys that have an override, as far as they have any.
     overridden: Table,
@@ -130,7 +130,7 @@ impl Shard {
         self.decide_any(*part, op, bounds)
     }
 
-    /// It takes the request by value, so that those that are decided quickly can stay in registers.
+    /// Takes the request by value, so that requests on the fast path can stay in registers.
     #[cold]
     #[inline(never)]
     fn decide_any(&mut self, part: Part<'_>, op: Op, bounds: &Bounds) -> Decision {
@@ -278,7 +278,7 @@ impl Shard {
         }
     }
 
-    /// Looks at a key whose state would have to be rewritten in one shape more than callers may bring.
+    /// Weighs a request for a key whose state would have to be rewritten in one shape more than callers may bring.
     #[cold]
     fn weigh_misshapen(&mut self, part: &Part<'_>, bounds: &Bounds, peek: bool) -> Seen {
         self.count_refused(part, bounds, peek);
@@ -369,7 +369,7 @@ impl Shard {
         self.read(Of::Keys, at, part.policy, |rules, tracks| answer_from(part, (rules, tracks), seen, outcome))
     }
 
-    /// Answers a key that gets no state. Nothing is written, so what it shares goes on as it is, and with it the time to wait.
+    /// Answers a key that gets no state. Nothing is written, so the state that it shares, and its time to wait, do not change.
     fn conclude_unwritten(&self, part: &Part<'_>, seen: &Seen, outcome: Outcome, bounds: &Bounds) -> Decision {
         match self.overflow_state(part, bounds) {
             Some(at) if self.shared.slot(at).newest() <= seen.moment.at => {
@@ -422,7 +422,7 @@ impl Shard {
     }
 }
 
-/// What a request meets that finds nothing in use.
+/// The result of weighing a request while no units are in use.
 fn seen_of_nothing(part: &Part<'_>, place: Place) -> Seen {
     let weighed = Weighed::of_nothing(part.policy.rules(), part.cost);
     let moment = Moment { now: part.now, at: part.now };
@@ -434,7 +434,7 @@ fn answer_from(part: &Part<'_>, (rules, tracks): (&[Rule], &[Track]), seen: &See
     answer(limits, (rules, tracks), seen.newest, seen.moment, part.cost, &seen.weighed, outcome)
 }
 
-/// The answer where there is no room for a key and none is shared. A charge that can't be counted is denied, too.
+/// The answer if there is no room for a key and it shares no overflow state. A charge that can't be counted is denied, too.
 #[cold]
 fn refused(part: &Part<'_>, seen: &Seen, outcome: Outcome) -> Decision {
     let empty = Held::empty(part.policy.shape());

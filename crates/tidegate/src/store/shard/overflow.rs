@@ -1,31 +1,32 @@
-//! Overflow: the states that keys without room share, so that they are limited more, never less.
+//! Overflow states: states that keys without room share, so that they are limited more, never less.
 //!
-//! A key has two of them to go to, chosen by bits of its id that nobody can predict. The fine one is among thousands of its
-//! policy in large stores, so few keys share it; there is a bound on all fine ones of a shard, of which one policy can take
-//! a part only. The coarse one is among four of its policy, for when no fine one can be had; a policy of the program's own
-//! always has it. Keys that share a fine state share the coarse one, too, and a fine state starts from what is in use in the
-//! coarse one: whatever a key has spent in either is in the one that it is decided by.
+//! Each key has a fine and a coarse overflow state. Bits of the key's id that nobody can predict select both. In a large store
+//! a policy has thousands of fine states, so few keys share one. The number of fine states of a shard is bounded, and one
+//! policy can use only a part of them. If no fine state can be made, the key uses its coarse state, one of four of its policy;
+//! a policy of the program's own always has it. Keys that share a fine state share the same coarse state, and a fine state
+//! starts with the units in use in the coarse state. So the state that decides for a key includes the units that the key has
+//! used in either of them.
 
 use super::{LOG_STEP, Part, Shard};
 use crate::store::{bounds::Bounds, id::Id};
 
-/// How many bits choose among the coarse states of a policy.
+/// How many bits select one of the coarse states of a policy.
 const COARSE_BITS: u32 = 2;
 /// How many policies can have all their fine states at once.
 const FULL_POLICIES: usize = 4;
-/// How many coarse states there may be in a shard under limits that callers bring.
+/// Maximum number of coarse states in a shard under limits that callers bring.
 const MAX_COARSE_OF_CALLERS: usize = 256;
-/// How many overflow states a new one looks at for one whose time has passed.
+/// How many overflow states are checked for expiry when a new one is made.
 const SWEEP: usize = 16;
 
-/// The bits that choose the fine states of a policy in each of `shards`, of a store for `max_keys`.
+/// How many bits select one of the fine states of a policy, in each of the `shards` of a store for `max_keys`.
 pub(in crate::store) fn overflow_bits(max_keys: usize, shards: usize) -> u32 {
     (max_keys / 16 / shards).clamp(16, 4096).next_power_of_two().trailing_zeros()
 }
 
 fn overflow_id(part: &Part<'_>, bits: u32) -> Id {
     let identity = part.policy.identity().plain;
-    // The highest bits place it in the table, so that the states of one policy are spread.
+    // The highest bits select the place in the table, so the states of one policy are spread over it.
     let chosen = part.id.order & !(u64::MAX >> bits);
     let Id { order, rest } = Id::new(identity);
     Id { order: (chosen | order & u64::MAX >> bits).min(u64::MAX - 1), rest: rest ^ u64::from(bits) }
@@ -40,7 +41,7 @@ fn coarse_id(part: &Part<'_>) -> Id {
 }
 
 impl Shard {
-    /// The overflow state that holds what a key without a state of its own has spent, if there is any.
+    /// The overflow state that holds the used units of a key without a state of its own, if there is one.
     pub(super) fn overflow_state(&self, part: &Part<'_>, bounds: &Bounds) -> Option<usize> {
         if self.shared.len() == 0 {
             return None;
@@ -48,7 +49,7 @@ impl Shard {
         self.shared.find(fine_id(part, bounds)).or_else(|| self.shared.find(coarse_id(part)))
     }
 
-    /// The id of the overflow state that a key is to be charged to, there or to be made; `None` if there can be none.
+    /// The id of the overflow state to charge for a key, which may have to be made; `None` if there can be none.
     pub(super) fn overflow_place(&mut self, part: &Part<'_>, bounds: &Bounds) -> Option<Id> {
         let (fine, coarse) = (fine_id(part, bounds), coarse_id(part));
         if self.shared.find(fine).is_some() {
@@ -78,7 +79,7 @@ impl Shard {
         Some(place)
     }
 
-    /// Looks at some overflow states and forgets those whose time has passed.
+    /// Checks some overflow states and evicts those that have expired.
     fn sweep_overflow(&mut self, now: i64, bounds: &Bounds) {
         for _ in 0..SWEEP {
             if self.overflow_hand >= self.shared.places() {

@@ -72,7 +72,7 @@ impl Shard {
         decision
     }
 
-    /// Charges an overridden key, which there is always room for.
+    /// Charges an overridden key. There is always room for it.
     fn charge_overridden(&mut self, kept: &Part<'_>, seen: &Seen, bounds: &Bounds) -> Recorded {
         let to = seen.moment.at;
         if let Some(at) = self.overridden_state(kept.id) {

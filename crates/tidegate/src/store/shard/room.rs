@@ -52,8 +52,8 @@ impl Shard {
         room && self.may_have_shape(shape, bounds) && bounds.take_key()
     }
 
-    /// Looks at the next `slots` for states that a clock wrote which was far ahead and has returned. What was in use then is
-    /// in use now, as if the key had been asked about, so that the state can expire.
+    /// Looks in the next `slots` for states that were written while the clock was far ahead, and redates them to now. Units in
+    /// use stay in use, as after a request for the key, and the state can expire.
     fn redate(&mut self, slots: usize, now: i64, bounds: &Bounds) {
         let places = self.keys.places();
         for at in (self.hand..places).chain(0..self.hand.min(places)).take(slots) {
@@ -65,7 +65,7 @@ impl Shard {
         }
     }
 
-    /// Clears away some of what has had its time, for keys of another shard.
+    /// Evicts some expired states, to make room for keys of another shard.
     pub(in crate::store) fn sweep_for_room(&mut self, now: i64, bounds: &Bounds) {
         self.redate(SWEEP_FOR_ROOM, now, bounds);
         self.sweep(SWEEP_FOR_ROOM, now, bounds);

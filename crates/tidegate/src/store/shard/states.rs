@@ -117,7 +117,7 @@ impl Shard {
         }
     }
 
-    /// Notes that a state has been rewritten in another shape.
+    /// Records that a state has been rewritten in another shape.
     fn set_shape(&mut self, of: Of, at: usize, shape: &Arc<Shape>, bounds: &Bounds) {
         let slot = *self.table(of).slot(at);
         let freed = self.shapes.give_back(&slot);
@@ -172,7 +172,7 @@ impl Shard {
         self.table_mut(of).slot_mut(at).set_held(place);
     }
 
-    /// Puts in a state that was not there.
+    /// Inserts a new state. Returns its place.
     pub(super) fn put_new(
         &mut self,
         of: Of,
@@ -187,7 +187,7 @@ impl Shard {
         at
     }
 
-    /// Puts in a slot for a state that was not there. As it is, it reads as one of a single track in which nothing is in use.
+    /// Inserts a slot for a new state. It reads as a state with a single track in which no units are in use.
     #[inline]
     pub(super) fn put_empty(&mut self, of: Of, id: Id, policy: &Policy, newest: i64, bounds: &Bounds) -> usize {
         let (shape, taken) = self.shapes.take(id, policy.shape(), bounds.are_of_callers());
