@@ -36,7 +36,8 @@ pub(crate) enum Format {
 pub(crate) enum Command {
     /// Answer over HTTP, RESP (any Redis client) and gRPC (Envoy).
     Serve(ServeArguments),
-    /// Spend if it fits. Exit code: 0 allowed, 1 limited, 2 usage or configuration, 3 impossible, 4 store failed, 5 banned.
+    /// Spend if it fits. Exit code: 0 allowed, 1 limited, 2 usage or configuration, 3 impossible, 4 store failed, 5
+    /// banned.
     Check(AskArguments),
     /// Answer as check would; spend nothing.
     Peek(AskArguments),

@@ -1,4 +1,4 @@
-//! Printing an answer or a complaint. A reader that is gone is no error, as with `head`.
+//! Printing results and error messages. A closed pipe is no error, as with `head`.
 
 use std::io::{self, Write as _};
 
@@ -11,7 +11,8 @@ pub(crate) fn say(text: &str) -> io::Result<()> {
     }
 }
 
-/// Prints a line to standard error. Unlike `eprintln!` it does not panic when that can't be written: the exit code still tells.
+/// Prints a line to standard error. Unlike `eprintln!` it does not panic if the line can't be written, because the exit
+/// code still shows the result.
 pub(crate) fn complain(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "tidegate: {text}");
 }

@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &ServeArguments, format: Format) -> anyhow::Result<
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime can be had")?;
     let done = runtime.block_on(serve(config, overrides));
-    // A read of a file that hangs must not keep the process.
+    // A file read that hangs must not keep the process alive.
     runtime.shutdown_background();
     done
 }
@@ -81,7 +81,7 @@ async fn serve(config: Config, overrides: Overrides) -> anyhow::Result<Outcome> 
     }
     loop {
         tokio::select! {
-            // A task of its own: a file that can't be read must not delay the other signals.
+            // In a separate task, so that a file read that hangs does not delay the other signals.
             _ = signals.hangup.recv() => drop(tokio::spawn(server.reload())),
             _ = signals.terminate.recv() => break,
             _ = signals.interrupt.recv() => break,

@@ -4,8 +4,8 @@
 //! while: requests that wait together fail together, and one stall is no outage. Open, it refuses at once, and the node's
 //! own task probes the server. A probe that is answered closes it. Requests themselves never probe, so none pays for it.
 //!
-//! A server that answers, but too late, opens the breaker, too (`pace` decides). Then the breaker closes only after several
-//! probes in a row were answered well within the timeout.
+//! A server that answers, but too late, opens the breaker, too (`pace` decides). Then the breaker closes only after
+//! several probes in a row were answered well within the timeout.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 

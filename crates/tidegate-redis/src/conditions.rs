@@ -1,8 +1,8 @@
 //! [`Conditions`]: the degraded states of one server.
 //!
-//! A state begins with the first affected request. It ends when no request was affected for [`QUIET`] while other requests
-//! succeeded, or for [`FORGOTTEN`] if none succeeded. So an intermittent fault is one state. A state that is held (an open
-//! breaker, a server that may evict) ends when it is released.
+//! A state begins with the first affected request. It ends when no request was affected for [`QUIET`] while other
+//! requests succeeded, or for [`FORGOTTEN`] if none succeeded. So an intermittent fault is one state. A state that is
+//! held (an open breaker, a server that may evict) ends when it is released.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},

@@ -1,9 +1,9 @@
 //! [`Denials`]: the newest denials, so that a key that Redis has denied stays denied.
 //!
-//! While Redis keeps up, it is asked for every request. If Redis does not keep up, or requests wait too long for it, the
-//! remembered denials are used: a request is denied if Redis has denied the same key under the same limits, at the same or a
-//! lower cost, and the retry time of that denial has not come. A refund, reset or override by this store removes the denial
-//! of a key. Changes by other stores take effect as soon as Redis is asked again.
+//! While Redis keeps up, it is asked for every request. If Redis does not keep up, or requests wait too long for it,
+//! the remembered denials are used: a request is denied if Redis has denied the same key under the same limits, at the
+//! same or a lower cost, and the retry time of that denial has not come. A refund, reset or override by this store
+//! removes the denial of a key. Changes by other stores take effect as soon as Redis is asked again.
 //!
 //! The table has a fixed size. If a denial replaces another one, the store only asks Redis again.
 

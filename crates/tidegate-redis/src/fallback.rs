@@ -3,10 +3,10 @@
 //! `open` lets through, `closed` denies, `local` decides in this process's memory by a share of the limits. What was spent
 //! locally is kept until its windows have passed, so a link that comes and goes refills nothing.
 //!
-//! `open` admits requests only while the server is known not to answer. It denies a request that was shed because the server
-//! does not keep up. If a request got no answer in time while the breaker is closed, `open` decides it locally by the whole
-//! limits, so that a client that makes the server slow gets no more than its limit. [`AtCapacity`] decides on a request for a
-//! key without room.
+//! `open` admits requests only while the server is known not to answer. It denies a request that was shed because the
+//! server does not keep up. If a request got no answer in time while the breaker is closed, `open` decides it locally
+//! by the whole limits, so that a client that makes the server slow gets no more than its limit. [`AtCapacity`] decides
+//! on a request for a key without room.
 
 use std::sync::Arc;
 

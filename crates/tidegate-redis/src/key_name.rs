@@ -51,8 +51,8 @@ impl Names {
         Name { bytes, slot }
     }
 
-    /// The name of the overflow key of a policy that a subject shares while there is no room for a key of its own. The hash of
-    /// a subject never contains `~`.
+    /// The name of the overflow key of a policy that a subject shares while there is no room for a key of its own. The
+    /// hash of a subject never contains `~`.
     pub(crate) fn overflow(&self, policy: &str, key: &Key<'_>) -> Name {
         let tag = format!("~overflow-{}", hash(key)[0] % OVERFLOW_KEYS);
         let slot = crc16::State::<crc16::XMODEM>::calculate(tag.as_bytes()) % SLOTS;

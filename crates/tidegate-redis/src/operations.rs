@@ -10,8 +10,8 @@ use crate::{
 };
 
 impl RedisStore {
-    /// Gives units back to the moment they were charged at ([`Decision::charged_at`](tidegate::Decision::charged_at)), not to now. It is not repeated if it
-    /// fails.
+    /// Gives units back to the moment they were charged at
+    /// ([`Decision::charged_at`](tidegate::Decision::charged_at)), not to now. It is not repeated if it fails.
     ///
     /// # Errors
     /// If Redis does not answer; whether units were given back is not known then.

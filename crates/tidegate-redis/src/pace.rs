@@ -1,10 +1,10 @@
 //! [`Pace`]: whether a server answers within the timeout, judged by the share of its newest answers that were in time.
 //!
-//! Each call of the script counts as one answer, and so does each check of the server. An answer is timed from sending the
-//! call to receiving the answer, without the time that requests waited before. A server is too slow if most answers of the
-//! last second or two were late, and at least [`LEAST`] of them. One stall delays only the answers under way at that time,
-//! which are fewer. While many requests wait, this process or the server may only be short of processor time. Then the server
-//! is too slow only if no answer was in time.
+//! Each call of the script counts as one answer, and so does each check of the server. An answer is timed from sending
+//! the call to receiving the answer, without the time that requests waited before. A server is too slow if most answers
+//! of the last second or two were late, and at least [`LEAST`] of them. One stall delays only the answers under way at
+//! that time, which are fewer. While many requests wait, this process or the server may only be short of processor
+//! time. Then the server is too slow only if no answer was in time.
 
 /// Minimum number of late answers.
 const LEAST: u32 = 8;

@@ -19,7 +19,8 @@ pub(crate) enum Status {
     Done(Range<usize>),
     /// It came after its deadline, and nothing was done.
     Late,
-    /// No new keys may be created, and nothing was done. There is one byte for each part, which is 0 if the part has no key.
+    /// No new keys may be created, and nothing was done. There is one byte for each part, which is 0 if the part has no
+    /// key.
     NoRoom(Range<usize>),
     Failed(Trouble),
 }

@@ -18,10 +18,11 @@ pub enum Trouble {
     /// The connection was lost while the request was under way; whether it was charged is not known.
     #[error("the connection to redis was lost before an answer came")]
     Lost,
-    /// The request was shed, because Redis answers but does not keep up. Either the queue was full. Or 256 or more requests
-    /// were outstanding, and this one waited for half of its timeout, or got no answer in time from a server that has answered
-    /// other requests within three timeouts. If the request was sent, it is not known whether it was charged. Overload is not
-    /// an outage: [`OnStoreFailure::Open`](tidegate::OnStoreFailure::Open) denies such a request.
+    /// The request was shed, because Redis answers but does not keep up. Either the queue was full. Or 256 or more
+    /// requests were outstanding, and this one waited for half of its timeout, or got no answer in time from a server
+    /// that has answered other requests within three timeouts. If the request was sent, it is not known whether it was
+    /// charged. Overload is not an outage: [`OnStoreFailure::Open`](tidegate::OnStoreFailure::Open) denies such a
+    /// request.
     #[error("too many requests wait for redis")]
     Overloaded,
     /// The request reached Redis after its deadline; it did nothing.

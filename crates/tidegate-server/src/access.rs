@@ -15,12 +15,12 @@ pub(crate) enum Access {
     Admin,
 }
 
-/// Marks a response to somebody who has shown a token that is none of ours.
+/// Marks a response to a caller that sent a wrong token.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WrongToken;
 
 impl Tokens {
-    /// Whether there are any to be shown.
+    /// Whether any tokens are configured.
     pub(crate) fn are_configured(&self) -> bool {
         self.admin.is_some() || self.usage.is_some()
     }

@@ -1,5 +1,5 @@
-//! [`Degraded`]: the degraded states that the service is in, by cause. Whatever is found is compared with what was found before, so that the
-//! beginning and the end of a state are noticed once.
+//! [`Degraded`]: the current degraded states of the service, by cause. Each check is compared with the previous one, so
+//! that the beginning and the end of a state are each reported once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,10 +10,10 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// A state that is known by a counter that rises lasts until the counter has not risen for so long.
+/// A state that is detected by a rising counter lasts until the counter has not risen for this long.
 const HOLD: Duration = Duration::from_secs(10);
 
-/// Causes that every service reports, also while there are none.
+/// Causes that every service reports, with 0 while there is no such state.
 pub(crate) const CAUSES: [&str; 6] = [
     "certificate_refused",
     "clock_ahead",
@@ -23,19 +23,19 @@ pub(crate) const CAUSES: [&str; 6] = [
     "no_room_for_callers",
 ];
 
-/// Causes of Redis while which it answers, with less certainty.
+/// Causes with which Redis still answers, but with less certainty.
 const ANSWERS_ANYWAY: [&str; 1] = ["may_evict"];
 
-/// A degraded state that lasts.
+/// A current degraded state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct State {
     /// Short name of the cause, as in the metric `tidegate_degraded`.
     #[schema(example = "out_of_memory")]
     pub(crate) cause: &'static str,
-    /// The server of Redis that is affected; left out if it is not about one.
+    /// The affected Redis server; left out if the state does not concern one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) node: Option<String>,
-    /// Since when, in milliseconds since the epoch.
+    /// When the state began, in milliseconds since the epoch.
     pub(crate) since_ms: u64,
     /// What happened.
     pub(crate) detail: String,
@@ -43,7 +43,7 @@ pub(crate) struct State {
     pub(crate) cure: String,
 }
 
-/// A degraded state as its source tells it.
+/// A degraded state as its source reports it.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) cause: &'static str,
@@ -53,24 +53,24 @@ pub(crate) struct Found {
     pub(crate) lasted: Duration,
 }
 
-/// A degraded state that is known by a counter: it lasts while the counter rises, and for ten seconds more.
+/// A degraded state that is detected by a counter: it lasts while the counter rises, and for ten seconds after that.
 #[derive(Debug)]
 pub(crate) struct Counted {
     pub(crate) cause: &'static str,
     pub(crate) count: u64,
-    /// What the counter counts, after the number.
+    /// The text that follows the number in the detail.
     pub(crate) what: &'static str,
     pub(crate) cure: &'static str,
 }
 
-/// What has begun and ended since the last look.
+/// The states that have begun and ended since the last check.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) begun: Vec<State>,
     pub(crate) ended: Vec<State>,
 }
 
-/// The states that last.
+/// The current states.
 #[derive(Debug, Default)]
 pub(crate) struct Degraded(Mutex<Inner>);
 
@@ -85,12 +85,12 @@ struct Inner {
 #[derive(Debug, Default, Clone, Copy)]
 struct Rising {
     count: u64,
-    /// When it began to rise, the count before, and when it rose last.
+    /// When the counter began to rise, its value before that, and when it rose last.
     lasts: Option<(u64, u64, u64)>,
 }
 
 impl Degraded {
-    /// Takes note of the states found now; those that have begun and ended.
+    /// Records the states found now. Returns those that have begun and ended.
     pub(crate) fn look(&self, now_ms: u64, mut found: Vec<Found>, counted: &[Counted]) -> Changes {
         let mut inner = self.0.lock();
         for counter in counted {
@@ -103,7 +103,7 @@ impl Degraded {
             let Found { cause, detail, lasted, .. } = &found;
             let known = inner.states.iter().find(|state| is_of(state, &found));
             let since_ms = known.map_or_else(|| now_ms.saturating_sub(millis(*lasted)), |known| known.since_ms);
-            // One state for each cause and node, in the words of its newest sight.
+            // One state for each cause and node, with its newest detail.
             if states.iter().any(|state| is_of(state, &found)) {
                 continue;
             }
@@ -121,12 +121,12 @@ impl Degraded {
         changes
     }
 
-    /// The states that last.
+    /// The current states.
     pub(crate) fn states(&self) -> Vec<State> {
         self.0.lock().states.clone()
     }
 
-    /// How many states last, by every cause that there is or was.
+    /// The number of current states, by each cause that has occurred or is always reported.
     pub(crate) fn by_cause(&self) -> BTreeMap<&'static str, u64> {
         let inner = self.0.lock();
         let mut counts: BTreeMap<_, _> = CAUSES.iter().chain(&inner.seen).map(|cause| (*cause, 0)).collect();

@@ -17,7 +17,7 @@ use crate::{
     unread::UnreadResponses,
 };
 
-/// How long a peer may be silent before the system asks whether it is still there.
+/// How long a peer may be idle before the system sends TCP keepalive probes.
 const KEEP_ALIVE: Duration = Duration::from_secs(300);
 
 /// How long to wait after a connection could not be accepted.
@@ -36,7 +36,7 @@ pub(crate) struct House {
     pub(crate) cookie: Arc<str>,
     /// Logins that were ended by a logout.
     pub(crate) logouts: Arc<Logouts>,
-    /// Responses that nobody has read yet, by transport.
+    /// Unread responses, by transport.
     pub(crate) unread: [Arc<UnreadResponses>; 3],
     /// Cancelled when nobody new is let in and everyone finishes what was begun.
     pub(crate) stop: CancellationToken,
@@ -168,7 +168,7 @@ impl Door {
     }
 }
 
-/// Counts a connection for which there is no place, and logs it now and then.
+/// Counts a connection beyond a bound, and logs this from time to time.
 fn turn_away(service: &Service, transport: Transport, peer: SocketAddr, why: NoPlace) {
     let name = transport.name();
     match why {
@@ -189,8 +189,9 @@ fn turn_away(service: &Service, transport: Transport, peer: SocketAddr, why: NoP
     }
 }
 
-/// Has the system ask a silent peer after five minutes whether it is still there, and give up after three more questions: what
-/// Redis does by default. So a connection without an idle timeout ends when its peer is gone.
+/// Enables TCP keepalive: the system probes an idle peer after five minutes, and closes the connection after three more
+/// probes without an answer. Redis does the same by default. So a connection without an idle timeout ends when its peer
+/// is gone.
 fn keep_alive(stream: &TcpStream) {
     let interval = KEEP_ALIVE / 3;
     let settings = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(interval).with_retries(3);

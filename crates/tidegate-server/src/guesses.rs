@@ -1,7 +1,8 @@
-//! [`Guesses`]: wrong tokens, limited by address with our own library, whatever transport they come by.
+//! [`Guesses`]: wrong tokens, limited by address with our own library, over all transports.
 //!
-//! A token is compared first, so the right one always works. Of an address that has guessed wrong too often, each further
-//! wrong token is answered late and ends its connection: so it can try no more than its connections divided by the delay.
+//! A token is compared first, so the right one always works. After too many wrong tokens from an address, each further
+//! wrong token is answered late, and its connection is closed. So an address can try no more tokens a second than its
+//! number of connections divided by the delay.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -15,13 +16,14 @@ use crate::{
 /// Wrong tokens of one address that are answered at once.
 const LIMIT: &str = "10/1m";
 
-/// Addresses that are counted by themselves. More of them share a few counts; only wrong tokens are counted at all.
+/// Addresses with a count of their own. Further addresses share a few counts. Only addresses with wrong tokens are
+/// counted.
 const ADDRESSES: usize = 10_000;
 
 /// Log lines about one address or one event.
 const LOGGED: &str = "1/1m";
 
-/// Log lines about wrong tokens and the like in all.
+/// All log lines that [`Guesses::may_log`] limits, together.
 const LOGGED_IN_ALL: &str = "30/1m";
 
 /// Counts wrong tokens.
@@ -34,12 +36,12 @@ pub(crate) struct Guesses {
     delay: Duration,
 }
 
-/// An address has shown more wrong tokens than it may: it may show another after this time.
+/// An address has sent too many wrong tokens. It may send another one after this time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooMany(pub(crate) Duration);
 
 impl Guesses {
-    /// By this clock; late answers come after `delay`.
+    /// Counts by this clock; late answers are sent after `delay`.
     pub(crate) fn new(clock: Clock, delay: Duration) -> Self {
         let policy = |name: &str, limit: &str| Policy::new(name, [limit.parse().expect("a limit")]).expect("a policy");
         let store = MemoryStore::builder().max_keys(3 * ADDRESSES).build().expect("bounds that a store can have");
@@ -52,12 +54,13 @@ impl Guesses {
         }
     }
 
-    /// How late the answer to a wrong token beyond the limit is.
+    /// The delay of the answer to a wrong token beyond the limit.
     pub(crate) fn delay(&self) -> Duration {
         self.delay
     }
 
-    /// Counts a wrong token, unless its address has shown too many already; logs the first of an address in a minute.
+    /// Counts a wrong token, unless its address has already sent too many. Logs the first one of an address in a
+    /// minute.
     pub(crate) fn wrong(&self, metrics: &Metrics, transport: Transport, by: Option<IpAddr>) -> Result<(), TooMany> {
         metrics.wrong_token(transport);
         let by = by.map_or_else(|| "this process".to_owned(), |address| network(address).to_string());
@@ -71,7 +74,7 @@ impl Guesses {
         }
     }
 
-    /// Whether a line about this may be logged now: one in a minute, and not too many about everything.
+    /// Whether a line about this subject may be logged now: one in a minute, and a bounded number of lines in all.
     pub(crate) fn may_log(&self, about: &str) -> bool {
         let (Ok(about), Ok(all)) = (Key::new(about), Key::new("all")) else { return false };
         self.limiter.check(&self.logged, &about, Cost::ONE).is_allowed()

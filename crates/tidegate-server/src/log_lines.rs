@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The counts of this process. Whoever sets up its log adds to them; the service reports them.
+/// The counts of this process. The program that sets up the log adds to them; the service reports them.
 pub static LOG_LINES: LogLines = LogLines { dropped: AtomicU64::new(0), suppressed: AtomicU64::new(0) };
 
-/// Target of the lines about what people did to keys. Such lines should not be suppressed.
+/// Target of the lines about changes that people made to keys. Such lines should not be suppressed.
 pub const AUDIT: &str = "tidegate::audit";
 
 /// Counts of log lines that were not written.
@@ -21,7 +21,7 @@ impl LogLines {
         self.dropped.fetch_add(1, Relaxed);
     }
 
-    /// Counts a line that was left out because it repeats others.
+    /// Counts a line that was suppressed because it repeats others.
     pub fn suppressed(&self) {
         self.suppressed.fetch_add(1, Relaxed);
     }

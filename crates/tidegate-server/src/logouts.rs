@@ -1,4 +1,4 @@
-//! [`Logouts`]: logins that were ended before their time. They are known to this process only, until it ends.
+//! [`Logouts`]: logins that a logout has ended before they expired. Only this process knows them, until it ends.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use crate::session::{LASTS, Login};
 
-/// Ended logins that are kept by themselves.
+/// Maximum number of ended logins that are listed one by one.
 const MOST: usize = 10_000;
 
 /// Logins that have ended.
@@ -18,9 +18,9 @@ pub(crate) struct Logouts {
 
 #[derive(Debug, Default)]
 struct Ended {
-    /// By the id of a login: when it would have ended by itself.
+    /// When each ended login would have expired, by its id.
     logins: HashMap<[u8; 16], u64>,
-    /// All logins that were begun before this second have ended, too.
+    /// All logins that began before this second have ended, too.
     before_s: u64,
 }
 
@@ -31,7 +31,7 @@ impl Default for Logouts {
 }
 
 impl Logouts {
-    /// Ends a login. Where there is no room for another one, all that were begun until now are ended instead.
+    /// Ends a login. If the list is full, all logins that have begun until now are ended instead.
     pub(crate) fn end(&self, login: Login, now_s: u64) {
         let mut ended = self.ended.lock();
         let Ended { logins, before_s } = &mut *ended;
@@ -40,7 +40,7 @@ impl Logouts {
         }
         logins.insert(login.id, login.ends_s);
         if logins.len() > self.most {
-            // Clocks of other nodes may be ahead: what is forgotten here has to stay ended.
+            // Clocks of other nodes may be ahead: logins that are removed from the list must stay ended.
             let newest = logins.values().map(|ends_s| ends_s.saturating_sub(LASTS)).max();
             *before_s = newest.unwrap_or(0).max(now_s) + 1;
             logins.clear();
@@ -56,7 +56,7 @@ impl Logouts {
             || ended.logins.contains_key(&login.id)
     }
 
-    /// When a login has to be said to begin, so that it has not ended already.
+    /// The begin time that a new login must have, so that it does not count as ended.
     pub(crate) fn begin_s(&self, now_s: u64) -> u64 {
         self.ended.lock().before_s.max(now_s)
     }
@@ -75,7 +75,7 @@ mod tests {
         logouts.end(login(0, now), now);
         assert!(logouts.has_ended(login(0, now), now) && !logouts.has_ended(login(1, now), now));
         logouts.end(login(1, now), now);
-        // A node whose clock is ahead has begun this one.
+        // This login began on a node whose clock is ahead.
         logouts.end(login(2, now + 30), now);
         assert!(!logouts.has_ended(login(9, now), now));
         logouts.end(login(3, now), now);

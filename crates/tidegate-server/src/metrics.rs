@@ -36,7 +36,7 @@ const BROUGHT: &str = "(limits)";
 /// What rules and overrides of Envoy's that let nothing through are counted under.
 const DENIED: &str = "(deny)";
 
-/// What the time of decisions over several policies is counted under.
+/// The label for the duration of decisions over several policies.
 const SEVERAL: &str = "(several)";
 
 /// The ways in.
@@ -190,9 +190,9 @@ impl Metrics {
             turned_away_by_address.clone(),
         );
         let wrong_tokens = Family::<By, Counter>::default();
-        registry.register("wrong_tokens", "Wrong tokens that were shown", wrong_tokens.clone());
+        registry.register("wrong_tokens", "Wrong tokens received", wrong_tokens.clone());
         let unread = Family::<By, Gauge>::default();
-        registry.register("unread_response_bytes", "Memory of responses that are not read yet", unread.clone());
+        registry.register("unread_response_bytes", "Memory of unread responses", unread.clone());
         let closed_unread = Family::<By, Counter>::default();
         registry.register(
             "connections_closed_unread",
@@ -345,18 +345,23 @@ fn tally(
     }
 }
 
-/// Degraded states, and the lines that the log has lost.
+/// Degraded states, and log lines that were lost or suppressed.
 #[derive(Debug)]
 struct OfState(Arc<Degraded>);
 
 impl Collector for OfState {
     fn encode(&self, mut out: DescriptorEncoder<'_>) -> std::result::Result<(), fmt::Error> {
-        let help = "Degraded states that last, by cause; 0 while there is none";
+        let help = "Current degraded states by cause; 0 if there is none";
         labelled(&mut out, "degraded", help, "cause", MetricType::Gauge, self.0.by_cause())?;
         let dropped = LOG_LINES.dropped_so_far();
         counter(&mut out, "log_lines_dropped", "Log lines that were lost because they could not be written", dropped)?;
         let suppressed = LOG_LINES.suppressed_so_far();
-        counter(&mut out, "log_lines_suppressed", "Log lines that were left out because they repeat others", suppressed)
+        counter(
+            &mut out,
+            "log_lines_suppressed",
+            "Log lines that were suppressed because they repeat others",
+            suppressed,
+        )
     }
 }
 
@@ -375,7 +380,7 @@ impl Collector for OfStore {
                 gauge(&mut out, "caller_keys", "Keys whose limits callers brought", stats.caller_keys as u64)?;
                 let help = "Bytes held for limits that callers brought";
                 gauge(&mut out, "caller_bytes", help, stats.caller_bytes as u64)?;
-                counter(&mut out, "no_room", "Requests of keys that there was no room for", stats.refused)?;
+                counter(&mut out, "no_room", "Requests for keys without room", stats.refused)?;
                 let help = "Requests without room whose limits callers brought";
                 counter(&mut out, "caller_no_room", help, stats.caller_refused)?;
                 let of_policies = stats.refused - stats.caller_refused;

@@ -1,4 +1,4 @@
-//! [`Places`]: how many connections a listener has, in all and from each address.
+//! [`Places`]: the number of connections of a listener, in all and from each address.
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(crate) struct Places {
     all: Arc<Semaphore>,
     per_address: usize,
-    /// Connections by address; only of those that have one, so there are never more entries than places.
+    /// Connections by address. Addresses without a connection have no entry, so there are never more entries than
+    /// places.
     taken: Mutex<HashMap<IpAddr, usize>>,
 }
 
@@ -29,9 +30,9 @@ pub(crate) struct Place {
 /// Why there is no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoPlace {
-    /// All are taken.
+    /// The listener has its maximum number of connections.
     Full,
-    /// The address has as many as one may have.
+    /// The address has its maximum number of connections.
     Address,
 }
 
@@ -67,7 +68,7 @@ impl Drop for Place {
     }
 }
 
-/// An IPv4 address, or the /64 of an IPv6 one: whoever has one address of it has all of them.
+/// An IPv4 address, or the /64 of an IPv6 address: a client that has one address of a /64 has all of them.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),

@@ -150,7 +150,7 @@ async fn every(period: Duration, stop: &CancellationToken, work: impl Fn()) {
     }
 }
 
-/// A socket that listens. It is kept while the service runs, so that accepting can be started again.
+/// A listening socket. It is kept while the service runs, so that the accept loop can be started again.
 struct Listening {
     listener: std::net::TcpListener,
     transport: Transport,
@@ -184,7 +184,7 @@ fn open_http(listening: Listening, house: &House, router: axum::Router) {
     let transport = listening.transport;
     let unread = Arc::clone(&house.unread[transport as usize]);
     keep("unread responses", house, move |service, stop| Arc::clone(&unread).watch(service, transport, stop));
-    // Whoever has connected before the service stops is let in by this, so it is waited for, too.
+    // The accept loop also serves clients that connected before the service stopped, so it is waited for, too.
     let (house, own, guests) = (house.clone(), house.clone(), house.guests.clone());
     let serve = move |stream, peer| http::connection::serve(house.clone(), transport, router.clone(), stream, peer);
     guests.spawn(listening.accept(own, serve));
@@ -198,7 +198,8 @@ fn open_resp(listener: &std::net::TcpListener, places: &Arc<Places>, house: &Hou
         let (listener, places) = (listener.try_clone()?, Arc::clone(places));
         let listening = Listening { listener, transport: Transport::Resp, places };
         let (house, own) = (house.clone(), house.clone());
-        // Held while this thread accepts: whoever has connected before the service stops is let in, and is waited for, too.
+        // Held while this thread accepts: clients that connected before the service stopped are served and waited for,
+        // too.
         let accepting = house.guests.token();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serve = async move {

@@ -1,7 +1,7 @@
 //! [`Ticket`]: what a browser shows in place of a token once somebody has logged in with it.
 //!
-//! It says how long it is good for and is signed with the token itself: so it outlives a restart, every node that has the
-//! token knows it, and a new token ends all of them. It has an id, by which a logout ends it ([`crate::logouts`]).
+//! It contains its expiry time and is signed with the token itself. So it survives a restart, every node with the same
+//! token accepts it, and a new token ends all tickets. It has an id, by which a logout ends it ([`crate::logouts`]).
 
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
@@ -43,7 +43,7 @@ impl Ticket {
     }
 }
 
-/// What somebody with this ticket may do, and by which login, if it is a good one.
+/// The access that a valid ticket gives, and its login.
 pub(crate) fn access(tokens: &Tokens, ticket: &str, now_s: u64) -> Option<(Access, Login)> {
     let (login, signature) = read(ticket, now_s)?;
     let is = |token: &Option<String>| {
@@ -54,12 +54,13 @@ pub(crate) fn access(tokens: &Tokens, ticket: &str, now_s: u64) -> Option<(Acces
     Some((access, login))
 }
 
-/// Whether a ticket could be good by what it says, but is not signed with a token of ours: so it may be a guess at one.
+/// Whether a ticket is well-formed and not expired, but not signed with one of our tokens. It may be a guess at a
+/// token.
 pub(crate) fn is_forged(tokens: &Tokens, ticket: &str, now_s: u64) -> bool {
     read(ticket, now_s).is_some() && access(tokens, ticket, now_s).is_none()
 }
 
-/// What a ticket says, and its signature.
+/// The login in a ticket, and its signature.
 fn read(ticket: &str, now_s: u64) -> Option<(Login, Vec<u8>)> {
     let mut parts = ticket.splitn(3, '.');
     let ends_s: u64 = parts.next()?.parse().ok()?;

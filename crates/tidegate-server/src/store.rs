@@ -62,7 +62,7 @@ impl Store {
         matches!(self, Self::Memory(_))
     }
 
-    /// The degraded states that it is in, as far as it knows of them itself.
+    /// The degraded states that the store itself reports.
     pub(crate) fn degradations(&self) -> Vec<Found> {
         let Self::Redis(redis) = self else { return Vec::new() };
         let found = |state: Degradation| Found {
@@ -75,7 +75,7 @@ impl Store {
         redis.degradations().into_iter().map(found).collect()
     }
 
-    /// Whether it answers, so that no request is answered without it.
+    /// Whether the store answers, so that no request is answered without it.
     pub(crate) fn answers(&self) -> bool {
         match self {
             Self::Memory(_) => true,

@@ -1,4 +1,4 @@
-//! Supervision: a task that must stay alive is started again when it panics or ends before the service stops.
+//! Supervision: a task that must stay alive is started again if it panics or ends before the service stops.
 
 use std::{future::Future, time::Duration};
 
@@ -6,16 +6,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
 
-/// How long to wait before a task is started again, so that one that fails at once does not take all the time there is.
+/// How long to wait before a task is started again, so that a task that fails at once does not use all processor time.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Runs a task, as a task of its own on this runtime, until the service stops. `start` makes it, each time that it is started.
+/// Runs a task on this runtime until the service stops. `start` creates it each time that it is started.
 pub(crate) async fn supervise<S, F>(name: &'static str, metrics: &Metrics, stop: &CancellationToken, mut start: S)
 where
     S: FnMut() -> F,
     F: Future<Output = ()> + Send + 'static,
 {
-    // From the start on, so that the first failure is a rise.
+    // The counter exists from the start, so that Prometheus sees the first failure as an increase.
     let restarts = metrics.task_restarts(name);
     loop {
         let ended = tokio::spawn(start()).await;

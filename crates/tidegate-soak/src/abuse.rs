@@ -21,10 +21,10 @@ const PIPELINE: u64 = 1_000;
 const HOT_CONNECTIONS: usize = 8;
 /// HTTP/2 connections that read nothing, and requests on each.
 const UNREAD: (usize, usize) = (40, 1_000);
-/// Connections that are held open for nothing.
+/// Idle connections that are held open.
 const IDLE: usize = 2_000;
 
-/// What was done so far.
+/// Counts of the abuse so far.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) commands: u64,
@@ -32,8 +32,8 @@ pub(crate) struct Counts {
     pub(crate) hot_keys: u64,
     /// Checks of hot keys that were sent after the limit denied one, and admitted.
     pub(crate) hot_over: u64,
-    /// Checks of hot keys that were admitted beyond the limit before one was denied: what `open` admits while it is not known
-    /// whether Redis answers.
+    /// Checks of hot keys that were admitted beyond the limit before one was denied: `open` admits them while it is not
+    /// known whether Redis answers.
     pub(crate) hot_early: u64,
     pub(crate) unread: u64,
     pub(crate) guesses: u64,
@@ -54,7 +54,8 @@ pub(crate) fn run(round: usize, service: &Service, counts: &mut Counts) -> anyho
     }
 }
 
-/// Limits with ever other windows, brought by the caller. They are short, so that there is room for honest keys again later.
+/// Limits that the caller brings, each with a new window. The windows are short, so that there is room for honest keys
+/// later.
 fn many_windows(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     let first = fastrand::u64(..1_000_000);
     flood(service, counts, |number| {
@@ -63,7 +64,7 @@ fn many_windows(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     })
 }
 
-/// Ever new keys of one policy.
+/// New keys of one policy in every request.
 fn many_keys(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     let first = fastrand::u64(..);
     flood(service, counts, |number| format!("TG.CHECK flooded {first}-{number}\r\nTG.LIMIT {first}-{number} 1/20s\r\n"))
@@ -104,7 +105,7 @@ fn hot_key(round: usize, service: &Service, counts: &mut Counts) -> anyhow::Resu
                 match numbers[..] {
                     [Reply::Integer(1), ..] if was_denied => attacked.admitted_after += 1,
                     [Reply::Integer(1), ..] => attacked.admitted_before += 1,
-                    // With a time to wait: by the limit, and not because it was shed.
+                    // A denial with a time to wait comes from the limit, not from shedding.
                     [Reply::Integer(0), _, _, Reply::Integer(1..), ..] => denied.store(true, Relaxed),
                     _ => {}
                 }
@@ -128,16 +129,16 @@ fn hot_key(round: usize, service: &Service, counts: &mut Counts) -> anyhow::Resu
     Ok(())
 }
 
-/// What one connection got that checks a hot key.
+/// The results of one connection that checks a hot key.
 #[derive(Debug, Default)]
 struct Attacked {
     asked: u64,
-    /// Admitted of those that were sent before a denial was read by anyone, and after.
+    /// Admitted requests that were sent before any connection had read a denial, and after that.
     admitted_before: u64,
     admitted_after: u64,
 }
 
-/// HTTP/2 requests whose responses nobody reads.
+/// HTTP/2 requests whose responses are not read.
 fn unread_responses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let addresses = [service.http(), service.grpc()];
@@ -150,7 +151,7 @@ fn unread_responses(service: &Service, counts: &mut Counts) -> anyhow::Result<()
             builder.initial_window_size(0).initial_connection_window_size(0);
             let Ok((client, connection)) = builder.handshake::<_, &[u8]>(stream).await else { continue };
             tokio::spawn(async move {
-                // It ends when the service has had enough.
+                // It ends when the service closes the connection.
                 let _ = connection.await;
             });
             held.push(client);
@@ -171,7 +172,7 @@ fn unread_responses(service: &Service, counts: &mut Counts) -> anyhow::Result<()
     })
 }
 
-/// RESP commands whose replies nobody reads.
+/// RESP commands whose replies are not read.
 fn unread_replies(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     let end = Instant::now() + LASTS;
     let mut streams = Vec::new();
@@ -183,7 +184,7 @@ fn unread_replies(service: &Service, counts: &mut Counts) -> anyhow::Result<()> 
     }
     while Instant::now() < end {
         for stream in &mut streams {
-            // A full socket, or a connection that was closed, is what is expected.
+            // A full socket or a closed connection is expected.
             if stream.write(batch.as_bytes()).is_ok() {
                 counts.unread += PIPELINE;
             }
@@ -218,7 +219,7 @@ fn guesses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Bytes that mean nothing, to every listener.
+/// Meaningless bytes, sent to every listener.
 fn garbage(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     let end = Instant::now() + LASTS;
     while Instant::now() < end {
@@ -243,7 +244,7 @@ fn idle_connections(service: &Service, counts: &mut Counts) -> anyhow::Result<()
     let mut held = Vec::new();
     for number in 0..IDLE {
         let Ok(mut stream) = TcpStream::connect(&addresses[number % 3]) else { continue };
-        // It may be turned away.
+        // The service may close it.
         let _ = stream.write_all(if number % 2 == 0 { b"" } else { b"POST /v1/check HTTP/1.1\r\nHost: loc" });
         held.push(stream);
         counts.connections += 1;

@@ -1,4 +1,4 @@
-//! Faults: what happens to Redis and to the configuration file while clients ask.
+//! Faults of Redis and of the configuration file while clients send requests.
 
 use std::{thread, time::Duration};
 
@@ -8,13 +8,13 @@ use crate::service::Service;
 
 /// How long a fault lasts.
 const LASTS: Duration = Duration::from_secs(3);
-/// How long the service may take until its answers are not degraded any more. The keys of a flood have expired by then.
+/// How long the service may take until its answers are no longer degraded. The keys of a flood have expired by then.
 const RECOVERS: Duration = Duration::from_secs(180);
 
 /// How long Redis may take to answer the commands that cause a fault.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What happened so far.
+/// Counts of the faults so far.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) faults: u64,
@@ -53,7 +53,7 @@ pub(crate) fn run(round: usize, redis: &Redis, service: &Service, counts: &mut C
     Ok(())
 }
 
-/// A connection to Redis that is patient: a busy disk may keep it waiting.
+/// A connection to Redis with a long timeout, because a busy disk can delay Redis.
 fn admin(redis: &Redis) -> Wire {
     let wire = redis.wire();
     wire.set_timeout(Some(PATIENCE));

@@ -1,7 +1,8 @@
 //! Honest clients: each asks for one key at a time, at a human pace, and compares every answer with the model.
 //!
-//! An admitted request tells when it was charged, so its answer is compared exactly. A denied one does not tell the time it
-//! was decided at; its retry time does, and that time must lie between sending the request and receiving the answer.
+//! The answer to an admitted request contains the time of the charge, so it is compared exactly. The answer to a denied
+//! request does not contain the time of the decision, but its retry time determines it. That time must lie between
+//! sending the request and receiving the answer.
 
 use std::{
     sync::{
@@ -19,11 +20,11 @@ use crate::{
     model::{self, Algo, Cap, Micros, Rule, Subject, Units, Verdict},
 };
 
-/// How far the clock of a service may be from the one that is read here.
+/// Maximum difference between the clock of a service and the clock of this program.
 const CLOCKS_DIFFER: Micros = 20_000;
-/// Requests for one key before the client takes another: the model keeps the whole history.
+/// Number of requests for one key before the client uses another key, because the model keeps the whole history.
 const REQUESTS_PER_KEY: usize = 300;
-/// How many wrong answers are described.
+/// Maximum number of wrong answers that are described.
 const DESCRIBED: usize = 20;
 
 /// The policies of the services' configuration, as the model knows them.
@@ -48,13 +49,13 @@ pub(crate) fn policies() -> [(&'static str, &'static str, Rule); 5] {
     ]
 }
 
-/// What the honest clients of one service got.
+/// The results of the honest clients of one service.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) compared: AtomicU64,
     pub(crate) admitted: AtomicU64,
     pub(crate) denied: AtomicU64,
-    /// Answers that were marked degraded, and so promise less: they are counted and not compared.
+    /// Answers that were marked degraded and therefore promise less. They are counted but not compared.
     pub(crate) degraded: AtomicU64,
     /// Requests without an answer: the connection was lost.
     pub(crate) lost: AtomicU64,
@@ -127,7 +128,7 @@ pub(crate) fn run(client: usize, address: &str, totals: &Totals, stop: &AtomicBo
     }
 }
 
-/// The time that a person takes.
+/// Waits as long as a person would.
 fn pause() {
     thread::sleep(Duration::from_millis(fastrand::u64(0..60)));
 }
@@ -161,7 +162,7 @@ fn compare(
     let (Some(wait), Some(told)) = (expected.retry_after, answered.retry_after_ms) else {
         return Err(format!("the model admits it: {expected:?}"));
     };
-    // The time at which it was decided, by the retry time that it was given, up to the rounding.
+    // The time of the decision, computed from its retry time, up to rounding.
     let decided = earliest + wait - told * 1000;
     let range = earliest - 1000..=received + CLOCKS_DIFFER;
     if range.contains(&decided) { Ok(()) } else { Err(format!("the model says {expected:?} at {earliest}")) }

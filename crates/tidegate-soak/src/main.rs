@@ -1,8 +1,9 @@
-//! The soak test: an hour of abuse, faults and honest traffic against two services, one with its state in memory and one
-//! with its state in Redis.
+//! The soak test: an hour of abuse, faults and honest traffic against two services, one with its state in memory and
+//! one with its state in Redis.
 //!
-//! Every decision for an honest client is compared with the brute-force model. The program fails if one of them is wrong,
-//! if a hot key is admitted beyond its limit, or if the memory of a service keeps growing. `scripts/soak` runs it.
+//! Every decision for an honest client is compared with the brute-force model. The program fails if one of them is
+//! wrong, if a hot key is admitted beyond its limit, or if the memory of a service keeps growing. `scripts/soak` runs
+//! it.
 #![expect(clippy::disallowed_methods, reason = "the services under test run in real time, and so do their clients")]
 
 mod abuse;
@@ -52,7 +53,7 @@ impl Drop for StopOnDrop {
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
-    // A killed Redis keeps what it has written to its file, synced or not.
+    // A killed Redis keeps the writes in its append-only file, even if they were not synced.
     let redis = Redis::builder().arg("appendonly", "yes").start();
     let in_memory = Service::start(&arguments.binary, "memory")?;
     let in_redis = Service::start(&arguments.binary, &redis.url())?;
@@ -64,7 +65,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut faulted = faults::Counts::default();
 
     thread::scope(|scope| -> anyhow::Result<()> {
-        // Also if something fails, so that the clients end with it.
+        // The clients are stopped even if something fails.
         let _stopped = StopOnDrop(Arc::clone(&stop));
         for (service, totals) in services.iter().zip(&totals) {
             for client in 0..arguments.clients {

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 
-/// By how much the last third of a run may exceed what came before.
+/// Maximum ratio of the peak of the last third of a run to the peak before it.
 const GROWTH: f64 = 1.15;
 /// Memory below this many bytes is not judged: small numbers vary a lot.
 const SMALL: u64 = 64 << 20;

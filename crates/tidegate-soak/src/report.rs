@@ -1,4 +1,4 @@
-//! [`Report`]: what a soak found, as a table.
+//! [`Report`]: the results of a soak test, as a table.
 
 use std::{
     fmt,
@@ -20,7 +20,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Whether everything held that must hold.
+    /// Whether the soak test passed.
     pub(crate) fn is_good(&self) -> bool {
         let wrong = self.totals.iter().any(|totals| totals.wrong.load(Relaxed) > 0);
         let compared = self.totals.iter().all(|totals| totals.compared.load(Relaxed) > 0);
@@ -63,7 +63,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Shows how far the run has come, on a terminal.
+/// Shows the progress of the run on a terminal.
 pub(crate) fn progress(started: Instant, minutes: u64, totals: &[Arc<Totals>; 2]) {
     if !std::io::stderr().is_terminal() {
         return;

@@ -17,7 +17,7 @@ use crate::honest;
 
 /// The limit of the policy `tight`, on whose keys the hot key attack is run.
 pub(crate) const TIGHT: u64 = 5;
-/// The token of the services, which nobody here gives: health, readiness and the wrong guesses need none.
+/// The token of the services. No client here sends it: health, readiness and wrong guesses do not need it.
 const ADMIN_TOKEN: &str = "soak-admin-token-0001";
 
 /// A running service.
@@ -32,7 +32,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts a service whose log goes to a pipe that nobody reads.
+    /// Starts a service whose log goes to a pipe that is not read.
     pub(crate) fn start(binary: &Path, store: &str) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("tidegate.toml");
@@ -85,7 +85,7 @@ impl Service {
         Ok(())
     }
 
-    /// Puts the configuration back that the service was started with.
+    /// Restores the configuration that the service was started with.
     pub(crate) fn reload_original(&self) -> anyhow::Result<()> {
         self.reload_with(&self.config)
     }

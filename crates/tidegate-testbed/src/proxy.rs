@@ -25,7 +25,7 @@ pub struct Proxy {
 #[derive(Debug)]
 struct Shared {
     target: SocketAddr,
-    /// Of a round trip, in microseconds: half of it each way.
+    /// Delay of a round trip in microseconds; half of it each way.
     delay: AtomicU64,
     stopped: AtomicBool,
     streams: Mutex<Vec<TcpStream>>,
@@ -49,7 +49,7 @@ impl Proxy {
                     return;
                 }
                 if let Ok(client) = client {
-                    // A server that is not there closes the connection.
+                    // If the server is not running, the connection is closed.
                     let _ = accepting.connect(&client);
                 }
             }
@@ -67,7 +67,7 @@ impl Proxy {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Makes each round trip take so much longer from now on; bytes that are under way keep their delay.
+    /// Delays each round trip by `round_trip` from now on. Bytes that are under way keep their delay.
     pub fn set_delay(&self, round_trip: Duration) {
         self.shared.delay.store(u64::try_from(round_trip.as_micros()).expect("a short time"), Relaxed);
     }

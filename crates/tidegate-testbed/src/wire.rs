@@ -118,10 +118,10 @@ impl Wire {
         self.stream.get_mut().write_all(&message)
     }
 
-    /// Sends bytes as they are, such as many commands at once, and does not wait.
+    /// Sends bytes unchanged, such as many commands at once, and does not wait for replies.
     ///
     /// # Errors
-    /// If the connection is broken or takes nothing.
+    /// If the connection is broken or accepts no bytes.
     pub fn try_send_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.get_mut().write_all(bytes)
     }

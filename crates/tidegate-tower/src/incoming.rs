@@ -48,7 +48,8 @@ impl<'r> Incoming<'r> {
 
     /// The header of this name, if the request has exactly one and it is not empty. The name is in lower case.
     ///
-    /// Several are as good as none: a client chooses their order, and the handler may read another one than is counted.
+    /// Several values count as none, because a client chooses their order, and the handler may read a different one
+    /// than the one that is counted.
     pub fn header(&self, name: &str) -> Option<&'r [u8]> {
         let mut values = self.headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
         let value = values.next().filter(|value| !value.is_empty())?;

@@ -17,12 +17,12 @@ use crate::timestamp::Timestamp;
 ///
 /// The system clock counts processor ticks, so that it advances steadily when the wall clock jumps. It follows the wall
 /// clock by these rules:
-/// - If the wall clock is ahead, the system clock moves forward to it. If the wall clock is ahead by more than a second, as
-///   after a suspended machine wakes, it must have been ahead for 10 seconds first.
-/// - If the system clock is [ahead](Self::ahead), it runs a thousandth slow until the wall clock has caught up. It never goes
-///   back for a lead of less than a minute.
-/// - If the wall clock has been behind by more than a minute for 10 minutes, the system clock goes back to it. Stores handle
-///   a clock that goes back: units in use stay in use.
+/// - If the wall clock is ahead, the system clock moves forward to it. If the wall clock is ahead by more than a
+///   second, as after a suspended machine wakes, it must have been ahead for 10 seconds first.
+/// - If the system clock is [ahead](Self::ahead), it runs a thousandth slow until the wall clock has caught up. It
+///   never goes back for a lead of less than a minute.
+/// - If the wall clock has been behind by more than a minute for 10 minutes, the system clock goes back to it. Stores
+///   handle a clock that goes back: units in use stay in use.
 #[derive(Clone)]
 pub struct Clock(Source);
 
@@ -256,8 +256,8 @@ mod tests {
         }
     }
 
-    /// Reads the clock every 10 ms of ticks for `seconds`, with a wall clock that is off by `wall_off`; returns the last
-    /// reading.
+    /// Reads the clock every 10 ms of ticks for `seconds`, with a wall clock that is off by `wall_off`; returns the
+    /// last reading.
     fn run(anchor: &Anchor, ticks: &mut u64, seconds: u64, wall_off: i64) -> u64 {
         let mut read = 0;
         for _ in 0..seconds * 100 {

@@ -113,14 +113,14 @@ impl Decision {
     /// How long to wait until the same request is admitted if nobody else spends: exactly that long, not a microsecond
     /// less. `None` where there is nothing to wait for. For a shadowed denial, what an enforced one would have said.
     ///
-    /// If the key is [`Banned`](Reason::Banned), this is the time until the ban ends, or `None` if it has no end. The limits
-    /// apply again from then on, so a key that has also used up a limit must then wait for that limit.
+    /// If the key is [`Banned`](Reason::Banned), this is the time until the ban ends, or `None` if it has no end. The
+    /// limits apply again from then on, so a key that has also used up a limit must then wait for that limit.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after_us.map(Duration::from_micros)
     }
 
-    /// How long until no units are in use, if no further units are spent. It does not depend on a ban and does not say when
-    /// a ban ends.
+    /// How long until no units are in use, if no further units are spent. It does not depend on a ban and does not say
+    /// when a ban ends.
     pub fn reset_after(&self) -> Duration {
         Duration::from_micros(self.reset_after_us)
     }

@@ -53,8 +53,8 @@ impl Override {
         Self::new(OverrideRule::Limits(policy))
     }
 
-    /// Every request is denied as [`Banned`](crate::Reason::Banned), until the end if there is one. A charge is counted as
-    /// usual.
+    /// Every request is denied as [`Banned`](crate::Reason::Banned), until the end if there is one. A charge is counted
+    /// as usual.
     pub fn ban() -> Self {
         Self::new(OverrideRule::Ban)
     }

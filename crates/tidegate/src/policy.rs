@@ -173,9 +173,9 @@ impl Policy {
         Ok(policy.with_rules(rules))
     }
 
-    /// The same policy, marked as one whose limits a caller brought. A [`MemoryStore`](crate::MemoryStore) gives the states
-    /// of all such policies a [share](crate::MemoryStoreBuilder::caller_share) of its keys and bytes, so that limits from
-    /// callers do not affect other policies. Policies without a name are always marked.
+    /// The same policy, marked as one whose limits a caller brought. A [`MemoryStore`](crate::MemoryStore) gives the
+    /// states of all such policies a [share](crate::MemoryStoreBuilder::caller_share) of its keys and bytes, so that
+    /// limits from callers do not affect other policies. Policies without a name are always marked.
     #[must_use]
     pub fn brought_by_caller(mut self) -> Self {
         self.brought_by_caller = true;

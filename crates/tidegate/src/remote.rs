@@ -105,8 +105,8 @@ pub fn decision_under(
     ruling::in_mode(decision, policy.mode())
 }
 
-/// The decision under a ban. For each of the policy's limits, `retry_after_us` of a denial is the time until the ban ends: `None`
-/// if it has no end.
+/// The decision under a ban. For each of the policy's limits, `retry_after_us` of a denial is the time until the ban
+/// ends: `None` if it has no end.
 pub fn decision_banned(policy: &Policy, op: Op, told: &[Told], charged_at: Option<Timestamp>) -> Decision {
     let outcome = outcome(op, Fit::Banned, charged_at);
     let until_end = told.first().and_then(|told| told.retry_after_us);
@@ -156,8 +156,8 @@ pub fn degraded(mut decision: Decision) -> Decision {
     decision
 }
 
-/// A denial from `elapsed_us` microseconds ago, with its waits as of now. It is marked degraded, because the store was not
-/// asked again.
+/// A denial from `elapsed_us` microseconds ago, with its waits as of now. It is marked degraded, because the store was
+/// not asked again.
 pub fn remembered(mut decision: Decision, elapsed_us: u64) -> Decision {
     decision.retry_after_us = decision.retry_after_us.map(|wait| wait.saturating_sub(elapsed_us).max(1));
     decision.reset_after_us = decision.reset_after_us.saturating_sub(elapsed_us);

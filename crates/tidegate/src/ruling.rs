@@ -25,8 +25,8 @@ pub(crate) fn limited(
     decision
 }
 
-/// The answer under a ban, given the standing of each limit of the policy and the time until the ban ends, `None` if it has
-/// no end.
+/// The answer under a ban, given the standing of each limit of the policy and the time until the ban ends, `None` if it
+/// has no end.
 pub(crate) fn banned(
     policy: &Policy,
     standings: impl Iterator<Item = Standing>,

@@ -1,7 +1,7 @@
 //! The log of the service: text on a terminal, JSON elsewhere.
 //!
-//! A line goes through `repeats`, which suppresses repeated lines, and `queue`, which hands it to a thread of its own. So logging
-//! never blocks, fails or panics anything else, whatever becomes of standard error.
+//! A line goes through `repeats`, which suppresses repeated lines, and `queue`, which hands it to a separate thread. So
+//! logging never blocks other code or makes it fail, even if standard error can't be written.
 
 mod queue;
 mod repeats;
@@ -14,13 +14,13 @@ use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::Subscr
 use self::{queue::Queue, repeats::Repeats};
 use crate::arguments::Format;
 
-/// The log, written out (for a moment at the most) when this is dropped.
+/// The log. Dropping it waits briefly until all lines are written.
 pub(crate) struct Log {
     queue: Queue,
     repeats: Arc<Repeats>,
 }
 
-/// Begins to log to standard error. `TIDEGATE_LOG` sets the level, as in `debug` or `tidegate_redis=debug`.
+/// Starts logging to standard error. `TIDEGATE_LOG` sets the level, such as `debug` or `tidegate_redis=debug`.
 pub(crate) fn begin(format: Format) -> anyhow::Result<Log> {
     // The service itself reports the degraded states of its store.
     let usual = || EnvFilter::new("info,tidegate_redis::conditions=off");
@@ -34,7 +34,7 @@ pub(crate) fn begin(format: Format) -> anyhow::Result<Log> {
     } else {
         registry.with(lines.json().flatten_event(true)).init();
     }
-    // The usual hook writes to standard error and waits for it.
+    // The default hook writes to standard error and can block.
     panic::set_hook(Box::new(|info| tracing::error!("{info}")));
     Ok(Log { queue, repeats })
 }

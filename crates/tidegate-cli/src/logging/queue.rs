@@ -1,4 +1,5 @@
-//! [`Queue`]: log lines on their way to standard error. The queue is bounded: a line that finds it full is dropped and counted.
+//! [`Queue`]: log lines on their way to standard error. The queue is bounded: if it is full, a line is dropped and
+//! counted.
 
 use std::{
     fs::File,
@@ -18,19 +19,19 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::repeats::Repeats;
 
-/// The most lines that wait.
+/// Maximum number of lines in the queue.
 const MAX_LINES: usize = 1024;
 
-/// The most bytes that wait.
+/// Maximum number of bytes in the queue.
 const MAX_BYTES: usize = 1 << 20;
 
-/// How often suppressed lines are looked for while there is nothing to write.
+/// How often suppressed lines are checked while there is nothing to write.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
-/// How long the end of the process waits for lines to be written.
+/// How long the process waits for the last lines to be written when it ends.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
-/// The queue's entrance.
+/// The sending side of the queue.
 #[derive(Debug, Clone)]
 pub(super) struct Queue {
     entries: SyncSender<Entry>,
@@ -40,16 +41,17 @@ pub(super) struct Queue {
 #[derive(Debug)]
 enum Entry {
     Line(Vec<u8>),
-    /// Answered once everything before it is written.
+    /// Answered once all earlier lines are written.
     Flush(SyncSender<()>),
 }
 
 impl Queue {
-    /// Starts the thread that writes.
+    /// Starts the thread that writes the lines.
     pub(super) fn start(repeats: Arc<Repeats>) -> io::Result<Self> {
         let (entries, waiting) = sync_channel(MAX_LINES);
         let bytes = Arc::new(AtomicUsize::new(0));
-        // The thread writes through its own descriptor, so that other writers to standard error never wait for its lock.
+        // The thread writes through its own descriptor, so that other writers to standard error never wait for its
+        // lock.
         let out = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         let counted = Arc::clone(&bytes);
         thread::Builder::new().name("log".to_owned()).spawn(move || write(&waiting, &counted, out, &repeats))?;
@@ -64,7 +66,7 @@ impl Queue {
         }
     }
 
-    /// Waits until all lines are written, for a moment at the most.
+    /// Waits until all lines are written, but only for a short time.
     pub(super) fn flush(&self) {
         let (done, written) = sync_channel(1);
         if self.entries.try_send(Entry::Flush(done)).is_ok() {
@@ -92,7 +94,7 @@ fn write(waiting: &Receiver<Entry>, bytes: &AtomicUsize, mut out: impl Write, re
     }
 }
 
-/// Where one line is written to.
+/// The writer for one line.
 pub(super) struct Line<'a>(&'a Queue);
 
 impl<'a> MakeWriter<'a> for Queue {

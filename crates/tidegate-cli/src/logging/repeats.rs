@@ -1,7 +1,7 @@
-//! [`Repeats`]: suppresses log lines that repeat, and reports how many there were.
+//! [`Repeats`]: suppresses repeated log lines, and reports how many were suppressed.
 //!
-//! Each place in the code may log ten lines in ten seconds, for each transport, node and cause that its lines name. The audit log of
-//! what people do to keys is never suppressed.
+//! Each place in the code may log ten lines in ten seconds, for each transport, node and cause that its lines name. The
+//! audit log of changes that people make to keys is never suppressed.
 
 use std::{
     collections::HashMap,
@@ -18,23 +18,23 @@ use tidegate_server::{AUDIT, LOG_LINES};
 use tracing::{Event, Subscriber, field::Field};
 use tracing_subscriber::layer::Context;
 
-/// How many lines of one kind there may be in a window.
+/// Maximum number of lines of one kind in a window.
 const LINES: u64 = 10;
 const WINDOW: Duration = Duration::from_secs(10);
 
 /// Maximum number of kinds of lines that one report lists.
 const MAX_KINDS: usize = 100;
 
-/// The most characters of a message that a report quotes.
+/// Maximum number of characters of a message that a report quotes.
 const MAX_QUOTED: usize = 200;
 
-/// Fields whose values make lines of one place in the code different kinds.
+/// Fields whose values distinguish kinds of lines from one place in the code.
 const FIELDS: [&str; 3] = ["transport", "node", "cause"];
 
 /// Target of the reports.
 const REPORTS: &str = "tidegate::log";
 
-/// The limit of each kind of line, and what it has suppressed since the last report.
+/// The limit for each kind of line, and the lines that were suppressed since the last report.
 #[derive(Debug)]
 pub(super) struct Repeats {
     limiter: Limiter,
@@ -79,7 +79,7 @@ impl Repeats {
         false
     }
 
-    /// Reports what was suppressed, if the last report was long enough ago.
+    /// Reports the suppressed lines, if the last report was long enough ago.
     pub(super) fn report_when_due(&self) {
         let now = self.limiter.clock().now().as_micros();
         let window = u64::try_from(WINDOW.as_micros()).unwrap_or(u64::MAX);
@@ -89,9 +89,9 @@ impl Repeats {
         }
     }
 
-    /// Reports what was suppressed since the last report.
+    /// Reports the lines that were suppressed since the last report.
     pub(super) fn report(&self) {
-        // Taken out first: a report is a line, too.
+        // Emptied first, because a report is a log line, too.
         let suppressed = std::mem::take(&mut *self.suppressed.lock().unwrap_or_else(PoisonError::into_inner));
         for (place, Suppressed { message, count }) in suppressed {
             tracing::warn!(target: REPORTS, place, like = message, "{count} similar lines were suppressed");
@@ -99,7 +99,7 @@ impl Repeats {
     }
 }
 
-/// What tells one kind of line from others.
+/// The kind of a line.
 #[derive(Default)]
 struct Kind {
     key: String,

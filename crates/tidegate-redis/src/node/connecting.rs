@@ -43,8 +43,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Finds out whether the server accepts writes, and whether it may evict keys. If the ACL user may not ask this, the
-    /// connection is used anyway.
+    /// Finds out whether the server accepts writes, and whether it may evict keys. If the ACL user may not ask this,
+    /// the connection is used anyway.
     async fn look_at(&self, connection: &mut MultiplexedConnection) -> Result<(), Trouble> {
         for section in ["replication", "memory"] {
             let info = redis::cmd("INFO").arg(section).to_owned();

@@ -71,8 +71,9 @@ impl Driver {
         self.shared.may_evict.store(may_evict, Relaxed);
         if may_evict {
             let policy = policy.unwrap_or_default();
-            let why =
-                || format!("redis may evict keys, and evicted keys lose their used units: maxmemory-policy is {policy}");
+            let why = || {
+                format!("redis may evict keys, and evicted keys lose their used units: maxmemory-policy is {policy}")
+            };
             self.shared.conditions.hold(Cause::MayEvict, why);
         } else {
             self.shared.conditions.release(Cause::MayEvict);
@@ -88,8 +89,8 @@ impl Driver {
         }
     }
 
-    /// If the breaker is open, waits until a probe is answered in time, or, if the server was too slow, until several probes
-    /// in a row are answered well within the timeout. Returns whether the connection can be used.
+    /// If the breaker is open, waits until a probe is answered in time, or, if the server was too slow, until several
+    /// probes in a row are answered well within the timeout. Returns whether the connection can be used.
     pub(super) async fn wait_until_fast(&mut self, mut connection: MultiplexedConnection) -> bool {
         let probe = sending::of_nothing(&self.common.source);
         let interval = super::micros(self.common.settings.probe_interval);

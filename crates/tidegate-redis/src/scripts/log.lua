@@ -6,25 +6,25 @@
 --   top                                 for each node: its first time, and the units before it
 --
 -- A page, the tail, a node and the top are runs (`runs.lua`). Stored times are less by `shift`. After the clock went
--- far back, a new `shift` moves all entries at once. Units before a page or record are counted from the beginning of the log,
--- modulo 2^53. Entries dated `floor` or before are forgotten, even if their page still exists. A search
--- reads a top, a node and a page at the most; where it was the last time (`hints`) is tried first.
+-- far back, a new `shift` moves all entries at once. Units before a page or record are counted from the beginning of
+-- the log, modulo 2^53. Entries dated `floor` or before are forgotten, even if their page still exists. A search reads
+-- at most a top, a node and a page. It first tries the position where it ended last time (`hints`).
 --
 -- Invariants (`long_log.lua` relies on them, too):
 --
---   1. Times increase strictly from record to record, through all pages and the tail. So they do in nodes and in the top,
---      which keep the records of dropped pages until the whole node is dropped.
---   2. A sealed page and the units before it never change, except by a refund. The units before page p + 1 can exceed the
---      units before page p plus the units of p: records that `prune` removed from the tail are in neither. So the units
---      before a page come from its node or from a hint on that page, never from the page before it.
---   3. Records leave the tail only when `floor` is at or after their time. Then `floor` is also at or after the last time of
---      every sealed page. Those pages are dropped later, a few with each charge.
---   4. A place is the position of the first record after a horizon: a page, how many of its records come before (k), and the
---      units before the page. k is less than the number of records of a sealed page: if all of them come before, the place
---      is in the next page. In the tail k can be equal to the number of records. The units before a place in the tail are `before` of the
---      log and, with k = 0, `before` of the tail.
---   5. A hint is the place of a horizon that is not after the one searched for: hints are written with a charge, and the
---      time that a state reads never goes back. If the clock went back, entries, hints and `floor` move together.
+--   1. Times increase strictly from record to record, through all pages and the tail. So they do in nodes and in the
+--      top, which keep the records of dropped pages until the whole node is dropped.
+--   2. A sealed page and the units before it never change, except by a refund. The units before page p + 1 can exceed
+--      the units before page p plus the units of p: records that `prune` removed from the tail are in neither. So the
+--      units before a page come from its node or from a hint on that page, never from the page before it.
+--   3. Records leave the tail only when `floor` is at or after their time. Then `floor` is also at or after the last
+--      time of every sealed page. Those pages are dropped later, a few with each charge.
+--   4. A place is the position of the first record after a horizon: a page, how many of its records come before (k),
+--      and the units before the page. k is less than the number of records of a sealed page: if all of them come
+--      before, the place is in the next page. In the tail k can be equal to the number of records. The units before a
+--      place in the tail are `before` of the log and, with k = 0, `before` of the tail.
+--   5. A hint is the place of a horizon that is not after the one searched for: hints are written with a charge, and
+--      the time that a state reads never goes back. If the clock went back, entries, hints and `floor` move together.
 --   6. `start` is the units before page `first`. Pages before it, and nodes with only such pages, are dropped.
 
 local PAGE = 128
@@ -336,8 +336,8 @@ local function unshift(log)
   set_top(log, top.first, moved(top))
 end
 
--- Moves every entry by `delta` microseconds. A node and the top keep the times of dropped pages, so the tail alone can be
--- moved only if no page was ever sealed.
+-- Moves every entry by `delta` microseconds. A node and the top keep the times of dropped pages, so the tail alone can
+-- be moved only if no page was ever sealed.
 local function move(log, delta)
   log.floor = max(log.floor + delta, -TWO53)
   if log.next == 0 then

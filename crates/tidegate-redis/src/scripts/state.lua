@@ -9,18 +9,19 @@
 --
 -- Invariants:
 --
---   1. A key that holds a state has an expiry, at `until_` or later. `until_` is at or after the time from which neither the
---      policy's own limits nor those of an override count anything in the state. A charge renews both when less than that is
---      left. It adds a quarter more than needed, so that most charges do not have to renew them.
---   2. `newest` is the time of the newest charge, and goes back only by `rebase`. The string form of a log does not store
---      it, because it is the time of the last record, refunded or not.
+--   1. A key that holds a state has an expiry, at `until_` or later. `until_` is at or after the time from which
+--      neither the policy's own limits nor those of an override count anything in the state. A charge renews both when
+--      less than that is left. It adds a quarter more than needed, so that most charges do not have to renew them.
+--   2. `newest` is the time of the newest charge, and goes back only by `rebase`. The string form of a log does not
+--      store it, because it is the time of the last record, refunded or not.
 --   3. A log is a string only while it has no sealed page, no `shift`, and it forgets exactly the entries that are a
---      window or more older than its newest charge. If the clock went far back soon after a change of shape, a longer window
---      may still read the log. Such a log keeps more entries, and is a hash until the next charge.
---   4. A change from a string to a hash, or from a hash to another state, deletes the key first. In a slot that is being moved
---      such a change is refused before anything is written (`ensure_writable`), since the key could not be written again.
---   5. `pending` and `gone` are disjoint, except for a page that was rewritten and then dropped: fields are set before others are
---      removed.
+--      window or more older than its newest charge. If the clock went far back soon after a change of shape, a longer
+--      window may still read the log. Such a log keeps more entries, and is a hash until the next charge.
+--   4. A change from a string to a hash, or from a hash to another state, deletes the key first. In a slot that is
+--      being moved such a change is refused before anything is written (`ensure_writable`), since the key could not be
+--      written again.
+--   5. `pending` and `gone` are disjoint, except for a page that was rewritten and then dropped: fields are set before
+--      others are removed.
 
 local FOREIGN = 'WRONGTYPE the key holds something that Tidegate did not write'
 local LOG_META, LOG_META_SIZE = '>i8i8I7I4I4I7', 38

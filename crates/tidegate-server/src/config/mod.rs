@@ -104,16 +104,16 @@ fn read(path: &Path) -> Result<String, ConfigError> {
     let failed = |e: std::io::Error| error(format!("can't be read: {e}"));
     regular(path).map_err(error)?;
     let mut text = String::new();
-    // It may have grown since it was looked at.
+    // The file may have grown since its size was checked.
     let size =
         std::fs::File::open(path).and_then(|file| file.take(MOST + 1).read_to_string(&mut text)).map_err(failed)?;
     if size as u64 > MOST {
-        return Err(error(format!("has more than {MOST} bytes, the most that a configuration may have")));
+        return Err(error(format!("has more than {MOST} bytes: a configuration may have at most that many")));
     }
     Ok(text)
 }
 
-/// Refuses what is not a regular file: opening a FIFO or a device may wait without end.
+/// Refuses a path that is not a regular file: opening a FIFO or a device may never return.
 pub(crate) fn regular(path: &Path) -> Result<(), String> {
     let metadata = std::fs::metadata(path).map_err(|error| format!("can't be read: {error}"))?;
     match metadata.len() {

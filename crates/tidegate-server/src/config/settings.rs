@@ -102,9 +102,9 @@ pub struct Bounds {
     pub header_timeout: Duration,
     /// How long a peer may read nothing of its responses.
     pub write_timeout: Duration,
-    /// How late a wrong token is answered whose address has shown too many.
+    /// Delay of the answer to a wrong token after too many wrong tokens from its address.
     pub wrong_token_delay: Duration,
-    /// How long a RESP connection may be silent; `None` is forever, as in Redis.
+    /// How long a RESP connection may be idle; `None` is forever, as in Redis.
     pub idle_timeout: Option<Duration>,
 }
 

@@ -32,7 +32,7 @@ from_text!(Time, |text| {
     read.map(Time).ok_or_else(|| format!("`{text}` is not a duration: write `15ms`, `10s`, `1h30m`"))
 });
 
-/// A duration, or `off` (also `0`, as Redis has it) for none.
+/// A duration, or `off` (or `0`, as in Redis) for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TimeOrOff(pub(crate) Option<Duration>);
 

@@ -1,6 +1,7 @@
 //! [`Durations`]: how long decisions took, by policy and transport.
 //!
-//! A policy takes 1.8 KB here and up to 63 lines of a scrape, so only so many are told apart; the others are counted together.
+//! A policy takes 1.8 KB of memory here and up to 63 lines of a scrape. So only [`APART`] policies have a label of
+//! their own; the others are counted together.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -10,10 +11,10 @@ use prometheus_client::{collector::Collector, encoding::DescriptorEncoder, metri
 use super::Transport;
 use crate::insight::{Counts, Latency};
 
-/// The most policies that are told apart.
+/// Maximum number of policies with a label of their own.
 pub(super) const APART: usize = 64;
 
-/// What policies beyond those are counted under.
+/// The label of all further policies.
 const OTHERS: &str = "(others)";
 
 /// The durations of one policy, by transport in the order of [`Transport::ALL`].
@@ -27,12 +28,12 @@ pub(super) struct Durations(Mutex<Inner>);
 struct Inner {
     policies: BTreeMap<Arc<str>, Arc<OfPolicy>>,
     others: Arc<OfPolicy>,
-    /// What was counted of policies that are gone.
+    /// Counts of policies that are no longer configured.
     retired: Counts,
 }
 
 impl Durations {
-    /// Those of a policy; the same whenever it is asked for by the same name.
+    /// The durations of a policy. The same name always returns the same durations.
     pub(super) fn of(&self, policy: &str) -> Arc<OfPolicy> {
         let mut inner = self.0.lock();
         if let Some(known) = inner.policies.get(policy) {
@@ -44,7 +45,7 @@ impl Durations {
         Arc::clone(inner.policies.entry(policy.into()).or_default())
     }
 
-    /// Forgets a policy that is no longer configured.
+    /// Removes a policy that is no longer configured.
     pub(super) fn forget(&self, policy: &str) {
         let mut inner = self.0.lock();
         if let Some(gone) = inner.policies.remove(policy) {
@@ -52,7 +53,7 @@ impl Durations {
         }
     }
 
-    /// All of them together.
+    /// The counts of all policies together.
     pub(super) fn total(&self) -> Counts {
         let inner = self.0.lock();
         let each = inner.policies.values().chain([&inner.others]).flat_map(|policy| policy.iter());
@@ -74,7 +75,7 @@ impl Collector for Collected {
         {
             for (transport, latency) in Transport::ALL.iter().zip(durations.iter()) {
                 let counts = latency.counts();
-                // A transport that a policy is never asked by is no line of a scrape.
+                // A scrape has no lines for a transport that was never used with a policy.
                 if counts.total() > 0 {
                     let labels = [("policy", policy), ("transport", transport.name())];
                     let mut encoder = family.encode_family(&labels)?;

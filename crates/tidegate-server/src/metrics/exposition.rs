@@ -5,7 +5,7 @@ use axum::http::HeaderMap;
 /// A format of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exposition {
-    /// The text format of Prometheus, version 0.0.4: what is answered unless a request prefers the other.
+    /// The text format of Prometheus, version 0.0.4: the default.
     Text,
     /// `OpenMetrics` 1.0.0.
     OpenMetrics,
@@ -46,7 +46,7 @@ impl Exposition {
         }
     }
 
-    /// A text in `OpenMetrics`, in this format.
+    /// Converts a text from `OpenMetrics` to this format.
     pub(super) fn of(self, open_metrics: String) -> String {
         match self {
             Self::OpenMetrics => open_metrics,
@@ -55,7 +55,7 @@ impl Exposition {
     }
 }
 
-/// A quality of at most three decimals, in thousandths; 0 if it is none.
+/// A quality of at most three decimals, in thousandths; 0 if it can't be parsed.
 fn thousandths(text: &str) -> u32 {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     let decimals: String = decimals.chars().chain("000".chars()).take(3).collect();
@@ -65,7 +65,8 @@ fn thousandths(text: &str) -> u32 {
     }
 }
 
-/// The text format names counters and infos by their samples (`_total`, `_info`), has no units and no end, and calls an info a gauge.
+/// Converts `OpenMetrics` to the text format. There the names of counters and infos end like their samples (`_total`,
+/// `_info`), infos are gauges, and there are no `UNIT` and `EOF` lines.
 fn text(open_metrics: &str) -> String {
     let mut out = String::with_capacity(open_metrics.len());
     let mut help = "";

@@ -1,6 +1,6 @@
 //! [`Service`]: what all ways in have in common. Policies are found, prices looked up, failures of the store decided and
 //! everything counted here, once; a transport turns bytes into an [`Ask`] and an answer into bytes. `ask` has the words for both, `keys` what
-//! is done to single keys beside deciding, `seconds` what is done once a second, `states` looks for degraded states.
+//! is done to single keys beside deciding, `seconds` what is done once a second, `states` checks for degraded states.
 
 mod ask;
 mod keys;
@@ -32,9 +32,9 @@ pub struct Service {
     clock: Clock,
     metrics: Metrics,
     caller_limits: CallerLimits,
-    /// Files that were refused when they were read last, by the cause that is reported.
+    /// Files that were refused at the last read, by the cause that is reported.
     refused_files: Mutex<BTreeMap<&'static str, RefusedFile>>,
-    /// Wrong tokens, by whatever transport they come.
+    /// Wrong tokens over all transports.
     guesses: Guesses,
     reloading: Mutex<()>,
     insight: Insight,
@@ -49,10 +49,10 @@ pub(crate) struct RefusedFile {
     pub(crate) cure: &'static str,
 }
 
-/// Cause that is reported while the configuration's file is refused.
+/// Cause that is reported while the configuration file is refused.
 pub(crate) const CONFIGURATION_REFUSED: &str = "configuration_refused";
 
-/// Cause that is reported while a certificate's file is refused.
+/// Cause that is reported while a certificate file is refused.
 pub(crate) const CERTIFICATE_REFUSED: &str = "certificate_refused";
 
 /// One configuration of policies, used by a request from its beginning to its end.
@@ -127,7 +127,8 @@ impl Service {
 
     /// Puts the policies of a file in force, all at once, or none of them if something is wrong with it.
     ///
-    /// A file that removes all policies, or more than it keeps, is refused unless it says `allow_removal = true` in `[server]`.
+    /// A file that removes all policies, or more than it keeps, is refused unless it sets `allow_removal = true` in
+    /// `[server]`.
     ///
     /// # Errors
     /// What is wrong with the file.
@@ -135,17 +136,17 @@ impl Service {
         self.put_in_force(Config::load(Some(path), overrides))
     }
 
-    /// Puts the policies of a configuration that was read in force, all at once, or takes note of why it is refused.
+    /// Puts the policies of a configuration in force, all at once, or records why it is refused.
     pub(crate) fn put_in_force(&self, read: Result<Config, ConfigError>) -> Result<Config, ConfigError> {
         let _alone = self.reloading.lock();
-        let cure = "correct the file: `tidegate config check FILE` tells what is wrong with it";
+        let cure = "correct the file: `tidegate config check FILE` shows what is wrong with it";
         let mut config = read.inspect_err(|error| self.refuse(error, cure))?;
         if let Some(message) = self.removal(&config) {
             let origin = config.file.as_ref().map_or_else(String::new, |file| file.display().to_string());
             let error = ConfigError { origin, line: None, message };
             self.refuse(
                 &error,
-                "complete the file, or set `allow_removal = true` in its [server] if that is what you want",
+                "complete the file, or set `allow_removal = true` in its [server] to remove them on purpose",
             );
             return Err(error);
         }
@@ -164,7 +165,7 @@ impl Service {
         self.file_refused(CONFIGURATION_REFUSED, Some(RefusedFile { error: error.to_string(), cure }));
     }
 
-    /// What a configuration would remove, if that is more than it may.
+    /// Describes what a configuration would remove, if that is too much.
     fn removal(&self, config: &Config) -> Option<String> {
         if config.server.allow_removal {
             return None;
@@ -186,7 +187,7 @@ impl Service {
             .then(|| format!("it would remove {} of {before} [[envoy]] rules", before - after))
     }
 
-    /// Takes note that a file was refused, or that it is in force. Whether that is new.
+    /// Records that a file was refused, or that it is in force. Returns whether that has changed.
     pub(crate) fn file_refused(&self, cause: &'static str, refused: Option<RefusedFile>) -> bool {
         let mut files = self.refused_files.lock();
         match refused {
@@ -293,7 +294,7 @@ impl Service {
         Ok(answers)
     }
 
-    /// The answers, and the tally that the time of the decision is counted under.
+    /// Returns the answers, and the tally that counts the duration of the decision.
     async fn decide_resolved<'l, 's>(
         &'s self,
         live: &'l Live,

@@ -6,7 +6,7 @@ use super::Service;
 use crate::metrics::Tally;
 
 impl Service {
-    /// Ends a second for those who look on.
+    /// Ends a second, for dashboards and `tidegate top`.
     pub(crate) fn tick(&self) {
         let live = self.live();
         let of_policies = live.names.iter().cloned().zip(live.tallies.iter().map(Tally::counts));

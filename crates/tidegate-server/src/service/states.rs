@@ -1,4 +1,4 @@
-//! Degraded states: where they are looked for, and who is told when one begins or ends.
+//! Degraded states: where they are checked, and how their beginning and end are reported.
 
 use std::time::Duration;
 
@@ -10,14 +10,15 @@ use crate::{
     store::Store,
 };
 
-/// A clock that leads the wall clock by more is reported.
+/// A clock that is ahead of the wall clock by more than this is reported.
 const CLOCK_LEAD: Duration = Duration::from_secs(1);
 
 /// States of Redis in which it does not answer at all.
 const SILENT: [&str; 6] = ["unreachable", "lost", "timeout", "too_slow", "loading", "cluster_down"];
 
 impl Service {
-    /// Looks for degraded states now, reports what has begun or ended since the last look, and returns those that last.
+    /// Checks for degraded states, reports those that have begun or ended since the last check, and returns the current
+    /// ones.
     pub(crate) fn look_for_degraded_states(&self) -> Vec<State> {
         let now_ms = self.now_ms();
         let mut found = self.store.degradations();
@@ -27,21 +28,21 @@ impl Service {
             cause: "log_lines_dropped",
             count: LOG_LINES.dropped_so_far(),
             what: "log lines were lost because they could not be written",
-            cure: "make room where standard error goes, or start what reads it again",
+            cure: "free disk space where standard error goes, or restart the program that reads it",
         }];
         if let Store::Memory(limiter) = &*self.store {
             let stats = limiter.store().stats();
             counted.push(Counted {
                 cause: "no_room",
                 count: stats.refused - stats.caller_refused,
-                what: "requests of new keys found no room",
-                cure: "raise max_keys or max_bytes of [store], or find out who makes so many keys",
+                what: "requests for new keys found no room",
+                cure: "raise max_keys or max_bytes of [store], or find the client that creates so many keys",
             });
             counted.push(Counted {
                 cause: "no_room_for_callers",
                 count: stats.caller_refused,
                 what: "requests with limits that callers bring found no room; policies are not affected",
-                cure: "raise caller_share of [store], or find out who brings so many keys or windows",
+                cure: "raise caller_share of [store], or find the caller that brings so many keys or windows",
             });
         }
         let changes = self.degraded.look(now_ms, found, &counted);
@@ -65,7 +66,7 @@ impl Service {
         let journal = &self.insight.journal;
         for State { cause, node, detail, cure, .. } in begun {
             let at = node.as_ref().map(|node| format!(" at {node}")).unwrap_or_default();
-            // Whoever refuses a file logs each refusal, and notes it.
+            // The code that refuses a file logs each refusal and adds it to the journal.
             if !is_of_a_file(cause) {
                 tracing::warn!(cause, node, detail, cure, "degraded: {cause}{at}");
                 let event = match cause {
@@ -86,13 +87,13 @@ impl Service {
     }
 }
 
-/// The state of a clock that leads the wall clock, as after a step back of the latter.
+/// The state of a clock that is ahead of the wall clock, for example after the wall clock was set back.
 fn clock_ahead(ahead: Duration) -> Option<Found> {
     (ahead > CLOCK_LEAD).then(|| Found {
         cause: "clock_ahead",
         node: None,
-        detail: format!("the clock of decisions is {ahead:?} ahead of the wall clock"),
-        cure: "correct the system's clock (NTP); restart the service to drop the lead at once".to_owned(),
+        detail: format!("the clock that decisions use is {ahead:?} ahead of the wall clock"),
+        cure: "correct the system clock (NTP); restart the service to remove the lead at once".to_owned(),
         lasted: Duration::ZERO,
     })
 }

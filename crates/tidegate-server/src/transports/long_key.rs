@@ -1,13 +1,13 @@
-//! Keys of input that is longer than a key can be.
+//! Keys for input that is too long for a key.
 
 use sha2::{Digest as _, Sha256};
 use tidegate::Key;
 
-/// The key of parts that are too long together: their digest, after two parts that no other key of several parts begins with.
-/// No two lists of parts have the same key.
+/// The key of parts that are too long together: their digest, after two parts with which no other key of several parts
+/// begins. No two lists of parts have the same key.
 ///
-/// If such input were refused, a long header would be a way past the limit: proxies can be told to let through what the
-/// service has an error for.
+/// If such input were refused, a client could bypass the limit with a long header, because a proxy can be configured to
+/// pass on requests for which the service returns an error.
 pub(crate) fn digest<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> Key<'static> {
     let mut digest = Sha256::new();
     for part in parts {

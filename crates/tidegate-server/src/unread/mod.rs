@@ -1,7 +1,7 @@
 //! [`UnreadResponses`]: the memory of responses that peers have not read yet. It is bounded for each connection and for
-//! each listener, and a connection that holds some without reading any is closed.
+//! each listener. A connection that has unread responses and reads nothing is closed.
 //!
-//! A [`Charge`] lives exactly as long as the bytes that it stands for: it is part of the buffer that is handed to the
+//! A [`Charge`] lives exactly as long as the bytes that it counts: it is part of the buffer that is handed to the
 //! protocol, so bytes that wait for a flow-control window are counted, too.
 
 mod watch;
@@ -21,16 +21,16 @@ use tokio_util::sync::CancellationToken;
 /// Bytes of large responses that one connection may leave unread. A single response may be larger.
 const PER_CONNECTION: usize = 512 << 10;
 
-/// A response of at most so many bytes is never refused for want of memory: decisions are that small.
+/// A response of at most this many bytes is never refused because of memory. Decisions are that small.
 pub(crate) const SMALL: usize = 1 << 10;
 
-/// What an unread response takes beside its body: its task, its stream and its headers.
+/// Memory of an unread response in addition to its body: its task, its stream and its headers.
 const OVERHEAD: usize = 4 << 10;
 
 /// Unread responses that every connection may have even when the listener is at its bound.
 const ALWAYS: usize = 4;
 
-/// Beyond this share of the bound, connections that do not read are closed sooner.
+/// If more than this fraction (1/2) of the bound is held, connections that do not read are closed sooner.
 const PRESSURE: usize = 2;
 
 /// How long a connection may read nothing then, unless the write time-out is shorter.
@@ -46,23 +46,23 @@ pub(crate) struct UnreadResponses {
     readers: Mutex<HashMap<u64, Arc<Reader>>>,
 }
 
-/// A connection, as the one who should read its responses.
+/// The peer of a connection, which has to read the responses.
 #[derive(Debug)]
 pub(crate) struct Reader {
     id: u64,
     all: Arc<UnreadResponses>,
-    /// Bytes of bodies.
+    /// Bytes of the bodies that are unread.
     held: AtomicUsize,
     responses: AtomicUsize,
-    /// Grows whenever something was read.
+    /// Increases whenever the peer has read something.
     progress: AtomicU64,
-    /// What `progress` was when it was looked at last, and how often it was that since.
+    /// The value of `progress` at the last check, and the number of checks in a row that found it unchanged.
     seen: AtomicU64,
     stalled: AtomicU32,
     closed: CancellationToken,
 }
 
-/// A reader that is watched as long as this lives.
+/// A reader that is watched until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Watched(Arc<Reader>);
 
@@ -73,12 +73,12 @@ pub(crate) struct Charge {
     bytes: usize,
 }
 
-/// Memory that is counted for the listener alone.
+/// Memory that is counted only for the listener.
 #[derive(Debug)]
 pub(crate) struct Hold<'u>(&'u UnreadResponses, usize);
 
 impl UnreadResponses {
-    /// At most `max` bytes; a connection may read nothing for `patience`.
+    /// Allows at most `max` bytes. A connection may read nothing for at most `patience`.
     pub(crate) fn new(max: usize, patience: Duration) -> Arc<Self> {
         let (held, next) = (AtomicUsize::new(0), AtomicU64::new(0));
         Arc::new(Self { max, patience, held, next, readers: Mutex::default() })
@@ -100,7 +100,7 @@ impl UnreadResponses {
         Watched(reader)
     }
 
-    /// Counts bytes that wait to be written; nothing if that would exceed the bound.
+    /// Counts bytes that wait to be written; `None` if they would exceed the bound.
     pub(crate) fn hold(&self, bytes: usize) -> Option<Hold<'_>> {
         if self.held.load(Relaxed) + bytes > self.max {
             return None;
@@ -109,7 +109,7 @@ impl UnreadResponses {
         Some(Hold(self, bytes))
     }
 
-    /// How long a connection may read nothing, as things are now.
+    /// How long a connection may currently read nothing.
     pub(crate) fn patience(&self) -> Duration {
         let is_short = self.held.load(Relaxed) > self.max / PRESSURE;
         if is_short { self.patience.min(UNDER_PRESSURE) } else { self.patience }
@@ -134,13 +134,13 @@ impl Drop for Watched {
 }
 
 impl Reader {
-    /// Whether another request may begin whose response would be kept beside others.
+    /// Whether another request may begin, whose response adds to the unread ones.
     #[inline]
     pub(crate) fn may_begin(&self) -> bool {
         self.all.held.load(Relaxed) <= self.all.max || self.responses.load(Relaxed) < ALWAYS
     }
 
-    /// Counts a response with a body of so many bytes; nothing if it would exceed a bound.
+    /// Counts a response with a body of `bytes`; `None` if it would exceed a bound.
     pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
         if bytes > SMALL {
             let held = self.held.load(Relaxed);
@@ -151,7 +151,7 @@ impl Reader {
         Some(self.count(bytes))
     }
 
-    /// Counts a part of a response that is sent as it comes.
+    /// Counts a part of a streamed response.
     pub(crate) fn count(self: &Arc<Self>, bytes: usize) -> Charge {
         self.held.fetch_add(bytes, Relaxed);
         self.responses.fetch_add(1, Relaxed);
@@ -161,7 +161,7 @@ impl Reader {
 }
 
 impl Charge {
-    /// A part of the response was read.
+    /// Records that a part of the response was read.
     pub(crate) fn progressed(&self) {
         self.reader.progress.fetch_add(1, Relaxed);
     }

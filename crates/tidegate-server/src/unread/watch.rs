@@ -1,4 +1,4 @@
-//! Closes the connections of a listener that read nothing of what they hold.
+//! Closes the connections of a listener that read nothing of their responses.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -12,7 +12,7 @@ use super::{Reader, UnreadResponses};
 use crate::{metrics::Transport, service::Service};
 
 impl UnreadResponses {
-    /// Looks at all connections now and then, until the service stops.
+    /// Checks all connections regularly, until the service stops.
     pub(crate) async fn watch(self: Arc<Self>, service: Arc<Service>, transport: Transport, stop: CancellationToken) {
         let often = (self.patience / 4).clamp(Duration::from_millis(5), Duration::from_millis(500));
         let mut looks = interval(often);
@@ -34,7 +34,8 @@ impl UnreadResponses {
         }
     }
 
-    /// Closes those that have read nothing for too long, by looks that lie so far apart; how many.
+    /// Closes the connections that have read nothing for too long, given the time between two checks. Returns their
+    /// number.
     fn close_stalled(&self, apart: Duration) -> u64 {
         let patience = self.patience();
         let readers = self.readers.lock();
@@ -44,7 +45,7 @@ impl UnreadResponses {
 }
 
 impl Reader {
-    /// How many looks in a row, this one included, found something unread and nothing read since the one before.
+    /// How many checks in a row, including this one, found unread responses and nothing read since the previous check.
     fn stalled_looks(&self) -> u32 {
         let progress = self.progress.load(Relaxed);
         let is_stalled = self.responses.load(Relaxed) > 0 && self.seen.swap(progress, Relaxed) == progress;

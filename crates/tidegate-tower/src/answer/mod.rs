@@ -49,8 +49,8 @@ impl<'a> Denial<'a> {
         self.retry_after
     }
 
-    /// The status that says it: 429 if it is limited, 422 if it can never fit, 503 if the store failed and the policy says closed,
-    /// 403 if the key is banned.
+    /// The status of the denial: 429 if the request is limited, 422 if it can never fit, 503 if the store failed and
+    /// the policy is closed, 403 if the key is banned.
     pub fn status(&self) -> StatusCode {
         match self.decision.reason() {
             Reason::Impossible => StatusCode::UNPROCESSABLE_ENTITY,

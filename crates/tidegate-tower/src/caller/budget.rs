@@ -57,7 +57,7 @@ pub enum AcquireError {
         /// The limit.
         limit: Limit,
     },
-    /// An operator has banned the key. This is known at once and not waited for, also if the ban ends.
+    /// An operator has banned the key. The error is returned at once, even if the ban has an end.
     #[error("the key is banned from this budget{}", ends(*.retry_after))]
     Banned {
         /// How long until the ban ends; `None` if it has no end.

@@ -198,8 +198,9 @@ impl Standing<'_> {
 }
 
 impl Dialect {
-    /// Tells of a decision under all of `policies`. A ban has no quota to tell of: only `Retry-After`, if the ban ends. What inner layers have told stays beside it or, where there is room for one
-    /// only, whatever leaves less.
+    /// Writes headers for a decision under all of `policies`. A ban has no quota, so it only sets `Retry-After`, if the
+    /// ban has an end. Headers of inner layers are kept beside these. If there can be only one, the one with less
+    /// remaining is kept.
     pub fn tell<'a>(
         self,
         headers: &mut HeaderMap,

@@ -89,7 +89,7 @@ pub(crate) enum NoKey {
     /// What it says can't be a key.
     #[error(transparent)]
     Bad(#[from] KeyError),
-    /// It has several values where one is counted.
+    /// The key header has several values.
     #[error(transparent)]
     Header(#[from] KeyHeaderError),
     /// The rules that apply to it can't be one decision.
@@ -114,9 +114,9 @@ impl By {
 
     /// By a header, such as `x-api-key`.
     ///
-    /// A request that has the header more than once is refused as a bad request, whatever [`WithoutKey`] says: the handler may
-    /// read another value than the one that is counted, and a client could change the counted one with each request. A comma in
-    /// the value is part of it, except in a gRPC header that ends in `-bin`, where it separates values.
+    /// A request that has the header more than once is refused as a bad request, for every [`WithoutKey`]: the handler
+    /// may read a different value than the one that is counted, and a client could change the counted value with each
+    /// request. A comma is part of the value, except in a gRPC header that ends in `-bin`, where it separates values.
     ///
     /// # Errors
     /// If that can't be a header's name.
@@ -217,7 +217,7 @@ fn keyless(lacking: &str, address: &AddressText) -> Result<Key<'static>, KeyErro
     Key::join(["without", lacking, address.as_str()])
 }
 
-/// The value of a header that has at most one; nothing if it is missing or empty.
+/// The value of a header that may have at most one value; `None` if it is missing or empty.
 #[inline]
 fn only_value<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<Option<&'r [u8]>, KeyHeaderError> {
     let mut values = headers.get_all(name).iter().map(HeaderValue::as_bytes);
@@ -259,7 +259,7 @@ impl KeySource {
     /// from all that have one.
     ///
     /// # Errors
-    /// If there are several of the header, or it is longer than a key can be.
+    /// If the request has the header more than once, or its value is too long for a key.
     pub fn key<'r>(&self, headers: &'r HeaderMap, address: &'r AddressText) -> Result<Key<'r>, KeyHeaderError> {
         match self {
             Self::ClientIp => Ok(address.key()),
@@ -294,17 +294,17 @@ impl fmt::Display for KeySource {
     }
 }
 
-/// Why the header that requests are counted by gives no key.
+/// Why the key header of a request gives no key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyHeaderError {
-    /// The request has it more than once.
-    #[error("the request has several values of `{name}`: send one, for the others would not be counted")]
+    /// The request has the header more than once.
+    #[error("the request has several values of `{name}`: send only one, because the others would not be counted")]
     Several {
         /// The header.
         name: HeaderName,
     },
-    /// Its value can't be a key.
+    /// The value of the header can't be a key.
     #[error(transparent)]
     Key(#[from] KeyError),
 }

@@ -8,8 +8,8 @@ use crate::sync::{AtomicUsize, Ordering};
 /// What a key gets that there is no room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AtCapacity {
-    /// Shares its limits with other keys without room: they are limited more, never less. Under limits that callers bring,
-    /// the key is denied if there are too many such states.
+    /// Shares its limits with other keys without room: they are limited more, never less. Under limits that callers
+    /// bring, the key is denied if there are too many such states.
     #[default]
     Shared,
     /// Is denied.
@@ -55,8 +55,8 @@ impl Bounds {
             at_capacity,
             forgets,
             max_keys: most.keys,
-            // A sixteenth is reserved for overflow states, and for the growth of logs before it is counted. Half of that is
-            // reserved for the few overflow states that every policy may have.
+            // A sixteenth is reserved for overflow states, and for the growth of logs before it is counted. Half of
+            // that is reserved for the few overflow states that every policy may have.
             max_bytes: most.bytes - most.bytes / 16,
             max_bytes_with_overflow: most.bytes - most.bytes / 32,
             overflow_bits: most.overflow_bits,

@@ -1,10 +1,10 @@
 //! [`Id`]: what a key's state is found by.
 //!
-//! A 128-bit fingerprint stands for policy and key, so that every slot has the same size and a key is never stored. Keys
-//! are chosen by strangers, so it must be one under which nobody who doesn't know the store's secret can make two keys
-//! meet: `SipHash` of the key under that secret, combined by exclusive or with the policy's public digest. For any two
-//! different pairs of policy and key, they collide only if the secret hash has one particular value: a chance of 2^-126,
-//! since two bits have a meaning of their own.
+//! A 128-bit fingerprint stands for policy and key, so that every slot has the same size and a key is never stored.
+//! Keys are chosen by strangers, so it must be one under which nobody who doesn't know the store's secret can make two
+//! keys meet: `SipHash` of the key under that secret, combined by exclusive or with the policy's public digest. For any
+//! two different pairs of policy and key, they collide only if the secret hash has one particular value: a chance of
+//! 2^-126, since two bits have a meaning of their own.
 
 #![expect(clippy::cast_possible_truncation, reason = "halves of 128 bits")]
 
@@ -17,8 +17,8 @@ use crate::{key::Key, policy::Policy};
 /// The fingerprint of a policy and a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Id {
-    /// The lowest bits select the shard, the highest bits the place in its table. The lowest bit of all is set under limits
-    /// that callers bring. Never `u64::MAX`, which marks an empty slot.
+    /// The lowest bits select the shard, the highest bits the place in its table. The lowest bit of all is set under
+    /// limits that callers bring. Never `u64::MAX`, which marks an empty slot.
     pub(super) order: u64,
     /// Tells apart what meets there. It is known last, when the search for the other half is under way.
     pub(super) rest: u64,

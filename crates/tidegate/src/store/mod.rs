@@ -1,10 +1,10 @@
 //! [`MemoryStore`]: state in this process's memory.
 //!
-//! Keys are spread over shards ([`shard`]), each behind one lock. A key's state is found by a fingerprint ([`id`]) in an
-//! open-addressed table ([`table`]) of 32-byte slots ([`slot`]); what doesn't fit there is in the shard's attic ([`attic`]).
-//! All shards share one bound on keys and bytes ([`bounds`]). Limits that callers bring have separate shards, and a bound of
-//! their own within that bound, so that they do not affect the states of other policies. The store has no thread: expired
-//! states are evicted as new keys arrive.
+//! Keys are spread over shards ([`shard`]), each behind one lock. A key's state is found by a fingerprint ([`id`]) in
+//! an open-addressed table ([`table`]) of 32-byte slots ([`slot`]); what doesn't fit there is in the shard's attic
+//! ([`attic`]). All shards share one bound on keys and bytes ([`bounds`]). Limits that callers bring have separate
+//! shards, and a bound of their own within that bound, so that they do not affect the states of other policies. The
+//! store has no thread: expired states are evicted as new keys arrive.
 
 mod attic;
 mod bounds;
@@ -88,9 +88,9 @@ pub struct Stats {
     pub keys: usize,
     /// Bytes held for states, tables included.
     pub bytes: usize,
-    /// Keys among those whose limits callers brought.
+    /// Keys among [`keys`](Stats::keys) whose limits callers brought.
     pub caller_keys: usize,
-    /// Bytes among those that are held for limits that callers brought.
+    /// Bytes among [`bytes`](Stats::bytes) that are held for limits that callers brought.
     pub caller_bytes: usize,
     /// Requests let through, shadowed denials among them.
     pub allowed: u64,
@@ -100,10 +100,10 @@ pub struct Stats {
     pub evicted: u64,
     /// Requests for keys without room, whether they were admitted or denied at capacity.
     pub refused: u64,
-    /// Requests among [`refused`](Self::refused) whose limits callers brought.
+    /// Requests among [`refused`](Stats::refused) whose limits callers brought.
     pub caller_refused: u64,
-    /// Requests among [`caller_refused`](Self::caller_refused) that would have needed one shape (algorithm and windows) more
-    /// than there may be.
+    /// Requests among [`caller_refused`](Stats::caller_refused) that would have needed one shape (algorithm and
+    /// windows) more than there may be.
     pub caller_refused_shapes: u64,
     /// Charges that a log had no room for and joined with the one before.
     pub joined: u64,
@@ -129,8 +129,8 @@ impl MemoryStore {
         decision
     }
 
-    /// Evicts expired states of the other half of the shards. They take room, too, and there may be no further requests that
-    /// would evict them.
+    /// Evicts expired states of the other half of the shards. They take room, too, and there may be no further requests
+    /// that would evict them.
     #[cold]
     fn sweep_other_half(&self, id: Id, now: Timestamp) {
         let Bounded { shard, bounds } = &self.shards[self.shard_number(id) ^ 1];

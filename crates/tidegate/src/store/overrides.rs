@@ -13,8 +13,8 @@ impl MemoryStore {
     /// Overrides the limits of a key under a policy, with its history kept; the override that held until now, if there was one.
     ///
     /// # Errors
-    /// If a caller brought the policy's limits, if the override has already ended, or if the maximum number of overrides is
-    /// reached.
+    /// If a caller brought the policy's limits, if the override has already ended, or if the maximum number of
+    /// overrides is reached.
     pub fn set_override(
         &self,
         policy: &Policy,

@@ -149,8 +149,8 @@ pub(crate) fn combine(spends: &[Spend<'_>], parts: &[Decision]) -> Decision {
         Reason::Allowed => {
             counted().min_by_key(|(_, (_, decision))| (decision.remaining, Reverse(decision.limit_reset_after_us)))
         }
-        // Bans come first: those without an end, then the one that ends last. Then denials for which waiting does not help,
-        // the smallest limit first. Then the longest wait.
+        // Bans come first: those without an end, then the one that ends last. Then denials for which waiting does not
+        // help, the smallest limit first. Then the longest wait.
         _ => all().filter(of_reason(reason)).min_by_key(|(_, (_, decision))| {
             match (decision.under, decision.retry_after_us) {
                 (Under::Ban, None) => (0, Reverse(0), u64::MAX - decision.limit_reset_after_us),

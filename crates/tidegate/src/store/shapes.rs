@@ -1,7 +1,8 @@
 //! [`Shapes`]: the shapes of the states in one shard, each with a small number that fits into a slot's head.
 //!
-//! There can be more shapes than numbers. If no number is free, the shape of a state is in a map, keyed by the state's id. So
-//! the shape that a state was written in is always known. Callers are refused new shapes before the numbers run out.
+//! There can be more shapes than numbers. If no number is free, the shape of a state is in a map, keyed by the state's
+//! id. So the shape that a state was written in is always known. Callers are refused new shapes before the numbers run
+//! out.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -77,8 +78,8 @@ impl Shapes {
         self.numbered < UNNUMBERED || self.number_of(shape.id()).is_some()
     }
 
-    /// Counts one more state of `shape`. Returns the number of the shape, and how many more bytes are held. `owned` says that
-    /// nothing else holds the shape, so that its own bytes count.
+    /// Counts one more state of `shape`. Returns the number of the shape, and how many more bytes are held. `owned`
+    /// says that nothing else holds the shape, so that its own bytes count.
     #[inline]
     pub(super) fn take(&mut self, id: Id, shape: &Arc<Shape>, owned: bool) -> (usize, usize) {
         if self.recent.number != usize::MAX

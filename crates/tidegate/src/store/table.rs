@@ -61,8 +61,8 @@ impl Table {
         }
     }
 
-    /// Looks for `id` in the first two lines, where nearly all ids are. Comparing all slots is faster than deciding when to
-    /// stop.
+    /// Looks for `id` in the first two lines, where nearly all ids are. Comparing all slots is faster than deciding
+    /// when to stop.
     #[inline]
     fn look(&self, id: Id) -> Look {
         let home = self.home(id);

@@ -1,4 +1,4 @@
-// The banner of degraded states: #degraded with a line for each, [data-cause="CAUSE"], that names the cause, since when and the cure.
+// The banner of degraded states: #degraded has a line for each state, [data-cause="CAUSE"], with the cause, the start and the cure.
 
 import { h, say, attribute, rows } from "./dom.js";
 import { span, visible } from "./words.js";

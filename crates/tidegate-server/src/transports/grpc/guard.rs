@@ -56,7 +56,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(header::AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()))
 }
 
-/// Whether a caller shows a token that is none of ours, where there are any.
+/// Whether tokens are configured and a caller sent a wrong one.
 pub(super) fn shows_wrong_token(tokens: &Tokens, headers: &HeaderMap) -> bool {
     tokens.are_configured() && bearer(headers).is_some_and(|shown| !tokens.knows(shown))
 }

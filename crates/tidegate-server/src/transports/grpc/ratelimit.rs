@@ -106,7 +106,7 @@ impl RateLimits {
         guard::admit(&self.settings.tokens, headers, Access::Usage)
     }
 
-    /// Whether a caller shows a token that is none of ours.
+    /// Whether tokens are configured and a caller sent a wrong one.
     pub(super) fn shows_wrong_token(&self, headers: &HeaderMap) -> bool {
         guard::shows_wrong_token(&self.settings.tokens, headers)
     }

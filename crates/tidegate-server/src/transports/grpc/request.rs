@@ -157,8 +157,8 @@ fn overriding(limit: RateLimitOverride) -> Result<Override, Status> {
 /// The key of a descriptor: the names and values of all its entries in turn, after the domain where no policy's name tells
 /// whose they are. Over HTTP, it is the list `["remote_address", "203.0.113.7"]`.
 ///
-/// What is longer than a key can be is counted by its digest. No descriptor has that key: it has an odd number of parts, or no
-/// domain.
+/// A descriptor that is too long for a key is counted by its digest. No other descriptor has the same key, because the
+/// key of a digest has an odd number of parts, or no domain.
 fn key(domain: Option<&str>, entries: &[(&[u8], &[u8])]) -> Key<'static> {
     let parts =
         || domain.map(str::as_bytes).into_iter().chain(entries.iter().flat_map(|(name, value)| [*name, *value]));

@@ -84,7 +84,7 @@ async fn answer(limits: &RateLimits, request: Request<Body>) -> Response<Body> {
     marked(answer, shows_wrong_token)
 }
 
-/// Marks the answer to a caller who was refused for a wrong token.
+/// Marks the answer to a caller that was refused because of a wrong token.
 fn marked(mut answer: Response<Body>, shows_wrong_token: bool) -> Response<Body> {
     let is_refused = || Status::from_header_map(answer.headers()).is_some_and(|s| s.code() == Code::Unauthenticated);
     if shows_wrong_token && is_refused() {

@@ -35,7 +35,7 @@ pub(super) fn window_of(unit: Unit) -> Option<Duration> {
 /// A store that fails where the policy says closed is `OVER_LIMIT` and no error: an error leaves it to Envoy, which lets the
 /// request through unless its `failure_mode_deny` is set, and the policy has said what it wants.
 ///
-/// A banned key is `OVER_LIMIT` until the ban ends; without an end there is no `duration_until_reset`.
+/// A banned key is `OVER_LIMIT` until the ban ends. If the ban has no end, there is no `duration_until_reset`.
 pub(super) fn of(answer: &Answer<'_>) -> DescriptorStatus {
     let decision = &answer.decision;
     let over = !decision.is_allowed();

@@ -33,7 +33,7 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 /// How long a stopping service listens for requests that lie in its sockets already.
 const LAST_WORDS: Duration = Duration::from_millis(20);
 
-/// How long the late answers to wrong tokens may take to be read, once they are due.
+/// How long the peer may take to read the late answers to wrong tokens, once they are due.
 const LATE_ANSWERS: Duration = Duration::from_secs(10);
 
 /// Waits until the service stops, and a moment more.
@@ -43,23 +43,23 @@ async fn last_words(stop: &CancellationToken) {
 }
 
 fn stalled(peer: SocketAddr) {
-    tracing::debug!(%peer, "a connection is closed that does not read its responses");
+    tracing::debug!(%peer, "closed a connection that does not read its responses");
 }
 
-/// Requests at once on an HTTP/2 connection: each takes memory until its response is read.
+/// Maximum number of concurrent requests on an HTTP/2 connection: each takes memory until its response is read.
 const STREAMS: u32 = 128;
 
-/// What HTTP/2 buffers of one response.
+/// How many bytes of one response HTTP/2 buffers.
 const SEND_BUFFER: usize = 64 << 10;
 
-/// What is needed to answer the requests of a connection.
+/// The parts that answer the requests of a connection.
 struct Serving {
     house: House,
     transport: Transport,
     router: axum::Router,
     peer: SocketAddr,
     reader: Arc<Reader>,
-    /// Cancelled when the connection ends with what was begun.
+    /// Cancelled when the connection must end after the requests that have begun.
     closing: CancellationToken,
 }
 
@@ -87,7 +87,8 @@ pub(crate) async fn serve(house: House, transport: Transport, router: axum::Rout
         }
         () = closing.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            // A peer that guesses may never close the connection: there is time for the answers that are late, and no more.
+            // A peer that guesses tokens may never close the connection. It gets time for the late answers, and no
+            // more.
             let longest = bounds.wrong_token_delay + LATE_ANSWERS;
             tokio::select! { ended = connection => ended, () = tokio::time::sleep(longest) => return }
         }
@@ -116,13 +117,13 @@ impl Serving {
     async fn answer(self: Arc<Self>, mut request: Request<Incoming>) -> Result<Response<UnreadBody>, h2::Error> {
         let version = request.version();
         if version == Version::HTTP_2 && !self.reader.may_begin() {
-            // Nothing was done, and whoever asked is told so: it can ask again.
+            // This tells the client that nothing was done and that it can try again.
             return Err(h2::Reason::REFUSED_STREAM.into());
         }
         let Self { house, transport, peer, closing, .. } = &*self;
         let caller = Caller::new(house, *transport, request.headers(), *peer);
         let response = if closing.is_cancelled() {
-            // No further token is looked at here.
+            // No further tokens are compared on this connection.
             wrong_tokens::refused(house, *transport, None).await
         } else {
             request.extensions_mut().insert(Peer(*peer));

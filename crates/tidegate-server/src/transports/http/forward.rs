@@ -1,8 +1,9 @@
-//! `/v1/forward`: for proxies that ask before they pass a request on. The key is found in a header, or it is the client's address
-//! as the proxy reports it.
+//! `/v1/forward`: for proxies that ask before they pass a request on. The key is in a header, or it is the client's
+//! address as the proxy reports it.
 //!
-//! A proxy passes on the `Host`, the `Origin` and the method of the request that it asks about, so nothing is required of them.
-//! Without a token, a web page on this machine could therefore spend units by this path; it can change nothing else.
+//! A proxy sends the `Host`, the `Origin` and the method of the request that it asks about, so any of them are
+//! accepted. Without a token, a web page on this machine can therefore spend units through this path. It can change
+//! nothing else.
 
 use std::sync::Arc;
 
@@ -25,9 +26,9 @@ use crate::{
     transports::{body::Body, long_key},
 };
 
-/// The methods of requests that proxies hold back.
+/// Routes for the methods of requests that proxies ask about.
 pub(super) fn routes() -> MethodRouter<Arc<House>> {
-    // GET answers HEAD as well.
+    // The route for GET answers HEAD as well.
     get(forward).post(forward).put(forward).patch(forward).delete(forward).options(forward)
 }
 
@@ -42,13 +43,13 @@ struct Question<'q> {
 
 /// Decides on a request that a proxy holds back until it is answered.
 ///
-/// It takes the other methods, too: some proxies ask by the method of the request that they hold back.
+/// It accepts the other methods, too: some proxies ask with the method of the request that they hold back.
 #[utoipa::path(
     get, path = "/v1/forward", tag = "decisions",
     params(
         ("policy" = String, Query, description = "The policy"),
         ("cost" = Option<u64>, Query, minimum = 1, maximum = 1_000_000_000_000_u64, description = "Units to spend; 1 by default"),
-        ("operation" = Option<String>, Query, description = "An operation of the policy, in place of the cost"),
+        ("operation" = Option<String>, Query, description = "An operation of the policy, instead of the cost"),
         ("deny_status" = Option<u16>, Query, minimum = 400, maximum = 599, description = "Status of a denial in place of 429, for nginx"),
     ),
     responses(
@@ -76,7 +77,8 @@ pub(super) async fn forward(
     let configured = live.find(question.policy).map_err(Problem::from).inspect_err(refused)?;
     let found = &house.settings.forwarding.client;
     let client = found.text(found.find(&headers, Some(peer.ip())).unwrap_or(peer.ip()));
-    // The client causes this one, not the proxy's settings: it is a denial, for a proxy that fails open must not pass it on.
+    // The client causes this error, not the configuration of the proxy. It is a denial, because a proxy that fails open
+    // must not pass the request on.
     let key = key(&configured.key, &headers, &client)
         .map_err(|error| {
             let status = question.deny_status.unwrap_or(StatusCode::BAD_REQUEST);
@@ -85,10 +87,10 @@ pub(super) async fn forward(
         .inspect_err(refused)?;
     let ask = Ask { by: By::Policy(question.policy), key, price: question.price, on_failure: None };
     let decided = house.service.decide(Transport::Http, &live, Op::Check, &ask).await;
-    // The service has counted it already.
+    // The service has already counted the refusal.
     let answer = decided.map_err(Problem::from).inspect_err(|problem| report(problem, peer.ip()))?;
     let mut response = (status(&answer.decision, question.deny_status), Json(Body::from(&answer))).into_response();
-    // A ban has an end to wait for and no quota; the others have neither.
+    // A ban has a retry time and no quota; the remaining answers have neither.
     let has_headers = [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS, StatusCode::FORBIDDEN];
     if has_headers.contains(&decide::status(&answer.decision)) {
         headers::of_one(response.headers_mut(), &house, &answer);
@@ -96,8 +98,8 @@ pub(super) async fn forward(
     Ok(response)
 }
 
-/// The status that a proxy is answered with. It can only pass a request on or not, so a cost that never fits is denied like one
-/// that does not fit now.
+/// The status of the answer to a proxy. A proxy can only pass a request on or deny it, so a cost that never fits is
+/// denied like a cost that does not fit now.
 fn status(decision: &Decision, deny_status: Option<StatusCode>) -> StatusCode {
     match decide::status(decision) {
         StatusCode::OK => StatusCode::OK,
@@ -117,7 +119,7 @@ fn key<'r>(source: &KeySource, headers: &'r HeaderMap, client: &'r AddressText) 
     }
 }
 
-/// Logs why a proxy got no decision: its clients only see an error of the proxy.
+/// Logs why a proxy got no decision: its clients see only an error of the proxy.
 fn report(problem: &Problem, proxy: std::net::IpAddr) {
     tracing::warn!(%proxy, status = problem.status().as_u16(), reason = problem.error(), "refused a request to /v1/forward");
 }

@@ -41,7 +41,7 @@ pub(super) struct Guest {
     pub(super) eyes: Eyes,
     /// Where they are; nothing if they are in this process.
     pub(super) address: Option<IpAddr>,
-    /// The login that they may do this by.
+    /// The login that gives this access.
     pub(super) login: Option<Login>,
 }
 
@@ -53,7 +53,7 @@ impl FromRequestParts<Arc<House>> for Guest {
             .inspect_err(|_| house.service.metrics().refused(Transport::Http))?;
         let tokens = &house.settings.tokens;
         if tokens.are_configured() && bearer(&parts.headers).is_some_and(|shown| !tokens.knows(shown)) {
-            // What follows may tell a right token from a wrong one, so that a wrong one has to be counted.
+            // The response can reveal whether a token is right, so every wrong token must be counted.
             house.service.metrics().refused(Transport::Http);
             return Err(guard::refusal(tokens, &parts.headers, Access::Nothing));
         }
@@ -93,13 +93,13 @@ pub(super) fn granted(house: &House, headers: &HeaderMap) -> Access {
     by_whom(house, headers).0
 }
 
-/// Whether a peer was named as a proxy.
+/// Whether a peer is configured as a trusted proxy.
 pub(super) fn is_proxy(house: &House, peer: IpAddr) -> bool {
     let forwarding = &house.settings.forwarding;
     forwarding.is_said && forwarding.client.is_trusted(peer)
 }
 
-/// Where a caller is: behind a proxy that was named as one, where the proxy says.
+/// The address of a caller: behind a configured proxy, the address that the proxy reports.
 pub(super) fn address(house: &House, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
     let forwarding = &house.settings.forwarding;
     if !forwarding.is_said {
@@ -112,7 +112,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()))
 }
 
-/// What a caller may do, by a token or by a login, and by which login.
+/// The access of a caller by a token or by a login, and that login.
 fn by_whom(house: &House, headers: &HeaderMap) -> (Access, Option<Login>) {
     let by_token = house.settings.tokens.grant(bearer(headers));
     match by_token {
@@ -124,14 +124,14 @@ fn by_whom(house: &House, headers: &HeaderMap) -> (Access, Option<Login>) {
     }
 }
 
-/// What a caller may do by a login that has not ended, and which it is.
+/// The access of a caller by a login that has not ended, and that login.
 pub(super) fn by_ticket(house: &House, headers: &HeaderMap) -> Option<(Access, Login)> {
     let now_s = house.service.now_s();
     let shown = session::access(&house.settings.tokens, ticket(house, headers)?, now_s);
     shown.filter(|(_, login)| !house.logouts.has_ended(*login, now_s))
 }
 
-/// Whether a caller shows a ticket that is not signed with a token of ours.
+/// Whether a caller sent a ticket that is not signed with one of our tokens.
 pub(super) fn has_forged_ticket(house: &House, headers: &HeaderMap) -> bool {
     let is_forged = |ticket| session::is_forged(&house.settings.tokens, ticket, house.service.now_s());
     ticket(house, headers).is_some_and(is_forged)

@@ -47,8 +47,8 @@ impl Modify for Tokens {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         let components = document.components.get_or_insert_default();
         for (name, description) in [
-            (USAGE, "`token` of the settings. Where the service has none, these operations need no token."),
-            (ADMIN, "`admin_token` of the settings. Where the service has none, these operations need no token."),
+            (USAGE, "`token` of the settings. If the service has none, these operations need no token."),
+            (ADMIN, "`admin_token` of the settings. If the service has none, these operations need no token."),
         ] {
             let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(description)).build();
             components.add_security_scheme(name, SecurityScheme::Http(bearer));
@@ -68,7 +68,7 @@ const ADMIN: &str = "admin_token";
 /// Paths that never need a token.
 const OPEN: [&str; 4] = ["/healthz", "/readyz", "/openapi.json", "/v1/session"];
 
-/// The tokens that an operation takes, each on its own.
+/// The tokens that an operation accepts; one of them is enough.
 fn needed(path: &str, operation: &Operation) -> Option<Vec<SecurityRequirement>> {
     let is_admin = operation.tags.iter().flatten().any(|tag| tag == "admin");
     let names = match (OPEN.contains(&path), is_admin) {
@@ -79,8 +79,8 @@ fn needed(path: &str, operation: &Operation) -> Option<Vec<SecurityRequirement>>
     Some(names.iter().map(|name| SecurityRequirement::new(*name, [""; 0])).collect())
 }
 
-/// Removes what stands beside a `$ref`, as generators for 3.0 do not expect anything there: descriptions of properties move to an
-/// `allOf` around it, those of alternatives go.
+/// Removes the fields next to a `$ref`, because generators for 3.0 do not expect any. Descriptions of properties move
+/// to an `allOf` around the `$ref`; descriptions of alternatives are dropped.
 fn separate_references(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(separate_references),
@@ -262,7 +262,7 @@ pub(super) enum DecisionResponses {
     /// A token is needed.
     #[response(status = 401)]
     NoToken(Problem),
-    /// The key is banned: `retry_after_ms` says until when. Or the caller may not.
+    /// The key is banned: `retry_after_ms` is the time until the ban ends. Or the caller lacks the permission.
     #[response(status = 403)]
     Forbidden(BannedOrProblem),
     /// There is no such policy.
@@ -279,7 +279,7 @@ pub(super) enum DecisionResponses {
     NotJson(Problem),
 }
 
-/// The decision on a banned key, or why the caller may not ask.
+/// The decision on a banned key, or why the caller lacks the permission.
 #[derive(ToSchema, Serialize)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]

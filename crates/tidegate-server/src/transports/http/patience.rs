@@ -1,4 +1,5 @@
-//! [`Patient`]: a stream with time-outs. The first bytes have to arrive in time, and writes must not be stuck for too long.
+//! [`Patient`]: a stream with time-outs. The first bytes have to arrive in time, and writes must not be stuck for too
+//! long.
 
 use std::{
     future::Future as _,

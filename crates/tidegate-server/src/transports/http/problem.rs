@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use crate::{access::WrongToken, service::Refusal};
 
-/// The most characters of a message: what was sent is not sent back whole.
+/// Maximum number of characters of a message: long input is not sent back in full.
 const LONGEST: usize = 600;
 
 /// What was wrong with a request.
@@ -23,7 +23,7 @@ pub(super) struct Problem {
     error: String,
     /// Where in the request it was; empty if it was the whole.
     field: String,
-    /// Whether a token was shown that is none of ours.
+    /// Whether the caller sent a wrong token.
     #[serde(skip)]
     wrong_token: bool,
 }
@@ -42,15 +42,15 @@ impl Problem {
         &self.error
     }
 
-    /// The same about a token that is none of ours.
+    /// The same problem, caused by a wrong token.
     pub(super) fn for_wrong_token(self) -> Self {
         Self { wrong_token: true, ..self }
     }
 }
 
-/// The beginning and the end of a text that has more characters than `most`: what was sent is in the middle of a message.
+/// The beginning and the end of a text that has more characters than `most`. The input is in the middle of a message.
 fn shortened(text: String, most: usize) -> String {
-    // No character takes less than a byte.
+    // Each character takes at least one byte.
     if text.len() <= most {
         return text;
     }

@@ -23,9 +23,9 @@ use crate::{access::Access, config::Configured, degraded::State as DegradedState
 pub(super) struct Readiness {
     /// Whether it takes requests.
     ready: bool,
-    /// `ok`, or `degraded` if it is in any degraded state.
+    /// `ok`, or `degraded` if there is a degraded state.
     status: &'static str,
-    /// The degraded states that it is in.
+    /// The current degraded states.
     degraded: Vec<DegradedState>,
     /// `memory` or `redis`.
     store: &'static str,
@@ -108,7 +108,7 @@ pub(super) async fn metrics(
     house.service.look_for_degraded_states();
     let format = Exposition::accepted(&headers);
     let text = house.service.metrics().text(format, house.service.insight().onlookers());
-    // Which one it is depends on the request.
+    // The format depends on the request.
     Ok(([(CONTENT_TYPE, format.media_type()), (VARY, "accept")], text))
 }
 

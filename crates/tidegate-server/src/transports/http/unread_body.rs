@@ -17,23 +17,23 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
 use crate::unread::{Charge, Reader};
 
-/// Bytes that are handed to the protocol at once. Each part that is read shows that the peer reads.
+/// Number of bytes that are handed to the protocol at once. When a part has been read, the peer counts as reading.
 const PART: usize = 16 << 10;
 
-/// Over HTTP/1 a connection has one response at a time: smaller ones are part of what a connection takes.
+/// Over HTTP/1 a connection has one response at a time. Smaller responses count as memory of the connection itself.
 const COUNTED_OVER_HTTP1: u64 = 4 << 10;
 
 const NO_MEMORY: &[u8] =
-    br#"{"error":"too many responses are not read yet: read those of this connection, or try again later","field":""}"#;
+    br#"{"error":"too many unread responses: read the responses on this connection, or try again later","field":""}"#;
 
-/// A body, or what is left of it.
+/// A body, or the rest of it.
 pub(super) struct UnreadBody {
-    /// Known bytes that were not handed over yet, and their charge.
+    /// Known bytes that have not been handed over yet, and their charge.
     known: Bytes,
     charge: Option<Arc<Charge>>,
-    /// What comes after them.
+    /// The body after the known bytes.
     rest: Option<Body>,
-    /// Who reads what comes, if that is counted.
+    /// The reader of the rest, if the rest is counted.
     reader: Option<Arc<Reader>>,
 }
 
@@ -50,14 +50,15 @@ pub(super) fn count(response: Response<Body>, version: Version, reader: &Arc<Rea
     if size == Some(0) || version != Version::HTTP_2 && size.is_some_and(|size| size <= COUNTED_OVER_HTTP1) {
         return Response::from_parts(parts, UnreadBody::uncounted(body));
     }
-    // What is there as a whole comes at once.
+    // A body that is complete yields all its bytes at once.
     let first = size.and_then(|_| body.frame().now_or_never()).flatten();
     let Some(known) = first.and_then(Result::ok).and_then(|frame| frame.into_data().ok()) else {
         let reader = Some(Arc::clone(reader));
         return Response::from_parts(parts, UnreadBody { known: Bytes::new(), charge: None, rest: Some(body), reader });
     };
     let status = parts.status;
-    // A buffer that grew may be half empty; one that is shared, such as a file of the page, takes nothing.
+    // A buffer that grew may be half empty. A shared buffer, such as a file of the dashboard, takes no memory of its
+    // own.
     let memory = if known.is_unique() { known.len().next_power_of_two() } else { 0 };
     let (known, charge) = reader.charge(memory).map_or_else(
         || {
@@ -75,7 +76,7 @@ pub(super) fn count(response: Response<Body>, version: Version, reader: &Arc<Rea
 }
 
 impl UnreadBody {
-    /// A body that takes next to nothing.
+    /// A body that takes almost no memory.
     pub(super) fn uncounted(body: Body) -> Self {
         Self { known: Bytes::new(), charge: None, rest: Some(body), reader: None }
     }

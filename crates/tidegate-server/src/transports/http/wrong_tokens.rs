@@ -1,4 +1,4 @@
-//! What is answered to somebody who has shown a wrong token, over HTTP and gRPC.
+//! Answers to wrong tokens, over HTTP and gRPC.
 
 use std::net::SocketAddr;
 
@@ -13,17 +13,17 @@ use tokio_util::sync::CancellationToken;
 use super::{dashboard, guest, problem::Problem};
 use crate::{access::WrongToken, door::House, guesses::TooMany, metrics::Transport};
 
-/// Somebody who asks where tokens are needed.
+/// A caller of a service with tokens.
 pub(super) struct Caller {
     transport: Transport,
     address: std::net::IpAddr,
-    /// Whether a proxy asks for others, too.
+    /// Whether the caller is a proxy, which also sends requests of other clients.
     is_proxy: bool,
     has_forged_ticket: bool,
 }
 
 impl Caller {
-    /// Nobody where no tokens are configured.
+    /// `None` if no tokens are configured.
     pub(super) fn new(house: &House, transport: Transport, headers: &HeaderMap, peer: SocketAddr) -> Option<Self> {
         if !house.settings.tokens.are_configured() {
             return None;
@@ -38,7 +38,8 @@ impl Caller {
         })
     }
 
-    /// Counts a wrong token, if one was shown. Beyond the limit the answer is another, comes late and ends the connection.
+    /// Counts a wrong token, if the caller sent one. Beyond the limit, the answer is replaced and delayed, and the
+    /// connection is closed.
     pub(super) async fn answered(
         self,
         house: &House,
@@ -51,14 +52,15 @@ impl Caller {
         let service = &house.service;
         match service.guesses().wrong(service.metrics(), self.transport, Some(self.address)) {
             Ok(()) => {
-                // A browser may keep a ticket that was signed with an earlier token: it is told to forget it.
+                // A browser may keep a ticket that was signed with an earlier token. This tells it to delete the
+                // ticket.
                 if self.has_forged_ticket && !response.headers().contains_key(header::SET_COOKIE) {
                     dashboard::forget_ticket(house, &mut response);
                 }
                 response
             }
             Err(too_many) => {
-                // Others ask by the connection of a proxy, too.
+                // The connection of a proxy carries requests of other clients, too.
                 if !self.is_proxy {
                     closing.cancel();
                 }
@@ -68,12 +70,13 @@ impl Caller {
     }
 }
 
-/// The late answer to somebody who guesses, or to anything else on a connection that ends because of that.
+/// The late answer to a wrong token beyond the limit, or to any other request on a connection that is closed because of
+/// it.
 pub(super) async fn refused(house: &House, transport: Transport, too_many: Option<TooMany>) -> Response<Body> {
     tokio::time::sleep(house.service.guesses().delay()).await;
     let wait = too_many.map_or(1, |TooMany(wait)| seconds(wait));
     let message = format!(
-        "too many wrong tokens from your address: show another in {wait} seconds; the right one is taken at any time, on a new connection"
+        "too many wrong tokens from your address: try again in {wait} seconds; the right token is accepted at any time, on a new connection"
     );
     let mut response = match transport {
         Transport::Grpc => tonic::Status::resource_exhausted(message).into_http::<tonic::body::Body>().map(Body::new),

@@ -1,4 +1,4 @@
-//! [`Batch`]: the commands that one read brought, and those of a transaction that EXEC runs, answered in order.
+//! [`Batch`]: the commands of one read, and the commands of a transaction that EXEC runs, answered in order.
 
 use futures_util::future::join_all;
 use tidegate::Inspection;
@@ -21,7 +21,8 @@ use crate::{
 /// Replies beyond so many bytes are sent before more are made.
 const MOST_UNSENT: usize = 256 << 10;
 
-/// Decisions of one connection that are under way at once at the most, so that one connection does not fill the store's queue.
+/// Maximum number of concurrent decisions of one connection, so that one connection does not fill the queue of the
+/// store.
 const MOST_TOGETHER: usize = 128;
 
 /// Commands that were read together.
@@ -100,7 +101,7 @@ struct Teller<'l> {
 }
 
 impl<'l> Teller<'l> {
-    /// Answers commands from `next` on, until EXEC begins to run others or there are enough replies for one write.
+    /// Answers commands from `next` on, until EXEC starts queued commands or there are enough replies for one write.
     async fn answer(
         &self,
         requests: &Requests,
@@ -110,7 +111,8 @@ impl<'l> Teller<'l> {
         session: &mut Session,
         out: &mut Replies,
     ) {
-        // Those that decide are under way together, so that the store can send them as one; in memory nothing is gained by it.
+        // Decisions are started together, so that the store can send them as one batch. In memory this has no
+        // advantage.
         let mut together: Vec<Command<'_>> = Vec::new();
         let immediate = self.service.is_immediate();
         while *next < requests.len() && out.len() < MOST_UNSENT && !session.over && !transaction.is_running() {

@@ -93,11 +93,11 @@ entries! {
     "INFO" "[section ...]" -1 0 Usage "Tells of the service";
     "CONFIG" "GET name [name ...]" -2 0 Usage "Answers what Redis's own tools ask for";
     "CLUSTER" "" -2 0 Usage "There is no cluster";
-    "MULTI" "" 1 0 Usage "Queues the commands that follow until EXEC";
-    "EXEC" "" 1 0 Usage "Runs the commands that were queued, one after the other: not atomically";
-    "DISCARD" "" 1 0 Usage "Drops the commands that were queued";
-    "WATCH" "key [key ...]" -2 1 Usage "Watches nothing: EXEC always runs";
-    "UNWATCH" "" 1 0 Usage "Nothing is watched";
+    "MULTI" "" 1 0 Usage "Queues the commands that follow, until EXEC";
+    "EXEC" "" 1 0 Usage "Runs the queued commands one after the other, not atomically";
+    "DISCARD" "" 1 0 Usage "Drops the queued commands";
+    "WATCH" "key [key ...]" -2 1 Usage "Has no effect: EXEC always runs";
+    "UNWATCH" "" 1 0 Usage "Has no effect";
 }
 
 /// The longest name.
@@ -142,7 +142,7 @@ impl Verb {
         })
     }
 
-    /// Whether it is about transactions.
+    /// Whether this is a command for transactions.
     #[inline]
     pub(crate) fn is_of_transactions(self) -> bool {
         matches!(self, Self::Multi | Self::Exec | Self::Discard | Self::Watch | Self::Unwatch)

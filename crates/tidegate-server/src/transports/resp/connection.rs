@@ -23,17 +23,19 @@ use crate::{
     unread::UnreadResponses,
 };
 
-/// For how long a stopping service goes on to read commands, and which silence ends this earlier.
+/// How long a stopping service continues to read commands, and after how much silence it stops reading earlier.
 const READ_ON: Duration = Duration::from_millis(250);
 const SILENCE: Duration = Duration::from_millis(5);
 
-/// How often a write that is stuck is looked at.
+/// How often a write that is stuck is checked.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// A caller that was sending is then waited for until it closes the connection or has been silent for so long.
+/// After that, the service waits until a caller that was sending closes the connection or has been silent for this
+/// long.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Serves one connection to its end; when the service stops, until what has arrived is answered and the caller has seen it.
+/// Serves one connection to its end. When the service stops, it answers the commands that have arrived, and waits until
+/// the caller has read the replies.
 pub(crate) async fn serve(house: House, stream: Stream, peer: SocketAddr) {
     let bounds = house.settings.bounds;
     let mut connection = Connection {
@@ -164,8 +166,8 @@ impl Connection {
         }
     }
 
-    /// The service stops: answers what has arrived. A caller that sends without a pause is answered for a while, and what it sends
-    /// after that is not read as commands.
+    /// Answers the commands that have arrived when the service stops. If a caller sends without a pause, its commands
+    /// are answered for a while; bytes that arrive after that are not read as commands.
     async fn finish(&mut self) -> io::Result<()> {
         self.lingers |= !self.input.is_empty();
         let until = Instant::now() + READ_ON;
@@ -186,15 +188,16 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads until the caller closes the connection or is silent. A socket that is closed while it holds unread bytes is reset,
-    /// and a reset destroys replies that are still on their way. A caller that never stops is cut off when the time to drain ends.
+    /// Reads until the caller closes the connection or is silent. A socket that is closed while it holds unread bytes
+    /// is reset, and a reset destroys replies that are still on their way. A caller that never stops is disconnected
+    /// when the drain time ends.
     async fn discard(&mut self) {
         let mut unwanted = [0; 4 << 10];
         while matches!(timeout(LINGER, self.stream.read(&mut unwanted)).await, Ok(Ok(1..))) {}
     }
 }
 
-/// Sends all replies, within the bounds of time and memory for replies that are not read.
+/// Sends all replies, within the bounds of time and memory for unread replies.
 async fn send(stream: &mut Stream, replies: &mut Replies, unread: &UnreadResponses) -> io::Result<()> {
     let bytes = replies.bytes();
     if bytes.is_empty() {
@@ -208,16 +211,16 @@ async fn send(stream: &mut Stream, replies: &mut Replies, unread: &UnreadRespons
     };
     let encrypted = matches!(stream, Stream::Right(_));
     if sent < bytes.len() || encrypted {
-        let _held = unread.hold(bytes.len()).ok_or_else(|| {
-            io::Error::other("replies were not read, and others have taken the memory for such replies")
-        })?;
+        let _held = unread
+            .hold(bytes.len())
+            .ok_or_else(|| io::Error::other("replies were not read, and the memory for unread replies is used up"))?;
         let mut rest = pin!(async {
             stream.write_all(&bytes[sent..]).await?;
             stream.flush().await
         });
         let mut waited = Duration::ZERO;
         loop {
-            // In small steps: how long one waits depends on how much others hold meanwhile.
+            // Waits in small steps, because the patience depends on the memory that other connections hold meanwhile.
             let step = unread.patience().min(LOOK_AGAIN);
             if let Ok(written) = timeout(step, rest.as_mut()).await {
                 written?;
@@ -233,8 +236,8 @@ async fn send(stream: &mut Stream, replies: &mut Replies, unread: &UnreadRespons
     Ok(())
 }
 
-/// Measures how long nothing is said, in quarters, so that no timer is set for each command. Without a longest time, it measures
-/// nothing.
+/// Measures how long a connection is idle, in quarters of the longest time, so that commands set no timer of their own.
+/// Without a longest time, it measures nothing.
 struct Silence {
     quarters: Option<Interval>,
     passed: u32,
@@ -274,7 +277,7 @@ mod tests {
 
     use super::Silence;
 
-    /// Time is tokio's, and paused: it leaps.
+    /// Uses tokio's paused time, which advances without waiting.
     #[tokio::test(start_paused = true)]
     async fn an_idle_connection_ends_only_if_a_timeout_is_set() {
         let year = Duration::from_secs(366 * 86_400);

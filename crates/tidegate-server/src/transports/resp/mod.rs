@@ -2,7 +2,8 @@
 //!
 //! A connection's way: `connection` reads into `input`; `batch` cuts what was read into commands with `request`, and answers
 //! them in order: `catalogue` knows their names, `command` makes an [`Ask`](crate::Ask) of those that decide, `session`
-//! answers those that client libraries need, `transaction` queues those between MULTI and EXEC; `reply` writes, `decision` says what a decision looks like.
+//! answers those that client libraries need, `transaction` queues those between MULTI and EXEC; `reply` writes
+//! replies, and `decision` writes decisions.
 
 mod about;
 mod batch;

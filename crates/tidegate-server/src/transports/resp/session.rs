@@ -47,7 +47,7 @@ pub(crate) struct Session {
     hearing: Hearing,
     /// Whether the connection ends once what was said is sent.
     pub(crate) over: bool,
-    /// How long that is put off: a wrong token beyond the limit is answered late.
+    /// The delay before that: a wrong token beyond the limit is answered late.
     pub(crate) delay: Option<Duration>,
 }
 
@@ -165,7 +165,7 @@ impl Session {
             Err(TooMany(wait)) => {
                 (self.over, self.delay) = (true, Some(guesses.delay()));
                 let wait = seconds(wait);
-                Err(format!("ERR too many wrong tokens from your address: show another in {wait} seconds").into())
+                Err(format!("ERR too many wrong tokens from your address: try again in {wait} seconds").into())
             }
         }
     }

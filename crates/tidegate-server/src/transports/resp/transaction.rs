@@ -1,8 +1,9 @@
-//! [`Transaction`]: MULTI … EXEC, as client libraries use it. Commands are validated and queued, and run when EXEC comes; after an
-//! error while queueing, EXEC runs none of them.
+//! [`Transaction`]: MULTI … EXEC, as client libraries use it. Commands are validated and queued, and EXEC runs them.
+//! After an error while queueing, EXEC runs none of them.
 //!
-//! Unlike in Redis, a transaction is not atomic: its commands run in order, each as a decision of its own, and commands of other
-//! connections may run in between. WATCH watches nothing. One decision over several keys is `TG.CHECKALL`.
+//! Unlike in Redis, a transaction is not atomic: its commands run in order, each as a decision of its own, and commands
+//! of other connections may run in between. WATCH has no effect. For one decision over several keys there is
+//! `TG.CHECKALL`.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -13,14 +14,14 @@ use super::{
     request::{Args, Requests},
 };
 
-/// The most commands of one transaction.
+/// Maximum number of commands in one transaction.
 const MAX_COMMANDS: usize = 10_000;
 
-/// The most bytes that one transaction may hold, and all transactions of the process together.
+/// Maximum number of bytes that one transaction may hold, and all transactions of the process together.
 const MAX_BYTES: usize = 1 << 20;
 const MAX_TOTAL_BYTES: usize = 64 << 20;
 
-/// What a queued command holds beside its arguments' bytes, and what each argument does.
+/// Bytes that a queued command and each of its arguments take, in addition to the bytes of the arguments.
 const BYTES_PER_COMMAND: usize = 8;
 const BYTES_PER_ARGUMENT: usize = 16;
 
@@ -40,7 +41,7 @@ pub(crate) struct Transaction {
 struct Queue {
     bytes: Vec<u8>,
     requests: Requests,
-    /// What it counts for in [`TOTAL_BYTES`].
+    /// The bytes of this queue that are counted in [`TOTAL_BYTES`].
     held: usize,
     aborted: bool,
 }
@@ -65,7 +66,7 @@ impl Transaction {
         self.running.is_some()
     }
 
-    /// What EXEC has begun to run. It is put back if it does not end.
+    /// Takes the commands that EXEC has begun to run. They are put back if they are not finished.
     #[inline]
     pub(crate) fn take_running(&mut self) -> Option<Box<Running>> {
         self.running.take()
@@ -75,14 +76,14 @@ impl Transaction {
         self.running = Some(running);
     }
 
-    /// The reply to EXEC, if that came just now, is not wanted.
+    /// Suppresses the reply to an EXEC that has just begun.
     pub(crate) fn unheard(&mut self) {
         if let Some(running) = &mut self.running {
             running.is_heard = false;
         }
     }
 
-    /// A command was refused: EXEC will run nothing.
+    /// Aborts the transaction because a command was refused: EXEC will run nothing.
     pub(crate) fn abort(&mut self) {
         if let Some(queue) = &mut self.open {
             **queue = Queue::default();
@@ -90,7 +91,8 @@ impl Transaction {
         }
     }
 
-    /// Answers a valid command, if it is about the transaction or waits for its EXEC; otherwise it is to be answered at once.
+    /// Answers a valid command that controls the transaction or is queued in it. Returns false for any other command,
+    /// which the caller answers at once.
     pub(crate) fn answer(&mut self, verb: Verb, args: Args<'_>, out: &mut Replies) -> bool {
         match (verb, &mut self.open) {
             (Verb::Multi, Some(_)) => out.error("ERR MULTI calls can not be nested"),
@@ -112,7 +114,7 @@ impl Transaction {
             }
             (Verb::Quit, _) | (_, None) => return false,
             (Verb::Client, Some(_)) if argument(args, 1).eq_ignore_ascii_case(b"REPLY") => {
-                // It would leave out replies of the array that EXEC has announced.
+                // It would suppress replies that are part of the array of EXEC.
                 self.abort();
                 out.error("ERR CLIENT REPLY inside MULTI is not allowed");
             }
@@ -141,7 +143,7 @@ impl Transaction {
 
 impl Queue {
     fn push(&mut self, args: Args<'_>) -> Result<(), String> {
-        // An aborted one keeps nothing.
+        // An aborted transaction keeps no commands.
         if self.aborted {
             return Ok(());
         }
@@ -169,7 +171,7 @@ impl Drop for Queue {
 }
 
 impl Running {
-    /// The commands, their bytes, and which is next.
+    /// The commands, their bytes, and the number of the next one.
     pub(crate) fn parts(&mut self) -> (&Requests, &[u8], &mut usize) {
         (&self.queue.requests, &self.queue.bytes, &mut self.next)
     }

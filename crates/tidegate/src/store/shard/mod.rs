@@ -369,7 +369,8 @@ impl Shard {
         self.read(Of::Keys, at, part.policy, |rules, tracks| answer_from(part, (rules, tracks), seen, outcome))
     }
 
-    /// Answers a key that gets no state. Nothing is written, so the state that it shares, and its time to wait, do not change.
+    /// Answers a key that gets no state. Nothing is written, so the state that it shares, and its time to wait, do not
+    /// change.
     fn conclude_unwritten(&self, part: &Part<'_>, seen: &Seen, outcome: Outcome, bounds: &Bounds) -> Decision {
         match self.overflow_state(part, bounds) {
             Some(at) if self.shared.slot(at).newest() <= seen.moment.at => {
@@ -434,7 +435,8 @@ fn answer_from(part: &Part<'_>, (rules, tracks): (&[Rule], &[Track]), seen: &See
     answer(limits, (rules, tracks), seen.newest, seen.moment, part.cost, &seen.weighed, outcome)
 }
 
-/// The answer if there is no room for a key and it shares no overflow state. A charge that can't be counted is denied, too.
+/// The answer if there is no room for a key and it shares no overflow state. A charge that can't be counted is denied,
+/// too.
 #[cold]
 fn refused(part: &Part<'_>, seen: &Seen, outcome: Outcome) -> Decision {
     let empty = Held::empty(part.policy.shape());

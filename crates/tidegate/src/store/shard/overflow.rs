@@ -1,11 +1,11 @@
 //! Overflow states: states that keys without room share, so that they are limited more, never less.
 //!
-//! Each key has a fine and a coarse overflow state. Bits of the key's id that nobody can predict select both. In a large store
-//! a policy has thousands of fine states, so few keys share one. The number of fine states of a shard is bounded, and one
-//! policy can use only a part of them. If no fine state can be made, the key uses its coarse state, one of four of its policy;
-//! a policy of the program's own always has it. Keys that share a fine state share the same coarse state, and a fine state
-//! starts with the units in use in the coarse state. So the state that decides for a key includes the units that the key has
-//! used in either of them.
+//! Each key has a fine and a coarse overflow state. Bits of the key's id that nobody can predict select both. In a
+//! large store a policy has thousands of fine states, so few keys share one. The number of fine states of a shard is
+//! bounded, and one policy can use only a part of them. If no fine state can be made, the key uses its coarse state,
+//! one of four of its policy; a policy of the program's own always has it. Keys that share a fine state share the same
+//! coarse state, and a fine state starts with the units in use in the coarse state. So the state that decides for a key
+//! includes the units that the key has used in either of them.
 
 use super::{LOG_STEP, Part, Shard};
 use crate::store::{bounds::Bounds, id::Id};

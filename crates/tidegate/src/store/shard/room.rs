@@ -52,8 +52,8 @@ impl Shard {
         room && self.may_have_shape(shape, bounds) && bounds.take_key()
     }
 
-    /// Looks in the next `slots` for states that were written while the clock was far ahead, and redates them to now. Units in
-    /// use stay in use, as after a request for the key, and the state can expire.
+    /// Looks in the next `slots` for states that were written while the clock was far ahead, and redates them to now.
+    /// Units in use stay in use, as after a request for the key, and the state can expire.
     fn redate(&mut self, slots: usize, now: i64, bounds: &Bounds) {
         let places = self.keys.places();
         for at in (self.hand..places).chain(0..self.hand.min(places)).take(slots) {

@@ -37,7 +37,7 @@ pub(crate) struct Tick {
 struct Onlooker {
     house: Arc<House>,
     eyes: Eyes,
-    /// The login that lets them.
+    /// The login that gives access.
     login: Option<Login>,
     policy: Option<String>,
     key: Vec<String>,

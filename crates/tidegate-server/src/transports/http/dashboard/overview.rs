@@ -49,7 +49,7 @@ pub(crate) struct Now {
     now_ms: u64,
     /// What was wrong with the file at the last reload; null if it is in force.
     configuration_error: Option<String>,
-    /// Degraded states that last.
+    /// Current degraded states.
     degraded: Vec<DegradedState>,
     /// Where the state lives.
     store: ShownStore,
@@ -225,7 +225,8 @@ pub(crate) struct ShownLine {
     pub(super) id: u64,
     /// When, in milliseconds since the epoch.
     at_ms: u64,
-    /// `started`, `reload`, `reload_refused`, `store_lost`, `store_back`, `no_room`, `degraded`, `recovered`; and what people did: `reset`, `override`, `lift`.
+    /// `started`, `reload`, `reload_refused`, `store_lost`, `store_back`, `no_room`, `degraded`, `recovered`; and what
+    /// people did: `reset`, `override`, `lift`.
     kind: &'static str,
     /// In words.
     text: String,

@@ -123,7 +123,7 @@ pub(crate) async fn log_in(
     Ok(with_cookie(Json(told).into_response(), &cookie))
 }
 
-/// Logs out: the cookie is good no more, also where somebody else has a copy of it.
+/// Logs out: the cookie and all copies of it become invalid.
 #[utoipa::path(delete, path = "/v1/session", tag = "dashboard", responses((status = 200, description = "Logged out", body = Session)))]
 pub(crate) async fn log_out(State(house): State<Arc<House>>, _guest: Guest, request: Request) -> Response {
     let peer = request.extensions().get::<Peer>().copied();
@@ -143,7 +143,7 @@ fn cookie(house: &House, shown: &HeaderMap, value: &str, lasts: u64) -> String {
     format!("{}={value}; Path=/; Max-Age={lasts}; HttpOnly; SameSite=Strict{secure}", house.cookie)
 }
 
-/// Has a browser forget its ticket.
+/// Tells a browser to delete its ticket.
 pub(crate) fn forget_ticket(house: &House, response: &mut Response) {
     if let Ok(cookie) = HeaderValue::try_from(cookie(house, &HeaderMap::new(), "", 0)) {
         response.headers_mut().insert(SET_COOKIE, cookie);
