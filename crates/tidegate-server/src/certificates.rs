@@ -1,6 +1,6 @@
 //! [`Certificates`]: the service's own, replaced when their files change.
 
-use std::{path::Path, sync::Arc};
+use std::{fs::File, path::Path, sync::Arc};
 
 use arc_swap::ArcSwap;
 use rustls::{
@@ -12,7 +12,7 @@ use rustls::{
 };
 
 use crate::{
-    config::{Tls, regular},
+    config::{Tls, Unusable, regular},
     metrics::Transport,
 };
 
@@ -35,14 +35,19 @@ impl ResolvesServerCert for Current {
 impl Certificates {
     /// Reads the files.
     pub(crate) fn load(files: &Tls) -> Result<Self, String> {
-        let current = Arc::new(Current(ArcSwap::new(Arc::new(read(files)?))));
+        let certificate = read(files).map_err(|error| error.message)?;
+        let current = Arc::new(Current(ArcSwap::new(Arc::new(certificate))));
         Ok(Self { files: files.clone(), current })
     }
 
-    /// Reads the files again; what is in force stays if they can't be used.
-    pub(crate) fn reload(&self) -> Result<(), String> {
-        self.current.0.store(Arc::new(read(&self.files)?));
-        Ok(())
+    /// Reads the files again. What is in force stays.
+    pub(crate) fn read(&self) -> Result<CertifiedKey, Unusable> {
+        read(&self.files)
+    }
+
+    /// Uses a certificate for connections from now on.
+    pub(crate) fn put_in_force(&self, certificate: CertifiedKey) {
+        self.current.0.store(Arc::new(certificate));
     }
 
     /// The files, to be watched.
@@ -65,10 +70,15 @@ impl Certificates {
     }
 }
 
-fn read(files: &Tls) -> Result<CertifiedKey, String> {
+fn read(files: &Tls) -> Result<CertifiedKey, Unusable> {
     for path in [&files.cert, &files.key] {
-        regular(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let opened = regular(path).and_then(|()| File::open(path).map_err(|error| Unusable::unread(&error)));
+        opened.map_err(|error| Unusable { message: format!("{}: {}", path.display(), error.message), ..error })?;
     }
+    parse(files).map_err(|message| Unusable { message, unreadable: false })
+}
+
+fn parse(files: &Tls) -> Result<CertifiedKey, String> {
     let cert = files.cert.display();
     let chain = CertificateDer::pem_file_iter(&files.cert).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let chain = chain.map_err(|error| format!("{cert}: no certificates in PEM: {error}"))?;

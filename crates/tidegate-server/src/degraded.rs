@@ -14,7 +14,8 @@ use utoipa::ToSchema;
 const HOLD: Duration = Duration::from_secs(10);
 
 /// Causes that every service reports, with 0 while there is no such state.
-pub(crate) const CAUSES: [&str; 6] = [
+pub(crate) const CAUSES: [&str; 7] = [
+    "accept_errors",
     "certificate_refused",
     "clock_ahead",
     "configuration_refused",

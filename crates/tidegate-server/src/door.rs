@@ -151,6 +151,7 @@ impl Door {
                 Ok((stream, peer)) => let_in(stream, peer),
                 Err(error) => {
                     // Mostly that there are no more descriptors; some will be free in a moment.
+                    house.service.metrics().accept_failed(transport);
                     tracing::warn!(transport = transport.name(), %error, "a connection could not be accepted");
                     tokio::time::sleep(PAUSE).await;
                 }

@@ -148,6 +148,7 @@ pub(crate) struct Metrics {
     connections: [Gauge; 3],
     turned_away: [Counter; 3],
     turned_away_by_address: [Counter; 3],
+    accept_errors: [Counter; 3],
     wrong_tokens: [Counter; 3],
     unread: [Gauge; 3],
     closed_unread: [Counter; 3],
@@ -188,6 +189,12 @@ impl Metrics {
             "connections_turned_away_by_address",
             "Connections beyond the bound for one address, closed at once",
             turned_away_by_address.clone(),
+        );
+        let accept_errors = Family::<By, Counter>::default();
+        registry.register(
+            "accept_errors",
+            "Connections that could not be accepted, mostly for want of file descriptors",
+            accept_errors.clone(),
         );
         let wrong_tokens = Family::<By, Counter>::default();
         registry.register("wrong_tokens", "Wrong tokens received", wrong_tokens.clone());
@@ -237,6 +244,7 @@ impl Metrics {
             refused: each.clone().map(|by| refused.get_or_create(&by).clone()),
             connections: each.clone().map(|by| connections.get_or_create(&by).clone()),
             turned_away: each.clone().map(|by| turned_away.get_or_create(&by).clone()),
+            accept_errors: each.clone().map(|by| accept_errors.get_or_create(&by).clone()),
             turned_away_by_address: each.clone().map(|by| turned_away_by_address.get_or_create(&by).clone()),
             wrong_tokens: each.clone().map(|by| wrong_tokens.get_or_create(&by).clone()),
             unread: each.clone().map(|by| unread.get_or_create(&by).clone()),
@@ -287,6 +295,15 @@ impl Metrics {
 
     pub(crate) fn connections(&self, transport: Transport) -> &Gauge {
         &self.connections[transport as usize]
+    }
+
+    pub(crate) fn accept_failed(&self, transport: Transport) {
+        self.accept_errors[transport as usize].inc();
+    }
+
+    /// The number of connections so far that could not be accepted.
+    pub(crate) fn accept_errors(&self) -> u64 {
+        self.accept_errors.iter().map(Counter::get).sum()
     }
 
     pub(crate) fn turned_away(&self, transport: Transport) {

@@ -10,7 +10,6 @@ use crate::{config::StoreSettings, degraded::Found};
 
 /// Where the state lives.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a service has one of them")]
 pub(crate) enum Store {
     Memory(Limiter),
     Redis(RedisStore),

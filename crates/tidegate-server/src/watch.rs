@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     certificates::Certificates,
-    config::{Config, ConfigError, FileVersion, Overrides, ServerSettings, StoreSettings},
+    config::{Config, ConfigError, FileVersion, Overrides, ServerSettings, StoreSettings, Unusable},
     service::{CERTIFICATE_REFUSED, CONFIGURATION_REFUSED, RefusedFile, Service},
 };
 
@@ -45,6 +45,8 @@ pub(crate) struct Watched {
     reader: Reader,
     /// Whether the configuration could not be looked at or read, whatever is in it. Then it is read again.
     unread: AtomicBool,
+    /// The same of the certificate.
+    keys_unread: AtomicBool,
     /// One reload at a time, so that the file that was read last is the one in force.
     reloading: Mutex<()>,
 }
@@ -58,8 +60,18 @@ impl Watched {
         server: ServerSettings,
         store: StoreSettings,
     ) -> Self {
-        let (reader, unread, reloading) = (Reader::default(), AtomicBool::new(false), Mutex::default());
-        Self { service, certificates, file, overrides, server, store, reader, unread, reloading }
+        Self {
+            service,
+            certificates,
+            file,
+            overrides,
+            server,
+            store,
+            reader: Reader::default(),
+            unread: AtomicBool::new(false),
+            keys_unread: AtomicBool::new(false),
+            reloading: Mutex::default(),
+        }
     }
 
     /// Reads again what has changed, until the service stops.
@@ -77,6 +89,10 @@ impl Watched {
     /// Reads again what has changed since the last look, and what could not be read then.
     async fn look(&self, known: &mut Known) {
         let Some((config, keys)) = self.versions().await else { return };
+        if let (Some((path, _)), Some(FileVersion::NONE), true) = (&self.file, config, config == known.seen) {
+            self.unread.store(true, Relaxed);
+            self.refuse_unread(path, "is not there, or can't be looked at");
+        }
         // The same twice: a file that changes, or is gone for a moment, is still being written.
         let has_changed = config == known.seen && config != known.config;
         if (has_changed || self.was_unread()) && config.is_some_and(FileVersion::exists) {
@@ -84,7 +100,8 @@ impl Watched {
             self.reload_policies().await;
         }
         known.seen = config;
-        if known.keys.replace(keys.clone()).is_some_and(|before| before != keys) {
+        let have_changed = known.keys.replace(keys.clone()).is_some_and(|before| before != keys);
+        if have_changed || self.keys_unread.load(Relaxed) {
             self.reload_certificates().await;
         }
     }
@@ -96,6 +113,8 @@ impl Watched {
 
     /// Reads everything again.
     pub(crate) async fn reload(&self) {
+        // An operator who asks for it is told again what is wrong.
+        self.unread.store(false, Relaxed);
         self.reload_policies().await;
         self.reload_certificates().await;
     }
@@ -137,10 +156,15 @@ impl Watched {
         let _alone = self.reloading.lock().await;
         let (file, overrides) = (path.clone(), self.overrides.clone());
         let read = self.reader.read(move || Config::load(Some(&file), &overrides)).await;
-        self.unread.store(read.is_err(), Relaxed);
         let read = read.unwrap_or_else(|message| {
-            Err(ConfigError { origin: path.display().to_string(), line: None, message: message.to_owned() })
+            let origin = path.display().to_string();
+            Err(ConfigError { origin, line: None, message: message.to_owned(), unreadable: true })
         });
+        let is_unread = read.as_ref().is_err_and(|error| error.unreadable);
+        if self.unread.swap(is_unread, Relaxed) && is_unread {
+            // That is reported already, and the file is tried again each second.
+            return;
+        }
         match self.service.put_in_force(read) {
             Ok(config) => {
                 let policies = self.service.live().policies.len();
@@ -165,22 +189,28 @@ impl Watched {
 
     async fn reload_certificates(&self) {
         let Some(certificates) = self.certificates.clone() else { return };
-        let read = self.reader.read(move || certificates.reload()).await;
-        match read.unwrap_or_else(|message| Err(message.to_owned())) {
-            Ok(()) => {
+        let files = Arc::clone(&certificates);
+        // It is put in force here, so that a read that was given up changes nothing when it comes back.
+        let read = self.reader.read(move || files.read()).await;
+        let read = read.unwrap_or_else(|message| Err(Unusable { message: message.to_owned(), unreadable: true }));
+        self.keys_unread.store(read.as_ref().is_err_and(|error| error.unreadable), Relaxed);
+        match read.map_err(|error| error.message) {
+            Ok(certificate) => {
+                certificates.put_in_force(certificate);
                 self.service.file_refused(CERTIFICATE_REFUSED, None);
                 tracing::info!("certificate reloaded");
             }
             Err(error) => {
                 let cure = "replace the files of tls_cert and tls_key, or correct them";
                 let refused = RefusedFile { error: error.clone(), cure };
-                self.service.file_refused(CERTIFICATE_REFUSED, Some(refused));
-                tracing::error!(
-                    cause = CERTIFICATE_REFUSED,
-                    error,
-                    cure,
-                    "certificate refused: the one from before stays in force"
-                );
+                if self.service.file_refused(CERTIFICATE_REFUSED, Some(refused)) {
+                    tracing::error!(
+                        cause = CERTIFICATE_REFUSED,
+                        error,
+                        cure,
+                        "certificate refused: the one from before stays in force"
+                    );
+                }
             }
         }
     }
@@ -236,7 +266,11 @@ fn is_under_way(read: Option<&JoinHandle<()>>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, sync::Arc, sync::mpsc};
+    use std::{
+        fs::{self, File},
+        path::Path,
+        sync::{Arc, mpsc},
+    };
 
     use tokio::task::spawn_blocking;
 
@@ -246,19 +280,29 @@ mod tests {
         service::Service,
     };
 
+    const POLICY: &str = "[policies.api]\nlimits = [\"5/1s\"]\n";
+
+    /// A service that was started with a file, and what the last look at the file found.
+    fn watched(path: &Path) -> (Watched, Known) {
+        let config = Config::load(Some(path), &Overrides::default()).expect("nothing is wrong with it");
+        let version = FileVersion::of(path);
+        let (server, store) = (config.server.clone(), config.store.clone());
+        let service = Arc::new(Service::new(config).expect("a service"));
+        let file = Some((path.to_owned(), version));
+        let watched = Watched::new(service, None, file, Overrides::default(), server, store);
+        (watched, Known::new(Some(version)))
+    }
+
+    fn causes(watched: &Watched) -> Vec<&'static str> {
+        watched.service.look_for_degraded_states().into_iter().map(|state| state.cause).collect()
+    }
+
     #[tokio::test]
     async fn a_file_that_could_not_be_read_in_time_is_read_again_and_the_state_ends() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("tidegate.toml");
-        fs::write(&path, "[policies.api]\nlimits = [\"5/1s\"]\n").expect("it is written");
-        let config = Config::load(Some(&path), &Overrides::default()).expect("nothing is wrong with it");
-        let version = FileVersion::of(&path);
-        let (server, store) = (config.server.clone(), config.store.clone());
-        let service = Arc::new(Service::new(config).expect("a service"));
-        let file = Some((path.clone(), version));
-        let watched = Watched::new(Arc::clone(&service), None, file, Overrides::default(), server, store);
-        let mut known = Known::new(Some(version));
-        let causes = || service.look_for_degraded_states().into_iter().map(|state| state.cause).collect::<Vec<_>>();
+        fs::write(&path, POLICY).expect("it is written");
+        let (watched, mut known) = watched(&path);
 
         // A read that hangs, as on a file system that does not answer.
         let (answer, hangs) = mpsc::channel::<()>();
@@ -267,13 +311,45 @@ mod tests {
         }));
         watched.look(&mut known).await;
         watched.reload().await;
-        assert_eq!(causes(), ["configuration_refused"]);
+        assert_eq!(causes(&watched), ["configuration_refused"]);
 
         drop(answer);
         while is_under_way(watched.reader.hangs.lock().await.as_ref()) {
             tokio::task::yield_now().await;
         }
         watched.look(&mut known).await;
-        assert_eq!(causes(), Vec::<&str>::new(), "the file is as it was, and was read");
+        assert_eq!(causes(&watched), Vec::<&str>::new(), "the file is as it was, and was read");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_gone_is_reported_until_it_is_back_as_it_was() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, away) = (folder.path().join("tidegate.toml"), folder.path().join("away"));
+        fs::write(&path, POLICY).expect("it is written");
+        let (watched, mut known) = watched(&path);
+        fs::rename(&path, &away).expect("it is moved");
+        watched.look(&mut known).await;
+        assert_eq!(causes(&watched), Vec::<&str>::new(), "it may be replaced at this moment");
+        watched.look(&mut known).await;
+        assert_eq!(causes(&watched), ["configuration_refused"]);
+        watched.reload().await;
+        watched.look(&mut known).await;
+        assert_eq!(causes(&watched), ["configuration_refused"]);
+        fs::rename(&away, &path).expect("it is moved back");
+        watched.look(&mut known).await;
+        assert_eq!(causes(&watched), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn a_file_of_the_same_size_and_time_is_another_version() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, other) = (folder.path().join("tidegate.toml"), folder.path().join("other"));
+        fs::write(&path, "[policies.api]\nlimits = [\"60/1m\"]\n").expect("it is written");
+        let before = FileVersion::of(&path);
+        let modified = fs::metadata(&path).and_then(|metadata| metadata.modified()).expect("it has a time");
+        fs::write(&other, "[policies.api]\nlimits = [\"50/1m\"]\n").expect("it is written");
+        File::options().write(true).open(&other).and_then(|file| file.set_modified(modified)).expect("it is set");
+        fs::rename(&other, &path).expect("it is moved");
+        assert_ne!(FileVersion::of(&path), before);
     }
 }

@@ -148,6 +148,10 @@ fn listeners_survive_running_out_of_descriptors_without_a_log() {
     drop(idle);
     wait_for("RESP to accept again", PATIENCE, || service.ping());
     wait_for("HTTP to accept again", PATIENCE, || get(service.http, "/healthz").map(|_| ()));
+    let metrics = service.get("/metrics");
+    let counted = metrics.lines().filter_map(|line| line.strip_prefix("tidegate_accept_errors_total{"));
+    let counted: u64 = counted.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum();
+    assert!(counted > 0, "{metrics}");
     assert_eq!(service.terminate(), Some(0));
 }
 

@@ -55,7 +55,12 @@ impl Overrides {
                 continue;
             };
             let Some(value) = value.to_str() else {
-                return Err(ConfigError { origin: name.to_owned(), line: None, message: "is not Unicode".to_owned() });
+                return Err(ConfigError {
+                    origin: name.to_owned(),
+                    line: None,
+                    message: "is not Unicode".to_owned(),
+                    unreadable: false,
+                });
             };
             let key = name.trim_start_matches("TIDEGATE_SERVER_").trim_start_matches("TIDEGATE_STORE_").to_lowercase();
             // What an orchestrator says of a service that happens to be called like this.

@@ -13,6 +13,8 @@ pub struct ConfigError {
     pub line: Option<usize>,
     /// What was wrong and what would be right.
     pub message: String,
+    /// Whether the file could not be read, whatever is in it.
+    pub unreadable: bool,
 }
 
 impl fmt::Display for ConfigError {
@@ -41,13 +43,13 @@ impl Origin<'_> {
     pub(super) fn error(&self, span: Option<Range<usize>>, message: impl Into<String>) -> ConfigError {
         let line_of = |start: usize| self.text.get(..start).map_or(1, |before| before.matches('\n').count() + 1);
         let line = span.filter(|_| !self.text.is_empty()).map(|span| line_of(span.start));
-        ConfigError { origin: self.name.to_owned(), line, message: message.into() }
+        ConfigError { origin: self.name.to_owned(), line, message: message.into(), unreadable: false }
     }
 
     /// An error about a key of a table: in the line where the file has it, or under the name of what overrides it.
     pub(super) fn error_at(&self, table: &str, key: &str, message: impl Into<String>) -> ConfigError {
         if let Some(name) = self.overridden.iter().find(|said| said.is(table, key)).map(|said| &said.name) {
-            return ConfigError { origin: name.clone(), line: None, message: message.into() };
+            return ConfigError { origin: name.clone(), line: None, message: message.into(), unreadable: false };
         }
         let mut current = "";
         let mut found = None;
@@ -59,7 +61,7 @@ impl Origin<'_> {
                 found = Some(number + 1);
             }
         }
-        ConfigError { origin: self.name.to_owned(), line: found, message: message.into() }
+        ConfigError { origin: self.name.to_owned(), line: found, message: message.into(), unreadable: false }
     }
 
     /// What the parser says, in our words where it is about an unknown key.

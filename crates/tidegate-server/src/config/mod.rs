@@ -13,6 +13,7 @@ mod values;
 
 use std::{
     io::Read as _,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -44,13 +45,32 @@ pub struct Config {
 
 /// What tells one version of a file from another; nothing where there is no file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct FileVersion(Option<(SystemTime, u64)>);
+pub(crate) struct FileVersion(Option<Version>);
+
+/// Two files of the same size may have the same time of modification; their numbers or their times of change differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Version {
+    modified: SystemTime,
+    size: u64,
+    changed: (i64, i64),
+    number: u64,
+}
 
 impl FileVersion {
+    /// That of no file.
+    pub(crate) const NONE: Self = Self(None);
+
     /// The version that a file has now.
     pub(crate) fn of(path: &Path) -> Self {
         let metadata = std::fs::metadata(path).ok();
-        Self(metadata.and_then(|metadata| Some((metadata.modified().ok()?, metadata.len()))))
+        Self(metadata.and_then(|metadata| {
+            Some(Version {
+                modified: metadata.modified().ok()?,
+                size: metadata.len(),
+                changed: (metadata.ctime(), metadata.ctime_nsec()),
+                number: metadata.ino(),
+            })
+        }))
     }
 
     /// Whether there is a file.
@@ -100,25 +120,42 @@ const MOST: u64 = 16 << 20;
 
 fn read(path: &Path) -> Result<String, ConfigError> {
     let origin = path.display().to_string();
-    let error = |message: String| ConfigError { origin: origin.clone(), line: None, message };
-    let failed = |e: std::io::Error| error(format!("can't be read: {e}"));
+    let error =
+        |Unusable { message, unreadable }| ConfigError { origin: origin.clone(), line: None, message, unreadable };
+    let failed = |e: std::io::Error| error(Unusable::unread(&e));
     regular(path).map_err(error)?;
     let mut text = String::new();
     // The file may have grown since its size was checked.
     let size =
         std::fs::File::open(path).and_then(|file| file.take(MOST + 1).read_to_string(&mut text)).map_err(failed)?;
     if size as u64 > MOST {
-        return Err(error(format!("has more than {MOST} bytes: a configuration may have at most that many")));
+        let message = format!("has more than {MOST} bytes: a configuration may have at most that many");
+        return Err(error(Unusable { message, unreadable: false }));
     }
     Ok(text)
 }
 
 /// Refuses a path that is not a regular file: opening a FIFO or a device may never return.
-pub(crate) fn regular(path: &Path) -> Result<(), String> {
-    let metadata = std::fs::metadata(path).map_err(|error| format!("can't be read: {error}"))?;
-    match metadata.len() {
-        _ if !metadata.is_file() => Err("is not a regular file: use a plain file, or a link to one".to_owned()),
-        size if size > MOST => Err(format!("has {size} bytes: at most {MOST} are read")),
-        _ => Ok(()),
+pub(crate) fn regular(path: &Path) -> Result<(), Unusable> {
+    let metadata = std::fs::metadata(path).map_err(|error| Unusable::unread(&error))?;
+    let message = match metadata.len() {
+        _ if !metadata.is_file() => "is not a regular file: use a plain file, or a link to one".to_owned(),
+        size if size > MOST => format!("has {size} bytes: at most {MOST} are read"),
+        _ => return Ok(()),
+    };
+    Err(Unusable { message, unreadable: false })
+}
+
+/// Why a file can't be used.
+#[derive(Debug)]
+pub(crate) struct Unusable {
+    pub(crate) message: String,
+    /// Whether the file could not be read, whatever is in it. It is read again then.
+    pub(crate) unreadable: bool,
+}
+
+impl Unusable {
+    pub(crate) fn unread(error: &std::io::Error) -> Self {
+        Self { message: format!("can't be read: {error}"), unreadable: true }
     }
 }

@@ -85,6 +85,7 @@ impl Service {
             origin: "store".to_owned(),
             line: None,
             message,
+            unreadable: false,
         })?;
         let store = Arc::new(store);
         let degraded = Arc::<Degraded>::default();
@@ -143,19 +144,31 @@ impl Service {
         let mut config = read.inspect_err(|error| self.refuse(error, cure))?;
         if let Some(message) = self.removal(&config) {
             let origin = config.file.as_ref().map_or_else(String::new, |file| file.display().to_string());
-            let error = ConfigError { origin, line: None, message };
+            let error = ConfigError { origin, line: None, message, unreadable: false };
             self.refuse(
                 &error,
                 "complete the file, or set `allow_removal = true` in its [server] to remove them on purpose",
             );
             return Err(error);
         }
+        self.warn_of_removals(&config);
         self.replace(std::mem::take(&mut config.policies));
         self.metrics.reloaded(true);
         let policies = self.live().policies.len();
         self.insight.journal.happened(Event::Reload, self.now_ms(), format!("policies reloaded: {policies} in force"));
         self.file_refused(CONFIGURATION_REFUSED, None);
         Ok(config)
+    }
+
+    /// Logs the names of policies that are in force and not in the new configuration.
+    fn warn_of_removals(&self, config: &Config) {
+        let live = self.live();
+        let gone = live.policies.iter().map(|(name, _)| name).filter(|name| config.policies.get(name).is_none());
+        let gone: Vec<&str> = gone.collect();
+        if !gone.is_empty() {
+            let (removed, names) = (gone.len(), gone.into_iter().take(20).collect::<Vec<_>>().join(", "));
+            tracing::warn!(removed, names, "the new configuration removes policies");
+        }
     }
 
     fn refuse(&self, error: &ConfigError, cure: &'static str) {

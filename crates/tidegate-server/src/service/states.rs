@@ -30,6 +30,12 @@ impl Service {
             what: "log lines were lost because they could not be written",
             cure: "free disk space where standard error goes, or restart the program that reads it",
         }];
+        counted.push(Counted {
+            cause: "accept_errors",
+            count: self.metrics.accept_errors(),
+            what: "connections could not be accepted, mostly for want of file descriptors",
+            cure: "raise `ulimit -n`, or lower max_connections of [server]",
+        });
         if let Store::Memory(limiter) = &*self.store {
             let stats = limiter.store().stats();
             counted.push(Counted {

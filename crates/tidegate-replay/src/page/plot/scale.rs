@@ -101,7 +101,8 @@ impl Scale {
 }
 
 fn widened(from: f64, to: f64, wider: impl Fn(f64) -> f64) -> (f64, f64) {
-    let from = if from.is_finite() { from } else { 0.0 };
+    // So far from the largest number that there is always a wider range.
+    let from = if from.is_finite() { from.clamp(-1e300, 1e300) } else { 0.0 };
     // Where a step is lost to rounding, twice the value is not.
     let wider = [wider(from), from.abs() * 2.0].into_iter().find(|to| *to > from).unwrap_or(from + 1.0);
     if to.is_finite() && to > from && (to - from).is_finite() { (from, to) } else { (from, wider) }
@@ -146,6 +147,13 @@ mod tests {
         let scale = Scale::log(1.0, 100.0);
         assert!((scale.place(10.0) - 0.5).abs() < 1e-9);
         assert!(scale.place(0.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_range_at_the_largest_numbers_is_widened_to_a_finite_one() {
+        let scale = Scale::linear(1.225_586_633_699_830_8e308, 0.0);
+        assert!(scale.to().is_finite() && scale.to() > scale.from(), "{scale:?}");
+        assert!(scale.place(scale.from()).abs() < 1e-9 && scale.place(scale.to()) > 0.999, "{scale:?}");
     }
 
     proptest! {

@@ -50,6 +50,12 @@ impl Batch {
         self.requests.read(input, most)
     }
 
+    /// Gives back the memory that a large batch took. All of it must be answered.
+    pub(crate) fn rest(&mut self) {
+        self.answered = 0;
+        self.requests.rest();
+    }
+
     pub(crate) fn is_answered(&self) -> bool {
         self.answered == self.requests.len() && !self.transaction.is_running()
     }
@@ -114,6 +120,7 @@ impl<'l> Teller<'l> {
         // Decisions are started together, so that the store can send them as one batch. In memory this has no
         // advantage.
         let mut together: Vec<Command<'_>> = Vec::new();
+        let mut parts = 0;
         let immediate = self.service.is_immediate();
         while *next < requests.len() && out.len() < MOST_UNSENT && !session.over && !transaction.is_running() {
             let args = requests.get(input, *next);
@@ -122,13 +129,16 @@ impl<'l> Teller<'l> {
                 if !transaction.is_open()
                     && let Some(decides) = Self::decides(args, session)
                 {
+                    parts += decides.parts();
                     together.push(decides);
-                    if together.len() == MOST_TOGETHER {
+                    if parts >= MOST_TOGETHER {
+                        parts = 0;
                         self.settle(&mut together, session, out).await;
                     }
                     continue;
                 }
                 self.settle(&mut together, session, out).await;
+                parts = 0;
             }
             let before = out.len();
             if let Some(command) = self.understand(args, transaction, session, out) {

@@ -92,6 +92,14 @@ impl<'a> Command<'a> {
         }))
     }
 
+    /// How many decisions it asks for.
+    pub(crate) fn parts(&self) -> usize {
+        match self {
+            Self::DecideAll { asks, .. } => asks.len(),
+            _ => 1,
+        }
+    }
+
     /// Whether others of the same caller may be under way together with it. Those that give back, forget or show wait for
     /// what came before them.
     pub(crate) fn decides(&self) -> bool {

@@ -6,7 +6,7 @@ use std::{
     net::SocketAddr,
     pin::Pin,
     pin::pin,
-    task::Poll,
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -30,6 +30,9 @@ const SILENCE: Duration = Duration::from_millis(5);
 /// How often a write that is stuck is checked.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
+/// A caller that has read so many bytes more has the whole write timeout again.
+const PROGRESS: usize = 32 << 10;
+
 /// After that, the service waits until a caller that was sending closes the connection or has been silent for this
 /// long.
 const LINGER: Duration = Duration::from_secs(1);
@@ -49,9 +52,10 @@ pub(crate) async fn serve(house: House, stream: Stream, peer: SocketAddr) {
         stream,
         house,
     };
-    match connection.run().await {
-        Ok(()) => {}
-        Err(error) => tracing::debug!(%peer, %error, "a connection ended early"),
+    if let Err(error) = connection.run().await {
+        // Its replies are not counted any more, so they must not wait for a peer that does not read.
+        tracing::debug!(%peer, %error, "a connection ended early");
+        return;
     }
     let shut = timeout(bounds.header_timeout, connection.stream.shutdown()).await;
     if connection.lingers && matches!(shut, Ok(Ok(()))) {
@@ -85,6 +89,8 @@ impl Connection {
         let stop = self.house.stop.child_token();
         let mut stopping = pin!(stop.cancelled());
         let mut silence = Silence::new(self.bounds.idle_timeout);
+        // Until when a caller must have shown a token, if it needs one.
+        let mut token_by: Option<Instant> = None;
         // Until when a command that has begun must be there as a whole.
         let mut patience: Option<Instant> = None;
         loop {
@@ -96,12 +102,21 @@ impl Connection {
                     () = silence.lasts() => Some(Ok(0)),
                 }
             };
-            let read = match patience {
+            token_by = match token_by {
+                _ if !self.session.needs_token() => None,
+                None => Some(Instant::now() + self.bounds.header_timeout),
+                since => since,
+            };
+            let until = patience.into_iter().chain(token_by).min();
+            let read = match until {
                 None => waiting.await,
                 Some(until) => match timeout_at(until, waiting).await {
                     Ok(read) => read,
                     Err(_) => {
-                        return Err(io::Error::new(io::ErrorKind::TimedOut, "a command was not finished in time"));
+                        return Err(io::Error::new(
+                            io::ErrorKind::TimedOut,
+                            "a command was not finished in time, or no token was shown",
+                        ));
                     }
                 },
             };
@@ -116,6 +131,7 @@ impl Connection {
                 return Ok(());
             }
             if self.input.is_empty() {
+                self.batch.rest();
                 patience = None;
             } else if answered || patience.is_none() {
                 patience = Some(Instant::now() + self.bounds.header_timeout);
@@ -204,29 +220,27 @@ async fn send(stream: &mut Stream, replies: &mut Replies, unread: &UnreadRespons
         return Ok(());
     }
     // Nearly always all of it goes at once, and no timer is needed.
-    let at_once = poll_fn(|cx| Poll::Ready(Pin::new(&mut *stream).poll_write(cx, bytes))).await;
-    let sent = match at_once {
-        Poll::Ready(sent) => sent?,
-        Poll::Pending => 0,
-    };
-    let encrypted = matches!(stream, Stream::Right(_));
-    if sent < bytes.len() || encrypted {
+    let (mut sent, flushed) = poll_fn(|cx| Poll::Ready(write_now(Pin::new(&mut *stream), cx, bytes))).await?;
+    if sent < bytes.len() || !flushed {
         let _held = unread
             .hold(bytes.len())
             .ok_or_else(|| io::Error::other("replies were not read, and the memory for unread replies is used up"))?;
-        let mut rest = pin!(async {
-            stream.write_all(&bytes[sent..]).await?;
-            stream.flush().await
-        });
-        let mut waited = Duration::ZERO;
+        let (mut waited, mut read_before) = (Duration::ZERO, sent);
         loop {
             // Waits in small steps, because the patience depends on the memory that other connections hold meanwhile.
             let step = unread.patience().min(LOOK_AGAIN);
-            if let Ok(written) = timeout(step, rest.as_mut()).await {
-                written?;
-                break;
+            let written = async {
+                if sent < bytes.len() { stream.write(&bytes[sent..]).await } else { stream.flush().await.map(|()| 0) }
+            };
+            match timeout(step, written).await {
+                Ok(Ok(0)) if sent == bytes.len() => break,
+                Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => sent += count?,
+                Err(_) => waited += step,
             }
-            waited += step;
+            if sent - read_before >= PROGRESS {
+                (waited, read_before) = (Duration::ZERO, sent);
+            }
             if waited >= unread.patience() {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "replies were not read"));
             }
@@ -234,6 +248,15 @@ async fn send(stream: &mut Stream, replies: &mut Replies, unread: &UnreadRespons
     }
     replies.clear();
     Ok(())
+}
+
+/// Writes what can be written without waiting; how much that was, and whether all of it has left this process.
+fn write_now(mut stream: Pin<&mut Stream>, cx: &mut Context<'_>, bytes: &[u8]) -> io::Result<(usize, bool)> {
+    let Poll::Ready(sent) = stream.as_mut().poll_write(cx, bytes) else { return Ok((0, false)) };
+    match (sent?, stream.poll_flush(cx)) {
+        (sent, Poll::Ready(flushed)) => flushed.map(|()| (sent, true)),
+        (sent, Poll::Pending) => Ok((sent, false)),
+    }
 }
 
 /// Measures how long a connection is idle, in quarters of the longest time, so that commands set no timer of their own.

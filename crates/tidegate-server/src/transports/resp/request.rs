@@ -13,8 +13,12 @@ const MOST_ARGUMENTS: i64 = 1024;
 const MOST_INLINE: usize = 64 << 10;
 const MOST_DIGITS: usize = 18;
 
-/// Commands answered at one go, with one write; those beyond wait.
+/// Commands answered at one go, with one write, and their arguments; those beyond wait.
 const MOST_COMMANDS: usize = 1024;
+const MOST_SPANS: usize = 8 << 10;
+
+/// Room for arguments that an idle connection keeps.
+const KEPT_SPANS: usize = 1024;
 
 /// Commands found in the input: where their arguments are.
 #[derive(Debug, Default)]
@@ -73,7 +77,7 @@ impl Requests {
         self.spans.clear();
         self.ends.clear();
         let mut at = 0;
-        while self.ends.len() < MOST_COMMANDS {
+        while self.ends.len() < MOST_COMMANDS && self.spans.len() < MOST_SPANS {
             let known = self.spans.len();
             match self.next(input, at, most) {
                 Ok(Some(end)) => {
@@ -97,6 +101,15 @@ impl Requests {
             }
         }
         (at, Ending::Enough)
+    }
+
+    /// Forgets the commands, and what a large batch has made it grow by.
+    pub(crate) fn rest(&mut self) {
+        if self.spans.capacity() > KEPT_SPANS {
+            self.spans = Vec::new();
+        }
+        self.spans.clear();
+        self.ends.clear();
     }
 
     /// How many commands were found.
@@ -297,4 +310,21 @@ fn escaped(rest: &[u8]) -> Option<(u8, usize)> {
         other => other,
     };
     Some((byte, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ending, KEPT_SPANS, MOST_ARGUMENTS, MOST_SPANS, Requests};
+
+    #[test]
+    fn arguments_of_one_batch_are_bounded_and_an_idle_connection_keeps_few() {
+        let line = format!("{}\r\n", "x ".repeat(1_000));
+        let mut input = line.repeat(32).into_bytes();
+        let mut requests = Requests::default();
+        let (read, ending) = requests.read(&mut input, 64 << 10);
+        assert_eq!((ending, read % line.len()), (Ending::Enough, 0));
+        assert!(requests.spans.len() < MOST_SPANS + usize::try_from(MOST_ARGUMENTS).expect("it is small"));
+        requests.rest();
+        assert!(requests.len() == 0 && requests.spans.capacity() <= KEPT_SPANS);
+    }
 }

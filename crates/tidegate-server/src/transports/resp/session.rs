@@ -80,6 +80,11 @@ impl Session {
         Who { address: Some(self.peer.ip().to_canonical()) }
     }
 
+    /// Whether the caller may do nothing before it shows a token.
+    pub(crate) fn needs_token(&self) -> bool {
+        self.access == Access::Nothing
+    }
+
     /// Why a caller may not use a command, if so.
     #[inline]
     pub(crate) fn forbids(&self, entry: &Entry) -> Option<String> {

@@ -21,6 +21,10 @@ const MAX_COMMANDS: usize = 10_000;
 const MAX_BYTES: usize = 1 << 20;
 const MAX_TOTAL_BYTES: usize = 64 << 20;
 
+/// A transaction of at most this many bytes always finds room, so that large ones that are never finished can't keep
+/// others from using MULTI.
+const ALWAYS: usize = 4 << 10;
+
 /// Bytes that a queued command and each of its arguments take, in addition to the bytes of the arguments.
 const BYTES_PER_COMMAND: usize = 8;
 const BYTES_PER_ARGUMENT: usize = 16;
@@ -154,7 +158,7 @@ impl Queue {
                 "ERR a transaction takes at most {MAX_COMMANDS} commands and {MAX_BYTES} bytes: use several, or a pipeline without MULTI"
             ));
         }
-        if TOTAL_BYTES.fetch_add(bytes, Relaxed) + bytes > MAX_TOTAL_BYTES {
+        if TOTAL_BYTES.fetch_add(bytes, Relaxed) + bytes > MAX_TOTAL_BYTES && self.held + bytes > ALWAYS {
             TOTAL_BYTES.fetch_sub(bytes, Relaxed);
             return Err("ERR too many transactions are open: use a pipeline without MULTI".to_owned());
         }
@@ -212,6 +216,13 @@ mod tests {
         assert!(error.starts_with("ERR "));
         let held = TOTAL_BYTES.load(Relaxed);
         assert!(held <= MAX_TOTAL_BYTES && held > MAX_TOTAL_BYTES - MAX_BYTES, "{held}");
+        let mut line = b"ECHO small\r\n".to_vec();
+        let mut few = Requests::default();
+        few.read(&mut line, 64 << 10);
+        let mut small = Queue::default();
+        small.push(few.get(&line, 0)).expect("a small transaction always finds room");
+        assert!(small.push(args).is_err(), "a large one does not");
+        drop(small);
         drop(queues);
         assert_eq!(TOTAL_BYTES.load(Relaxed), 0);
     }

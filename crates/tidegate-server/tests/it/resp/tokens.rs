@@ -89,3 +89,15 @@ fn what_is_said_of_the_session_holds_for_what_follows_in_the_same_write() {
     assert_eq!(client.read(), Reply::Simple("RESET".to_owned()));
     assert_eq!(client.read().error(), DENIED);
 }
+
+#[test]
+fn a_connection_without_a_token_is_closed_and_one_with_a_token_stays() {
+    let service = service_with(&format!("{TOKENS}\nheader_timeout = \"200ms\""));
+    let mut known = Client::connect(service.resp);
+    assert_eq!(known.ask("AUTH usage-token"), ok());
+    let mut stranger = Client::connect(service.resp);
+    stranger.expect_end();
+    assert_eq!(known.ask("TG.CHECK api k").numbers()[0], 1);
+    assert_eq!(known.ask("RESET"), Reply::Simple("RESET".to_owned()));
+    known.expect_end();
+}
