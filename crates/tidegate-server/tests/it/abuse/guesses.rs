@@ -95,6 +95,31 @@ fn a_ticket_signed_with_a_guess_is_a_guess() {
     assert_eq!(counted(&running, "http"), 11);
 }
 
+/// The cookie of a login with this token.
+fn logged_in(running: &Running, token: &str) -> String {
+    let answer = request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": token }).to_string());
+    answer.header("set-cookie").and_then(|set| set.split_once(';')).expect("a cookie").0.to_owned()
+}
+
+#[test]
+fn a_wrong_token_beside_a_login_is_counted() {
+    let running = Running::start(CONFIG);
+    let cookie = logged_in(&running, "use-me-now");
+    let body = json!({ "policy": "api", "key": "a", "cost": 1, "charged_at_us": 1 }).to_string();
+    let headers = [JSON, ("cookie", &*cookie), ("authorization", "Bearer guessed-it")];
+    let paths = ["/v1/refund", "/v1/reset", "/v1/override", "/v1/override/lift"];
+    for guess in 0..10 {
+        let path = paths[guess % paths.len()];
+        assert_eq!(request(running.http, "POST", path, &headers, &body).status, 401, "{path}");
+    }
+    for path in paths {
+        is_too_many(&request(running.http, "POST", path, &headers, &body));
+    }
+    assert_eq!(counted(&running, "http"), 14);
+    assert_eq!(request(running.http, "POST", "/v1/refund", &headers[..2], &body).status, 403, "no token is no guess");
+    assert_eq!(counted(&running, "http"), 14);
+}
+
 #[test]
 fn many_guesses_on_one_connection_end_it() {
     let running = Running::start(CONFIG);
