@@ -23,6 +23,7 @@ use crate::{
     config::Bounds,
     door::{House, Stream},
     metrics::Transport,
+    places::Place,
     unread::Reader,
 };
 
@@ -59,19 +60,49 @@ struct Serving {
     router: axum::Router,
     peer: SocketAddr,
     reader: Arc<Reader>,
+    closing: Closing,
+}
+
+/// Ends a connection on which too many wrong tokens were shown.
+pub(super) struct Closing {
     /// Cancelled when the connection ends with what was begun.
-    closing: CancellationToken,
+    begun: CancellationToken,
+    place: Arc<Place>,
+}
+
+impl Closing {
+    /// Ends the connection after what was begun. Its place stays taken for `delay`, also if the peer hangs up before that:
+    /// otherwise it could connect again at once and show the next token.
+    pub(super) fn begin(&self, delay: Duration) {
+        self.begun.cancel();
+        let place = Arc::clone(&self.place);
+        tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
+            drop(place);
+        });
+    }
+
+    fn has_begun(&self) -> bool {
+        self.begun.is_cancelled()
+    }
 }
 
 /// Serves a connection until it ends; when the service stops, until what was begun is answered.
-pub(crate) async fn serve(house: House, transport: Transport, router: axum::Router, stream: Stream, peer: SocketAddr) {
+pub(crate) async fn serve(
+    house: House,
+    transport: Transport,
+    router: axum::Router,
+    stream: Stream,
+    peer: SocketAddr,
+    place: Arc<Place>,
+) {
     let bounds = house.settings.bounds;
     let watched = house.unread[transport as usize].reader();
     let closing = CancellationToken::new();
     // Its own, so that looking at it needs no lock that others hold.
     let stop = house.stop.child_token();
     let reader = Arc::clone(watched.reader());
-    let serving = Arc::new(Serving { house, transport, router, peer, reader, closing: closing.clone() });
+    let serving = Arc::new(Serving { house, transport, router, peer, reader, closing: Closing { begun: closing.clone(), place } });
     let answer = service_fn(move |request| Arc::clone(&serving).answer(request));
     let patient = Patient::new(stream, bounds.header_timeout, bounds.write_timeout);
     let builder = builder(bounds);
@@ -121,7 +152,7 @@ impl Serving {
         }
         let Self { house, transport, peer, closing, .. } = &*self;
         let caller = Caller::new(house, *transport, request.headers(), *peer);
-        let response = if closing.is_cancelled() {
+        let response = if closing.has_begun() {
             // No further token is looked at here.
             wrong_tokens::refused(house, *transport, None).await
         } else {

@@ -8,9 +8,8 @@ use axum::{
     response::IntoResponse as _,
 };
 use tidegate_tower::seconds;
-use tokio_util::sync::CancellationToken;
 
-use super::{dashboard, guest, problem::Problem};
+use super::{connection::Closing, dashboard, guest, problem::Problem};
 use crate::{access::WrongToken, door::House, guesses::TooMany, metrics::Transport};
 
 /// Somebody who asks where tokens are needed.
@@ -43,7 +42,7 @@ impl Caller {
         self,
         house: &House,
         mut response: Response<Body>,
-        closing: &CancellationToken,
+        closing: &Closing,
     ) -> Response<Body> {
         if response.extensions().get::<WrongToken>().is_none() && !self.has_forged_ticket {
             return response;
@@ -60,7 +59,7 @@ impl Caller {
             Err(too_many) => {
                 // Others ask by the connection of a proxy, too.
                 if !self.is_proxy {
-                    closing.cancel();
+                    closing.begin(service.guesses().delay());
                 }
                 refused(house, self.transport, Some(too_many)).await
             }

@@ -145,6 +145,57 @@ fn many_guesses_on_one_connection_end_it() {
     assert_eq!(counted(&running, "http"), before + guessed + 1);
 }
 
+/// How many connections there are now.
+fn connections(running: &Running, transport: &str) -> u64 {
+    let metrics = request(running.http, "GET", "/metrics", &[("authorization", "Bearer use-me-now")], "");
+    let name = format!("tidegate_connections{{transport=\"{transport}\"}} ");
+    let text = String::from_utf8(metrics.body).expect("text");
+    text.lines().find_map(|line| line.strip_prefix(&name)).and_then(|count| count.parse().ok()).expect("a number")
+}
+
+#[test]
+fn hanging_up_after_a_wrong_token_does_not_free_its_place() {
+    // Longer than any test takes: a place that is kept for so long is kept.
+    let config = CONFIG.replace("\"20ms\"", "\"1m\"").replace("[server]", "[server]\nmax_connections = 8");
+    for transport in ["http", "grpc"] {
+        let running = Running::start(&config);
+        let bearer = [("authorization", "Bearer guessed-it")];
+        for _ in 0..10 {
+            assert_eq!(check(&running, "guessed-it").status, 401);
+        }
+        let before = counted(&running, transport);
+        let (address, held) = if transport == "http" { (running.http, 6) } else { (running.grpc, 8) };
+        for guess in 1..=held {
+            let mut connection = RawHttp2::connect(address, 65_535);
+            if transport == "http" {
+                connection.get("/metrics", 1, &bearer).expect("it is open");
+            } else {
+                let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+                let headers = [bearer[0], ("content-type", "application/grpc")];
+                connection.get(path, 1, &headers).expect("it is open");
+            }
+            while counted(&running, transport) < before + guess {}
+        }
+        // Those that guessed are gone, but for the one that asks.
+        let own = u64::from(transport == "http");
+        while connections(&running, transport) > own {}
+        let mut others = Vec::new();
+        let is_served = |other: &mut RawHttp2| {
+            let _ = other.get("/healthz", 1, &[("content-type", "application/grpc")]);
+            !other.read(1).is_closed
+        };
+        while others.len() < 8 {
+            let mut other = RawHttp2::connect(address, 65_535);
+            if !is_served(&mut other) {
+                break;
+            }
+            others.push(other);
+        }
+        let free = 8 - usize::try_from(held).expect("a few");
+        assert!(others.len() <= free, "{transport}: {} places are free", others.len());
+    }
+}
+
 #[test]
 fn guesses_over_resp_are_limited_and_the_right_token_always_works() {
     let running = Running::start(CONFIG);
