@@ -82,7 +82,7 @@ impl Closing {
         });
     }
 
-    fn has_begun(&self) -> bool {
+    pub(super) fn has_begun(&self) -> bool {
         self.begun.is_cancelled()
     }
 }

@@ -10,7 +10,7 @@ use axum::{
 use tidegate_tower::seconds;
 
 use super::{connection::Closing, dashboard, guest, problem::Problem};
-use crate::{access::WrongToken, door::House, guesses::TooMany, metrics::Transport};
+use crate::{access::{LoggedIn, WrongToken}, door::House, guesses::TooMany, metrics::Transport};
 
 /// Somebody who asks where tokens are needed.
 pub(super) struct Caller {
@@ -44,6 +44,10 @@ impl Caller {
         mut response: Response<Body>,
         closing: &Closing,
     ) -> Response<Body> {
+        if response.extensions().get::<LoggedIn>().is_some() && closing.has_begun() {
+            // Its body was awaited while another request showed the last token that this connection may show.
+            return refused(house, self.transport, None).await;
+        }
         if response.extensions().get::<WrongToken>().is_none() && !self.has_forged_ticket {
             return response;
         }

@@ -145,6 +145,28 @@ fn many_guesses_on_one_connection_end_it() {
     assert_eq!(counted(&running, "http"), before + guessed + 1);
 }
 
+#[test]
+fn logins_that_wait_for_their_bodies_are_refused_once_the_connection_is_closing() {
+    let running = Running::start(CONFIG);
+    for _ in 0..10 {
+        assert_eq!(check(&running, "guessed-it").status, 401);
+    }
+    let mut connection = RawHttp2::connect(running.http, 65_535);
+    let streams: Vec<_> = (0..100).map(|_| connection.post("/v1/session", &[JSON]).expect("it is open")).collect();
+    connection.get("/healthz", 1, &[]).expect("it is open");
+    assert_eq!(connection.read(1).with_status(200), 1);
+    let wrong = json!({ "token": "guessed-it" }).to_string();
+    connection.body(streams[0], &wrong).expect("it is open");
+    let before = connection.read_until_go_away();
+    let right = json!({ "token": "change-me-now" }).to_string();
+    for stream in &streams[1..] {
+        connection.body(*stream, &right).expect("it is open");
+    }
+    assert_eq!(connection.read(100 - before).with_status(429), 100 - before);
+    let answer = request(running.http, "POST", "/v1/session", &[JSON], &right);
+    assert_eq!(answer.status, 200, "the right one works on a new connection");
+}
+
 /// How many connections there are now.
 fn connections(running: &Running, transport: &str) -> u64 {
     let metrics = request(running.http, "GET", "/metrics", &[("authorization", "Bearer use-me-now")], "");
