@@ -95,6 +95,41 @@ fn a_ticket_signed_with_a_guess_is_a_guess() {
     assert_eq!(counted(&running, "http"), 11);
 }
 
+#[test]
+fn the_right_token_works_beside_a_cookie_that_is_not_valid_any_more() {
+    let running = Running::start(CONFIG);
+    let cookie = logged_in(&running, "change-me-now");
+    let (ticket, signature) = cookie.rsplit_once('.').expect("a signature");
+    let stale = format!("{ticket}.{}", signature.chars().rev().collect::<String>());
+    for _ in 0..10 {
+        assert_eq!(check(&running, "guessed-it").status, 401);
+    }
+    let is_forgotten =
+        |answer: &Answer| answer.header("set-cookie").is_some_and(|set: &str| set.contains("Max-Age=0"));
+    let with = |token: &str| {
+        let headers = [("authorization", &*format!("Bearer {token}")), ("cookie", &*stale)];
+        request(running.http, "GET", "/v1/session", &headers, "")
+    };
+    for _ in 0..3 {
+        let answer = with("change-me-now");
+        assert_eq!((answer.status, &answer.json()["login"]), (200, &json!("in")));
+        assert!(is_forgotten(&answer), "{answer:?}");
+    }
+    let body = json!({ "token": "change-me-now" }).to_string();
+    let answer = request(running.http, "POST", "/v1/session", &[JSON, ("cookie", &stale)], &body);
+    assert_eq!(answer.status, 200);
+    assert!(answer.header("set-cookie").is_some() && !is_forgotten(&answer), "{answer:?}");
+    assert_eq!(counted(&running, "http"), 10, "neither is a guess");
+    // The cookie could be a guess at the admin token by somebody who has the other one.
+    let answer = with("use-me-now");
+    assert_eq!((answer.status, &answer.json()["login"]), (200, &json!("usage")));
+    assert!(is_forgotten(&answer), "{answer:?}");
+    assert_eq!(counted(&running, "http"), 11);
+    let answer = request(running.http, "GET", "/v1/session", &[("cookie", &stale)], "");
+    is_too_many(&answer);
+    assert!(is_forgotten(&answer), "{answer:?}");
+}
+
 /// The cookie of a login with this token.
 fn logged_in(running: &Running, token: &str) -> String {
     let answer = request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": token }).to_string());
