@@ -10,7 +10,12 @@ use axum::{
 use tidegate_tower::seconds;
 
 use super::{connection::Closing, dashboard, guest, problem::Problem};
-use crate::{access::{Access, LoggedIn, WrongToken}, door::House, guesses::TooMany, metrics::Transport};
+use crate::{
+    access::{Access, LoggedIn, WrongToken},
+    door::House,
+    guesses::TooMany,
+    metrics::Transport,
+};
 
 /// Somebody who asks where tokens are needed.
 pub(super) struct Caller {
@@ -45,12 +50,7 @@ impl Caller {
     }
 
     /// Counts a wrong token, if one was shown. Beyond the limit the answer is another, comes late and ends the connection.
-    pub(super) async fn answered(
-        self,
-        house: &House,
-        response: Response<Body>,
-        closing: &Closing,
-    ) -> Response<Body> {
+    pub(super) async fn answered(self, house: &House, response: Response<Body>, closing: &Closing) -> Response<Body> {
         let mut response = self.counted(house, response, closing).await;
         // A browser may keep a ticket that was signed with an earlier token: it is told to forget it.
         if self.has_forged_ticket && !response.headers().contains_key(header::SET_COOKIE) {

@@ -104,8 +104,7 @@ fn the_right_token_works_beside_a_cookie_that_is_not_valid_any_more() {
     for _ in 0..10 {
         assert_eq!(check(&running, "guessed-it").status, 401);
     }
-    let is_forgotten =
-        |answer: &Answer| answer.header("set-cookie").is_some_and(|set: &str| set.contains("Max-Age=0"));
+    let is_forgotten = |answer: &Answer| answer.header("set-cookie").is_some_and(|set: &str| set.contains("Max-Age=0"));
     let with = |token: &str| {
         let headers = [("authorization", &*format!("Bearer {token}")), ("cookie", &*stale)];
         request(running.http, "GET", "/v1/session", &headers, "")
