@@ -14,6 +14,7 @@ const POST: u8 = 0x83;
 const HEADERS: u8 = 1;
 const RESET: u8 = 3;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const GO_AWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -72,6 +73,19 @@ impl RawHttp2 {
     /// Sends the body of a request.
     pub(super) fn body(&mut self, stream: u32, body: &str) -> io::Result<()> {
         self.stream.write_all(&frame(DATA, END_STREAM, stream, body.as_bytes()))
+    }
+
+    /// Waits until the service has read all that was sent; how many requests it has reset meanwhile.
+    pub(super) fn ping(&mut self) -> io::Result<usize> {
+        self.stream.write_all(&frame(PING, 0, 0, &[0; 8]))?;
+        let mut resets = 0;
+        loop {
+            match self.frame()?.0 {
+                PING => return Ok(resets),
+                RESET => resets += 1,
+                _ => {}
+            }
+        }
     }
 
     /// Reads until the service says that it will close the connection; how many responses came before that.
