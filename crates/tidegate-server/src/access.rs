@@ -19,6 +19,10 @@ pub(crate) enum Access {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WrongToken;
 
+/// Marks the response to a login with the right token.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LoggedIn;
+
 impl Tokens {
     /// Whether any tokens are configured.
     pub(crate) fn are_configured(&self) -> bool {

@@ -12,7 +12,7 @@ use crate::{
     config::ServerSettings,
     logouts::Logouts,
     metrics::Transport,
-    places::{NoPlace, Places, network},
+    places::{NoPlace, Place, Places, network},
     service::Service,
     unread::UnreadResponses,
 };
@@ -106,17 +106,18 @@ impl Door {
         Ok(Self { listener: TcpListener::from_std(listener)?, transport, places, house })
     }
 
-    /// Lets connections in until the service stops, each to be served by a task of its own.
+    /// Lets connections in until the service stops, each to be served by a task of its own. Each is given its place, which it may
+    /// keep for longer than it lasts.
     pub(crate) async fn open<F, S>(self, serve: F)
     where
-        F: Fn(Stream, SocketAddr) -> S + Clone + Send + 'static,
+        F: Fn(Stream, SocketAddr, Arc<Place>) -> S + Clone + Send + 'static,
         S: Future<Output = ()> + Send + 'static,
     {
         let Self { listener, transport, places, house } = self;
         let acceptor = house.certificates.as_ref().map(|own| TlsAcceptor::from(own.server_config(transport)));
         let let_in = |stream: TcpStream, peer: SocketAddr| {
             let place = match places.take(peer.ip()) {
-                Ok(place) => place,
+                Ok(place) => Arc::new(place),
                 Err(why) => return turn_away(&house.service, transport, peer, why),
             };
             let _ = stream.set_nodelay(true);
@@ -137,7 +138,7 @@ impl Door {
                     },
                 };
                 if let Some(stream) = stream {
-                    serve(stream, peer).await;
+                    serve(stream, peer, Arc::clone(&place)).await;
                 }
                 drop(place);
             });

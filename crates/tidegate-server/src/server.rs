@@ -11,7 +11,7 @@ use crate::{
     door::{Door, House, Stream, bind},
     insight::Event,
     metrics::Transport,
-    places::Places,
+    places::{Place, Places},
     service::Service,
     supervise::supervise,
     transports::{grpc, http, resp},
@@ -161,7 +161,7 @@ impl Listening {
     /// Accepts connections until the service stops, each served by a task of its own.
     async fn accept<F, S>(self, house: House, serve: F)
     where
-        F: Fn(Stream, SocketAddr) -> S + Clone + Send + Sync + 'static,
+        F: Fn(Stream, SocketAddr, Arc<Place>) -> S + Clone + Send + Sync + 'static,
         S: Future<Output = ()> + Send + 'static,
     {
         let (service, stop) = (Arc::clone(&house.service), house.stop.clone());
@@ -186,7 +186,9 @@ fn open_http(listening: Listening, house: &House, router: axum::Router) {
     keep("unread responses", house, move |service, stop| Arc::clone(&unread).watch(service, transport, stop));
     // The accept loop also serves clients that connected before the service stopped, so it is waited for, too.
     let (house, own, guests) = (house.clone(), house.clone(), house.guests.clone());
-    let serve = move |stream, peer| http::connection::serve(house.clone(), transport, router.clone(), stream, peer);
+    let serve = move |stream, peer, place| {
+        http::connection::serve(house.clone(), transport, router.clone(), stream, peer, place)
+    };
     guests.spawn(listening.accept(own, serve));
 }
 
@@ -204,7 +206,8 @@ fn open_resp(listener: &std::net::TcpListener, places: &Arc<Places>, house: &Hou
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serve = async move {
             let (guests, stop) = (house.guests.clone(), house.stop.clone());
-            listening.accept(own, move |stream, peer| resp::serve(house.clone(), stream, peer)).await;
+            // A RESP connection waits for its late replies itself, so it needs its place no longer than it lasts.
+            listening.accept(own, move |stream, peer, _| resp::serve(house.clone(), stream, peer)).await;
             drop(accepting);
             // Those who are still served live on this thread.
             stop.cancelled().await;

@@ -1,16 +1,18 @@
-//! [`UnreadResponses`]: the memory of responses that peers have not read yet. It is bounded for each connection and for
-//! each listener. A connection that has unread responses and reads nothing is closed.
+//! [`UnreadResponses`]: the memory of requests under way and of responses that peers have not read yet. It is bounded for each
+//! connection and for each listener, and a connection that holds some for too long without reading it is closed.
 //!
-//! A [`Charge`] lives exactly as long as the bytes that it counts: it is part of the buffer that is handed to the
-//! protocol, so bytes that wait for a flow-control window are counted, too.
+//! A [`Reservation`] is made when a request begins, so that requests whose responses come at once can't exceed the bound
+//! together. A [`Charge`] keeps it exactly as long as the bytes that it stands for: it is part of the buffer that is handed to
+//! the protocol, so bytes that wait for a flow-control window are counted, too.
 
+mod ages;
 mod watch;
 
 use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -18,22 +20,27 @@ use std::{
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use self::ages::Ages;
+
 /// Bytes of large responses that one connection may leave unread. A single response may be larger.
 const PER_CONNECTION: usize = 512 << 10;
 
-/// A response of at most this many bytes is never refused because of memory. Decisions are that small.
+/// A response of at most so many bytes is never refused for want of memory: one decision is that small.
 pub(crate) const SMALL: usize = 1 << 10;
 
 /// Memory of an unread response in addition to its body: its task, its stream and its headers.
 const OVERHEAD: usize = 4 << 10;
 
-/// Unread responses that every connection may have even when the listener is at its bound.
-const ALWAYS: usize = 4;
+/// What is reserved for a request that begins.
+const RESERVED: usize = OVERHEAD + SMALL;
+
+/// Memory that every connection may hold even when the listener is at its bound.
+const ALWAYS: usize = 64 << 10;
 
 /// If more than this fraction (1/2) of the bound is held, connections that do not read are closed sooner.
 const PRESSURE: usize = 2;
 
-/// How long a connection may read nothing then, unless the write time-out is shorter.
+/// How long a response may stay unread then, unless the write time-out is shorter.
 const UNDER_PRESSURE: Duration = Duration::from_secs(1);
 
 /// The unread responses of all connections of one listener.
@@ -43,6 +50,8 @@ pub(crate) struct UnreadResponses {
     patience: Duration,
     held: AtomicUsize,
     next: AtomicU64,
+    /// How often the connections were looked at: the clock by which responses age.
+    looks: AtomicU64,
     readers: Mutex<HashMap<u64, Arc<Reader>>>,
 }
 
@@ -51,14 +60,14 @@ pub(crate) struct UnreadResponses {
 pub(crate) struct Reader {
     id: u64,
     all: Arc<UnreadResponses>,
-    /// Bytes of the bodies that are unread.
+    /// All that is held for it.
     held: AtomicUsize,
-    responses: AtomicUsize,
-    /// Increases whenever the peer has read something.
-    progress: AtomicU64,
-    /// The value of `progress` at the last check, and the number of checks in a row that found it unchanged.
-    seen: AtomicU64,
-    stalled: AtomicU32,
+    /// Bytes of large bodies and of parts that are sent as they come, which are part of that.
+    bodies: AtomicUsize,
+    /// Responses that the peer has not read.
+    unread: Mutex<Ages>,
+    /// Requests that the peer has not sent as a whole.
+    arriving: Mutex<Ages>,
     closed: CancellationToken,
 }
 
@@ -66,11 +75,30 @@ pub(crate) struct Reader {
 #[derive(Debug)]
 pub(crate) struct Watched(Arc<Reader>);
 
-/// Memory of one unread response.
+/// Memory for the response of one request.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    reader: Arc<Reader>,
+    held: AtomicUsize,
+    /// Bytes of a large body, which are part of that.
+    body: AtomicUsize,
+}
+
+/// An unread response, or a part of one.
 #[derive(Debug)]
 pub(crate) struct Charge {
-    reader: Arc<Reader>,
+    reservation: Arc<Reservation>,
+    /// Bytes beyond the reservation.
     bytes: usize,
+    /// The look after which it was begun, or a part of it was read.
+    since: AtomicU64,
+}
+
+/// A request that has not arrived as a whole as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Arriving {
+    reader: Arc<Reader>,
+    since: u64,
 }
 
 /// Memory that is counted only for the listener.
@@ -78,10 +106,10 @@ pub(crate) struct Charge {
 pub(crate) struct Hold<'u>(&'u UnreadResponses, usize);
 
 impl UnreadResponses {
-    /// Allows at most `max` bytes. A connection may read nothing for at most `patience`.
+    /// At most `max` bytes; a response may stay unread for `patience`.
     pub(crate) fn new(max: usize, patience: Duration) -> Arc<Self> {
-        let (held, next) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Arc::new(Self { max, patience, held, next, readers: Mutex::default() })
+        let (held, next, looks) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { max, patience, held, next, looks, readers: Mutex::default() })
     }
 
     /// Starts to watch a connection.
@@ -90,10 +118,9 @@ impl UnreadResponses {
             id: self.next.fetch_add(1, Relaxed),
             all: Arc::clone(self),
             held: AtomicUsize::new(0),
-            responses: AtomicUsize::new(0),
-            progress: AtomicU64::new(0),
-            seen: AtomicU64::new(0),
-            stalled: AtomicU32::new(0),
+            bodies: AtomicUsize::new(0),
+            unread: Mutex::default(),
+            arriving: Mutex::default(),
             closed: CancellationToken::new(),
         });
         self.readers.lock().insert(reader.id, Arc::clone(&reader));
@@ -102,16 +129,21 @@ impl UnreadResponses {
 
     /// Counts bytes that wait to be written; `None` if they would exceed the bound.
     pub(crate) fn hold(&self, bytes: usize) -> Option<Hold<'_>> {
-        if self.held.load(Relaxed) + bytes > self.max {
-            return None;
-        }
-        self.held.fetch_add(bytes, Relaxed);
-        Some(Hold(self, bytes))
+        self.add_if_it_fits(bytes).then(|| Hold(self, bytes))
     }
 
-    /// How long a connection may currently read nothing.
+    fn add_if_it_fits(&self, bytes: usize) -> bool {
+        let fit = |held: usize| Some(held + bytes).filter(|sum| *sum <= self.max);
+        self.held.fetch_update(Relaxed, Relaxed, fit).is_ok()
+    }
+
+    fn is_under_pressure(&self, held: usize) -> bool {
+        held > self.max / PRESSURE
+    }
+
+    /// How long a response may stay unread, as things are now.
     pub(crate) fn patience(&self) -> Duration {
-        let is_short = self.held.load(Relaxed) > self.max / PRESSURE;
+        let is_short = self.is_under_pressure(self.held.load(Relaxed));
         if is_short { self.patience.min(UNDER_PRESSURE) } else { self.patience }
     }
 }
@@ -121,7 +153,7 @@ impl Watched {
         &self.0
     }
 
-    /// Waits until the connection has read nothing for too long.
+    /// Waits until the connection has left something unread for too long.
     pub(crate) async fn stalls(&self) {
         self.0.closed.cancelled().await;
     }
@@ -134,45 +166,122 @@ impl Drop for Watched {
 }
 
 impl Reader {
-    /// Whether another request may begin, whose response adds to the unread ones.
+    /// Reserves memory for another request whose response would be kept beside others; nothing if it may not begin.
     #[inline]
-    pub(crate) fn may_begin(&self) -> bool {
-        self.all.held.load(Relaxed) <= self.all.max || self.responses.load(Relaxed) < ALWAYS
+    pub(crate) fn begin(self: &Arc<Self>) -> Option<Arc<Reservation>> {
+        let own = self.held.fetch_add(RESERVED, Relaxed) + RESERVED;
+        let all = self.all.held.fetch_add(RESERVED, Relaxed) + RESERVED;
+        // Given back if it is not returned.
+        let reservation = self.reservation(RESERVED);
+        (all <= self.all.max || own <= ALWAYS).then_some(reservation)
     }
 
-    /// Counts a response with a body of `bytes`; `None` if it would exceed a bound.
-    pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
-        if bytes > SMALL {
-            let held = self.held.load(Relaxed);
-            if held > 0 && held + bytes > PER_CONNECTION || self.all.held.load(Relaxed) + bytes > self.all.max {
-                return None;
-            }
+    /// A request whose response is counted only if it is large: it is the only one of its connection.
+    #[inline]
+    pub(crate) fn begin_only(self: &Arc<Self>) -> Arc<Reservation> {
+        self.reservation(0)
+    }
+
+    fn reservation(self: &Arc<Self>, held: usize) -> Arc<Reservation> {
+        Arc::new(Reservation { reader: Arc::clone(self), held: held.into(), body: 0.into() })
+    }
+
+    /// A request whose body is still to come.
+    pub(crate) fn arriving(self: &Arc<Self>) -> Arriving {
+        let since = self.arriving.lock().add(self.all.looks.load(Relaxed));
+        Arriving { reader: Arc::clone(self), since }
+    }
+}
+
+impl Reservation {
+    /// Makes room for a body of so many bytes; whether it fits.
+    pub(crate) fn make_room(&self, bytes: usize) -> bool {
+        let Some(more) = self.missing(bytes) else { return true };
+        let Reader { all, held, bodies, .. } = &*self.reader;
+        let own = self.body.load(Relaxed);
+        // One response may be larger than the bound.
+        let fit = |others: usize| (others == own || others + more <= PER_CONNECTION).then_some(others + more);
+        if bodies.fetch_update(Relaxed, Relaxed, fit).is_err() {
+            return false;
         }
-        Some(self.count(bytes))
+        if held.fetch_add(more, Relaxed) + more <= ALWAYS {
+            all.held.fetch_add(more, Relaxed);
+        } else if !all.add_if_it_fits(more) {
+            held.fetch_sub(more, Relaxed);
+            bodies.fetch_sub(more, Relaxed);
+            return false;
+        }
+        self.grow(more);
+        true
     }
 
-    /// Counts a part of a streamed response.
-    pub(crate) fn count(self: &Arc<Self>, bytes: usize) -> Charge {
-        self.held.fetch_add(bytes, Relaxed);
-        self.responses.fetch_add(1, Relaxed);
-        self.all.held.fetch_add(bytes + OVERHEAD, Relaxed);
-        Charge { reader: Arc::clone(self), bytes }
+    /// Counts a body of so many bytes, whether it fits or not.
+    pub(crate) fn take(&self, bytes: usize) {
+        let Some(more) = self.missing(bytes) else { return };
+        self.reader.bodies.fetch_add(more, Relaxed);
+        self.reader.held.fetch_add(more, Relaxed);
+        self.reader.all.held.fetch_add(more, Relaxed);
+        self.grow(more);
+    }
+
+    /// How many bytes a body takes beyond what was reserved.
+    fn missing(&self, bytes: usize) -> Option<usize> {
+        let reserved = self.body.load(Relaxed);
+        (bytes > reserved.max(SMALL)).then(|| bytes - reserved)
+    }
+
+    fn grow(&self, more: usize) {
+        self.body.fetch_add(more, Relaxed);
+        self.held.fetch_add(more, Relaxed);
+    }
+
+    /// The response, or a part of it that takes so many bytes more, is handed to the protocol.
+    pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> Charge {
+        let reader = &self.reader;
+        reader.bodies.fetch_add(bytes, Relaxed);
+        reader.held.fetch_add(bytes, Relaxed);
+        reader.all.held.fetch_add(bytes, Relaxed);
+        let since = reader.unread.lock().add(reader.all.looks.load(Relaxed));
+        Charge { reservation: Arc::clone(self), bytes, since: since.into() }
     }
 }
 
 impl Charge {
     /// Records that a part of the response was read.
     pub(crate) fn progressed(&self) {
-        self.reader.progress.fetch_add(1, Relaxed);
+        let reader = &self.reservation.reader;
+        let now = reader.all.looks.load(Relaxed);
+        if self.since.load(Relaxed) < now {
+            let mut unread = reader.unread.lock();
+            // Under the lock, so that parts that are read at the same time don't remove it twice.
+            unread.remove(self.since.load(Relaxed));
+            self.since.store(unread.add(now), Relaxed);
+        }
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.reader.held.fetch_sub(self.bytes, Relaxed);
-        self.reader.responses.fetch_sub(1, Relaxed);
-        self.reader.all.held.fetch_sub(self.bytes + OVERHEAD, Relaxed);
-        self.progressed();
+        let reader = &self.reservation.reader;
+        reader.unread.lock().remove(self.since.load(Relaxed));
+        reader.bodies.fetch_sub(self.bytes, Relaxed);
+        reader.held.fetch_sub(self.bytes, Relaxed);
+        reader.all.held.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let held = *self.held.get_mut();
+        self.reader.bodies.fetch_sub(*self.body.get_mut(), Relaxed);
+        self.reader.held.fetch_sub(held, Relaxed);
+        self.reader.all.held.fetch_sub(held, Relaxed);
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.reader.arriving.lock().remove(self.since);
     }
 }
 
@@ -184,43 +293,105 @@ impl Drop for Hold<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{
+        sync::{Arc, Barrier, atomic::Ordering::Relaxed},
+        time::Duration,
+    };
 
-    use super::{ALWAYS, OVERHEAD, PER_CONNECTION, SMALL, UNDER_PRESSURE, UnreadResponses};
+    use super::{ALWAYS, PER_CONNECTION, RESERVED, Reader, Reservation, SMALL, UNDER_PRESSURE, UnreadResponses};
 
-    #[test]
-    fn a_connection_holds_one_response_of_any_size_or_several_up_to_its_bound() {
-        let all = UnreadResponses::new(64 << 20, Duration::from_secs(30));
-        let watched = all.reader();
-        let reader = watched.reader();
-        let large = reader.charge(2 * PER_CONNECTION).expect("the first may be large");
-        assert!(reader.charge(SMALL + 1).is_none(), "not beside another");
-        assert!(reader.charge(SMALL).is_some(), "small ones always");
-        drop(large);
-        let several: Vec<_> = (0..4).map(|_| reader.charge(PER_CONNECTION / 4).expect("they fit")).collect();
-        assert!(reader.charge(SMALL + 1).is_none());
-        assert!(all.reader().reader().charge(PER_CONNECTION).is_some(), "another connection has its own bound");
-        drop(several);
-        assert_eq!(all.held.load(super::Relaxed), 0, "everything is given back");
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// A request whose response has so many bytes, if it fits.
+    fn response(reader: &Arc<Reader>, bytes: usize) -> Option<Arc<Reservation>> {
+        let reservation = reader.begin()?;
+        reservation.make_room(bytes).then_some(reservation)
     }
 
     #[test]
-    fn a_full_listener_takes_a_few_small_responses_of_each_connection() {
-        let all = UnreadResponses::new(1 << 20, Duration::from_secs(30));
-        assert_eq!(all.patience(), Duration::from_secs(30));
+    fn a_connection_holds_one_response_of_any_size_or_several_up_to_its_bound() {
+        let all = UnreadResponses::new(64 << 20, PATIENCE);
+        let watched = all.reader();
+        let reader = watched.reader();
+        let large = response(reader, 2 * PER_CONNECTION).expect("the first may be large");
+        assert!(response(reader, SMALL + 1).is_none(), "not beside another");
+        assert!(response(reader, SMALL).is_some(), "small ones always");
+        drop(large);
+        let several: Vec<_> = (0..4).map(|_| response(reader, PER_CONNECTION / 4).expect("they fit")).collect();
+        assert!(response(reader, SMALL + 1).is_none());
+        assert!(response(all.reader().reader(), PER_CONNECTION).is_some(), "another connection has its own bound");
+        drop(several);
+        assert_eq!(all.held.load(Relaxed), 0, "everything is given back");
+    }
+
+    #[test]
+    fn of_large_responses_at_the_same_time_one_fits() {
+        let all = UnreadResponses::new(64 << 20, PATIENCE);
+        for _ in 0..100 {
+            let watched = all.reader();
+            let start = Barrier::new(4);
+            let fit = std::thread::scope(|scope| {
+                let one = || {
+                    start.wait();
+                    response(watched.reader(), 2 * PER_CONNECTION)
+                };
+                let threads = [(); 4].map(|()| scope.spawn(one));
+                // All are kept until all have tried.
+                let held = threads.map(|thread| thread.join().expect("it ends"));
+                held.iter().flatten().count()
+            });
+            assert_eq!(fit, 1);
+        }
+        assert_eq!(all.held.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn requests_under_way_count_before_they_have_a_response() {
+        let all = UnreadResponses::new(1 << 20, PATIENCE);
+        let connections: Vec<_> = (0..100).map(|_| all.reader()).collect();
+        let mut begun = Vec::new();
+        for watched in &connections {
+            begun.extend(std::iter::from_fn(|| watched.reader().begin()).take(128));
+        }
+        assert!(all.held.load(Relaxed) <= (1 << 20) + 100 * ALWAYS, "{}", all.held.load(Relaxed));
+        let before = all.held.load(Relaxed);
+        let responses: Vec<_> = begun.iter().map(|one| (one.make_room(SMALL), one.charge(0))).collect();
+        assert!(responses.iter().all(|(fits, _)| *fits));
+        assert_eq!(all.held.load(Relaxed), before, "a small response takes what was reserved");
+        drop((begun, responses));
+        assert_eq!(all.held.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn a_full_listener_serves_connections_that_hold_little() {
+        let all = UnreadResponses::new(1 << 20, PATIENCE);
+        assert_eq!(all.patience(), PATIENCE);
         let full = all.hold(1 << 20).expect("it fits");
         assert!(all.hold(1).is_none());
         assert_eq!(all.patience(), UNDER_PRESSURE);
         let watched = all.reader();
         let reader = watched.reader();
-        assert!(reader.charge(SMALL + 1).is_none());
-        let mut held = Vec::new();
-        for _ in 0..ALWAYS {
-            held.push(reader.charge(SMALL).expect("small ones always"));
-            assert_eq!(reader.may_begin(), held.len() < ALWAYS);
-        }
-        assert_eq!(all.held.load(super::Relaxed), (1 << 20) + ALWAYS * (SMALL + OVERHEAD));
+        assert!(response(reader, ALWAYS).is_none());
+        assert!(response(reader, ALWAYS - RESERVED).is_some());
+        let held: Vec<_> = std::iter::from_fn(|| response(reader, SMALL)).collect();
+        assert_eq!(held.len(), ALWAYS / RESERVED);
+        assert_eq!(all.held.load(Relaxed), (1 << 20) + held.len() * RESERVED);
         drop(full);
-        assert!(reader.may_begin());
+        assert!(reader.begin().is_some());
+    }
+
+    #[test]
+    fn what_was_made_room_for_is_taken_once() {
+        let all = UnreadResponses::new(1 << 20, PATIENCE);
+        let watched = all.reader();
+        let reservation = watched.reader().begin().expect("there is room");
+        assert!(reservation.make_room(20_000));
+        assert!(reservation.make_room(16_384));
+        reservation.take(16_384);
+        assert_eq!(all.held.load(Relaxed), RESERVED + 20_000);
+        reservation.take(30_000);
+        assert_eq!(all.held.load(Relaxed), RESERVED + 30_000);
+        drop(reservation);
+        assert_eq!((all.held.load(Relaxed), watched.reader().bodies.load(Relaxed)), (0, 0));
     }
 }

@@ -1,6 +1,7 @@
-//! Closes the connections of a listener that read nothing of their responses.
+//! Closes the connections of a listener that do not read their responses.
 
 use std::{
+    cmp::Reverse,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
@@ -8,7 +9,7 @@ use std::{
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::{Reader, UnreadResponses};
+use super::{Reader, UNDER_PRESSURE, UnreadResponses};
 use crate::{metrics::Transport, service::Service};
 
 impl UnreadResponses {
@@ -34,23 +35,120 @@ impl UnreadResponses {
         }
     }
 
-    /// Closes the connections that have read nothing for too long, given the time between two checks. Returns their
-    /// number.
+    /// Closes connections that have left a response unread for too long, by looks that lie so far apart; how many.
+    ///
+    /// Under pressure these are also connections that have kept a response or the body of a request back for a shorter time, the
+    /// one that holds most first, until the pressure is gone.
     fn close_stalled(&self, apart: Duration) -> u64 {
-        let patience = self.patience();
+        let now = self.looks.fetch_add(1, Relaxed) + 1;
+        // What was added after a look is older than the time since the next one.
+        let is_due = |since: Option<u64>, patience: Duration| {
+            let looks = since.map_or(0, |since| u32::try_from(now.saturating_sub(since + 1)).unwrap_or(u32::MAX));
+            since.is_some() && apart.saturating_mul(looks) >= patience
+        };
         let readers = self.readers.lock();
-        let stalled = readers.values().filter(|reader| apart * reader.stalled_looks() >= patience);
-        stalled.map(|reader| reader.closed.cancel()).count() as u64
+        let open = || readers.values().filter(|reader| !reader.closed.is_cancelled());
+        let mut held = self.held.load(Relaxed);
+        let mut closed = 0;
+        for reader in open().filter(|reader| is_due(reader.unread.lock().oldest(), self.patience)) {
+            reader.closed.cancel();
+            held = held.saturating_sub(reader.held.load(Relaxed));
+            closed += 1;
+        }
+        let patience = self.patience.min(UNDER_PRESSURE);
+        let is_slow = |reader: &&Arc<Reader>| {
+            is_due(reader.unread.lock().oldest(), patience) || is_due(reader.arriving.lock().oldest(), patience)
+        };
+        if self.is_under_pressure(held) {
+            let mut slow: Vec<_> = open().filter(is_slow).map(|reader| (reader.held.load(Relaxed), reader)).collect();
+            slow.sort_unstable_by_key(|(held, _)| Reverse(*held));
+            for (bytes, reader) in slow {
+                if !self.is_under_pressure(held) {
+                    break;
+                }
+                reader.closed.cancel();
+                held = held.saturating_sub(bytes);
+                closed += 1;
+            }
+        }
+        closed
     }
 }
 
-impl Reader {
-    /// How many checks in a row, including this one, found unread responses and nothing read since the previous check.
-    fn stalled_looks(&self) -> u32 {
-        let progress = self.progress.load(Relaxed);
-        let is_stalled = self.responses.load(Relaxed) > 0 && self.seen.swap(progress, Relaxed) == progress;
-        let looks = if is_stalled { self.stalled.load(Relaxed) + 1 } else { 0 };
-        self.stalled.store(looks, Relaxed);
-        looks
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{RESERVED, Reader, UnreadResponses};
+
+    const APART: Duration = Duration::from_millis(500);
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    fn is_closed(reader: &Reader) -> bool {
+        reader.closed.is_cancelled()
+    }
+
+    #[test]
+    fn reading_some_responses_does_not_excuse_another_that_stays_unread() {
+        let all = UnreadResponses::new(1 << 20, PATIENCE);
+        let (greedy, honest) = (all.reader(), all.reader());
+        let unread = greedy.reader().begin().expect("there is room").charge(0);
+        let mut looks = 0;
+        while !is_closed(greedy.reader()) {
+            // Both read a response between any two looks.
+            for watched in [&greedy, &honest] {
+                drop(watched.reader().begin().expect("there is room").charge(0));
+            }
+            let kept = honest.reader().begin().expect("there is room").charge(0);
+            assert!(all.close_stalled(APART) <= 1);
+            drop(kept);
+            looks += 1;
+        }
+        assert_eq!(looks, 11, "5 s, and the time until the first look");
+        assert!(!is_closed(honest.reader()));
+        drop(unread);
+    }
+
+    #[test]
+    fn a_large_response_is_read_as_long_as_its_parts_are() {
+        let all = UnreadResponses::new(1 << 20, PATIENCE);
+        let watched = all.reader();
+        let large = watched.reader().begin().expect("there is room").charge(500_000);
+        for _ in 0..100 {
+            assert_eq!(all.close_stalled(APART), 0);
+            large.progressed();
+        }
+        assert_eq!((0..11).map(|_| all.close_stalled(APART)).sum::<u64>(), 1);
+    }
+
+    #[test]
+    fn under_pressure_the_largest_holders_are_closed_until_it_is_gone() {
+        let all = UnreadResponses::new(1 << 20, PATIENCE);
+        let connections: Vec<_> = (0..4).map(|_| all.reader()).collect();
+        let charges: Vec<_> = [100_000, 400_000, 30_000, 200_000]
+            .iter()
+            .zip(&connections)
+            .map(|(bytes, watched)| watched.reader().begin().expect("there is room").charge(*bytes))
+            .collect();
+        assert_eq!(all.close_stalled(APART) + all.close_stalled(APART), 0, "not yet a second");
+        assert_eq!(all.close_stalled(APART), 1);
+        assert!(is_closed(connections[1].reader()), "this one holds most");
+        drop(charges);
+    }
+
+    #[test]
+    fn under_pressure_a_connection_that_withholds_bodies_is_closed() {
+        let all = UnreadResponses::new(1 << 20, PATIENCE);
+        let (greedy, honest) = (all.reader(), all.reader());
+        let begin = || (greedy.reader().begin().expect("there is room"), greedy.reader().arriving());
+        let few: Vec<_> = (0..10).map(|_| begin()).collect();
+        assert_eq!((0..100).map(|_| all.close_stalled(APART)).sum::<u64>(), 0, "there is no pressure");
+        let many: Vec<_> = (0..(1 << 19) / RESERVED).map(|_| begin()).collect();
+        // Its bodies are here; its response takes a while for reasons of the service.
+        let under_way = honest.reader().begin().expect("there is room");
+        drop(honest.reader().arriving());
+        assert_eq!((0..100).map(|_| all.close_stalled(APART)).sum::<u64>(), 1);
+        assert!(is_closed(greedy.reader()) && !is_closed(honest.reader()));
+        drop((few, many, under_way));
     }
 }

@@ -11,13 +11,14 @@ use serde::Serialize;
 use tidegate::{Algorithm, Entry, InUse, Limit, OverrideRule, Policy};
 use utoipa::ToSchema;
 
-use super::{guest::Guest, overrides::ShownOverride, problem::Problem, request::Request, status::mode};
+use super::{guest::Guest, overrides::ShownOverride, problem::Problem, request::Request, status::mode, unread_body};
 use crate::{
     access::Access,
     door::House,
     insight::Eyes,
     service::{Refusal, Who},
     transports::body::millis,
+    unread::Reservation,
 };
 
 /// What a refund came to.
@@ -109,6 +110,7 @@ struct ShownEntry {
     responses((status = 200, description = "Given back, as far as there was something", body = Refunded), super::openapi::Problems)
 )]
 pub(super) async fn refund(State(house): State<Arc<House>>, request: HttpRequest) -> Result<Json<Refunded>, Problem> {
+    let reservation = request.extensions().get::<Arc<Reservation>>().cloned();
     let body = super::body(&house, Access::Admin, request).await?;
     let request = super::understand(&house, &body)?;
     let refunds = request.refunds()?;
@@ -116,6 +118,9 @@ pub(super) async fn refund(State(house): State<Arc<House>>, request: HttpRequest
     // All that can be known beforehand, so that none is given back of several that can't be.
     for (ask, _) in &refunds {
         house.service.knows(&live, ask)?;
+    }
+    if request.has_checks() {
+        unread_body::make_room(reservation.as_ref(), refunds.len())?;
     }
     let mut each = Vec::with_capacity(refunds.len());
     for (ask, charged_at) in refunds {

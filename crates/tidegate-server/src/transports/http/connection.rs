@@ -4,9 +4,13 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
-    http::{Response, Version},
+    http::{Method, Response, Version},
 };
-use hyper::{Request, body::Incoming, service::service_fn};
+use hyper::{
+    Request,
+    body::{Body as _, Incoming},
+    service::service_fn,
+};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto::Builder,
@@ -15,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use super::{
+    arriving_body::ArrivingBody,
     patience::Patient,
     unread_body::{self, UnreadBody},
     wrong_tokens::{self, Caller},
@@ -23,6 +28,7 @@ use crate::{
     config::Bounds,
     door::{House, Stream},
     metrics::Transport,
+    places::Place,
     unread::Reader,
 };
 
@@ -59,19 +65,56 @@ struct Serving {
     router: axum::Router,
     peer: SocketAddr,
     reader: Arc<Reader>,
-    /// Cancelled when the connection must end after the requests that have begun.
-    closing: CancellationToken,
+    closing: Closing,
+}
+
+/// Ends a connection on which too many wrong tokens were shown.
+pub(super) struct Closing {
+    /// Cancelled when the connection ends with what was begun.
+    begun: CancellationToken,
+    place: Arc<Place>,
+}
+
+impl Closing {
+    /// Ends the connection after what was begun. Its place stays taken for `delay`, also if the peer hangs up before that:
+    /// otherwise it could connect again at once and show the next token.
+    pub(super) fn begin(&self, delay: Duration) {
+        self.begun.cancel();
+        let place = Arc::clone(&self.place);
+        tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
+            drop(place);
+        });
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun.is_cancelled()
+    }
 }
 
 /// Serves a connection until it ends; when the service stops, until what was begun is answered.
-pub(crate) async fn serve(house: House, transport: Transport, router: axum::Router, stream: Stream, peer: SocketAddr) {
+pub(crate) async fn serve(
+    house: House,
+    transport: Transport,
+    router: axum::Router,
+    stream: Stream,
+    peer: SocketAddr,
+    place: Arc<Place>,
+) {
     let bounds = house.settings.bounds;
     let watched = house.unread[transport as usize].reader();
     let closing = CancellationToken::new();
     // Its own, so that looking at it needs no lock that others hold.
     let stop = house.stop.child_token();
     let reader = Arc::clone(watched.reader());
-    let serving = Arc::new(Serving { house, transport, router, peer, reader, closing: closing.clone() });
+    let serving = Arc::new(Serving {
+        house,
+        transport,
+        router,
+        peer,
+        reader,
+        closing: Closing { begun: closing.clone(), place },
+    });
     let answer = service_fn(move |request| Arc::clone(&serving).answer(request));
     let patient = Patient::new(stream, bounds.header_timeout, bounds.write_timeout);
     let builder = builder(bounds);
@@ -116,23 +159,32 @@ fn builder(bounds: Bounds) -> Builder<TokioExecutor> {
 impl Serving {
     async fn answer(self: Arc<Self>, mut request: Request<Incoming>) -> Result<Response<UnreadBody>, h2::Error> {
         let version = request.version();
-        if version == Version::HTTP_2 && !self.reader.may_begin() {
-            // This tells the client that nothing was done and that it can try again.
-            return Err(h2::Reason::REFUSED_STREAM.into());
-        }
+        let is_http2 = version == Version::HTTP_2;
+        let reservation = if is_http2 {
+            // If it is refused, nothing was done, and the client knows that: it can try again.
+            self.reader.begin().ok_or(h2::Reason::REFUSED_STREAM)?
+        } else {
+            self.reader.begin_only()
+        };
+        let is_refusable = matches!(*request.method(), Method::GET | Method::HEAD);
         let Self { house, transport, peer, closing, .. } = &*self;
         let caller = Caller::new(house, *transport, request.headers(), *peer);
-        let response = if closing.is_cancelled() {
-            // No further tokens are compared on this connection.
+        let response = if closing.has_begun() {
+            // No further token is looked at here.
             wrong_tokens::refused(house, *transport, None).await
         } else {
             request.extensions_mut().insert(Peer(*peer));
-            let Ok(response) = self.router.clone().call(request.map(Body::new)).await;
+            request.extensions_mut().insert(Arc::clone(&reservation));
+            let request = request.map(|body| {
+                let arriving = (is_http2 && !body.is_end_stream()).then(|| self.reader.arriving());
+                Body::new(ArrivingBody::new(body, arriving))
+            });
+            let Ok(response) = self.router.clone().call(request).await;
             match caller {
                 Some(caller) => caller.answered(house, response, closing).await,
                 None => response,
             }
         };
-        Ok(unread_body::count(response, version, &self.reader))
+        Ok(unread_body::count(response, version, is_refusable, reservation))
     }
 }

@@ -10,8 +10,8 @@ use axum::{
 };
 use tidegate::{Decision, Op, Reason};
 
-use super::{headers, problem::Problem, query, request::Asked};
-use crate::{access::Access, door::House, metrics::Transport, transports::body::Body};
+use super::{headers, problem::Problem, query, request::Asked, unread_body};
+use crate::{access::Access, door::House, metrics::Transport, transports::body::Body, unread::Reservation};
 
 /// Spends if it fits.
 #[utoipa::path(
@@ -46,6 +46,7 @@ pub(super) async fn charge(State(house): State<Arc<House>>, request: HttpRequest
 async fn decide(house: &House, op: Op, request: HttpRequest) -> Result<Response, Problem> {
     let service = &house.service;
     let denied = deny_status(request.uri())?;
+    let reservation = request.extensions().get::<Arc<Reservation>>().cloned();
     let body = super::body(house, Access::Usage, request).await?;
     let request = super::understand(house, &body)?;
     let asked = request.asked().inspect_err(|_| service.metrics().refused(Transport::Http))?;
@@ -57,6 +58,7 @@ async fn decide(house: &House, op: Op, request: HttpRequest) -> Result<Response,
             Ok(respond(&body, &answer.decision, denied, |told| headers::of_one(told, house, &answer)))
         }
         Asked::Several(asks) => {
+            unread_body::make_room(reservation.as_ref(), asks.len())?;
             let answers = service.decide_all(Transport::Http, &live, op, &asks).await?;
             let body = Body::from(&answers);
             Ok(respond(&body, &answers.overall, denied, |told| headers::of_several(told, house, &answers)))

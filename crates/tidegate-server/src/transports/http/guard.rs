@@ -53,19 +53,22 @@ fn is_ours(settings: &ServerSettings, name: &str) -> bool {
         || settings.hosts.iter().any(|ours| ours == "*" || ours.eq_ignore_ascii_case(name))
 }
 
-/// Why callers are refused who may not do what they ask for, but what is granted.
+/// The error for a caller that has less access than it needs.
 pub(super) fn refusal(tokens: &Tokens, headers: &HeaderMap, granted: Access) -> Problem {
     let shown = headers.get(AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()));
-    // Where there is a token for decisions, who may ask for them has shown it, or has logged in with it.
-    let is_known =
-        shown.is_some_and(|shown| tokens.knows(shown)) || (tokens.usage.is_some() && granted == Access::Usage);
-    if is_known {
-        let message = "this token is for decisions only: this needs the admin token";
-        Problem::new(StatusCode::FORBIDDEN, "authorization", message)
-    } else {
+    let needs_token = || {
         let message = "send `Authorization: Bearer …` with a token of this service";
-        let problem = Problem::new(StatusCode::UNAUTHORIZED, "authorization", message);
-        if shown.is_some() { problem.for_wrong_token() } else { problem }
+        Problem::new(StatusCode::UNAUTHORIZED, "authorization", message)
+    };
+    match shown {
+        // A wrong token is always counted, also beside a login: the login may be the guesser's own.
+        Some(shown) if !tokens.knows(shown) => needs_token().for_wrong_token(),
+        // Where there is a token for decisions, a caller that may ask for them has logged in with it.
+        None if tokens.usage.is_none() || granted != Access::Usage => needs_token(),
+        _ => {
+            let message = "this token is for decisions only: this needs the admin token";
+            Problem::new(StatusCode::FORBIDDEN, "authorization", message)
+        }
     }
 }
 

@@ -108,7 +108,8 @@ pub(super) fn address(house: &House, headers: &HeaderMap, peer: IpAddr) -> IpAdd
     forwarding.client.find(headers, Some(peer)).unwrap_or(peer)
 }
 
-fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+/// The token in `Authorization`.
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()))
 }
 

@@ -2,6 +2,7 @@
 //! `admin` and `forward` ask the service, `headers` and the shared `body` write the answer.
 
 mod admin;
+mod arriving_body;
 pub(crate) mod connection;
 pub(crate) mod dashboard;
 mod decide;

@@ -2,7 +2,10 @@
 
 use axum::{
     Json,
-    http::{HeaderValue, StatusCode, header::WWW_AUTHENTICATE},
+    http::{
+        HeaderValue, StatusCode,
+        header::{RETRY_AFTER, WWW_AUTHENTICATE},
+    },
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
@@ -26,12 +29,15 @@ pub(super) struct Problem {
     /// Whether the caller sent a wrong token.
     #[serde(skip)]
     wrong_token: bool,
+    /// Whether the same request may succeed in a second.
+    #[serde(skip)]
+    is_passing: bool,
 }
 
 impl Problem {
     pub(super) fn new(status: StatusCode, field: impl Into<String>, error: impl Into<String>) -> Self {
         let (field, error) = (shortened(field.into(), 128), shortened(error.into(), LONGEST));
-        Self { status, error, field, wrong_token: false }
+        Self { status, error, field, wrong_token: false, is_passing: false }
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -42,7 +48,13 @@ impl Problem {
         &self.error
     }
 
-    /// The same problem, caused by a wrong token.
+    /// There is no memory for the response.
+    pub(super) fn no_memory() -> Self {
+        let message = "too many responses are not read yet: read those of this connection, or try again later";
+        Self { is_passing: true, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "", message) }
+    }
+
+    /// The same about a token that is none of ours.
     pub(super) fn for_wrong_token(self) -> Self {
         Self { wrong_token: true, ..self }
     }
@@ -73,10 +85,13 @@ impl From<Refusal> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let Self { status, wrong_token, .. } = self;
+        let Self { status, wrong_token, is_passing, .. } = self;
         let mut response = (status, Json(self)).into_response();
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if is_passing {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         if wrong_token {
             response.extensions_mut().insert(WrongToken);

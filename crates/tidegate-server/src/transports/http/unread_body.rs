@@ -8,14 +8,16 @@ use std::{
 
 use axum::{
     body::Body,
-    http::{HeaderValue, Response, StatusCode, Version, header},
+    http::{Response, Version},
+    response::IntoResponse as _,
 };
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
-use crate::unread::{Charge, Reader};
+use super::problem::Problem;
+use crate::unread::{Charge, Reservation};
 
 /// Number of bytes that are handed to the protocol at once. When a part has been read, the peer counts as reading.
 const PART: usize = 16 << 10;
@@ -23,8 +25,8 @@ const PART: usize = 16 << 10;
 /// Over HTTP/1 a connection has one response at a time. Smaller responses count as memory of the connection itself.
 const COUNTED_OVER_HTTP1: u64 = 4 << 10;
 
-const NO_MEMORY: &[u8] =
-    br#"{"error":"too many unread responses: read the responses on this connection, or try again later","field":""}"#;
+/// What is reserved of the response for each of several checks.
+const CHECK: usize = 512;
 
 /// A body, or the rest of it.
 pub(super) struct UnreadBody {
@@ -33,8 +35,8 @@ pub(super) struct UnreadBody {
     charge: Option<Arc<Charge>>,
     /// The body after the known bytes.
     rest: Option<Body>,
-    /// The reader of the rest, if the rest is counted.
-    reader: Option<Arc<Reader>>,
+    /// The memory for what comes, if that is counted.
+    reservation: Option<Arc<Reservation>>,
 }
 
 /// Bytes with the charge for their memory.
@@ -43,9 +45,25 @@ struct Part {
     charge: Arc<Charge>,
 }
 
-/// Counts the body of a response. If there is no memory for it, another response says so.
-pub(super) fn count(response: Response<Body>, version: Version, reader: &Arc<Reader>) -> Response<UnreadBody> {
-    let (mut parts, mut body) = response.into_parts();
+/// Makes room for the response to several checks before any of them is decided, so that none is charged in vain.
+pub(super) fn make_room(reservation: Option<&Arc<Reservation>>, checks: usize) -> Result<(), Problem> {
+    // The decision as a whole is one more.
+    if reservation.is_none_or(|reservation| reservation.make_room((checks + 1) * CHECK)) {
+        return Ok(());
+    }
+    Err(Problem::no_memory())
+}
+
+/// Counts the body of a response. If there is no memory for it and it is refusable, another response says so.
+///
+/// A response is not refusable if the request may have changed something.
+pub(super) fn count(
+    response: Response<Body>,
+    version: Version,
+    is_refusable: bool,
+    reservation: Arc<Reservation>,
+) -> Response<UnreadBody> {
+    let (parts, mut body) = response.into_parts();
     let size = body.size_hint().exact();
     if size == Some(0) || version != Version::HTTP_2 && size.is_some_and(|size| size <= COUNTED_OVER_HTTP1) {
         return Response::from_parts(parts, UnreadBody::uncounted(body));
@@ -53,32 +71,29 @@ pub(super) fn count(response: Response<Body>, version: Version, reader: &Arc<Rea
     // A body that is complete yields all its bytes at once.
     let first = size.and_then(|_| body.frame().now_or_never()).flatten();
     let Some(known) = first.and_then(Result::ok).and_then(|frame| frame.into_data().ok()) else {
-        let reader = Some(Arc::clone(reader));
-        return Response::from_parts(parts, UnreadBody { known: Bytes::new(), charge: None, rest: Some(body), reader });
+        let reservation = Some(reservation);
+        let unread = UnreadBody { known: Bytes::new(), charge: None, rest: Some(body), reservation };
+        return Response::from_parts(parts, unread);
     };
-    let status = parts.status;
-    // A buffer that grew may be half empty. A shared buffer, such as a file of the dashboard, takes no memory of its
-    // own.
+    // A buffer that grew may be half empty; one that is shared, such as a file of the page, takes nothing.
     let memory = if known.is_unique() { known.len().next_power_of_two() } else { 0 };
-    let (known, charge) = reader.charge(memory).map_or_else(
-        || {
-            parts.status = StatusCode::SERVICE_UNAVAILABLE;
-            parts.headers.clear();
-            parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            parts.headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-            (Bytes::from_static(NO_MEMORY), reader.count(0))
-        },
-        |charge| (known, charge),
-    );
-    let rest = (parts.status == status && !body.is_end_stream()).then_some(body);
-    let reader = rest.as_ref().map(|_| Arc::clone(reader));
-    Response::from_parts(parts, UnreadBody { known, charge: Some(Arc::new(charge)), rest, reader })
+    let fits = reservation.make_room(memory);
+    if !fits && is_refusable {
+        return count(Problem::no_memory().into_response(), version, false, reservation);
+    }
+    if !fits {
+        reservation.take(memory);
+    }
+    let charge = Some(Arc::new(reservation.charge(0)));
+    let rest = (!body.is_end_stream()).then_some(body);
+    let reservation = rest.as_ref().map(|_| reservation);
+    Response::from_parts(parts, UnreadBody { known, charge, rest, reservation })
 }
 
 impl UnreadBody {
     /// A body that takes almost no memory.
     pub(super) fn uncounted(body: Body) -> Self {
-        Self { known: Bytes::new(), charge: None, rest: Some(body), reader: None }
+        Self { known: Bytes::new(), charge: None, rest: Some(body), reservation: None }
     }
 }
 
@@ -101,9 +116,9 @@ impl HttpBody for UnreadBody {
         }
         let Some(rest) = &mut this.rest else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(rest).poll_frame(context));
-        Poll::Ready(match (&this.reader, frame) {
-            (Some(reader), Some(Ok(frame))) => Some(Ok(frame.map_data(|bytes| {
-                let charge = Arc::new(reader.count(bytes.len().next_power_of_two()));
+        Poll::Ready(match (&this.reservation, frame) {
+            (Some(reservation), Some(Ok(frame))) => Some(Ok(frame.map_data(|bytes| {
+                let charge = Arc::new(reservation.charge(bytes.len().next_power_of_two()));
                 Bytes::from_owner(Part { bytes, charge })
             }))),
             (_, frame) => frame,

@@ -8,10 +8,14 @@ use axum::{
     response::IntoResponse as _,
 };
 use tidegate_tower::seconds;
-use tokio_util::sync::CancellationToken;
 
-use super::{dashboard, guest, problem::Problem};
-use crate::{access::WrongToken, door::House, guesses::TooMany, metrics::Transport};
+use super::{connection::Closing, dashboard, guest, problem::Problem};
+use crate::{
+    access::{Access, LoggedIn, WrongToken},
+    door::House,
+    guesses::TooMany,
+    metrics::Transport,
+};
 
 /// A caller of a service with tokens.
 pub(super) struct Caller {
@@ -20,53 +24,66 @@ pub(super) struct Caller {
     /// Whether the caller is a proxy, which also sends requests of other clients.
     is_proxy: bool,
     has_forged_ticket: bool,
+    /// What the token in `Authorization` grants, if it is one of ours.
+    granted: Option<Access>,
 }
 
 impl Caller {
     /// `None` if no tokens are configured.
     pub(super) fn new(house: &House, transport: Transport, headers: &HeaderMap, peer: SocketAddr) -> Option<Self> {
-        if !house.settings.tokens.are_configured() {
+        let tokens = &house.settings.tokens;
+        if !tokens.are_configured() {
             return None;
         }
         let is_http = transport == Transport::Http;
         let peer = peer.ip().to_canonical();
+        let has_forged_ticket = is_http && guest::has_forged_ticket(house, headers);
+        // It matters only beside a ticket.
+        let shown = guest::bearer(headers).filter(|shown| has_forged_ticket && tokens.knows(shown));
         Some(Self {
             transport,
             address: if is_http { guest::address(house, headers, peer) } else { peer },
             is_proxy: is_http && guest::is_proxy(house, peer),
-            has_forged_ticket: is_http && guest::has_forged_ticket(house, headers),
+            has_forged_ticket,
+            granted: shown.map(|shown| tokens.grant(Some(shown))),
         })
     }
 
-    /// Counts a wrong token, if the caller sent one. Beyond the limit, the answer is replaced and delayed, and the
-    /// connection is closed.
-    pub(super) async fn answered(
-        self,
-        house: &House,
-        mut response: Response<Body>,
-        closing: &CancellationToken,
-    ) -> Response<Body> {
-        if response.extensions().get::<WrongToken>().is_none() && !self.has_forged_ticket {
+    /// Counts a wrong token, if one was shown. Beyond the limit the answer is another, comes late and ends the connection.
+    pub(super) async fn answered(self, house: &House, response: Response<Body>, closing: &Closing) -> Response<Body> {
+        let mut response = self.counted(house, response, closing).await;
+        // A browser may keep a ticket that was signed with an earlier token: it is told to forget it.
+        if self.has_forged_ticket && !response.headers().contains_key(header::SET_COOKIE) {
+            dashboard::forget_ticket(house, &mut response);
+        }
+        response
+    }
+
+    async fn counted(&self, house: &House, response: Response<Body>, closing: &Closing) -> Response<Body> {
+        let has_logged_in = response.extensions().get::<LoggedIn>().is_some();
+        if has_logged_in && closing.has_begun() {
+            // Its body was awaited while another request showed the last token that this connection may show.
+            return refused(house, self.transport, None).await;
+        }
+        // A forged ticket gains nothing beside the admin token or a login, which does not look at it.
+        let is_guessed_ticket = self.has_forged_ticket && !has_logged_in && self.granted != Some(Access::Admin);
+        if response.extensions().get::<WrongToken>().is_none() && !is_guessed_ticket {
             return response;
         }
         let service = &house.service;
-        match service.guesses().wrong(service.metrics(), self.transport, Some(self.address)) {
-            Ok(()) => {
-                // A browser may keep a ticket that was signed with an earlier token. This tells it to delete the
-                // ticket.
-                if self.has_forged_ticket && !response.headers().contains_key(header::SET_COOKIE) {
-                    dashboard::forget_ticket(house, &mut response);
-                }
-                response
-            }
-            Err(too_many) => {
-                // The connection of a proxy carries requests of other clients, too.
-                if !self.is_proxy {
-                    closing.cancel();
-                }
-                refused(house, self.transport, Some(too_many)).await
-            }
+        let Err(too_many) = service.guesses().wrong(service.metrics(), self.transport, Some(self.address)) else {
+            return response;
+        };
+        // Others ask by the connection of a proxy, too.
+        if !self.is_proxy {
+            closing.begin(service.guesses().delay());
         }
+        if self.granted.is_some() {
+            // The usage token always works. The response is late all the same: the ticket may be a guess at the admin token.
+            tokio::time::sleep(service.guesses().delay()).await;
+            return response;
+        }
+        refused(house, self.transport, Some(too_many)).await
     }
 }
 

@@ -96,6 +96,65 @@ fn a_ticket_signed_with_a_guess_is_a_guess() {
 }
 
 #[test]
+fn the_right_token_works_beside_a_cookie_that_is_not_valid_any_more() {
+    let running = Running::start(CONFIG);
+    let cookie = logged_in(&running, "change-me-now");
+    let (ticket, signature) = cookie.rsplit_once('.').expect("a signature");
+    let stale = format!("{ticket}.{}", signature.chars().rev().collect::<String>());
+    for _ in 0..10 {
+        assert_eq!(check(&running, "guessed-it").status, 401);
+    }
+    let is_forgotten = |answer: &Answer| answer.header("set-cookie").is_some_and(|set: &str| set.contains("Max-Age=0"));
+    let with = |token: &str| {
+        let headers = [("authorization", &*format!("Bearer {token}")), ("cookie", &*stale)];
+        request(running.http, "GET", "/v1/session", &headers, "")
+    };
+    for _ in 0..3 {
+        let answer = with("change-me-now");
+        assert_eq!((answer.status, &answer.json()["login"]), (200, &json!("in")));
+        assert!(is_forgotten(&answer), "{answer:?}");
+    }
+    let body = json!({ "token": "change-me-now" }).to_string();
+    let answer = request(running.http, "POST", "/v1/session", &[JSON, ("cookie", &stale)], &body);
+    assert_eq!(answer.status, 200);
+    assert!(answer.header("set-cookie").is_some() && !is_forgotten(&answer), "{answer:?}");
+    assert_eq!(counted(&running, "http"), 10, "neither is a guess");
+    // The cookie could be a guess at the admin token by somebody who has the other one.
+    let answer = with("use-me-now");
+    assert_eq!((answer.status, &answer.json()["login"]), (200, &json!("usage")));
+    assert!(is_forgotten(&answer), "{answer:?}");
+    assert_eq!(counted(&running, "http"), 11);
+    let answer = request(running.http, "GET", "/v1/session", &[("cookie", &stale)], "");
+    is_too_many(&answer);
+    assert!(is_forgotten(&answer), "{answer:?}");
+}
+
+/// The cookie of a login with this token.
+fn logged_in(running: &Running, token: &str) -> String {
+    let answer = request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": token }).to_string());
+    answer.header("set-cookie").and_then(|set| set.split_once(';')).expect("a cookie").0.to_owned()
+}
+
+#[test]
+fn a_wrong_token_beside_a_login_is_counted() {
+    let running = Running::start(CONFIG);
+    let cookie = logged_in(&running, "use-me-now");
+    let body = json!({ "policy": "api", "key": "a", "cost": 1, "charged_at_us": 1 }).to_string();
+    let headers = [JSON, ("cookie", &*cookie), ("authorization", "Bearer guessed-it")];
+    let paths = ["/v1/refund", "/v1/reset", "/v1/override", "/v1/override/lift"];
+    for guess in 0..10 {
+        let path = paths[guess % paths.len()];
+        assert_eq!(request(running.http, "POST", path, &headers, &body).status, 401, "{path}");
+    }
+    for path in paths {
+        is_too_many(&request(running.http, "POST", path, &headers, &body));
+    }
+    assert_eq!(counted(&running, "http"), 14);
+    assert_eq!(request(running.http, "POST", "/v1/refund", &headers[..2], &body).status, 403, "no token is no guess");
+    assert_eq!(counted(&running, "http"), 14);
+}
+
+#[test]
 fn many_guesses_on_one_connection_end_it() {
     let running = Running::start(CONFIG);
     let mut connection = RawHttp2::connect(running.http, 65_535);
@@ -118,6 +177,79 @@ fn many_guesses_on_one_connection_end_it() {
     let answer = String::from_utf8(crate::http::client::raw(running.http, pipelined.as_bytes())).expect("text");
     assert_eq!(answer.matches("HTTP/1.1 429").count(), 1, "{answer}");
     assert_eq!(counted(&running, "http"), before + guessed + 1);
+}
+
+#[test]
+fn logins_that_wait_for_their_bodies_are_refused_once_the_connection_is_closing() {
+    let running = Running::start(CONFIG);
+    for _ in 0..10 {
+        assert_eq!(check(&running, "guessed-it").status, 401);
+    }
+    let mut connection = RawHttp2::connect(running.http, 65_535);
+    let streams: Vec<_> = (0..100).map(|_| connection.post("/v1/session", &[JSON]).expect("it is open")).collect();
+    connection.get("/healthz", 1, &[]).expect("it is open");
+    assert_eq!(connection.read(1).with_status(200), 1);
+    let wrong = json!({ "token": "guessed-it" }).to_string();
+    connection.body(streams[0], &wrong).expect("it is open");
+    let before = connection.read_until_go_away();
+    let right = json!({ "token": "change-me-now" }).to_string();
+    for stream in &streams[1..] {
+        connection.body(*stream, &right).expect("it is open");
+    }
+    assert_eq!(connection.read(100 - before).with_status(429), 100 - before);
+    let answer = request(running.http, "POST", "/v1/session", &[JSON], &right);
+    assert_eq!(answer.status, 200, "the right one works on a new connection");
+}
+
+/// How many connections there are now.
+fn connections(running: &Running, transport: &str) -> u64 {
+    let metrics = request(running.http, "GET", "/metrics", &[("authorization", "Bearer use-me-now")], "");
+    let name = format!("tidegate_connections{{transport=\"{transport}\"}} ");
+    let text = String::from_utf8(metrics.body).expect("text");
+    text.lines().find_map(|line| line.strip_prefix(&name)).and_then(|count| count.parse().ok()).expect("a number")
+}
+
+#[test]
+fn hanging_up_after_a_wrong_token_does_not_free_its_place() {
+    // Longer than any test takes: a place that is kept for so long is kept.
+    let config = CONFIG.replace("\"20ms\"", "\"1m\"").replace("[server]", "[server]\nmax_connections = 8");
+    for transport in ["http", "grpc"] {
+        let running = Running::start(&config);
+        let bearer = [("authorization", "Bearer guessed-it")];
+        for _ in 0..10 {
+            assert_eq!(check(&running, "guessed-it").status, 401);
+        }
+        let before = counted(&running, transport);
+        let (address, held) = if transport == "http" { (running.http, 6) } else { (running.grpc, 8) };
+        for guess in 1..=held {
+            let mut connection = RawHttp2::connect(address, 65_535);
+            if transport == "http" {
+                connection.get("/metrics", 1, &bearer).expect("it is open");
+            } else {
+                let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+                let headers = [bearer[0], ("content-type", "application/grpc")];
+                connection.get(path, 1, &headers).expect("it is open");
+            }
+            while counted(&running, transport) < before + guess {}
+        }
+        // Those that guessed are gone, but for the one that asks.
+        let own = u64::from(transport == "http");
+        while connections(&running, transport) > own {}
+        let mut others = Vec::new();
+        let is_served = |other: &mut RawHttp2| {
+            let _ = other.get("/healthz", 1, &[("content-type", "application/grpc")]);
+            !other.read(1).is_closed
+        };
+        while others.len() < 8 {
+            let mut other = RawHttp2::connect(address, 65_535);
+            if !is_served(&mut other) {
+                break;
+            }
+            others.push(other);
+        }
+        let free = 8 - usize::try_from(held).expect("a few");
+        assert!(others.len() <= free, "{transport}: {} places are free", others.len());
+    }
 }
 
 #[test]

@@ -8,10 +8,16 @@ use std::{
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
+/// `:method` in HPACK.
+const GET: u8 = 0x82;
+const POST: u8 = 0x83;
 const HEADERS: u8 = 1;
 const RESET: u8 = 3;
 const SETTINGS: u8 = 4;
-const END_STREAM_AND_HEADERS: u8 = 1 | 4;
+const PING: u8 = 6;
+const GO_AWAY: u8 = 7;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
 
 /// A connection whose responses have a window of so many bytes.
 pub(super) struct RawHttp2 {
@@ -48,21 +54,50 @@ impl RawHttp2 {
 
     /// Asks so many times for a path; an error if the connection was closed meanwhile.
     pub(super) fn get(&mut self, path: &str, times: usize, headers: &[(&str, &str)]) -> io::Result<()> {
-        // :method GET, :scheme http, :path and :authority, as literals that nobody has to remember.
-        let mut block = vec![0x82, 0x86, 0x04];
-        text(&mut block, path);
-        block.push(0x01);
-        text(&mut block, "localhost");
-        for (name, value) in headers {
-            block.push(0);
-            text(&mut block, name);
-            text(&mut block, value);
-        }
+        let block = block(GET, path, headers);
         for _ in 0..times {
-            self.stream.write_all(&frame(HEADERS, END_STREAM_AND_HEADERS, self.next, &block))?;
+            self.stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, self.next, &block))?;
             self.next += 2;
         }
         Ok(())
+    }
+
+    /// Sends the headers of a request whose body follows by `body`; its stream.
+    pub(super) fn post(&mut self, path: &str, headers: &[(&str, &str)]) -> io::Result<u32> {
+        let stream = self.next;
+        self.stream.write_all(&frame(HEADERS, END_HEADERS, stream, &block(POST, path, headers)))?;
+        self.next += 2;
+        Ok(stream)
+    }
+
+    /// Sends the body of a request.
+    pub(super) fn body(&mut self, stream: u32, body: &str) -> io::Result<()> {
+        self.stream.write_all(&frame(DATA, END_STREAM, stream, body.as_bytes()))
+    }
+
+    /// Waits until the service has read all that was sent; how many requests it has reset meanwhile.
+    pub(super) fn ping(&mut self) -> io::Result<usize> {
+        self.stream.write_all(&frame(PING, 0, 0, &[0; 8]))?;
+        let mut resets = 0;
+        loop {
+            match self.frame()?.0 {
+                PING => return Ok(resets),
+                RESET => resets += 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads until the service says that it will close the connection; how many responses came before that.
+    pub(super) fn read_until_go_away(&mut self) -> usize {
+        let mut responses = 0;
+        loop {
+            match self.frame().expect("it is open").0 {
+                GO_AWAY => return responses,
+                HEADERS => responses += 1,
+                _ => {}
+            }
+        }
     }
 
     /// Reads until so many requests were answered or reset, or the connection is closed. Windows stay as they are.
@@ -144,6 +179,21 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame.extend(stream.to_be_bytes());
     frame.extend_from_slice(payload);
     frame
+}
+
+/// The headers of a request, as literals that nobody has to remember.
+fn block(method: u8, path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
+    // :scheme http, :path and :authority.
+    let mut block = vec![method, 0x86, 0x04];
+    text(&mut block, path);
+    block.push(0x01);
+    text(&mut block, "localhost");
+    for (name, value) in headers {
+        block.push(0);
+        text(&mut block, name);
+        text(&mut block, value);
+    }
+    block
 }
 
 /// A text as HPACK writes it: its length, seven bits first, and its bytes.

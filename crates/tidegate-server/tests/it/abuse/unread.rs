@@ -131,6 +131,77 @@ fn a_refused_response_says_so_and_decisions_go_on() {
     assert_eq!(get(running.http, "/metrics").status, 200, "other connections have their own");
 }
 
+/// A request with as many checks as there can be, each of a key of its own.
+fn many_checks() -> String {
+    let checks: Vec<_> = (0..64).map(|n| json!({ "policy": "api", "key": format!("key-{n}") })).collect();
+    json!({ "checks": checks }).to_string()
+}
+
+/// Units in use of a key of [`many_checks`].
+fn used(running: &Running) -> u64 {
+    let answer = post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "key-63" }));
+    answer.json()["used"].as_u64().expect("a number")
+}
+
+#[test]
+fn several_checks_are_answered_when_the_listener_is_full() {
+    let config =
+        format!("[server]\nmax_response_memory = \"1MB\"\nwrite_timeout = \"10m\"\n{POLICY}{}", many_policies());
+    let running = Running::start(&config);
+    let held = attack(running.http, 40, "/metrics", 8);
+    let json = [("content-type", "application/json")];
+    let answer = request(running.http, "POST", "/v1/check", &json, &many_checks());
+    assert_eq!(answer.status, 200, "over HTTP/1");
+    assert!(answer.body.len() > 4096, "{}", answer.body.len());
+    let mut connection = RawHttp2::connect(running.http, 65_535);
+    let stream = connection.post("/v1/check", &json).expect("it is open");
+    connection.body(stream, &many_checks()).expect("it is open");
+    assert_eq!(connection.read(1).with_status(200), 1, "over HTTP/2");
+    assert_eq!(used(&running), 2);
+    drop(held);
+}
+
+#[test]
+fn several_checks_that_are_refused_are_not_charged() {
+    let running = Running::start(&format!("{POLICY}{}", many_policies()));
+    let mut connection = RawHttp2::connect(running.http, 0);
+    connection.get("/metrics", 20, &[]).expect("it is open");
+    assert!(connection.read(20).with_status(503) > 0, "the connection holds as much as it may");
+    let stream = connection.post("/v1/check", &[("content-type", "application/json")]).expect("it is open");
+    connection.body(stream, &many_checks()).expect("it is open");
+    assert_eq!(connection.read(1).with_status(503), 1);
+    assert_eq!(used(&running), 0);
+}
+
+#[test]
+fn requests_that_withhold_their_bodies_are_counted() {
+    let config = format!("[server]\nmax_response_memory = \"1MB\"\nheader_timeout = \"10m\"\n{POLICY}");
+    let running = Running::start(&config);
+    let json = [("content-type", "application/json")];
+    let mut held: Vec<_> = (0..20).map(|_| RawHttp2::connect(running.http, 0)).collect();
+    for connection in &mut held {
+        let _ = (0..128).try_for_each(|_| connection.post("/v1/check", &json).map(drop));
+    }
+    // With their responses they would take 12 MB: requests are refused, or connections are closed that have withheld bodies
+    // for a second. A ping is answered when all requests were read, and further ones when they have begun.
+    let is_bounded = |connection: &mut RawHttp2| connection.ping().map_or(true, |resets| resets > 0);
+    assert!((0..100).any(|_| held.iter_mut().any(is_bounded)), "all 2,560 requests were begun");
+    is_served(running.http);
+}
+
+#[test]
+fn a_connection_that_holds_little_is_served_when_the_listener_is_full() {
+    let config =
+        format!("[server]\nmax_response_memory = \"1MB\"\nwrite_timeout = \"10m\"\n{POLICY}{}", many_policies());
+    let running = Running::start(&config);
+    let held = attack(running.http, 40, "/metrics", 8);
+    let mut connection = RawHttp2::connect(running.http, 0);
+    connection.get("/healthz", 12, &[]).expect("it is open");
+    let came = connection.read(12);
+    assert_eq!((came.with_status(200), came.resets), (12, 0));
+    drop(held);
+}
+
 #[test]
 fn a_live_page_that_nobody_reads_is_closed() {
     let running = Running::start(&format!("[server]\nwrite_timeout = \"200ms\"\n{POLICY}"));

@@ -20,7 +20,7 @@ use super::super::{
     problem::Problem,
 };
 use crate::{
-    access::Access,
+    access::{Access, LoggedIn},
     config::Tokens,
     door::House,
     insight::Eyes,
@@ -120,7 +120,9 @@ pub(crate) async fn log_in(
         shown.insert(COOKIE, pair);
     }
     let told = told(&house, &Guest::new(&house, &shown, peer));
-    Ok(with_cookie(Json(told).into_response(), &cookie))
+    let mut response = with_cookie(Json(told).into_response(), &cookie);
+    response.extensions_mut().insert(LoggedIn);
+    Ok(response)
 }
 
 /// Logs out: the cookie and all copies of it become invalid.
