@@ -10,6 +10,7 @@ use tidegate::{Cost, Decision, Mode, Op, Policy, Spend, Timestamp, remote};
 use crate::{
     key_name::Name,
     reply::{By, PartReply, Reader},
+    stopwatch,
     store::RedisStore,
     trouble::Trouble,
     wire::{Action, NewKeys, Part},
@@ -68,7 +69,8 @@ struct Several<'a, F> {
 #[derive(Default)]
 struct Merged {
     parts: Vec<Part>,
-    spends: Vec<usize>,
+    /// For each part, the place of its first request, and whether the key is an overflow key.
+    firsts: Vec<(usize, bool)>,
     part_of: Vec<Option<usize>>,
 }
 
@@ -102,10 +104,10 @@ impl<F: Fn(&Trouble, &Spend<'_>) -> bool> Several<'_, F> {
             if merged.parts.is_empty() {
                 return Ok(call.places.iter().map(|_| Err(Trouble::NoRoom)).collect());
             }
-            let (action, parts) = (Action::Decide(self.op), merged.parts.clone());
+            let (action, parts, asked) = (Action::Decide(self.op), merged.parts.clone(), stopwatch::micros());
             let answer = self.store.ask_until(action, parts, call.slot, new_keys, self.given, self.deadline).await?;
             if !answer.no_room {
-                return self.read(&merged, &deciders, answer.bytes());
+                return self.read(call.slot, &merged, answer.bytes(), asked);
             }
             let has_key = |part: usize| answer.bytes().get(part).is_some_and(|has_key| *has_key != 0);
             for (i, place) in call.places.iter().enumerate() {
@@ -151,7 +153,7 @@ impl<F: Fn(&Trouble, &Spend<'_>) -> bool> Several<'_, F> {
                 Some(part) => part.cost = Cost::new(part.cost + cost.get()).map_err(|_| Trouble::NoRoom)?.get(),
                 None => {
                     merged.parts.push(Part::new(key.clone(), policy, cost, None));
-                    merged.spends.push(*place);
+                    merged.firsts.push((*place, overflows));
                 }
             }
             merged.part_of.push(Some(part));
@@ -159,24 +161,26 @@ impl<F: Fn(&Trouble, &Spend<'_>) -> bool> Several<'_, F> {
         Ok(merged)
     }
 
-    /// The decision on each request of a call, by the reply to its parts.
+    /// The decision on each request of a call that was sent at `asked`, by the reply to its parts.
     fn read(
         &self,
+        slot: u16,
         merged: &Merged,
-        deciders: &[Decider],
         reply: &[u8],
+        asked: u64,
     ) -> Result<Vec<Result<Decision, Trouble>>, Trouble> {
         let mut reader = Reader::new(reply);
-        let decision = |(part, place): (&Part, &usize)| {
+        let decision = |(part, (place, overflows)): (&Part, &(usize, bool))| {
             let cost = Cost::new(part.cost).unwrap_or(self.spends[*place].cost);
-            read_decision(&mut reader, part.limits, self.spends[*place].policy, self.op, cost)
+            let decision = read_decision(&mut reader, part.limits, self.spends[*place].policy, self.op, cost)?;
+            let decision = if *overflows { remote::degraded(decision) } else { decision };
+            if self.given.is_none() {
+                self.store.note_answer(slot, self.store.subject(part), self.op, cost, &decision, asked);
+            }
+            Ok(decision)
         };
-        let decisions = merged.parts.iter().zip(&merged.spends).map(decision).collect::<Result<Vec<_>, Trouble>>()?;
-        let each = merged.part_of.iter().zip(deciders).map(|(part, decider)| match (part, decider) {
-            (Some(part), Decider::Overflow(_)) => Ok(remote::degraded(decisions[*part])),
-            (Some(part), _) => Ok(decisions[*part]),
-            (None, _) => Err(Trouble::NoRoom),
-        });
+        let decisions = merged.parts.iter().zip(&merged.firsts).map(decision).collect::<Result<Vec<_>, Trouble>>()?;
+        let each = merged.part_of.iter().map(|part| part.map(|part| decisions[part]).ok_or(Trouble::NoRoom));
         Ok(each.collect())
     }
 }
@@ -197,6 +201,14 @@ pub(crate) async fn decide(
             Some(call) => call.places.push(place),
             None => calls.push(Together { slot: name.slot, places: vec![place] }),
         }
+    }
+    let is_known = |(spend, name): (&Spend<'_>, &Name)| {
+        let subject = || store.subject(&Part::new(name.bytes.clone(), spend.policy, spend.cost, None));
+        store.is_under_pressure(name.slot, op, subject, spend.cost)
+    };
+    // One part that is known to be limited denies the decision.
+    if given.is_none() && op == Op::Check && spends.iter().zip(&names).any(is_known) {
+        return Err(Trouble::Overloaded);
     }
     let several = Several { store, op, spends, given, deadline: store.deadline(given), admits };
     let vetoes = |(spend, decision): (&Spend<'_>, &Result<Decision, Trouble>)| match decision {

@@ -305,7 +305,7 @@ impl RedisStore {
         let part = Part::new(name.bytes, policy, cost, None);
         let (limits, asked) = (part.limits, stopwatch::micros());
         let subject = self.inner.denials.subject(&part.key, &part.policy);
-        if given.is_none() && self.is_under_pressure(name.slot, op, subject, cost) {
+        if given.is_none() && self.is_under_pressure(name.slot, op, || subject, cost) {
             return Err(Trouble::Overloaded);
         }
         let new_keys = match given {
@@ -322,36 +322,48 @@ impl RedisStore {
             }
             answer => answer?,
         };
-        let overflows = answer.no_room;
+        let (overflows, mut slot) = (answer.no_room, name.slot);
         if overflows {
             let name = self.overflow_name(policy, key).ok_or(Trouble::NoRoom)?;
+            slot = name.slot;
             let part = Part::new(name.bytes, policy, cost, None);
-            answer = match self.ask_until(action, vec![part], name.slot, NewKeys::Always, given, deadline).await {
+            answer = match self.ask_until(action, vec![part], slot, NewKeys::Always, given, deadline).await {
                 Err(Trouble::OutOfMemory) => return Err(Trouble::NoRoom),
                 answer => answer?,
             };
             self.count_no_room();
         }
-        let decision = several::read_decision(&mut Reader::new(answer.bytes()), limits, policy, op, cost)?;
+        let mut decision = several::read_decision(&mut Reader::new(answer.bytes()), limits, policy, op, cost)?;
         if overflows {
-            return Ok(remote::degraded(decision));
+            decision = remote::degraded(decision);
         }
         if given.is_none() {
-            self.inner.denials.note(subject, cost, &decision, asked);
-            if decision.charged_at().is_some() && decision.used() <= cost.get() {
-                self.note_new_key(name.slot);
-            }
+            self.note_answer(slot, subject, op, cost, &decision, asked);
         }
         Ok(decision)
     }
 
+    /// The subject of a part, for remembered denials.
+    pub(crate) fn subject(&self, part: &Part) -> Subject {
+        self.inner.denials.subject(&part.key, &part.policy)
+    }
+
+    /// Records the decision of Redis on a request that was sent at `asked`.
+    #[inline]
+    pub(crate) fn note_answer(&self, slot: u16, subject: Subject, op: Op, cost: Cost, decision: &Decision, asked: u64) {
+        self.inner.denials.note(subject, op, cost, decision, asked);
+        if decision.charged_at().is_some() && decision.used() <= cost.get() {
+            self.note_new_key(slot);
+        }
+    }
+
     /// Whether so many requests wait that one which is known to be limited is not asked about.
     #[inline]
-    fn is_under_pressure(&self, slot: u16, op: Op, subject: Subject, cost: Cost) -> bool {
+    pub(crate) fn is_under_pressure(&self, slot: u16, op: Op, subject: impl FnOnce() -> Subject, cost: Cost) -> bool {
         let Some(node) = self.inner.router.node(slot).filter(|node| node.shared.is_under_pressure()) else {
             return false;
         };
-        let known = op != Op::Charge && self.inner.denials.find(subject, cost).is_some();
+        let known = op != Op::Charge && self.inner.denials.find(subject(), cost).is_some();
         if known {
             node.shared.note_failed(&Trouble::Overloaded);
         }

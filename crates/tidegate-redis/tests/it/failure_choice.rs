@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Cost, Decision, Key, OnStoreFailure, Op, Policy, Reason, Share, Spend};
+use tidegate::{Cost, Decision, Key, OnStoreFailure, Op, Override, Policy, Reason, Share, Spend};
 use tidegate_redis::{BreakerState, RedisStore};
 use tidegate_testbed::Server;
 
@@ -170,4 +170,47 @@ async fn what_does_not_fit_into_the_queue_is_denied_although_the_choice_is_open(
     }
     assert_eq!(store.stats().troubles["overloaded"], shed);
     assert_eq!(admitted + shed, 50);
+}
+
+#[tokio::test]
+async fn a_banned_key_and_a_key_that_several_at_once_were_denied_for_stay_denied_without_redis() {
+    let server = Server::start();
+    let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
+    store.ready().await;
+    let open = policy(OnStoreFailure::Open);
+    let keys = ["banned", "limited", "other", "lifted"].map(|name| Key::new(name).expect("a key"));
+    let [banned, limited, other, lifted] = &keys;
+    for key in [banned, lifted] {
+        store.set_override(&open, key, &Override::ban()).await.expect("redis answers");
+        assert_eq!(told(store.check(&open, key, Cost::ONE).await), (Reason::Banned, false));
+    }
+    store.lift_override(&open, lifted).await.expect("redis answers");
+    assert!(store.check(&open, limited, Cost::new(100).expect("in range")).await.is_allowed());
+    let spends = [limited, other].map(|key| Spend { policy: &open, key, cost: Cost::ONE });
+    assert_eq!(told(store.check_all(&spends).await.expect("well-formed").overall), (Reason::Limited, false));
+    server.kill();
+    until_open(&store).await;
+    assert_eq!(told(store.check(&open, banned, Cost::ONE).await), (Reason::Banned, true));
+    assert_eq!(told(store.check(&open, limited, Cost::ONE).await), (Reason::Limited, true));
+    for key in [other, lifted] {
+        assert_eq!(told(store.check(&open, key, Cost::ONE).await), (Reason::Allowed, true));
+    }
+}
+
+#[tokio::test]
+async fn a_denial_is_forgotten_when_redis_admits_the_key_again() {
+    let server = Server::start();
+    let patient = || RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
+    let (store, elsewhere) = (patient(), patient());
+    store.ready().await;
+    elsewhere.ready().await;
+    let open = policy(OnStoreFailure::Open);
+    let all = Cost::new(100).expect("in range");
+    assert!(store.check(&open, &key(), all).await.is_allowed());
+    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await), (Reason::Limited, false));
+    assert!(elsewhere.reset(&open, &key()).await.expect("redis answers"));
+    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await), (Reason::Allowed, false));
+    server.kill();
+    until_open(&store).await;
+    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await), (Reason::Allowed, true));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tidegate::{AtCapacity, Cost, Key, Policy, Reason, Spend};
 use tidegate_redis::{RedisStore, RedisStoreBuilder};
-use tidegate_testbed::Server;
+use tidegate_testbed::{Proxy, Server};
 
 const BOUND: u64 = 200;
 /// Calls under way at once, of as many requests as a call takes.
@@ -223,4 +223,36 @@ async fn a_known_key_at_its_limit_denies_a_decision_whose_new_key_is_admitted_un
     let decisions = store.check_all(&spends).await.expect("well-formed");
     assert_eq!((decisions.overall.reason(), decisions.overall.part()), (Reason::Limited, 1));
     assert_eq!(keys(&server), held);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_decisions_over_several_make_are_counted_at_once() {
+    let server = Server::start();
+    let store = builder(&server).connect().expect("a store");
+    store.ready().await;
+    let policy = policy();
+    for first in (0..2 * BOUND).step_by(50) {
+        let keys: Vec<_> = (first..first + 50).map(key).collect();
+        let spends: Vec<_> = keys.iter().map(|key| Spend { policy: &policy, key, cost: Cost::ONE }).collect();
+        let _ = store.check_all(&spends).await.expect("well-formed");
+    }
+    assert!(keys(&server) <= BOUND + 64, "{}, at most 64 of them overflow keys", keys(&server));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_at_the_bound_takes_one_timeout_and_not_one_for_each_question() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let store = RedisStore::builder(&proxy.url()).timeout(Duration::from_secs(1)).max_keys(BOUND);
+    let store = store.connect().expect("a store");
+    store.ready().await;
+    fill(&store).await;
+    let overflowed = || store.stats().troubles.get("no_room").copied().unwrap_or(0);
+    let before = overflowed();
+    // One question is answered within the timeout, two are not.
+    proxy.set_delay(Duration::from_millis(600));
+    let (policy, new) = (policy(), [key(1_000_000), key(1_000_001)]);
+    assert!(store.check(&policy, &new[0], Cost::ONE).await.is_degraded());
+    assert_eq!(overflowed(), before, "the second question was not answered in time");
+    assert!(store.stats().troubles.keys().any(|cause| ["timeout", "late"].contains(cause)), "{:?}", store.stats());
 }
