@@ -222,7 +222,7 @@ mod tests {
     fn an_admission_of_as_many_units_removes_a_denial_and_no_other_answer_does() {
         let denials = Denials::new();
         let subject = denials.subject(b"key", b"5/1h");
-        let asked = stopwatch::micros();
+        let asked = stopwatch::micros() + 1;
         denials.note(subject, Op::Check, cost(2), &denial(2), asked);
         denials.note(subject, Op::Check, cost(1), &admission(1), asked);
         denials.note(subject, Op::Charge, cost(3), &admission(3), asked);
