@@ -298,8 +298,10 @@ impl RedisStore {
         given: Option<Timestamp>,
     ) -> Result<Decision, Trouble> {
         // Where there is one server only and it is known not to answer, nothing else needs to be found out.
-        if !self.is_cluster() && self.inner.router.node(0).is_some_and(|node| !node.shared.breaker.lets_through()) {
-            return Err(Trouble::Unreachable);
+        if !self.is_cluster()
+            && let Some(node) = self.inner.router.node(0).filter(|node| !node.shared.breaker.lets_through())
+        {
+            return Err(node.shared.refusal());
         }
         let name = self.name(policy, key, given);
         let part = Part::new(name.bytes, policy, cost, None);
@@ -436,11 +438,12 @@ impl RedisStore {
         let left = || Duration::from_micros(deadline.saturating_sub(stopwatch::micros()));
         let router = &self.inner.router;
         if router.node(slot).is_none() && tokio::time::timeout(left(), router.known()).await.is_err() {
-            return Err(Trouble::Unreachable);
+            return Err(router.note_unserved(slot));
         }
-        let Some(node) = router.node(slot).filter(|node| node.shared.breaker.lets_through()) else {
-            return Err(Trouble::Unreachable);
-        };
+        let Some(node) = router.node(slot) else { return Err(router.note_unserved(slot)) };
+        if !node.shared.breaker.lets_through() {
+            return Err(node.shared.refusal());
+        }
         let (answer, answered) = oneshot::channel();
         let group = Group { action, parts, deadline: 0, new_keys };
         node.submit(Job { group, slot, given, deadline, asking: false, alone: false, answer, outstanding: None });

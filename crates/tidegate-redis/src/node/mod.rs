@@ -184,14 +184,14 @@ impl Driver {
     /// Refuses what comes until the next probe is due.
     async fn refuse_until(&mut self, due: u64) {
         for job in std::mem::take(&mut self.again) {
-            job.fail(Trouble::Unreachable);
+            job.fail(self.shared.refusal());
         }
         let wait = stopwatch::pause(Duration::from_micros(due.saturating_sub(stopwatch::micros()).max(1000)));
         tokio::pin!(wait);
         loop {
             tokio::select! {
                 job = self.jobs.recv() => match job {
-                    Some(job) => job.fail(Trouble::Unreachable),
+                    Some(job) => job.fail(self.shared.refusal()),
                     None => return,
                 },
                 () = &mut wait => return,

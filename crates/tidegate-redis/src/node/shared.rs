@@ -133,6 +133,11 @@ impl Shared {
         if self.is_crowded() && !silent { Trouble::Overloaded } else { otherwise }
     }
 
+    /// Why requests are refused while the breaker is open.
+    pub(crate) fn refusal(&self) -> Trouble {
+        if self.breaker.answers_late() { Trouble::TooSlow } else { Trouble::Unreachable }
+    }
+
     /// Records a request that failed.
     pub(crate) fn note_failed(&self, trouble: &Trouble) {
         if *trouble == Trouble::OutOfMemory {

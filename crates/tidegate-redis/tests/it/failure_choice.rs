@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate::{Cost, Decision, Key, OnStoreFailure, Op, Override, Policy, Reason, Share, Spend};
 use tidegate_redis::{BreakerState, RedisStore};
-use tidegate_testbed::Server;
+use tidegate_testbed::{Proxy, Server};
 
 fn policy(choice: OnStoreFailure) -> Policy {
     let limits = ["100/1h".parse().expect("a limit")];
@@ -139,6 +139,46 @@ async fn a_key_that_redis_has_denied_stays_denied_without_redis_until_it_is_rese
     assert_eq!(store.check_all(&spends).await.expect("well-formed").overall.reason(), Reason::Limited);
     let wider = Policy::new("api", ["200/1h".parse().expect("a limit")]).expect("a policy");
     assert_eq!(told(store.check(&wider, &limited, Cost::ONE).await), (Reason::Allowed, true), "other limits");
+}
+
+/// How many of many requests are admitted without Redis, for this cause.
+async fn admitted_without_redis(store: &RedisStore, policy: &Policy, cause: &str) -> u64 {
+    let mut admitted = 0;
+    for _ in 0..50 {
+        let decision = store.check(policy, &key(), Cost::ONE).await;
+        assert!(decision.is_degraded(), "{cause}");
+        admitted += u64::from(decision.is_allowed());
+    }
+    assert!(store.stats().troubles.contains_key(cause), "{:?}", store.stats());
+    admitted
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn open_admits_no_more_than_the_limit_while_redis_is_out_of_memory() {
+    let server = Server::start();
+    let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
+    store.ready().await;
+    let open = Policy::new("few", ["5/1h".parse().expect("a limit")]).expect("a policy");
+    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await), (Reason::Allowed, false));
+    server.wire().command(["CONFIG", "SET", "maxmemory", "1"]).expect_ok();
+    assert_eq!(admitted_without_redis(&store, &open, "out_of_memory").await, 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn open_admits_no_more_than_the_limit_while_redis_is_too_slow() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let store = RedisStore::builder(&proxy.url()).timeout(Duration::from_millis(100));
+    let store = store.connect_timeout(Duration::from_secs(20)).connect().expect("a store");
+    store.ready().await;
+    let open = Policy::new("few", ["5/1h".parse().expect("a limit")]).expect("a policy");
+    // So slow that the server seems to be silent, until a probe is answered late.
+    proxy.set_delay(Duration::from_millis(500));
+    while !store.degradations().iter().any(|one| one.cause == "too_slow") {
+        let _ = store.peek(&open, &key(), Cost::ONE).await;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(admitted_without_redis(&store, &open, "too_slow").await, 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
