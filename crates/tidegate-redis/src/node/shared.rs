@@ -12,6 +12,7 @@ use crate::{
     breaker::Breaker,
     cause::Cause,
     conditions::Conditions,
+    job::Job,
     room::Room,
     server_clock::ServerClock,
     stats::{Counters, count},
@@ -92,9 +93,10 @@ impl Shared {
         stopwatch::micros().saturating_sub(deadline.saturating_sub(self.timeout))
     }
 
-    /// Whether a request with this deadline is shed rather than sent.
-    pub(super) fn sheds(&self, deadline: u64) -> bool {
-        self.is_crowded() && self.waited(deadline) >= self.timeout / 2
+    /// Whether a request is shed rather than sent. Only decisions are: nothing else decides on a refund, reset or override.
+    pub(super) fn sheds(&self, job: &Job) -> bool {
+        let may_be_shed = job.given.is_none() && job.group.is_decision();
+        may_be_shed && self.is_crowded() && self.waited(job.deadline) >= self.timeout / 2
     }
 
     /// Whether an answer that took this many microseconds is in time.
@@ -202,6 +204,50 @@ impl Shared {
     fn release_but(&self, kept: Option<Cause>) {
         for cause in Cause::ALL.into_iter().filter(|cause| Some(*cause) != kept && *cause != Cause::MayEvict) {
             self.conditions.release(cause);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, atomic::Ordering::Relaxed};
+
+    use tidegate::{Cost, Op, Policy};
+    use tokio::sync::oneshot;
+
+    use super::{CROWD, Common, Shared};
+    use crate::{
+        job::Job,
+        script::Source,
+        settings::Settings,
+        stats::Counters,
+        stopwatch,
+        target::Target,
+        wire::{Action, Group, NewKeys, Part},
+    };
+
+    fn job(action: Action, deadline: u64) -> Job {
+        let policy = Policy::new("p", ["5/1s".parse().expect("a limit")]).expect("a policy");
+        let parts = vec![Part::new(b"key".to_vec(), &policy, Cost::ONE, None)];
+        let group = Group { action, parts, deadline: 0, new_keys: NewKeys::Always };
+        let (answer, _) = oneshot::channel();
+        Job { group, slot: 0, given: None, deadline, asking: false, alone: false, answer, outstanding: None }
+    }
+
+    #[test]
+    fn only_decisions_that_have_waited_in_a_crowd_are_shed() {
+        let (_, login) = Target::parse("redis://127.0.0.1", None).expect("a URL");
+        let settings = Settings::default();
+        let counters = Arc::new(Counters::default());
+        let common = Common { source: Source::new(None), settings, login, counters, is_cluster: false };
+        let shared = Shared::new("n".to_owned(), &common);
+        let waited = stopwatch::micros();
+        assert!(!shared.sheds(&job(Action::Decide(Op::Check), waited)), "there is no crowd");
+        shared.outstanding.store(CROWD, Relaxed);
+        assert!(shared.sheds(&job(Action::Decide(Op::Check), waited)));
+        assert!(!shared.sheds(&job(Action::Decide(Op::Check), waited + 3_600_000_000)), "it has not waited");
+        for action in [Action::Refund, Action::Reset, Action::Inspect] {
+            assert!(!shared.sheds(&job(action, waited)), "{action:?}");
         }
     }
 }

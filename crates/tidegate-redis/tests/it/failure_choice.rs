@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tidegate::{Cost, Decision, Key, OnStoreFailure, Op, Override, Policy, Reason, Share, Spend};
 use tidegate_redis::{BreakerState, RedisStore};
 use tidegate_testbed::{Proxy, Server};
@@ -179,6 +180,41 @@ async fn open_admits_no_more_than_the_limit_while_redis_is_too_slow() {
         tokio::task::yield_now().await;
     }
     assert_eq!(admitted_without_redis(&store, &open, "too_slow").await, 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_waits_for_room_in_a_queue_that_a_flood_has_filled() {
+    let server = Server::start();
+    let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).queue(1).batch(1);
+    let store = store.connect().expect("a store");
+    store.ready().await;
+    let open = policy(OnStoreFailure::Open);
+    assert!(store.check(&open, &key(), Cost::ONE).await.is_allowed());
+    let calls = store.stats().calls;
+    server.pause();
+    let overloaded = || store.stats().troubles.get("overloaded").copied().unwrap_or(0);
+    let check = || {
+        let (store, open) = (store.clone(), open.clone());
+        tokio::spawn(async move { store.check(&open, &key(), Cost::ONE).await })
+    };
+    // Three calls are under way at most, and one request waits in the queue. All others are shed.
+    let mut checks = Vec::new();
+    while store.stats().calls < calls + 3 {
+        checks.push(check());
+        tokio::task::yield_now().await;
+    }
+    checks.push(check());
+    while overloaded() + 4 < checks.len() as u64 {
+        tokio::task::yield_now().await;
+    }
+    let key = key();
+    let mut reset = std::pin::pin!(store.reset(&open, &key));
+    assert!(reset.as_mut().now_or_never().is_none(), "it is not shed");
+    server.resume();
+    assert!(reset.await.expect("redis answers"));
+    for check in checks {
+        let _ = check.await.expect("it ends");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
