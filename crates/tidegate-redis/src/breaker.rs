@@ -27,6 +27,8 @@ pub(crate) struct Breaker {
     opens_after: u32,
     /// Whether it was opened because answers came too late.
     slow: AtomicBool,
+    /// Whether the server has answered since, too late.
+    answers: AtomicBool,
 }
 
 const CLOSED: u8 = 0;
@@ -35,7 +37,13 @@ const HALF_OPEN: u8 = 2;
 
 impl Breaker {
     pub(crate) fn new(opens_after: u32) -> Self {
-        Self { state: AtomicU8::new(CLOSED), failures: AtomicU32::new(0), opens_after, slow: AtomicBool::new(false) }
+        Self {
+            state: AtomicU8::new(CLOSED),
+            failures: AtomicU32::new(0),
+            opens_after,
+            slow: AtomicBool::new(false),
+            answers: AtomicBool::new(false),
+        }
     }
 
     #[inline]
@@ -61,11 +69,13 @@ impl Breaker {
     /// Counts a failure; whether it is the one that opens the breaker, which only a silent server's does.
     pub(crate) fn failed(&self, silent: bool) -> bool {
         let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
-        silent && failures >= self.opens_after && self.open()
+        // Requests that were under way when it opened say nothing new.
+        silent && failures >= self.opens_after && self.lets_through() && self.open()
     }
 
-    /// Opens it; whether it was closed.
+    /// Opens it because the server does not answer. Returns whether it was closed.
     pub(crate) fn open(&self) -> bool {
+        self.answers.store(false, Relaxed);
         self.state.swap(OPEN, Relaxed) == CLOSED
     }
 
@@ -75,12 +85,19 @@ impl Breaker {
         if was_closed {
             self.slow.store(true, Relaxed);
         }
+        self.answers.store(true, Relaxed);
         was_closed
     }
 
     /// Marks an open breaker, so that it closes only when answers come in time again.
     pub(crate) fn mark_slow(&self) {
         self.slow.store(true, Relaxed);
+        self.answers.store(true, Relaxed);
+    }
+
+    /// Whether it is open although the server answers: too late.
+    pub(crate) fn answers_late(&self) -> bool {
+        self.is_slow() && self.answers.load(Relaxed)
     }
 
     /// Whether it was opened because answers came too late.
@@ -121,6 +138,18 @@ mod tests {
         assert!(!breaker.lets_through(), "nobody's request is the probe");
         assert!(breaker.close());
         assert!(breaker.lets_through() && !breaker.failed(true), "it counts from the beginning");
+    }
+
+    #[test]
+    fn a_slow_server_that_is_lost_no_longer_answers() {
+        let breaker = Breaker::new(1);
+        assert!(breaker.open_slow() && breaker.answers_late());
+        assert!(!breaker.failed(true) && breaker.answers_late(), "a request from before it opened");
+        assert!(!breaker.open() && !breaker.answers_late() && breaker.is_slow(), "no connection can be made");
+        breaker.mark_slow();
+        assert!(breaker.answers_late(), "a probe was answered late");
+        assert!(breaker.close() && !breaker.answers_late());
+        assert!(breaker.failed(true) && !breaker.answers_late());
     }
 
     #[test]

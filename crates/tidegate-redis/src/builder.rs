@@ -102,10 +102,10 @@ impl RedisStoreBuilder {
     /// created, and [`at_capacity`](Self::at_capacity) decides on requests for new keys. Existing keys are decided as
     /// usual.
     ///
-    /// All keys of the database are counted, so give Tidegate a database of its own. Limits without a policy name,
-    /// which callers bring along, create no new keys beyond half of the bound. The store reads the number of keys four
-    /// times a second, and counts the keys that it creates in between. So the bound can be exceeded only by the
-    /// requests under way (384) and by the keys that other stores create within a quarter of a second.
+    /// All keys of the database are counted, so give Tidegate a database of its own. Limits that callers
+    /// bring create no new keys beyond half of the bound. The store reads the number of keys four times a
+    /// second, and counts the keys that it creates in between. So the bound can be exceeded only by the requests under way
+    /// (384) and by the keys that other stores create within a quarter of a second.
     ///
     /// In any case no new keys are created while Redis uses more than 95 % of its `maxmemory`, if it does not evict
     /// keys.
@@ -115,10 +115,9 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// How a request for a new key is decided while there is no room for the key; [`AtCapacity::Shared`] by default:
-    /// each policy has 64 overflow keys, and the hash of a new key selects the one that decides. Limits without a
-    /// policy name have no overflow keys, and their new keys are denied. In a cluster, a decision over keys in several
-    /// slots is denied if one of them is new.
+    /// How a request for a new key is decided while there is no room for the key; [`AtCapacity::Shared`] by default: each
+    /// policy has 64 overflow keys, and the hash of a new key selects the one that decides. Limits that callers bring have
+    /// no overflow keys, and their new keys are denied. In a cluster, a decision over keys in several slots is denied if one of them is new.
     #[must_use]
     pub fn at_capacity(mut self, choice: AtCapacity) -> Self {
         self.settings.at_capacity = choice;

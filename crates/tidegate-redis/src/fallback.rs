@@ -3,10 +3,10 @@
 //! `open` lets through, `closed` denies, `local` decides in this process's memory by a share of the limits. What was spent
 //! locally is kept until its windows have passed, so a link that comes and goes refills nothing.
 //!
-//! `open` admits requests only while the server is known not to answer. It denies a request that was shed because the
-//! server does not keep up. If a request got no answer in time while the breaker is closed, `open` decides it locally
-//! by the whole limits, so that a client that makes the server slow gets no more than its limit. [`AtCapacity`] decides
-//! on a request for a key without room.
+//! `open` admits everything only while the server does not answer at all. It denies a request that was shed because the server
+//! does not keep up. If the server answers too late or refuses a request (it has no memory left, for example), `open` decides
+//! locally by the whole limits, so that a client that makes the server slow or full gets no more than its limit. [`AtCapacity`]
+//! decides on a request for a key without room.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Fallback {
         match (trouble, choice, self.at_capacity) {
             (Trouble::NoRoom, _, AtCapacity::Admit) => OnStoreFailure::Open,
             (Trouble::NoRoom, ..) | (Trouble::Overloaded, OnStoreFailure::Open, _) => OnStoreFailure::Closed,
-            (Trouble::Timeout | Trouble::Late, OnStoreFailure::Open, _) => OnStoreFailure::Local(Share::ALL),
+            (trouble, OnStoreFailure::Open, _) if !trouble.is_outage() => OnStoreFailure::Local(Share::ALL),
             _ => choice,
         }
     }
@@ -75,6 +75,7 @@ impl Fallback {
             OnStoreFailure::Local(share) => {
                 let now = self.clock.now();
                 let decision = match policy.local() {
+                    _ if share == Share::ALL => self.local.decide(op, policy, key, cost, now),
                     Some(local) if policy.on_store_failure() == choice => self.local.decide(op, local, key, cost, now),
                     _ => self.local.decide(op, &policy.share(share), key, cost, now),
                 };
@@ -137,12 +138,13 @@ mod tests {
     use crate::{stats::Counters, trouble::Trouble};
 
     #[test]
-    fn open_admits_no_more_than_the_limit_before_an_outage_is_known_and_everything_after() {
+    fn open_admits_no_more_than_the_limit_while_redis_answers_and_everything_in_an_outage() {
         let fallback = Fallback::new(Arc::new(Counters::default()), AtCapacity::Shared);
         let policy = Policy::new("p", ["5/1h".parse().expect("a limit")]).expect("a policy");
         let key = Key::new("k").expect("a key");
         let decide = |trouble| fallback.decide(&trouble, Op::Check, &policy, &key, Cost::ONE, OnStoreFailure::Open);
-        let late: Vec<_> = (0..10).flat_map(|_| [decide(Trouble::Timeout), decide(Trouble::Late)]).collect();
+        let answered = [Trouble::Timeout, Trouble::Late, Trouble::TooSlow, Trouble::OutOfMemory, Trouble::NoReplicas];
+        let late: Vec<_> = (0..10).flat_map(|_| answered.clone().map(decide)).collect();
         assert!(late.iter().all(tidegate::Decision::is_degraded));
         assert!(late[..5].iter().all(|decision| decision.reason() == Reason::Allowed), "{late:?}");
         assert!(late[5..].iter().all(|decision| decision.reason() == Reason::Limited), "{late:?}");

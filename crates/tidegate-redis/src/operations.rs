@@ -4,7 +4,7 @@ use tidegate::{Cost, Inspection, Key, Policy, Refund, Timestamp, remote};
 
 use crate::{
     reply::{By, Reader},
-    store::RedisStore,
+    store::{Asked, RedisStore},
     trouble::Trouble,
     wire::{Action, NewKeys, Part},
 };
@@ -51,8 +51,7 @@ impl RedisStore {
         let name = self.name(policy, key, given);
         let part = Part::new(name.bytes, policy, cost, Some(charged_at));
         let limits = part.limits;
-        self.forget_denial(&part.key);
-        let answer = self.ask(Action::Refund, vec![part], name.slot, NewKeys::Always, given).await?;
+        let answer = self.ask_and_forget(Action::Refund, part, name.slot, given).await?;
         let reply = Reader::new(answer.bytes()).part(limits)?;
         let (returned, told) = (reply.returned, &reply.told);
         Ok(match &reply.by {
@@ -61,6 +60,22 @@ impl RedisStore {
             Some(By::Ban) => remote::refund_banned(policy, returned, told),
             Some(By::Exempt) => remote::refund_exempt(policy, returned),
         })
+    }
+
+    /// Asks for an operation that may end a denial. The remembered denial is removed before and after it: a request that Redis
+    /// denied meanwhile may have been decided before the operation.
+    pub(crate) async fn ask_and_forget(
+        &self,
+        action: Action,
+        part: Part,
+        slot: u16,
+        given: Option<Timestamp>,
+    ) -> Asked {
+        let key = part.key.clone();
+        self.forget_denial(&key);
+        let answer = self.ask(action, vec![part], slot, NewKeys::Always, given).await;
+        self.forget_denial(&key);
+        answer
     }
 
     /// Forgets a key's state under a policy, not its override; whether there was anything to forget.
@@ -82,8 +97,7 @@ impl RedisStore {
     async fn reset_when(&self, policy: &Policy, key: &Key<'_>, given: Option<Timestamp>) -> Result<bool, Trouble> {
         let name = self.name(policy, key, given);
         let part = Part::new(name.bytes, policy, Cost::ONE, None);
-        self.forget_denial(&part.key);
-        let answer = self.ask(Action::Reset, vec![part], name.slot, NewKeys::Always, given).await?;
+        let answer = self.ask_and_forget(Action::Reset, part, name.slot, given).await?;
         Reader::new(answer.bytes()).found()
     }
 

@@ -193,8 +193,14 @@ impl RedisStore {
     ) -> Result<Before, Trouble> {
         let name = self.name(policy, key, given);
         let part = Part::of_step(name.bytes, policy, step as u8, asked);
-        self.forget_denial(&part.key);
-        let answer = self.ask(Action::Override(step), vec![part], name.slot, NewKeys::Always, given).await?;
+        let answer = match step {
+            OverrideStep::Show => {
+                self.ask(Action::Override(step), vec![part], name.slot, NewKeys::Always, given).await?
+            }
+            OverrideStep::Set | OverrideStep::Lift => {
+                self.ask_and_forget(Action::Override(step), part, name.slot, given).await?
+            }
+        };
         let mut reader = Reader::new(answer.bytes());
         let mut reader = Reader::new(reader.bytes(4)?);
         let (done, now) = (reader.number(1)? == 1, reader.number(7)?);

@@ -136,10 +136,22 @@ impl Router {
     pub(crate) fn submit(&self, job: Job) {
         match self.node(job.slot) {
             Some(node) if node.shared.breaker.lets_through() => node.submit(job),
-            _ => {
-                let _ = job.answer.send(Err(Trouble::Unreachable));
+            Some(node) => job.fail(node.shared.refusal()),
+            None => {
+                let trouble = self.note_unserved(job.slot);
+                job.fail(trouble);
             }
         }
+    }
+
+    /// Records a request for a slot without a node. Returns the reason.
+    pub(crate) fn note_unserved(&self, slot: u16) -> Trouble {
+        if self.layout.read().nodes.is_empty() {
+            self.conditions.note(Cause::Unreachable, || "the layout of the redis cluster is not known".to_owned());
+            return Trouble::Unreachable;
+        }
+        self.conditions.note(Cause::ClusterDown, || format!("no node of the redis cluster serves slot {slot}"));
+        Trouble::ClusterDown
     }
 
     /// Asks for the layout anew, soon.
@@ -166,7 +178,7 @@ impl Router {
         if node.shared.breaker.lets_through() {
             node.submit(job);
         } else {
-            let _ = job.answer.send(Err(Trouble::Unreachable));
+            job.fail(node.shared.refusal());
         }
     }
 
@@ -186,6 +198,11 @@ impl Router {
         layout.slots = slots;
         drop(layout);
         self.known.send_replace(true);
+    }
+
+    /// Whether every slot has a node.
+    fn has_all_slots(&self) -> bool {
+        self.layout.read().slots.iter().all(Option::is_some)
     }
 
     /// Whether every slot has a node that answers.
@@ -248,6 +265,9 @@ async fn keep_layout(router: Weak<Router>, interval: Duration) {
             Some(ranges) => {
                 alive.set_layout(ranges);
                 alive.conditions.release(Cause::Unreachable);
+                if alive.has_all_slots() {
+                    alive.conditions.succeeded(stopwatch::micros());
+                }
             }
             None => {
                 let why = || "no node of the redis cluster reports its layout".to_owned();

@@ -8,7 +8,9 @@ use futures_util::future::join_all;
 use tidegate::{Cost, Decision, Mode, Op, Policy, Spend, Timestamp, remote};
 
 use crate::{
+    key_name::Name,
     reply::{By, PartReply, Reader},
+    stopwatch,
     store::RedisStore,
     trouble::Trouble,
     wire::{Action, NewKeys, Part},
@@ -51,8 +53,140 @@ pub(crate) struct Decided {
     pub(crate) denied: bool,
 }
 
-/// Decides distinct requests as one. The outer error is for all of them, an inner one for those of a slot: `admits` says what
-/// the choice for that case makes of such a request.
+/// One decision over distinct requests.
+struct Several<'a, F> {
+    store: &'a RedisStore,
+    op: Op,
+    spends: &'a [Spend<'a>],
+    given: Option<Timestamp>,
+    /// When the caller gives up, by the stopwatch.
+    deadline: u64,
+    /// Whether a request is admitted that Redis did not decide.
+    admits: F,
+}
+
+/// The parts of a call, and the index of the part that decides each request; `None` for a request that is left out.
+#[derive(Default)]
+struct Merged {
+    parts: Vec<Part>,
+    /// For each part, the place of its first request, and whether the key is an overflow key.
+    firsts: Vec<(usize, bool)>,
+    part_of: Vec<Option<usize>>,
+}
+
+/// The key that decides a request.
+#[derive(Clone)]
+enum Decider {
+    Own(Vec<u8>),
+    Overflow(Vec<u8>),
+    /// No key has room for it, and it is admitted without one.
+    Uncounted,
+}
+
+impl<F: Fn(&Trouble, &Spend<'_>) -> bool> Several<'_, F> {
+    /// Whether a request that Redis did not decide makes the decision a denial.
+    fn vetoes(&self, trouble: &Trouble, spend: &Spend<'_>) -> bool {
+        self.op == Op::Check && spend.policy.mode() == Mode::Enforce && !(self.admits)(trouble, spend)
+    }
+
+    /// Asks for the requests of one call. If some of them get no key of their own, the call is made again: with overflow keys
+    /// for them, or without them if they are admitted uncounted.
+    async fn ask(&self, call: &Together, names: &[Name]) -> Result<Vec<Result<Decision, Trouble>>, Trouble> {
+        let is_caller = |place: &usize| self.spends[*place].policy.is_brought_by_caller();
+        let mut new_keys = match self.given {
+            Some(_) => NewKeys::Always,
+            None if call.places.iter().any(is_caller) => NewKeys::OfCallers,
+            None => NewKeys::OfPolicies,
+        };
+        let mut deciders: Vec<_> = call.places.iter().map(|place| Decider::Own(names[*place].bytes.clone())).collect();
+        loop {
+            let merged = self.merge(call, &deciders)?;
+            if merged.parts.is_empty() {
+                return Ok(call.places.iter().map(|_| Err(Trouble::NoRoom)).collect());
+            }
+            let (action, parts, asked) = (Action::Decide(self.op), merged.parts.clone(), stopwatch::micros());
+            let answer = self.store.ask_until(action, parts, call.slot, new_keys, self.given, self.deadline).await?;
+            if !answer.no_room {
+                return self.read(call.slot, &merged, answer.bytes(), asked);
+            }
+            let has_key = |part: usize| answer.bytes().get(part).is_some_and(|has_key| *has_key != 0);
+            for (i, place) in call.places.iter().enumerate() {
+                let spend = &self.spends[*place];
+                // There may be room for a policy's key where there is none for a caller's.
+                let may_have_room = new_keys == NewKeys::OfCallers && !spend.policy.is_brought_by_caller();
+                if may_have_room || merged.part_of[i].is_none_or(has_key) {
+                    continue;
+                }
+                // In a cluster the overflow key is in another slot.
+                let overflow = self.store.overflow_name(spend.policy, spend.key);
+                deciders[i] = match overflow.filter(|_| !self.store.is_cluster()) {
+                    Some(name) => {
+                        self.store.count_no_room();
+                        Decider::Overflow(name.bytes)
+                    }
+                    None if self.vetoes(&Trouble::NoRoom, spend) => return Err(Trouble::NoRoom),
+                    None => Decider::Uncounted,
+                };
+            }
+            new_keys = if new_keys == NewKeys::OfCallers { NewKeys::OfPolicies } else { NewKeys::Always };
+        }
+    }
+
+    /// The parts of a call. Requests that share an overflow key are one part of the summed cost, because the script reads each
+    /// part of a decision before it writes any.
+    fn merge(&self, call: &Together, deciders: &[Decider]) -> Result<Merged, Trouble> {
+        let mut merged = Merged::default();
+        for (place, decider) in call.places.iter().zip(deciders) {
+            let Spend { policy, cost, .. } = self.spends[*place];
+            let (key, overflows) = match decider {
+                Decider::Own(key) => (key, false),
+                Decider::Overflow(key) => (key, true),
+                Decider::Uncounted => {
+                    merged.part_of.push(None);
+                    continue;
+                }
+            };
+            let shared = overflows.then(|| merged.parts.iter().position(|part| part.key == *key)).flatten();
+            let part = shared.unwrap_or(merged.parts.len());
+            match merged.parts.get_mut(part) {
+                // A sum that is no cost can't be decided on one key.
+                Some(part) => part.cost = Cost::new(part.cost + cost.get()).map_err(|_| Trouble::NoRoom)?.get(),
+                None => {
+                    merged.parts.push(Part::new(key.clone(), policy, cost, None));
+                    merged.firsts.push((*place, overflows));
+                }
+            }
+            merged.part_of.push(Some(part));
+        }
+        Ok(merged)
+    }
+
+    /// The decision on each request of a call that was sent at `asked`, by the reply to its parts.
+    fn read(
+        &self,
+        slot: u16,
+        merged: &Merged,
+        reply: &[u8],
+        asked: u64,
+    ) -> Result<Vec<Result<Decision, Trouble>>, Trouble> {
+        let mut reader = Reader::new(reply);
+        let decision = |(part, (place, overflows)): (&Part, &(usize, bool))| {
+            let cost = Cost::new(part.cost).unwrap_or(self.spends[*place].cost);
+            let decision = read_decision(&mut reader, part.limits, self.spends[*place].policy, self.op, cost)?;
+            let decision = if *overflows { remote::degraded(decision) } else { decision };
+            if self.given.is_none() {
+                self.store.note_answer(slot, self.store.subject(part), self.op, cost, &decision, asked);
+            }
+            Ok(decision)
+        };
+        let decisions = merged.parts.iter().zip(&merged.firsts).map(decision).collect::<Result<Vec<_>, Trouble>>()?;
+        let each = merged.part_of.iter().map(|part| part.map(|part| decisions[part]).ok_or(Trouble::NoRoom));
+        Ok(each.collect())
+    }
+}
+
+/// Decides distinct requests as one. The outer error is for all of them, an inner one for those of a slot or for those without
+/// a key: `admits` says whether such a request is admitted.
 pub(crate) async fn decide(
     store: &RedisStore,
     op: Op,
@@ -61,11 +195,6 @@ pub(crate) async fn decide(
     admits: impl Fn(&Trouble, &Spend<'_>) -> bool,
 ) -> Result<Decided, Trouble> {
     let names: Vec<_> = spends.iter().map(|spend| store.name(spend.policy, spend.key, given)).collect();
-    let new_keys = match given {
-        Some(_) => NewKeys::Always,
-        None if spends.iter().any(|spend| spend.policy.name().is_none()) => NewKeys::OfCallers,
-        None => NewKeys::OfPolicies,
-    };
     let mut calls: Vec<Together> = Vec::new();
     for (place, name) in names.iter().enumerate() {
         match calls.iter_mut().find(|call| !store.is_cluster() || call.slot == name.slot) {
@@ -73,56 +202,37 @@ pub(crate) async fn decide(
             None => calls.push(Together { slot: name.slot, places: vec![place] }),
         }
     }
-    let ask = async |call: &Together| {
-        let part =
-            |place: &usize| Part::new(names[*place].bytes.clone(), spends[*place].policy, spends[*place].cost, None);
-        let mut parts: Vec<Part> = call.places.iter().map(part).collect();
-        let limits: Vec<usize> = parts.iter().map(|part| part.limits).collect();
-        let mut answer = store.ask(Action::Decide(op), parts.clone(), call.slot, new_keys, given).await?;
-        let mut overflows = vec![false; parts.len()];
-        if answer.no_room {
-            for (i, has_key) in answer.bytes().iter().enumerate() {
-                overflows[i] = *has_key == 0;
-                if overflows[i] {
-                    let Spend { policy, key, .. } = spends[call.places[i]];
-                    // In a cluster the overflow key is in another slot.
-                    let name = store.overflow_name(policy, key).filter(|_| !store.is_cluster());
-                    parts[i].key = name.ok_or(Trouble::NoRoom)?.bytes;
-                    store.count_no_room();
-                }
-            }
-            answer = store.ask(Action::Decide(op), parts, call.slot, NewKeys::Always, given).await?;
-        }
-        let mut reader = Reader::new(answer.bytes());
-        let each = call.places.iter().zip(limits).zip(overflows);
-        each.map(|((place, limits), overflows)| {
-            let Spend { policy, cost, .. } = spends[*place];
-            let decision = read_decision(&mut reader, limits, policy, op, cost)?;
-            Ok(if overflows { remote::degraded(decision) } else { decision })
-        })
-        .collect::<Result<Vec<_>, Trouble>>()
+    let is_known = |(spend, name): (&Spend<'_>, &Name)| {
+        let subject = || store.subject(&Part::new(name.bytes.clone(), spend.policy, spend.cost, None));
+        store.is_under_pressure(name.slot, op, subject, spend.cost)
+    };
+    // One part that is known to be limited denies the decision.
+    if given.is_none() && op == Op::Check && spends.iter().zip(&names).any(is_known) {
+        return Err(Trouble::Overloaded);
+    }
+    let several = Several { store, op, spends, given, deadline: store.deadline(given), admits };
+    let vetoes = |(spend, decision): (&Spend<'_>, &Result<Decision, Trouble>)| match decision {
+        Ok(decision) => op == Op::Check && !decision.is_allowed(),
+        Err(trouble) => several.vetoes(trouble, spend),
     };
     if let [only] = calls.as_slice() {
-        let parts = ask(only).await?.into_iter().map(Ok).collect();
-        return Ok(Decided { parts, denied: false });
+        let parts = several.ask(only, &names).await?;
+        let denied = spends.iter().zip(&parts).any(vetoes);
+        return Ok(Decided { parts, denied });
     }
-    let answers = join_all(calls.iter().map(&ask)).await;
+    let answers = join_all(calls.iter().map(|call| several.ask(call, &names))).await;
     let mut decided: Vec<Result<Decision, Trouble>> = spends.iter().map(|_| Err(Trouble::Garbled)).collect();
     for (call, answer) in calls.iter().zip(answers) {
         match answer {
             Ok(decisions) => {
                 for (place, decision) in call.places.iter().zip(decisions) {
-                    decided[*place] = Ok(decision);
+                    decided[*place] = decision;
                 }
             }
             Err(trouble) => call.places.iter().for_each(|place| decided[*place] = Err(trouble.clone())),
         }
     }
-    let vetoes = |(spend, decision): (&Spend<'_>, &Result<Decision, Trouble>)| match decision {
-        Ok(decision) => !decision.is_allowed(),
-        Err(trouble) => spend.policy.mode() == Mode::Enforce && !admits(trouble, spend),
-    };
-    let denied = op == Op::Check && spends.iter().zip(&decided).any(vetoes);
+    let denied = spends.iter().zip(&decided).any(vetoes);
     if denied {
         give_back(store, spends, &mut decided, given).await;
     }

@@ -298,59 +298,74 @@ impl RedisStore {
         given: Option<Timestamp>,
     ) -> Result<Decision, Trouble> {
         // Where there is one server only and it is known not to answer, nothing else needs to be found out.
-        if !self.is_cluster() && self.inner.router.node(0).is_some_and(|node| !node.shared.breaker.lets_through()) {
-            return Err(Trouble::Unreachable);
+        if !self.is_cluster()
+            && let Some(node) = self.inner.router.node(0).filter(|node| !node.shared.breaker.lets_through())
+        {
+            return Err(node.shared.refusal());
         }
         let name = self.name(policy, key, given);
         let part = Part::new(name.bytes, policy, cost, None);
         let (limits, asked) = (part.limits, stopwatch::micros());
         let subject = self.inner.denials.subject(&part.key, &part.policy);
-        if given.is_none() && self.is_under_pressure(name.slot, op, subject, cost) {
+        if given.is_none() && self.is_under_pressure(name.slot, op, || subject, cost) {
             return Err(Trouble::Overloaded);
         }
         let new_keys = match given {
             Some(_) => NewKeys::Always,
-            None if policy.name().is_none() => NewKeys::OfCallers,
+            None if policy.is_brought_by_caller() => NewKeys::OfCallers,
             None => NewKeys::OfPolicies,
         };
-        let mut answer = match self.ask(Action::Decide(op), vec![part], name.slot, new_keys, given).await {
+        let (action, deadline) = (Action::Decide(op), self.deadline(given));
+        let mut answer = match self.ask_until(action, vec![part], name.slot, new_keys, given, deadline).await {
             // Nothing was done. Whether a known key could not be charged or a new one not be made is found out by asking again.
             Err(Trouble::OutOfMemory) if given.is_none() => {
                 let part = Part::new(self.name(policy, key, given).bytes, policy, cost, None);
-                self.ask(Action::Decide(op), vec![part], name.slot, NewKeys::Never, given).await?
+                self.ask_until(action, vec![part], name.slot, NewKeys::Never, given, deadline).await?
             }
             answer => answer?,
         };
-        let overflows = answer.no_room;
+        let (overflows, mut slot) = (answer.no_room, name.slot);
         if overflows {
             let name = self.overflow_name(policy, key).ok_or(Trouble::NoRoom)?;
+            slot = name.slot;
             let part = Part::new(name.bytes, policy, cost, None);
-            answer = match self.ask(Action::Decide(op), vec![part], name.slot, NewKeys::Always, given).await {
+            answer = match self.ask_until(action, vec![part], slot, NewKeys::Always, given, deadline).await {
                 Err(Trouble::OutOfMemory) => return Err(Trouble::NoRoom),
                 answer => answer?,
             };
             self.count_no_room();
         }
-        let decision = several::read_decision(&mut Reader::new(answer.bytes()), limits, policy, op, cost)?;
+        let mut decision = several::read_decision(&mut Reader::new(answer.bytes()), limits, policy, op, cost)?;
         if overflows {
-            return Ok(remote::degraded(decision));
+            decision = remote::degraded(decision);
         }
         if given.is_none() {
-            self.inner.denials.note(subject, cost, &decision, asked);
-            if decision.charged_at().is_some() && decision.used() <= cost.get() {
-                self.note_new_key(name.slot);
-            }
+            self.note_answer(slot, subject, op, cost, &decision, asked);
         }
         Ok(decision)
     }
 
+    /// The subject of a part, for remembered denials.
+    pub(crate) fn subject(&self, part: &Part) -> Subject {
+        self.inner.denials.subject(&part.key, &part.policy)
+    }
+
+    /// Records the decision of Redis on a request that was sent at `asked`.
+    #[inline]
+    pub(crate) fn note_answer(&self, slot: u16, subject: Subject, op: Op, cost: Cost, decision: &Decision, asked: u64) {
+        self.inner.denials.note(subject, op, cost, decision, asked);
+        if decision.charged_at().is_some() && decision.used() <= cost.get() {
+            self.note_new_key(slot);
+        }
+    }
+
     /// Whether so many requests wait that one which is known to be limited is not asked about.
     #[inline]
-    fn is_under_pressure(&self, slot: u16, op: Op, subject: Subject, cost: Cost) -> bool {
+    pub(crate) fn is_under_pressure(&self, slot: u16, op: Op, subject: impl FnOnce() -> Subject, cost: Cost) -> bool {
         let Some(node) = self.inner.router.node(slot).filter(|node| node.shared.is_under_pressure()) else {
             return false;
         };
-        let known = op != Op::Charge && self.inner.denials.find(subject, cost).is_some();
+        let known = op != Op::Charge && self.inner.denials.find(subject(), cost).is_some();
         if known {
             node.shared.note_failed(&Trouble::Overloaded);
         }
@@ -371,9 +386,11 @@ impl RedisStore {
         self.inner.denials.forget(key);
     }
 
-    /// The name of the overflow key for a new key that there is no room for; none if it gets none.
+    /// The name of the overflow key for a new key without room. Limits that callers bring have no overflow keys: callers could
+    /// create any number of them.
     pub(crate) fn overflow_name(&self, policy: &Policy, key: &Key<'_>) -> Option<Name> {
-        let name = policy.name().filter(|_| self.inner.at_capacity == AtCapacity::Shared)?;
+        let shares = self.inner.at_capacity == AtCapacity::Shared && !policy.is_brought_by_caller();
+        let name = policy.name().filter(|_| shares)?;
         Some(self.inner.names.overflow(name, key))
     }
 
@@ -388,6 +405,13 @@ impl RedisStore {
         }
     }
 
+    /// When the caller of a decision that begins now gives up, by the stopwatch.
+    pub(crate) fn deadline(&self, given: Option<Timestamp>) -> u64 {
+        // A replay has time.
+        let patience = if given.is_some() { Duration::from_secs(10) } else { self.inner.timeout };
+        stopwatch::micros().saturating_add(u64::try_from(patience.as_micros()).unwrap_or(u64::MAX))
+    }
+
     /// Asks the node of a slot, for as long as a decision may take.
     pub(crate) async fn ask(
         &self,
@@ -397,22 +421,33 @@ impl RedisStore {
         new_keys: NewKeys,
         given: Option<Timestamp>,
     ) -> Asked {
+        self.ask_until(action, parts, slot, new_keys, given, self.deadline(given)).await
+    }
+
+    /// Asks the node of a slot and waits until `deadline`, by the stopwatch.
+    pub(crate) async fn ask_until(
+        &self,
+        action: Action,
+        parts: Vec<Part>,
+        slot: u16,
+        new_keys: NewKeys,
+        given: Option<Timestamp>,
+        deadline: u64,
+    ) -> Asked {
         let began = stopwatch::micros();
-        // A replay has time.
-        let patience = if given.is_some() { Duration::from_secs(10) } else { self.inner.timeout };
-        let deadline = began.saturating_add(u64::try_from(patience.as_micros()).unwrap_or(u64::MAX));
+        let left = || Duration::from_micros(deadline.saturating_sub(stopwatch::micros()));
         let router = &self.inner.router;
-        if router.node(slot).is_none() && tokio::time::timeout(patience, router.known()).await.is_err() {
-            return Err(Trouble::Unreachable);
+        if router.node(slot).is_none() && tokio::time::timeout(left(), router.known()).await.is_err() {
+            return Err(router.note_unserved(slot));
         }
-        let Some(node) = router.node(slot).filter(|node| node.shared.breaker.lets_through()) else {
-            return Err(Trouble::Unreachable);
-        };
+        let Some(node) = router.node(slot) else { return Err(router.note_unserved(slot)) };
+        if !node.shared.breaker.lets_through() {
+            return Err(node.shared.refusal());
+        }
         let (answer, answered) = oneshot::channel();
         let group = Group { action, parts, deadline: 0, new_keys };
         node.submit(Job { group, slot, given, deadline, asking: false, alone: false, answer, outstanding: None });
-        let left = Duration::from_micros(deadline.saturating_sub(stopwatch::micros()));
-        let asked = match tokio::time::timeout(left, answered).await {
+        let asked = match tokio::time::timeout(left(), answered).await {
             Ok(Ok(answer)) => answer,
             // The task let go of it: the connection, or the node, is gone.
             Ok(Err(_)) => Err(Trouble::Lost),

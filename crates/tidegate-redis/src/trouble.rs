@@ -15,6 +15,9 @@ pub enum Trouble {
     /// There is no connection, or the breaker is open.
     #[error("redis is not reachable")]
     Unreachable,
+    /// The breaker is open because most answers came too late; Redis was not asked.
+    #[error("redis answers too slowly to be asked")]
+    TooSlow,
     /// The connection was lost while the request was under way; whether it was charged is not known.
     #[error("the connection to redis was lost before an answer came")]
     Lost,
@@ -117,11 +120,18 @@ impl Trouble {
         }
     }
 
+    /// Whether no server answers for the key at all. Any other trouble is one of a server that answers, but refuses, or answers
+    /// too late.
+    pub(crate) fn is_outage(&self) -> bool {
+        matches!(self, Self::Unreachable | Self::Lost | Self::Loading | Self::ClusterDown | Self::LoginRefused(_))
+    }
+
     /// What caused it, for counters, logs and degraded states.
     pub(crate) fn cause(&self) -> Cause {
         match self {
             Self::Timeout => Cause::Timeout,
             Self::Unreachable => Cause::Unreachable,
+            Self::TooSlow => Cause::TooSlow,
             Self::Lost => Cause::Lost,
             Self::Overloaded => Cause::Overloaded,
             Self::Late => Cause::Late,

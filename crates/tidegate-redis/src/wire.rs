@@ -205,6 +205,10 @@ impl Run {
 }
 
 impl Group {
+    pub(crate) fn is_decision(&self) -> bool {
+        matches!(self.action, Action::Decide(_))
+    }
+
     /// Whether it may change a state.
     pub(crate) fn may_write(&self) -> bool {
         use Action::{Decide, Inspect, List, Override};

@@ -23,14 +23,14 @@ pub(super) struct Seen {
     heard: u64,
     /// The count of created keys ([`Room::made`](crate::room::Room::made)) when the server was asked.
     made: u64,
-    /// The sections `memory` and `keyspace` of INFO; `None` if the server did not return them.
-    info: Option<String>,
+    /// The sections `memory` and `keyspace` of INFO, or why the server did not return them.
+    info: Result<String, String>,
     /// Whether the connection is lost.
     lost: bool,
 }
 
 impl Driver {
-    /// Checks a server. If the ACL user may not run INFO, the result is empty.
+    /// Checks a server.
     pub(super) fn look(&self, mut connection: MultiplexedConnection) -> impl Future<Output = Seen> + use<> {
         let made = self.shared.room.made();
         let patience = PATIENCE.max(self.common.settings.timeout.saturating_mul(3));
@@ -39,20 +39,32 @@ impl Driver {
             let mut info = redis::pipe();
             info.cmd("INFO").arg("memory").cmd("INFO").arg("keyspace");
             let replies = timeout(patience, connection.send_packed_commands(&info, 0, 2)).await;
-            let text = |reply: Value| match reply {
-                Value::BulkString(text) => Some(String::from_utf8_lossy(&text).into_owned()),
-                _ => None,
+            let text = |reply: Value| match reply.extract_error() {
+                Ok(Value::BulkString(text)) => Ok(String::from_utf8_lossy(&text).into_owned()),
+                Ok(_) => Err("the reply is not a text".to_owned()),
+                Err(error) => Err(error.to_string()),
             };
             let told = replies.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()));
             let lost = told.as_ref().is_err_and(|error| Trouble::from_error(error) == Trouble::Lost);
-            let info = told.ok().and_then(|replies| replies.into_iter().map(text).collect::<Option<Vec<_>>>());
+            let told = told.map_err(|error| error.to_string());
+            let info = told.and_then(|replies| replies.into_iter().map(text).collect::<Result<Vec<_>, _>>());
             Seen { asked, heard: stopwatch::micros(), made, info: info.map(|sections| sections.join("\n")), lost }
         }
     }
 
     /// Records the result of a check. Returns whether the connection is lost.
     pub(super) fn note_look(&mut self, seen: Seen) -> bool {
-        let Some(info) = seen.info else { return seen.lost };
+        let info = match seen.info {
+            Ok(info) => info,
+            Err(_) if seen.lost => return true,
+            Err(error) => {
+                self.shared.room.not_looked();
+                let why = || format!("INFO can't be read, so max_keys and maxmemory are not observed: {error}");
+                self.shared.conditions.hold(Cause::NoPermission, why);
+                return false;
+            }
+        };
+        self.shared.conditions.release(Cause::NoPermission);
         self.note_pace(seen.asked, seen.heard);
         let field = |name: &str| info.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
         let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);

@@ -23,7 +23,7 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use redis::aio::MultiplexedConnection;
 use tokio::{
     sync::{Mutex, mpsc},
-    time::MissedTickBehavior,
+    time::{MissedTickBehavior, timeout},
 };
 
 pub(crate) use self::shared::Shared;
@@ -93,12 +93,21 @@ impl Node {
         Self { shared, queue }
     }
 
-    /// Hands a request to the task.
+    /// Hands a request to the task. If the queue is full, a decision is shed, and any other request waits for room.
     pub(crate) fn submit(&self, mut job: Job) {
         job.outstanding = Some(Outstanding::new(&self.shared.outstanding));
         match self.queue.try_send(job) {
             Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(job)) => job.fail(Trouble::Overloaded),
+            Err(mpsc::error::TrySendError::Full(job)) if job.group.is_decision() => job.fail(Trouble::Overloaded),
+            Err(mpsc::error::TrySendError::Full(job)) => {
+                let queue = self.queue.clone();
+                let left = Duration::from_micros(job.deadline.saturating_sub(stopwatch::micros()));
+                tokio::spawn(async move {
+                    if let Ok(Err(mpsc::error::SendError(job))) = timeout(left, queue.send(job)).await {
+                        job.fail(Trouble::Unreachable);
+                    }
+                });
+            }
             Err(mpsc::error::TrySendError::Closed(job)) => job.fail(Trouble::Unreachable),
         }
     }
@@ -184,14 +193,14 @@ impl Driver {
     /// Refuses what comes until the next probe is due.
     async fn refuse_until(&mut self, due: u64) {
         for job in std::mem::take(&mut self.again) {
-            job.fail(Trouble::Unreachable);
+            job.fail(self.shared.refusal());
         }
         let wait = stopwatch::pause(Duration::from_micros(due.saturating_sub(stopwatch::micros()).max(1000)));
         tokio::pin!(wait);
         loop {
             tokio::select! {
                 job = self.jobs.recv() => match job {
-                    Some(job) => job.fail(Trouble::Unreachable),
+                    Some(job) => job.fail(self.shared.refusal()),
                     None => return,
                 },
                 () = &mut wait => return,

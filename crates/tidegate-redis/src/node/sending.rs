@@ -45,7 +45,7 @@ impl Driver {
         jobs.retain(|job| !job.is_abandoned());
         let mut calls: Vec<Vec<Job>> = Vec::new();
         for mut job in jobs {
-            if job.given.is_none() && self.shared.sheds(job.deadline) {
+            if self.shared.sheds(&job) {
                 job.fail(Trouble::Overloaded);
                 continue;
             }

@@ -12,6 +12,7 @@ use crate::{
     breaker::Breaker,
     cause::Cause,
     conditions::Conditions,
+    job::Job,
     room::Room,
     server_clock::ServerClock,
     stats::{Counters, count},
@@ -92,9 +93,10 @@ impl Shared {
         stopwatch::micros().saturating_sub(deadline.saturating_sub(self.timeout))
     }
 
-    /// Whether a request with this deadline is shed rather than sent.
-    pub(super) fn sheds(&self, deadline: u64) -> bool {
-        self.is_crowded() && self.waited(deadline) >= self.timeout / 2
+    /// Whether a request is shed rather than sent. Only decisions are: nothing else decides on a refund, reset or override.
+    pub(super) fn sheds(&self, job: &Job) -> bool {
+        let may_be_shed = job.given.is_none() && job.group.is_decision();
+        may_be_shed && self.is_crowded() && self.waited(job.deadline) >= self.timeout / 2
     }
 
     /// Whether an answer that took this many microseconds is in time.
@@ -131,6 +133,11 @@ impl Shared {
 
     fn late(&self, otherwise: Trouble, silent: bool) -> Trouble {
         if self.is_crowded() && !silent { Trouble::Overloaded } else { otherwise }
+    }
+
+    /// Why requests are refused while the breaker is open.
+    pub(crate) fn refusal(&self) -> Trouble {
+        if self.breaker.answers_late() { Trouble::TooSlow } else { Trouble::Unreachable }
     }
 
     /// Records a request that failed.
@@ -197,6 +204,51 @@ impl Shared {
     fn release_but(&self, kept: Option<Cause>) {
         for cause in Cause::ALL.into_iter().filter(|cause| Some(*cause) != kept && *cause != Cause::MayEvict) {
             self.conditions.release(cause);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, atomic::Ordering::Relaxed},
+        time::Duration,
+    };
+
+    use tidegate::{Cost, Op, Policy};
+    use tokio::sync::oneshot;
+
+    use super::{CROWD, Common, Shared};
+    use crate::{
+        job::Job,
+        script::Source,
+        settings::Settings,
+        stats::Counters,
+        target::Target,
+        wire::{Action, Group, NewKeys, Part},
+    };
+
+    fn job(action: Action) -> Job {
+        let policy = Policy::new("p", ["5/1s".parse().expect("a limit")]).expect("a policy");
+        let parts = vec![Part::new(b"key".to_vec(), &policy, Cost::ONE, None)];
+        let group = Group { action, parts, deadline: 0, new_keys: NewKeys::Always };
+        let (answer, _) = oneshot::channel();
+        Job { group, slot: 0, given: None, deadline: 0, asking: false, alone: false, answer, outstanding: None }
+    }
+
+    #[test]
+    fn only_decisions_are_shed_from_a_crowd() {
+        let (_, login) = Target::parse("redis://127.0.0.1", None).expect("a URL");
+        // Every request has waited for half of no time.
+        let settings = Settings { timeout: Duration::ZERO, ..Settings::default() };
+        let counters = Arc::new(Counters::default());
+        let common = Common { source: Source::new(None), settings, login, counters, is_cluster: false };
+        let shared = Shared::new("n".to_owned(), &common);
+        assert!(!shared.sheds(&job(Action::Decide(Op::Check))), "there is no crowd");
+        shared.outstanding.store(CROWD, Relaxed);
+        assert!(shared.sheds(&job(Action::Decide(Op::Check))));
+        for action in [Action::Refund, Action::Reset, Action::Inspect] {
+            assert!(!shared.sheds(&job(action)), "{action:?}");
         }
     }
 }

@@ -46,6 +46,33 @@ async fn a_user_with_no_more_rights_than_documented_lacks_none() {
 }
 
 #[tokio::test]
+async fn without_the_right_to_info_the_number_of_keys_is_not_bounded_and_that_is_reported() {
+    let rights = RIGHTS.replace("+info", "");
+    let server = Server::builder().acl_user("limiter", "p4ss", &rights).start();
+    let store = patient(&server.url_as("limiter", "p4ss")).max_keys(5).connect().expect("a store");
+    store.ready().await;
+    let policy = Policy::new("p", ["2/1h".parse().expect("a limit")]).expect("a policy");
+    let check = async |number: u64| {
+        let key = Key::new(&format!("user {number}")).expect("a key").into_owned();
+        store.check(&policy, &key, Cost::ONE).await
+    };
+    let reported = || store.degradations().into_iter().find(|one| one.cause == "no_permission");
+    while reported().is_none() {
+        let _ = check(0).await;
+    }
+    assert!(reported().is_some_and(|one| one.detail.contains("INFO") && one.detail.contains("max_keys")));
+    for number in 1..100 {
+        let decision = check(number).await;
+        assert_eq!((decision.reason(), decision.is_degraded()), (Reason::Allowed, false), "{number}");
+    }
+    server.wire().command(["ACL", "SETUSER", "limiter", "+info"]).expect_ok();
+    while reported().is_some() {
+        let _ = check(0).await;
+    }
+    assert!(check(1000).await.is_degraded(), "the bound applies again");
+}
+
+#[tokio::test]
 async fn a_certificate_authority_of_ones_own_is_trusted() {
     let server = Server::builder().tls().start();
     let ca = std::fs::read(server.ca_pem()).expect("a certificate");

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate::{Cost, Decision, Key, OnStoreFailure, Op, Policy, Reason, Share, Spend};
+use futures_util::FutureExt;
+use tidegate::{Cost, Decision, Key, OnStoreFailure, Op, Override, Policy, Reason, Share, Spend};
 use tidegate_redis::{BreakerState, RedisStore};
-use tidegate_testbed::Server;
+use tidegate_testbed::{Proxy, Server};
 
 fn policy(choice: OnStoreFailure) -> Policy {
     let limits = ["100/1h".parse().expect("a limit")];
@@ -141,6 +142,81 @@ async fn a_key_that_redis_has_denied_stays_denied_without_redis_until_it_is_rese
     assert_eq!(told(store.check(&wider, &limited, Cost::ONE).await), (Reason::Allowed, true), "other limits");
 }
 
+/// How many of many requests are admitted without Redis, for this cause.
+async fn admitted_without_redis(store: &RedisStore, policy: &Policy, cause: &str) -> u64 {
+    let mut admitted = 0;
+    for _ in 0..50 {
+        let decision = store.check(policy, &key(), Cost::ONE).await;
+        assert!(decision.is_degraded(), "{cause}");
+        admitted += u64::from(decision.is_allowed());
+    }
+    assert!(store.stats().troubles.contains_key(cause), "{:?}", store.stats());
+    admitted
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn open_admits_no_more_than_the_limit_while_redis_is_out_of_memory() {
+    let server = Server::start();
+    let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
+    store.ready().await;
+    let open = Policy::new("few", ["5/1h".parse().expect("a limit")]).expect("a policy");
+    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await), (Reason::Allowed, false));
+    server.wire().command(["CONFIG", "SET", "maxmemory", "1"]).expect_ok();
+    assert_eq!(admitted_without_redis(&store, &open, "out_of_memory").await, 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn open_admits_no_more_than_the_limit_while_redis_is_too_slow() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let store = RedisStore::builder(&proxy.url()).timeout(Duration::from_millis(100));
+    let store = store.connect_timeout(Duration::from_secs(20)).connect().expect("a store");
+    store.ready().await;
+    let open = Policy::new("few", ["5/1h".parse().expect("a limit")]).expect("a policy");
+    // So slow that the server seems to be silent, until a probe is answered late.
+    proxy.set_delay(Duration::from_millis(500));
+    while !store.degradations().iter().any(|one| one.cause == "too_slow") {
+        let _ = store.peek(&open, &key(), Cost::ONE).await;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(admitted_without_redis(&store, &open, "too_slow").await, 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_waits_for_room_in_a_queue_that_a_flood_has_filled() {
+    let server = Server::start();
+    let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).queue(1).batch(1);
+    let store = store.connect().expect("a store");
+    store.ready().await;
+    let open = policy(OnStoreFailure::Open);
+    assert!(store.check(&open, &key(), Cost::ONE).await.is_allowed());
+    let calls = store.stats().calls;
+    server.pause();
+    let overloaded = || store.stats().troubles.get("overloaded").copied().unwrap_or(0);
+    let check = || {
+        let (store, open) = (store.clone(), open.clone());
+        tokio::spawn(async move { store.check(&open, &key(), Cost::ONE).await })
+    };
+    // Three calls are under way at most, and one request waits in the queue. All others are shed.
+    let mut checks = Vec::new();
+    while store.stats().calls < calls + 3 {
+        checks.push(check());
+        tokio::task::yield_now().await;
+    }
+    checks.push(check());
+    while overloaded() + 4 < checks.len() as u64 {
+        tokio::task::yield_now().await;
+    }
+    let key = key();
+    let mut reset = std::pin::pin!(store.reset(&open, &key));
+    assert!(reset.as_mut().now_or_never().is_none(), "it is not shed");
+    server.resume();
+    assert!(reset.await.expect("redis answers"));
+    for check in checks {
+        let _ = check.await.expect("it ends");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_fit_into_the_queue_is_denied_although_the_choice_is_open() {
     let server = Server::start();
@@ -170,4 +246,47 @@ async fn what_does_not_fit_into_the_queue_is_denied_although_the_choice_is_open(
     }
     assert_eq!(store.stats().troubles["overloaded"], shed);
     assert_eq!(admitted + shed, 50);
+}
+
+#[tokio::test]
+async fn a_banned_key_and_a_key_that_several_at_once_were_denied_for_stay_denied_without_redis() {
+    let server = Server::start();
+    let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
+    store.ready().await;
+    let open = policy(OnStoreFailure::Open);
+    let keys = ["banned", "limited", "other", "lifted"].map(|name| Key::new(name).expect("a key"));
+    let [banned, limited, other, lifted] = &keys;
+    for key in [banned, lifted] {
+        store.set_override(&open, key, &Override::ban()).await.expect("redis answers");
+        assert_eq!(told(store.check(&open, key, Cost::ONE).await), (Reason::Banned, false));
+    }
+    store.lift_override(&open, lifted).await.expect("redis answers");
+    assert!(store.check(&open, limited, Cost::new(100).expect("in range")).await.is_allowed());
+    let spends = [limited, other].map(|key| Spend { policy: &open, key, cost: Cost::ONE });
+    assert_eq!(told(store.check_all(&spends).await.expect("well-formed").overall), (Reason::Limited, false));
+    server.kill();
+    until_open(&store).await;
+    assert_eq!(told(store.check(&open, banned, Cost::ONE).await), (Reason::Banned, true));
+    assert_eq!(told(store.check(&open, limited, Cost::ONE).await), (Reason::Limited, true));
+    for key in [other, lifted] {
+        assert_eq!(told(store.check(&open, key, Cost::ONE).await), (Reason::Allowed, true));
+    }
+}
+
+#[tokio::test]
+async fn a_denial_is_forgotten_when_redis_admits_the_key_again() {
+    let server = Server::start();
+    let patient = || RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
+    let (store, elsewhere) = (patient(), patient());
+    store.ready().await;
+    elsewhere.ready().await;
+    let open = policy(OnStoreFailure::Open);
+    let all = Cost::new(100).expect("in range");
+    assert!(store.check(&open, &key(), all).await.is_allowed());
+    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await), (Reason::Limited, false));
+    assert!(elsewhere.reset(&open, &key()).await.expect("redis answers"));
+    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await), (Reason::Allowed, false));
+    server.kill();
+    until_open(&store).await;
+    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await), (Reason::Allowed, true));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tidegate::{AtCapacity, Cost, Key, Policy, Reason, Spend};
 use tidegate_redis::{RedisStore, RedisStoreBuilder};
-use tidegate_testbed::Server;
+use tidegate_testbed::{Proxy, Server};
 
 const BOUND: u64 = 200;
 /// Calls under way at once, of as many requests as a call takes.
@@ -149,4 +149,110 @@ async fn a_flood_of_keys_does_not_take_the_last_memory_of_redis_and_new_keys_sta
     }
     assert!(admitted <= 64 * 3, "they share 64 keys of 3 units: {admitted}; {:?}", store.stats());
     assert!(store.degradations().iter().any(|one| one.cause == "no_room" && one.detail.contains("maxmemory")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_of_one_decision_that_share_an_overflow_key_are_all_charged_to_it() {
+    let server = Server::start();
+    let store = builder(&server).connect().expect("a store");
+    store.ready().await;
+    fill(&store).await;
+    let narrow = Policy::new("narrow", ["10/1h".parse().expect("a limit")]).expect("a policy");
+    let cost = |units| Cost::new(units).expect("in range");
+    assert!(store.check(&narrow, &key(1_000_000), cost(1)).await.is_degraded());
+    // Keys that share the overflow key of that one: no other overflow key of the policy has units in use.
+    let mut sharing = Vec::new();
+    for number in 1_000_001.. {
+        let found = store.peek(&narrow, &key(number), Cost::ONE).await;
+        assert!(found.is_degraded(), "a new key");
+        if found.used() == 1 {
+            sharing.push(key(number));
+        }
+        if sharing.len() == 2 {
+            break;
+        }
+    }
+    let spends = |units| [&sharing[0], &sharing[1]].map(|key| Spend { policy: &narrow, key, cost: cost(units) });
+    let decisions = store.check_all(&spends(3)).await.expect("well-formed");
+    let told = decisions.parts.iter().map(|part| (part.reason(), part.used(), part.is_degraded())).collect::<Vec<_>>();
+    assert_eq!(told, [(Reason::Allowed, 7, true); 2], "both are charged, and both see it");
+    assert_eq!(store.peek(&narrow, &sharing[0], Cost::ONE).await.used(), 7);
+    let decisions = store.check_all(&spends(2)).await.expect("well-formed");
+    assert_eq!((decisions.overall.reason(), decisions.overall.is_degraded()), (Reason::Limited, true), "7 + 4 > 10");
+    assert_eq!(store.peek(&narrow, &sharing[0], Cost::ONE).await.used(), 7);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn named_limits_that_callers_bring_fill_half_of_the_bound_too_and_get_no_overflow_key() {
+    let server = Server::start();
+    let store = builder(&server).connect().expect("a store");
+    store.ready().await;
+    let throttle =
+        Policy::new("CL.THROTTLE", ["3/1h".parse().expect("a limit")]).expect("a policy").brought_by_caller();
+    for number in 0..BOUND {
+        let _ = store.check(&throttle, &key(number), Cost::ONE).await;
+    }
+    assert!(keys(&server) <= BOUND / 2, "{}", keys(&server));
+    let (policy, known, new, named) = (policy(), key(0), key(BOUND), key(BOUND + 1));
+    let decision = store.check(&throttle, &new, Cost::ONE).await;
+    assert_eq!((decision.reason(), decision.is_degraded()), (Reason::StoreUnavailable, true));
+    let of = |policy, key| Spend { policy, key, cost: Cost::ONE };
+    let decisions = store.check_all(&[of(&throttle, &new), of(&policy, &named)]).await.expect("well-formed");
+    assert_eq!((decisions.overall.reason(), decisions.overall.is_degraded()), (Reason::StoreUnavailable, true));
+    let held = keys(&server);
+    let decisions = store.check_all(&[of(&throttle, &known), of(&policy, &named)]).await.expect("well-formed");
+    assert_eq!((decisions.overall.reason(), decisions.overall.is_degraded()), (Reason::Allowed, false));
+    assert_eq!(keys(&server), held + 1, "a policy's key has room beside a known key of a caller");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_known_key_at_its_limit_denies_a_decision_whose_new_key_is_admitted_uncounted() {
+    let server = Server::start();
+    let store = builder(&server).at_capacity(AtCapacity::Admit).connect().expect("a store");
+    store.ready().await;
+    fill(&store).await;
+    let (policy, known, new) = (policy(), key(0), key(1_000_000));
+    let spends = [&new, &known].map(|key| Spend { policy: &policy, key, cost: Cost::ONE });
+    let held = keys(&server);
+    for used in 2..=3 {
+        let decisions = store.check_all(&spends).await.expect("well-formed");
+        assert_eq!((decisions.overall.reason(), decisions.overall.is_degraded()), (Reason::Allowed, true));
+        assert_eq!((decisions.parts[1].used(), decisions.parts[1].is_degraded()), (used, false));
+        assert!(decisions.parts[0].is_degraded() && decisions.parts[0].charged_at().is_none());
+    }
+    let decisions = store.check_all(&spends).await.expect("well-formed");
+    assert_eq!((decisions.overall.reason(), decisions.overall.part()), (Reason::Limited, 1));
+    assert_eq!(keys(&server), held);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_decisions_over_several_make_are_counted_at_once() {
+    let server = Server::start();
+    let store = builder(&server).connect().expect("a store");
+    store.ready().await;
+    let policy = policy();
+    for first in (0..2 * BOUND).step_by(50) {
+        let keys: Vec<_> = (first..first + 50).map(key).collect();
+        let spends: Vec<_> = keys.iter().map(|key| Spend { policy: &policy, key, cost: Cost::ONE }).collect();
+        let _ = store.check_all(&spends).await.expect("well-formed");
+    }
+    assert!(keys(&server) <= BOUND + 64, "{}, at most 64 of them overflow keys", keys(&server));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_at_the_bound_takes_one_timeout_and_not_one_for_each_question() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let store = RedisStore::builder(&proxy.url()).timeout(Duration::from_secs(1)).max_keys(BOUND);
+    let store = store.connect().expect("a store");
+    store.ready().await;
+    fill(&store).await;
+    let overflowed = || store.stats().troubles.get("no_room").copied().unwrap_or(0);
+    let before = overflowed();
+    // One question is answered within the timeout, two are not.
+    proxy.set_delay(Duration::from_millis(600));
+    let (policy, new) = (policy(), [key(1_000_000), key(1_000_001)]);
+    assert!(store.check(&policy, &new[0], Cost::ONE).await.is_degraded());
+    assert_eq!(overflowed(), before, "the second question was not answered in time");
+    assert!(store.stats().troubles.keys().any(|cause| ["timeout", "late"].contains(cause)), "{:?}", store.stats());
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate::{Cost, Key, OnStoreFailure, Op, Policy, Reason, Spend};
 use tidegate_redis::RedisStore;
-use tidegate_testbed::Cluster;
+use tidegate_testbed::{Cluster, wait_for};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_slot_denies_is_given_back_in_the_others() {
@@ -62,6 +62,29 @@ async fn a_slot_that_does_not_answer_counts_as_the_call_says() {
         let used = shown.map_or(0, |shown| shown.limits[0].used);
         assert_eq!(used, charged, "what is denied is charged nowhere, what is let through where it can be: {choice:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_for_a_slot_without_a_node_is_reported() {
+    let cluster = Cluster::builder().masters(3).replicas_each(0).arg("cluster-require-full-coverage", "no").start();
+    let policy = Policy::new("p", ["1000/1h".parse().expect("a limit")]).expect("a policy");
+    let key = Key::new("somebody").expect("a key");
+    let connect = || RedisStore::builder(&cluster.url()).timeout(Duration::from_secs(10)).connect().expect("a store");
+    let slot = cluster.key_slot(connect().key_name(&policy, &key));
+    let owner = cluster.master_of_slot(slot);
+    let unassign = |node: usize| cluster.nodes()[node].wire().command(["CLUSTER", "DELSLOTS", &slot.to_string()]);
+    unassign(owner).expect_ok();
+    // The other nodes may learn the old owner once more from a message that was under way.
+    wait_for("the slot to have no node", Duration::from_secs(30), || {
+        let refused = (0..3).filter(|node| unassign(*node).is_error()).count();
+        if refused == 3 { Ok(()) } else { Err(format!("{} nodes still knew one", 3 - refused)) }
+    });
+    let store = connect();
+    store.ready().await;
+    assert!(store.check(&policy, &key, Cost::ONE).await.is_degraded());
+    let found = store.degradations();
+    let down = found.iter().find(|one| one.cause == "cluster_down").expect("it is reported");
+    assert!(down.detail.contains(&slot.to_string()), "{down:?}");
 }
 
 #[tokio::test]
