@@ -58,17 +58,24 @@ pub(crate) enum Outcome {
 
 /// Weighs `cost` against every limit.
 pub(crate) fn weigh(rules: &[Rule], tracks: &[Track], newest: i64, at: i64, cost: u64) -> Weighed {
-    let mut fit = Fit::Fits;
     let mut used = [0; MAX_LIMITS];
     for (rule, used) in rules.iter().zip(&mut used) {
         *used = tracks[rule.track].used(rule, newest, at);
+    }
+    Weighed { fit: fit(rules, &used, cost), used }
+}
+
+/// Whether `cost` fits under every limit on top of the units in use.
+pub(crate) fn fit(rules: &[Rule], used: &[u64; MAX_LIMITS], cost: u64) -> Fit {
+    let mut fit = Fit::Fits;
+    for (rule, used) in rules.iter().zip(used) {
         if cost > rule.capacity {
             fit = Fit::Impossible;
         } else if *used + cost > rule.capacity && fit == Fit::Fits {
             fit = Fit::Limited;
         }
     }
-    Weighed { fit, used }
+    fit
 }
 
 impl Weighed {

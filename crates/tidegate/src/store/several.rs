@@ -2,7 +2,10 @@
 
 use std::cmp::Reverse;
 
-use super::{MemoryStore, Op, shard::Part};
+use super::{
+    MemoryStore, Op,
+    shard::{Part, Seen},
+};
 use crate::{
     cost::Cost,
     decision::{Decision, Decisions, Reason, Under},
@@ -72,15 +75,29 @@ impl MemoryStore {
         for part in &parts {
             locked[lock_of(part)].tidy_for(part, &self.shard(part.id).bounds);
         }
-        let mut seen = Vec::with_capacity(parts.len());
+        let mut seen: Vec<Seen> = Vec::with_capacity(parts.len());
         for part in &parts {
-            seen.push(locked[lock_of(part)].weigh(part, &self.shard(part.id).bounds, op == Op::Peek));
+            let mut met = locked[lock_of(part)].weigh(part, &self.shard(part.id).bounds, op == Op::Peek);
+            let spent_with = |(earlier, other): (&Part<'_>, &Seen)| {
+                let spends = other.fits() || op == Op::Charge;
+                let shares = other.shares_with(&met) && lock_of(earlier) == lock_of(part);
+                if spends && shares { earlier.cost } else { 0 }
+            };
+            let earlier = parts.iter().zip(&seen).map(spent_with).sum();
+            if earlier > 0 {
+                met.add_earlier(part, earlier);
+            }
+            seen.push(met);
         }
-        let denies =
-            |(part, seen): (&Part<'_>, &super::shard::Seen)| part.policy.mode() == Mode::Enforce && !seen.fits();
+        let denies = |(part, seen): (&Part<'_>, &Seen)| part.policy.mode() == Mode::Enforce && !seen.fits();
         let admitted = !parts.iter().zip(&seen).any(denies);
         let mut decided = Vec::with_capacity(parts.len());
-        for (part, seen) in parts.iter().zip(seen) {
+        // The last is concluded first by a peek: the first of those that share a state has to put it back.
+        let mut order: Vec<_> = parts.iter().zip(seen).collect();
+        if op == Op::Peek {
+            order.reverse();
+        }
+        for (part, seen) in order {
             let outcome = match (op, seen.fits()) {
                 (Op::Charge, _) => Outcome::Charged,
                 (Op::Check, true) if admitted => Outcome::Charged,
@@ -93,6 +110,9 @@ impl MemoryStore {
             decided.push(decision);
         }
         drop(locked);
+        if op == Op::Peek {
+            decided.reverse();
+        }
         for (part, _) in parts.iter().zip(&decided).filter(|(_, decision)| decision.degraded) {
             self.sweep_other_half(part.id, now);
         }
