@@ -91,6 +91,9 @@ impl MemoryStore {
         }
         let denies = |(part, seen): (&Part<'_>, &Seen)| part.policy.mode() == Mode::Enforce && !seen.fits();
         let admitted = !parts.iter().zip(&seen).any(denies);
+        // A charge that can't be counted is denied, and then no part is charged.
+        let refuses = |(part, seen): (&Part<'_>, &Seen)| part.policy.mode() == Mode::Enforce && seen.is_refused();
+        let countable = !parts.iter().zip(&seen).any(refuses);
         let mut decided = Vec::with_capacity(parts.len());
         // The last is concluded first by a peek: the first of those that share a state has to put it back.
         let mut order: Vec<_> = parts.iter().zip(seen).collect();
@@ -99,7 +102,8 @@ impl MemoryStore {
         }
         for (part, seen) in order {
             let outcome = match (op, seen.fits()) {
-                (Op::Charge, _) => Outcome::Charged,
+                (Op::Charge, _) if countable || seen.is_refused() => Outcome::Charged,
+                (Op::Charge, _) => Outcome::Spared,
                 (Op::Check, true) if admitted => Outcome::Charged,
                 (_, true) => Outcome::Spared,
                 (_, false) => Outcome::Denied,

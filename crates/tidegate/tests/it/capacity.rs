@@ -313,3 +313,15 @@ fn peeks_of_keys_that_share_an_overflow_state_agree_after_the_clock_went_back() 
         assert_eq!(used(&store, &policy, "a", at(0)), 3, "{algorithm}: a peek changes nothing");
     }
 }
+
+#[test]
+fn a_charge_of_several_without_room_for_one_charges_none() {
+    let store = store(1, 1 << 20, AtCapacity::Deny);
+    let policy = policy("10/1m", "sliding_counter");
+    let _ = check(&store, &policy, "known", at(0));
+    for costs in [[("known", 1), ("new", 1)], [("new", 1), ("known", 1)], [("known", 11), ("new", 1)]] {
+        let decisions = spend(&store, Op::Charge, &policy, &costs, at(0));
+        assert_eq!((decisions.overall.reason(), decisions.overall.charged_at()), (Reason::StoreUnavailable, None));
+        assert_eq!(used(&store, &policy, "known", at(0)), 1, "{costs:?}");
+    }
+}

@@ -118,6 +118,11 @@ impl Seen {
         self.weighed.fit == Fit::Fits && self.place != Place::Refused
     }
 
+    /// Whether nothing can count the request, so that it is denied.
+    pub(super) fn is_refused(&self) -> bool {
+        self.place == Place::Refused
+    }
+
     /// Whether both use the same overflow state, given that they are in the same shard.
     pub(super) fn shares_with(&self, other: &Self) -> bool {
         matches!(self.place, Place::Shared(_)) && self.place == other.place
