@@ -73,7 +73,7 @@ impl MemoryStore {
         let lock_of = |part: &Part<'_>| numbers.partition_point(|number| *number < self.shard_number(part.id));
 
         for part in &parts {
-            locked[lock_of(part)].tidy_for(part, &self.shard(part.id).bounds);
+            locked[lock_of(part)].tidy_for(part, op, &self.shard(part.id).bounds);
         }
         let mut seen: Vec<Seen> = Vec::with_capacity(parts.len());
         for part in &parts {
@@ -118,7 +118,7 @@ impl MemoryStore {
             decided.reverse();
         }
         for (part, _) in parts.iter().zip(&decided).filter(|(_, decision)| decision.degraded) {
-            self.sweep_other_half(part.id, now);
+            self.sweep_other_half(part.id, now, op);
         }
 
         let parts: Vec<_> = part_of.into_iter().map(|distinct| decided[distinct]).collect();

@@ -325,3 +325,20 @@ fn a_charge_of_several_without_room_for_one_charges_none() {
         assert_eq!(used(&store, &policy, "known", at(0)), 1, "{costs:?}");
     }
 }
+
+#[test]
+fn states_of_a_clock_that_was_far_ahead_stay_for_a_peek_and_in_a_store_that_forgets_nothing() {
+    let (year, policy) = (365 * 86_400 * 1_000_000, policy("5/1m", "fixed_window"));
+    let builder = || MemoryStore::builder().max_keys(10).shards(1);
+    for (store, op) in [(builder(), Op::Peek), (builder().forget_nothing(), Op::Check)] {
+        let store = store.build().unwrap();
+        let names: Vec<_> = (0..10).map(|n| format!("ahead {n}")).collect();
+        for name in &names {
+            let _ = check(&store, &policy, name, at(year));
+        }
+        let _ = store.decide(op, &policy, &Key::new("new").unwrap(), Cost::ONE, at(0));
+        for name in &names {
+            assert_eq!(used(&store, &policy, name, at(year)), 1, "{op:?}");
+        }
+    }
+}

@@ -160,7 +160,7 @@ impl Shard {
                 Overriding::Holds => None,
                 Overriding::Ended => return self.decide_any(*part, op, bounds),
                 Overriding::None => {
-                    self.tidy(part.now, bounds);
+                    self.tidy(part.now, op, bounds);
                     only.and_then(|only| self.decide_new(part, only, op, bounds))
                 }
             },
