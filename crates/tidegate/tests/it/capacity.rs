@@ -327,6 +327,26 @@ fn a_charge_of_several_without_room_for_one_charges_none() {
 }
 
 #[test]
+fn expired_overflow_states_give_their_memory_back_as_new_keys_arrive() {
+    let year = 365 * 86_400 * 1_000_000;
+    let policy = policy("5/1m", "fixed_window");
+    for written in [0, year] {
+        let bytes = |overflowing: u64| {
+            let store = MemoryStore::builder().max_keys(10).shards(1).build().unwrap();
+            for n in 0..10 + overflowing {
+                let _ = check(&store, &policy, &format!("early {n}"), at(written));
+            }
+            // Each of these keys arrives when those before it have expired, so the store is not full.
+            for n in 1..200 {
+                let _ = check(&store, &policy, &format!("late {n}"), at(n * 200_000_000));
+            }
+            store.stats().bytes
+        };
+        assert_eq!(bytes(200), bytes(0), "written at {written}");
+    }
+}
+
+#[test]
 fn states_of_a_clock_that_was_far_ahead_stay_for_a_peek_and_in_a_store_that_forgets_nothing() {
     let (year, policy) = (365 * 86_400 * 1_000_000, policy("5/1m", "fixed_window"));
     let builder = || MemoryStore::builder().max_keys(10).shards(1);

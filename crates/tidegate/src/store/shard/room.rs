@@ -35,6 +35,9 @@ impl Shard {
         if full {
             self.redate(SWEEP_FOR_ROOM, now, op, bounds);
         }
+        if self.has_overflow() {
+            self.sweep_overflow(SWEEP, now, op != Op::Peek, bounds);
+        }
         self.sweep(if crowded { SWEEP_FOR_ROOM } else { SWEEP }, now, bounds);
         if self.keys.is_full() && bounds.has_room(self.keys.bytes_to_grow()) {
             self.sweep(self.keys.places(), now, bounds);
@@ -77,6 +80,9 @@ impl Shard {
     pub(in crate::store) fn sweep_for_room(&mut self, now: i64, op: Op, bounds: &Bounds) {
         self.redate(SWEEP_FOR_ROOM, now, op, bounds);
         self.sweep(SWEEP_FOR_ROOM, now, bounds);
+        if self.has_overflow() {
+            self.sweep_overflow(SWEEP, now, op != Op::Peek, bounds);
+        }
     }
 
     /// Looks at the next `slots` and forgets those whose time has passed.
