@@ -154,7 +154,14 @@ impl Shard {
     fn decide_any(&mut self, part: Part<'_>, op: Op, bounds: &Bounds) -> Decision {
         let part = &part;
         let only = part.policy.only();
-        let quick = match self.keys.find(part.id) {
+        let mut found = self.keys.find(part.id);
+        if let Some(at) = found
+            && self.lacks_shape(at, part, bounds)
+        {
+            self.tidy_for_shape(at, part, bounds);
+            found = self.keys.find(part.id);
+        }
+        let quick = match found {
             Some(at) => only.and_then(|only| self.decide_simple(at, part, only, op, bounds)),
             None => match self.overriding(part, bounds) {
                 Overriding::Holds => None,
@@ -249,8 +256,7 @@ impl Shard {
     /// Looks whether the cost fits. Only what a clock that went far back asks for is written, and a peek puts that back.
     pub(super) fn weigh(&mut self, part: &Part<'_>, bounds: &Bounds, peek: bool) -> Seen {
         if let Some(at) = self.keys.find(part.id) {
-            let shape = part.policy.shape();
-            if !self.may_have_shape(shape, bounds) && !self.shapes.is(self.keys.slot(at), shape.id()) {
+            if self.lacks_shape(at, part, bounds) {
                 return self.weigh_misshapen(part, bounds, peek);
             }
             return self.weigh_at(Of::Keys, at, Place::Own(at), part, bounds, peek);

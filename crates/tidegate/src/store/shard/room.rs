@@ -15,8 +15,13 @@ impl Shard {
     /// Clears away some of what has had its time if the key is a new one, more if there is no room for it. It comes before
     /// anything is weighed, so that no part of a decision is cleared away by another.
     pub(in crate::store) fn tidy_for(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) {
-        if self.keys.find(part.id).is_some() {
-            return;
+        if let Some(at) = self.keys.find(part.id) {
+            if self.lacks_shape(at, part, bounds) {
+                self.tidy_for_shape(at, part, bounds);
+            }
+            if self.keys.find(part.id).is_some() {
+                return;
+            }
         }
         // A key whose override has ended may have had no state to come back with.
         let overriding = self.overriding(part, bounds);
@@ -47,6 +52,23 @@ impl Shard {
                 bounds.note(before, self.keys.heap_bytes());
             }
         }
+    }
+
+    /// Whether the state of a known key would have to be rewritten in one shape more than callers may bring.
+    #[inline]
+    pub(super) fn lacks_shape(&self, at: usize, part: &Part<'_>, bounds: &Bounds) -> bool {
+        let shape = part.policy.shape();
+        !self.may_have_shape(shape, bounds) && !self.shapes.is(self.keys.slot(at), shape.id())
+    }
+
+    /// Evicts some expired states, first that of the key itself, so that there may be a number for its shape.
+    #[cold]
+    pub(super) fn tidy_for_shape(&mut self, at: usize, part: &Part<'_>, bounds: &Bounds) {
+        if bounds.forgets && self.is_forgettable(at, part.now) {
+            self.remove(at, bounds);
+            self.tally.evicted += 1;
+        }
+        self.sweep(SWEEP_FOR_ROOM, part.now, bounds);
     }
 
     /// Reserves a place for one more key with a state of `shape`.
