@@ -103,9 +103,8 @@ impl MemoryStore {
         for (part, seen) in order {
             let outcome = match (op, seen.fits()) {
                 (Op::Charge, _) if countable || seen.is_refused() => Outcome::Charged,
-                (Op::Charge, _) => Outcome::Spared,
                 (Op::Check, true) if admitted => Outcome::Charged,
-                (_, true) => Outcome::Spared,
+                (Op::Charge, _) | (_, true) => Outcome::Spared,
                 (_, false) => Outcome::Denied,
             };
             let shard = &mut locked[lock_of(part)];

@@ -254,7 +254,7 @@ fn sharing(policy: &Policy, units: u64) -> (MemoryStore, String) {
     let store = MemoryStore::builder().max_keys(1).shards(1).build().unwrap();
     let _ = check(&store, policy, "first", at(0));
     let _ = spend(&store, Op::Charge, policy, &[("a", units)], at(0));
-    let other = (0..).map(|n| format!("b{n}")).find(|key| used(&store, policy, key, at(0)) == units);
+    let other = (0..10_000).map(|n| format!("b{n}")).find(|key| used(&store, policy, key, at(0)) == units);
     (store, other.unwrap())
 }
 
