@@ -329,16 +329,18 @@ fn a_charge_of_several_without_room_for_one_charges_none() {
 #[test]
 fn expired_overflow_states_give_their_memory_back_as_new_keys_arrive() {
     let year = 365 * 86_400 * 1_000_000;
-    let policy = policy("5/1m", "fixed_window");
+    // Keys of another policy never use the overflow states of this one.
+    let [early, late] = ["early", "late"]
+        .map(|name| Policy::new(name, ["5/1m".parse().unwrap()]).unwrap().with_algorithm(Algorithm::FixedWindow));
     for written in [0, year] {
         let bytes = |overflowing: u64| {
             let store = MemoryStore::builder().max_keys(10).shards(1).build().unwrap();
             for n in 0..10 + overflowing {
-                let _ = check(&store, &policy, &format!("early {n}"), at(written));
+                let _ = check(&store, &early, &format!("early {n}"), at(written));
             }
             // Each of these keys arrives when those before it have expired, so the store is not full.
             for n in 1..200 {
-                let _ = check(&store, &policy, &format!("late {n}"), at(n * 200_000_000));
+                let _ = check(&store, &late, &format!("late {n}"), at(n * 200_000_000));
             }
             store.stats().bytes
         };

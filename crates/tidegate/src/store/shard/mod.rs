@@ -34,7 +34,7 @@ use crate::{
     ruling,
     shape::Rule,
     tracks::{Recorded, Track},
-    weigh::{Fit, Moment, Outcome, Single, Told, Weighed, answer, fit, weigh},
+    weigh::{Fit, Moment, Outcome, Single, Told, Weighed, answer, weigh},
 };
 
 /// What a log may take at once: a block, and its queue's growth.
@@ -131,7 +131,7 @@ impl Seen {
     /// Weighs the cost together with what earlier parts of the decision spend in the same overflow state.
     pub(super) fn add_earlier(&mut self, part: &Part<'_>, units: u64) {
         self.earlier = units;
-        self.weighed.fit = fit(part.policy.rules(), &self.weighed.used, part.cost + units);
+        self.weighed.weigh_again(part.policy.rules(), part.cost + units);
     }
 }
 

@@ -82,6 +82,8 @@ impl Shard {
 
     /// Checks the next `slots` for overflow states that have expired, and evicts them. With `redates`, states that were written
     /// while the clock was far ahead are redated to now, so that they can expire.
+    #[cold]
+    #[inline(never)]
     pub(super) fn sweep_overflow(&mut self, slots: usize, now: i64, redates: bool, bounds: &Bounds) {
         if !bounds.forgets {
             return;

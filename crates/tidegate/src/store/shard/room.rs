@@ -64,10 +64,9 @@ impl Shard {
     /// Evicts some expired states, first that of the key itself, so that there may be a number for its shape.
     #[cold]
     pub(super) fn tidy_for_shape(&mut self, at: usize, part: &Part<'_>, bounds: &Bounds) {
-        if bounds.forgets && self.is_forgettable(at, part.now) {
-            self.remove(at, bounds);
-            self.tally.evicted += 1;
-        }
+        let hand = std::mem::replace(&mut self.hand, at);
+        self.sweep(1, part.now, bounds);
+        self.hand = hand;
         self.sweep(SWEEP_FOR_ROOM, part.now, bounds);
     }
 
@@ -79,6 +78,8 @@ impl Shard {
 
     /// Looks in the next `slots` for states that were written while the clock was far ahead, and redates them to now. Units in
     /// use stay in use, as after a request for the key, and the state can expire. A peek changes no state.
+    #[cold]
+    #[inline(never)]
     fn redate(&mut self, slots: usize, now: i64, op: Op, bounds: &Bounds) {
         if op == Op::Peek || !bounds.forgets {
             return;
