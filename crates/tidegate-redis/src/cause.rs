@@ -92,7 +92,9 @@ impl Cause {
                 "raise store.timeout above the round trip to redis, move closer to it, or find out why it is busy (SLOWLOG)"
             }
             Self::Unreachable | Self::Lost => "start redis, or check its address and the network",
-            Self::Overloaded => "find the client that sends so many requests; give this service and redis more processor time",
+            Self::Overloaded => {
+                "find the client that sends so many requests; give this service and redis more processor time"
+            }
             Self::ReadOnly => "wait for the failover to end, or connect to the master",
             Self::Loading => "wait until redis has read its data set",
             Self::OutOfMemory => "raise maxmemory of redis, or set store.max_keys lower",

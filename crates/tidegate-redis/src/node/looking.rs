@@ -71,8 +71,9 @@ impl Driver {
         self.shared.may_evict.store(may_evict, Relaxed);
         if may_evict {
             let policy = policy.unwrap_or_default();
-            let why =
-                || format!("redis may evict keys, and evicted keys lose their used units: maxmemory-policy is {policy}");
+            let why = || {
+                format!("redis may evict keys, and evicted keys lose their used units: maxmemory-policy is {policy}")
+            };
             self.shared.conditions.hold(Cause::MayEvict, why);
         } else {
             self.shared.conditions.release(Cause::MayEvict);
