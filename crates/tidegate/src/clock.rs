@@ -148,8 +148,8 @@ impl SystemClock {
     #[inline]
     #[expect(clippy::disallowed_methods, reason = "this is the clock")]
     fn now(&self) -> u64 {
-        let elapsed = self.ticks.delta_as_nanos(self.start, self.ticks.raw());
-        self.anchor.read(elapsed / 1_000, wall_micros)
+        let ticks = || self.ticks.delta_as_nanos(self.start, self.ticks.raw()) / 1_000;
+        self.anchor.read(ticks(), || (wall_micros(), ticks()))
     }
 
     fn ahead(&self) -> u64 {
@@ -189,6 +189,10 @@ struct Jump {
 const LOOK_EVERY: u64 = 16_384;
 /// Largest lead of the wall clock over the ticks that is followed at once.
 const BELIEVED_AHEAD: u64 = 1_000_000;
+/// Largest drift of the ticks between two comparisons that is added to that.
+const MAX_DRIFT: u64 = 4_000_000;
+/// How much time may pass from reading the ticks until the wall clock has been read.
+const MAX_PAUSE: u64 = 1_000;
 /// For how long the wall clock must be further ahead than that before it is followed.
 const AHEAD_FOR: u64 = 10_000_000;
 /// How far the wall clock may be behind without being followed.
@@ -202,27 +206,34 @@ impl Anchor {
         Self { offset, next_look, jump: Mutex::default() }
     }
 
+    /// Reads the time at `ticks`. `compare` reads the wall clock, then the ticks again.
     #[inline]
-    fn read(&self, ticks: u64, wall: impl FnOnce() -> u64) -> u64 {
+    fn read(&self, ticks: u64, compare: impl FnOnce() -> (u64, u64)) -> u64 {
         if ticks >= self.next_look.load(Ordering::Relaxed) {
-            self.look(ticks, wall);
+            self.look(ticks, compare);
         }
         slowed(ticks).saturating_add(self.offset.load(Ordering::Acquire))
     }
 
     /// Compares with the wall clock, unless another thread is doing so.
     #[cold]
-    fn look(&self, ticks: u64, wall: impl FnOnce() -> u64) {
+    fn look(&self, ticks: u64, compare: impl FnOnce() -> (u64, u64)) {
         let Some(mut jump) = self.jump.try_lock() else {
             return;
         };
+        let (wall, ticks_after) = compare();
+        // The thread was suspended, so the wall clock does not belong to these ticks. The next reading compares again.
+        if ticks_after.saturating_sub(ticks) > MAX_PAUSE {
+            return;
+        }
         self.next_look.store(ticks + LOOK_EVERY, Ordering::Relaxed);
         let elapsed = ticks.saturating_sub(jump.last_look);
         jump.last_look = ticks;
         let now = slowed(ticks).saturating_add(self.offset.load(Ordering::Acquire));
-        let wall = wall();
-        // Ticks are read a thousandth slow, and a counter may itself be slow by as much.
-        let is_ahead = wall.saturating_sub(now) > BELIEVED_AHEAD + elapsed / 256;
+        // Ticks are read a thousandth slow, which is known exactly, and a counter may itself be slow by as much.
+        let steady = now.saturating_add(elapsed.saturating_sub(slowed(elapsed)));
+        let drift = (elapsed / 1024).min(MAX_DRIFT);
+        let is_ahead = wall.saturating_sub(steady) > BELIEVED_AHEAD + drift;
         let is_behind = now.saturating_sub(wall) > MAX_LEAD;
         jump.ahead_since = is_ahead.then(|| jump.ahead_since.unwrap_or(ticks));
         jump.behind_since = is_behind.then(|| jump.behind_since.unwrap_or(ticks));
@@ -231,6 +242,9 @@ impl Anchor {
         if follows && lasts(jump.ahead_since, AHEAD_FOR) {
             self.offset.store(wall.saturating_sub(slowed(ticks)), Ordering::Release);
             (jump.ahead_since, jump.behind_since) = (None, None);
+        } else if is_ahead {
+            // Until it is followed, the ticks alone tell the time.
+            self.offset.store(steady.saturating_sub(slowed(ticks)), Ordering::Release);
         }
     }
 }
@@ -246,12 +260,19 @@ mod tests {
 
     const START: u64 = 1_745_000_000_000_000;
 
+    impl Anchor {
+        /// Reads the time in a thread that is not suspended meanwhile.
+        fn read_wall(&self, ticks: u64, wall: impl FnOnce() -> u64) -> u64 {
+            self.read(ticks, || (wall(), ticks))
+        }
+    }
+
     #[test]
     fn follows_the_wall_clock_closely() {
         let anchor = Anchor::new(START);
         for ticks in (0..10_000_000).step_by(5_000) {
             let wall = START + ticks;
-            let read = anchor.read(ticks, || wall);
+            let read = anchor.read_wall(ticks, || wall);
             assert!(read <= wall && wall - read <= 2 * LOOK_EVERY / 1024 + 5, "{read} for {wall}");
         }
     }
@@ -262,7 +283,7 @@ mod tests {
         let mut read = 0;
         for _ in 0..seconds * 100 {
             *ticks += 10_000;
-            read = anchor.read(*ticks, || (START + *ticks).saturating_add_signed(wall_off));
+            read = anchor.read_wall(*ticks, || (START + *ticks).saturating_add_signed(wall_off));
         }
         read
     }
@@ -278,13 +299,13 @@ mod tests {
     fn follows_a_small_step_ahead_at_once_and_a_large_one_once_it_has_lasted() {
         let anchor = Anchor::new(START);
         let hours = 8 * 3_600_000_000;
-        assert!(anchor.read(1_000, || unreachable!()) < START + 2_000);
-        assert_eq!(anchor.read(LOOK_EVERY, || START + 900_000), START + 900_000);
+        assert!(anchor.read_wall(1_000, || unreachable!()) < START + 2_000);
+        assert_eq!(anchor.read_wall(LOOK_EVERY, || START + 900_000), START + 900_000);
         // Suspended for eight hours.
         let woken = 2 * LOOK_EVERY;
-        assert!(anchor.read(woken, || START + hours) < START + 2_000_000);
-        assert!(anchor.read(woken + 9_000_000, || START + hours + 9_000_000) < START + 10_000_000);
-        assert_eq!(anchor.read(woken + 10_000_000, || START + hours + 10_000_000), START + hours + 10_000_000);
+        assert!(anchor.read_wall(woken, || START + hours) < START + 2_000_000);
+        assert!(anchor.read_wall(woken + 9_000_000, || START + hours + 9_000_000) < START + 10_000_000);
+        assert_eq!(anchor.read_wall(woken + 10_000_000, || START + hours + 10_000_000), START + hours + 10_000_000);
     }
 
     #[test]
@@ -332,7 +353,7 @@ mod tests {
         let (mut before, mut read) = (0, 0);
         for _ in 0..17 * 360 {
             ticks += 10_000_000;
-            read = anchor.read(ticks, || START + ticks);
+            read = anchor.read_wall(ticks, || START + ticks);
             assert!(read >= before, "{read} after {before}");
             before = read;
         }
@@ -343,8 +364,31 @@ mod tests {
     fn is_right_at_once_after_hours_in_which_nobody_asked() {
         let anchor = Anchor::new(START);
         for ticks in [3_600_000_000, 86_400_000_000] {
-            assert_eq!(anchor.read(ticks, || START + ticks), START + ticks);
+            assert_eq!(anchor.read_wall(ticks, || START + ticks), START + ticks);
         }
+    }
+
+    #[test]
+    fn a_wall_clock_that_is_ahead_is_not_believed_at_once_after_hours_in_which_nobody_asked() {
+        for hours in [1, 24, 24 * 365] {
+            let (anchor, mut ticks) = (Anchor::new(START), hours * 3_600_000_000);
+            let read = anchor.read_wall(ticks, || START + ticks + 15_000_000);
+            assert!((-50..=0).contains(&lead(ticks, read)), "{hours} hours: {}", lead(ticks, read));
+            let read = run(&anchor, &mut ticks, 9, 15 * SECOND);
+            assert!(lead(ticks, read) <= 0, "{hours} hours: {}", lead(ticks, read));
+            let read = run(&anchor, &mut ticks, 2, 0);
+            assert!((-50..=0).contains(&lead(ticks, read)), "{hours} hours: {}", lead(ticks, read));
+        }
+    }
+
+    #[test]
+    fn a_thread_that_is_suspended_while_it_compares_does_not_move_the_clock() {
+        let anchor = Anchor::new(START);
+        let (ticks, pause) = (LOOK_EVERY, 900_000);
+        let read = anchor.read(ticks, || (START + ticks + pause, ticks + pause));
+        assert!(lead(ticks, read) <= 0, "{}", lead(ticks, read));
+        // The next reading compares again.
+        assert_eq!(anchor.read_wall(ticks + 1, || START + ticks + 1), START + ticks + 1);
     }
 
     #[test]
@@ -356,7 +400,7 @@ mod tests {
         {
             for within in 0..1_000 {
                 let ticks = step as u64 * 2_000_000 + within * 2_000;
-                let read = anchor.read(ticks, || wall);
+                let read = anchor.read_wall(ticks, || wall);
                 assert!(read >= before, "{read} after {before}");
                 before = read;
             }
@@ -370,7 +414,7 @@ mod tests {
         for second in 0..86_400_u64 {
             let wall = second * 1_000_000;
             let fast = wall + wall / 5_000;
-            read = anchor.read(fast, || START + wall);
+            read = anchor.read_wall(fast, || START + wall);
         }
         assert!(read <= START + 86_400 * 1_000_000, "led by {}", read - START - 86_400 * 1_000_000);
     }

@@ -62,13 +62,23 @@ pub(crate) fn weigh(rules: &[Rule], tracks: &[Track], newest: i64, at: i64, cost
     let mut used = [0; MAX_LIMITS];
     for (rule, used) in rules.iter().zip(&mut used) {
         *used = tracks[rule.track].used(rule, newest, at);
-        if cost > rule.capacity {
-            fit = Fit::Impossible;
-        } else if *used + cost > rule.capacity && fit == Fit::Fits {
-            fit = Fit::Limited;
-        }
+        fit = fit.and(rule, *used, cost);
     }
     Weighed { fit, used }
+}
+
+impl Fit {
+    /// Whether `cost` also fits under a limit with `used` units in use.
+    #[inline]
+    fn and(self, rule: &Rule, used: u64, cost: u64) -> Self {
+        if cost > rule.capacity {
+            Self::Impossible
+        } else if used + cost > rule.capacity && self == Self::Fits {
+            Self::Limited
+        } else {
+            self
+        }
+    }
 }
 
 impl Weighed {
@@ -76,6 +86,12 @@ impl Weighed {
     pub(crate) fn of_nothing(rules: &[Rule], cost: u64) -> Self {
         let impossible = rules.iter().any(|rule| cost > rule.capacity);
         Self { fit: if impossible { Fit::Impossible } else { Fit::Fits }, used: [0; MAX_LIMITS] }
+    }
+
+    /// Weighs another cost against the same units in use.
+    #[cold]
+    pub(crate) fn weigh_again(&mut self, rules: &[Rule], cost: u64) {
+        self.fit = rules.iter().zip(&self.used).fold(Fit::Fits, |fit, (rule, used)| fit.and(rule, *used, cost));
     }
 }
 

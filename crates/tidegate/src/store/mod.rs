@@ -124,7 +124,7 @@ impl MemoryStore {
         let Bounded { shard, bounds } = self.shard(part.id);
         let decision = shard.lock().decide(&part, op, bounds);
         if decision.degraded {
-            self.sweep_other_half(part.id, now);
+            self.sweep_other_half(part.id, now, op);
         }
         decision
     }
@@ -132,9 +132,9 @@ impl MemoryStore {
     /// Evicts expired states of the other half of the shards. They take room, too, and there may be no further requests
     /// that would evict them.
     #[cold]
-    fn sweep_other_half(&self, id: Id, now: Timestamp) {
+    fn sweep_other_half(&self, id: Id, now: Timestamp, op: Op) {
         let Bounded { shard, bounds } = &self.shards[self.shard_number(id) ^ 1];
-        shard.lock().sweep_for_room(now.as_micros().cast_signed(), bounds);
+        shard.lock().sweep_for_room(now.as_micros().cast_signed(), op, bounds);
     }
 
     /// Gives units back to the moment they were charged at, as far as they are still in use there.

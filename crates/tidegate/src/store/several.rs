@@ -2,7 +2,10 @@
 
 use std::cmp::Reverse;
 
-use super::{MemoryStore, Op, shard::Part};
+use super::{
+    MemoryStore, Op,
+    shard::{Part, Seen},
+};
 use crate::{
     cost::Cost,
     decision::{Decision, Decisions, Reason, Under},
@@ -70,21 +73,38 @@ impl MemoryStore {
         let lock_of = |part: &Part<'_>| numbers.partition_point(|number| *number < self.shard_number(part.id));
 
         for part in &parts {
-            locked[lock_of(part)].tidy_for(part, &self.shard(part.id).bounds);
+            locked[lock_of(part)].tidy_for(part, op, &self.shard(part.id).bounds);
         }
-        let mut seen = Vec::with_capacity(parts.len());
+        let mut seen: Vec<Seen> = Vec::with_capacity(parts.len());
         for part in &parts {
-            seen.push(locked[lock_of(part)].weigh(part, &self.shard(part.id).bounds, op == Op::Peek));
+            let mut met = locked[lock_of(part)].weigh(part, &self.shard(part.id).bounds, op == Op::Peek);
+            let spent_with = |(earlier, other): (&Part<'_>, &Seen)| {
+                let spends = other.fits() || op == Op::Charge;
+                let shares = other.shares_with(&met) && lock_of(earlier) == lock_of(part);
+                if spends && shares { earlier.cost } else { 0 }
+            };
+            let earlier = parts.iter().zip(&seen).map(spent_with).sum();
+            if earlier > 0 {
+                met.add_earlier(part, earlier);
+            }
+            seen.push(met);
         }
-        let denies =
-            |(part, seen): (&Part<'_>, &super::shard::Seen)| part.policy.mode() == Mode::Enforce && !seen.fits();
+        let denies = |(part, seen): (&Part<'_>, &Seen)| part.policy.mode() == Mode::Enforce && !seen.fits();
         let admitted = !parts.iter().zip(&seen).any(denies);
+        // A charge that can't be counted is denied, and then no part is charged.
+        let refuses = |(part, seen): (&Part<'_>, &Seen)| part.policy.mode() == Mode::Enforce && seen.is_refused();
+        let countable = !parts.iter().zip(&seen).any(refuses);
         let mut decided = Vec::with_capacity(parts.len());
-        for (part, seen) in parts.iter().zip(seen) {
+        // The last is concluded first by a peek: the first of those that share a state has to put it back.
+        let mut order: Vec<_> = parts.iter().zip(seen).collect();
+        if op == Op::Peek {
+            order.reverse();
+        }
+        for (part, seen) in order {
             let outcome = match (op, seen.fits()) {
-                (Op::Charge, _) => Outcome::Charged,
+                (Op::Charge, _) if countable || seen.is_refused() => Outcome::Charged,
                 (Op::Check, true) if admitted => Outcome::Charged,
-                (_, true) => Outcome::Spared,
+                (Op::Charge, _) | (_, true) => Outcome::Spared,
                 (_, false) => Outcome::Denied,
             };
             let shard = &mut locked[lock_of(part)];
@@ -93,8 +113,11 @@ impl MemoryStore {
             decided.push(decision);
         }
         drop(locked);
+        if op == Op::Peek {
+            decided.reverse();
+        }
         for (part, _) in parts.iter().zip(&decided).filter(|(_, decision)| decision.degraded) {
-            self.sweep_other_half(part.id, now);
+            self.sweep_other_half(part.id, now, op);
         }
 
         let parts: Vec<_> = part_of.into_iter().map(|distinct| decided[distinct]).collect();

@@ -23,7 +23,7 @@ pub(super) struct Shapes {
     known: Vec<Option<Known>>,
     /// How many shapes have a number.
     numbered: usize,
-    unnumbered: HashMap<Id, Arc<Shape>>,
+    unnumbered: HashMap<Id, Unnumbered>,
     /// Bytes of the shapes that only this shard holds.
     own_bytes: usize,
 }
@@ -49,6 +49,13 @@ struct Known {
     own_bytes: usize,
 }
 
+/// The shape of a state for which no number was free.
+#[derive(Debug)]
+struct Unnumbered {
+    shape: Arc<Shape>,
+    own_bytes: usize,
+}
+
 impl Shapes {
     /// Whether a state has the shape with this id.
     #[inline]
@@ -68,7 +75,7 @@ impl Shapes {
     #[inline(never)]
     fn unnumbered(&self, id: Id) -> &Arc<Shape> {
         match self.unnumbered.get(&id) {
-            Some(shape) => shape,
+            Some(unnumbered) => &unnumbered.shape,
             None => unreachable!("a shape is kept as long as a state has it"),
         }
     }
@@ -98,7 +105,9 @@ impl Shapes {
     fn take_other(&mut self, id: Id, shape: &Arc<Shape>, owned: bool) -> usize {
         let number = self.number_of(shape.id()).or_else(|| self.new_number(shape, owned));
         let Some(number) = number else {
-            self.unnumbered.insert(id, Arc::clone(shape));
+            let own_bytes = if owned { shape.heap_bytes() } else { 0 };
+            self.own_bytes += own_bytes;
+            self.unnumbered.insert(id, Unnumbered { shape: Arc::clone(shape), own_bytes });
             return UNNUMBERED;
         };
         if let Some(Some(known)) = self.known.get_mut(number) {
@@ -147,8 +156,10 @@ impl Shapes {
                 freed
             }
             None => {
-                self.unnumbered.remove(&slot.id);
-                0
+                // The capacity that a map reports may fall when an entry is removed.
+                let before = self.heap_bytes();
+                self.own_bytes -= self.unnumbered.remove(&slot.id).map_or(0, |unnumbered| unnumbered.own_bytes);
+                before - self.heap_bytes()
             }
         }
     }
@@ -156,7 +167,33 @@ impl Shapes {
     fn heap_bytes(&self) -> usize {
         // A map has one more byte for each entry, which says whether the entry is in use.
         self.known.capacity() * size_of::<Option<Known>>()
-            + self.unnumbered.capacity() * (size_of::<(Id, Arc<Shape>)>() + 1)
+            + self.unnumbered.capacity() * (size_of::<(Id, Unnumbered)>() + 1)
             + self.own_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Algorithm, Limit};
+
+    #[test]
+    fn shapes_without_a_number_count_with_their_bytes() {
+        let mut shapes = Shapes::default();
+        let mut held = 0;
+        let mut slots = Vec::new();
+        for n in 0..MAX_SHAPES as u64 + 50 {
+            let shape = Arc::new(Shape::new(Algorithm::SlidingLog, &[Limit::from_vector(1, 1_000_000 + n)]));
+            let id = Id { order: n, rest: n };
+            let (number, taken) = shapes.take(id, &shape, true);
+            assert!(taken >= shape.heap_bytes(), "{n}");
+            slots.push(Slot::new(id, number, 0));
+            held += taken;
+        }
+        assert_eq!((shapes.numbered, held), (UNNUMBERED, shapes.heap_bytes()));
+        for slot in &slots {
+            held -= shapes.give_back(slot);
+        }
+        assert_eq!((shapes.numbered, shapes.own_bytes, held), (0, 0, shapes.heap_bytes()));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Algorithm, AtCapacity, Cost, Key, Limit, MemoryStore, Op, Policy, Reason, Timestamp};
+use tidegate::{Algorithm, AtCapacity, Cost, Decisions, Key, Limit, MemoryStore, Op, Policy, Reason, Spend, Timestamp};
 
 const START: u64 = 1_745_000_000_000_000;
 
@@ -235,4 +235,132 @@ fn a_store_that_forgets_nothing_finds_everybody_again_whatever_others_have_asked
     assert_eq!(evicted(MemoryStore::builder().forget_nothing()), (0, false));
     let (forgotten, _) = evicted(MemoryStore::builder());
     assert!(forgotten > 4_000, "{forgotten}");
+}
+
+const ALGORITHMS: [&str; 5] = ["sliding_log", "sliding_counter", "sliding_buckets:10", "fixed_window", "gcra"];
+
+fn spend(store: &MemoryStore, op: Op, policy: &Policy, costs: &[(&str, u64)], now: Timestamp) -> Decisions {
+    let keys: Vec<_> = costs.iter().map(|(key, cost)| (Key::new(key).unwrap(), Cost::new(*cost).unwrap())).collect();
+    let spends: Vec<_> = keys.iter().map(|(key, cost)| Spend { policy, key, cost: *cost }).collect();
+    store.decide_all(op, &spends, now).unwrap()
+}
+
+fn used(store: &MemoryStore, policy: &Policy, key: &str, now: Timestamp) -> u64 {
+    store.decide(Op::Peek, policy, &Key::new(key).unwrap(), Cost::ONE, now).used()
+}
+
+/// A full store in which "a" and the key that is returned use one overflow state, with `units` in use since `at(0)`.
+fn sharing(policy: &Policy, units: u64) -> (MemoryStore, String) {
+    let store = MemoryStore::builder().max_keys(1).shards(1).build().unwrap();
+    let _ = check(&store, policy, "first", at(0));
+    let _ = spend(&store, Op::Charge, policy, &[("a", units)], at(0));
+    let other = (0..10_000).map(|n| format!("b{n}")).find(|key| used(&store, policy, key, at(0)) == units);
+    (store, other.unwrap())
+}
+
+#[test]
+fn parts_of_one_decision_that_share_an_overflow_state_are_all_counted() {
+    // In the next aligned minute, but before the state has expired.
+    let later = at(45_000_000);
+    for algorithm in ALGORITHMS {
+        let policy = policy("10/1m", algorithm);
+        let exact = MemoryStore::default();
+        for (units, now) in [(2, at(0)), (3, later), (4, later)] {
+            let _ = spend(&exact, Op::Charge, &policy, &[("a", units)], now);
+        }
+        for op in [Op::Check, Op::Charge] {
+            let (store, b) = sharing(&policy, 2);
+            let decisions = spend(&store, op, &policy, &[("a", 3), (&b, 4)], later);
+            let expected = used(&exact, &policy, "a", later);
+            let Some(decision) = decisions.parts.last().filter(|_| expected <= 10) else {
+                continue;
+            };
+            assert!(decisions.overall.is_allowed(), "{algorithm}");
+            assert_eq!((decision.used(), used(&store, &policy, "a", later)), (expected, expected), "{algorithm}");
+        }
+    }
+}
+
+#[test]
+fn parts_of_one_decision_that_share_an_overflow_state_must_fit_together() {
+    for algorithm in ALGORITHMS {
+        let policy = policy("10/1m", algorithm);
+        let (store, b) = sharing(&policy, 3);
+        let limited = spend(&store, Op::Check, &policy, &[("a", 4), (&b, 4)], at(1));
+        assert_eq!((limited.overall.reason(), limited.overall.part()), (Reason::Limited, 1), "{algorithm}");
+        let wait = limited.overall.retry_after().unwrap();
+        assert!(wait > Duration::ZERO, "{algorithm}");
+        // No wait helps while they share, but room does.
+        let never = spend(&store, Op::Check, &policy, &[("a", 6), (&b, 5)], at(1));
+        assert_eq!((never.overall.reason(), never.overall.retry_after()), (Reason::StoreUnavailable, None));
+        assert_eq!(used(&store, &policy, "a", at(1)), 3, "{algorithm}: a denial charges nothing");
+        let then = at(1).after(wait);
+        assert!(spend(&store, Op::Peek, &policy, &[("a", 4), (&b, 4)], then).overall.is_allowed(), "{algorithm}");
+        assert!(spend(&store, Op::Check, &policy, &[("a", 4), (&b, 4)], then).overall.is_allowed(), "{algorithm}");
+    }
+}
+
+#[test]
+fn peeks_of_keys_that_share_an_overflow_state_agree_after_the_clock_went_back() {
+    for algorithm in ALGORITHMS {
+        let policy = policy("10/1m", algorithm);
+        let (store, b) = sharing(&policy, 3);
+        let before = Timestamp::from_micros(START - 3_600_000_000);
+        let peeked = spend(&store, Op::Peek, &policy, &[("a", 1), (&b, 1)], before);
+        let resets: Vec<_> = peeked.parts.iter().map(|part| (part.used(), part.reset_after())).collect();
+        assert_eq!(resets[0], resets[1], "{algorithm}");
+        assert!(resets[0].1 <= Duration::from_secs(120), "{algorithm}: {resets:?}");
+        assert_eq!(used(&store, &policy, "a", at(0)), 3, "{algorithm}: a peek changes nothing");
+    }
+}
+
+#[test]
+fn a_charge_of_several_without_room_for_one_charges_none() {
+    let store = store(1, 1 << 20, AtCapacity::Deny);
+    let policy = policy("10/1m", "sliding_counter");
+    let _ = check(&store, &policy, "known", at(0));
+    for costs in [[("known", 1), ("new", 1)], [("new", 1), ("known", 1)], [("known", 11), ("new", 1)]] {
+        let decisions = spend(&store, Op::Charge, &policy, &costs, at(0));
+        assert_eq!((decisions.overall.reason(), decisions.overall.charged_at()), (Reason::StoreUnavailable, None));
+        assert_eq!(used(&store, &policy, "known", at(0)), 1, "{costs:?}");
+    }
+}
+
+#[test]
+fn expired_overflow_states_give_their_memory_back_as_new_keys_arrive() {
+    let year = 365 * 86_400 * 1_000_000;
+    // Keys of another policy never use the overflow states of this one.
+    let [early, late] = ["early", "late"]
+        .map(|name| Policy::new(name, ["5/1m".parse().unwrap()]).unwrap().with_algorithm(Algorithm::FixedWindow));
+    for written in [0, year] {
+        let bytes = |overflowing: u64| {
+            let store = MemoryStore::builder().max_keys(10).shards(1).build().unwrap();
+            for n in 0..10 + overflowing {
+                let _ = check(&store, &early, &format!("early {n}"), at(written));
+            }
+            // Each of these keys arrives when those before it have expired, so the store is not full.
+            for n in 1..200 {
+                let _ = check(&store, &late, &format!("late {n}"), at(n * 200_000_000));
+            }
+            store.stats().bytes
+        };
+        assert_eq!(bytes(200), bytes(0), "written at {written}");
+    }
+}
+
+#[test]
+fn states_of_a_clock_that_was_far_ahead_stay_for_a_peek_and_in_a_store_that_forgets_nothing() {
+    let (year, policy) = (365 * 86_400 * 1_000_000, policy("5/1m", "fixed_window"));
+    let builder = || MemoryStore::builder().max_keys(10).shards(1);
+    for (store, op) in [(builder(), Op::Peek), (builder().forget_nothing(), Op::Check)] {
+        let store = store.build().unwrap();
+        let names: Vec<_> = (0..10).map(|n| format!("ahead {n}")).collect();
+        for name in &names {
+            let _ = check(&store, &policy, name, at(year));
+        }
+        let _ = store.decide(op, &policy, &Key::new("new").unwrap(), Cost::ONE, at(0));
+        for name in &names {
+            assert_eq!(used(&store, &policy, name, at(year)), 1, "{op:?}");
+        }
+    }
 }

@@ -309,3 +309,24 @@ fn states_of_a_clock_that_was_far_ahead_expire_when_room_is_needed() {
     }
     assert!(store.stats().evicted > 900, "{:?}", store.stats());
 }
+
+#[test]
+fn a_known_key_that_brings_another_window_is_counted_once_other_windows_have_expired() {
+    for at_capacity in [AtCapacity::Shared, AtCapacity::Deny] {
+        let store = build(MemoryStore::builder().shards(1).at_capacity(at_capacity));
+        for n in 0..3_000 {
+            let _ = decide(&store, Op::Check, &throttle(n), &format!("k{n}"), at(0));
+        }
+        let later = at(3 * 3_600_000_000);
+        let own = decide(&store, Op::Check, &throttle(5_000), "k7", later);
+        assert!(own.is_allowed() && own.charged_at().is_some(), "its own state has expired: {own:?}");
+        let keys = [Key::new("k8").unwrap(), Key::new("k9").unwrap()];
+        let policies = [throttle(5_001), throttle(5_002)];
+        let spends = [0, 1].map(|n| Spend { policy: &policies[n], key: &keys[n], cost: Cost::ONE });
+        let several = store.decide_all(Op::Check, &spends, later).unwrap();
+        assert!(several.overall.is_allowed() && several.overall.charged_at().is_some(), "{several:?}");
+        assert!(decide(&store, Op::Check, &throttle(5_000), "k7", later).charged_at().is_some());
+        let in_use = decide(&store, Op::Check, &throttle(5_003), "k7", later);
+        assert!(in_use.charged_at().is_some() && in_use.used() == 3, "the states of others have: {in_use:?}");
+    }
+}

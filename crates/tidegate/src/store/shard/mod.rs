@@ -55,6 +55,8 @@ pub(super) struct Seen {
     newest: i64,
     moment: Moment,
     weighed: Weighed,
+    /// Units that earlier parts of the decision spend in the same overflow state.
+    earlier: u64,
     /// What a peek has to put back.
     before: Option<Box<(Slot, Held)>>,
 }
@@ -115,6 +117,22 @@ impl Seen {
     pub(super) fn fits(&self) -> bool {
         self.weighed.fit == Fit::Fits && self.place != Place::Refused
     }
+
+    /// Whether nothing can count the request, so that it is denied.
+    pub(super) fn is_refused(&self) -> bool {
+        self.place == Place::Refused
+    }
+
+    /// Whether both use the same overflow state, given that they are in the same shard.
+    pub(super) fn shares_with(&self, other: &Self) -> bool {
+        matches!(self.place, Place::Shared(_)) && self.place == other.place
+    }
+
+    /// Weighs the cost together with what earlier parts of the decision spend in the same overflow state.
+    pub(super) fn add_earlier(&mut self, part: &Part<'_>, units: u64) {
+        self.earlier = units;
+        self.weighed.weigh_again(part.policy.rules(), part.cost + units);
+    }
 }
 
 impl Shard {
@@ -136,13 +154,20 @@ impl Shard {
     fn decide_any(&mut self, part: Part<'_>, op: Op, bounds: &Bounds) -> Decision {
         let part = &part;
         let only = part.policy.only();
-        let quick = match self.keys.find(part.id) {
+        let mut found = self.keys.find(part.id);
+        if let Some(at) = found
+            && self.lacks_shape(at, part, bounds)
+        {
+            self.tidy_for_shape(at, part, bounds);
+            found = self.keys.find(part.id);
+        }
+        let quick = match found {
             Some(at) => only.and_then(|only| self.decide_simple(at, part, only, op, bounds)),
             None => match self.overriding(part, bounds) {
                 Overriding::Holds => None,
                 Overriding::Ended => return self.decide_any(*part, op, bounds),
                 Overriding::None => {
-                    self.tidy(part.now, bounds);
+                    self.tidy(part.now, op, bounds);
                     only.and_then(|only| self.decide_new(part, only, op, bounds))
                 }
             },
@@ -231,8 +256,7 @@ impl Shard {
     /// Looks whether the cost fits. Only what a clock that went far back asks for is written, and a peek puts that back.
     pub(super) fn weigh(&mut self, part: &Part<'_>, bounds: &Bounds, peek: bool) -> Seen {
         if let Some(at) = self.keys.find(part.id) {
-            let shape = part.policy.shape();
-            if !self.may_have_shape(shape, bounds) && !self.shapes.is(self.keys.slot(at), shape.id()) {
+            if self.lacks_shape(at, part, bounds) {
                 return self.weigh_misshapen(part, bounds, peek);
             }
             return self.weigh_at(Of::Keys, at, Place::Own(at), part, bounds, peek);
@@ -249,7 +273,7 @@ impl Shard {
         let moment = Moment { now: part.now, at: part.now.max(newest) };
         let weighed =
             self.read(of, at, part.policy, |rules, tracks| weigh(rules, tracks, newest, moment.at, part.cost));
-        Seen { place, newest, moment, weighed, before }
+        Seen { place, newest, moment, weighed, earlier: 0, before }
     }
 
     #[cold]
@@ -336,7 +360,7 @@ impl Shard {
         let mut decision = match (seen.place, outcome) {
             (Place::New | Place::Own(_), _) => return self.conclude_new(part, seen, outcome, bounds),
             (Place::Shared(id), _) => match (self.shared.find(id), outcome) {
-                (Some(at), _) => self.conclude_at(Of::Shared, at, part, seen, outcome, bounds),
+                (Some(at), _) => self.conclude_shared(at, part, seen, outcome, bounds),
                 (None, Outcome::Charged) => {
                     let held = self.charged_state(part, seen);
                     let at = self.put_new(Of::Shared, id, part.policy, held, seen.moment.at, bounds);
@@ -354,8 +378,28 @@ impl Shard {
             }
             (Place::Refused | Place::Overridden, _) => refused(part, seen, outcome),
         };
+        let fits_alone = || part.policy.rules().iter().all(|rule| part.cost <= rule.capacity);
+        if seen.earlier > 0 && decision.reason == Reason::Impossible && fits_alone() {
+            // The parts would fit if there were room for a state for each.
+            decision.reason = Reason::StoreUnavailable;
+            decision.remaining = 0;
+        }
         decision.degraded = true;
         decision
+    }
+
+    /// Charges and answers a key in an overflow state, which an earlier part of the decision may have charged or made.
+    fn conclude_shared(
+        &mut self,
+        at: usize,
+        part: &Part<'_>,
+        seen: &mut Seen,
+        outcome: Outcome,
+        bounds: &Bounds,
+    ) -> Decision {
+        seen.newest = self.shared.slot(at).newest();
+        seen.moment.at = seen.moment.at.max(seen.newest);
+        self.conclude_at(Of::Shared, at, part, seen, outcome, bounds)
     }
 
     /// Answers a key that has no state of its own, and gives it one if it is charged. Its place is reserved already.
@@ -376,8 +420,8 @@ impl Shard {
             Some(at) if self.shared.slot(at).newest() <= seen.moment.at => {
                 let newest = self.shared.slot(at).newest();
                 let mut decision = self.read(Of::Shared, at, part.policy, |rules, tracks| {
-                    let limits = part.policy.limits();
-                    answer(limits, (rules, tracks), newest, seen.moment, part.cost, &seen.weighed, outcome)
+                    let (limits, cost) = (part.policy.limits(), part.cost + seen.earlier);
+                    answer(limits, (rules, tracks), newest, seen.moment, cost, &seen.weighed, outcome)
                 });
                 decision.degraded = decision.used > 0;
                 decision
@@ -427,12 +471,12 @@ impl Shard {
 fn seen_of_nothing(part: &Part<'_>, place: Place) -> Seen {
     let weighed = Weighed::of_nothing(part.policy.rules(), part.cost);
     let moment = Moment { now: part.now, at: part.now };
-    Seen { place, newest: part.now, moment, weighed, before: None }
+    Seen { place, newest: part.now, moment, weighed, earlier: 0, before: None }
 }
 
 fn answer_from(part: &Part<'_>, (rules, tracks): (&[Rule], &[Track]), seen: &Seen, outcome: Outcome) -> Decision {
-    let limits = part.policy.limits();
-    answer(limits, (rules, tracks), seen.newest, seen.moment, part.cost, &seen.weighed, outcome)
+    let (limits, cost) = (part.policy.limits(), part.cost + seen.earlier);
+    answer(limits, (rules, tracks), seen.newest, seen.moment, cost, &seen.weighed, outcome)
 }
 
 /// The answer if there is no room for a key and it shares no overflow state. A charge that can't be counted is denied,

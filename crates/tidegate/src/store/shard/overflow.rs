@@ -7,8 +7,8 @@
 //! coarse state, and a fine state starts with the units in use in the coarse state. So the state that decides for a key
 //! includes the units that the key has used in either of them.
 
-use super::{LOG_STEP, Part, Shard};
-use crate::store::{bounds::Bounds, id::Id};
+use super::{LOG_STEP, Of, Part, Shard};
+use crate::store::{bounds::Bounds, id::Id, table::Table};
 
 /// How many bits select one of the coarse states of a policy.
 const COARSE_BITS: u32 = 2;
@@ -55,7 +55,8 @@ impl Shard {
         if self.shared.find(fine).is_some() {
             return Some(fine);
         }
-        self.sweep_overflow(part.now, bounds);
+        // It redates nothing: other parts of the decision have been weighed.
+        self.sweep_overflow(SWEEP, part.now, false, bounds);
         let may_be_new = self.may_have_shape(part.policy.shape(), bounds);
         let most_fine = FULL_POLICIES << bounds.overflow_bits();
         let growth = if self.shared.is_full() { self.shared.bytes_to_grow() } else { 0 };
@@ -79,19 +80,40 @@ impl Shard {
         Some(place)
     }
 
-    /// Checks some overflow states and evicts those that have expired.
-    fn sweep_overflow(&mut self, now: i64, bounds: &Bounds) {
-        for _ in 0..SWEEP {
+    /// Checks the next `slots` for overflow states that have expired, and evicts them. With `redates`, states that were written
+    /// while the clock was far ahead are redated to now, so that they can expire.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn sweep_overflow(&mut self, slots: usize, now: i64, redates: bool, bounds: &Bounds) {
+        if !bounds.forgets {
+            return;
+        }
+        for _ in 0..slots {
+            if self.shared.len() == 0 {
+                let before = self.shared.heap_bytes();
+                self.shared = Table::default();
+                bounds.note(before, 0);
+                return;
+            }
             if self.overflow_hand >= self.shared.places() {
                 self.overflow_hand = 0;
             }
-            if self.overflow_hand < self.shared.places() && self.is_over(self.shared.slot(self.overflow_hand), now) {
-                let slot = self.shared.remove(self.overflow_hand);
+            let at = self.overflow_hand;
+            if redates && self.is_far_ahead(self.shared.slot(at), now) {
+                self.rebase(Of::Shared, at, now, bounds, false);
+            }
+            if self.is_over(self.shared.slot(at), now) {
+                let slot = self.shared.remove(at);
                 self.discard(&slot, bounds);
                 bounds.give_back_overflow();
             } else {
                 self.overflow_hand += 1;
             }
         }
+    }
+
+    /// Whether there are overflow states, or memory is held for them.
+    pub(super) fn has_overflow(&self) -> bool {
+        self.shared.places() > 0
     }
 }
