@@ -27,7 +27,7 @@ use crate::{
 
 /// How often files are looked at. Looking works on every file system and through the links that orchestrators swap; being
 /// told of changes does not.
-const EVERY: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_millis(400);
 
 /// How long reading a file may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -37,14 +37,16 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Watched {
     service: Arc<Service>,
     certificates: Option<Arc<Certificates>>,
-    /// The configuration's file, and the version of it that was read at the start.
-    file: Option<(PathBuf, FileVersion)>,
+    /// The configuration's file.
+    file: Option<PathBuf>,
     overrides: Overrides,
     server: ServerSettings,
     store: StoreSettings,
     reader: Reader,
     /// Whether the configuration could not be looked at or read, whatever is in it. Then it is read again.
     unread: AtomicBool,
+    /// The version of the configuration that was read last, whether it was put in force or refused.
+    last_read: parking_lot::Mutex<Option<FileVersion>>,
     /// The same of the certificate.
     keys_unread: AtomicBool,
     /// One reload at a time, so that the file that was read last is the one in force.
@@ -63,7 +65,8 @@ impl Watched {
         Self {
             service,
             certificates,
-            file,
+            last_read: parking_lot::Mutex::new(file.as_ref().map(|(_, version)| *version)),
+            file: file.map(|(path, _)| path),
             overrides,
             server,
             store,
@@ -76,7 +79,7 @@ impl Watched {
 
     /// Reads again what has changed, until the service stops.
     pub(crate) async fn changes(self: Arc<Self>, stop: CancellationToken) {
-        let mut known = Known::new(self.file.as_ref().map(|(_, version)| *version));
+        let mut known = Known::new(*self.last_read.lock());
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -89,14 +92,13 @@ impl Watched {
     /// Reads again what has changed since the last look, and what could not be read then.
     async fn look(&self, known: &mut Known) {
         let Some((config, keys)) = self.versions().await else { return };
-        if let (Some((path, _)), Some(FileVersion::NONE), true) = (&self.file, config, config == known.seen) {
+        if let (Some(path), Some(FileVersion::NONE), true) = (&self.file, config, config == known.seen) {
             self.unread.store(true, Relaxed);
             self.refuse_unread(path, "is not there, or can't be looked at");
         }
         // The same twice: a file that changes, or is gone for a moment, is still being written.
-        let has_changed = config == known.seen && config != known.config;
+        let has_changed = config == known.seen && config != *self.last_read.lock();
         if (has_changed || self.was_unread()) && config.is_some_and(FileVersion::exists) {
-            known.config = config;
             self.reload_policies().await;
         }
         known.seen = config;
@@ -121,14 +123,14 @@ impl Watched {
 
     /// The versions that the files have now; none if that can't be found out, which is reported.
     async fn versions(&self) -> Option<(Option<FileVersion>, Vec<FileVersion>)> {
-        let file = self.file.as_ref().map(|(path, _)| path.clone());
+        let file = self.file.clone();
         let certificates = self.certificates.clone();
         let look = move || {
             let keys = certificates.iter().flat_map(|certificates| certificates.files()).map(FileVersion::of).collect();
             (file.as_deref().map(FileVersion::of), keys)
         };
         let looked = self.reader.read(look).await;
-        if let (Err(error), Some((path, _))) = (&looked, &self.file) {
+        if let (Err(error), Some(path)) = (&looked, &self.file) {
             self.unread.store(true, Relaxed);
             self.refuse_unread(path, error);
         }
@@ -149,20 +151,24 @@ impl Watched {
     }
 
     async fn reload_policies(&self) {
-        let Some((path, _)) = &self.file else {
+        let Some(path) = &self.file else {
             tracing::warn!("nothing to reload: the service was started without a file");
             return;
         };
         let _alone = self.reloading.lock().await;
         let (file, overrides) = (path.clone(), self.overrides.clone());
-        let read = self.reader.read(move || Config::load(Some(&file), &overrides)).await;
+        let load = move || (FileVersion::of(&file), Config::load(Some(&file), &overrides));
+        let read = self.reader.read(load).await.map(|(version, read)| {
+            *self.last_read.lock() = Some(version);
+            read
+        });
         let read = read.unwrap_or_else(|message| {
             let origin = path.display().to_string();
             Err(ConfigError { origin, line: None, message: message.to_owned(), unreadable: true })
         });
         let is_unread = read.as_ref().is_err_and(|error| error.unreadable);
         if self.unread.swap(is_unread, Relaxed) && is_unread {
-            // That is reported already, and the file is tried again each second.
+            // That is reported already, and the file is tried again at each look.
             return;
         }
         match self.service.put_in_force(read) {
@@ -218,9 +224,7 @@ impl Watched {
 
 /// The versions of the files that the last looks found.
 struct Known {
-    /// The version of the configuration that was read.
-    config: Option<FileVersion>,
-    /// The one that was seen last.
+    /// The version of the configuration that was seen last.
     seen: Option<FileVersion>,
     /// Those of the certificate and its key.
     keys: Option<Vec<FileVersion>>,
@@ -228,7 +232,7 @@ struct Known {
 
 impl Known {
     fn new(config: Option<FileVersion>) -> Self {
-        Self { config, seen: config, keys: None }
+        Self { seen: config, keys: None }
     }
 }
 
