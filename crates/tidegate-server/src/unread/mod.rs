@@ -273,6 +273,10 @@ impl Drop for Charge {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let held = *self.held.get_mut();
+        // Most requests over HTTP/1 hold nothing, and need not touch what all connections share.
+        if held == 0 {
+            return;
+        }
         self.reader.bodies.fetch_sub(*self.body.get_mut(), Relaxed);
         self.reader.held.fetch_sub(held, Relaxed);
         self.reader.all.held.fetch_sub(held, Relaxed);
