@@ -53,7 +53,8 @@ pub(super) struct Part<'a> {
 pub(super) struct Seen {
     place: Place,
     newest: i64,
-    moment: Moment,
+    /// The time of the request, or of the newest charge if that is later.
+    at: i64,
     weighed: Weighed,
     /// Units that earlier parts of the decision spend in the same overflow state.
     earlier: u64,
@@ -114,6 +115,11 @@ pub(super) struct Shard {
 }
 
 impl Seen {
+    /// The time of the request, and the time that it is decided at.
+    fn moment(&self, part: &Part<'_>) -> Moment {
+        Moment { now: part.now, at: self.at }
+    }
+
     pub(super) fn fits(&self) -> bool {
         self.weighed.fit == Fit::Fits && self.place != Place::Refused
     }
@@ -273,7 +279,7 @@ impl Shard {
         let moment = Moment { now: part.now, at: part.now.max(newest) };
         let weighed =
             self.read(of, at, part.policy, |rules, tracks| weigh(rules, tracks, newest, moment.at, part.cost));
-        Seen { place, newest, moment, weighed, earlier: 0, before }
+        Seen { place, newest, at: moment.at, weighed, earlier: 0, before }
     }
 
     #[cold]
@@ -293,7 +299,7 @@ impl Shard {
             (Place::New | Place::Shared(_), Some(at)) => {
                 let mut seen = self.weigh_at(Of::Shared, at, place, part, bounds, peek);
                 if place != Place::Shared(self.shared.slot(at).id) {
-                    seen.newest = seen.moment.at;
+                    seen.newest = seen.at;
                     self.put_back(Of::Shared, at, seen.before.take(), bounds);
                 }
                 seen
@@ -345,8 +351,8 @@ impl Shard {
     ) -> Decision {
         let mut recorded = Recorded::Exactly;
         if outcome == Outcome::Charged {
-            recorded = self.charge(of, at, part, seen.newest, seen.moment.at, bounds);
-            seen.newest = seen.moment.at;
+            recorded = self.charge(of, at, part, seen.newest, seen.at, bounds);
+            seen.newest = seen.at;
         }
         let mut decision =
             self.read(of, at, part.policy, |rules, tracks| answer_from(part, (rules, tracks), seen, outcome));
@@ -363,9 +369,9 @@ impl Shard {
                 (Some(at), _) => self.conclude_shared(at, part, seen, outcome, bounds),
                 (None, Outcome::Charged) => {
                     let held = self.charged_state(part, seen);
-                    let at = self.put_new(Of::Shared, id, part.policy, held, seen.moment.at, bounds);
+                    let at = self.put_new(Of::Shared, id, part.policy, held, seen.at, bounds);
                     bounds.count_overflow();
-                    seen.newest = seen.moment.at;
+                    seen.newest = seen.at;
                     self.read(Of::Shared, at, part.policy, |rules, tracks| {
                         answer_from(part, (rules, tracks), seen, outcome)
                     })
@@ -398,7 +404,7 @@ impl Shard {
         bounds: &Bounds,
     ) -> Decision {
         seen.newest = self.shared.slot(at).newest();
-        seen.moment.at = seen.moment.at.max(seen.newest);
+        seen.at = seen.at.max(seen.newest);
         self.conclude_at(Of::Shared, at, part, seen, outcome, bounds)
     }
 
@@ -409,7 +415,7 @@ impl Shard {
             return self.conclude_unwritten(part, seen, outcome, bounds);
         }
         let held = self.charged_state(part, seen);
-        let at = self.put_new(Of::Keys, part.id, part.policy, held, seen.moment.at, bounds);
+        let at = self.put_new(Of::Keys, part.id, part.policy, held, seen.at, bounds);
         self.read(Of::Keys, at, part.policy, |rules, tracks| answer_from(part, (rules, tracks), seen, outcome))
     }
 
@@ -417,11 +423,11 @@ impl Shard {
     /// change.
     fn conclude_unwritten(&self, part: &Part<'_>, seen: &Seen, outcome: Outcome, bounds: &Bounds) -> Decision {
         match self.overflow_state(part, bounds) {
-            Some(at) if self.shared.slot(at).newest() <= seen.moment.at => {
+            Some(at) if self.shared.slot(at).newest() <= seen.at => {
                 let newest = self.shared.slot(at).newest();
                 let mut decision = self.read(Of::Shared, at, part.policy, |rules, tracks| {
                     let (limits, cost) = (part.policy.limits(), part.cost + seen.earlier);
-                    answer(limits, (rules, tracks), newest, seen.moment, cost, &seen.weighed, outcome)
+                    answer(limits, (rules, tracks), newest, seen.moment(part), cost, &seen.weighed, outcome)
                 });
                 decision.degraded = decision.used > 0;
                 decision
@@ -432,15 +438,15 @@ impl Shard {
 
     #[expect(clippy::unused_self, reason = "stands beside its siblings")]
     fn conclude_new_uncharged(&self, part: &Part<'_>, seen: &Seen, outcome: Outcome) -> Decision {
-        let held = Held::in_use(part.policy, &seen.weighed.used, seen.moment.at);
-        let reading = held.read(part.policy.shape(), part.policy, seen.moment.at);
+        let held = Held::in_use(part.policy, &seen.weighed.used, seen.at);
+        let reading = held.read(part.policy.shape(), part.policy, seen.at);
         answer_from(part, (reading.rules(part.policy), reading.tracks()), seen, outcome)
     }
 
     /// The state of a new key once it is charged: on top of what the keys have used that it shared limits with.
     #[expect(clippy::unused_self, reason = "stands beside its siblings")]
     fn charged_state(&self, part: &Part<'_>, seen: &Seen) -> Held {
-        let at = seen.moment.at;
+        let at = seen.at;
         let mut held = if seen.weighed.used.iter().all(|used| *used == 0) {
             Held::empty(part.policy.shape())
         } else {
@@ -470,13 +476,12 @@ impl Shard {
 /// The result of weighing a request while no units are in use.
 fn seen_of_nothing(part: &Part<'_>, place: Place) -> Seen {
     let weighed = Weighed::of_nothing(part.policy.rules(), part.cost);
-    let moment = Moment { now: part.now, at: part.now };
-    Seen { place, newest: part.now, moment, weighed, earlier: 0, before: None }
+    Seen { place, newest: part.now, at: part.now, weighed, earlier: 0, before: None }
 }
 
 fn answer_from(part: &Part<'_>, (rules, tracks): (&[Rule], &[Track]), seen: &Seen, outcome: Outcome) -> Decision {
     let (limits, cost) = (part.policy.limits(), part.cost + seen.earlier);
-    answer(limits, (rules, tracks), seen.newest, seen.moment, cost, &seen.weighed, outcome)
+    answer(limits, (rules, tracks), seen.newest, seen.moment(part), cost, &seen.weighed, outcome)
 }
 
 /// The answer if there is no room for a key and it shares no overflow state. A charge that can't be counted is denied,
@@ -484,7 +489,7 @@ fn answer_from(part: &Part<'_>, (rules, tracks): (&[Rule], &[Track]), seen: &See
 #[cold]
 fn refused(part: &Part<'_>, seen: &Seen, outcome: Outcome) -> Decision {
     let empty = Held::empty(part.policy.shape());
-    let reading = empty.read(part.policy.shape(), part.policy, seen.moment.at);
+    let reading = empty.read(part.policy.shape(), part.policy, seen.at);
     let parts = (reading.rules(part.policy), reading.tracks());
     let became = if outcome == Outcome::Charged { Outcome::Denied } else { outcome };
     let mut decision = answer_from(part, parts, seen, became);

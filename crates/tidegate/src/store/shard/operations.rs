@@ -39,8 +39,8 @@ impl Shard {
         if charged_at <= seen.newest && is_readable {
             self.redrain(of, at, part.policy, bounds);
             let shape = self.shape_of(of, at);
-            returned = self
-                .change(of, at, bounds, |held| held.refund(&shape, seen.newest, part.cost, charged_at, seen.moment.at));
+            returned =
+                self.change(of, at, bounds, |held| held.refund(&shape, seen.newest, part.cost, charged_at, seen.at));
             seen = self.weigh_at(of, at, Place::Own(at), part, bounds, false);
         }
         let after =
@@ -73,7 +73,7 @@ impl Shard {
     pub(super) fn inspect_at(&mut self, of: Of, at: usize, part: &Part<'_>, bounds: &Bounds) -> Inspection {
         let mut seen = self.weigh_at(of, at, Place::Own(at), part, bounds, true);
         let inspection = self.read(of, at, part.policy, |rules, tracks| {
-            Inspection::new(part.policy, rules, tracks, seen.newest, seen.moment)
+            Inspection::new(part.policy, rules, tracks, seen.newest, seen.moment(part))
         });
         self.put_back(of, at, seen.before.take(), bounds);
         inspection

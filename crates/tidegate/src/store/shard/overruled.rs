@@ -62,7 +62,7 @@ impl Shard {
         let mut recorded = Recorded::Exactly;
         if outcome == Outcome::Charged {
             recorded = self.charge_overridden(&kept, seen, bounds);
-            seen.newest = seen.moment.at;
+            seen.newest = seen.at;
         }
         let mut decision = self.tell_overridden(part, &by, seen, outcome);
         decision.degraded = recorded == Recorded::Joined;
@@ -74,7 +74,7 @@ impl Shard {
 
     /// Charges an overridden key. There is always room for it.
     fn charge_overridden(&mut self, kept: &Part<'_>, seen: &Seen, bounds: &Bounds) -> Recorded {
-        let to = seen.moment.at;
+        let to = seen.at;
         if let Some(at) = self.overridden_state(kept.id) {
             return self.charge(Of::Overridden, at, kept, seen.newest, to, bounds);
         }
@@ -85,7 +85,7 @@ impl Shard {
     }
 
     fn tell_overridden(&self, part: &Part<'_>, by: &Override, seen: &Seen, outcome: Outcome) -> Decision {
-        let (newest, moment) = (seen.newest, seen.moment);
+        let (newest, moment) = (seen.newest, seen.moment(part));
         let charged_at = (outcome == Outcome::Charged).then(|| moment.charged_at());
         let became = (outcome, seen.weighed.fit);
         let until_end = by.end().map(|end| weigh::wait(end.as_micros().cast_signed(), moment.now));
