@@ -6,7 +6,7 @@ use crate::{
     reply::{By, Reader},
     store::{Asked, RedisStore},
     trouble::Trouble,
-    wire::{Action, NewKeys, Part},
+    wire::{Action, Part},
 };
 
 impl RedisStore {
@@ -73,7 +73,7 @@ impl RedisStore {
     ) -> Asked {
         let key = part.key.clone();
         self.forget_denial(&key);
-        let answer = self.ask(action, vec![part], slot, NewKeys::Always, given).await;
+        let answer = self.ask(action, part, slot, given).await;
         self.forget_denial(&key);
         answer
     }
@@ -131,7 +131,7 @@ impl RedisStore {
         let name = self.name(policy, key, given);
         let part = Part::new(name.bytes, policy, Cost::ONE, None);
         let limits = part.limits;
-        let answer = self.ask(Action::Inspect, vec![part], name.slot, NewKeys::Always, given).await?;
+        let answer = self.ask(Action::Inspect, part, name.slot, given).await?;
         let Some(found) = Reader::new(answer.bytes()).state(limits)? else { return Ok(None) };
         let in_force = match &found.by {
             Some(By::Limits(limits, _)) => limits,

@@ -10,7 +10,7 @@ use crate::{
     reply::Reader,
     store::RedisStore,
     trouble::Trouble,
-    wire::{Action, ListStep, NewKeys, OverrideStep, Part, put},
+    wire::{Action, ListStep, OverrideStep, Part, put},
 };
 
 /// Why an override could not be set, lifted or shown.
@@ -194,9 +194,7 @@ impl RedisStore {
         let name = self.name(policy, key, given);
         let part = Part::of_step(name.bytes, policy, step as u8, asked);
         let answer = match step {
-            OverrideStep::Show => {
-                self.ask(Action::Override(step), vec![part], name.slot, NewKeys::Always, given).await?
-            }
+            OverrideStep::Show => self.ask(Action::Override(step), part, name.slot, given).await?,
             OverrideStep::Set | OverrideStep::Lift => {
                 self.ask_and_forget(Action::Override(step), part, name.slot, given).await?
             }
@@ -232,7 +230,7 @@ impl<'a> List<'a> {
     ) -> Result<T, Trouble> {
         let name = self.store.list_name(self.name, self.given);
         let part = Part::of_step(name.bytes, self.policy, step as u8, asked);
-        let answer = self.store.ask(Action::List(step), vec![part], name.slot, NewKeys::Always, self.given).await?;
+        let answer = self.store.ask(Action::List(step), part, name.slot, self.given).await?;
         let mut reader = Reader::new(answer.bytes());
         read(&mut Reader::new(reader.bytes(4)?))
     }

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::{stopwatch, wire::NewKeys};
 
-/// For so many microseconds after the server refused a write for want of memory no new keys are created, unless a check says
-/// otherwise.
+/// How long the store creates no new keys after Redis refused a write because it was out of memory, in microseconds. A check
+/// that finds enough memory ends it earlier.
 const REFUSAL: u64 = 1_000_000;
 
 /// The number of keys and the memory of a server, as far as known.

@@ -255,7 +255,7 @@ async fn give_back(
         let name = store.name(policy, key, given);
         let part = Part::new(name.bytes, policy, cost, Some(charged_at));
         let limits = part.limits;
-        let told = match store.ask(Action::Refund, vec![part], name.slot, NewKeys::Always, given).await {
+        let told = match store.ask(Action::Refund, part, name.slot, given).await {
             Ok(answer) => Reader::new(answer.bytes()).part(limits),
             Err(trouble) => Err(trouble),
         };

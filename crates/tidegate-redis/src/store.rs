@@ -412,16 +412,9 @@ impl RedisStore {
         stopwatch::micros().saturating_add(u64::try_from(patience.as_micros()).unwrap_or(u64::MAX))
     }
 
-    /// Asks the node of a slot, for as long as a decision may take.
-    pub(crate) async fn ask(
-        &self,
-        action: Action,
-        parts: Vec<Part>,
-        slot: u16,
-        new_keys: NewKeys,
-        given: Option<Timestamp>,
-    ) -> Asked {
-        self.ask_until(action, parts, slot, new_keys, given, self.deadline(given)).await
+    /// Asks the node of a slot for something other than a decision.
+    pub(crate) async fn ask(&self, action: Action, part: Part, slot: u16, given: Option<Timestamp>) -> Asked {
+        self.ask_until(action, vec![part], slot, NewKeys::Always, given, self.deadline(given)).await
     }
 
     /// Asks the node of a slot and waits until `deadline`, by the stopwatch.

@@ -193,7 +193,7 @@ impl Metrics {
         let accept_errors = Family::<By, Counter>::default();
         registry.register(
             "accept_errors",
-            "Connections that could not be accepted, mostly for want of file descriptors",
+            "Connections that could not be accepted; usually no file descriptors are left",
             accept_errors.clone(),
         );
         let wrong_tokens = Family::<By, Counter>::default();

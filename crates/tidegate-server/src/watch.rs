@@ -115,7 +115,7 @@ impl Watched {
 
     /// Reads everything again.
     pub(crate) async fn reload(&self) {
-        // An operator who asks for it is told again what is wrong.
+        // An operator asked for this reload, so an error is logged again.
         self.unread.store(false, Relaxed);
         self.reload_policies().await;
         self.reload_certificates().await;

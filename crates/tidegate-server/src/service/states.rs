@@ -33,7 +33,7 @@ impl Service {
         counted.push(Counted {
             cause: "accept_errors",
             count: self.metrics.accept_errors(),
-            what: "connections could not be accepted, mostly for want of file descriptors",
+            what: "connections could not be accepted; usually no file descriptors are left",
             cure: "raise `ulimit -n`, or lower max_connections of [server]",
         });
         if let Store::Memory(limiter) = &*self.store {

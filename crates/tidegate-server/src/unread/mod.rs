@@ -25,7 +25,8 @@ use self::ages::Ages;
 /// Bytes of large responses that one connection may leave unread. A single response may be larger.
 const PER_CONNECTION: usize = 512 << 10;
 
-/// A response of at most so many bytes is never refused for want of memory: one decision is that small.
+/// The service never refuses a response of at most this many bytes because of memory. The response to one decision is
+/// smaller.
 pub(crate) const SMALL: usize = 1 << 10;
 
 /// Memory of an unread response in addition to its body: its task, its stream and its headers.

@@ -41,7 +41,7 @@ impl UnreadResponses {
     /// one that holds most first, until the pressure is gone.
     fn close_stalled(&self, apart: Duration) -> u64 {
         let now = self.looks.fetch_add(1, Relaxed) + 1;
-        // What was added after a look is older than the time since the next one.
+        // A response that was added between two looks has waited at least since the second one.
         let is_due = |since: Option<u64>, patience: Duration| {
             let looks = since.map_or(0, |since| u32::try_from(now.saturating_sub(since + 1)).unwrap_or(u32::MAX));
             since.is_some() && apart.saturating_mul(looks) >= patience

@@ -103,7 +103,7 @@ impl Bounds {
         }
     }
 
-    /// Counts a key whose override is over, whether it may be or not: its state is not forgotten for want of room.
+    /// Counts a key whose override has ended, even beyond the bound: the store keeps the state of such a key.
     pub(super) fn count_key(&self) {
         self.keys.fetch_add(1, Ordering::AcqRel);
         if let Some(whole) = &self.whole {

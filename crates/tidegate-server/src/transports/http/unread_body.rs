@@ -35,7 +35,7 @@ pub(super) struct UnreadBody {
     charge: Option<Arc<Charge>>,
     /// The body after the known bytes.
     rest: Option<Body>,
-    /// The memory for what comes, if that is counted.
+    /// The reserved memory for the rest of the body, if the rest is counted.
     reservation: Option<Arc<Reservation>>,
 }
 

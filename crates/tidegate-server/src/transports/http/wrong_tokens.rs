@@ -52,7 +52,7 @@ impl Caller {
     /// Counts a wrong token, if one was shown. Beyond the limit the answer is another, comes late and ends the connection.
     pub(super) async fn answered(self, house: &House, response: Response<Body>, closing: &Closing) -> Response<Body> {
         let mut response = self.counted(house, response, closing).await;
-        // A browser may keep a ticket that was signed with an earlier token: it is told to forget it.
+        // A browser may keep a ticket that was signed with an earlier token. This header deletes it.
         if self.has_forged_ticket && !response.headers().contains_key(header::SET_COOKIE) {
             dashboard::forget_ticket(house, &mut response);
         }

@@ -164,7 +164,7 @@ fn a_reload_is_told_and_so_is_one_that_was_refused() {
     let is_refusal = |line: &Value| line["kind"] == "reload_refused";
     assert!(
         tick["journal"].as_array().is_some_and(|journal| journal.iter().all(is_refusal)),
-        "what was told is not told again: {tick}"
+        "a tick repeats no event of an earlier tick: {tick}"
     );
 }
 

@@ -1,6 +1,6 @@
 //! What is done to a key beside deciding: refund, reset, inspect.
 
-use super::{Of, Part, Place, Shard, answer_from};
+use super::{Of, Part, Shard, concluding::answer_from, weighing::Place};
 use crate::{
     decision::Refund,
     inspect::Inspection,

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Of, Part, Place, Seen, Shard, seen_of_nothing};
+use super::{
+    Of, Part, Shard,
+    weighing::{Place, Seen, seen_of_nothing},
+};
 use crate::{
     decision::{Decision, Refund},
     inspect::Inspection,
