@@ -18,6 +18,9 @@ use crate::{
 /// The file that is read where none is named.
 const DEFAULT_FILE: &str = "tidegate.toml";
 
+/// File descriptors that are kept for listeners, Redis, files and the runtime.
+const RESERVED_DESCRIPTORS: usize = 128;
+
 /// The file named, or the one that lies here.
 pub(crate) fn file_or_default(named: Option<&PathBuf>) -> Option<PathBuf> {
     named.cloned().or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists()))
@@ -35,21 +38,33 @@ pub(crate) fn run(arguments: &ServeArguments, format: Format) -> anyhow::Result<
     if let Some(url) = &arguments.store {
         overrides = overrides.store("--store", "url", url);
     }
-    let config = Config::load(file_or_default(arguments.config.as_ref()).as_deref(), &overrides)?;
+    let mut config = Config::load(file_or_default(arguments.config.as_ref()).as_deref(), &overrides)?;
     let _log = logging::begin(format)?;
-    // Connections are descriptors; what the system allows at the most is ours to use.
-    let descriptors = rlimit::increase_nofile_limit(u64::MAX).unwrap_or(u64::MAX);
-    if u64::try_from(config.server.bounds.connections).unwrap_or(u64::MAX).saturating_mul(3) > descriptors {
-        tracing::warn!(
-            descriptors,
-            "fewer descriptors than connections are allowed: lower max_connections or raise `ulimit -n`"
-        );
-    }
+    leave_descriptors(&mut config);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime can be had")?;
     let done = runtime.block_on(serve(config, overrides));
     // A file read that hangs must not keep the process alive.
     runtime.shutdown_background();
     done
+}
+
+/// Lowers `max_connections` so far that connections can't use up the file descriptors. Otherwise a flood of connections could
+/// keep the service from connecting to Redis again.
+fn leave_descriptors(config: &mut Config) {
+    let Ok(descriptors) = rlimit::increase_nofile_limit(u64::MAX) else { return };
+    let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
+    let for_connections = descriptors - RESERVED_DESCRIPTORS.min(descriptors / 2);
+    let most = (for_connections / Transport::ALL.len()).max(1);
+    let bounds = &mut config.server.bounds;
+    if bounds.connections > most {
+        tracing::warn!(
+            descriptors,
+            max_connections = most,
+            "max_connections is lowered to what the file descriptors allow: raise `ulimit -n` for more"
+        );
+        bounds.connections = most;
+        bounds.connections_per_address = bounds.connections_per_address.min(most);
+    }
 }
 
 async fn serve(config: Config, overrides: Overrides) -> anyhow::Result<Outcome> {

@@ -49,7 +49,8 @@ pub enum Transport {
 }
 
 impl Transport {
-    pub(crate) const ALL: [Self; 3] = [Self::Http, Self::Resp, Self::Grpc];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Http, Self::Resp, Self::Grpc];
 
     /// Its name in metrics and logs.
     pub fn name(self) -> &'static str {

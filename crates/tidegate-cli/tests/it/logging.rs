@@ -136,22 +136,48 @@ fn when_the_reader_of_the_log_is_gone_a_restart_of_redis_heals_as_usual() {
     assert_eq!(service.terminate(), Some(0));
 }
 
+/// As many connections to HTTP and to RESP.
+fn idle_connections(service: &Unread, count: usize) -> Vec<std::io::Result<TcpStream>> {
+    [service.http, service.resp].iter().flat_map(|at| (0..count).map(move |_| TcpStream::connect(at))).collect()
+}
+
+/// The sum of a counter of all transports.
+fn counted(metrics: &str, name: &str) -> u64 {
+    let lines = metrics.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+}
+
 #[test]
 fn listeners_survive_running_out_of_descriptors_without_a_log() {
-    let mut service = Unread::start("ulimit -n 64;", POLICY, Stdio::piped());
+    let mut service = Unread::start("", POLICY, Stdio::piped());
     drop(service.child.stderr.take());
     let descriptors = format!("/proc/{}/fd", service.child.id());
-    let used = || std::fs::read_dir(&descriptors).expect("it runs").count();
-    let idle: Vec<_> =
-        [service.http, service.resp].iter().flat_map(|at| (0..64).map(move |_| TcpStream::connect(at))).collect();
-    wait_for("all descriptors to be used", PATIENCE, || if used() >= 63 { Ok(()) } else { Err(format!("{}", used())) });
+    let used = || std::fs::read_dir(&descriptors).expect("it runs").count() as u64;
+    let most = used() + 8;
+    let process = service.child.id().try_into().expect("a process id");
+    rlimit::prlimit(process, rlimit::Resource::NOFILE, Some((most, most)), None).expect("a limit can be lowered");
+    let idle = idle_connections(&service, 64);
+    wait_for("all descriptors to be used", PATIENCE, || {
+        if used() >= most { Ok(()) } else { Err(format!("{} of {most}", used())) }
+    });
     drop(idle);
     wait_for("RESP to accept again", PATIENCE, || service.ping());
     wait_for("HTTP to accept again", PATIENCE, || get(service.http, "/healthz").map(|_| ()));
-    let metrics = service.get("/metrics");
-    let counted = metrics.lines().filter_map(|line| line.strip_prefix("tidegate_accept_errors_total{"));
-    let counted: u64 = counted.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum();
-    assert!(counted > 0, "{metrics}");
+    assert!(counted(&service.get("/metrics"), "tidegate_accept_errors_total") > 0);
+    assert_eq!(service.terminate(), Some(0));
+}
+
+#[test]
+fn connections_do_not_use_up_the_descriptors() {
+    let mut service = Unread::start("ulimit -n 64;", POLICY, Stdio::piped());
+    drop(idle_connections(&service, 64));
+    wait_for("connections to be turned away", PATIENCE, || {
+        let metrics = get(service.http, "/metrics")?;
+        let names = ["tidegate_connections_turned_away_total", "tidegate_connections_turned_away_by_address_total"];
+        let turned_away: u64 = names.iter().map(|name| counted(&metrics, name)).sum();
+        assert_eq!(counted(&metrics, "tidegate_accept_errors_total"), 0);
+        if turned_away > 0 { Ok(()) } else { Err("none was".to_owned()) }
+    });
     assert_eq!(service.terminate(), Some(0));
 }
 

@@ -160,7 +160,9 @@ impl Shared {
         if self.breaker.open() {
             count(&self.counters.breaker_opened);
         }
-        self.hold(cause, &trouble.to_string());
+        // There may never have been a connection to lose.
+        let why = if *trouble == Trouble::Lost { &Trouble::Unreachable } else { trouble };
+        self.hold(cause, &why.to_string());
     }
 
     /// Opens the breaker because answers come too late.
