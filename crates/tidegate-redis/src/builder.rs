@@ -70,7 +70,7 @@ impl RedisStoreBuilder {
     }
 
     /// Maximum number of requests that wait for one server; 4,096 by default. A request beyond it is shed: see
-    /// [`Trouble::Overloaded`](crate::Trouble::Overloaded).
+    /// [`Error::Overloaded`](crate::Error::Overloaded).
     #[must_use]
     pub fn queue(mut self, requests: usize) -> Self {
         self.settings.queue = requests.max(1);

@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Degradation {
-    /// Short name of the cause, for metrics: a [`Trouble::name`](crate::Trouble::name), or `may_evict`.
+    /// Short name of the cause, for metrics: a [`Error::name`](crate::Error::name), or `may_evict`.
     pub cause: &'static str,
     /// The server that is affected.
     pub node: String,

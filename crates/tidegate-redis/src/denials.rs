@@ -15,7 +15,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tidegate::{Cost, Decision, Op, Reason, remote};
+use tidegate::{Cost, Decision, Op, Reason, external_store};
 
 use crate::stopwatch;
 
@@ -136,7 +136,7 @@ impl Denials {
         let holds = held.subject == subject && now < held.ends && held.cost <= cost;
         // A cost that never fits is denied as impossible, not as limited.
         let is_possible = held.decision.reason() == Reason::Banned || cost.get() <= held.decision.capacity();
-        (holds && is_possible).then(|| remote::remembered(held.decision, now.saturating_sub(held.asked)))
+        (holds && is_possible).then(|| external_store::remembered(held.decision, now.saturating_sub(held.asked)))
     }
 
     /// Removes the denial of a key under any limits. Answers to requests that were sent before are not remembered.

@@ -11,12 +11,13 @@
 use std::sync::Arc;
 
 use tidegate::{
-    AtCapacity, Clock, Cost, Decision, Key, MemoryStore, OnStoreFailure, Op, Policy, Reason, Share, Spend, remote,
+    AtCapacity, Clock, Cost, Decision, Key, MemoryStore, OnStoreFailure, Op, Policy, Reason, Share, Spend,
+    external_store,
 };
 
 use crate::{
+    error::Error,
     stats::{Counters, count},
-    trouble::Trouble,
 };
 
 #[derive(Debug)]
@@ -33,10 +34,10 @@ impl Fallback {
     }
 
     /// The choice that applies to this trouble, given the `choice` for outages.
-    fn choice(&self, trouble: &Trouble, choice: OnStoreFailure) -> OnStoreFailure {
+    fn choice(&self, trouble: &Error, choice: OnStoreFailure) -> OnStoreFailure {
         match (trouble, choice, self.at_capacity) {
-            (Trouble::NoRoom, _, AtCapacity::Admit) => OnStoreFailure::Open,
-            (Trouble::NoRoom, ..) | (Trouble::Overloaded, OnStoreFailure::Open, _) => OnStoreFailure::Closed,
+            (Error::NoRoom, _, AtCapacity::Admit) => OnStoreFailure::Open,
+            (Error::NoRoom, ..) | (Error::Overloaded, OnStoreFailure::Open, _) => OnStoreFailure::Closed,
             (trouble, OnStoreFailure::Open, _) if !trouble.is_outage() => OnStoreFailure::Local(Share::ALL),
             _ => choice,
         }
@@ -45,7 +46,7 @@ impl Fallback {
     #[inline]
     pub(crate) fn decide(
         &self,
-        trouble: &Trouble,
+        trouble: &Error,
         op: Op,
         policy: &Policy,
         key: &Key<'_>,
@@ -58,7 +59,7 @@ impl Fallback {
     }
 
     #[inline]
-    fn count(&self, trouble: &Trouble, choice: OnStoreFailure) {
+    fn count(&self, trouble: &Error, choice: OnStoreFailure) {
         self.counters.trouble(trouble);
         count(match choice {
             OnStoreFailure::Open => &self.counters.degraded_open,
@@ -70,8 +71,8 @@ impl Fallback {
     #[inline]
     fn answer(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost, choice: OnStoreFailure) -> Decision {
         match choice {
-            OnStoreFailure::Open => remote::without_store(policy, true),
-            OnStoreFailure::Closed => remote::without_store(policy, false),
+            OnStoreFailure::Open => external_store::without_store(policy, true),
+            OnStoreFailure::Closed => external_store::without_store(policy, false),
             OnStoreFailure::Local(share) => {
                 let now = self.clock.now();
                 let decision = match policy.local() {
@@ -79,19 +80,19 @@ impl Fallback {
                     Some(local) if policy.on_store_failure() == choice => self.local.decide(op, local, key, cost, now),
                     _ => self.local.decide(op, &policy.share(share), key, cost, now),
                 };
-                remote::degraded(decision)
+                external_store::degraded(decision)
             }
         }
     }
 
     /// Whether a choice lets a request through that Redis does not answer; nothing is charged or counted.
-    pub(crate) fn admits(&self, trouble: &Trouble, spend: &Spend<'_>, choice: OnStoreFailure) -> bool {
+    pub(crate) fn admits(&self, trouble: &Error, spend: &Spend<'_>, choice: OnStoreFailure) -> bool {
         let choice = self.choice(trouble, choice);
         self.answer(Op::Peek, spend.policy, spend.key, spend.cost, choice).is_allowed()
     }
 
     /// Denies a request by a remembered denial.
-    pub(crate) fn remembered(&self, trouble: &Trouble, denial: Decision) -> Decision {
+    pub(crate) fn remembered(&self, trouble: &Error, denial: Decision) -> Decision {
         self.counters.trouble(trouble);
         count(&self.counters.remembered);
         denial
@@ -100,7 +101,7 @@ impl Fallback {
     /// Decides all spends as one. If one of them is denied, by its choice or by a remembered denial, none is charged.
     pub(crate) fn decide_all(
         &self,
-        trouble: &Trouble,
+        trouble: &Error,
         op: Op,
         spends: &[Spend<'_>],
         on_failure: Option<OnStoreFailure>,
@@ -135,7 +136,7 @@ mod tests {
     use tidegate::{AtCapacity, Cost, Key, OnStoreFailure, Op, Policy, Reason};
 
     use super::Fallback;
-    use crate::{stats::Counters, trouble::Trouble};
+    use crate::{error::Error, stats::Counters};
 
     #[test]
     fn open_admits_no_more_than_the_limit_while_redis_answers_and_everything_in_an_outage() {
@@ -143,12 +144,12 @@ mod tests {
         let policy = Policy::new("p", ["5/1h".parse().expect("a limit")]).expect("a policy");
         let key = Key::new("k").expect("a key");
         let decide = |trouble| fallback.decide(&trouble, Op::Check, &policy, &key, Cost::ONE, OnStoreFailure::Open);
-        let answered = [Trouble::Timeout, Trouble::Late, Trouble::TooSlow, Trouble::OutOfMemory, Trouble::NoReplicas];
+        let answered = [Error::Timeout, Error::Late, Error::TooSlow, Error::OutOfMemory, Error::NoReplicas];
         let late: Vec<_> = (0..10).flat_map(|_| answered.clone().map(decide)).collect();
         assert!(late.iter().all(tidegate::Decision::is_degraded));
         assert!(late[..5].iter().all(|decision| decision.reason() == Reason::Allowed), "{late:?}");
         assert!(late[5..].iter().all(|decision| decision.reason() == Reason::Limited), "{late:?}");
-        assert!((0..10).all(|_| decide(Trouble::Unreachable).is_allowed()), "an outage is known");
-        assert!((0..10).all(|_| !decide(Trouble::Overloaded).is_allowed()), "overload is not an outage");
+        assert!((0..10).all(|_| decide(Error::Unreachable).is_allowed()), "an outage is known");
+        assert!((0..10).all(|_| !decide(Error::Overloaded).is_allowed()), "overload is not an outage");
     }
 }

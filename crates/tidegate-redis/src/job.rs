@@ -11,7 +11,7 @@ use std::{
 use tidegate::Timestamp;
 use tokio::sync::oneshot;
 
-use crate::{stopwatch, trouble::Trouble, wire::Group};
+use crate::{error::Error, stopwatch, wire::Group};
 
 /// A request on its way.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Job {
     pub(crate) asking: bool,
     /// Not to be sent along with others: they might be at another node.
     pub(crate) alone: bool,
-    pub(crate) answer: oneshot::Sender<Result<Answer, Trouble>>,
+    pub(crate) answer: oneshot::Sender<Result<Answer, Error>>,
     /// Set by the node that the job was handed to.
     pub(crate) outstanding: Option<Outstanding>,
 }
@@ -63,7 +63,7 @@ impl Answer {
 }
 
 impl Job {
-    pub(crate) fn fail(self, trouble: Trouble) {
+    pub(crate) fn fail(self, trouble: Error) {
         // Whoever asked may have given up.
         let _ = self.answer.send(Err(trouble));
     }

@@ -5,7 +5,7 @@
 //! follows as it is; limits that a caller brings along follow as `~` and what tells them apart.
 
 use sha2::{Digest, Sha256};
-use tidegate::{Key, Policy, remote};
+use tidegate::{Key, Policy, external_store};
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -44,7 +44,7 @@ impl Names {
             }
             None => {
                 bytes.extend_from_slice(b"}~");
-                let described = remote::unnamed_identity(policy);
+                let described = external_store::unnamed_identity(policy);
                 bytes.extend(described.bytes().filter(|byte| *byte != b' '));
             }
         }

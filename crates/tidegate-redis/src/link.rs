@@ -15,8 +15,8 @@ use redis::{AsyncConnectionConfig, RedisError, aio::MultiplexedConnection};
 use tokio::net::{TcpStream, lookup_host};
 
 use crate::{
+    error::Error,
     target::{Address, Login},
-    trouble::Trouble,
 };
 
 /// A connection, which goes on only [`while`](Self::keep_going) something is done over it.
@@ -28,12 +28,12 @@ pub(crate) struct Link {
 
 impl Link {
     /// Connects and logs in.
-    pub(crate) async fn open(address: &Address, login: &Login) -> Result<Self, Trouble> {
-        let failed = |error: RedisError| Trouble::from_error(&error);
+    pub(crate) async fn open(address: &Address, login: &Login) -> Result<Self, Error> {
+        let failed = |error: RedisError| Error::from_error(&error);
         let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         if login.is_encrypted() {
             // The library alone knows how, and keeps such a connection going by itself.
-            let client = login.client(address).map_err(|error| Trouble::Refused(error.to_string()))?;
+            let client = login.client(address).map_err(|error| Error::Refused(error.to_string()))?;
             let connection = client.get_multiplexed_async_connection_with_config(&config).await.map_err(failed)?;
             return Ok(Self { connection, work: None });
         }

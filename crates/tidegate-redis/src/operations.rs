@@ -1,11 +1,11 @@
 //! Operations on one key that are not decisions: refund, reset and inspection.
 
-use tidegate::{Cost, Inspection, Key, Policy, Refund, Timestamp, remote};
+use tidegate::{Cost, Inspection, Key, Policy, Refund, Timestamp, external_store};
 
 use crate::{
+    error::Error,
     reply::{By, Reader},
     store::{Asked, RedisStore},
-    trouble::Trouble,
     wire::{Action, Part},
 };
 
@@ -21,7 +21,7 @@ impl RedisStore {
         key: &Key<'_>,
         cost: Cost,
         charged_at: Timestamp,
-    ) -> Result<Refund, Trouble> {
+    ) -> Result<Refund, Error> {
         self.refund_when(policy, key, cost, charged_at, None).await
     }
 
@@ -36,7 +36,7 @@ impl RedisStore {
         cost: Cost,
         charged_at: Timestamp,
         now: Timestamp,
-    ) -> Result<Refund, Trouble> {
+    ) -> Result<Refund, Error> {
         self.refund_when(policy, key, cost, charged_at, Some(now)).await
     }
 
@@ -47,7 +47,7 @@ impl RedisStore {
         cost: Cost,
         charged_at: Timestamp,
         given: Option<Timestamp>,
-    ) -> Result<Refund, Trouble> {
+    ) -> Result<Refund, Error> {
         let name = self.name(policy, key, given);
         let part = Part::new(name.bytes, policy, cost, Some(charged_at));
         let limits = part.limits;
@@ -55,10 +55,10 @@ impl RedisStore {
         let reply = Reader::new(answer.bytes()).part(limits)?;
         let (returned, told) = (reply.returned, &reply.told);
         Ok(match &reply.by {
-            None => remote::refund(policy, returned, told),
-            Some(By::Limits(limits, _)) => remote::refund(limits, returned, told),
-            Some(By::Ban) => remote::refund_banned(policy, returned, told),
-            Some(By::Exempt) => remote::refund_exempt(policy, returned),
+            None => external_store::refund(policy, returned, told),
+            Some(By::Limits(limits, _)) => external_store::refund(limits, returned, told),
+            Some(By::Ban) => external_store::refund_banned(policy, returned, told),
+            Some(By::Exempt) => external_store::refund_exempt(policy, returned),
         })
     }
 
@@ -82,7 +82,7 @@ impl RedisStore {
     ///
     /// # Errors
     /// If Redis does not answer.
-    pub async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, Trouble> {
+    pub async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, Error> {
         self.reset_when(policy, key, None).await
     }
 
@@ -90,11 +90,11 @@ impl RedisStore {
     ///
     /// # Errors
     /// If Redis does not answer.
-    pub async fn reset_at(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Result<bool, Trouble> {
+    pub async fn reset_at(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Result<bool, Error> {
         self.reset_when(policy, key, Some(now)).await
     }
 
-    async fn reset_when(&self, policy: &Policy, key: &Key<'_>, given: Option<Timestamp>) -> Result<bool, Trouble> {
+    async fn reset_when(&self, policy: &Policy, key: &Key<'_>, given: Option<Timestamp>) -> Result<bool, Error> {
         let name = self.name(policy, key, given);
         let part = Part::new(name.bytes, policy, Cost::ONE, None);
         let answer = self.ask_and_forget(Action::Reset, part, name.slot, given).await?;
@@ -105,7 +105,7 @@ impl RedisStore {
     ///
     /// # Errors
     /// If Redis does not answer.
-    pub async fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Inspection>, Trouble> {
+    pub async fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Inspection>, Error> {
         self.inspect_when(policy, key, None).await
     }
 
@@ -118,7 +118,7 @@ impl RedisStore {
         policy: &Policy,
         key: &Key<'_>,
         now: Timestamp,
-    ) -> Result<Option<Inspection>, Trouble> {
+    ) -> Result<Option<Inspection>, Error> {
         self.inspect_when(policy, key, Some(now)).await
     }
 
@@ -127,7 +127,7 @@ impl RedisStore {
         policy: &Policy,
         key: &Key<'_>,
         given: Option<Timestamp>,
-    ) -> Result<Option<Inspection>, Trouble> {
+    ) -> Result<Option<Inspection>, Error> {
         let name = self.name(policy, key, given);
         let part = Part::new(name.bytes, policy, Cost::ONE, None);
         let limits = part.limits;
@@ -137,7 +137,7 @@ impl RedisStore {
             Some(By::Limits(limits, _)) => limits,
             _ => policy,
         };
-        let mut inspection = remote::inspection(in_force, found.newest, found.shown);
+        let mut inspection = external_store::inspection(in_force, found.newest, found.shown);
         if let Some(By::Ban) = found.by {
             inspection.limits.iter_mut().for_each(|limit| limit.remaining = 0);
         }

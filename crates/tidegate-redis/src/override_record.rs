@@ -1,10 +1,10 @@
 //! An override as bytes, as it lies in its key and in the list; `scripts/override.lua` tells the layout.
 
-use tidegate::{Key, Overridden, Override, OverrideRule, Timestamp};
+use tidegate::{ActiveOverride, Key, Override, OverrideRule, Timestamp};
 
 use crate::{
+    error::Error,
     reply::{Reader, decode_policy},
-    trouble::Trouble,
     wire::{encode_policy, put},
 };
 
@@ -42,10 +42,10 @@ pub(crate) fn record(encoded: &[u8], since: u64) -> Vec<u8> {
 }
 
 /// The override that a record tells of.
-pub(crate) fn decode(record: &[u8]) -> Result<Overridden, Trouble> {
+pub(crate) fn decode(record: &[u8]) -> Result<ActiveOverride, Error> {
     let mut reader = Reader::new(record);
     if reader.number(2)? != u64::from(u16::from_be_bytes(*b"O\x01")) {
-        return Err(Trouble::Garbled);
+        return Err(Error::Garbled);
     }
     let since = Timestamp::from_micros(reader.number(7)?);
     let end = reader.number(7)?;
@@ -55,24 +55,24 @@ pub(crate) fn decode(record: &[u8]) -> Result<Overridden, Trouble> {
         Ok(LIMITS) => Override::limits(decode_policy(&mut Reader::new(limits))?),
         Ok(BAN) => Override::ban(),
         Ok(EXEMPT) => Override::exempt(),
-        _ => return Err(Trouble::Garbled),
+        _ => return Err(Error::Garbled),
     };
     let by = if end > 0 { by.until(Timestamp::from_micros(end)) } else { by };
-    let note = std::str::from_utf8(reader.bytes(2)?).map_err(|_| Trouble::Garbled)?;
-    let by = by.with_note(note).map_err(|_| Trouble::Garbled)?;
+    let note = std::str::from_utf8(reader.bytes(2)?).map_err(|_| Error::Garbled)?;
+    let by = by.with_note(note).map_err(|_| Error::Garbled)?;
     let is_joined = reader.number(1)? == 1;
-    let key = Key::new(reader.bytes(2)?).map_err(|_| Trouble::Garbled)?;
+    let key = Key::new(reader.bytes(2)?).map_err(|_| Error::Garbled)?;
     let key = if is_joined { rejoined(&key)? } else { key.into_owned() };
-    Ok(Overridden { key, by, since })
+    Ok(ActiveOverride { key, by, since })
 }
 
 /// The joined key that these are the bytes of.
-fn rejoined(key: &Key<'_>) -> Result<Key<'static>, Trouble> {
+fn rejoined(key: &Key<'_>) -> Result<Key<'static>, Error> {
     let (mut reader, mut parts) = (Reader::new(key.as_bytes()), Vec::new());
     while !reader.is_at_end() {
         parts.push(reader.bytes(2)?);
     }
-    Key::join(parts).map_err(|_| Trouble::Garbled)
+    Key::join(parts).map_err(|_| Error::Garbled)
 }
 
 #[cfg(test)]

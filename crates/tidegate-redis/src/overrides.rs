@@ -3,13 +3,13 @@
 //! An override lies in the key that it is about, where every decision finds it. A list for each policy names those that there are.
 //! It comes second: if it can't be written, the override holds all the same.
 
-use tidegate::{Key, Overridden, Override, OverrideError, Policy, Timestamp};
+use tidegate::{ActiveOverride, Key, Override, OverrideError, Policy, Timestamp};
 
 use crate::{
+    error::Error,
     override_record,
     reply::Reader,
     store::RedisStore,
-    trouble::Trouble,
     wire::{Action, ListStep, OverrideStep, Part, put},
 };
 
@@ -22,10 +22,10 @@ pub enum OverrideTrouble {
     Refused(#[from] OverrideError),
     /// Redis did not answer. Whether it was set or lifted is not known, unless the trouble says so; repeating it is safe.
     #[error(transparent)]
-    Redis(#[from] Trouble),
+    Redis(#[from] Error),
     /// It was set or lifted and holds so, but the list of overrides does not tell; repeating it is safe.
     #[error("it is in force as asked, but the list of overrides could not be written: {0}; repeating it is safe")]
-    Unlisted(Trouble),
+    Unlisted(Error),
 }
 
 /// What a key held before.
@@ -33,7 +33,7 @@ struct Before {
     /// Whether what was asked was done.
     done: bool,
     now: u64,
-    held: Option<Overridden>,
+    held: Option<ActiveOverride>,
 }
 
 impl RedisStore {
@@ -95,24 +95,24 @@ impl RedisStore {
     ///
     /// # Errors
     /// If the policy has no name, or if Redis does not answer.
-    pub async fn lift_override(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Override>, OverrideTrouble> {
-        self.lift_override_when(policy, key, None).await
+    pub async fn remove_override(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Override>, OverrideTrouble> {
+        self.remove_override_when(policy, key, None).await
     }
 
     /// The same at a given time, for replays and tests.
     ///
     /// # Errors
-    /// As [`lift_override`](Self::lift_override).
-    pub async fn lift_override_at(
+    /// As [`remove_override`](Self::remove_override).
+    pub async fn remove_override_at(
         &self,
         policy: &Policy,
         key: &Key<'_>,
         now: Timestamp,
     ) -> Result<Option<Override>, OverrideTrouble> {
-        self.lift_override_when(policy, key, Some(now)).await
+        self.remove_override_when(policy, key, Some(now)).await
     }
 
-    async fn lift_override_when(
+    async fn remove_override_when(
         &self,
         policy: &Policy,
         key: &Key<'_>,
@@ -130,7 +130,7 @@ impl RedisStore {
     ///
     /// # Errors
     /// If Redis does not answer.
-    pub async fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Overridden>, Trouble> {
+    pub async fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<ActiveOverride>, Error> {
         self.override_of_when(policy, key, None).await
     }
 
@@ -143,7 +143,7 @@ impl RedisStore {
         policy: &Policy,
         key: &Key<'_>,
         now: Timestamp,
-    ) -> Result<Option<Overridden>, Trouble> {
+    ) -> Result<Option<ActiveOverride>, Error> {
         self.override_of_when(policy, key, Some(now)).await
     }
 
@@ -152,7 +152,7 @@ impl RedisStore {
         policy: &Policy,
         key: &Key<'_>,
         given: Option<Timestamp>,
-    ) -> Result<Option<Overridden>, Trouble> {
+    ) -> Result<Option<ActiveOverride>, Error> {
         Ok(self.ask_override(OverrideStep::Show, policy, key, &[], given).await?.held)
     }
 
@@ -161,7 +161,7 @@ impl RedisStore {
     ///
     /// # Errors
     /// If Redis does not answer.
-    pub async fn overrides(&self, policy: &Policy) -> Result<Vec<Overridden>, Trouble> {
+    pub async fn overrides(&self, policy: &Policy) -> Result<Vec<ActiveOverride>, Error> {
         self.overrides_when(policy, None).await
     }
 
@@ -169,14 +169,14 @@ impl RedisStore {
     ///
     /// # Errors
     /// If Redis does not answer.
-    pub async fn overrides_at(&self, policy: &Policy, now: Timestamp) -> Result<Vec<Overridden>, Trouble> {
+    pub async fn overrides_at(&self, policy: &Policy, now: Timestamp) -> Result<Vec<ActiveOverride>, Error> {
         self.overrides_when(policy, Some(now)).await
     }
 
-    async fn overrides_when(&self, policy: &Policy, given: Option<Timestamp>) -> Result<Vec<Overridden>, Trouble> {
+    async fn overrides_when(&self, policy: &Policy, given: Option<Timestamp>) -> Result<Vec<ActiveOverride>, Error> {
         let Ok(list) = List::new(self, policy, given) else { return Ok(Vec::new()) };
         let mut found = list.entries().await?;
-        let order = |one: &Overridden| (one.key.as_bytes().to_vec(), one.key.is_joined());
+        let order = |one: &ActiveOverride| (one.key.as_bytes().to_vec(), one.key.is_joined());
         found.sort_by_cached_key(order);
         // A page that is read while the list grows may tell of one that another has told of.
         found.dedup_by(|one, other| one.key == other.key);
@@ -190,7 +190,7 @@ impl RedisStore {
         key: &Key<'_>,
         asked: &[u8],
         given: Option<Timestamp>,
-    ) -> Result<Before, Trouble> {
+    ) -> Result<Before, Error> {
         let name = self.name(policy, key, given);
         let part = Part::of_step(name.bytes, policy, step as u8, asked);
         let answer = match step {
@@ -226,8 +226,8 @@ impl<'a> List<'a> {
         &self,
         step: ListStep,
         asked: &[u8],
-        read: impl FnOnce(&mut Reader<'_>) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
+        read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let name = self.store.list_name(self.name, self.given);
         let part = Part::of_step(name.bytes, self.policy, step as u8, asked);
         let answer = self.store.ask(Action::List(step), part, name.slot, self.given).await?;
@@ -236,7 +236,7 @@ impl<'a> List<'a> {
     }
 
     /// Whether one more may be set, or it is there already.
-    async fn has_room(&self, field: &[u8]) -> Result<bool, Trouble> {
+    async fn has_room(&self, field: &[u8]) -> Result<bool, Error> {
         let mut asked = Vec::with_capacity(4 + field.len());
         let most = u32::try_from(self.store.max_overrides()).unwrap_or(u32::MAX);
         put(&mut asked, most.into(), 4);
@@ -244,7 +244,7 @@ impl<'a> List<'a> {
         self.ask(ListStep::Room, &asked, |reader| Ok(reader.number(1)? == 1)).await
     }
 
-    async fn put(&self, field: &[u8], record: &[u8]) -> Result<(), Trouble> {
+    async fn put(&self, field: &[u8], record: &[u8]) -> Result<(), Error> {
         let mut asked = Vec::with_capacity(2 + field.len() + record.len());
         put(&mut asked, field.len() as u64, 2);
         asked.extend_from_slice(field);
@@ -252,11 +252,11 @@ impl<'a> List<'a> {
         self.ask(ListStep::Put, &asked, |_| Ok(())).await
     }
 
-    async fn remove(&self, field: &[u8]) -> Result<(), Trouble> {
+    async fn remove(&self, field: &[u8]) -> Result<(), Error> {
         self.ask(ListStep::Remove, field, |_| Ok(())).await
     }
 
-    async fn entries(&self) -> Result<Vec<Overridden>, Trouble> {
+    async fn entries(&self) -> Result<Vec<ActiveOverride>, Error> {
         let (mut found, mut cursor) = (Vec::new(), b"0".to_vec());
         loop {
             let page = |reader: &mut Reader<'_>| {

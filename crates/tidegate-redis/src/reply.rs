@@ -4,11 +4,11 @@ use std::{ops::Range, time::Duration};
 
 use tidegate::{
     Algorithm, Buckets, Burst, Entry, Limit, Policy, Timestamp,
-    remote::{Shown, Told},
+    external_store::{LimitInspection, LimitStatus},
 };
 
 use crate::{
-    trouble::Trouble,
+    error::Error,
     wire::{Action, Group},
 };
 
@@ -22,14 +22,14 @@ pub(crate) enum Status {
     /// No new keys may be created, and nothing was done. There is one byte for each part, which is 0 if the part has no
     /// key.
     NoRoom(Range<usize>),
-    Failed(Trouble),
+    Failed(Error),
 }
 
 /// The server's time of a reply, and what became of each group.
 pub(crate) fn read_reply<'a>(
     reply: &[u8],
     groups: impl IntoIterator<Item = &'a Group>,
-) -> Result<(u64, Vec<Status>), Trouble> {
+) -> Result<(u64, Vec<Status>), Error> {
     let mut reader = Reader { bytes: reply, at: 0 };
     let now = reader.number(7)?;
     let mut statuses = Vec::new();
@@ -49,7 +49,7 @@ pub(crate) fn read_reply<'a>(
             _ => {
                 let length = reader.number(2)?;
                 let text = String::from_utf8_lossy(reader.take(usize::try_from(length).unwrap_or(usize::MAX))?);
-                Status::Failed(Trouble::from_message(&text))
+                Status::Failed(Error::from_message(&text))
             }
         });
     }
@@ -64,7 +64,7 @@ pub(crate) struct PartReply {
     pub(crate) joined: bool,
     pub(crate) at: Timestamp,
     /// Of the limits in force.
-    pub(crate) told: Vec<Told>,
+    pub(crate) told: Vec<LimitStatus>,
     pub(crate) by: Option<By>,
 }
 
@@ -82,11 +82,11 @@ pub(crate) enum By {
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) newest: Timestamp,
-    pub(crate) shown: Vec<Shown>,
+    pub(crate) shown: Vec<LimitInspection>,
     pub(crate) by: Option<By>,
 }
 
-/// Reads a reply bit by bit; one that is cut off is [`Trouble::Garbled`].
+/// Reads a reply bit by bit; one that is cut off is [`Error::Garbled`].
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -103,22 +103,22 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0 }
     }
 
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Trouble> {
-        let end = self.at.checked_add(length).ok_or(Trouble::Garbled)?;
-        let taken = self.bytes.get(self.at..end).ok_or(Trouble::Garbled)?;
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Error> {
+        let end = self.at.checked_add(length).ok_or(Error::Garbled)?;
+        let taken = self.bytes.get(self.at..end).ok_or(Error::Garbled)?;
         self.at = end;
         Ok(taken)
     }
 
-    pub(crate) fn number(&mut self, width: usize) -> Result<u64, Trouble> {
+    pub(crate) fn number(&mut self, width: usize) -> Result<u64, Error> {
         Ok(self.take(width)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    fn signed(&mut self) -> Result<i64, Trouble> {
+    fn signed(&mut self) -> Result<i64, Error> {
         Ok(self.number(8)?.cast_signed())
     }
 
-    fn skip_group(&mut self, group: &Group) -> Result<(), Trouble> {
+    fn skip_group(&mut self, group: &Group) -> Result<(), Error> {
         for part in &group.parts {
             match group.action {
                 Action::Decide(_) | Action::Refund => self.skip_part(part.limits)?,
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn skip_part(&mut self, limits: usize) -> Result<(), Trouble> {
+    fn skip_part(&mut self, limits: usize) -> Result<(), Error> {
         let flags = self.number(1)?;
         self.take(7)?;
         let limits = match flags {
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn skip_found(&mut self, limits: usize) -> Result<(), Trouble> {
+    fn skip_found(&mut self, limits: usize) -> Result<(), Error> {
         let flags = self.number(1)?;
         if flags == 0 {
             return Ok(());
@@ -166,14 +166,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Passes over a policy; how many limits it has.
-    fn skip_policy(&mut self) -> Result<usize, Trouble> {
+    fn skip_policy(&mut self) -> Result<usize, Error> {
         self.take(1)?;
         let limits = usize::try_from(self.number(1)?).unwrap_or(0);
         self.take(1 + 21 * limits)?;
         Ok(limits)
     }
 
-    pub(crate) fn part(&mut self, limits: usize) -> Result<PartReply, Trouble> {
+    pub(crate) fn part(&mut self, limits: usize) -> Result<PartReply, Error> {
         let flags = self.number(1)?;
         let at = Timestamp::from_micros(self.number(7)?);
         let mut by = self.by(flags)?;
@@ -190,7 +190,7 @@ impl<'a> Reader<'a> {
         Ok(PartReply { charged: is(1), returned: is(4), joined: is(8), at, told, by })
     }
 
-    fn by(&mut self, flags: u64) -> Result<Option<By>, Trouble> {
+    fn by(&mut self, flags: u64) -> Result<Option<By>, Error> {
         if flags < BY_LIMITS {
             return Ok(None);
         }
@@ -203,18 +203,18 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    fn told(&mut self) -> Result<Told, Trouble> {
+    fn told(&mut self) -> Result<LimitStatus, Error> {
         let (used, retry, reset) = (self.number(7)?, self.number(7)?, self.number(7)?);
-        Ok(Told { used, retry_after_us: (retry > 0).then_some(retry), reset_after_us: reset })
+        Ok(LimitStatus { used, retry_after_us: (retry > 0).then_some(retry), reset_after_us: reset })
     }
 
     /// Whether there was a state to forget.
-    pub(crate) fn found(&mut self) -> Result<bool, Trouble> {
+    pub(crate) fn found(&mut self) -> Result<bool, Error> {
         Ok(self.number(1)? != 0)
     }
 
     /// What there is to show, if there is a state.
-    pub(crate) fn state(&mut self, limits: usize) -> Result<Option<Found>, Trouble> {
+    pub(crate) fn state(&mut self, limits: usize) -> Result<Option<Found>, Error> {
         let flags = self.number(1)?;
         if flags == 0 {
             return Ok(None);
@@ -230,7 +230,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Bytes with their number before them, which is told in `width` bytes.
-    pub(crate) fn bytes(&mut self, width: usize) -> Result<&'a [u8], Trouble> {
+    pub(crate) fn bytes(&mut self, width: usize) -> Result<&'a [u8], Error> {
         let length = self.number(width)?;
         self.take(usize::try_from(length).unwrap_or(usize::MAX))
     }
@@ -247,19 +247,19 @@ impl<'a> Reader<'a> {
     }
 
     /// What an inspection tells of one limit.
-    fn shown(&mut self) -> Result<Shown, Trouble> {
+    fn shown(&mut self) -> Result<LimitInspection, Error> {
         let (used, reset_after_us, next_free_after_us) = (self.number(7)?, self.number(7)?, self.number(7)?);
         let unlisted = usize::try_from(self.number(4)?).unwrap_or(usize::MAX);
         let time = |micros: i64| Timestamp::from_micros(micros.max(0).cast_unsigned());
         let entries = (0..self.number(2)?)
             .map(|_| Ok(Entry { first: time(self.signed()?), last: time(self.signed()?), units: self.number(7)? }))
-            .collect::<Result<_, Trouble>>()?;
-        Ok(Shown { used, reset_after_us, next_free_after_us, entries, unlisted })
+            .collect::<Result<_, Error>>()?;
+        Ok(LimitInspection { used, reset_after_us, next_free_after_us, entries, unlisted })
     }
 }
 
 /// The limits and the algorithm that [`encode_policy`](crate::wire::encode_policy) has told.
-pub(crate) fn decode_policy(reader: &mut Reader<'_>) -> Result<Policy, Trouble> {
+pub(crate) fn decode_policy(reader: &mut Reader<'_>) -> Result<Policy, Error> {
     let (kind, limits) = (reader.number(1)?, reader.number(1)?);
     let grids: Vec<_> =
         (0..limits).map(|_| Ok((reader.number(6)?, reader.number(2)?, reader.number(6)?))).collect::<Result<_, _>>()?;
@@ -267,21 +267,21 @@ pub(crate) fn decode_policy(reader: &mut Reader<'_>) -> Result<Policy, Trouble> 
     let capacities: Vec<_> = (0..limits).map(|_| reader.number(7)).collect::<Result<_, _>>()?;
     let limits = grids.iter().zip(&capacities).map(|((window, _, drain), capacity)| {
         let max = if kind == 5 { *drain } else { *capacity };
-        Limit::new(max, Duration::from_micros(*window)).map_err(|_| Trouble::Garbled)
+        Limit::new(max, Duration::from_micros(*window)).map_err(|_| Error::Garbled)
     });
-    let policy = Policy::unnamed(limits.collect::<Result<Vec<_>, _>>()?).map_err(|_| Trouble::Garbled)?;
+    let policy = Policy::unnamed(limits.collect::<Result<Vec<_>, _>>()?).map_err(|_| Error::Garbled)?;
     let bursts = || capacities.iter().map(|capacity| Burst::new(*capacity)).collect::<Result<Vec<_>, _>>();
     Ok(match kind {
         1 => policy,
         2 => policy.with_algorithm(Algorithm::SlidingCounter),
         3 => {
-            let buckets = Buckets::new(grids[0].1).map_err(|_| Trouble::Garbled)?;
+            let buckets = Buckets::new(grids[0].1).map_err(|_| Error::Garbled)?;
             policy.with_algorithm(Algorithm::SlidingBuckets(buckets))
         }
         4 => policy.with_algorithm(Algorithm::FixedWindow),
         _ if grids.iter().zip(&capacities).all(|(grid, capacity)| grid.2 == *capacity) => {
             policy.with_algorithm(Algorithm::Gcra(None))
         }
-        _ => policy.with_bursts(bursts().map_err(|_| Trouble::Garbled)?).map_err(|_| Trouble::Garbled)?,
+        _ => policy.with_bursts(bursts().map_err(|_| Error::Garbled)?).map_err(|_| Error::Garbled)?,
     })
 }

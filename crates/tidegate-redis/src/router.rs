@@ -19,13 +19,13 @@ use tokio::{
 use crate::{
     cause::Cause,
     conditions::Conditions,
+    error::Error,
     job::Job,
     key_name::SLOTS,
     node::{Common, Node, Place},
     stats::count,
     stopwatch, supervise,
     target::{Address, Target},
-    trouble::Trouble,
 };
 
 /// The least time between two questions for the layout of a cluster.
@@ -145,13 +145,13 @@ impl Router {
     }
 
     /// Records a request for a slot without a node. Returns the reason.
-    pub(crate) fn note_unserved(&self, slot: u16) -> Trouble {
+    pub(crate) fn note_unserved(&self, slot: u16) -> Error {
         if self.layout.read().nodes.is_empty() {
             self.conditions.note(Cause::Unreachable, || "the layout of the redis cluster is not known".to_owned());
-            return Trouble::Unreachable;
+            return Error::Unreachable;
         }
         self.conditions.note(Cause::ClusterDown, || format!("no node of the redis cluster serves slot {slot}"));
-        Trouble::ClusterDown
+        Error::ClusterDown
     }
 
     /// Asks for the layout anew, soon.

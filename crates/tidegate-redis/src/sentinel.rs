@@ -6,12 +6,12 @@ use redis::AsyncConnectionConfig;
 use tokio::time::timeout;
 
 use crate::{
+    error::Error,
     target::{Address, Login},
-    trouble::Trouble,
 };
 
 /// Asks the sentinels, one after the other, which server is the master.
-pub(crate) async fn ask_sentinels(sentinels: &[Address], master: &str, login: &Login) -> Result<Address, Trouble> {
+pub(crate) async fn ask_sentinels(sentinels: &[Address], master: &str, login: &Login) -> Result<Address, Error> {
     let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
     let mut question = redis::cmd("SENTINEL");
     question.arg("get-master-addr-by-name").arg(master);
@@ -29,5 +29,5 @@ pub(crate) async fn ask_sentinels(sentinels: &[Address], master: &str, login: &L
             return Ok(address);
         }
     }
-    Err(Trouble::Unreachable)
+    Err(Error::Unreachable)
 }

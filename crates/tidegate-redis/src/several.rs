@@ -5,14 +5,14 @@
 //! for the time of one round trip, others see it as spent. A reply that is lost counts as charged.
 
 use futures_util::future::join_all;
-use tidegate::{Cost, Decision, Mode, Op, Policy, Spend, Timestamp, remote};
+use tidegate::{Cost, Decision, Mode, Op, Policy, Spend, Timestamp, external_store};
 
 use crate::{
+    error::Error,
     key_name::Name,
     reply::{By, PartReply, Reader},
     stopwatch,
     store::RedisStore,
-    trouble::Trouble,
     wire::{Action, NewKeys, Part},
 };
 
@@ -23,19 +23,21 @@ pub(crate) fn read_decision(
     policy: &Policy,
     op: Op,
     cost: Cost,
-) -> Result<Decision, Trouble> {
+) -> Result<Decision, Error> {
     let reply = reader.part(limits)?;
     let decision = decision_of(&reply, policy, op, cost, reply.charged.then_some(reply.at));
-    Ok(if reply.joined { remote::degraded(decision) } else { decision })
+    Ok(if reply.joined { external_store::degraded(decision) } else { decision })
 }
 
 fn decision_of(reply: &PartReply, policy: &Policy, op: Op, cost: Cost, charged_at: Option<Timestamp>) -> Decision {
     let told = &reply.told;
     match &reply.by {
-        None => remote::decision(policy, op, cost, told, charged_at),
-        Some(By::Limits(limits, retry)) => remote::decision_under(policy, limits, op, cost, told, charged_at, *retry),
-        Some(By::Ban) => remote::decision_banned(policy, op, told, charged_at),
-        Some(By::Exempt) => remote::decision_exempt(policy),
+        None => external_store::decision(policy, op, cost, told, charged_at),
+        Some(By::Limits(limits, retry)) => {
+            external_store::decision_under(policy, limits, op, cost, told, charged_at, *retry)
+        }
+        Some(By::Ban) => external_store::decision_banned(policy, op, told, charged_at),
+        Some(By::Exempt) => external_store::decision_exempt(policy),
     }
 }
 
@@ -48,7 +50,7 @@ struct Together {
 /// What several slots said.
 pub(crate) struct Decided {
     /// Of each request, in order.
-    pub(crate) parts: Vec<Result<Decision, Trouble>>,
+    pub(crate) parts: Vec<Result<Decision, Error>>,
     /// Whether the decision is a denial, so that nothing of it may be charged.
     pub(crate) denied: bool,
 }
@@ -83,15 +85,15 @@ enum Decider {
     Uncounted,
 }
 
-impl<F: Fn(&Trouble, &Spend<'_>) -> bool> Several<'_, F> {
+impl<F: Fn(&Error, &Spend<'_>) -> bool> Several<'_, F> {
     /// Whether a request that Redis did not decide makes the decision a denial.
-    fn vetoes(&self, trouble: &Trouble, spend: &Spend<'_>) -> bool {
+    fn vetoes(&self, trouble: &Error, spend: &Spend<'_>) -> bool {
         self.op == Op::Check && spend.policy.mode() == Mode::Enforce && !(self.admits)(trouble, spend)
     }
 
     /// Asks for the requests of one call. If some of them get no key of their own, the call is made again: with overflow keys
     /// for them, or without them if they are admitted uncounted.
-    async fn ask(&self, call: &Together, names: &[Name]) -> Result<Vec<Result<Decision, Trouble>>, Trouble> {
+    async fn ask(&self, call: &Together, names: &[Name]) -> Result<Vec<Result<Decision, Error>>, Error> {
         let is_caller = |place: &usize| self.spends[*place].policy.is_brought_by_caller();
         let mut new_keys = match self.given {
             Some(_) => NewKeys::Always,
@@ -102,7 +104,7 @@ impl<F: Fn(&Trouble, &Spend<'_>) -> bool> Several<'_, F> {
         loop {
             let merged = self.merge(call, &deciders)?;
             if merged.parts.is_empty() {
-                return Ok(call.places.iter().map(|_| Err(Trouble::NoRoom)).collect());
+                return Ok(call.places.iter().map(|_| Err(Error::NoRoom)).collect());
             }
             let (action, parts, asked) = (Action::Decide(self.op), merged.parts.clone(), stopwatch::micros());
             let answer = self.store.ask_until(action, parts, call.slot, new_keys, self.given, self.deadline).await?;
@@ -124,7 +126,7 @@ impl<F: Fn(&Trouble, &Spend<'_>) -> bool> Several<'_, F> {
                         self.store.count_no_room();
                         Decider::Overflow(name.bytes)
                     }
-                    None if self.vetoes(&Trouble::NoRoom, spend) => return Err(Trouble::NoRoom),
+                    None if self.vetoes(&Error::NoRoom, spend) => return Err(Error::NoRoom),
                     None => Decider::Uncounted,
                 };
             }
@@ -134,7 +136,7 @@ impl<F: Fn(&Trouble, &Spend<'_>) -> bool> Several<'_, F> {
 
     /// The parts of a call. Requests that share an overflow key are one part of the summed cost, because the script reads each
     /// part of a decision before it writes any.
-    fn merge(&self, call: &Together, deciders: &[Decider]) -> Result<Merged, Trouble> {
+    fn merge(&self, call: &Together, deciders: &[Decider]) -> Result<Merged, Error> {
         let mut merged = Merged::default();
         for (place, decider) in call.places.iter().zip(deciders) {
             let Spend { policy, cost, .. } = self.spends[*place];
@@ -150,7 +152,7 @@ impl<F: Fn(&Trouble, &Spend<'_>) -> bool> Several<'_, F> {
             let part = shared.unwrap_or(merged.parts.len());
             match merged.parts.get_mut(part) {
                 // A sum that is no cost can't be decided on one key.
-                Some(part) => part.cost = Cost::new(part.cost + cost.get()).map_err(|_| Trouble::NoRoom)?.get(),
+                Some(part) => part.cost = Cost::new(part.cost + cost.get()).map_err(|_| Error::NoRoom)?.get(),
                 None => {
                     merged.parts.push(Part::new(key.clone(), policy, cost, None));
                     merged.firsts.push((*place, overflows));
@@ -168,19 +170,19 @@ impl<F: Fn(&Trouble, &Spend<'_>) -> bool> Several<'_, F> {
         merged: &Merged,
         reply: &[u8],
         asked: u64,
-    ) -> Result<Vec<Result<Decision, Trouble>>, Trouble> {
+    ) -> Result<Vec<Result<Decision, Error>>, Error> {
         let mut reader = Reader::new(reply);
         let decision = |(part, (place, overflows)): (&Part, &(usize, bool))| {
             let cost = Cost::new(part.cost).unwrap_or(self.spends[*place].cost);
             let decision = read_decision(&mut reader, part.limits, self.spends[*place].policy, self.op, cost)?;
-            let decision = if *overflows { remote::degraded(decision) } else { decision };
+            let decision = if *overflows { external_store::degraded(decision) } else { decision };
             if self.given.is_none() {
                 self.store.note_answer(slot, self.store.subject(part), self.op, cost, &decision, asked);
             }
             Ok(decision)
         };
-        let decisions = merged.parts.iter().zip(&merged.firsts).map(decision).collect::<Result<Vec<_>, Trouble>>()?;
-        let each = merged.part_of.iter().map(|part| part.map(|part| decisions[part]).ok_or(Trouble::NoRoom));
+        let decisions = merged.parts.iter().zip(&merged.firsts).map(decision).collect::<Result<Vec<_>, Error>>()?;
+        let each = merged.part_of.iter().map(|part| part.map(|part| decisions[part]).ok_or(Error::NoRoom));
         Ok(each.collect())
     }
 }
@@ -192,8 +194,8 @@ pub(crate) async fn decide(
     op: Op,
     spends: &[Spend<'_>],
     given: Option<Timestamp>,
-    admits: impl Fn(&Trouble, &Spend<'_>) -> bool,
-) -> Result<Decided, Trouble> {
+    admits: impl Fn(&Error, &Spend<'_>) -> bool,
+) -> Result<Decided, Error> {
     let names: Vec<_> = spends.iter().map(|spend| store.name(spend.policy, spend.key, given)).collect();
     let mut calls: Vec<Together> = Vec::new();
     for (place, name) in names.iter().enumerate() {
@@ -208,10 +210,10 @@ pub(crate) async fn decide(
     };
     // One part that is known to be limited denies the decision.
     if given.is_none() && op == Op::Check && spends.iter().zip(&names).any(is_known) {
-        return Err(Trouble::Overloaded);
+        return Err(Error::Overloaded);
     }
     let several = Several { store, op, spends, given, deadline: store.deadline(given), admits };
-    let vetoes = |(spend, decision): (&Spend<'_>, &Result<Decision, Trouble>)| match decision {
+    let vetoes = |(spend, decision): (&Spend<'_>, &Result<Decision, Error>)| match decision {
         Ok(decision) => op == Op::Check && !decision.is_allowed(),
         Err(trouble) => several.vetoes(trouble, spend),
     };
@@ -221,7 +223,7 @@ pub(crate) async fn decide(
         return Ok(Decided { parts, denied });
     }
     let answers = join_all(calls.iter().map(|call| several.ask(call, &names))).await;
-    let mut decided: Vec<Result<Decision, Trouble>> = spends.iter().map(|_| Err(Trouble::Garbled)).collect();
+    let mut decided: Vec<Result<Decision, Error>> = spends.iter().map(|_| Err(Error::Garbled)).collect();
     for (call, answer) in calls.iter().zip(answers) {
         match answer {
             Ok(decisions) => {
@@ -243,7 +245,7 @@ pub(crate) async fn decide(
 async fn give_back(
     store: &RedisStore,
     spends: &[Spend<'_>],
-    decided: &mut [Result<Decision, Trouble>],
+    decided: &mut [Result<Decision, Error>],
     given: Option<Timestamp>,
 ) {
     let undo = spends.iter().zip(decided).filter_map(|(spend, decision)| {

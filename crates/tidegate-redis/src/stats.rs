@@ -5,7 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use crate::{cause::Cause, trouble::Trouble};
+use crate::{cause::Cause, error::Error};
 
 /// What a store has counted since it was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Stats {
     pub remembered: u64,
     /// Requests for new keys without room in Redis, by [`max_keys`](crate::RedisStoreBuilder::max_keys) or its memory.
     pub no_room: u64,
-    /// Why Redis did not answer, by [`Trouble::name`].
+    /// Why Redis did not answer, by [`Error::name`].
     pub troubles: BTreeMap<&'static str, u64>,
     /// Script calls.
     pub calls: u64,
@@ -80,7 +80,7 @@ pub(crate) fn count(counter: &AtomicU64) {
 
 impl Counters {
     #[inline]
-    pub(crate) fn trouble(&self, trouble: &Trouble) {
+    pub(crate) fn trouble(&self, trouble: &Error) {
         count(&self.troubles[trouble.cause().index()]);
     }
 

@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use tidegate::{
-    AtCapacity, Cost, Decision, Decisions, Key, OnStoreFailure, Op, Policy, Spend, SpendError, Timestamp, remote,
+    AtCapacity, Cost, Decision, Decisions, Key, OnStoreFailure, Op, Policy, Spend, SpendError, Timestamp,
+    external_store,
 };
 use tokio::sync::oneshot;
 
@@ -13,6 +14,7 @@ use crate::{
     cause::Cause,
     degradation::Degradation,
     denials::{Denials, Subject},
+    error::Error,
     fallback::Fallback,
     job::{Answer, Job},
     key_name::{Name, Names},
@@ -25,7 +27,6 @@ use crate::{
     stats::{Counters, Stats, count},
     stopwatch,
     target::{Login, Target, UrlError},
-    trouble::Trouble,
     wire::{Action, Group, NewKeys, Part, encode_policy},
 };
 
@@ -69,7 +70,7 @@ struct Inner {
 }
 
 /// A request's answer, or why there is none, and the choice for that case.
-pub(crate) type Asked = Result<Answer, Trouble>;
+pub(crate) type Asked = Result<Answer, Error>;
 
 impl RedisStore {
     /// Makes a store with the usual settings; see [`builder`](Self::builder) for others.
@@ -172,7 +173,7 @@ impl RedisStore {
         key: &Key<'_>,
         cost: Cost,
         now: Timestamp,
-    ) -> Result<Decision, Trouble> {
+    ) -> Result<Decision, Error> {
         self.ask_one(op, policy, key, cost, Some(now)).await
     }
 
@@ -195,17 +196,17 @@ impl RedisStore {
         spends: &[Spend<'_>],
         on_failure: Option<OnStoreFailure>,
     ) -> Result<Decisions, SpendError> {
-        let (distinct, part_of) = remote::distinct(spends)?;
+        let (distinct, part_of) = external_store::distinct(spends)?;
         let choice = |spend: &Spend<'_>| on_failure.unwrap_or(spend.policy.on_store_failure());
         let denial = |spend: &Spend<'_>| self.known_denial(op, spend.policy, spend.key, spend.cost);
-        let admits = |trouble: &Trouble, spend: &Spend<'_>| {
+        let admits = |trouble: &Error, spend: &Spend<'_>| {
             denial(spend).is_none() && self.inner.fallback.admits(trouble, spend, choice(spend))
         };
         let asked = several::decide(self, op, &distinct, None, admits).await;
         let asked = asked.map(|decided| {
             // What the decision denies is charged nowhere, here neither.
             let op_here = if decided.denied { Op::Peek } else { op };
-            let part = |(part, spend): (Result<Decision, Trouble>, &Spend<'_>)| match part {
+            let part = |(part, spend): (Result<Decision, Error>, &Spend<'_>)| match part {
                 Ok(decision) => self.counted(op, decision),
                 Err(trouble) => match denial(spend) {
                     Some(denial) => self.inner.fallback.remembered(&trouble, denial),
@@ -221,7 +222,7 @@ impl RedisStore {
             Ok(decided) => decided,
             Err(trouble) => self.inner.fallback.decide_all(&trouble, op, &distinct, on_failure, denial),
         };
-        Ok(remote::combine(spends, part_of.into_iter().map(|part| decided[part]).collect()))
+        Ok(external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect()))
     }
 
     /// The same at a given time, for replays and tests.
@@ -233,13 +234,14 @@ impl RedisStore {
         op: Op,
         spends: &[Spend<'_>],
         now: Timestamp,
-    ) -> Result<Result<Decisions, Trouble>, SpendError> {
-        let (distinct, part_of) = remote::distinct(spends)?;
+    ) -> Result<Result<Decisions, Error>, SpendError> {
+        let (distinct, part_of) = external_store::distinct(spends)?;
         // There is no other choice here than to say that Redis did not answer.
         let decided = several::decide(self, op, &distinct, Some(now), |_, _| false).await;
         let decided = decided.and_then(|decided| decided.parts.into_iter().collect::<Result<Vec<_>, _>>());
-        let all =
-            |decided: Vec<Decision>| remote::combine(spends, part_of.into_iter().map(|part| decided[part]).collect());
+        let all = |decided: Vec<Decision>| {
+            external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect())
+        };
         Ok(decided.map(all))
     }
 
@@ -296,7 +298,7 @@ impl RedisStore {
         key: &Key<'_>,
         cost: Cost,
         given: Option<Timestamp>,
-    ) -> Result<Decision, Trouble> {
+    ) -> Result<Decision, Error> {
         // Where there is one server only and it is known not to answer, nothing else needs to be found out.
         if !self.is_cluster()
             && let Some(node) = self.inner.router.node(0).filter(|node| !node.shared.breaker.lets_through())
@@ -308,7 +310,7 @@ impl RedisStore {
         let (limits, asked) = (part.limits, stopwatch::micros());
         let subject = self.inner.denials.subject(&part.key, &part.policy);
         if given.is_none() && self.is_under_pressure(name.slot, op, || subject, cost) {
-            return Err(Trouble::Overloaded);
+            return Err(Error::Overloaded);
         }
         let new_keys = match given {
             Some(_) => NewKeys::Always,
@@ -318,7 +320,7 @@ impl RedisStore {
         let (action, deadline) = (Action::Decide(op), self.deadline(given));
         let mut answer = match self.ask_until(action, vec![part], name.slot, new_keys, given, deadline).await {
             // Nothing was done. Whether a known key could not be charged or a new one not be made is found out by asking again.
-            Err(Trouble::OutOfMemory) if given.is_none() => {
+            Err(Error::OutOfMemory) if given.is_none() => {
                 let part = Part::new(self.name(policy, key, given).bytes, policy, cost, None);
                 self.ask_until(action, vec![part], name.slot, NewKeys::Never, given, deadline).await?
             }
@@ -326,18 +328,18 @@ impl RedisStore {
         };
         let (overflows, mut slot) = (answer.no_room, name.slot);
         if overflows {
-            let name = self.overflow_name(policy, key).ok_or(Trouble::NoRoom)?;
+            let name = self.overflow_name(policy, key).ok_or(Error::NoRoom)?;
             slot = name.slot;
             let part = Part::new(name.bytes, policy, cost, None);
             answer = match self.ask_until(action, vec![part], slot, NewKeys::Always, given, deadline).await {
-                Err(Trouble::OutOfMemory) => return Err(Trouble::NoRoom),
+                Err(Error::OutOfMemory) => return Err(Error::NoRoom),
                 answer => answer?,
             };
             self.count_no_room();
         }
         let mut decision = several::read_decision(&mut Reader::new(answer.bytes()), limits, policy, op, cost)?;
         if overflows {
-            decision = remote::degraded(decision);
+            decision = external_store::degraded(decision);
         }
         if given.is_none() {
             self.note_answer(slot, subject, op, cost, &decision, asked);
@@ -367,7 +369,7 @@ impl RedisStore {
         };
         let known = op != Op::Charge && self.inner.denials.find(subject(), cost).is_some();
         if known {
-            node.shared.note_failed(&Trouble::Overloaded);
+            node.shared.note_failed(&Error::Overloaded);
         }
         known
     }
@@ -396,7 +398,7 @@ impl RedisStore {
 
     /// Counts a request that was decided on an overflow key.
     pub(crate) fn count_no_room(&self) {
-        self.inner.counters.trouble(&Trouble::NoRoom);
+        self.inner.counters.trouble(&Error::NoRoom);
     }
 
     fn note_new_key(&self, slot: u16) {
@@ -443,7 +445,7 @@ impl RedisStore {
         let asked = match tokio::time::timeout(left(), answered).await {
             Ok(Ok(answer)) => answer,
             // The task let go of it: the connection, or the node, is gone.
-            Ok(Err(_)) => Err(Trouble::Lost),
+            Ok(Err(_)) => Err(Error::Lost),
             Err(_) => Err(node.shared.timed_out(began)),
         };
         match &asked {

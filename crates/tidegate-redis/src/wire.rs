@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use tidegate::{
     Cost, Op, Policy, Timestamp,
-    remote::{self, Arithmetic},
+    external_store::{self, AlgorithmKind},
 };
 
 use crate::reply::Reader;
@@ -92,21 +92,21 @@ pub(crate) fn put(bytes: &mut Vec<u8>, number: u64, width: usize) {
 pub(crate) fn encode_policy(policy: &Policy) -> (Vec<u8>, usize) {
     let limits = policy.limits().len();
     let mut bytes = Vec::with_capacity(3 + 21 * limits);
-    bytes.push(match remote::arithmetic(policy) {
-        Arithmetic::Log => 1,
-        Arithmetic::Counter => 2,
-        Arithmetic::Buckets => 3,
-        Arithmetic::Fixed => 4,
-        Arithmetic::Gcra => 5,
+    bytes.push(match external_store::algorithm_kind(policy) {
+        AlgorithmKind::Log => 1,
+        AlgorithmKind::Counter => 2,
+        AlgorithmKind::Buckets => 3,
+        AlgorithmKind::Fixed => 4,
+        AlgorithmKind::Gcra => 5,
     });
     put(&mut bytes, limits as u64, 1);
-    for terms in remote::terms(policy) {
+    for terms in external_store::limit_numbers(policy) {
         put(&mut bytes, terms.window_us, 6);
         put(&mut bytes, terms.buckets, 2);
         put(&mut bytes, terms.drain, 6);
     }
     bytes.push(u8::from(policy.mode() == tidegate::Mode::Shadow));
-    for terms in remote::terms(policy) {
+    for terms in external_store::limit_numbers(policy) {
         put(&mut bytes, terms.capacity, 7);
     }
     (bytes, limits)

@@ -1,10 +1,10 @@
 //! [`Store`]: where the state lives, in this process or in Redis.
 
 use tidegate::{
-    Clock, Cost, Decision, Decisions, Inspection, Key, Limiter, MemoryStore, OnStoreFailure, Op, Overridden, Override,
-    Policy, Refund, Spend, SpendError, Timestamp,
+    ActiveOverride, Clock, Cost, Decision, Decisions, Inspection, Key, Limiter, MemoryStore, OnStoreFailure, Op,
+    Override, Policy, Refund, Spend, SpendError, Timestamp,
 };
-use tidegate_redis::{BreakerState, Degradation, OverrideTrouble, RedisStore, Trouble};
+use tidegate_redis::{BreakerState, Degradation, Error, OverrideTrouble, RedisStore};
 
 use crate::{config::StoreSettings, degraded::Found};
 
@@ -120,21 +120,21 @@ impl Store {
         key: &Key<'_>,
         cost: Cost,
         charged_at: Timestamp,
-    ) -> Result<Refund, Trouble> {
+    ) -> Result<Refund, Error> {
         match self {
             Self::Memory(limiter) => Ok(limiter.refund(policy, key, cost, charged_at)),
             Self::Redis(redis) => redis.refund(policy, key, cost, charged_at).await,
         }
     }
 
-    pub(crate) async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, Trouble> {
+    pub(crate) async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, Error> {
         match self {
             Self::Memory(limiter) => Ok(limiter.reset(policy, key)),
             Self::Redis(redis) => redis.reset(policy, key).await,
         }
     }
 
-    pub(crate) async fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Inspection>, Trouble> {
+    pub(crate) async fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Inspection>, Error> {
         match self {
             Self::Memory(limiter) => Ok(limiter.inspect(policy, key)),
             Self::Redis(redis) => redis.inspect(policy, key).await,
@@ -156,22 +156,22 @@ impl Store {
     }
 
     /// Lifts an override; whether there was one.
-    pub(crate) async fn lift_override(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, OverrideTrouble> {
+    pub(crate) async fn remove_override(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, OverrideTrouble> {
         let lifted = match self {
-            Self::Memory(limiter) => limiter.lift_override(policy, key),
-            Self::Redis(redis) => redis.lift_override(policy, key).await?,
+            Self::Memory(limiter) => limiter.remove_override(policy, key),
+            Self::Redis(redis) => redis.remove_override(policy, key).await?,
         };
         Ok(lifted.is_some())
     }
 
-    pub(crate) async fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Overridden>, Trouble> {
+    pub(crate) async fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<ActiveOverride>, Error> {
         match self {
             Self::Memory(limiter) => Ok(limiter.override_of(policy, key)),
             Self::Redis(redis) => redis.override_of(policy, key).await,
         }
     }
 
-    pub(crate) async fn overrides(&self, policy: &Policy) -> Result<Vec<Overridden>, Trouble> {
+    pub(crate) async fn overrides(&self, policy: &Policy) -> Result<Vec<ActiveOverride>, Error> {
         match self {
             Self::Memory(limiter) => Ok(limiter.overrides(policy)),
             Self::Redis(redis) => redis.overrides(policy).await,

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use axum::{Router, routing::get};
 use tidegate::{Algorithm, Policy};
-use tidegate_tower::{By, RateLimitLayer, Rule};
+use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule};
 
 fn app() -> anyhow::Result<Router> {
     // Nobody gets around this one: also who has a key, or many, has an address.
@@ -20,7 +20,7 @@ fn app() -> anyhow::Result<Router> {
         Some(key) if key.starts_with(b"paid-") => 1,
         _ => 0,
     })
-    .by(By::header("x-api-key")?);
+    .by(KeyExtractor::header("x-api-key")?);
 
     // Around the route: its key. Around the router: the address, for pages that are not there, too.
     Ok(Router::new()

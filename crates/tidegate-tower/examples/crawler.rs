@@ -17,7 +17,7 @@ use axum::{Router, extract::State, http::StatusCode, response::IntoResponse, rou
 use tidegate::{Limit, Policy};
 use tidegate_tower::{
     RateLimitLayer,
-    caller::{Budget, Order},
+    caller::{Budget, Call},
 };
 use tower::{Layer as _, ServiceExt as _};
 
@@ -31,7 +31,7 @@ async fn main() -> anyhow::Result<()> {
     // The upstream counts when a request arrives, we when it leaves: a window longer by what the way may differ is never too short.
     let quota = Limit::new(20, Duration::from_millis(500) + Duration::from_secs(1))?;
     let budget = Budget::new(Policy::new("upstream", [quota])?).within(Duration::from_secs(60));
-    let by_host = |request: &reqwest::Request| Order::to(request.url().host_str().unwrap_or_default());
+    let by_host = |request: &reqwest::Request| Call::to(request.url().host_str().unwrap_or_default());
     let client = budget.layer(by_host).layer(reqwest::Client::builder().no_proxy().build()?);
 
     let fetch = |page: usize| {

@@ -29,7 +29,7 @@ pub use gate::Observed;
 pub use headers::{Dialect, DialectError, Labels, Standing, seconds};
 pub use incoming::{Incoming, Outgoing, PeerAddress};
 pub use key::{
-    AddressText, By, ClientAddress, ClientAddressError, KeyHeaderError, KeySource, KeySourceError, WithoutKey,
+    AddressText, ClientAddress, ClientAddressError, KeyExtractor, KeyHeaderError, KeySource, KeySourceError, WithoutKey,
 };
 pub use layer::RateLimitLayer;
 pub use rule::Rule;

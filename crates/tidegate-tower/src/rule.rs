@@ -7,7 +7,7 @@ use tidegate::{Cost, Key, Policy};
 use crate::{
     headers::Labels,
     incoming::{Incoming, Outgoing},
-    key::{By, ClientAddress, Found, NoKey, WithoutKey},
+    key::{ClientAddress, Found, KeyExtractor, NoKey, WithoutKey},
 };
 
 /// What a request is decided by: a policy (or several, of which each request falls under one), who is counted, and what it costs.
@@ -16,7 +16,7 @@ use crate::{
 ///
 /// ```
 /// use tidegate::Policy;
-/// use tidegate_tower::{By, Rule};
+/// use tidegate_tower::{KeyExtractor, Rule};
 ///
 /// let free = Policy::new("free", ["60/1m".parse()?])?;
 /// let paid = Policy::new("paid", ["6000/1m".parse()?])?;
@@ -27,7 +27,7 @@ use crate::{
 ///     Some(account) if account.pays => 1,
 ///     _ => 0,
 /// })
-/// .by(By::extension(|account: &Account| &account.id))
+/// .by(KeyExtractor::extension(|account: &Account| &account.id))
 /// .cost(|request| if request.method() == "POST" { 5 } else { 1 });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -35,7 +35,7 @@ use crate::{
 pub struct Rule {
     tiers: Arc<[Tier]>,
     choose: Option<Arc<Choose>>,
-    by: By,
+    by: KeyExtractor,
     without_key: WithoutKey,
     allowed_keys: Vec<Key<'static>>,
     cost: Costing,
@@ -101,7 +101,7 @@ impl Rule {
         Self {
             tiers,
             choose,
-            by: By::client_ip(),
+            by: KeyExtractor::client_ip(),
             without_key: WithoutKey::default(),
             allowed_keys: Vec::new(),
             cost: Costing::Same(Cost::ONE),
@@ -111,7 +111,7 @@ impl Rule {
 
     /// Who is counted; the client's address if unsaid.
     #[must_use]
-    pub fn by(mut self, by: impl Into<By>) -> Self {
+    pub fn by(mut self, by: impl Into<KeyExtractor>) -> Self {
         self.by = by.into();
         self
     }

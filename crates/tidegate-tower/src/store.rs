@@ -42,7 +42,7 @@ pub(crate) mod sealed {
     /// What a budget asks of it. Whatever is dropped while it waits leaves nothing charged.
     pub trait Asked: Clone + Send + Sync + 'static {
         /// Why units were not given back.
-        type Trouble: std::error::Error + Send + Sync + 'static;
+        type Error: std::error::Error + Send + Sync + 'static;
 
         /// Whether others spend from it, too.
         const IS_SHARED: bool;
@@ -66,12 +66,12 @@ pub(crate) mod sealed {
             key: &Key<'_>,
             cost: Cost,
             charged_at: Timestamp,
-        ) -> impl Future<Output = Result<(), Self::Trouble>> + Send;
+        ) -> impl Future<Output = Result<(), Self::Error>> + Send;
     }
 }
 
 impl sealed::Asked for Arc<Limiter> {
-    type Trouble = Infallible;
+    type Error = Infallible;
 
     const IS_SHARED: bool = false;
 
@@ -108,7 +108,7 @@ mod redis {
     use std::sync::LazyLock;
 
     use tidegate::{Clock, Cost, Decision, Decisions, Key, Policy, Timestamp};
-    use tidegate_redis::{RedisStore, Trouble};
+    use tidegate_redis::{Error as RedisError, RedisStore};
     use tokio::runtime::Handle;
 
     use super::{NotAsked, Part, sealed};
@@ -116,7 +116,7 @@ mod redis {
     static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::system);
 
     impl sealed::Asked for RedisStore {
-        type Trouble = Trouble;
+        type Error = RedisError;
 
         const IS_SHARED: bool = true;
 
@@ -152,7 +152,7 @@ mod redis {
             key: &Key<'_>,
             cost: Cost,
             charged_at: Timestamp,
-        ) -> Result<(), Trouble> {
+        ) -> Result<(), RedisError> {
             Self::refund(self, policy, key, cost, charged_at).await.map(|_| ())
         }
     }

@@ -9,7 +9,7 @@ use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
 use http_body_util::Full;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tidegate::{Algorithm, Limiter, ManualClock, MemoryStore, Policy, Timestamp};
-use tidegate_tower::{By, Dialect, PeerAddress, RateLimitLayer, Rule};
+use tidegate_tower::{Dialect, KeyExtractor, PeerAddress, RateLimitLayer, Rule};
 use tower::{Layer as _, Service, layer::util::Identity};
 
 #[global_allocator]
@@ -30,8 +30,8 @@ fn main() {
 }
 
 fn the_heap_is_used_as_promised() {
-    let by_header = || By::header("x-api-key").expect("a header's name");
-    for (what, by) in [("a header", by_header()), ("the client's address", By::client_ip())] {
+    let by_header = || KeyExtractor::header("x-api-key").expect("a header's name");
+    for (what, by) in [("a header", by_header()), ("the client's address", KeyExtractor::client_ip())] {
         let told = [Dialect::Off, Dialect::Draft10, Dialect::Draft6].map(|dialect| added(&layer(by.clone(), dialect)));
         println!("by {what}, for {REQUESTS} requests: off {}, draft 10 {}, draft 6 {}", told[0], told[1], told[2]);
         assert_eq!(told[0], 0, "by {what}, and nothing is told");
@@ -39,7 +39,7 @@ fn the_heap_is_used_as_promised() {
             assert!(told <= most * REQUESTS.cast_signed() / 100, "by {what}, told as in {dialect}: {told}");
         }
     }
-    for by in [by_header(), By::client_ip()] {
+    for by in [by_header(), KeyExtractor::client_ip()] {
         let limited = in_axum(|app| app.layer(layer(by, Dialect::Off)));
         let (passed, plain) = (in_axum(|app| app.layer(Identity::new())), in_axum(|app| app));
         println!(
@@ -49,7 +49,7 @@ fn the_heap_is_used_as_promised() {
     }
 }
 
-fn layer(by: By, dialect: Dialect) -> RateLimitLayer {
+fn layer(by: KeyExtractor, dialect: Dialect) -> RateLimitLayer {
     let policy = Policy::new("api", ["1000000/1h".parse().expect("a limit")]).expect("a policy");
     let clock = ManualClock::at(Timestamp::from_micros(1_745_000_000_000_000)).clock();
     let limiter = Limiter::new(MemoryStore::default()).with_clock(clock);

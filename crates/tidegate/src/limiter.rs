@@ -6,9 +6,9 @@ use crate::{
     decision::{Decision, Decisions, Refund},
     inspect::Inspection,
     key::Key,
-    overriding::{Overridden, Override, OverrideError},
+    memory::{MemoryStore, Op, Spend, SpendError},
+    overrides::{ActiveOverride, Override, OverrideError},
     policy::Policy,
-    store::{MemoryStore, Op, Spend, SpendError},
     timestamp::Timestamp,
 };
 
@@ -117,17 +117,17 @@ impl Limiter {
     }
 
     /// Ends the override of a key under a policy; what it was, if it still held.
-    pub fn lift_override(&self, policy: &Policy, key: &Key<'_>) -> Option<Override> {
-        self.store.lift_override(policy, key, self.clock.now())
+    pub fn remove_override(&self, policy: &Policy, key: &Key<'_>) -> Option<Override> {
+        self.store.remove_override(policy, key, self.clock.now())
     }
 
     /// The override of a key under a policy, if one holds.
-    pub fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Option<Overridden> {
+    pub fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Option<ActiveOverride> {
         self.store.override_of(policy, key, self.clock.now())
     }
 
     /// All overrides of a policy that hold, in the order of their keys.
-    pub fn overrides(&self, policy: &Policy) -> Vec<Overridden> {
+    pub fn overrides(&self, policy: &Policy) -> Vec<ActiveOverride> {
         self.store.overrides(policy, self.clock.now())
     }
 

@@ -3,9 +3,9 @@
 use crate::{
     decision::{Decision, Reason, Under},
     limit::Limit,
+    memory::Op,
     policy::{MAX_LIMITS, Mode, Only},
     shape::Rule,
-    store::Op,
     timestamp::{SATURATION, Timestamp},
     tracks::{Gauge, Recorded, Track, Visitor},
 };

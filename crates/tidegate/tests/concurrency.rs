@@ -137,7 +137,7 @@ fn an_override_holds_from_being_set_to_being_lifted_and_no_unit_is_lost_in_betwe
         assert!(store.set_override(&policy, &key, Override::ban(), now()).unwrap().is_none());
         let banned = store.decide(Op::Check, &policy, &key, Cost::ONE, now());
         assert!(!banned.is_allowed(), "let through while banned");
-        assert!(store.lift_override(&policy, &key, now()).is_some());
+        assert!(store.remove_override(&policy, &key, now()).is_some());
         let decisions = checks.map(|thread| thread.join().unwrap());
         for decision in decisions {
             assert!(decision.is_allowed() != decision.is_overridden(), "half of an override: {decision:?}");

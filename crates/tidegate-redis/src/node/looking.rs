@@ -6,7 +6,7 @@ use redis::{Value, aio::MultiplexedConnection};
 use tokio::time::timeout;
 
 use super::{Driver, sending};
-use crate::{cause::Cause, stopwatch, trouble::Trouble};
+use crate::{cause::Cause, error::Error, stopwatch};
 
 /// How often a server is checked while requests are sent to it.
 pub(super) const INTERVAL: Duration = Duration::from_millis(250);
@@ -45,7 +45,7 @@ impl Driver {
                 Err(error) => Err(error.to_string()),
             };
             let told = replies.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()));
-            let lost = told.as_ref().is_err_and(|error| Trouble::from_error(error) == Trouble::Lost);
+            let lost = told.as_ref().is_err_and(|error| Error::from_error(error) == Error::Lost);
             let told = told.map_err(|error| error.to_string());
             let info = told.and_then(|replies| replies.into_iter().map(text).collect::<Result<Vec<_>, _>>());
             Seen { asked, heard: stopwatch::micros(), made, info: info.map(|sections| sections.join("\n")), lost }

@@ -28,6 +28,7 @@ use tokio::{
 
 pub(crate) use self::shared::Shared;
 use crate::{
+    error::Error,
     job::{Job, Outstanding},
     log,
     pace::Pace,
@@ -37,7 +38,6 @@ use crate::{
     stats::{Counters, count},
     stopwatch, supervise,
     target::{Address, Login},
-    trouble::Trouble,
 };
 
 /// A connection that ends within so many microseconds is not made anew at once.
@@ -98,17 +98,17 @@ impl Node {
         job.outstanding = Some(Outstanding::new(&self.shared.outstanding));
         match self.queue.try_send(job) {
             Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(job)) if job.group.is_decision() => job.fail(Trouble::Overloaded),
+            Err(mpsc::error::TrySendError::Full(job)) if job.group.is_decision() => job.fail(Error::Overloaded),
             Err(mpsc::error::TrySendError::Full(job)) => {
                 let queue = self.queue.clone();
                 let left = Duration::from_micros(job.deadline.saturating_sub(stopwatch::micros()));
                 tokio::spawn(async move {
                     if let Ok(Err(mpsc::error::SendError(job))) = timeout(left, queue.send(job)).await {
-                        job.fail(Trouble::Unreachable);
+                        job.fail(Error::Unreachable);
                     }
                 });
             }
-            Err(mpsc::error::TrySendError::Closed(job)) => job.fail(Trouble::Unreachable),
+            Err(mpsc::error::TrySendError::Closed(job)) => job.fail(Error::Unreachable),
         }
     }
 

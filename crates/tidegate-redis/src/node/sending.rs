@@ -11,11 +11,11 @@ use tokio::time::timeout;
 
 use super::Driver;
 use crate::{
+    error::Error,
     job::Job,
     script::Source,
     stats::count,
     stopwatch,
-    trouble::Trouble,
     wire::{Call, NewKeys},
 };
 
@@ -46,7 +46,7 @@ impl Driver {
         let mut calls: Vec<Vec<Job>> = Vec::new();
         for mut job in jobs {
             if self.shared.sheds(&job) {
-                job.fail(Trouble::Overloaded);
+                job.fail(Error::Overloaded);
                 continue;
             }
             if !self.shared.room.allows(job.group.new_keys) {

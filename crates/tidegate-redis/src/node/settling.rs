@@ -11,12 +11,12 @@ use tokio::time::timeout;
 use super::{Driver, Place, micros, sending::Returned};
 use crate::{
     cause::Cause,
+    error::Error,
     job::{Answer, Job},
     reply::{Status, read_reply},
     stats::count,
     stopwatch,
     target::Address,
-    trouble::Trouble,
 };
 
 /// How long to wait before sending again what a cluster could not take just now.
@@ -28,7 +28,7 @@ impl Driver {
         let Returned { jobs, asked, result, replicated } = returned;
         let error = match result {
             Ok(Value::BulkString(reply)) => return self.hand_out(jobs, asked, reply, replicated),
-            Ok(_) => return fail_all(jobs, &Trouble::Garbled),
+            Ok(_) => return fail_all(jobs, &Error::Garbled),
             Err(error) => error,
         };
         if error.code().is_some_and(|code| code != "LOADING") {
@@ -40,8 +40,8 @@ impl Driver {
             Some("NOSCRIPT") => {
                 let mut connection = connection.clone();
                 let loaded = timeout(self.common.settings.connect_timeout, self.load_script(&mut connection)).await;
-                if let Err(trouble) = loaded.unwrap_or(Err(Trouble::Lost)) {
-                    return fail_all(jobs, &trouble) || trouble == Trouble::Lost;
+                if let Err(trouble) = loaded.unwrap_or(Err(Error::Lost)) {
+                    return fail_all(jobs, &trouble) || trouble == Error::Lost;
                 }
                 self.send_again(jobs);
                 false
@@ -60,7 +60,7 @@ impl Driver {
                         }
                         false
                     }
-                    _ => fail_all(jobs, &Trouble::Refused(error.to_string())),
+                    _ => fail_all(jobs, &Error::Refused(error.to_string())),
                 }
             }
             Some("TRYAGAIN") if jobs.len() > 1 => {
@@ -71,7 +71,7 @@ impl Driver {
             }
             Some("TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN") => {
                 self.refresh();
-                self.send_later(jobs, &Trouble::from_error(&error));
+                self.send_later(jobs, &Error::from_error(&error));
                 false
             }
             Some("READONLY") => {
@@ -83,11 +83,11 @@ impl Driver {
                     self.shared.note_opened(Cause::Loading, "redis is loading its data set");
                     self.shared.tripped.notify_one();
                 }
-                fail_all(jobs, &Trouble::Loading)
+                fail_all(jobs, &Error::Loading)
             }
             _ => {
-                let trouble = Trouble::from_error(&error);
-                fail_all(jobs, &trouble) || trouble == Trouble::Lost
+                let trouble = Error::from_error(&error);
+                fail_all(jobs, &trouble) || trouble == Error::Lost
             }
         }
     }
@@ -95,7 +95,7 @@ impl Driver {
     /// Answers each request of a batch; whether the connection is of no use any more.
     fn hand_out(&mut self, jobs: Vec<Job>, asked: u64, reply: Vec<u8>, replicated: bool) -> bool {
         let read = read_reply(&reply, jobs.iter().map(|job| &job.group));
-        let Ok((now, statuses)) = read else { return fail_all(jobs, &Trouble::Garbled) };
+        let Ok((now, statuses)) = read else { return fail_all(jobs, &Error::Garbled) };
         let heard = stopwatch::micros();
         self.shared.clock.note(asked, heard, now);
         self.shared.answered_at.store(heard, Relaxed);
@@ -118,7 +118,7 @@ impl Driver {
                 // The server's clock was taken for another than it is; now it is known.
                 Status::Late if !job.is_late() => self.send_again(vec![job]),
                 Status::Late => job.fail(self.shared.why_late()),
-                Status::Failed(Trouble::ReadOnly) => {
+                Status::Failed(Error::ReadOnly) => {
                     read_only = true;
                     self.send_again(vec![job]);
                 }
@@ -134,7 +134,7 @@ impl Driver {
     fn send_again(&mut self, jobs: Vec<Job>) {
         for job in jobs {
             if job.is_late() {
-                job.fail(Trouble::Timeout);
+                job.fail(Error::Timeout);
             } else {
                 count(&self.common.counters.sent_again);
                 self.again.push(job);
@@ -144,7 +144,7 @@ impl Driver {
 
     /// Sends again after a little while, wherever the slot is then. What would hardly be answered in time any more fails by
     /// its name: to its caller it would be a timeout, and to the breaker, too.
-    fn send_later(&self, jobs: Vec<Job>, trouble: &Trouble) {
+    fn send_later(&self, jobs: Vec<Job>, trouble: &Error) {
         let due = stopwatch::micros() + 2 * micros(AGAIN_AFTER);
         let (jobs, late): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.deadline > due);
         fail_all(late, trouble);
@@ -166,7 +166,7 @@ impl Driver {
     }
 }
 
-fn fail_all(jobs: Vec<Job>, trouble: &Trouble) -> bool {
+fn fail_all(jobs: Vec<Job>, trouble: &Error) -> bool {
     for job in jobs {
         job.fail(trouble.clone());
     }

@@ -12,12 +12,12 @@ use crate::{
     breaker::Breaker,
     cause::Cause,
     conditions::Conditions,
+    error::Error,
     job::Job,
     room::Room,
     server_clock::ServerClock,
     stats::{Counters, count},
     stopwatch,
-    trouble::Trouble,
 };
 
 /// A node is crowded if it has at least so many outstanding requests: twice the usual size of a call.
@@ -116,33 +116,33 @@ impl Shared {
     }
 
     /// Records that a request sent at `since` got no answer in time. Returns the reason.
-    pub(crate) fn timed_out(&self, since: u64) -> Trouble {
+    pub(crate) fn timed_out(&self, since: u64) -> Error {
         let silent = self.is_silent();
         // A request over an earlier connection says nothing about this connection.
         if since >= self.connected_at.load(Relaxed) && self.breaker.failed(silent) {
             self.note_opened(Cause::Unreachable, "requests got no answer in time");
             self.tripped.notify_one();
         }
-        self.late(Trouble::Timeout, silent)
+        self.late(Error::Timeout, silent)
     }
 
     /// Why a request came too late: if the node is crowded, it is overload, unless the server is silent.
-    pub(crate) fn why_late(&self) -> Trouble {
-        self.late(Trouble::Late, self.is_silent())
+    pub(crate) fn why_late(&self) -> Error {
+        self.late(Error::Late, self.is_silent())
     }
 
-    fn late(&self, otherwise: Trouble, silent: bool) -> Trouble {
-        if self.is_crowded() && !silent { Trouble::Overloaded } else { otherwise }
+    fn late(&self, otherwise: Error, silent: bool) -> Error {
+        if self.is_crowded() && !silent { Error::Overloaded } else { otherwise }
     }
 
     /// Why requests are refused while the breaker is open.
-    pub(crate) fn refusal(&self) -> Trouble {
-        if self.breaker.answers_late() { Trouble::TooSlow } else { Trouble::Unreachable }
+    pub(crate) fn refusal(&self) -> Error {
+        if self.breaker.answers_late() { Error::TooSlow } else { Error::Unreachable }
     }
 
     /// Records a request that failed.
-    pub(crate) fn note_failed(&self, trouble: &Trouble) {
-        if *trouble == Trouble::OutOfMemory {
+    pub(crate) fn note_failed(&self, trouble: &Error) {
+        if *trouble == Error::OutOfMemory {
             self.room.memory_ran_out();
         }
         // While the breaker is open, only the cause that opened it is reported.
@@ -152,16 +152,16 @@ impl Shared {
     }
 
     /// Opens the breaker because this trouble prevents a connection.
-    pub(super) fn open_breaker(&self, trouble: &Trouble) {
+    pub(super) fn open_breaker(&self, trouble: &Error) {
         let cause = match trouble {
-            Trouble::Lost | Trouble::Timeout | Trouble::Late => Cause::Unreachable,
+            Error::Lost | Error::Timeout | Error::Late => Cause::Unreachable,
             named => named.cause(),
         };
         if self.breaker.open() {
             count(&self.counters.breaker_opened);
         }
         // There may never have been a connection to lose.
-        let why = if *trouble == Trouble::Lost { &Trouble::Unreachable } else { trouble };
+        let why = if *trouble == Error::Lost { &Error::Unreachable } else { trouble };
         self.hold(cause, &why.to_string());
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidegate::{Algorithm, Policy, Spend};
-use tidegate_redis::{RedisStore, Trouble};
+use tidegate_redis::{Error, RedisStore};
 use tidegate_testbed::{Cluster, Server};
 
 use crate::{
@@ -68,7 +68,7 @@ async fn wrongtype_fails_its_own_decision_and_no_other_of_the_batch() {
     assert_eq!(told(&store, "wrong_type"), 75);
     for subject in 0..2 {
         let trouble = store.inspect(&policy, &key(subject)).await.expect_err("it is not ours");
-        assert!(matches!(trouble, Trouble::WrongType(_)), "{trouble}");
+        assert!(matches!(trouble, Error::WrongType(_)), "{trouble}");
     }
     assert_eq!(wire.command([b"LLEN".to_vec(), name(0)]).integer(), 1);
     assert_eq!(wire.command([b"GET".to_vec(), name(1)]).bulk(), Some(b"theirs".as_slice()));
@@ -87,7 +87,7 @@ async fn a_state_of_a_later_release_is_left_alone() {
     for (policy, subject) in [(&log, 0), (&counter, 0), (&log, 1), (&counter, 1)] {
         assert_eq!(admitted(&store, policy, subject, 10).await, 0);
         let trouble = store.inspect(policy, &key(subject)).await.expect_err("it is of a later release");
-        assert!(matches!(trouble, Trouble::NewerVersion(_)), "{trouble}");
+        assert!(matches!(trouble, Error::NewerVersion(_)), "{trouble}");
         store.reset(policy, &key(subject)).await.expect_err("not even to be forgotten");
     }
     assert_eq!(told(&store, "newer_version"), 40);
@@ -107,7 +107,7 @@ async fn out_of_memory_charges_nothing_and_ends_with_the_shortage() {
     assert_eq!(told(&store, "out_of_memory"), 10);
     let charged = store.inspect(&policy, &key(0)).await.expect("it can still read").expect("charges");
     let refund = store.refund(&policy, &key(0), cost(1), charged.newest_charge).await;
-    assert_eq!(refund.expect_err("nothing can be written"), Trouble::OutOfMemory);
+    assert_eq!(refund.expect_err("nothing can be written"), Error::OutOfMemory);
     wire.command(["CONFIG", "SET", "maxmemory", "0"]).expect_ok();
     assert_eq!(admitted(&store, &policy, 0, 10).await, 10);
     assert_eq!(used(&store, &policy, 0).await, 20);
@@ -161,7 +161,7 @@ async fn loading_is_told_by_name_and_then_waited_for_without_asking() {
     wire.command(["CONFIG", "SET", "key-load-delay", "1000"]).expect_ok();
     wire.command(["REPLICAOF", "127.0.0.1", &master.port().to_string()]).expect_ok();
     wait_until("the replica to load", || wire.command(["EXISTS", "nothing"]).is_error());
-    assert_eq!(store.inspect(&policy, &key(0)).await.expect_err("it is loading"), Trouble::Loading);
+    assert_eq!(store.inspect(&policy, &key(0)).await.expect_err("it is loading"), Error::Loading);
     let mut asked = 0;
     while store.stats().breaker_opened == 0 {
         assert_eq!(admitted(&store, &policy, 0, 1).await, 0);

@@ -10,7 +10,7 @@ use std::{
 };
 
 use tidegate::{Decision, OnStoreFailure, Op, Policy, Timestamp};
-use tidegate_redis::{RedisStore, RedisStoreBuilder, Trouble};
+use tidegate_redis::{Error, RedisStore, RedisStoreBuilder};
 use tokio::{runtime::Runtime, task::JoinHandle};
 
 use crate::{
@@ -42,7 +42,7 @@ pub(crate) enum Outcome {
     Degraded(bool, Option<Timestamp>),
     /// A look that was answered.
     Seen,
-    Failed(Trouble),
+    Failed(Error),
 }
 
 #[derive(Debug, Clone)]

@@ -22,7 +22,7 @@ async fn decides(store: &RedisStore) {
             assert!(store.check(&policy, &key, Cost::ONE).await.is_overridden());
             assert_eq!(store.overrides(&policy).await.expect("redis answers").len(), 1);
         }
-        store.lift_override(&policy, &key).await.expect("redis answers");
+        store.remove_override(&policy, &key).await.expect("redis answers");
         assert!(store.reset(&policy, &key).await.expect("redis answers"));
     }
 }

@@ -95,8 +95,8 @@ async fn a_log_keeps_the_ages_of_its_entries_under_an_override_of_a_shorter_wind
         pair.decide(Op::Check, &own, at(116, 0)).await;
         pair.refund(&own, at(50, 0), at(70, 0)).await;
         assert_eq!(pair.used(&own, at(70, 1)).await, 1);
-        pair.memory.lift_override(&own, &pair.key, at(70, 2));
-        pair.redis.lift_override_at(&own, &pair.key, at(70, 2)).await.expect("redis answers");
+        pair.memory.remove_override(&own, &pair.key, at(70, 2));
+        pair.redis.remove_override_at(&own, &pair.key, at(70, 2)).await.expect("redis answers");
         assert_eq!(pair.used(&own, at(70, 3)).await, 21);
         pair.decide(Op::Check, &own, at(70, 4)).await;
     }

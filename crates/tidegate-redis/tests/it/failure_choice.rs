@@ -260,7 +260,7 @@ async fn a_banned_key_and_a_key_that_several_at_once_were_denied_for_stay_denied
         store.set_override(&open, key, &Override::ban()).await.expect("redis answers");
         assert_eq!(told(store.check(&open, key, Cost::ONE).await), (Reason::Banned, false));
     }
-    store.lift_override(&open, lifted).await.expect("redis answers");
+    store.remove_override(&open, lifted).await.expect("redis answers");
     assert!(store.check(&open, limited, Cost::new(100).expect("in range")).await.is_allowed());
     let spends = [limited, other].map(|key| Spend { policy: &open, key, cost: Cost::ONE });
     assert_eq!(told(store.check_all(&spends).await.expect("well-formed").overall), (Reason::Limited, false));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidegate::{Algorithm, Buckets, Clock, Cost, Key, Op, Override, OverrideError, Policy, Reason, Spend, Timestamp};
-use tidegate_redis::{OverrideTrouble, RedisStore, Trouble};
+use tidegate_redis::{Error, OverrideTrouble, RedisStore};
 use tidegate_testbed::{Cluster, Server, Wire};
 
 const NOW: Timestamp = Timestamp::from_micros(1_700_000_000_000_000);
@@ -78,7 +78,7 @@ async fn what_was_charged_under_a_shorter_window_lives_as_long_as_the_policys_ow
         assert!(store.check(&policy, &key, cost(6)).await.is_allowed());
         let least = own - 60_000;
         assert!(pttl(&mut wire, &name) > least, "{} under the override", pttl(&mut wire, &name));
-        store.lift_override(&policy, &key).await.expect("redis answers");
+        store.remove_override(&policy, &key).await.expect("redis answers");
         assert!(pttl(&mut wire, &name) > least, "{} after it was lifted", pttl(&mut wire, &name));
         assert_eq!(store.check(&policy, &key, Cost::ONE).await.reason(), Reason::Limited);
     }
@@ -121,7 +121,7 @@ async fn a_key_lives_as_long_as_its_override_and_then_as_long_as_its_state() {
             }
             let used = |shown: Option<tidegate::Inspection>| shown.map_or(0, |shown| shown.limits[0].used);
             let counted = used(store.inspect(&policy, &key).await.expect("redis answers"));
-            assert!(store.lift_override(&policy, &key).await.expect("redis answers").is_some());
+            assert!(store.remove_override(&policy, &key).await.expect("redis answers").is_some());
             assert_eq!(used(store.inspect(&policy, &key).await.expect("redis answers")), counted, "{by:?} {policy:?}");
             let left = pttl(&mut wire, &name);
             assert!(left == -2 || (left > 0 && left < HOUR_MS / 2), "{left} after {by:?} of {policy:?}");
@@ -225,8 +225,8 @@ async fn all_who_share_a_redis_heed_it_at_once_and_a_reset_does_not_end_it() {
         other.set_override(&policy, &key, &Override::exempt()).await.expect("redis answers");
         let admitted = one.check(&policy, &key, cost(1_000)).await;
         assert_eq!((admitted.reason(), admitted.charged_at()), (Reason::Allowed, None));
-        assert!(one.lift_override(&policy, &key).await.expect("redis answers").is_some());
-        assert!(other.lift_override(&policy, &key).await.expect("redis answers").is_none());
+        assert!(one.remove_override(&policy, &key).await.expect("redis answers").is_some());
+        assert!(other.remove_override(&policy, &key).await.expect("redis answers").is_none());
         assert_eq!(other.check(&policy, &key, cost(5)).await.used(), 5);
     }
 }
@@ -321,7 +321,7 @@ async fn a_long_list_is_told_whole_and_in_order() {
     let later = store.overrides_at(&policy, end(0)).await.expect("redis answers");
     assert!(later.iter().map(|one| &one.key).eq(keys.iter().skip(1).step_by(2)), "{}", later.len());
     // Whoever writes removes what has ended.
-    store.lift_override_at(&policy, &keys[1], end(0)).await.expect("redis answers");
+    store.remove_override_at(&policy, &keys[1], end(0)).await.expect("redis answers");
     let name = [b"tg-given", &list_name(&policy)[2..]].concat();
     assert_eq!(server.wire().command([&b"HLEN"[..], &name]).integer(), 500, "499 and what is known of them");
 }
@@ -339,14 +339,14 @@ async fn what_is_not_ours_or_of_a_later_release_is_refused_by_name_and_left_as_i
         for key in [&list, &hash, &later] {
             let name = store.key_name(&policy, key);
             let before = wire.command([&b"DUMP"[..], &name]);
-            let is_named = |trouble: &Trouble| match trouble {
-                Trouble::NewerVersion(_) => key == &later,
-                Trouble::WrongType(_) => key != &later,
+            let is_named = |trouble: &Error| match trouble {
+                Error::NewerVersion(_) => key == &later,
+                Error::WrongType(_) => key != &later,
                 _ => false,
             };
             let set = store.set_override(&policy, key, &Override::ban()).await.expect_err("not ours");
             assert!(matches!(&set, OverrideTrouble::Redis(trouble) if is_named(trouble)), "{set:?}");
-            let lifted = store.lift_override(&policy, key).await.expect_err("not ours");
+            let lifted = store.remove_override(&policy, key).await.expect_err("not ours");
             assert!(matches!(&lifted, OverrideTrouble::Redis(trouble) if is_named(trouble)), "{lifted:?}");
             assert!(is_named(&store.override_of(&policy, key).await.expect_err("not ours")));
             assert!(is_named(&store.reset(&policy, key).await.expect_err("not ours")));
@@ -364,17 +364,17 @@ async fn a_list_that_cannot_be_written_is_told_and_what_was_asked_is_in_force() 
     let list = list_name(&policy);
     wire.command([&b"SET"[..], &list, b"theirs"]).expect_ok();
     let refused = store.set_override(&policy, &key, &Override::ban()).await.expect_err("no list");
-    assert!(matches!(refused, OverrideTrouble::Redis(Trouble::WrongType(_))), "{refused:?}");
+    assert!(matches!(refused, OverrideTrouble::Redis(Error::WrongType(_))), "{refused:?}");
     assert!(store.override_of(&policy, &key).await.expect("redis answers").is_none(), "nothing was set");
     // There seems to be room, until it is written.
     wire.command([&b"DEL"[..], &list]).integer();
     wire.command([&b"HSET"[..], &list, b"theirs", b"1"]).integer();
     let unlisted = store.set_override(&policy, &key, &Override::ban()).await.expect_err("no list");
-    assert!(matches!(unlisted, OverrideTrouble::Unlisted(Trouble::WrongType(_))), "{unlisted:?}");
+    assert!(matches!(unlisted, OverrideTrouble::Unlisted(Error::WrongType(_))), "{unlisted:?}");
     assert!(unlisted.to_string().contains("in force"), "{unlisted}");
     assert_eq!(store.check(&policy, &key, Cost::ONE).await.reason(), Reason::Banned, "it is in force");
-    let lifted = store.lift_override(&policy, &key).await.expect_err("no list");
-    assert!(matches!(lifted, OverrideTrouble::Unlisted(Trouble::WrongType(_))), "{lifted:?}");
+    let lifted = store.remove_override(&policy, &key).await.expect_err("no list");
+    assert!(matches!(lifted, OverrideTrouble::Unlisted(Error::WrongType(_))), "{lifted:?}");
     assert!(store.check(&policy, &key, Cost::ONE).await.is_allowed(), "it is lifted");
     assert_eq!(wire.command([&b"HGETALL"[..], &list]).array().len(), 2, "what is not ours is left as it is");
     // Repeating it is safe.
@@ -406,7 +406,7 @@ async fn in_a_slot_that_is_being_moved_nothing_is_lost() {
     let slot = cluster.key_slot(store.key_name(&plain, &key));
     let moving = cluster.begin_move(slot, 1 - cluster.master_of_slot(slot));
     let refused = store.set_override(&plain, &key, &Override::ban()).await.expect_err("it would become a hash");
-    assert_eq!(refused, OverrideTrouble::Redis(Trouble::Moving));
+    assert_eq!(refused, OverrideTrouble::Redis(Error::Moving));
     assert_eq!(store.check(&plain, &key, Cost::ONE).await.used(), 6, "the state is still there");
     assert_eq!(store.check(&banned, &key, Cost::ONE).await.reason(), Reason::Banned);
     assert!(store.reset(&banned, &key).await.expect("redis answers"));
@@ -416,7 +416,7 @@ async fn in_a_slot_that_is_being_moved_nothing_is_lost() {
         assert_eq!(store.check(&narrowed, &key, Cost::ONE).await.used(), used);
     }
     assert!(!store.check(&narrowed, &key, Cost::ONE).await.is_allowed());
-    assert!(store.lift_override(&lifted, &key).await.expect("redis answers").is_some());
+    assert!(store.remove_override(&lifted, &key).await.expect("redis answers").is_some());
     assert_eq!(store.check(&lifted, &key, Cost::ONE).await.used(), 6, "what was counted before is counted");
     store.set_override(&new, &key, &Override::ban()).await.expect("it is made where the slot goes");
     assert_eq!(moving.move_keys(10), 4);
@@ -426,7 +426,7 @@ async fn in_a_slot_that_is_being_moved_nothing_is_lost() {
     assert!(!store.check(&narrowed, &key, Cost::ONE).await.is_allowed());
     store.set_override(&plain, &key, &Override::exempt()).await.expect("the slot has moved");
     assert!(store.check(&plain, &key, Cost::ONE).await.is_overridden());
-    assert!(store.lift_override(&plain, &key).await.expect("redis answers").is_some());
+    assert!(store.remove_override(&plain, &key).await.expect("redis answers").is_some());
     assert_eq!(store.check(&plain, &key, Cost::ONE).await.used(), 7);
     for policy in [&banned, &narrowed, &new] {
         assert_eq!(store.overrides(policy).await.expect("redis answers").len(), 1);

@@ -8,7 +8,7 @@ use std::sync::{
 
 use proptest::prelude::*;
 use tidegate::{
-    Cost, Decision, Key, MemoryStore, Overridden, Override, OverrideRule, Policy, Spend, Timestamp, remote,
+    ActiveOverride, Cost, Decision, Key, MemoryStore, Override, OverrideRule, Policy, Spend, Timestamp, external_store,
 };
 use tidegate_redis::{OverrideTrouble, RedisStore};
 use tidegate_testbed::Server;
@@ -112,8 +112,8 @@ fn step() -> impl Strategy<Value = Step> {
 fn words(by: &Override) -> String {
     let rule = match by.rule() {
         OverrideRule::Limits(limits) => {
-            let terms: Vec<_> = remote::terms(limits).collect();
-            format!("{:?} {terms:?}", remote::arithmetic(limits))
+            let terms: Vec<_> = external_store::limit_numbers(limits).collect();
+            format!("{:?} {terms:?}", external_store::algorithm_kind(limits))
         }
         OverrideRule::Ban => "ban".to_owned(),
         OverrideRule::Exempt => "exempt".to_owned(),
@@ -121,7 +121,7 @@ fn words(by: &Override) -> String {
     format!("{rule} until {:?}, {}", by.end(), by.note())
 }
 
-fn shown(one: &Overridden) -> String {
+fn shown(one: &ActiveOverride) -> String {
     format!("{:?} since {:?}: {}", one.key, one.since, words(&one.by))
 }
 
@@ -287,8 +287,8 @@ impl Pair {
             }
             Step::Lift { key, when } => {
                 let (key, now) = (self.key(key), self.at(when));
-                let own = self.memory.lift_override(&self.policies[0], &key, now);
-                let shared = RUNTIME.block_on(self.redis.lift_override_at(&self.policies[0], &key, now));
+                let own = self.memory.remove_override(&self.policies[0], &key, now);
+                let shared = RUNTIME.block_on(self.redis.remove_override_at(&self.policies[0], &key, now));
                 let shared = shared.expect("it answers");
                 prop_assert_eq!(own.as_ref().map(words), shared.as_ref().map(words), "lift at {:?}", now);
                 self.same_state(now)

@@ -106,8 +106,8 @@ impl Overrides for Shared {
         set.expect("there is room for it").map(|old| held(&old))
     }
 
-    fn lift_override(&mut self, part: &Part, now: Micros) -> Option<Held> {
-        let lift = async { self.store.lift_override_at(&policy(part), &self.key(part), timestamp(now)).await };
+    fn remove_override(&mut self, part: &Part, now: Micros) -> Option<Held> {
+        let lift = async { self.store.remove_override_at(&policy(part), &self.key(part), timestamp(now)).await };
         RUNTIME.block_on(lift).expect("redis answers").map(|old| held(&old))
     }
 

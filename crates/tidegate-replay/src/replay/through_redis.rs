@@ -6,7 +6,7 @@ use std::{collections::HashMap, process, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 use tidegate::{Clock, Cost, Decision, Key, Op, Policy, Timestamp};
-use tidegate_redis::{RedisStore, Trouble, UrlError};
+use tidegate_redis::{Error, RedisStore, UrlError};
 
 use super::chunk::Chunk;
 use crate::logs::Request;
@@ -41,7 +41,7 @@ impl ThroughRedis {
     }
 
     /// Decides the requests of a chunk by a policy. Those of one client are decided one after the other, in their order.
-    pub(super) fn decide(&self, number: usize, policy: &Policy, chunk: &Chunk) -> Result<Vec<Decision>, Trouble> {
+    pub(super) fn decide(&self, number: usize, policy: &Policy, chunk: &Chunk) -> Result<Vec<Decision>, Error> {
         let store = &self.stores[number];
         let mut by_client: HashMap<&[u8], Vec<(usize, Request<'_>)>> = HashMap::new();
         for (at, (request, _)) in chunk.iter().enumerate() {
@@ -56,7 +56,7 @@ impl ThroughRedis {
                     decisions[at] = Some(decision);
                 }
             }
-            Ok::<_, Trouble>(())
+            Ok::<_, Error>(())
         })?;
         Ok(decisions.into_iter().flatten().collect())
     }
@@ -78,7 +78,7 @@ async fn one_client(
     store: &RedisStore,
     policy: &Policy,
     requests: Vec<(usize, Request<'_>)>,
-) -> Result<Vec<(usize, Decision)>, Trouble> {
+) -> Result<Vec<(usize, Decision)>, Error> {
     let mut decided = Vec::with_capacity(requests.len());
     for (at, Request { time_us, key, cost }) in requests {
         let (key, cost) = (Key::new(key).expect("it was checked"), Cost::new(cost).expect("it was checked"));

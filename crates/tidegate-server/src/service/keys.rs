@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Inspection, Key, Overridden, Override, OverrideRule, Policy, Refund, Timestamp};
+use tidegate::{ActiveOverride, Inspection, Key, Override, OverrideRule, Policy, Refund, Timestamp};
 
 use super::{Ask, By, Live, Refusal, Service, Who};
 use crate::{
@@ -45,7 +45,7 @@ impl Service {
         key: &Key<'_>,
         by: Override,
         who: Who,
-    ) -> Result<(Overridden, bool), Refusal> {
+    ) -> Result<(ActiveOverride, bool), Refusal> {
         let configured = live.find(policy)?;
         let what = match by.rule() {
             OverrideRule::Limits(limits) => {
@@ -63,7 +63,7 @@ impl Service {
             }
         };
         let (note, since) = (by.note().to_owned(), self.clock.now());
-        let put = Overridden { key: key.clone().into_owned(), by: by.clone(), since };
+        let put = ActiveOverride { key: key.clone().into_owned(), by: by.clone(), since };
         let replaced = self.store.set_override(&configured.policy, key, by).await?;
         let deed = Deed { before: "override of", key: key.as_borrowed(), after: format!("{what}{length}"), note };
         self.audit(Event::Override, who, live, policy, deed);
@@ -76,8 +76,8 @@ impl Service {
     ///
     /// # Errors
     /// If the policy is unknown, or the store does not answer.
-    pub async fn lift_override(&self, live: &Live, policy: &str, key: &Key<'_>, who: Who) -> Result<bool, Refusal> {
-        let lifted = self.store.lift_override(&live.find(policy)?.policy, key).await?;
+    pub async fn remove_override(&self, live: &Live, policy: &str, key: &Key<'_>, who: Who) -> Result<bool, Refusal> {
+        let lifted = self.store.remove_override(&live.find(policy)?.policy, key).await?;
         let outcome = if lifted { "" } else { ": there was none" };
         let (key, after) = (key.as_borrowed(), outcome.to_owned());
         let deed = Deed { before: "override lifted of", key, after, note: String::new() };
@@ -89,7 +89,7 @@ impl Service {
     ///
     /// # Errors
     /// If the store does not answer.
-    pub async fn overrides(&self, policy: &Policy) -> Result<Vec<Overridden>, Refusal> {
+    pub async fn overrides(&self, policy: &Policy) -> Result<Vec<ActiveOverride>, Refusal> {
         Ok(self.store.overrides(policy).await?)
     }
 

@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::{HeaderMap, StatusCode};
-use tidegate::{Cost, Decision, Key, Limit, Limiter, Mode, Policy, Reason, SpendError, remote};
+use tidegate::{Cost, Decision, Key, Limit, Limiter, Mode, Policy, Reason, SpendError, external_store};
 use tokio::{
     sync::futures::Notified,
     time::{self, Instant},
 };
 
 use super::{
-    order::{Operation, Order, Price},
+    call::{Call, Operation, Price},
     pauses::{self, Pauses},
     permit::{Held, Permit},
     turns::Turns,
@@ -178,7 +178,7 @@ impl<S: Store> Budget<S> {
     /// # Errors
     /// If the call can't be made, or not in time.
     pub async fn acquire(&self, key: &Key<'_>, cost: Cost) -> Result<Permit<S>, AcquireError> {
-        self.fill(Order::new(key).cost(cost)).await
+        self.fill(Call::new(key).cost(cost)).await
     }
 
     /// The same with so much of each policy, in order.
@@ -186,7 +186,7 @@ impl<S: Store> Budget<S> {
     /// # Errors
     /// If the call can't be made, or not in time; or if there is not one cost for each policy.
     pub async fn acquire_each(&self, key: &Key<'_>, costs: &[Cost]) -> Result<Permit<S>, AcquireError> {
-        self.fill(Order::new(key).costs(costs)).await
+        self.fill(Call::new(key).costs(costs)).await
     }
 
     /// The same at the price of a named [operation](Self::operation).
@@ -194,14 +194,14 @@ impl<S: Store> Budget<S> {
     /// # Errors
     /// If the call can't be made, or not in time; or if there is no such operation.
     pub async fn acquire_for(&self, key: &Key<'_>, operation: &str) -> Result<Permit<S>, AcquireError> {
-        self.fill(Order::new(key).operation(operation)).await
+        self.fill(Call::new(key).operation(operation)).await
     }
 
-    /// The same for an [`Order`].
+    /// The same for an [`Call`].
     ///
     /// # Errors
     /// If the call can't be made, or not in time.
-    pub async fn fill(&self, order: Order) -> Result<Permit<S>, AcquireError> {
+    pub async fn fill(&self, order: Call) -> Result<Permit<S>, AcquireError> {
         let parts = self.parts(&order)?;
         // Who waits longer than there is time waits as long as it takes.
         let deadline = self.patience.and_then(|patience| Instant::now().checked_add(patience));
@@ -236,7 +236,7 @@ impl<S: Store> Budget<S> {
     }
 
     /// What is asked of the store for an order.
-    fn parts(&self, order: &Order) -> Result<Vec<Part>, AcquireError> {
+    fn parts(&self, order: &Call) -> Result<Vec<Part>, AcquireError> {
         let policies = &self.settings.policies;
         let part = |policy: Policy, cost| Part { policy, key: order.key.clone(), cost };
         let parts: Vec<Part> = match &order.price {
@@ -288,7 +288,7 @@ impl<S: Store> Budget<S> {
                 // Of the budget alone: that nobody has paused it is nothing to tell of.
                 let mut own = decisions.parts;
                 own.truncate(parts.len());
-                let decisions = remote::combine(&Part::spends(parts), own);
+                let decisions = external_store::combine(&Part::spends(parts), own);
                 let held = |(part, decision): (&Part, &Decision)| Held {
                     policy: part.policy.clone(),
                     cost: part.cost,

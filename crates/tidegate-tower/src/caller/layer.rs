@@ -16,7 +16,7 @@ use tower_service::Service;
 
 use super::{
     budget::{AcquireError, Budget},
-    order::Order,
+    call::Call,
 };
 use crate::store::Store;
 
@@ -49,7 +49,7 @@ impl Told for reqwest::Response {
     }
 }
 
-type OrderOf<Q> = dyn Fn(&Q) -> Order + Send + Sync;
+type OrderOf<Q> = dyn Fn(&Q) -> Call + Send + Sync;
 
 /// Holds calls back until a [`Budget`] allows them, and minds what the responses say; made by [`Budget::layer`].
 pub struct BudgetLayer<Q, S = Arc<Limiter>> {
@@ -83,16 +83,16 @@ impl<S: Store> Budget<S> {
     ///
     /// ```
     /// use tidegate::Policy;
-    /// use tidegate_tower::caller::{Budget, Order};
+    /// use tidegate_tower::caller::{Budget, Call};
     /// use tower::Layer as _;
     ///
     /// let budget = Budget::new(Policy::new("upstream", ["100/1m".parse()?])?);
-    /// let by_host = |request: &reqwest::Request| Order::to(request.url().host_str().unwrap_or_default());
+    /// let by_host = |request: &reqwest::Request| Call::to(request.url().host_str().unwrap_or_default());
     /// let client = budget.layer(by_host).layer(reqwest::Client::new());
     /// # let _ = client;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn layer<Q>(&self, order: impl Fn(&Q) -> Order + Send + Sync + 'static) -> BudgetLayer<Q, S> {
+    pub fn layer<Q>(&self, order: impl Fn(&Q) -> Call + Send + Sync + 'static) -> BudgetLayer<Q, S> {
         BudgetLayer { budget: self.clone(), order: Arc::new(order) }
     }
 }

@@ -27,15 +27,15 @@
 //! [`Budget::layer`] does all of it around a tower service: hyper's client, tonic's channel, reqwest's client.
 
 mod budget;
+mod call;
 mod layer;
-mod order;
 mod pauses;
 mod permit;
 mod turns;
 mod word;
 
 pub use budget::{AcquireError, Budget};
+pub use call::{Call, Operation};
 pub use layer::{BudgetLayer, BudgetService, CallError, Told};
-pub use order::{Operation, Order};
 pub use permit::{Permit, SettleError};
 pub use word::wait_asked;

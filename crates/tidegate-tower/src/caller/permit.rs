@@ -69,7 +69,7 @@ impl<S: Store> Permit<S> {
     ///
     /// # Errors
     /// If the store does not give units back; it is not tried again.
-    pub async fn settle(self, units: u64) -> Result<(), SettleError<S::Trouble>> {
+    pub async fn settle(self, units: u64) -> Result<(), SettleError<S::Error>> {
         let costs = vec![units; self.held.len()];
         self.settle_each(&costs).await
     }
@@ -78,7 +78,7 @@ impl<S: Store> Permit<S> {
     ///
     /// # Errors
     /// If there is not one cost for each policy, or if the store does not give units back; it is not tried again.
-    pub async fn settle_each(self, costs: &[u64]) -> Result<(), SettleError<S::Trouble>> {
+    pub async fn settle_each(self, costs: &[u64]) -> Result<(), SettleError<S::Error>> {
         if costs.len() != self.held.len() {
             return Err(SettleError::Costs { given: costs.len(), policies: self.held.len() });
         }
@@ -97,11 +97,11 @@ impl<S: Store> Permit<S> {
     ///
     /// # Errors
     /// If the store does not give units back; it is not tried again.
-    pub async fn refund(self) -> Result<(), SettleError<S::Trouble>> {
+    pub async fn refund(self) -> Result<(), SettleError<S::Error>> {
         self.settle(0).await
     }
 
-    async fn settle_one(&self, held: &Held, units: u64) -> Result<(), S::Trouble> {
+    async fn settle_one(&self, held: &Held, units: u64) -> Result<(), S::Error> {
         let (store, charged) = (self.budget.store(), held.cost.get());
         let cost = |units: u64| (units > 0).then(|| units_of(units));
         match (held.at, cost(units.saturating_sub(charged)), cost(charged.saturating_sub(units))) {

@@ -16,18 +16,18 @@ use crate::incoming::Incoming;
 ///
 /// ```
 /// use tidegate::Key;
-/// use tidegate_tower::By;
+/// use tidegate_tower::KeyExtractor;
 ///
 /// struct Account { id: String }
 ///
-/// let by_address = By::client_ip();
-/// let by_api_key = By::header("x-api-key")?;
-/// let by_account = By::extension(|account: &Account| &account.id);
-/// let by_country = By::request(|request| Key::new(request.header("cf-ipcountry")?).ok());
+/// let by_address = KeyExtractor::client_ip();
+/// let by_api_key = KeyExtractor::header("x-api-key")?;
+/// let by_account = KeyExtractor::extension(|account: &Account| &account.id);
+/// let by_country = KeyExtractor::request(|request| Key::new(request.header("cf-ipcountry")?).ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct By(Source);
+pub struct KeyExtractor(Source);
 
 #[derive(Clone)]
 enum Source {
@@ -106,7 +106,7 @@ impl Found<'_> {
     }
 }
 
-impl By {
+impl KeyExtractor {
     /// By the client's address, as [`ClientAddress`] finds it; IPv6 ones by their network.
     pub fn client_ip() -> Self {
         KeySource::ClientIp.into()
@@ -131,10 +131,10 @@ impl By {
     ///
     /// ```
     /// # use tidegate::Key;
-    /// # use tidegate_tower::By;
+    /// # use tidegate_tower::KeyExtractor;
     /// struct Account { id: u64 }
     ///
-    /// By::request(|request| {
+    /// KeyExtractor::request(|request| {
     ///     let id = request.extension::<Account>()?.id.to_be_bytes();
     ///     Some(Key::new(&id).ok()?.into_owned())
     /// });
@@ -236,19 +236,19 @@ fn address(request: &Incoming<'_>, client: &ClientAddress) -> Result<AddressText
     Ok(client.text(address))
 }
 
-impl fmt::Debug for By {
+impl fmt::Debug for KeyExtractor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Source::Plain(source) => write!(f, "By({source})"),
-            Source::Everyone => f.write_str("By(everyone)"),
-            Source::Found(_, what) => write!(f, "By({what})"),
+            Source::Plain(source) => write!(f, "KeyExtractor({source})"),
+            Source::Everyone => f.write_str("KeyExtractor(everyone)"),
+            Source::Found(_, what) => write!(f, "KeyExtractor({what})"),
             #[cfg(feature = "axum")]
-            Source::PathParameter(name) => write!(f, "By(path parameter {name})"),
+            Source::PathParameter(name) => write!(f, "KeyExtractor(path parameter {name})"),
         }
     }
 }
 
-impl From<KeySource> for By {
+impl From<KeySource> for KeyExtractor {
     fn from(source: KeySource) -> Self {
         Self(Source::Plain(source))
     }

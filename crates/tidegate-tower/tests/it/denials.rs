@@ -6,7 +6,7 @@ use axum::Router;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::json;
-use tidegate_tower::{By, Dialect, RateLimitLayer, Rule, WithoutKey};
+use tidegate_tower::{Dialect, KeyExtractor, RateLimitLayer, Rule, WithoutKey};
 use tokio::net::TcpListener;
 
 use crate::site::{Answer, Site, hello, policy};
@@ -73,7 +73,7 @@ async fn a_server_that_does_not_tell_addresses_is_told_what_to_do() {
 
 #[tokio::test]
 async fn who_has_to_say_who_it_is_reads_how() {
-    let by_key = Rule::new(policy("api", &["1/1m"])).by(By::header("x-api-key").expect("a header's name"));
+    let by_key = Rule::new(policy("api", &["1/1m"])).by(KeyExtractor::header("x-api-key").expect("a header's name"));
     let site = Site::behind(RateLimitLayer::new(by_key.without_key(WithoutKey::Refused))).await;
     let expected =
         |detail: &str| json!({ "type": "about:blank", "title": "Bad Request", "status": 400, "detail": detail });

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{Router, routing::get};
 use sfv::{BareItem, List, ListEntry, Parser};
 use tidegate::{Algorithm, Mode, Policy};
-use tidegate_tower::{By, Dialect, RateLimitLayer, Rule};
+use tidegate_tower::{Dialect, KeyExtractor, RateLimitLayer, Rule};
 
 use crate::site::{Answer, START, Site, policy};
 
@@ -306,7 +306,7 @@ async fn a_policy_that_only_watches_denies_nothing_and_is_told_to_nobody_but_the
 async fn a_policy_that_only_watches_hides_none_that_enforces() {
     let rules = || {
         let watching = policy("new", &["1/1m"]).with_mode(Mode::Shadow);
-        [policy("api", &["3/1h"]), watching].map(|policy| Rule::new(policy).by(By::everyone()))
+        [policy("api", &["3/1h"]), watching].map(|policy| Rule::new(policy).by(KeyExtractor::everyone()))
     };
     let site = Site::behind(RateLimitLayer::all(rules())).await;
     for left in [2, 1, 0] {

@@ -12,7 +12,7 @@ use serde_json::json;
 use tidegate::{Algorithm, Cost, Key, OnStoreFailure, Policy, Share};
 use tidegate_redis::{BreakerState, RedisStore};
 use tidegate_testbed::Server;
-use tidegate_tower::{By, RateLimitLayer, Rule};
+use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule};
 use tower::{Layer as _, ServiceExt as _};
 
 use crate::site::{Site, hello, policy};
@@ -54,8 +54,9 @@ async fn several_rules_are_one_decision_in_redis_too() {
     let server = Server::start();
     let store = patient(&server).await;
     let (user, all) = (policy("user", &["1/1d"]), policy("all", &["2/1d"]));
-    let by_user = Rule::new(user.clone()).by(By::header("x-user").expect("a header's name"));
-    let layer = RateLimitLayer::all([by_user, Rule::new(all.clone()).by(By::everyone())]).in_store(store.clone());
+    let by_user = Rule::new(user.clone()).by(KeyExtractor::header("x-user").expect("a header's name"));
+    let layer =
+        RateLimitLayer::all([by_user, Rule::new(all.clone()).by(KeyExtractor::everyone())]).in_store(store.clone());
     let site = Site::serve(|_| hello().layer(layer)).await;
     let ask = async |user| {
         let answer = site.get_with("/", &[("x-user", user)]).await;
@@ -75,7 +76,8 @@ async fn what_is_settled_and_given_back_is_so_in_redis_too() {
     let server = Server::start();
     let store = patient(&server).await;
     let api = policy("api", &["100/1d"]);
-    let rule = Rule::new(api.clone()).by(By::everyone()).cost(|_| 4).settle(|response| response.number("x-used"));
+    let rule =
+        Rule::new(api.clone()).by(KeyExtractor::everyone()).cost(|_| 4).settle(|response| response.number("x-used"));
     let layer = RateLimitLayer::new(rule).refund_server_errors().in_store(store.clone());
     let pages = Router::new()
         .route("/fails", any(|| async { StatusCode::BAD_GATEWAY }))
@@ -96,7 +98,7 @@ async fn a_service_that_fails_without_a_response_is_given_back_in_redis_too() {
     let server = Server::start();
     let store = patient(&server).await;
     let api = policy("api", &["100/1d"]);
-    let rule = Rule::new(api.clone()).by(By::everyone());
+    let rule = Rule::new(api.clone()).by(KeyExtractor::everyone());
     let failing = tower::service_fn(async |_: Request<Body>| Err::<Response<Body>, _>("the machine is on fire"));
     for (layer, expected) in
         [(RateLimitLayer::new(rule.clone()), 1), (RateLimitLayer::new(rule).refund_server_errors(), 1)]
@@ -112,7 +114,7 @@ async fn a_streamed_body_is_settled_in_redis_once_it_is_sent() {
     let server = Server::start();
     let store = patient(&server).await;
     let api = policy("api", &["100/1d"]);
-    let rule = Rule::new(api.clone()).by(By::everyone()).settle_by_size(1000);
+    let rule = Rule::new(api.clone()).by(KeyExtractor::everyone()).settle_by_size(1000);
     let layer = RateLimitLayer::new(rule).in_store(store.clone());
     let chunks = || futures_util::stream::iter([[0; 1100], [0; 1100]].map(|chunk| Ok::<_, Infallible>(chunk.to_vec())));
     let answer = async move || Body::from_stream(chunks());
@@ -221,7 +223,7 @@ async fn what_was_charged_here_is_not_taken_from_redis_when_it_is_back() {
             }
         })
     };
-    let rule = Rule::new(api.clone()).by(By::everyone());
+    let rule = Rule::new(api.clone()).by(KeyExtractor::everyone());
     let layer = RateLimitLayer::new(rule).refund_server_errors().in_store(store.clone());
     server.pause();
     let response = layer.layer(failing).oneshot(Request::default()).await.expect("it can't fail");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::{Key, Override, Policy, Timestamp};
-use tidegate_tower::{By, RateLimitLayer, Rule};
+use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule};
 
 use crate::site::{Answer, START, Site, hello, policy};
 
@@ -96,7 +96,7 @@ async fn who_is_exempt_is_never_denied() {
 #[tokio::test]
 async fn under_several_policies_only_the_overridden_one_is_told_otherwise() {
     let (api, site_wide) = (policy("api", &["2/1m"]), policy("site", &["50/1m"]));
-    let rules = [Rule::new(api.clone()), Rule::new(site_wide).by(By::everyone())];
+    let rules = [Rule::new(api.clone()), Rule::new(site_wide).by(KeyExtractor::everyone())];
     let layer = RateLimitLayer::all(rules);
     let site = Site::serve(|limiter| hello().layer(layer.in_store(limiter))).await;
     set(&site, &api, Override::limits(policy("any", &["9/10s"])));

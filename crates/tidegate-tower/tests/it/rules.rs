@@ -4,7 +4,7 @@ use axum::{Extension, Router, routing::get};
 use reqwest::Client;
 use serde_json::json;
 use tidegate::{Decision, Key, Policy};
-use tidegate_tower::{By, RateLimitLayer, Rule};
+use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule};
 
 use crate::site::{Answer, Site, hello, policy};
 
@@ -12,7 +12,7 @@ const USER: &str = "x-user";
 const TENANT: &str = "x-tenant";
 
 fn by(header: &'static str, policy: Policy) -> Rule {
-    Rule::new(policy).by(By::header(header).expect("a header's name"))
+    Rule::new(policy).by(KeyExtractor::header(header).expect("a header's name"))
 }
 
 fn left(answer: &Answer) -> (u16, Option<String>) {
@@ -153,7 +153,7 @@ async fn clients_with_allowed_addresses_are_not_limited() {
 async fn allowed_keys_are_not_limited_by_the_rule_that_finds_them() {
     let keys = ["root", "monitor"].map(|key| Key::new(key).expect("a key"));
     let users = by(USER, policy("user", &["1/1m"])).allow_keys(keys);
-    let rules = [users, Rule::new(policy("all", &["4/1m"])).by(By::everyone())];
+    let rules = [users, Rule::new(policy("all", &["4/1m"])).by(KeyExtractor::everyone())];
     let site = Site::behind(RateLimitLayer::all(rules)).await;
     let ask = async |user| left(&site.get_with("/", &[(USER, user)]).await);
     for standing in [r#""all";r=3;t=60"#, r#""all";r=2;t=60"#] {

@@ -56,7 +56,7 @@ pub(crate) trait Overrides: Gate {
     /// Sets an override; the one that held until now.
     fn set_override(&mut self, part: &Part, by: &Overruling, now: Micros) -> Option<Held>;
     /// Lifts an override; what it was, if it still held.
-    fn lift_override(&mut self, part: &Part, now: Micros) -> Option<Held>;
+    fn remove_override(&mut self, part: &Part, now: Micros) -> Option<Held>;
     /// The override that holds.
     fn override_of(&mut self, part: &Part, now: Micros) -> Option<Held>;
 }

@@ -113,7 +113,7 @@ fn reset_does_not_lift_a_ban() {
     assert!(!store.reset(&policy, &key("k")), "it is gone");
     assert_eq!(store.inspect(&policy, &key("k"), at(0)), None);
     assert!(!check(&store, &policy, "k", at(0)).is_allowed());
-    assert!(store.lift_override(&policy, &key("k"), at(0)).is_some());
+    assert!(store.remove_override(&policy, &key("k"), at(0)).is_some());
     assert_eq!(check(&store, &policy, "k", at(0)).remaining(), 2);
 }
 

@@ -18,7 +18,7 @@ fn set_tells_what_it_replaces_and_lift_what_it_removes() {
     let shown = store.override_of(&policy, &key("k"), at(2)).unwrap();
     assert_eq!((shown.key, shown.since, shown.by.end()), (key("k"), at(1), Some(at(SECOND))));
     assert!(store.override_of(&policy, &key("k"), at(SECOND)).is_none(), "it is over");
-    assert!(store.lift_override(&policy, &key("k"), at(SECOND)).is_none(), "it is over");
+    assert!(store.remove_override(&policy, &key("k"), at(SECOND)).is_none(), "it is over");
     assert_eq!(store.stats().overrides, 0);
 }
 
@@ -53,7 +53,7 @@ fn there_may_be_so_many_and_those_that_ended_dont_count() {
     assert!(set(&store, &policy, "a", Override::exempt(), at(0)).is_some(), "one may be replaced");
     assert!(third(at(SECOND)).unwrap().is_none());
     assert_eq!(store.stats().overrides, 2);
-    store.lift_override(&policy, &key("a"), at(SECOND));
+    store.remove_override(&policy, &key("a"), at(SECOND));
     set(&store, &policy, "d", Override::ban(), at(SECOND));
 }
 
@@ -142,7 +142,7 @@ fn what_overrides_take_is_counted_and_given_back() {
     let full = store.stats().bytes;
     assert!(full > empty + 700 * 1000, "keys and notes are counted: {full}");
     for name in &names {
-        assert!(store.lift_override(&policy, &key(name), at(0)).is_some());
+        assert!(store.remove_override(&policy, &key(name), at(0)).is_some());
     }
     // The map itself stays as large as it was.
     assert!(store.stats().bytes < empty + 400 * 1000, "{}", store.stats().bytes);
@@ -160,7 +160,7 @@ fn what_was_charged_under_a_shorter_window_is_kept_as_long_as_the_policys_own_li
             assert!(check(&store, &policy, "a", at(0)).is_allowed());
         }
         if lifted {
-            assert!(store.lift_override(&policy, &key("a"), at(1)).is_some());
+            assert!(store.remove_override(&policy, &key("a"), at(1)).is_some());
         }
         // New keys clear away what has had its time, again and again.
         let sweep = |now: u64| {

@@ -105,8 +105,8 @@ impl Scene {
             let newest = self.duet.model.subject(name).newest.unwrap_or(0);
             let end = self.duet.model.overrides[&name].until;
             if end.is_some_and(|end| now < end && end <= self.latest.max(newest)) {
-                self.duet.model.lift_override(&part, now);
-                self.duet.library.lift_override(&part, now);
+                self.duet.model.remove_override(&part, now);
+                self.duet.library.remove_override(&part, now);
             }
         }
         self.latest = self.latest.max(now);
@@ -176,7 +176,7 @@ impl Scene {
             Step::Lift(..) => {
                 let part = self.part(name, Price::Known(1));
                 let (expected, got) =
-                    (self.duet.model.lift_override(&part, now), self.duet.library.lift_override(&part, now));
+                    (self.duet.model.remove_override(&part, now), self.duet.library.remove_override(&part, now));
                 prop_assert_eq!(expected, got, "lifted at {}: the model left, the library right", now);
             }
             Step::Reset(_) => self.duet.reset(&self.part(name, Price::Known(1)))?,

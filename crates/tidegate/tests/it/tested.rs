@@ -65,8 +65,8 @@ impl Overrides for Memory {
         set.expect("there is room for it").map(|old| held(&old))
     }
 
-    fn lift_override(&mut self, part: &Part, now: Micros) -> Option<Held> {
-        self.store.lift_override(&policy(part), &key(part), timestamp(now)).map(|old| held(&old))
+    fn remove_override(&mut self, part: &Part, now: Micros) -> Option<Held> {
+        self.store.remove_override(&policy(part), &key(part), timestamp(now)).map(|old| held(&old))
     }
 
     fn override_of(&mut self, part: &Part, now: Micros) -> Option<Held> {

@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
 };
 use serde::{Deserialize, Serialize};
-use tidegate::{Algorithm, Limit, Overridden, Override, OverrideRule, Policy, Timestamp};
+use tidegate::{ActiveOverride, Algorithm, Limit, Override, OverrideRule, Policy, Timestamp};
 use utoipa::ToSchema;
 
 use super::{
@@ -116,8 +116,8 @@ struct OfKey {
     r#override: ShownOverride,
 }
 
-impl From<&Overridden> for ShownOverride {
-    fn from(overridden: &Overridden) -> Self {
+impl From<&ActiveOverride> for ShownOverride {
+    fn from(overridden: &ActiveOverride) -> Self {
         let by = &overridden.by;
         let (kind, policy) = match by.rule() {
             OverrideRule::Limits(policy) => ("limits", Some(policy)),
@@ -171,7 +171,7 @@ pub(super) async fn lift(
     let request: Request<'_> = super::understand(&house, &body)?;
     let (policy, key) = request.policy_and_key()?;
     let live = house.service.live();
-    let lifted = house.service.lift_override(&live, policy, &key, Who { address: guest.address }).await?;
+    let lifted = house.service.remove_override(&live, policy, &key, Who { address: guest.address }).await?;
     Ok(Json(Lifted { lifted }))
 }
 

@@ -20,7 +20,7 @@ use http_body_util::Full;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tidegate_tower::{
     Dialect, RateLimitLayer,
-    caller::{AcquireError, Budget, BudgetService, CallError, Order},
+    caller::{AcquireError, Budget, BudgetService, Call, CallError},
 };
 use tokio::{net::TcpListener, time::Instant};
 use tonic::{
@@ -41,7 +41,7 @@ async fn serve(app: Router) -> SocketAddr {
 }
 
 fn calls(budget: &Budget) -> BudgetService<reqwest::Client, reqwest::Request> {
-    let order = |request: &reqwest::Request| Order::to(request.url().host_str().unwrap_or_default());
+    let order = |request: &reqwest::Request| Call::to(request.url().host_str().unwrap_or_default());
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     budget.layer(order).layer(client)
 }
@@ -172,7 +172,7 @@ async fn hyper_s_own_client_is_held_back_like_any_other() {
     let visits = Visits::default();
     let address = serve(Router::new().route("/", get(moody)).with_state(visits.clone())).await;
     let budget = budget("100/1s");
-    let host = |request: &http::Request<Full<Bytes>>| Order::to(request.uri().host().unwrap_or_default());
+    let host = |request: &http::Request<Full<Bytes>>| Call::to(request.uri().host().unwrap_or_default());
     let client = Client::builder(TokioExecutor::new()).build_http();
     let mut calls = budget.layer(host).layer(client);
     for _ in 0..3 {
@@ -193,7 +193,7 @@ async fn a_channel_of_tonic_comes_back_when_the_status_says() {
     tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
 
     let channel = Endpoint::from_shared(format!("http://{address}")).expect("an address").connect_lazy();
-    let all_alike = |_: &http::Request<tonic::body::Body>| Order::to("health");
+    let all_alike = |_: &http::Request<tonic::body::Body>| Call::to("health");
     let budget = Budget::new(policy("upstream", &["1000/1s"])).in_store(time);
     let mut client = HealthClient::new(budget.layer(all_alike).layer(channel));
     let began = Instant::now();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidegate::Override;
-use tidegate_tower::caller::{AcquireError, Budget, Operation, Order};
+use tidegate_tower::caller::{AcquireError, Budget, Call, Operation};
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{GRAIN, budget, cost, in_use, key, limiter, policy};
@@ -168,8 +168,8 @@ async fn several_policies_are_paid_together_or_not_at_all() {
 async fn calls_to_one_host_are_one_key_however_it_is_written() {
     let now = budget("1/1m").within(Duration::ZERO);
     for host in ["api.example.com", "", &"x".repeat(5000)] {
-        let _ = now.fill(Order::to(host)).await.expect("there is room");
-        let again = now.fill(Order::to(&host.to_uppercase())).await.map(drop);
+        let _ = now.fill(Call::to(host)).await.expect("there is room");
+        let again = now.fill(Call::to(&host.to_uppercase())).await.map(drop);
         assert!(matches!(again, Err(AcquireError::TooLate { .. })), "{host:.20}");
     }
 }
@@ -183,7 +183,7 @@ async fn operations_cost_what_the_budget_says() {
     let now = budget.within(Duration::ZERO);
     let _ = now.acquire_for(&key("a"), "search.list").await.expect("there is room");
     assert!(matches!(now.acquire_for(&key("a"), "search.list").await, Err(AcquireError::TooLate { .. })));
-    let _ = now.fill(Order::new(&key("a")).operation("videos.list")).await.expect("there is room");
+    let _ = now.fill(Call::new(&key("a")).operation("videos.list")).await.expect("there is room");
     assert_eq!(in_use(&budget, &of, &key("a")), 61);
     let unknown = now.acquire_for(&key("a"), "serach.list").await.map(drop).expect_err("there is none");
     assert_eq!(unknown.to_string(), "the budget has no operation `serach.list`; it has: search.list, videos.list");

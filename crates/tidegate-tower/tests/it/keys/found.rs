@@ -2,18 +2,18 @@
 
 use axum::{extract::Request, middleware};
 use tidegate::Key;
-use tidegate_tower::{By, RateLimitLayer, Rule, WithoutKey};
+use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule, WithoutKey};
 
 use crate::site::{Site, hello, policy};
 
 const KEY: &str = "x-api-key";
 
-fn once(by: By) -> Rule {
+fn once(by: KeyExtractor) -> Rule {
     Rule::new(policy("api", &["1/1m"])).by(by)
 }
 
 fn by_header() -> Rule {
-    once(By::header("X-Api-Key").expect("a header's name"))
+    once(KeyExtractor::header("X-Api-Key").expect("a header's name"))
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn several_values_of_the_key_header_are_refused_and_not_counted() {
 
 #[tokio::test]
 async fn values_of_binary_metadata_that_commas_join_are_several() {
-    let by = By::header("tenant-bin").expect("a header's name");
+    let by = KeyExtractor::header("tenant-bin").expect("a header's name");
     let site = Site::behind(RateLimitLayer::new(once(by))).await;
     assert_eq!(site.get_with("/", &[("tenant-bin", "YWxpY2U=")]).await.status, 200);
     assert_eq!(site.get_with("/", &[("tenant-bin", "YWxpY2U=")]).await.status, 429);
@@ -91,7 +91,7 @@ async fn log_in(mut request: Request, next: middleware::Next) -> axum::response:
 
 #[tokio::test]
 async fn what_an_earlier_layer_found_can_be_counted_by() {
-    let layer = RateLimitLayer::new(once(By::extension(|account: &Account| &account.id)));
+    let layer = RateLimitLayer::new(once(KeyExtractor::extension(|account: &Account| &account.id)));
     let site = Site::serve(|limiter| hello().layer(layer.in_store(limiter)).layer(middleware::from_fn(log_in))).await;
     assert_eq!(site.get_with("/", &[("authorization", "alice")]).await.status, 200);
     assert_eq!(site.get_with("/", &[("authorization", "alice")]).await.status, 429);
@@ -101,14 +101,14 @@ async fn what_an_earlier_layer_found_can_be_counted_by() {
 
 #[tokio::test]
 async fn who_is_refused_is_told_nothing_of_how_it_would_have_been_known() {
-    let rule = once(By::extension(|account: &Account| &account.id)).without_key(WithoutKey::Refused);
+    let rule = once(KeyExtractor::extension(|account: &Account| &account.id)).without_key(WithoutKey::Refused);
     let refused = Site::behind(RateLimitLayer::new(rule)).await.get("/").await;
     assert_eq!((refused.status, &refused.json()["detail"]), (400, &"it is not known who the request is from".into()));
 }
 
 #[tokio::test]
 async fn a_key_of_several_things_is_no_other_key() {
-    let by = By::request(|request| Key::join([request.header("x-tenant")?, request.header("x-user")?]).ok());
+    let by = KeyExtractor::request(|request| Key::join([request.header("x-tenant")?, request.header("x-user")?]).ok());
     let site = Site::behind(RateLimitLayer::new(once(by))).await;
     let ask = async |tenant, user| site.get_with("/", &[("x-tenant", tenant), ("x-user", user)]).await.status;
     assert_eq!(ask("a", "bc").await, 200);
@@ -120,7 +120,7 @@ async fn a_key_of_several_things_is_no_other_key() {
 
 #[tokio::test]
 async fn everyone_together_shares_one_limit() {
-    let site = Site::behind(RateLimitLayer::new(once(By::everyone()))).await;
+    let site = Site::behind(RateLimitLayer::new(once(KeyExtractor::everyone()))).await;
     assert_eq!(site.get("/").await.status, 200);
     assert_eq!(site.visited_from("127.0.0.2").get_with("/", &[(KEY, "alice")]).await.status, 429);
 }
@@ -128,7 +128,10 @@ async fn everyone_together_shares_one_limit() {
 #[tokio::test]
 async fn what_is_too_long_to_be_a_key_is_refused_and_not_taken_for_none() {
     let long = "x".repeat(1025);
-    for by in [By::header("authorization").expect("a header's name"), By::extension(|account: &Account| &account.id)] {
+    for by in [
+        KeyExtractor::header("authorization").expect("a header's name"),
+        KeyExtractor::extension(|account: &Account| &account.id),
+    ] {
         let layer = RateLimitLayer::new(once(by).without_key(WithoutKey::Unlimited));
         let site =
             Site::serve(|limiter| hello().layer(layer.in_store(limiter)).layer(middleware::from_fn(log_in))).await;

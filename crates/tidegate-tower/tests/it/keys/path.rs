@@ -11,7 +11,7 @@ use axum::{
 use bytes::Bytes;
 use proptest::prelude::*;
 use tidegate::{Cost, Key, Limiter};
-use tidegate_tower::{By, RateLimitLayer, Rule};
+use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule};
 use tower::ServiceExt as _;
 
 use crate::site::{Site, limiter, policy};
@@ -22,7 +22,8 @@ async fn id(parameters: RawPathParams) -> String {
 }
 
 fn layer(limiter: &Arc<Limiter>) -> RateLimitLayer {
-    RateLimitLayer::new(Rule::new(policy("api", &["9/1m"])).by(By::path_parameter("id"))).in_store(Arc::clone(limiter))
+    RateLimitLayer::new(Rule::new(policy("api", &["9/1m"])).by(KeyExtractor::path_parameter("id")))
+        .in_store(Arc::clone(limiter))
 }
 
 /// Routes of every kind that has a parameter.
@@ -75,7 +76,7 @@ async fn a_parameter_is_what_axum_says_it_is() {
 
 #[tokio::test]
 async fn another_spelling_of_a_path_is_no_other_key() {
-    let once = Rule::new(policy("api", &["1/1m"])).by(By::path_parameter("id"));
+    let once = Rule::new(policy("api", &["1/1m"])).by(KeyExtractor::path_parameter("id"));
     let layer = RateLimitLayer::new(once);
     let site = Site::serve(|limiter| Router::new().route("/users/{id}", get(id)).layer(layer.in_store(limiter))).await;
     assert_eq!(site.get("/users/alice").await.status, 200);
@@ -87,7 +88,7 @@ async fn another_spelling_of_a_path_is_no_other_key() {
 
 #[tokio::test]
 async fn a_path_without_the_parameter_is_counted_by_address() {
-    let once = Rule::new(policy("api", &["1/1m"])).by(By::path_parameter("name"));
+    let once = Rule::new(policy("api", &["1/1m"])).by(KeyExtractor::path_parameter("name"));
     let layer = RateLimitLayer::new(once);
     let site = Site::serve(|limiter| Router::new().route("/users/{id}", get(id)).layer(layer.in_store(limiter))).await;
     assert_eq!([site.get("/users/a").await.status, site.get("/users/b").await.status], [200, 429]);

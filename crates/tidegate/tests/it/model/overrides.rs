@@ -141,7 +141,7 @@ impl Overrides for World {
         old
     }
 
-    fn lift_override(&mut self, part: &Part, now: Micros) -> Option<Held> {
+    fn remove_override(&mut self, part: &Part, now: Micros) -> Option<Held> {
         let old = self.override_of(part, now);
         self.overrides.remove(&part.name);
         old

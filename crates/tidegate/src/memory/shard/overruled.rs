@@ -9,12 +9,12 @@ use super::{
 use crate::{
     decision::{Decision, Refund},
     inspect::Inspection,
-    overriding::{Override, OverrideRule},
+    memory::bounds::Bounds,
+    overrides::{Override, OverrideRule},
     policy::Policy,
     reshape::Held,
     ruling,
     shape::Rule,
-    store::bounds::Bounds,
     tracks::{Recorded, Track},
     weigh::{self, Outcome, Standing},
 };
@@ -34,9 +34,9 @@ impl Shard {
         let kept = kept_by(part, by);
         let mut seen = match (by.rule(), self.overridden_state(part.id)) {
             (OverrideRule::Limits(_) | OverrideRule::Ban, Some(at)) => {
-                self.weigh_at(Of::Overridden, at, Place::Overridden, &kept, bounds, peek)
+                self.weigh_at(Of::ActiveOverride, at, Place::ActiveOverride, &kept, bounds, peek)
             }
-            _ => seen_of_nothing(&kept, Place::Overridden),
+            _ => seen_of_nothing(&kept, Place::ActiveOverride),
         };
         seen.weighed.fit = match by.rule() {
             OverrideRule::Limits(_) => seen.weighed.fit,
@@ -70,7 +70,7 @@ impl Shard {
         let mut decision = self.tell_overridden(part, &by, seen, outcome);
         decision.degraded = recorded == Recorded::Joined;
         if let Some(at) = self.overridden_state(part.id) {
-            self.put_back(Of::Overridden, at, seen.before.take(), bounds);
+            self.put_back(Of::ActiveOverride, at, seen.before.take(), bounds);
         }
         decision
     }
@@ -79,11 +79,11 @@ impl Shard {
     fn charge_overridden(&mut self, kept: &Part<'_>, seen: &Seen, bounds: &Bounds) -> Recorded {
         let to = seen.at;
         if let Some(at) = self.overridden_state(kept.id) {
-            return self.charge(Of::Overridden, at, kept, seen.newest, to, bounds);
+            return self.charge(Of::ActiveOverride, at, kept, seen.newest, to, bounds);
         }
         let held = self.charged_state(kept, seen);
-        self.make_place(Of::Overridden, bounds);
-        self.put_new(Of::Overridden, kept.id, kept.policy, held, to, bounds);
+        self.make_place(Of::ActiveOverride, bounds);
+        self.put_new(Of::ActiveOverride, kept.id, kept.policy, held, to, bounds);
         Recorded::Exactly
     }
 
@@ -116,7 +116,7 @@ impl Shard {
     /// Lends the tracks of an overridden key as the policy of `part` sees them, empty ones if it has no state.
     fn read_overridden<R>(&self, part: &Part<'_>, with: impl FnOnce(&[Rule], &[Track]) -> R) -> R {
         match self.overridden_state(part.id) {
-            Some(at) => self.read(Of::Overridden, at, part.policy, with),
+            Some(at) => self.read(Of::ActiveOverride, at, part.policy, with),
             None => {
                 let empty = Held::empty(part.policy.shape());
                 let reading = empty.read(part.policy.shape(), part.policy, part.now);
@@ -135,7 +135,7 @@ impl Shard {
         bounds: &Bounds,
     ) -> Refund {
         let kept = kept_by(part, by);
-        let found = self.overridden_state(part.id).map(|at| (Of::Overridden, at));
+        let found = self.overridden_state(part.id).map(|at| (Of::ActiveOverride, at));
         let refund = self.refund_at(found, &kept, charged_at, bounds);
         match by.rule() {
             OverrideRule::Limits(_) => refund,
@@ -151,7 +151,7 @@ impl Shard {
     #[cold]
     pub(super) fn inspect_overridden(&mut self, part: &Part<'_>, by: &Override, bounds: &Bounds) -> Option<Inspection> {
         let at = self.overridden_state(part.id)?;
-        let mut inspection = self.inspect_at(Of::Overridden, at, &kept_by(part, by), bounds);
+        let mut inspection = self.inspect_at(Of::ActiveOverride, at, &kept_by(part, by), bounds);
         if let OverrideRule::Ban = by.rule() {
             for in_use in &mut inspection.limits {
                 in_use.remaining = 0;

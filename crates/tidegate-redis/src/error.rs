@@ -1,4 +1,4 @@
-//! [`Trouble`]: why Redis did not answer, by name.
+//! [`Error`]: why Redis did not answer, by name.
 
 use redis::RedisError;
 
@@ -7,7 +7,7 @@ use crate::cause::Cause;
 /// Why a request got no answer from Redis.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Trouble {
+pub enum Error {
     /// No answer came in time. Whether it was charged is not known, unless it reached Redis after its deadline: then it
     /// was not.
     #[error("redis did not answer in time")]
@@ -75,7 +75,7 @@ pub enum Trouble {
     Garbled,
 }
 
-impl Trouble {
+impl Error {
     /// The trouble that an error's text stands for.
     pub(crate) fn from_message(text: &str) -> Self {
         // An error raised in a script may come with the place it was raised at before it.

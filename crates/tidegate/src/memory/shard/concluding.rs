@@ -6,17 +6,17 @@ use super::{
 };
 use crate::{
     decision::{Decision, Reason},
+    memory::bounds::Bounds,
     reshape::Held,
     ruling,
     shape::Rule,
-    store::bounds::Bounds,
     tracks::{Recorded, Track},
     weigh::{Outcome, answer},
 };
 
 impl Shard {
     /// Charges if the outcome says so, and answers.
-    pub(in crate::store) fn conclude(
+    pub(in crate::memory) fn conclude(
         &mut self,
         part: &Part<'_>,
         mut seen: Seen,
@@ -32,7 +32,7 @@ impl Shard {
                     None => refused(part, &seen, outcome),
                 }
             }
-            Place::Overridden => self.conclude_overridden(part, &mut seen, outcome, bounds),
+            Place::ActiveOverride => self.conclude_overridden(part, &mut seen, outcome, bounds),
             _ => self.conclude_elsewhere(part, &mut seen, outcome, bounds),
         };
         ruling::in_mode(decision, part.policy.mode())
@@ -80,7 +80,7 @@ impl Shard {
                 let outcome = if outcome == Outcome::Charged { Outcome::Spared } else { outcome };
                 self.conclude_new_uncharged(part, seen, outcome)
             }
-            (Place::Refused | Place::Overridden, _) => refused(part, seen, outcome),
+            (Place::Refused | Place::ActiveOverride, _) => refused(part, seen, outcome),
         };
         let fits_alone = || part.policy.rules().iter().all(|rule| part.cost <= rule.capacity);
         if seen.earlier > 0 && decision.reason == Reason::Impossible && fits_alone() {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use super::{LOG_STEP, Of, Part, Shard};
 use crate::{
-    policy::Policy,
-    reshape::Held,
-    shape::{Rule, Shape},
-    store::{
+    memory::{
         bounds::Bounds,
         id::Id,
         slot::{Slot, pack},
         table::Table,
     },
+    policy::Policy,
+    reshape::Held,
+    shape::{Rule, Shape},
     tracks::{Recorded, Track},
 };
 
@@ -26,7 +26,7 @@ impl Shard {
         match of {
             Of::Keys => &self.keys,
             Of::Shared => &self.shared,
-            Of::Overridden => &self.overridden,
+            Of::ActiveOverride => &self.overridden,
         }
     }
 
@@ -35,7 +35,7 @@ impl Shard {
         match of {
             Of::Keys => &mut self.keys,
             Of::Shared => &mut self.shared,
-            Of::Overridden => &mut self.overridden,
+            Of::ActiveOverride => &mut self.overridden,
         }
     }
 

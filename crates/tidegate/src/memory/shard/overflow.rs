@@ -8,7 +8,7 @@
 //! includes the units that the key has used in either of them.
 
 use super::{LOG_STEP, Of, Part, Shard};
-use crate::store::{bounds::Bounds, id::Id, table::Table};
+use crate::memory::{bounds::Bounds, id::Id, table::Table};
 
 /// How many bits select one of the coarse states of a policy.
 const COARSE_BITS: u32 = 2;
@@ -20,7 +20,7 @@ const MAX_COARSE_OF_CALLERS: usize = 256;
 const SWEEP: usize = 16;
 
 /// How many bits select one of the fine states of a policy, in each of the `shards` of a store for `max_keys`.
-pub(in crate::store) fn overflow_bits(max_keys: usize, shards: usize) -> u32 {
+pub(in crate::memory) fn overflow_bits(max_keys: usize, shards: usize) -> u32 {
     (max_keys / 16 / shards).clamp(16, 4096).next_power_of_two().trailing_zeros()
 }
 

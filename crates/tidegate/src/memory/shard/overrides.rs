@@ -8,9 +8,9 @@ use std::{collections::HashMap, sync::Arc};
 use super::{Of, Part, Shard, states::FAR_BACK};
 use crate::{
     key::Key,
-    overriding::{Overridden, Override, OverrideRule},
+    memory::{bounds::Bounds, id::Id, slot::Slot},
+    overrides::{ActiveOverride, Override, OverrideRule},
     policy::{Identity, Policy},
-    store::{bounds::Bounds, id::Id, slot::Slot},
     timestamp::Timestamp,
 };
 
@@ -46,7 +46,7 @@ pub(super) enum Overriding {
 
 /// There are as many overrides as may be.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::store) struct Full;
+pub(in crate::memory) struct Full;
 
 impl Record {
     fn heap_bytes(&self) -> usize {
@@ -57,8 +57,8 @@ impl Record {
         size_of::<Override>() + self.key.as_bytes().len() + self.by.note().len() + limits
     }
 
-    fn shown(&self) -> Overridden {
-        Overridden { key: self.key.clone(), by: (*self.by).clone(), since: self.since }
+    fn shown(&self) -> ActiveOverride {
+        ActiveOverride { key: self.key.clone(), by: (*self.by).clone(), since: self.since }
     }
 }
 
@@ -98,7 +98,7 @@ impl Shard {
         if self.holds(part) {
             return Overriding::Holds;
         }
-        self.remove_override(part.id, bounds);
+        self.restore_state(part.id, bounds);
         Overriding::Ended
     }
 
@@ -122,14 +122,14 @@ impl Shard {
             OverrideRule::Limits(limits) => limits.shape().longest(),
             OverrideRule::Ban | OverrideRule::Exempt => part.policy.shape().longest(),
         };
-        let newest = self.overridden_state(part.id).map(|at| self.table(Of::Overridden).slot(at).newest());
+        let newest = self.overridden_state(part.id).map(|at| self.table(Of::ActiveOverride).slot(at).newest());
         let believed = |newest: i64| newest - part.now > FAR_BACK.max(longest);
         let at = newest.filter(|newest| !believed(*newest)).map_or(part.now, |newest| newest.max(part.now));
         !by.is_over(Timestamp::of(at))
     }
 
     /// Puts an override in the place of an older one, which comes back if it still held.
-    pub(in crate::store) fn set_override(
+    pub(in crate::memory) fn set_override(
         &mut self,
         part: &Part<'_>,
         key: &Key<'_>,
@@ -153,26 +153,26 @@ impl Shard {
         if let Some(at) = self.keys.find(part.id) {
             let slot = self.keys.remove(at);
             bounds.give_back_key();
-            self.put_slot(Of::Overridden, slot, bounds);
+            self.put_slot(Of::ActiveOverride, slot, bounds);
         }
         Ok(old.map(Arc::unwrap_or_clone))
     }
 
     /// Removes an override, which comes back if it still held.
-    pub(in crate::store) fn lift_override(&mut self, part: &Part<'_>, bounds: &Bounds) -> Option<Override> {
+    pub(in crate::memory) fn remove_override(&mut self, part: &Part<'_>, bounds: &Bounds) -> Option<Override> {
         let held = self.holds(part);
-        let lifted = self.remove_override(part.id, bounds)?;
+        let lifted = self.restore_state(part.id, bounds)?;
         held.then(|| Arc::unwrap_or_clone(lifted))
     }
 
     /// Shows an override that holds.
-    pub(in crate::store) fn show_override(&self, part: &Part<'_>) -> Option<Overridden> {
+    pub(in crate::memory) fn show_override(&self, part: &Part<'_>) -> Option<ActiveOverride> {
         let record = self.overrides.as_ref()?.records.get(&part.id)?;
         self.holds(part).then(|| record.shown())
     }
 
     /// Shows all overrides of a policy that hold at `now`.
-    pub(in crate::store) fn show_overrides(&self, policy: &Policy, now: i64, shown: &mut Vec<Overridden>) {
+    pub(in crate::memory) fn show_overrides(&self, policy: &Policy, now: i64, shown: &mut Vec<ActiveOverride>) {
         let Some(overrides) = &self.overrides else {
             return;
         };
@@ -182,14 +182,14 @@ impl Shard {
     }
 
     /// Removes all overrides that have ended.
-    pub(in crate::store) fn clear_overrides(&mut self, now: i64, bounds: &Bounds) {
+    pub(in crate::memory) fn clear_overrides(&mut self, now: i64, bounds: &Bounds) {
         let Some(overrides) = &self.overrides else {
             return;
         };
         let over = |(id, record): (&Id, &Record)| record.by.is_over(Timestamp::of(now)).then_some(*id);
         let ended: Vec<Id> = overrides.records.iter().filter_map(over).collect();
         for id in ended {
-            self.remove_override(id, bounds);
+            self.restore_state(id, bounds);
         }
         if let Some(overrides) = &mut self.overrides {
             let ends = overrides.records.values().filter_map(|record| record.by.end());
@@ -214,7 +214,7 @@ impl Shard {
         lingers
     }
 
-    fn remove_override(&mut self, id: Id, bounds: &Bounds) -> Option<Arc<Override>> {
+    fn restore_state(&mut self, id: Id, bounds: &Bounds) -> Option<Arc<Override>> {
         let overrides = self.overrides.as_mut()?;
         let record = overrides.records.remove(&id)?;
         bounds.note(record.heap_bytes(), 0);
@@ -244,7 +244,7 @@ impl Shard {
     /// Grows a table that is full, if that may be.
     pub(super) fn make_place(&mut self, of: Of, bounds: &Bounds) {
         let table = self.table_mut(of);
-        if table.is_full() && (of == Of::Overridden || bounds.has_room(table.bytes_to_grow())) {
+        if table.is_full() && (of == Of::ActiveOverride || bounds.has_room(table.bytes_to_grow())) {
             let before = table.heap_bytes();
             table.grow();
             bounds.note(before, table.heap_bytes());

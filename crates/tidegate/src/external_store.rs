@@ -11,17 +11,17 @@ use crate::{
     cost::Cost,
     decision::{Decision, Decisions, Reason, Refund},
     inspect::{Entry, InUse, Inspection},
+    memory::{Op, Spend, SpendError, several},
     policy::{Mode, Policy},
     ruling,
     shape::{Kind, Rule},
-    store::{Op, Spend, SpendError, several},
     timestamp::Timestamp,
     weigh::{self, Fit, Outcome, Standing},
 };
 
 /// The algorithm of a policy, for a store that has its own arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Arithmetic {
+pub enum AlgorithmKind {
     /// `sliding_log`
     Log,
     /// `sliding_counter`
@@ -36,7 +36,7 @@ pub enum Arithmetic {
 
 /// The numbers of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Terms {
+pub struct LimitNumbers {
     /// The window, in microseconds.
     pub window_us: u64,
     /// Buckets in a window; 1 for algorithms without.
@@ -49,7 +49,7 @@ pub struct Terms {
 
 /// What a store tells of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct LimitStatus {
     /// Units in use after the decision.
     pub used: u64,
     /// How long until the cost fits, in microseconds; `None` if it does, or never will.
@@ -59,19 +59,19 @@ pub struct Told {
 }
 
 /// The algorithm of a policy.
-pub fn arithmetic(policy: &Policy) -> Arithmetic {
+pub fn algorithm_kind(policy: &Policy) -> AlgorithmKind {
     match policy.shape().kind() {
-        Kind::Log => Arithmetic::Log,
-        Kind::Counter => Arithmetic::Counter,
-        Kind::Buckets => Arithmetic::Buckets,
-        Kind::Fixed => Arithmetic::Fixed,
-        Kind::Gcra => Arithmetic::Gcra,
+        Kind::Log => AlgorithmKind::Log,
+        Kind::Counter => AlgorithmKind::Counter,
+        Kind::Buckets => AlgorithmKind::Buckets,
+        Kind::Fixed => AlgorithmKind::Fixed,
+        Kind::Gcra => AlgorithmKind::Gcra,
     }
 }
 
 /// The numbers of each limit, in order.
-pub fn terms(policy: &Policy) -> impl Iterator<Item = Terms> + '_ {
-    policy.rules().iter().map(|rule| Terms {
+pub fn limit_numbers(policy: &Policy) -> impl Iterator<Item = LimitNumbers> + '_ {
+    policy.rules().iter().map(|rule| LimitNumbers {
         window_us: rule.grid.window.cast_unsigned(),
         buckets: rule.grid.buckets.cast_unsigned(),
         drain: rule.grid.drain,
@@ -80,7 +80,7 @@ pub fn terms(policy: &Policy) -> impl Iterator<Item = Terms> + '_ {
 }
 
 /// The decision that a store's words amount to; `charged_at` if it charged.
-pub fn decision(policy: &Policy, op: Op, cost: Cost, told: &[Told], charged_at: Option<Timestamp>) -> Decision {
+pub fn decision(policy: &Policy, op: Op, cost: Cost, told: &[LimitStatus], charged_at: Option<Timestamp>) -> Decision {
     let fit = fit(policy, cost, told);
     let outcome = outcome(op, fit, charged_at);
     let standings = standings(policy, told);
@@ -95,7 +95,7 @@ pub fn decision_under(
     limits: &Policy,
     op: Op,
     cost: Cost,
-    told: &[Told],
+    told: &[LimitStatus],
     charged_at: Option<Timestamp>,
     retry_after_us: Option<u64>,
 ) -> Decision {
@@ -107,7 +107,7 @@ pub fn decision_under(
 
 /// The decision under a ban. For each of the policy's limits, `retry_after_us` of a denial is the time until the ban
 /// ends: `None` if it has no end.
-pub fn decision_banned(policy: &Policy, op: Op, told: &[Told], charged_at: Option<Timestamp>) -> Decision {
+pub fn decision_banned(policy: &Policy, op: Op, told: &[LimitStatus], charged_at: Option<Timestamp>) -> Decision {
     let outcome = outcome(op, Fit::Banned, charged_at);
     let until_end = told.first().and_then(|told| told.retry_after_us);
     let decision = ruling::banned(policy, standings(policy, told), outcome, until_end, charged_at);
@@ -119,7 +119,7 @@ pub fn decision_exempt(policy: &Policy) -> Decision {
     ruling::exempt(policy)
 }
 
-fn fit(limits: &Policy, cost: Cost, told: &[Told]) -> Fit {
+fn fit(limits: &Policy, cost: Cost, told: &[LimitStatus]) -> Fit {
     let (cost, rules) = (cost.get(), limits.rules());
     if rules.iter().any(|rule| cost > rule.capacity) {
         Fit::Impossible
@@ -139,8 +139,8 @@ fn outcome(op: Op, fit: Fit, charged_at: Option<Timestamp>) -> Outcome {
     }
 }
 
-fn standings(limits: &Policy, told: &[Told]) -> impl Iterator<Item = Standing> {
-    let standing = |(rule, told): (&Rule, &Told)| Standing {
+fn standings(limits: &Policy, told: &[LimitStatus]) -> impl Iterator<Item = Standing> {
+    let standing = |(rule, told): (&Rule, &LimitStatus)| Standing {
         used: told.used,
         remaining: rule.capacity.saturating_sub(told.used),
         capacity: rule.capacity,
@@ -179,7 +179,7 @@ pub fn without_store(policy: &Policy, admit: bool) -> Decision {
 }
 
 /// The answer to a refund that a store's words amount to.
-pub fn refund(policy: &Policy, returned: bool, told: &[Told]) -> Refund {
+pub fn refund(policy: &Policy, returned: bool, told: &[LimitStatus]) -> Refund {
     let left = policy.rules().iter().zip(told).map(|(rule, told)| rule.capacity.saturating_sub(told.used));
     Refund {
         returned,
@@ -189,7 +189,7 @@ pub fn refund(policy: &Policy, returned: bool, told: &[Told]) -> Refund {
 }
 
 /// The answer to a refund under a ban, under which nothing is left.
-pub fn refund_banned(policy: &Policy, returned: bool, told: &[Told]) -> Refund {
+pub fn refund_banned(policy: &Policy, returned: bool, told: &[LimitStatus]) -> Refund {
     Refund { remaining: 0, ..refund(policy, returned, told) }
 }
 
@@ -214,7 +214,7 @@ pub fn combine(spends: &[Spend<'_>], parts: Vec<Decision>) -> Decisions {
 
 /// What a store shows of one limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct LimitInspection {
     /// Units in use.
     pub used: u64,
     /// How long until nothing is in use, in microseconds.
@@ -228,9 +228,9 @@ pub struct Shown {
 }
 
 /// What is shown of a key under the limits of `policy`, in their order.
-pub fn inspection(policy: &Policy, newest_charge: Timestamp, limits: Vec<Shown>) -> Inspection {
+pub fn inspection(policy: &Policy, newest_charge: Timestamp, limits: Vec<LimitInspection>) -> Inspection {
     let each = policy.limits().iter().zip(policy.rules()).zip(limits);
-    let in_use = |((limit, rule), shown): ((&Limit, &Rule), Shown)| InUse {
+    let in_use = |((limit, rule), shown): ((&Limit, &Rule), LimitInspection)| InUse {
         limit: *limit,
         used: shown.used,
         remaining: rule.capacity.saturating_sub(shown.used),

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use super::{Of, Part, Shard};
 use crate::{
-    reshape::Held,
-    store::{
+    memory::{
         bounds::{AtCapacity, Bounds},
         id::Id,
         slot::Slot,
     },
+    reshape::Held,
     weigh::{Fit, Moment, Weighed, weigh},
 };
 
 /// What a request met.
-pub(in crate::store) struct Seen {
+pub(in crate::memory) struct Seen {
     pub(super) place: Place,
     pub(super) newest: i64,
     /// The time of the request, or of the newest charge if that is later.
@@ -39,7 +39,7 @@ pub(super) enum Place {
     /// Nowhere, and it is denied.
     Refused,
     /// With those that an override decides, if it has one.
-    Overridden,
+    ActiveOverride,
 }
 
 impl Seen {
@@ -48,22 +48,22 @@ impl Seen {
         Moment { now: part.now, at: self.at }
     }
 
-    pub(in crate::store) fn fits(&self) -> bool {
+    pub(in crate::memory) fn fits(&self) -> bool {
         self.weighed.fit == Fit::Fits && self.place != Place::Refused
     }
 
     /// Whether nothing can count the request, so that it is denied.
-    pub(in crate::store) fn is_refused(&self) -> bool {
+    pub(in crate::memory) fn is_refused(&self) -> bool {
         self.place == Place::Refused
     }
 
     /// Whether both use the same overflow state, given that they are in the same shard.
-    pub(in crate::store) fn shares_with(&self, other: &Self) -> bool {
+    pub(in crate::memory) fn shares_with(&self, other: &Self) -> bool {
         matches!(self.place, Place::Shared(_)) && self.place == other.place
     }
 
     /// Weighs the cost together with what earlier parts of the decision spend in the same overflow state.
-    pub(in crate::store) fn add_earlier(&mut self, part: &Part<'_>, units: u64) {
+    pub(in crate::memory) fn add_earlier(&mut self, part: &Part<'_>, units: u64) {
         self.earlier = units;
         self.weighed.weigh_again(part.policy.rules(), part.cost + units);
     }
@@ -71,7 +71,7 @@ impl Seen {
 
 impl Shard {
     /// Looks whether the cost fits. Only what a clock that went far back asks for is written, and a peek puts that back.
-    pub(in crate::store) fn weigh(&mut self, part: &Part<'_>, bounds: &Bounds, peek: bool) -> Seen {
+    pub(in crate::memory) fn weigh(&mut self, part: &Part<'_>, bounds: &Bounds, peek: bool) -> Seen {
         if let Some(at) = self.keys.find(part.id) {
             if self.lacks_shape(at, part, bounds) {
                 return self.weigh_misshapen(part, bounds, peek);

@@ -2,9 +2,9 @@
 
 use super::{LOG_STEP, Of, Overriding, Part, Shard, states::FAR_BACK};
 use crate::{
+    memory::{Op, bounds::Bounds, slot::Slot},
     reshape::Held,
     shape::Shape,
-    store::{Op, bounds::Bounds, slot::Slot},
 };
 
 /// How many slots a new key looks at for one whose time has passed, and how many if there is no room.
@@ -14,7 +14,7 @@ const SWEEP_FOR_ROOM: usize = 32;
 impl Shard {
     /// Clears away some of what has had its time if the key is a new one, more if there is no room for it. It comes before
     /// anything is weighed, so that no part of a decision is cleared away by another.
-    pub(in crate::store) fn tidy_for(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) {
+    pub(in crate::memory) fn tidy_for(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) {
         if let Some(at) = self.keys.find(part.id) {
             if self.lacks_shape(at, part, bounds) {
                 self.tidy_for_shape(at, part, bounds);
@@ -100,7 +100,7 @@ impl Shard {
     }
 
     /// Evicts some expired states, to make room for keys of another shard.
-    pub(in crate::store) fn sweep_for_room(&mut self, now: i64, op: Op, bounds: &Bounds) {
+    pub(in crate::memory) fn sweep_for_room(&mut self, now: i64, op: Op, bounds: &Bounds) {
         self.redate(SWEEP_FOR_ROOM, now, op, bounds);
         self.sweep(SWEEP_FOR_ROOM, now, bounds);
         if self.has_overflow() {

@@ -1,10 +1,10 @@
-//! [`Order`]: what a call wants of a budget. [`Operation`]: what a kind of call costs.
+//! [`Call`]: what a call wants of a budget. [`Operation`]: what a kind of call costs.
 
 use tidegate::{Cost, Key, OnStoreFailure};
 
 /// What a call wants: for whom, and how much.
 #[derive(Debug, Clone)]
-pub struct Order {
+pub struct Call {
     pub(crate) key: Key<'static>,
     pub(crate) price: Price,
 }
@@ -19,7 +19,7 @@ pub(crate) enum Price {
     Operation(Box<str>),
 }
 
-impl Order {
+impl Call {
     /// 1 unit of every policy.
     pub fn new(key: &Key<'_>) -> Self {
         Self { key: key.clone().into_owned(), price: Price::Same(Cost::ONE) }

@@ -44,7 +44,7 @@ pub(super) struct Part<'a> {
 enum Of {
     Keys,
     Shared,
-    Overridden,
+    ActiveOverride,
 }
 
 /// What a shard has done so far.

@@ -4,13 +4,13 @@ use super::{Of, Part, Shard, concluding::answer_from, weighing::Place};
 use crate::{
     decision::Refund,
     inspect::Inspection,
-    store::{bounds::Bounds, id::Id},
+    memory::{bounds::Bounds, id::Id},
     weigh::Outcome,
 };
 
 impl Shard {
     /// Gives units back to the moment they were charged.
-    pub(in crate::store) fn refund(&mut self, part: &Part<'_>, charged_at: i64, bounds: &Bounds) -> Refund {
+    pub(in crate::memory) fn refund(&mut self, part: &Part<'_>, charged_at: i64, bounds: &Bounds) -> Refund {
         if let Some(by) = self.overrider(part, bounds) {
             return self.refund_overridden(part, &by, charged_at, bounds);
         }
@@ -49,7 +49,7 @@ impl Shard {
     }
 
     /// Forgets a key; whether there was anything to forget.
-    pub(in crate::store) fn reset(&mut self, id: Id, bounds: &Bounds) -> bool {
+    pub(in crate::memory) fn reset(&mut self, id: Id, bounds: &Bounds) -> bool {
         if let Some(at) = self.keys.find(id) {
             self.remove(at, bounds);
             return true;
@@ -57,12 +57,12 @@ impl Shard {
         let Some(at) = self.overridden_state(id) else {
             return false;
         };
-        let slot = self.table_mut(Of::Overridden).remove(at);
+        let slot = self.table_mut(Of::ActiveOverride).remove(at);
         self.discard(&slot, bounds);
         true
     }
 
-    pub(in crate::store) fn inspect(&mut self, part: &Part<'_>, bounds: &Bounds) -> Option<Inspection> {
+    pub(in crate::memory) fn inspect(&mut self, part: &Part<'_>, bounds: &Bounds) -> Option<Inspection> {
         if let Some(by) = self.overrider(part, bounds) {
             return self.inspect_overridden(part, &by, bounds);
         }

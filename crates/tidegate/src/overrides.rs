@@ -38,7 +38,7 @@ pub enum OverrideRule {
 
 /// An override in force, and whose it is.
 #[derive(Debug, Clone)]
-pub struct Overridden {
+pub struct ActiveOverride {
     /// The key.
     pub key: Key<'static>,
     /// What holds for it.

@@ -4,7 +4,7 @@ use super::{Bounded, MemoryStore, shard::Full};
 use crate::{
     cost::Cost,
     key::Key,
-    overriding::{Overridden, Override, OverrideError},
+    overrides::{ActiveOverride, Override, OverrideError},
     policy::Policy,
     timestamp::Timestamp,
 };
@@ -39,26 +39,26 @@ impl MemoryStore {
     }
 
     /// Ends the override of a key under a policy, with its history kept; what it was, if it still held.
-    pub fn lift_override(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Option<Override> {
+    pub fn remove_override(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Option<Override> {
         let part = self.part(policy, key, Cost::ONE.get(), now);
-        self.shard(part.id).shard.lock().lift_override(&part, &self.bounds)
+        self.shard(part.id).shard.lock().remove_override(&part, &self.bounds)
     }
 
     /// The override of a key under a policy, if one holds.
-    pub fn override_of(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Option<Overridden> {
+    pub fn override_of(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Option<ActiveOverride> {
         let part = self.part(policy, key, Cost::ONE.get(), now);
         self.shard(part.id).shard.lock().show_override(&part)
     }
 
     /// All overrides of a policy that hold, in the order of their keys. Shards are asked in turn, so under load the list is not of
     /// one moment.
-    pub fn overrides(&self, policy: &Policy, now: Timestamp) -> Vec<Overridden> {
+    pub fn overrides(&self, policy: &Policy, now: Timestamp) -> Vec<ActiveOverride> {
         let mut shown = Vec::new();
         for Bounded { shard, .. } in &self.shards {
             shard.lock().show_overrides(policy, now.as_micros().cast_signed(), &mut shown);
         }
         shown.sort_by(|one, other| {
-            let place = |shown: &Overridden| (shown.key.as_bytes().to_vec(), shown.key.is_joined());
+            let place = |shown: &ActiveOverride| (shown.key.as_bytes().to_vec(), shown.key.is_joined());
             place(one).cmp(&place(other))
         });
         shown
