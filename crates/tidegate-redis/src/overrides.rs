@@ -44,7 +44,7 @@ pub(crate) async fn set(
         return Err(OverrideError::Over.into());
     }
     let record = override_record::record(&encoded, answer.now);
-    list.put(&field, &record).await.map_err(unlisted)?;
+    list.put(&field, &record).await.map_err(|error| unlisted(&error))?;
     Ok(answer.before.map(|before| before.by))
 }
 
@@ -53,7 +53,7 @@ pub(crate) async fn remove(store: &RedisStore, policy: &Policy, key: &Key<'_>) -
     let list = OverrideList::new(store, policy)?;
     let answer = ask(store, OverrideStep::Lift, policy, key, &[]).await?;
     // Also if there was no override: an earlier attempt may have removed it without the list.
-    list.remove(&store.name(policy, key).bytes).await.map_err(unlisted)?;
+    list.remove(&store.name(policy, key).bytes).await.map_err(|error| unlisted(&error))?;
     Ok(answer.before.map(|before| before.by))
 }
 
@@ -76,7 +76,7 @@ pub(crate) async fn list(store: &RedisStore, policy: &Policy) -> Result<Vec<Acti
     Ok(found)
 }
 
-fn unlisted(error: Error) -> StoreError {
+fn unlisted(error: &Error) -> StoreError {
     StoreError::Unlisted(error.to_string())
 }
 

@@ -27,12 +27,21 @@ use crate::{Cost, Decision, Decisions, Key, Op, Policy, Reason, Spend, SpendErro
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Clones of it share its counts and the state of the fallback.
+#[derive(Clone)]
 pub struct FailSafe<S> {
     store: S,
+    failures: Arc<Failures>,
+    on_error: Option<Arc<OnError>>,
+}
+
+/// What is needed only once the store has failed.
+#[derive(Default)]
+struct Failures {
     fallback: OnceLock<Fallback>,
     unanswered: AtomicU64,
     invalid_answers: AtomicU64,
-    on_error: Option<Arc<OnError>>,
 }
 
 type OnError = dyn Fn(&StoreError) + Send + Sync;
@@ -40,13 +49,7 @@ type OnError = dyn Fn(&StoreError) + Send + Sync;
 impl<S: Store> FailSafe<S> {
     /// Makes the decisions of `store` never fail.
     pub fn new(store: S) -> Self {
-        Self {
-            store,
-            fallback: OnceLock::new(),
-            unanswered: AtomicU64::new(0),
-            invalid_answers: AtomicU64::new(0),
-            on_error: None,
-        }
+        Self { store, failures: Arc::default(), on_error: None }
     }
 
     /// Calls `on_error` with each error that a decision met, for logs.
@@ -104,7 +107,8 @@ impl<S: Store> FailSafe<S> {
     /// The store's own report, with the errors that decisions met.
     pub fn report(&self) -> StoreReport {
         let mut report = self.store.report();
-        let (unanswered, invalid) = (self.unanswered.load(Relaxed), self.invalid_answers.load(Relaxed));
+        let (unanswered, invalid) =
+            (self.failures.unanswered.load(Relaxed), self.failures.invalid_answers.load(Relaxed));
         report.event_counts.push(EventCount {
             cause: "store_failed",
             count: unanswered,
@@ -164,12 +168,13 @@ impl<S: Store> FailSafe<S> {
     }
 
     fn fallback(&self) -> &Fallback {
-        self.fallback.get_or_init(Fallback::default)
+        self.failures.fallback.get_or_init(Fallback::default)
     }
 
     fn note(&self, error: &StoreError) {
         let is_invalid = matches!(error, StoreError::InvalidAnswer { .. });
-        if is_invalid { &self.invalid_answers } else { &self.unanswered }.fetch_add(1, Relaxed);
+        let failures = &*self.failures;
+        if is_invalid { &failures.invalid_answers } else { &failures.unanswered }.fetch_add(1, Relaxed);
         if let Some(on_error) = &self.on_error {
             on_error(error);
         }
