@@ -1,8 +1,8 @@
 //! The operations of [`RedisStore`]: what the trait [`Store`] asks for.
 
 use tidegate::{
-    ActiveOverride, Cost, Decision, Decisions, Inspection, Key, Op, Override, Policy, Refund, Spend, Store, StoreError,
-    StoreReport, Timestamp, external_store,
+    ActiveOverride, AnyStore, Cost, Decision, Decisions, Inspection, Key, Op, Override, Policy, Refund, Spend, Store,
+    StoreError, StoreReport, Timestamp, external_store,
 };
 
 use crate::{
@@ -87,6 +87,10 @@ impl Store for RedisStore {
     /// Lists the overrides of a policy page by page: an override that is set or removed meanwhile may be listed or not.
     async fn overrides(&self, policy: &Policy) -> Result<Vec<ActiveOverride>, StoreError> {
         overrides::list(self, policy).await
+    }
+
+    fn at_time(&self, time: Timestamp) -> Option<AnyStore> {
+        Some(AnyStore::new(self.at(time)))
     }
 
     fn report(&self) -> StoreReport {

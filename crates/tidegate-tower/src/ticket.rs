@@ -44,7 +44,6 @@ pub(crate) struct Charge {
     pub(crate) cost: Cost,
     pub(crate) at: Timestamp,
     /// Whether that is not the key's own state: there was no room for it, or Redis was away and it was charged here.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory takes back what it had no room for, too"))]
     pub(crate) is_degraded: bool,
 }
 
