@@ -25,7 +25,7 @@ pub(crate) struct Decided {
 }
 
 /// What the response has to be told, and what may have to be corrected by it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Ticket {
     /// Where the client stands: the tightest of what enforces. Nothing is told of what only watches, nor what nobody knows or waiting
     /// does not help for.

@@ -61,8 +61,8 @@ impl<S: Store + Clone + 'static> Drop for Unclaimed<S> {
         let (store, charges) = (self.store.clone(), std::mem::take(&mut self.charges));
         self.runtime.spawn(async move {
             // A degraded decision was charged in this process, if at all, so the store has nothing to give back.
-            let charged = charges.iter().zip(&decisions.parts).filter(|(_, decision)| !decision.is_degraded());
-            for (Charge { policy, key, cost }, decision) in charged {
+            let in_store = charges.iter().zip(&decisions.parts).filter(|(_, decision)| !decision.is_degraded());
+            for (Charge { policy, key, cost }, decision) in in_store {
                 if let Some(at) = decision.charged_at()
                     && let Err(error) = store.store().refund(policy, key, *cost, at).await
                 {

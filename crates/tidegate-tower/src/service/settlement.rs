@@ -13,13 +13,16 @@ use crate::{
     ticket::{Charge, Correction, Ticket},
 };
 
+/// Charges, and how to correct each of them.
+pub(super) type Corrections = Vec<(Charge, Correction)>;
+
 /// The corrections that a response asks for. A response whose size is not known yet gets a body that counts its bytes
 /// and corrects the charge when it has been sent.
 pub(super) fn corrections<R, E, S>(
     shared: &Arc<Shared<S>>,
     ticket: &mut Ticket,
     outcome: Result<Response<R>, E>,
-) -> (Result<Response<R>, E>, Vec<(Charge, Correction)>)
+) -> (Result<Response<R>, E>, Corrections)
 where
     R: AnswerBody,
     S: Store + Clone + 'static,
@@ -54,23 +57,22 @@ where
 pub(super) fn start<S: Store + Clone + 'static>(
     shared: &Arc<Shared<S>>,
     ticket: Ticket,
-    corrections: Vec<(Charge, Correction)>,
+    corrections: Corrections,
 ) -> Result<Ticket, Pin<Box<dyn Future<Output = Ticket> + Send>>> {
     if corrections.is_empty() {
         return Ok(ticket);
     }
     let settling = settle(Arc::clone(shared), ticket, corrections);
-    let mut settling: Pin<Box<dyn Future<Output = Ticket> + Send>> = Box::pin(settling);
     if shared.store.store().is_immediate() {
-        return now_or_never(settling.as_mut()).ok_or(settling);
+        return Ok(now_or_never(settling).unwrap_or_default());
     }
-    Err(settling)
+    Err(Box::pin(settling))
 }
 
 async fn settle<S: Store + Clone + 'static>(
     shared: Arc<Shared<S>>,
     mut ticket: Ticket,
-    corrections: Vec<(Charge, Correction)>,
+    corrections: Corrections,
 ) -> Ticket {
     for (charge, correction) in corrections {
         if let Some(charged) = correct(&shared, &charge, correction).await {
