@@ -1,4 +1,4 @@
-//! [`Algorithm`]: how the units in use are counted. The arithmetic is in [`crate::tracks`].
+//! [`Algorithm`]: how the units in use are counted. The arithmetic is in [`crate::algorithms`].
 
 use std::{fmt, str::FromStr};
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::{
+    algorithms::LimitState,
     limit::Limit,
     policy::Policy,
     reshape::slots,
     shape::Rule,
     timestamp::Timestamp,
-    tracks::Track,
     weigh::{Moment, wait},
 };
 
@@ -56,13 +56,13 @@ pub struct Entry {
 }
 
 impl Inspection {
-    pub(crate) fn new(policy: &Policy, rules: &[Rule], tracks: &[Track], newest: i64, moment: Moment) -> Self {
+    pub(crate) fn new(policy: &Policy, rules: &[Rule], states: &[LimitState], newest: i64, moment: Moment) -> Self {
         let in_use = |(limit, rule): (&Limit, &Rule)| {
-            let track = &tracks[rule.track];
-            let used = track.used(rule, newest, moment.at);
-            let falls_to = |level| track.falls_to(rule, newest, level, moment.at);
+            let state = &states[rule.state];
+            let used = state.used(rule, newest, moment.at);
+            let falls_to = |level| state.falls_to(rule, newest, level, moment.at);
             let (reset, next) = if used == 0 { (moment.now, moment.now) } else { (falls_to(0), falls_to(used - 1)) };
-            let (entries, unlisted) = entries(track, rule, newest, moment.at);
+            let (entries, unlisted) = entries(state, rule, newest, moment.at);
             InUse {
                 limit: *limit,
                 used,
@@ -77,9 +77,11 @@ impl Inspection {
     }
 }
 
-fn entries(track: &Track, rule: &Rule, newest: i64, at: i64) -> (Vec<Entry>, usize) {
-    let mut all = slots(track, rule.grid, newest);
-    all.retain(|(_, last, units)| *units > 0 && (!matches!(track, Track::Log(_)) || *last > at - rule.grid.window));
+fn entries(state: &LimitState, rule: &Rule, newest: i64, at: i64) -> (Vec<Entry>, usize) {
+    let mut all = slots(state, rule.grid, newest);
+    all.retain(|(_, last, units)| {
+        *units > 0 && (!matches!(state, LimitState::Log(_)) || *last > at - rule.grid.window)
+    });
     let unlisted = all.len().saturating_sub(MAX_LISTED);
     let time = |micros: i64| Timestamp::from_micros(micros.max(0).cast_unsigned());
     let entry = |(first, last, units)| Entry { first: time(first), last: time(last), units };

@@ -2,6 +2,7 @@
 #![cfg_attr(not(doctest), doc = include_str!("../../../README.md"))]
 
 mod algorithm;
+mod algorithms;
 mod clock;
 mod cost;
 mod decision;
@@ -20,7 +21,6 @@ mod ruling;
 mod shape;
 mod sync;
 mod timestamp;
-mod tracks;
 mod weigh;
 
 pub use algorithm::{Algorithm, AlgorithmError, Buckets, Burst};

@@ -6,10 +6,10 @@ use siphasher::sip128::SipHasher13;
 
 use crate::{
     algorithm::{Algorithm, Burst},
+    algorithms::gcra,
     failure::{OnStoreFailure, Share},
     limit::Limit,
     shape::{Kind, Rule, Shape},
-    tracks::gcra,
 };
 
 /// The most limits one policy can have.
@@ -139,7 +139,7 @@ impl Policy {
     fn with_rules(mut self, mut rules: Vec<Rule>) -> Self {
         if self.shape.kind() == Kind::Gcra {
             for (rule, limit) in rules.iter_mut().zip(&*self.limits) {
-                rule.capacity = rule.capacity.min(gcra::most_units(*limit));
+                rule.capacity = rule.capacity.min(gcra::max_units(*limit));
             }
         }
         self.only = match (&*self.limits, &*rules) {

@@ -16,22 +16,22 @@
 //! history, in which a longer window's older units lie before what a shorter one remembers.
 
 use crate::{
-    policy::{MAX_LIMITS, Policy},
-    shape::{Grid, Kind, Rule, Shape},
-    tracks::{
-        Recorded, Track,
-        fixed_window::Count,
+    algorithms::{
+        LimitState, Recording,
+        fixed_window::WindowCount,
         log::Log,
         sliding_buckets::{bucket, first_instant},
-        sliding_counter::Counts,
+        sliding_counter::WindowCounts,
     },
+    policy::{MAX_LIMITS, Policy},
+    shape::{Grid, Kind, Rule, Shape},
 };
 
 /// A state that does not fit into its slot.
 #[derive(Debug, Clone)]
 pub(crate) enum Held {
-    One(Track),
-    Many(Box<[Track]>),
+    One(LimitState),
+    Many(Box<[LimitState]>),
     Moved(Box<Moved>),
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Held {
 #[derive(Debug, Clone)]
 pub(crate) struct Moved {
     /// Always a log.
-    history: Track,
+    history: LimitState,
     /// The time of the last charge that found another shape.
     changed_at: i64,
     /// The longest window of the shapes that read it.
@@ -48,22 +48,22 @@ pub(crate) struct Moved {
     grids: Option<Vec<Grid>>,
 }
 
-/// The tracks a request is decided by, and the rules that read them where they aren't the policy's own.
+/// The states a request is decided by, and the rules that read them where they aren't the policy's own.
 pub(crate) struct Reading<'a> {
-    tracks: Tracks<'a>,
+    states: States<'a>,
     rules: Option<Vec<Rule>>,
 }
 
-enum Tracks<'a> {
-    Borrowed(&'a [Track]),
-    Owned(Vec<Track>),
+enum States<'a> {
+    Borrowed(&'a [LimitState]),
+    Owned(Vec<LimitState>),
 }
 
 impl Reading<'_> {
-    pub(crate) fn tracks(&self) -> &[Track] {
-        match &self.tracks {
-            Tracks::Borrowed(tracks) => tracks,
-            Tracks::Owned(tracks) => tracks,
+    pub(crate) fn states(&self) -> &[LimitState] {
+        match &self.states {
+            States::Borrowed(states) => states,
+            States::Owned(states) => states,
         }
     }
 
@@ -75,38 +75,39 @@ impl Reading<'_> {
 impl Held {
     /// A state in which nothing is in use.
     pub(crate) fn empty(shape: &Shape) -> Self {
-        match shape.tracks() {
-            1 => Self::One(shape.empty_track()),
-            more => Self::Many((0..more).map(|_| shape.empty_track()).collect()),
+        match shape.states() {
+            1 => Self::One(shape.empty_state()),
+            more => Self::Many((0..more).map(|_| shape.empty_state()).collect()),
         }
     }
 
-    pub(crate) fn plain(mut tracks: Vec<Track>) -> Self {
-        match tracks.pop() {
-            Some(only) if tracks.is_empty() => Self::One(only),
+    pub(crate) fn plain(mut states: Vec<LimitState>) -> Self {
+        match states.pop() {
+            Some(only) if states.is_empty() => Self::One(only),
             Some(last) => {
-                tracks.push(last);
-                Self::Many(tracks.into())
+                states.push(last);
+                Self::Many(states.into())
             }
-            None => Self::Many(tracks.into()),
+            None => Self::Many(states.into()),
         }
     }
 
-    /// The tracks, unless the shape has changed of late.
+    /// The states, unless the shape has changed of late.
     #[inline]
-    pub(crate) fn tracks(&self) -> Option<&[Track]> {
+    pub(crate) fn states(&self) -> Option<&[LimitState]> {
         match self {
-            Self::One(track) => Some(std::slice::from_ref(track)),
-            Self::Many(tracks) => Some(tracks),
+            Self::One(state) => Some(std::slice::from_ref(state)),
+            Self::Many(states) => Some(states),
             Self::Moved(_) => None,
         }
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        let boxed = |tracks: &[Track]| size_of_val(tracks) + tracks.iter().map(Track::heap_bytes).sum::<usize>();
+        let boxed =
+            |states: &[LimitState]| size_of_val(states) + states.iter().map(LimitState::heap_bytes).sum::<usize>();
         match self {
-            Self::One(track) => track.heap_bytes(),
-            Self::Many(tracks) => boxed(tracks),
+            Self::One(state) => state.heap_bytes(),
+            Self::Many(states) => boxed(states),
             Self::Moved(moved) => {
                 let grids = moved.grids.as_ref().map_or(0, Vec::capacity) * size_of::<Grid>();
                 size_of::<Moved>() + grids + moved.history.heap_bytes()
@@ -118,24 +119,24 @@ impl Held {
     pub(crate) fn read(&self, from: &Shape, policy: &Policy, newest: i64) -> Reading<'_> {
         let to = policy.shape();
         if from.kind() == Kind::Gcra || to.kind() == Kind::Gcra {
-            if let (Some(tracks), true) = (self.tracks(), from.id() == to.id()) {
-                let (tracks, rules) = (Tracks::Borrowed(tracks), None);
-                return Reading { tracks, rules };
+            if let (Some(states), true) = (self.states(), from.id() == to.id()) {
+                let (states, rules) = (States::Borrowed(states), None);
+                return Reading { states, rules };
             }
-            let (tracks, rules) = self.under_other_capacities(from, policy, newest);
-            let (tracks, rules) = (Tracks::Owned(tracks), Some(rules));
-            return Reading { tracks, rules };
+            let (states, rules) = self.under_other_capacities(from, policy, newest);
+            let (states, rules) = (States::Owned(states), Some(rules));
+            return Reading { states, rules };
         }
-        let tracks = match (self.tracks(), self) {
-            (Some(tracks), _) if from.id() == to.id() => Tracks::Borrowed(tracks),
+        let states = match (self.states(), self) {
+            (Some(states), _) if from.id() == to.id() => States::Borrowed(states),
             // Logs of any windows read each other as they are.
-            (Some(tracks), _) if from.kind() == Kind::Log && to.kind() == Kind::Log => Tracks::Borrowed(tracks),
+            (Some(states), _) if from.kind() == Kind::Log && to.kind() == Kind::Log => States::Borrowed(states),
             (None, Self::Moved(moved)) if to.kind() == Kind::Log => {
-                Tracks::Borrowed(std::slice::from_ref(&moved.history))
+                States::Borrowed(std::slice::from_ref(&moved.history))
             }
-            _ => Tracks::Owned(fold(&self.history(from, newest), to, newest)),
+            _ => States::Owned(fold(&self.history(from, newest), to, newest)),
         };
-        Reading { tracks, rules: None }
+        Reading { states, rules: None }
     }
 
     /// The state to charge under `policy` at `at`, made of this one of shape `from`.
@@ -150,7 +151,7 @@ impl Held {
         };
         let exact = exact || from.kind() == Kind::Log || to.kind() == Kind::Log;
         Self::Moved(Box::new(Moved {
-            history: Track::Log(self.history(from, newest)),
+            history: LimitState::Log(self.history(from, newest)),
             changed_at: at,
             longest: before.max(to.longest()),
             grids: (!exact).then(|| from.grids().iter().chain(to.grids()).copied().collect()),
@@ -158,22 +159,22 @@ impl Held {
     }
 
     /// Charges `units` at `at` to a state of `shape`.
-    pub(crate) fn charge(&mut self, shape: &Shape, newest: i64, units: u64, at: i64, room: bool) -> Recorded {
+    pub(crate) fn charge(&mut self, shape: &Shape, newest: i64, units: u64, at: i64, room: bool) -> Recording {
         if let Self::Moved(moved) = self {
             if at - moved.changed_at <= moved.longest {
                 return moved.charge(newest, units, at, room);
             }
             self.settle(shape, newest);
         }
-        let tracks = match self {
-            Self::One(track) => std::slice::from_mut(track),
-            Self::Many(tracks) => tracks,
-            Self::Moved(_) => return Recorded::Exactly,
+        let states = match self {
+            Self::One(state) => std::slice::from_mut(state),
+            Self::Many(states) => states,
+            Self::Moved(_) => return Recording::Exact,
         };
-        let mut recorded = Recorded::Exactly;
-        for (rule, track) in shape.bare_rules().iter().zip(tracks) {
-            if track.charge(rule, newest, units, at, room) == Recorded::Joined {
-                recorded = Recorded::Joined;
+        let mut recorded = Recording::Exact;
+        for (rule, state) in shape.bare_rules().iter().zip(states) {
+            if state.charge(rule, newest, units, at, room) == Recording::Joined {
+                recorded = Recording::Joined;
             }
         }
         recorded
@@ -181,35 +182,35 @@ impl Held {
 
     /// Gives units back to `charged_at`, in the shape that holds them; whether there were any.
     pub(crate) fn refund(&mut self, shape: &Shape, newest: i64, units: u64, charged_at: i64, at: i64) -> bool {
-        let tracks = match self {
-            Self::One(track) => std::slice::from_mut(track),
-            Self::Many(tracks) => tracks,
+        let states = match self {
+            Self::One(state) => std::slice::from_mut(state),
+            Self::Many(states) => states,
             Self::Moved(moved) => return moved.refund(shape, newest, units, charged_at, at),
         };
-        let each = shape.bare_rules().iter().zip(tracks);
-        each.fold(false, |any, (rule, track)| track.refund(rule, newest, units, charged_at, at) || any)
+        let each = shape.bare_rules().iter().zip(states);
+        each.fold(false, |any, (rule, state)| state.refund(rule, newest, units, charged_at, at) || any)
     }
 
     /// Puts what was in use at `newest` to `now`, long before it.
     pub(crate) fn rebase(&mut self, shape: &Shape, newest: i64, now: i64) {
         self.settle(shape, newest);
-        let tracks = match self {
-            Self::One(track) => std::slice::from_mut(track),
-            Self::Many(tracks) => tracks,
+        let states = match self {
+            Self::One(state) => std::slice::from_mut(state),
+            Self::Many(states) => states,
             Self::Moved(_) => return,
         };
-        for (rule, track) in shape.bare_rules().iter().zip(tracks) {
-            track.rebase(rule, newest, now);
+        for (rule, state) in shape.bare_rules().iter().zip(states) {
+            state.rebase(rule, newest, now);
         }
     }
 
     /// Whether nothing is in use at `at`, and nothing could be wanted back.
     pub(crate) fn is_idle(&self, shape: &Shape, newest: i64, at: i64) -> bool {
-        match (self, self.tracks()) {
+        match (self, self.states()) {
             (Self::Moved(moved), _) => at - newest > 2 * moved.longest,
-            (_, Some(tracks)) => {
+            (_, Some(states)) => {
                 let mut rules = shape.bare_rules().iter();
-                rules.all(|rule| tracks[rule.track].used(rule, newest, at) == 0)
+                rules.all(|rule| states[rule.state].used(rule, newest, at) == 0)
             }
             (_, None) => false,
         }
@@ -224,23 +225,23 @@ impl Held {
 
     /// All units with their dates, as one history for all limits.
     fn history(&self, shape: &Shape, newest: i64) -> Log {
-        let tracks = match self {
+        let states = match self {
             Self::Moved(moved) => std::slice::from_ref(&moved.history),
-            Self::One(track) => std::slice::from_ref(track),
-            Self::Many(tracks) => tracks,
+            Self::One(state) => std::slice::from_ref(state),
+            Self::Many(states) => states,
         };
-        if let [Track::Log(log)] = tracks {
+        if let [LimitState::Log(log)] = states {
             return log.clone();
         }
-        let mut limits: Vec<_> = shape.grids().iter().zip(tracks).collect();
+        let mut limits: Vec<_> = shape.grids().iter().zip(states).collect();
         limits.sort_by_key(|(grid, _)| grid.window);
         let mut dated: Vec<(i64, u64)> = Vec::new();
         let mut told_since = i64::MAX;
-        for (grid, track) in limits {
+        for (grid, state) in limits {
             // The newest of these units are those whose dates a shorter window has told already; the others lie before
             // what it remembers.
             let mut told: u64 = dated.iter().map(|entry| entry.1).sum();
-            for (first, last, units) in slots(track, *grid, newest).into_iter().rev() {
+            for (first, last, units) in slots(state, *grid, newest).into_iter().rev() {
                 let more = units.saturating_sub(told);
                 told -= units - more;
                 dated.push((last.min(newest).min(first.max(told_since - 1)), more));
@@ -252,33 +253,33 @@ impl Held {
         Log::from_entries(dated, newest)
     }
 
-    /// The tracks of shape `from` under the capacities of the limits of `policy` that they belong to.
-    fn under_other_capacities(&self, from: &Shape, policy: &Policy, newest: i64) -> (Vec<Track>, Vec<Rule>) {
+    /// The states of shape `from` under the capacities of the limits of `policy` that they belong to.
+    fn under_other_capacities(&self, from: &Shape, policy: &Policy, newest: i64) -> (Vec<LimitState>, Vec<Rule>) {
         let own = from.bare_rules();
-        let tracks = match self.tracks() {
-            Some(tracks) => tracks.to_vec(),
+        let states = match self.states() {
+            Some(states) => states.to_vec(),
             None => fold(&self.history(from, newest), from, newest),
         };
-        let mut all = tracks;
+        let mut all = states;
         let mut rules = Vec::new();
         for (rule, partner) in policy.rules().iter().zip(partners(from, policy.shape())) {
             let capacity = rule.capacity;
             let other = match partner {
-                Some(i) => match &all[own[i].track] {
+                Some(i) => match &all[own[i].state] {
                     // A debt in time stays as it is where only the rate changes at which it drains.
-                    Track::Gcra(debt)
+                    LimitState::Gcra(debt)
                         if policy.shape().kind() == Kind::Gcra && own[i].grid.window == rule.grid.window =>
                     {
-                        Track::Gcra(debt.redrained(own[i].grid, rule.grid))
+                        LimitState::Gcra(debt.redrained(own[i].grid, rule.grid))
                     }
                     _ => {
                         rules.push(Rule { capacity, ..own[i] });
                         continue;
                     }
                 },
-                None => policy.shape().empty_track(),
+                None => policy.shape().empty_state(),
             };
-            rules.push(Rule { track: all.len(), ..*rule });
+            rules.push(Rule { state: all.len(), ..*rule });
             all.push(other);
         }
         (all, rules)
@@ -286,16 +287,16 @@ impl Held {
 
     /// What is in use at `at`, as one charge at that time.
     fn as_one_charge(&self, from: &Shape, policy: &Policy, newest: i64, at: i64) -> Self {
-        let (tracks, rules) = self.under_other_capacities(from, policy, newest);
-        let used = |rule: &Rule| tracks[rule.track].used(rule, newest, at);
+        let (states, rules) = self.under_other_capacities(from, policy, newest);
+        let used = |rule: &Rule| states[rule.state].used(rule, newest, at);
         if policy.shape().kind() == Kind::Log {
             // One log for all limits: what is most in use by any of them is in use by all.
             let most = rules.iter().map(used).max().unwrap_or(0);
-            return Self::One(Track::Log(Log::of_newest(most)));
+            return Self::One(LimitState::Log(Log::with_newest(most)));
         }
-        let charged = policy.rules().iter().zip(&rules).map(|(to, from)| match &tracks[from.track] {
-            Track::Gcra(debt) if to.grid == from.grid => Track::Gcra(debt.at(to.grid, newest, at).debt()),
-            _ => charged_track(policy, to, used(from), at),
+        let charged = policy.rules().iter().zip(&rules).map(|(to, from)| match &states[from.state] {
+            LimitState::Gcra(debt) if to.grid == from.grid => LimitState::Gcra(debt.at(to.grid, newest, at).debt()),
+            _ => charged_state(policy, to, used(from), at),
         });
         Self::plain(charged.collect())
     }
@@ -307,8 +308,8 @@ impl Held {
             return None;
         }
         let grids = from.grids().iter().zip(to.grids());
-        let redrained = self.tracks()?.iter().zip(grids).map(|(track, (from, to))| match track {
-            Track::Gcra(debt) => Track::Gcra(debt.redrained(*from, *to)),
+        let redrained = self.states()?.iter().zip(grids).map(|(state, (from, to))| match state {
+            LimitState::Gcra(debt) => LimitState::Gcra(debt.redrained(*from, *to)),
             other => other.clone(),
         });
         Some(Self::plain(redrained.collect()))
@@ -318,7 +319,7 @@ impl Held {
     pub(crate) fn in_use(policy: &Policy, used: &[u64; MAX_LIMITS], at: i64) -> Self {
         if policy.shape().kind() != Kind::Log {
             let each = policy.rules().iter().zip(used);
-            return Self::plain(each.map(|(rule, used)| charged_track(policy, rule, *used, at)).collect());
+            return Self::plain(each.map(|(rule, used)| charged_state(policy, rule, *used, at)).collect());
         }
         // In a log that all limits share, what only a longer window holds lies just before the shorter one begins.
         let mut by_window: Vec<_> = policy.rules().iter().zip(used).collect();
@@ -332,30 +333,30 @@ impl Held {
         }
         entries.retain(|entry| entry.1 > 0);
         entries.reverse();
-        Self::One(Track::Log(Log::from_entries(entries, at)))
+        Self::One(LimitState::Log(Log::from_entries(entries, at)))
     }
 }
 
-fn charged_track(policy: &Policy, rule: &Rule, units: u64, at: i64) -> Track {
-    let mut track = policy.shape().empty_track();
-    track.charge(rule, at, units, at, true);
-    track
+fn charged_state(policy: &Policy, rule: &Rule, units: u64, at: i64) -> LimitState {
+    let mut state = policy.shape().empty_state();
+    state.charge(rule, at, units, at, true);
+    state
 }
 
 impl Moved {
-    fn charge(&mut self, newest: i64, units: u64, at: i64, room: bool) -> Recorded {
-        let Track::Log(log) = &mut self.history else {
-            return Recorded::Exactly;
+    fn charge(&mut self, newest: i64, units: u64, at: i64, room: bool) -> Recording {
+        let LimitState::Log(log) = &mut self.history else {
+            return Recording::Exact;
         };
         // A counter looks back over the window before this one, too.
-        log.forget_until(newest, at - 2 * self.longest);
+        log.drop_until(newest, at - 2 * self.longest);
         let apart = |grid: &Grid| bucket(*grid, newest) != bucket(*grid, at);
         let told_apart = self.grids.as_ref().is_none_or(|grids| grids.iter().any(apart));
         log.push(newest, if told_apart { at } else { newest }, units, room)
     }
 
     fn refund(&mut self, shape: &Shape, newest: i64, units: u64, charged_at: i64, at: i64) -> bool {
-        let Track::Log(log) = &mut self.history else {
+        let LimitState::Log(log) = &mut self.history else {
             return false;
         };
         let grids = shape.grids().iter();
@@ -376,26 +377,26 @@ impl Moved {
         let dates: Vec<_> = log.entries(newest).filter(|entry| slot.contains(&entry.0)).collect();
         let mut left = units;
         for (date, _) in dates.into_iter().rev() {
-            left -= log.take_back(newest, date, left);
+            left -= log.remove_units(newest, date, left);
         }
         left < units
     }
 }
 
-/// The tracks of `shape` that a history amounts to.
-fn fold(history: &Log, shape: &Shape, newest: i64) -> Vec<Track> {
+/// The states of `shape` that a history amounts to.
+fn fold(history: &Log, shape: &Shape, newest: i64) -> Vec<LimitState> {
     if shape.kind() == Kind::Log {
-        return vec![Track::Log(history.clone())];
+        return vec![LimitState::Log(history.clone())];
     }
     let since = |first: i64| history.units_after(newest, first - 1);
-    let track = |grid: &Grid| {
+    let state = |grid: &Grid| {
         let begins = grid.start(newest);
         match shape.kind() {
-            Kind::Fixed => Track::Fixed(Count(since(begins))),
+            Kind::Fixed => LimitState::Fixed(WindowCount(since(begins))),
             Kind::Counter => {
                 let current = since(begins);
                 let previous = since(begins - grid.window) - current;
-                Track::Counter(Counts { current, previous })
+                LimitState::Counter(WindowCounts { current, previous })
             }
             _ => {
                 let newest_bucket = bucket(*grid, newest);
@@ -408,14 +409,14 @@ fn fold(history: &Log, shape: &Shape, newest: i64) -> Vec<Track> {
                         _ => counts.push((number, units)),
                     }
                 }
-                Track::Buckets(Log::from_entries(counts, newest_bucket))
+                LimitState::Buckets(Log::from_entries(counts, newest_bucket))
             }
         }
     };
-    shape.grids().iter().map(track).collect()
+    shape.grids().iter().map(state).collect()
 }
 
-/// The first instant of which a track would still hold the units.
+/// The first instant of which a state would still hold the units.
 fn remembered_since(kind: Kind, grid: Grid, newest: i64) -> i64 {
     match kind {
         Kind::Counter => grid.start(newest) - grid.window,
@@ -425,18 +426,18 @@ fn remembered_since(kind: Kind, grid: Grid, newest: i64) -> i64 {
     }
 }
 
-/// The slots of a track, oldest first: their first and last instants and their units.
-pub(crate) fn slots(track: &Track, grid: Grid, newest: i64) -> Vec<(i64, i64, u64)> {
+/// The slots of a state, oldest first: their first and last instants and their units.
+pub(crate) fn slots(state: &LimitState, grid: Grid, newest: i64) -> Vec<(i64, i64, u64)> {
     let begins = grid.start(newest);
-    match track {
-        Track::Fixed(count) => vec![(begins, begins + grid.window - 1, count.0)],
-        Track::Counter(counts) => vec![
+    match state {
+        LimitState::Fixed(count) => vec![(begins, begins + grid.window - 1, count.0)],
+        LimitState::Counter(counts) => vec![
             (begins - grid.window, begins - 1, counts.previous),
             (begins, begins + grid.window - 1, counts.current),
         ],
-        Track::Gcra(_) => Vec::new(),
-        Track::Log(log) => log.entries(newest).map(|(date, units)| (date, date, units)).collect(),
-        Track::Buckets(log) => {
+        LimitState::Gcra(_) => Vec::new(),
+        LimitState::Log(log) => log.entries(newest).map(|(date, units)| (date, date, units)).collect(),
+        LimitState::Buckets(log) => {
             let slot = |(number, units)| {
                 let last = first_instant(grid, number + 1) - 1;
                 (first_instant(grid, number), last, units)

@@ -8,7 +8,7 @@ use std::{
     sync::LazyLock,
 };
 
-use crate::{algorithm::Algorithm, limit::Limit, tracks::Track};
+use crate::{algorithm::Algorithm, algorithms::LimitState, limit::Limit};
 
 /// Keys the ids of shapes. Callers bring shapes, so nobody may be able to find two that share an id.
 static ID_KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -70,8 +70,8 @@ pub(crate) struct Rule {
     pub(crate) grid: Grid,
     /// The most units that can be in use at once.
     pub(crate) capacity: u64,
-    /// Which track of the state counts for this limit: the limits of a log share one.
-    pub(crate) track: usize,
+    /// Which state of the state counts for this limit: the limits of a log share one.
+    pub(crate) state: usize,
     /// The longest window of the policy, for as long as which a shared log is kept.
     pub(crate) longest: i64,
 }
@@ -131,17 +131,17 @@ impl Shape {
         &self.bare_rules
     }
 
-    /// How many tracks the state has: the limits of a log share one.
-    pub(crate) fn tracks(&self) -> usize {
+    /// How many states the state has: the limits of a log share one.
+    pub(crate) fn states(&self) -> usize {
         match self.kind {
             Kind::Log => 1,
             _ => self.grids.len(),
         }
     }
 
-    /// A track in which nothing is in use.
-    pub(crate) fn empty_track(&self) -> Track {
-        Track::empty(self.kind)
+    /// A state in which nothing is in use.
+    pub(crate) fn empty_state(&self) -> LimitState {
+        LimitState::empty(self.kind)
     }
 
     /// The rules of a policy of this shape with the capacities given, one for each limit.
@@ -149,7 +149,7 @@ impl Shape {
         let rule = |(i, (grid, capacity)): (usize, (&Grid, u64))| Rule {
             grid: *grid,
             capacity,
-            track: if self.kind == Kind::Log { 0 } else { i },
+            state: if self.kind == Kind::Log { 0 } else { i },
             longest: self.longest,
         };
         self.grids.iter().zip(capacities).enumerate().map(rule).collect()

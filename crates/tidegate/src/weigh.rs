@@ -1,13 +1,13 @@
-//! From tracks to a decision: whether a cost fits under every limit, and what to tell about it.
+//! From states to a decision: whether a cost fits under every limit, and what to tell about it.
 
 use crate::{
+    algorithms::{Action, ChargeAt, LimitState, Recording},
     decision::{Decision, Reason, Under},
     limit::Limit,
     memory::Op,
     policy::{MAX_LIMITS, Mode, Only},
     shape::Rule,
     timestamp::{SATURATION, Timestamp},
-    tracks::{Gauge, Recorded, Track, Visitor},
 };
 
 /// When a request is decided.
@@ -57,11 +57,11 @@ pub(crate) enum Outcome {
 }
 
 /// Weighs `cost` against every limit.
-pub(crate) fn weigh(rules: &[Rule], tracks: &[Track], newest: i64, at: i64, cost: u64) -> Weighed {
+pub(crate) fn weigh(rules: &[Rule], states: &[LimitState], newest: i64, at: i64, cost: u64) -> Weighed {
     let mut fit = Fit::Fits;
     let mut used = [0; MAX_LIMITS];
     for (rule, used) in rules.iter().zip(&mut used) {
-        *used = tracks[rule.track].used(rule, newest, at);
+        *used = states[rule.state].used(rule, newest, at);
         fit = fit.and(rule, *used, cost);
     }
     Weighed { fit, used }
@@ -96,18 +96,18 @@ impl Weighed {
 }
 
 /// How long until `cost` fits under one limit; `None` if it never does.
-pub(crate) fn fits_after(rule: &Rule, tracks: &[Track], newest: i64, moment: Moment, cost: u64) -> Option<u64> {
-    let (track, level) = (&tracks[rule.track], rule.capacity.checked_sub(cost)?);
-    if track.used(rule, newest, moment.at) <= level {
+pub(crate) fn fits_after(rule: &Rule, states: &[LimitState], newest: i64, moment: Moment, cost: u64) -> Option<u64> {
+    let (state, level) = (&states[rule.state], rule.capacity.checked_sub(cost)?);
+    if state.used(rule, newest, moment.at) <= level {
         return Some(0);
     }
-    Some(wait(track.falls_to(rule, newest, level, moment.at), moment.now))
+    Some(wait(state.falls_to(rule, newest, level, moment.at), moment.now))
 }
 
-/// The decision, given the tracks as they are after it.
+/// The decision, given the states as they are after it.
 pub(crate) fn answer(
     limits: &[Limit],
-    read: (&[Rule], &[Track]),
+    read: (&[Rule], &[LimitState]),
     newest: i64,
     moment: Moment,
     cost: u64,
@@ -119,9 +119,9 @@ pub(crate) fn answer(
     told(limits, standings, reason(outcome, weighed.fit), charged_at)
 }
 
-/// How each limit stands, given the tracks as they are after the decision.
+/// How each limit stands, given the states as they are after the decision.
 pub(crate) fn standings<'a>(
-    (rules, tracks): (&'a [Rule], &'a [Track]),
+    (rules, states): (&'a [Rule], &'a [LimitState]),
     newest: i64,
     moment: Moment,
     cost: u64,
@@ -129,7 +129,7 @@ pub(crate) fn standings<'a>(
     outcome: Outcome,
 ) -> impl Iterator<Item = Standing> + 'a {
     let standing = move |(i, rule): (usize, &Rule)| {
-        Standing::new(rule, &tracks[rule.track], newest, moment, cost, weighed.used[i], outcome)
+        Standing::new(rule, &states[rule.state], newest, moment, cost, weighed.used[i], outcome)
     };
     rules.iter().enumerate().map(standing)
 }
@@ -205,28 +205,28 @@ pub(crate) struct Told {
     pub(crate) reset_at: i64,
 }
 
-impl Visitor for Single {
+impl Action for Single {
     type Output = Told;
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "what is told stays in registers")]
-    fn visit<G: Gauge>(self, gauge: &mut G) -> (Told, bool) {
+    fn apply<S: ChargeAt>(self, state: &mut S) -> (Told, bool) {
         let Self { op, cost, capacity, room } = self;
-        let before = gauge.used();
+        let before = state.used();
         let fits = before + cost <= capacity;
         let charged = op == Op::Charge || (fits && op == Op::Check);
         let mut told = Told { reason: Reason::Allowed, charged, joined: false, used: before, retry_at: 0, reset_at: 0 };
         if charged {
-            told.joined = gauge.charge(cost, room) == Recorded::Joined;
-            told.used = gauge.used_after(before, cost);
+            told.joined = state.charge(cost, room) == Recording::Joined;
+            told.used = state.used_after(before, cost);
         } else if cost > capacity {
             told.reason = Reason::Impossible;
         } else if !fits {
             told.reason = Reason::Limited;
-            told.retry_at = gauge.falls_to(capacity - cost);
+            told.retry_at = state.falls_to(capacity - cost);
         }
         if told.used > 0 {
-            told.reset_at = gauge.falls_to(0);
+            told.reset_at = state.falls_to(0);
         }
         (told, charged)
     }
@@ -271,11 +271,19 @@ pub(crate) struct Standing {
 
 impl Standing {
     #[inline]
-    fn new(rule: &Rule, track: &Track, newest: i64, moment: Moment, cost: u64, before: u64, outcome: Outcome) -> Self {
-        let wait_for = |level| wait(track.falls_to(rule, newest, level, moment.at), moment.now);
+    fn new(
+        rule: &Rule,
+        state: &LimitState,
+        newest: i64,
+        moment: Moment,
+        cost: u64,
+        before: u64,
+        outcome: Outcome,
+    ) -> Self {
+        let wait_for = |level| wait(state.falls_to(rule, newest, level, moment.at), moment.now);
         let used = match outcome {
             // Only a debt may hold less than was charged.
-            Outcome::Charged if matches!(track, Track::Gcra(_)) => track.used(rule, newest, moment.at),
+            Outcome::Charged if matches!(state, LimitState::Gcra(_)) => state.used(rule, newest, moment.at),
             Outcome::Charged => (before + cost).min(SATURATION),
             _ => before,
         };

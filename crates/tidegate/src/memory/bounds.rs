@@ -79,7 +79,7 @@ impl Bounds {
         self.whole.is_some()
     }
 
-    /// Counts one key more, if it may be.
+    /// WindowCounts one key more, if it may be.
     pub(super) fn take_key(&self) -> bool {
         let next = |keys| (keys < self.max_keys).then_some(keys + 1);
         let taken = self.keys.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok();
@@ -103,7 +103,7 @@ impl Bounds {
         }
     }
 
-    /// Counts a key whose override has ended, even beyond the bound: the store keeps the state of such a key.
+    /// WindowCounts a key whose override has ended, even beyond the bound: the store keeps the state of such a key.
     pub(super) fn count_key(&self) {
         self.keys.fetch_add(1, Ordering::AcqRel);
         if let Some(whole) = &self.whole {
@@ -111,7 +111,7 @@ impl Bounds {
         }
     }
 
-    /// Counts one override more, if it may be.
+    /// WindowCounts one override more, if it may be.
     pub(super) fn take_override(&self) -> bool {
         let next = |overrides| (overrides < self.max_overrides).then_some(overrides + 1);
         self.overrides.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
@@ -135,7 +135,7 @@ impl Bounds {
         fits && self.whole.as_ref().is_none_or(|whole| whole.has_overflow_room(bytes))
     }
 
-    /// Counts one more overflow state.
+    /// WindowCounts one more overflow state.
     pub(super) fn count_overflow(&self) {
         self.overflow.fetch_add(1, Ordering::AcqRel);
         if let Some(whole) = &self.whole {

@@ -85,7 +85,7 @@ impl Shapes {
         self.numbered < UNNUMBERED || self.number_of(shape.id()).is_some()
     }
 
-    /// Counts one more state of `shape`. Returns the number of the shape, and how many more bytes are held. `owned`
+    /// WindowCounts one more state of `shape`. Returns the number of the shape, and how many more bytes are held. `owned`
     /// says that nothing else holds the shape, so that its own bytes count.
     #[inline]
     pub(super) fn take(&mut self, id: Id, shape: &Arc<Shape>, owned: bool) -> (usize, usize) {
@@ -141,7 +141,7 @@ impl Shapes {
         Some(free)
     }
 
-    /// Counts one state less. Returns how many bytes are freed.
+    /// WindowCounts one state less. Returns how many bytes are freed.
     pub(super) fn give_back(&mut self, slot: &Slot) -> usize {
         match self.known.get_mut(slot.shape()) {
             Some(Some(known)) if known.states > 1 => {

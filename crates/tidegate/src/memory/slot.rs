@@ -8,11 +8,11 @@
 
 use super::id::Id;
 use crate::{
-    shape::{Kind, Rule},
-    tracks::{
-        Track, Visitor, fixed_window::Count, gcra::Debt, log::Log, sliding_buckets, sliding_counter::Counts,
-        sliding_log,
+    algorithms::{
+        Action, LimitState, fixed_window::WindowCount, gcra::Debt, log::Log, sliding_buckets,
+        sliding_counter::WindowCounts, sliding_log,
     },
+    shape::{Kind, Rule},
 };
 
 const TIME_BITS: u32 = 53;
@@ -83,64 +83,64 @@ impl Slot {
         self.body = body;
     }
 
-    /// The state that is in here, for a shape of one track.
-    pub(super) fn unpack(&self, kind: Kind) -> Track {
+    /// The state that is in here, for a shape of one state.
+    pub(super) fn unpack(&self, kind: Kind) -> LimitState {
         match kind {
-            Kind::Fixed => Track::Fixed(Count(self.body)),
-            Kind::Counter => Track::Counter(counts(self.body)),
-            Kind::Gcra => Track::Gcra(Debt::new(self.body.into())),
-            Kind::Log => Track::Log(Log::of_newest(self.body)),
-            Kind::Buckets => Track::Buckets(Log::of_newest(self.body)),
+            Kind::Fixed => LimitState::Fixed(WindowCount(self.body)),
+            Kind::Counter => LimitState::Counter(counts(self.body)),
+            Kind::Gcra => LimitState::Gcra(Debt::new(self.body.into())),
+            Kind::Log => LimitState::Log(Log::with_newest(self.body)),
+            Kind::Buckets => LimitState::Buckets(Log::with_newest(self.body)),
         }
     }
 
-    /// Shows the state that is in here, as it stands at `t`, to a visitor, and keeps it if it was charged. A state that
+    /// Shows the state that is in here, as it stands at `t`, to a action, and keeps it if it was charged. A state that
     /// no longer fits in here comes back.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "what the visitor finds stays in registers: a third of a decision's time")]
-    pub(super) fn visit<V: Visitor>(
+    #[expect(clippy::inline_always, reason = "what the action finds stays in registers: a third of a decision's time")]
+    pub(super) fn apply<A: Action>(
         &mut self,
         kind: Kind,
         rule: &Rule,
         t: i64,
-        visitor: V,
-    ) -> (V::Output, Option<Track>) {
+        action: A,
+    ) -> (A::Output, Option<LimitState>) {
         let Rule { grid, longest, .. } = *rule;
         let newest = self.newest();
         match kind {
             Kind::Fixed => {
-                let mut at = Count(self.body).at(grid, newest, t);
-                let (output, charged) = visitor.visit(&mut at);
+                let mut at = WindowCount(self.body).at(grid, newest, t);
+                let (output, charged) = action.apply(&mut at);
                 (output, self.keep(charged, t, || Ok(at.count().0)))
             }
             Kind::Counter => {
                 let mut at = counts(self.body).at(grid, newest, t);
-                let (output, charged) = visitor.visit(&mut at);
-                let packed = || pack_counts(at.counts()).ok_or(Track::Counter(at.counts()));
+                let (output, charged) = action.apply(&mut at);
+                let packed = || pack_counts(at.counts()).ok_or(LimitState::Counter(at.counts()));
                 (output, self.keep(charged, t, packed))
             }
             Kind::Gcra => {
                 let mut at = Debt::new(self.body.into()).at(grid, newest, t);
-                let (output, charged) = visitor.visit(&mut at);
-                let packed = || u64::try_from(at.debt().unit_micros()).map_err(|_| Track::Gcra(at.debt()));
+                let (output, charged) = action.apply(&mut at);
+                let packed = || u64::try_from(at.debt().unit_micros()).map_err(|_| LimitState::Gcra(at.debt()));
                 (output, self.keep(charged, t, packed))
             }
             Kind::Log => {
-                let mut log = Log::of_newest(self.body);
-                let mut at = sliding_log::At { log: &mut log, window: grid.window, longest, newest, t };
-                let (output, charged) = visitor.visit(&mut at);
-                (output, self.keep(charged, t, || log.only_newest().ok_or(Track::Log(log))))
+                let mut log = Log::with_newest(self.body);
+                let mut at = sliding_log::LogAt { log: &mut log, window: grid.window, longest, newest, t };
+                let (output, charged) = action.apply(&mut at);
+                (output, self.keep(charged, t, || log.only_newest().ok_or(LimitState::Log(log))))
             }
             Kind::Buckets => {
-                let mut log = Log::of_newest(self.body);
-                let (output, charged) = visitor.visit(&mut sliding_buckets::At::new(&mut log, grid, newest, t));
-                (output, self.keep(charged, t, || log.only_newest().ok_or(Track::Buckets(log))))
+                let mut log = Log::with_newest(self.body);
+                let (output, charged) = action.apply(&mut sliding_buckets::BucketsAt::new(&mut log, grid, newest, t));
+                (output, self.keep(charged, t, || log.only_newest().ok_or(LimitState::Buckets(log))))
             }
         }
     }
 
     #[inline]
-    fn keep(&mut self, charged: bool, t: i64, packed: impl FnOnce() -> Result<u64, Track>) -> Option<Track> {
+    fn keep(&mut self, charged: bool, t: i64, packed: impl FnOnce() -> Result<u64, LimitState>) -> Option<LimitState> {
         if !charged {
             return None;
         }
@@ -150,26 +150,26 @@ impl Slot {
                 self.body = body;
                 None
             }
-            Err(track) => Some(track),
+            Err(state) => Some(state),
         }
     }
 }
 
-fn counts(body: u64) -> Counts {
-    Counts { current: body >> 32, previous: body & u64::from(u32::MAX) }
+fn counts(body: u64) -> WindowCounts {
+    WindowCounts { current: body >> 32, previous: body & u64::from(u32::MAX) }
 }
 
-fn pack_counts(Counts { current, previous }: Counts) -> Option<u64> {
+fn pack_counts(WindowCounts { current, previous }: WindowCounts) -> Option<u64> {
     ((current | previous) >> 32 == 0).then_some(current << 32 | previous)
 }
 
 /// What [`Slot::unpack`] reads, if the state is small enough.
-pub(super) fn pack(track: &Track) -> Option<u64> {
-    match track {
-        Track::Fixed(count) => Some(count.0),
-        Track::Counter(counts) => pack_counts(*counts),
-        Track::Gcra(debt) => u64::try_from(debt.unit_micros()).ok(),
-        Track::Log(log) | Track::Buckets(log) => log.only_newest(),
+pub(super) fn pack(state: &LimitState) -> Option<u64> {
+    match state {
+        LimitState::Fixed(count) => Some(count.0),
+        LimitState::Counter(counts) => pack_counts(*counts),
+        LimitState::Gcra(debt) => u64::try_from(debt.unit_micros()).ok(),
+        LimitState::Log(log) | LimitState::Buckets(log) => log.only_newest(),
     }
 }
 

@@ -5,12 +5,12 @@ use super::{
     weighing::{Place, Seen},
 };
 use crate::{
+    algorithms::{LimitState, Recording},
     decision::{Decision, Reason},
     memory::bounds::Bounds,
     reshape::Held,
     ruling,
     shape::Rule,
-    tracks::{Recorded, Track},
     weigh::{Outcome, answer},
 };
 
@@ -47,14 +47,14 @@ impl Shard {
         outcome: Outcome,
         bounds: &Bounds,
     ) -> Decision {
-        let mut recorded = Recorded::Exactly;
+        let mut recorded = Recording::Exact;
         if outcome == Outcome::Charged {
             recorded = self.charge(of, at, part, seen.newest, seen.at, bounds);
             seen.newest = seen.at;
         }
         let mut decision =
-            self.read(of, at, part.policy, |rules, tracks| answer_from(part, (rules, tracks), seen, outcome));
-        decision.degraded = recorded == Recorded::Joined;
+            self.read(of, at, part.policy, |rules, states| answer_from(part, (rules, states), seen, outcome));
+        decision.degraded = recorded == Recording::Joined;
         self.put_back(of, at, seen.before.take(), bounds);
         decision
     }
@@ -70,8 +70,8 @@ impl Shard {
                     let at = self.put_new(Of::Shared, id, part.policy, held, seen.at, bounds);
                     bounds.count_overflow();
                     seen.newest = seen.at;
-                    self.read(Of::Shared, at, part.policy, |rules, tracks| {
-                        answer_from(part, (rules, tracks), seen, outcome)
+                    self.read(Of::Shared, at, part.policy, |rules, states| {
+                        answer_from(part, (rules, states), seen, outcome)
                     })
                 }
                 (None, _) => self.conclude_unwritten(part, seen, outcome, bounds),
@@ -114,7 +114,7 @@ impl Shard {
         }
         let held = self.charged_state(part, seen);
         let at = self.put_new(Of::Keys, part.id, part.policy, held, seen.at, bounds);
-        self.read(Of::Keys, at, part.policy, |rules, tracks| answer_from(part, (rules, tracks), seen, outcome))
+        self.read(Of::Keys, at, part.policy, |rules, states| answer_from(part, (rules, states), seen, outcome))
     }
 
     /// Answers a key that gets no state. Nothing is written, so the state that it shares, and its time to wait, do not
@@ -129,9 +129,9 @@ impl Shard {
         match self.overflow_state(part, bounds) {
             Some(at) if self.shared.slot(at).newest() <= seen.at => {
                 let newest = self.shared.slot(at).newest();
-                let mut decision = self.read(Of::Shared, at, part.policy, |rules, tracks| {
+                let mut decision = self.read(Of::Shared, at, part.policy, |rules, states| {
                     let (limits, cost) = (part.policy.limits(), part.cost + seen.earlier);
-                    answer(limits, (rules, tracks), newest, seen.moment(part), cost, &seen.weighed, outcome)
+                    answer(limits, (rules, states), newest, seen.moment(part), cost, &seen.weighed, outcome)
                 });
                 decision.degraded = decision.used > 0;
                 decision
@@ -144,7 +144,7 @@ impl Shard {
     pub(super) fn conclude_new_uncharged(&self, part: &Part<'_>, seen: &Seen, outcome: Outcome) -> Decision {
         let held = Held::in_use(part.policy, &seen.weighed.used, seen.at);
         let reading = held.read(part.policy.shape(), part.policy, seen.at);
-        answer_from(part, (reading.rules(part.policy), reading.tracks()), seen, outcome)
+        answer_from(part, (reading.rules(part.policy), reading.states()), seen, outcome)
     }
 
     /// The state of a new key once it is charged: on top of what the keys have used that it shared limits with.
@@ -163,12 +163,12 @@ impl Shard {
 
 pub(super) fn answer_from(
     part: &Part<'_>,
-    (rules, tracks): (&[Rule], &[Track]),
+    (rules, states): (&[Rule], &[LimitState]),
     seen: &Seen,
     outcome: Outcome,
 ) -> Decision {
     let (limits, cost) = (part.policy.limits(), part.cost + seen.earlier);
-    answer(limits, (rules, tracks), seen.newest, seen.moment(part), cost, &seen.weighed, outcome)
+    answer(limits, (rules, states), seen.newest, seen.moment(part), cost, &seen.weighed, outcome)
 }
 
 /// The answer if there is no room for a key and it shares no overflow state. A charge that can't be counted is denied,
@@ -177,7 +177,7 @@ pub(super) fn answer_from(
 pub(super) fn refused(part: &Part<'_>, seen: &Seen, outcome: Outcome) -> Decision {
     let empty = Held::empty(part.policy.shape());
     let reading = empty.read(part.policy.shape(), part.policy, seen.at);
-    let parts = (reading.rules(part.policy), reading.tracks());
+    let parts = (reading.rules(part.policy), reading.states());
     let became = if outcome == Outcome::Charged { Outcome::Denied } else { outcome };
     let mut decision = answer_from(part, parts, seen, became);
     if became == Outcome::Denied && (outcome == Outcome::Charged || decision.reason == Reason::Allowed) {

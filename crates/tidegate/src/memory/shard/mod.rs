@@ -147,24 +147,24 @@ impl Shard {
         let moment = Moment { now: part.now, at: part.now.max(newest) };
         let mut single = Single { op, cost: part.cost, capacity: rule.capacity, room: true };
         let Some(place) = slot.held() else {
-            let (told, outgrown) = slot.visit(only.kind, rule, moment.at, single);
-            if let Some(track) = outgrown {
-                self.store(Of::Keys, at, Held::One(track), bounds);
+            let (told, outgrown) = slot.apply(only.kind, rule, moment.at, single);
+            if let Some(state) = outgrown {
+                self.store(Of::Keys, at, Held::One(state), bounds);
             }
             return Some((told, moment));
         };
-        let Held::One(track) = self.attic.get_mut(place) else {
+        let Held::One(state) = self.attic.get_mut(place) else {
             return None;
         };
-        let before = track.heap_bytes();
+        let before = state.heap_bytes();
         single.room = bounds.has_room(LOG_STEP);
-        let told = track.visit(rule, newest, moment.at, single);
+        let told = state.apply(rule, newest, moment.at, single);
         if told.charged {
             slot.set_newest(moment.at);
             self.tally.joined += u64::from(told.joined);
-            let after = track.heap_bytes();
+            let after = state.heap_bytes();
             bounds.note(before, after);
-            if let Some(body) = pack(track) {
+            if let Some(body) = pack(state) {
                 slot.set_packed(body);
                 self.attic.take(place);
                 bounds.note(after, 0);
@@ -186,9 +186,9 @@ impl Shard {
         let at = self.put_empty(Of::Keys, part.id, part.policy, part.now, bounds);
         let moment = Moment { now: part.now, at: part.now };
         let single = Single { op, cost: part.cost, capacity: only.rule.capacity, room: true };
-        let (told, outgrown) = self.keys.slot_mut(at).visit(only.kind, &only.rule, part.now, single);
-        if let Some(track) = outgrown {
-            self.store(Of::Keys, at, Held::One(track), bounds);
+        let (told, outgrown) = self.keys.slot_mut(at).apply(only.kind, &only.rule, part.now, single);
+        if let Some(state) = outgrown {
+            self.store(Of::Keys, at, Held::One(state), bounds);
         }
         Some((told, moment))
     }

@@ -44,7 +44,7 @@ impl Shard {
             seen = self.weigh_at(of, at, Place::Own(at), part, bounds, false);
         }
         let after =
-            self.read(of, at, part.policy, |rules, tracks| answer_from(part, (rules, tracks), &seen, Outcome::Spared));
+            self.read(of, at, part.policy, |rules, states| answer_from(part, (rules, states), &seen, Outcome::Spared));
         Refund { returned, remaining: after.remaining, reset_after_us: after.reset_after_us }
     }
 
@@ -72,8 +72,8 @@ impl Shard {
 
     pub(super) fn inspect_at(&mut self, of: Of, at: usize, part: &Part<'_>, bounds: &Bounds) -> Inspection {
         let mut seen = self.weigh_at(of, at, Place::Own(at), part, bounds, true);
-        let inspection = self.read(of, at, part.policy, |rules, tracks| {
-            Inspection::new(part.policy, rules, tracks, seen.newest, seen.moment(part))
+        let inspection = self.read(of, at, part.policy, |rules, states| {
+            Inspection::new(part.policy, rules, states, seen.newest, seen.moment(part))
         });
         self.put_back(of, at, seen.before.take(), bounds);
         inspection

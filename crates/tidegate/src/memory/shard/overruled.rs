@@ -7,6 +7,7 @@ use super::{
     weighing::{Place, Seen, seen_of_nothing},
 };
 use crate::{
+    algorithms::{LimitState, Recording},
     decision::{Decision, Refund},
     inspect::Inspection,
     memory::bounds::Bounds,
@@ -15,7 +16,6 @@ use crate::{
     reshape::Held,
     ruling,
     shape::Rule,
-    tracks::{Recorded, Track},
     weigh::{self, Outcome, Standing},
 };
 
@@ -62,13 +62,13 @@ impl Shard {
             return ruling::exempt(part.policy);
         }
         let kept = kept_by(part, &by);
-        let mut recorded = Recorded::Exactly;
+        let mut recorded = Recording::Exact;
         if outcome == Outcome::Charged {
             recorded = self.charge_overridden(&kept, seen, bounds);
             seen.newest = seen.at;
         }
         let mut decision = self.tell_overridden(part, &by, seen, outcome);
-        decision.degraded = recorded == Recorded::Joined;
+        decision.degraded = recorded == Recording::Joined;
         if let Some(at) = self.overridden_state(part.id) {
             self.put_back(Of::ActiveOverride, at, seen.before.take(), bounds);
         }
@@ -76,7 +76,7 @@ impl Shard {
     }
 
     /// Charges an overridden key. There is always room for it.
-    fn charge_overridden(&mut self, kept: &Part<'_>, seen: &Seen, bounds: &Bounds) -> Recorded {
+    fn charge_overridden(&mut self, kept: &Part<'_>, seen: &Seen, bounds: &Bounds) -> Recording {
         let to = seen.at;
         if let Some(at) = self.overridden_state(kept.id) {
             return self.charge(Of::ActiveOverride, at, kept, seen.newest, to, bounds);
@@ -84,7 +84,7 @@ impl Shard {
         let held = self.charged_state(kept, seen);
         self.make_place(Of::ActiveOverride, bounds);
         self.put_new(Of::ActiveOverride, kept.id, kept.policy, held, to, bounds);
-        Recorded::Exactly
+        Recording::Exact
     }
 
     fn tell_overridden(&self, part: &Part<'_>, by: &Override, seen: &Seen, outcome: Outcome) -> Decision {
@@ -93,13 +93,13 @@ impl Shard {
         let became = (outcome, seen.weighed.fit);
         let until_end = by.end().map(|end| weigh::wait(end.as_micros().cast_signed(), moment.now));
         let kept = kept_by(part, by);
-        let standings: Vec<Standing> = self.read_overridden(&kept, |rules, tracks| {
-            weigh::standings((rules, tracks), newest, moment, part.cost, &seen.weighed, outcome).collect()
+        let standings: Vec<Standing> = self.read_overridden(&kept, |rules, states| {
+            weigh::standings((rules, states), newest, moment, part.cost, &seen.weighed, outcome).collect()
         });
         if let OverrideRule::Limits(limits) = by.rule() {
             let fits_after = |policy: &Policy| {
-                self.read_overridden(&Part { policy, ..*part }, |rules, tracks| {
-                    let each = rules.iter().map(|rule| weigh::fits_after(rule, tracks, newest, moment, part.cost));
+                self.read_overridden(&Part { policy, ..*part }, |rules, states| {
+                    let each = rules.iter().map(|rule| weigh::fits_after(rule, states, newest, moment, part.cost));
                     each.reduce(|one, other| Some(one?.max(other?))).flatten()
                 })
             };
@@ -113,14 +113,14 @@ impl Shard {
         ruling::banned(part.policy, standings.into_iter(), outcome, until_end, charged_at)
     }
 
-    /// Lends the tracks of an overridden key as the policy of `part` sees them, empty ones if it has no state.
-    fn read_overridden<R>(&self, part: &Part<'_>, with: impl FnOnce(&[Rule], &[Track]) -> R) -> R {
+    /// Lends the states of an overridden key as the policy of `part` sees them, empty ones if it has no state.
+    fn read_overridden<R>(&self, part: &Part<'_>, with: impl FnOnce(&[Rule], &[LimitState]) -> R) -> R {
         match self.overridden_state(part.id) {
             Some(at) => self.read(Of::ActiveOverride, at, part.policy, with),
             None => {
                 let empty = Held::empty(part.policy.shape());
                 let reading = empty.read(part.policy.shape(), part.policy, part.now);
-                with(reading.rules(part.policy), reading.tracks())
+                with(reading.rules(part.policy), reading.states())
             }
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{LOG_STEP, Of, Part, Shard};
 use crate::{
+    algorithms::{LimitState, Recording},
     memory::{
         bounds::Bounds,
         id::Id,
@@ -14,7 +15,6 @@ use crate::{
     policy::Policy,
     reshape::Held,
     shape::{Rule, Shape},
-    tracks::{Recorded, Track},
 };
 
 /// A clock that is behind the newest charge by more than this, and by more than the longest window, is believed.
@@ -43,19 +43,25 @@ impl Shard {
         Arc::clone(self.shapes.of(self.table(of).slot(at)))
     }
 
-    /// Lends the tracks of a state as `policy` sees it.
+    /// Lends the states of a state as `policy` sees it.
     #[inline]
-    pub(super) fn read<R>(&self, of: Of, at: usize, policy: &Policy, with: impl FnOnce(&[Rule], &[Track]) -> R) -> R {
+    pub(super) fn read<R>(
+        &self,
+        of: Of,
+        at: usize,
+        policy: &Policy,
+        with: impl FnOnce(&[Rule], &[LimitState]) -> R,
+    ) -> R {
         let slot = self.table(of).slot(at);
         if self.shapes.is(slot, policy.shape().id()) {
             match slot.held() {
                 None => {
-                    let track = slot.unpack(policy.shape().kind());
-                    return with(policy.rules(), std::slice::from_ref(&track));
+                    let state = slot.unpack(policy.shape().kind());
+                    return with(policy.rules(), std::slice::from_ref(&state));
                 }
                 Some(place) => {
-                    if let Some(tracks) = self.attic.get(place).tracks() {
-                        return with(policy.rules(), tracks);
+                    if let Some(states) = self.attic.get(place).states() {
+                        return with(policy.rules(), states);
                     }
                 }
             }
@@ -70,7 +76,7 @@ impl Shard {
             }
         };
         let reading = held.read(shape, policy, slot.newest());
-        with(reading.rules(policy), reading.tracks())
+        with(reading.rules(policy), reading.states())
     }
 
     /// Charges a state, in the policy's shape whatever it was in before.
@@ -82,7 +88,7 @@ impl Shard {
         newest: i64,
         to: i64,
         bounds: &Bounds,
-    ) -> Recorded {
+    ) -> Recording {
         let same = self.shapes.is(self.table(of).slot(at), part.policy.shape().id());
         let room = bounds.has_room(LOG_STEP + self.attic.bytes_to_put());
         let from = self.shape_of(of, at);
@@ -98,7 +104,7 @@ impl Shard {
         if !same {
             self.set_shape(of, at, part.policy.shape(), bounds);
         }
-        self.tally.joined += u64::from(recorded == Recorded::Joined);
+        self.tally.joined += u64::from(recorded == Recording::Joined);
         recorded
     }
 
@@ -145,8 +151,8 @@ impl Shard {
         let result = with(held);
         let after = held.heap_bytes();
         bounds.note(before, after);
-        if let Held::One(track) = held
-            && let Some(body) = pack(track)
+        if let Held::One(state) = held
+            && let Some(body) = pack(state)
         {
             self.attic.take(place);
             self.table_mut(of).slot_mut(at).set_packed(body);
@@ -158,7 +164,7 @@ impl Shard {
     /// Puts a state into its slot, or into the attic if it doesn't fit. It was held nowhere before.
     pub(super) fn store(&mut self, of: Of, at: usize, held: Held, bounds: &Bounds) {
         let packed = match &held {
-            Held::One(track) => pack(track),
+            Held::One(state) => pack(state),
             _ => None,
         };
         if let Some(body) = packed {
@@ -187,7 +193,7 @@ impl Shard {
         at
     }
 
-    /// Inserts a slot for a new state. It reads as a state with a single track in which no units are in use.
+    /// Inserts a slot for a new state. It reads as a state with a single state in which no units are in use.
     #[inline]
     pub(super) fn put_empty(&mut self, of: Of, id: Id, policy: &Policy, newest: i64, bounds: &Bounds) -> usize {
         let (shape, taken) = self.shapes.take(id, policy.shape(), bounds.are_of_callers());

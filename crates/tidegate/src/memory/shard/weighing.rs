@@ -97,7 +97,7 @@ impl Shard {
         let newest = self.table(of).slot(at).newest();
         let moment = Moment { now: part.now, at: part.now.max(newest) };
         let weighed =
-            self.read(of, at, part.policy, |rules, tracks| weigh(rules, tracks, newest, moment.at, part.cost));
+            self.read(of, at, part.policy, |rules, states| weigh(rules, states, newest, moment.at, part.cost));
         Seen { place, newest, at: moment.at, weighed, earlier: 0, before }
     }
 
