@@ -79,7 +79,7 @@ impl RedisStore {
         }
         let field = self.name(policy, key, given).bytes;
         if !list.has_room(&field).await? {
-            return Err(OverrideError::TooMany { most: self.max_overrides() }.into());
+            return Err(OverrideError::TooMany { max: self.max_overrides() }.into());
         }
         let encoded = override_record::encode(key, by);
         let before = self.ask_override(OverrideStep::Set, policy, key, &encoded, given).await?;

@@ -94,7 +94,7 @@ impl<F: Fn(&Error, &Spend<'_>) -> bool> Several<'_, F> {
     /// Asks for the requests of one call. If some of them get no key of their own, the call is made again: with overflow keys
     /// for them, or without them if they are admitted uncounted.
     async fn ask(&self, call: &Together, names: &[Name]) -> Result<Vec<Result<Decision, Error>>, Error> {
-        let is_caller = |place: &usize| self.spends[*place].policy.is_brought_by_caller();
+        let is_caller = |place: &usize| self.spends[*place].policy.is_supplied_by_caller();
         let mut new_keys = match self.given {
             Some(_) => NewKeys::Always,
             None if call.places.iter().any(is_caller) => NewKeys::OfCallers,
@@ -115,7 +115,7 @@ impl<F: Fn(&Error, &Spend<'_>) -> bool> Several<'_, F> {
             for (i, place) in call.places.iter().enumerate() {
                 let spend = &self.spends[*place];
                 // There may be room for a policy's key where there is none for a caller's.
-                let may_have_room = new_keys == NewKeys::OfCallers && !spend.policy.is_brought_by_caller();
+                let may_have_room = new_keys == NewKeys::OfCallers && !spend.policy.is_supplied_by_caller();
                 if may_have_room || merged.part_of[i].is_none_or(has_key) {
                     continue;
                 }

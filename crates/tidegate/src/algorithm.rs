@@ -29,6 +29,35 @@ pub enum Algorithm {
     Gcra(Option<Burst>),
 }
 
+/// The algorithm without its numbers, for code with its own arithmetic.
+///
+/// It is exhaustive on purpose: such code does not compile until it supports a new algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AlgorithmKind {
+    /// `sliding_log`
+    Log,
+    /// `sliding_counter`
+    Counter,
+    /// `sliding_buckets`
+    Buckets,
+    /// `fixed_window`
+    Fixed,
+    /// `gcra`
+    Gcra,
+}
+
+impl Algorithm {
+    pub(crate) fn kind(self) -> AlgorithmKind {
+        match self {
+            Self::SlidingLog => AlgorithmKind::Log,
+            Self::SlidingCounter => AlgorithmKind::Counter,
+            Self::SlidingBuckets(_) => AlgorithmKind::Buckets,
+            Self::FixedWindow => AlgorithmKind::Fixed,
+            Self::Gcra(_) => AlgorithmKind::Gcra,
+        }
+    }
+}
+
 /// The number of buckets in a window: 1 to 1000. They need not divide the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Buckets(u16);

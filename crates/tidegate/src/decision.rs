@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use crate::{limit::Limit, timestamp::Timestamp};
+use crate::{limit::Limit, policy::Policy, timestamp::Timestamp};
 
 /// Why a request was let through or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -165,6 +165,12 @@ pub struct Refund {
 }
 
 impl Refund {
+    /// The answer if there is no state.
+    pub(crate) fn nothing(policy: &Policy) -> Self {
+        let capacities = policy.specs().iter().map(|spec| spec.capacity);
+        Self { returned: false, remaining: capacities.min().unwrap_or(0), reset_after_us: 0 }
+    }
+
     /// Whether there was something to give back.
     pub fn is_returned(&self) -> bool {
         self.returned

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use crate::{
     algorithms::LimitState,
+    answer::{Moment, wait},
+    layout::LimitSpec,
     limit::Limit,
+    limit_states::StateView,
+    migration::slots,
     policy::Policy,
-    reshape::slots,
-    shape::Rule,
     timestamp::Timestamp,
-    weigh::{Moment, wait},
 };
 
 /// The most slots that are listed for one limit.
@@ -56,32 +57,32 @@ pub struct Entry {
 }
 
 impl Inspection {
-    pub(crate) fn new(policy: &Policy, rules: &[Rule], states: &[LimitState], newest: i64, moment: Moment) -> Self {
-        let in_use = |(limit, rule): (&Limit, &Rule)| {
-            let state = &states[rule.state];
-            let used = state.used(rule, newest, moment.at);
-            let falls_to = |level| state.falls_to(rule, newest, level, moment.at);
-            let (reset, next) = if used == 0 { (moment.now, moment.now) } else { (falls_to(0), falls_to(used - 1)) };
-            let (entries, unlisted) = entries(state, rule, newest, moment.at);
+    pub(crate) fn new(policy: &Policy, view: StateView<'_>, moment: Moment) -> Self {
+        let in_use = |(limit, spec): (&Limit, &LimitSpec)| {
+            let used = view.used(spec, moment.at);
+            let wait_for = |level| wait(view.falls_to(spec, level, moment.at), moment.now);
+            let (reset, next) = if used == 0 { (0, 0) } else { (wait_for(0), wait_for(used - 1)) };
+            let (entries, unlisted) = entries(view, spec, moment.at);
             InUse {
                 limit: *limit,
                 used,
-                remaining: rule.capacity.saturating_sub(used),
-                reset_after: Duration::from_micros(wait(reset, moment.now)),
-                next_free_after: Duration::from_micros(wait(next, moment.now)),
+                remaining: spec.capacity.saturating_sub(used),
+                reset_after: Duration::from_micros(reset),
+                next_free_after: Duration::from_micros(next),
                 entries,
                 unlisted,
             }
         };
-        Self { newest_charge: Timestamp::of(newest), limits: policy.limits().iter().zip(rules).map(in_use).collect() }
+        let limits = policy.limits().iter().zip(view.specs).map(in_use).collect();
+        Self { newest_charge: Timestamp::of(view.newest), limits }
     }
 }
 
-fn entries(state: &LimitState, rule: &Rule, newest: i64, at: i64) -> (Vec<Entry>, usize) {
-    let mut all = slots(state, rule.grid, newest);
-    all.retain(|(_, last, units)| {
-        *units > 0 && (!matches!(state, LimitState::Log(_)) || *last > at - rule.grid.window)
-    });
+fn entries(view: StateView<'_>, spec: &LimitSpec, at: i64) -> (Vec<Entry>, usize) {
+    let state = view.state(spec);
+    let mut all = slots(state, spec.grid, view.newest);
+    let counts = |last| !matches!(state, LimitState::Log(_)) || last > at - spec.grid.window;
+    all.retain(|(_, last, units)| *units > 0 && counts(*last));
     let unlisted = all.len().saturating_sub(MAX_LISTED);
     let time = |micros: i64| Timestamp::from_micros(micros.max(0).cast_unsigned());
     let entry = |(first, last, units)| Entry { first: time(first), last: time(last), units };

@@ -7,7 +7,7 @@
 //! State: the count of the window that contains the newest charge.
 
 use super::{ChargeAt, Recording, UsageAt};
-use crate::{shape::Grid, timestamp::SATURATION};
+use crate::{layout::Grid, timestamp::SATURATION};
 
 /// The count of the window that contains the newest charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "halves of 128 bits; waits below 9 * 10^15")]
 
 use super::{ChargeAt, Recording, UsageAt};
-use crate::{limit::Limit, shape::Grid, timestamp::SATURATION};
+use crate::{layout::Grid, limit::Limit, timestamp::SATURATION};
 
 /// The debt at the time of the newest charge, in unit-microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,7 +59,7 @@ impl Debt {
     }
 
     /// The same debt in time, for a limit that drains it at another rate. It is rounded up.
-    pub(crate) fn redrained(self, from: Grid, to: Grid) -> Self {
+    pub(crate) fn with_drain_rate(self, from: Grid, to: Grid) -> Self {
         let (old, new) = (u128::from(from.drain), u128::from(to.drain));
         let (micros, rest) = (self.unit_micros() / old, self.unit_micros() % old);
         Self::new(micros * new + (rest * new).div_ceil(old))

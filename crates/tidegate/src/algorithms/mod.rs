@@ -20,10 +20,7 @@ use gcra::Debt;
 use log::Log;
 use sliding_counter::WindowCounts;
 
-use crate::{
-    shape::{Kind, Rule},
-    timestamp::SATURATION,
-};
+use crate::{algorithm::AlgorithmKind, layout::LimitSpec, timestamp::SATURATION};
 
 /// The state of one limit under one algorithm. The limits of `sliding_log` share one state.
 #[derive(Debug, Clone)]
@@ -87,49 +84,51 @@ impl Action for Charge {
 }
 
 impl LimitState {
-    pub(crate) fn empty(kind: Kind) -> Self {
+    pub(crate) fn empty(kind: AlgorithmKind) -> Self {
         match kind {
-            Kind::Fixed => Self::Fixed(WindowCount(0)),
-            Kind::Counter => Self::Counter(WindowCounts { current: 0, previous: 0 }),
-            Kind::Gcra => Self::Gcra(Debt::default()),
-            Kind::Log => Self::Log(Log::new()),
-            Kind::Buckets => Self::Buckets(Log::new()),
+            AlgorithmKind::Fixed => Self::Fixed(WindowCount(0)),
+            AlgorithmKind::Counter => Self::Counter(WindowCounts { current: 0, previous: 0 }),
+            AlgorithmKind::Gcra => Self::Gcra(Debt::default()),
+            AlgorithmKind::Log => Self::Log(Log::new()),
+            AlgorithmKind::Buckets => Self::Buckets(Log::new()),
         }
     }
 
     /// Units in use at `t`, given that the newest charge was at `newest <= t`.
-    pub(crate) fn used(&self, rule: &Rule, newest: i64, t: i64) -> u64 {
-        let Rule { grid, longest, .. } = *rule;
+    pub(crate) fn used(&self, spec: &LimitSpec, newest: i64, t: i64) -> u64 {
+        let LimitSpec { grid, longest_window, .. } = *spec;
         match self {
             Self::Fixed(count) => count.at(grid, newest, t).used(),
             Self::Counter(counts) => counts.at(grid, newest, t).used(),
             Self::Gcra(debt) => debt.at(grid, newest, t).used(),
-            Self::Log(log) => sliding_log::LogAt { log, window: grid.window, longest, newest, t }.used(),
+            Self::Log(log) => sliding_log::LogAt { log, window: grid.window, longest_window, newest, t }.used(),
             Self::Buckets(log) => sliding_buckets::BucketsAt::new(log, grid, newest, t).used(),
         }
     }
 
     /// The first time, `t` or later, at which at most `level` units are in use.
-    pub(crate) fn falls_to(&self, rule: &Rule, newest: i64, level: u64, t: i64) -> i64 {
-        let Rule { grid, longest, .. } = *rule;
+    pub(crate) fn falls_to(&self, spec: &LimitSpec, newest: i64, level: u64, t: i64) -> i64 {
+        let LimitSpec { grid, longest_window, .. } = *spec;
         match self {
             Self::Fixed(count) => count.at(grid, newest, t).falls_to(level),
             Self::Counter(counts) => counts.at(grid, newest, t).falls_to(level),
             Self::Gcra(debt) => debt.at(grid, newest, t).falls_to(level),
-            Self::Log(log) => sliding_log::LogAt { log, window: grid.window, longest, newest, t }.falls_to(level),
+            Self::Log(log) => {
+                sliding_log::LogAt { log, window: grid.window, longest_window, newest, t }.falls_to(level)
+            }
             Self::Buckets(log) => sliding_buckets::BucketsAt::new(log, grid, newest, t).falls_to(level),
         }
     }
 
     /// Charges `units` at `t`, which becomes the time of the newest charge. Without `room`, a log allocates nothing.
-    pub(crate) fn charge(&mut self, rule: &Rule, newest: i64, units: u64, t: i64, room: bool) -> Recording {
-        self.apply(rule, newest, t, Charge { units, room })
+    pub(crate) fn charge(&mut self, spec: &LimitSpec, newest: i64, units: u64, t: i64, room: bool) -> Recording {
+        self.apply(spec, newest, t, Charge { units, room })
     }
 
     /// Applies `action` to the state at `t`, and stores the result if it charged.
     #[inline]
-    pub(crate) fn apply<A: Action>(&mut self, rule: &Rule, newest: i64, t: i64, action: A) -> A::Output {
-        let Rule { grid, longest, .. } = *rule;
+    pub(crate) fn apply<A: Action>(&mut self, spec: &LimitSpec, newest: i64, t: i64, action: A) -> A::Output {
+        let LimitSpec { grid, longest_window, .. } = *spec;
         let (output, _) = match self {
             Self::Fixed(count) => {
                 let mut at = count.at(grid, newest, t);
@@ -155,31 +154,33 @@ impl LimitState {
                 }
                 applied
             }
-            Self::Log(log) => action.apply(&mut sliding_log::LogAt { log, window: grid.window, longest, newest, t }),
+            Self::Log(log) => {
+                action.apply(&mut sliding_log::LogAt { log, window: grid.window, longest_window, newest, t })
+            }
             Self::Buckets(log) => action.apply(&mut sliding_buckets::BucketsAt::new(log, grid, newest, t)),
         };
         output
     }
 
     /// Gives `units` back to `charged_at <= newest`, as far as they are still in use at `t`. Returns whether any were.
-    pub(crate) fn refund(&mut self, rule: &Rule, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
+    pub(crate) fn refund(&mut self, spec: &LimitSpec, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
         match self {
-            Self::Fixed(count) => count.refund(rule.grid, newest, units, charged_at, t),
-            Self::Counter(counts) => counts.refund(rule.grid, newest, units, charged_at, t),
-            Self::Gcra(debt) => debt.refund(rule.grid, newest, units, charged_at, t),
-            Self::Log(log) => sliding_log::refund(log, rule.longest, newest, units, charged_at, t),
-            Self::Buckets(log) => sliding_buckets::refund(log, rule.grid, newest, units, charged_at, t),
+            Self::Fixed(count) => count.refund(spec.grid, newest, units, charged_at, t),
+            Self::Counter(counts) => counts.refund(spec.grid, newest, units, charged_at, t),
+            Self::Gcra(debt) => debt.refund(spec.grid, newest, units, charged_at, t),
+            Self::Log(log) => sliding_log::refund(log, spec.longest_window, newest, units, charged_at, t),
+            Self::Buckets(log) => sliding_buckets::refund(log, spec.grid, newest, units, charged_at, t),
         }
     }
 
     /// Moves the units that were in use at `newest` to the much earlier `now`, because the clock that wrote `newest` was
     /// wrong.
-    pub(crate) fn rebase(&mut self, rule: &Rule, newest: i64, now: i64) {
+    pub(crate) fn rebase(&mut self, spec: &LimitSpec, newest: i64, now: i64) {
         match self {
             Self::Fixed(_) | Self::Gcra(_) => {}
-            Self::Counter(counts) => counts.rebase(rule.grid, newest),
+            Self::Counter(counts) => counts.rebase(spec.grid, newest),
             Self::Log(log) => log.shift(now - newest),
-            Self::Buckets(log) => sliding_buckets::rebase(log, rule.grid, newest),
+            Self::Buckets(log) => sliding_buckets::rebase(log, spec.grid, newest),
         }
     }
 

@@ -12,7 +12,7 @@
 use std::ops::Deref;
 
 use super::{ChargeAt, Recording, UsageAt, log::Log};
-use crate::shape::Grid;
+use crate::layout::Grid;
 
 /// The number of the bucket that contains `t`. Times end at 9 * 10^15 and buckets at 1000, so the product fits.
 #[inline]

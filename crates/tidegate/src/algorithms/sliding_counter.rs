@@ -11,7 +11,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "a quotient is never larger than its factors")]
 
 use super::{ChargeAt, Recording, UsageAt};
-use crate::{shape::Grid, timestamp::SATURATION};
+use crate::{layout::Grid, timestamp::SATURATION};
 
 /// The counts of the aligned window that contains the newest charge and of the window before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

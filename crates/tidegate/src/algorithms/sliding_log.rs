@@ -17,7 +17,7 @@ pub(crate) struct LogAt<L> {
     pub(crate) log: L,
     pub(crate) window: i64,
     /// The longest window of the limits that share the log.
-    pub(crate) longest: i64,
+    pub(crate) longest_window: i64,
     pub(crate) newest: i64,
     pub(crate) t: i64,
 }
@@ -38,13 +38,13 @@ impl<L: Deref<Target = Log>> UsageAt for LogAt<L> {
 impl ChargeAt for LogAt<&mut Log> {
     #[inline]
     fn charge(&mut self, units: u64, room: bool) -> Recording {
-        self.log.drop_until(self.newest, self.t - self.longest);
+        self.log.drop_until(self.newest, self.t - self.longest_window);
         let recorded = self.log.push(self.newest, self.t, units, room);
         self.newest = self.t;
         recorded
     }
 }
 
-pub(crate) fn refund(log: &mut Log, longest: i64, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
-    charged_at > t - longest && log.remove_units(newest, charged_at, units) > 0
+pub(crate) fn refund(log: &mut Log, longest_window: i64, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
+    charged_at > t - longest_window && log.remove_units(newest, charged_at, units) > 0
 }
