@@ -1,6 +1,6 @@
 //! [`Policy`]: a name, one or more limits, an algorithm and a mode.
 
-use std::sync::Arc;
+use std::{fmt, str::FromStr, sync::Arc};
 
 use siphasher::sip128::SipHasher13;
 
@@ -18,13 +18,55 @@ pub(crate) const MAX_LIMITS: usize = 8;
 const MAX_NAME: usize = 128;
 
 /// Whether a policy denies requests.
+///
+/// ```
+/// use tidegate::Mode;
+///
+/// assert_eq!("shadow".parse(), Ok(Mode::Shadow));
+/// assert_eq!(Mode::Enforce.to_string(), "enforce");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Mode {
     /// Decides and denies.
     #[default]
     Enforce,
     /// Decides and counts like `Enforce`, but admits every request. The decision says whether it would have been denied.
     Shadow,
+}
+
+impl Mode {
+    /// The name of the mode in every protocol and configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Shadow => "shadow",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = ModeError;
+
+    fn from_str(text: &str) -> Result<Self, ModeError> {
+        let modes = [Self::Enforce, Self::Shadow];
+        modes.into_iter().find(|mode| mode.as_str() == text).ok_or_else(|| ModeError { text: text.to_owned() })
+    }
+}
+
+/// The text is not a [`Mode`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a mode: use enforce or shadow")]
+#[non_exhaustive]
+pub struct ModeError {
+    /// The given text.
+    pub text: String,
 }
 
 /// Limits that are decided together. The name of the policy identifies their state.

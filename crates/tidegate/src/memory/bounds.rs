@@ -1,12 +1,13 @@
 //! [`Bounds`]: the numbers of keys and bytes of all shards together, and their maxima.
 
-use std::sync::Arc;
+use std::{fmt, str::FromStr, sync::Arc};
 
 use super::large_states::LargeStates;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// The treatment of a new key for which a store has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum AtCapacity {
     /// The key shares its limits with other keys without room: they are limited more, never less. Under limits supplied
     /// by callers, the key is denied if there are too many such states.
@@ -16,6 +17,42 @@ pub enum AtCapacity {
     Deny,
     /// The key is admitted and not counted.
     Admit,
+}
+
+impl AtCapacity {
+    /// The name in every configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Deny => "deny",
+            Self::Admit => "admit",
+        }
+    }
+}
+
+impl fmt::Display for AtCapacity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for AtCapacity {
+    type Err = AtCapacityError;
+
+    fn from_str(text: &str) -> Result<Self, AtCapacityError> {
+        let choices = [Self::Shared, Self::Deny, Self::Admit];
+        let found = choices.into_iter().find(|choice| choice.as_str() == text);
+        found.ok_or_else(|| AtCapacityError { text: text.to_owned() })
+    }
+}
+
+/// The text is not an [`AtCapacity`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a treatment of new keys at capacity: use shared, deny or admit")]
+#[non_exhaustive]
+pub struct AtCapacityError {
+    /// The given text.
+    pub text: String,
 }
 
 /// The numbers of keys and bytes, and their maxima.

@@ -18,7 +18,7 @@ mod table;
 
 use std::{fmt, sync::Arc};
 
-pub use bounds::AtCapacity;
+pub use bounds::{AtCapacity, AtCapacityError};
 use bounds::{Bounds, Maxima};
 use id::{Id, Secret};
 use shard::{KeyRequest, Shard, overflow_bits};

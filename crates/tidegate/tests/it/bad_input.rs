@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidegate::{
-    Algorithm, AlgorithmError, Buckets, Burst, Cost, Key, KeyError, Limit, LimitError, MemoryStore, Op, Policy,
-    PolicyError, Reason, Spend, SpendError, MemoryStoreError, Timestamp,
+    Algorithm, AlgorithmError, Buckets, Burst, Cost, Key, KeyError, Limit, LimitError, MemoryStore, MemoryStoreError,
+    Op, Policy, PolicyError, Reason, Spend, SpendError, Timestamp,
 };
 
 const START: u64 = 1_745_000_000_000_000;
