@@ -28,6 +28,7 @@ pub use crate::{
 
 /// The numbers of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct LimitNumbers {
     /// The window, in microseconds.
     pub window_us: u64,

@@ -1,4 +1,4 @@
-//! [`Inspection`]: what is known of a key.
+//! [`Inspection`]: the state of a key.
 
 use std::time::Duration;
 
@@ -13,47 +13,57 @@ use crate::{
     timestamp::Timestamp,
 };
 
-/// The most slots that are listed for one limit.
+/// The maximum number of entries that are listed for one limit.
 const MAX_LISTED: usize = 1000;
 
 /// The state of a key under a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Inspection {
     /// The time of the newest charge.
     pub newest_charge: Timestamp,
-    /// What is in use under each limit, in the policy's order.
+    /// The units in use under each limit, in the policy's order.
     pub limits: Vec<InUse>,
 }
 
-/// What is in use under one limit.
+/// The units in use under one limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InUse {
     /// The limit.
     pub limit: Limit,
     /// Units in use.
     pub used: u64,
-    /// Units left.
+    /// Remaining units.
     pub remaining: u64,
-    /// How long until nothing is in use any more if nobody spends.
+    /// The time until no units are in use, if no further units are spent.
     pub reset_after: Duration,
-    /// How long until fewer units are in use than now if nobody spends; 0 if none are.
+    /// The time until fewer units are in use, if no further units are spent; 0 if none are in use.
     pub next_free_after: Duration,
-    /// The units that are remembered, oldest first: one entry a time for a log, one a slot for counters, none for gcra.
-    /// Of more than a thousand, the newest thousand.
+    /// The stored units, oldest first: one entry for each time of a log or for each slot of a counter, and none for gcra.
+    /// At most the newest thousand entries.
     pub entries: Vec<Entry>,
-    /// How many older entries are not listed.
+    /// The number of older entries that are not listed.
     pub unlisted: usize,
 }
 
-/// Units charged at some time from `first` to `last`.
+/// Units that were charged at some time from `first` to `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Entry {
-    /// The first instant they may have been charged at.
+    /// The first possible time of the charge.
     pub first: Timestamp,
-    /// The last one.
+    /// The last possible time of the charge.
     pub last: Timestamp,
-    /// How many.
+    /// The number of units.
     pub units: u64,
+}
+
+impl Entry {
+    /// Units that were charged at some time from `first` to `last`.
+    pub fn new(first: Timestamp, last: Timestamp, units: u64) -> Self {
+        Self { first, last, units }
+    }
 }
 
 impl Inspection {
@@ -85,6 +95,6 @@ fn entries(view: StateView<'_>, spec: &LimitSpec, at: i64) -> (Vec<Entry>, usize
     all.retain(|(_, last, units)| *units > 0 && counts(*last));
     let unlisted = all.len().saturating_sub(MAX_LISTED);
     let time = |micros: i64| Timestamp::from_micros(micros.max(0).cast_unsigned());
-    let entry = |(first, last, units)| Entry { first: time(first), last: time(last), units };
+    let entry = |(first, last, units)| Entry::new(time(first), time(last), units);
     (all.into_iter().skip(unlisted).map(entry).collect(), unlisted)
 }

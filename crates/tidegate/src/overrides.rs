@@ -25,6 +25,8 @@ pub struct Override {
 }
 
 /// The effect of an override.
+///
+/// It is exhaustive on purpose: a store does not compile until it supports a new effect.
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "there are few overrides, and most of them have limits")]
 pub enum OverrideRule {
@@ -38,6 +40,7 @@ pub enum OverrideRule {
 
 /// An active override and its key.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ActiveOverride {
     /// The key.
     pub key: Key<'static>,
@@ -45,6 +48,13 @@ pub struct ActiveOverride {
     pub by: Override,
     /// The time at which it was set.
     pub since: Timestamp,
+}
+
+impl ActiveOverride {
+    /// The override `by` of a key, which was set at `since`.
+    pub fn new(key: Key<'static>, by: Override, since: Timestamp) -> Self {
+        Self { key, by, since }
+    }
 }
 
 impl Override {

@@ -298,12 +298,12 @@ impl<S: Store> Budget<S> {
                 Ok(Ok((decisions.overall, parts.iter().zip(&decisions.parts).map(held).collect())))
             }
             Reason::Limited => Ok(Err(overall.retry_after().unwrap_or_default())),
-            Reason::StoreUnavailable => Err(AcquireError::StoreUnavailable),
             Reason::Banned => Err(AcquireError::Banned { retry_after: overall.retry_after() }),
             Reason::Impossible => {
                 let part = &parts[overall.part().min(parts.len() - 1)];
                 Err(AcquireError::Impossible { cost: part.cost.get(), limit: overall.limit() })
             }
+            _ => Err(AcquireError::StoreUnavailable),
         }
     }
 

@@ -149,10 +149,11 @@ impl LimitAnswer {
 
     #[inline]
     fn new(spec: &LimitSpec, view: StateView<'_>, moment: Moment, cost: u64, before: u64, outcome: Outcome) -> Self {
-        let wait_for = |level| wait(view.falls_to(spec, level, moment.at), moment.now);
+        let state = view.state(spec);
+        let wait_for = |level| wait(state.falls_to(spec, view.newest, level, moment.at), moment.now);
         let used = match outcome {
             // A debt saturates, so it may contain less than was charged.
-            Outcome::Charged if matches!(view.state(spec), LimitState::Gcra(_)) => view.used(spec, moment.at),
+            Outcome::Charged if matches!(state, LimitState::Gcra(_)) => state.used(spec, view.newest, moment.at),
             Outcome::Charged => (before + cost).min(SATURATION),
             _ => before,
         };

@@ -73,6 +73,7 @@ struct BoundedShard {
 
 /// The contents and the counters of a [`MemoryStore`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Stats {
     /// Keys with their own state, without those that have an override.
     pub keys: usize,

@@ -12,7 +12,6 @@ use axum::{
     response::IntoResponse,
 };
 use serde::Serialize;
-use tidegate::Mode;
 use utoipa::ToSchema;
 
 use super::{problem::Problem, words};
