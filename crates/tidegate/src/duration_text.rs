@@ -81,7 +81,8 @@ impl DurationText {
 impl fmt::Display for DurationText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Weeks are written only if nothing is left over: `8d` reads better than `1w1d`.
-        let is_used = |(name, size): &&(&str, u64)| self.micros >= *size && (*name != "w" || self.micros % size == 0);
+        let is_used =
+            |(name, size): &&(&str, u64)| self.micros >= *size && (*name != "w" || self.micros.is_multiple_of(*size));
         let first = UNITS.iter().position(|unit| is_used(&unit));
         let mut rest = self.micros;
         for (name, size) in UNITS.iter().skip(first.unwrap_or(UNITS.len())).take(self.max_units) {

@@ -1,4 +1,4 @@
-// Its examples are compiled in tidegate-tower, where all that they use is at hand.
+// The examples of the README are compiled in tidegate-tower, which has their dependencies.
 #![cfg_attr(not(doctest), doc = include_str!("../../../README.md"))]
 
 mod algorithm;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Stored numbers, times and waits saturate at this value. It is a time in the year 2255, and a double holds it exactly.
+/// Stored numbers, times and waits saturate at this value. It is a time in the year 2255, and a double represents it exactly.
 pub(crate) const SATURATION: u64 = 9_000_000_000_000_000;
 
 /// A point in time: microseconds since the Unix epoch, at most 9 * 10^15.

@@ -47,11 +47,11 @@ impl WindowCounts {
 
     pub(crate) fn refund(&mut self, grid: Grid, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
         let now = grid.start(t);
-        let held = grid.start(newest);
+        let newest_start = grid.start(newest);
         let count = match grid.start(charged_at) {
             slot if slot < now - grid.window => return false,
-            slot if slot == held => &mut self.current,
-            slot if slot == held - grid.window => &mut self.previous,
+            slot if slot == newest_start => &mut self.current,
+            slot if slot == newest_start - grid.window => &mut self.previous,
             _ => return false,
         };
         let returned = units.min(*count);

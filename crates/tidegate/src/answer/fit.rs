@@ -61,6 +61,7 @@ pub(crate) struct FitCheck {
 }
 
 /// Checks whether `cost` fits under every limit at `at`.
+#[inline]
 pub(crate) fn check_fit(view: StateView<'_>, at: i64, cost: u64) -> FitCheck {
     let mut fit = Fit::Fits;
     let mut used = [0; MAX_LIMITS];

@@ -69,6 +69,7 @@ pub(crate) struct LimitAnswer {
 }
 
 /// The decision, given the state after it.
+#[inline]
 pub(crate) fn answer(
     limits: &[Limit],
     view: StateView<'_>,
@@ -82,6 +83,7 @@ pub(crate) fn answer(
 }
 
 /// The answer of each limit, given the state after the decision.
+#[inline]
 pub(crate) fn limit_answers<'a>(
     view: StateView<'a>,
     moment: Moment,

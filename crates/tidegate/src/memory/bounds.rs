@@ -167,8 +167,8 @@ impl Bounds {
     /// Whether `bytes` more can be allocated for overflow states, given that each of them may outgrow its slot.
     pub(super) fn has_overflow_room(&self, bytes: usize) -> bool {
         let growth = self.overflow.load(Ordering::Acquire).saturating_mul(LargeStates::CELL_BYTES);
-        let held = self.bytes.load(Ordering::Acquire).saturating_add(growth);
-        let fits = held.saturating_add(bytes) <= self.max_bytes_with_overflow;
+        let allocated = self.bytes.load(Ordering::Acquire).saturating_add(growth);
+        let fits = allocated.saturating_add(bytes) <= self.max_bytes_with_overflow;
         fits && self.whole.as_ref().is_none_or(|whole| whole.has_overflow_room(bytes))
     }
 

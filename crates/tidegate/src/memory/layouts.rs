@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn the_bytes_of_layouts_without_a_number_are_counted() {
         let mut layouts = Layouts::default();
-        let mut held = 0;
+        let mut allocated = 0;
         let mut slots = Vec::new();
         for n in 0..MAX_LAYOUTS as u64 + 50 {
             let layout = Arc::new(Layout::new(Algorithm::SlidingLog, &[Limit::from_vector(1, 1_000_000 + n)]));
@@ -187,12 +187,12 @@ mod tests {
             let (number, taken) = layouts.take(id, &layout, true);
             assert!(taken >= layout.heap_bytes(), "{n}");
             slots.push(Slot::new(id, number, 0));
-            held += taken;
+            allocated += taken;
         }
-        assert_eq!((layouts.numbered, held), (UNNUMBERED, layouts.heap_bytes()));
+        assert_eq!((layouts.numbered, allocated), (UNNUMBERED, layouts.heap_bytes()));
         for slot in &slots {
-            held -= layouts.give_back(slot);
+            allocated -= layouts.give_back(slot);
         }
-        assert_eq!((layouts.numbered, layouts.own_bytes, held), (0, 0, layouts.heap_bytes()));
+        assert_eq!((layouts.numbered, layouts.own_bytes, allocated), (0, 0, layouts.heap_bytes()));
     }
 }

@@ -7,7 +7,7 @@
 
 use super::{id::Id, slot::Slot};
 
-/// CacheLines are added when more than 3 of 4 slots are taken.
+/// The table grows when more than 3 of 4 slots are taken.
 const FULL: (usize, usize) = (3, 4);
 const SMALLEST: usize = 8;
 const TAIL: usize = 4;
