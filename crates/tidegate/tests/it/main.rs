@@ -16,6 +16,7 @@ mod bad_input;
 mod capacity;
 mod duet;
 mod gate;
+mod key_state;
 mod long_history;
 mod model;
 mod operations;
