@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
         let unlisted = usize::try_from(self.number(4)?).unwrap_or(usize::MAX);
         let time = |micros: i64| Timestamp::from_micros(micros.max(0).cast_unsigned());
         let entries = (0..self.number(2)?)
-            .map(|_| Ok(Entry { first: time(self.signed()?), last: time(self.signed()?), units: self.number(7)? }))
+            .map(|_| Ok(Entry::new(time(self.signed()?), time(self.signed()?), self.number(7)?)))
             .collect::<Result<_, Error>>()?;
         Ok(LimitInspection { used, reset_after_us, next_free_after_us, entries, unlisted })
     }

@@ -188,7 +188,7 @@ async fn named_limits_that_callers_bring_fill_half_of_the_bound_too_and_get_no_o
     let store = builder(&server).connect().expect("a store");
     store.ready().await;
     let throttle =
-        Policy::new("CL.THROTTLE", ["3/1h".parse().expect("a limit")]).expect("a policy").brought_by_caller();
+        Policy::new("CL.THROTTLE", ["3/1h".parse().expect("a limit")]).expect("a policy").supplied_by_caller();
     for number in 0..BOUND {
         let _ = store.check(&throttle, &key(number), Cost::ONE).await;
     }

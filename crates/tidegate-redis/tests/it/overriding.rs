@@ -282,7 +282,7 @@ async fn a_full_list_takes_no_more_until_one_has_ended() {
     let set = async |name: &str, by: Override, at| store.set_override_at(&policy, &key(name), &by, at).await;
     set("a", Override::ban(), NOW).await.expect("room");
     set("b", Override::ban().until(end), NOW).await.expect("room");
-    let full = OverrideTrouble::Refused(OverrideError::TooMany { most: 2 });
+    let full = OverrideTrouble::Refused(OverrideError::TooMany { max: 2 });
     assert_eq!(set("c", Override::ban(), NOW).await.expect_err("full"), full);
     assert!(store.override_of_at(&policy, &key("c"), NOW).await.expect("redis answers").is_none());
     let replaced = set("b", Override::exempt().until(end), NOW).await.expect("one for another");

@@ -161,7 +161,7 @@ impl Pair {
             }
         };
         Self {
-            memory: MemoryStore::builder().forget_nothing().build().expect("a store"),
+            memory: MemoryStore::builder().keep_expired().build().expect("a store"),
             redis,
             number,
             policies: [named(0, &rules[0]), named(1, &rules[1])],

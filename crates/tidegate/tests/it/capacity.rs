@@ -232,7 +232,7 @@ fn a_store_that_forgets_nothing_finds_everybody_again_whatever_others_have_asked
         let again = store.decide(Op::Peek, &policy, &Key::new("0").unwrap(), Cost::ONE, at(0));
         (store.stats().evicted, again.is_allowed())
     };
-    assert_eq!(evicted(MemoryStore::builder().forget_nothing()), (0, false));
+    assert_eq!(evicted(MemoryStore::builder().keep_expired()), (0, false));
     let (forgotten, _) = evicted(MemoryStore::builder());
     assert!(forgotten > 4_000, "{forgotten}");
 }
@@ -352,7 +352,7 @@ fn expired_overflow_states_give_their_memory_back_as_new_keys_arrive() {
 fn states_of_a_clock_that_was_far_ahead_stay_for_a_peek_and_in_a_store_that_forgets_nothing() {
     let (year, policy) = (365 * 86_400 * 1_000_000, policy("5/1m", "fixed_window"));
     let builder = || MemoryStore::builder().max_keys(10).shards(1);
-    for (store, op) in [(builder(), Op::Peek), (builder().forget_nothing(), Op::Check)] {
+    for (store, op) in [(builder(), Op::Peek), (builder().keep_expired(), Op::Check)] {
         let store = store.build().unwrap();
         let names: Vec<_> = (0..10).map(|n| format!("ahead {n}")).collect();
         for name in &names {

@@ -129,7 +129,7 @@ pub(crate) fn told(decision: &Decision, index: usize, part: &Part) -> Answer {
         Reason::Impossible => Verdict::Impossible,
         Reason::Shadow => Verdict::Shadow,
         Reason::Banned => Verdict::Banned,
-        Reason::StoreUnavailable => panic!("a store that is not full answered {decision:?}"),
+        _ => panic!("a store that is not full answered {decision:?}"),
     };
     assert_eq!(decision.is_allowed(), matches!(verdict, Verdict::Allowed | Verdict::Shadow), "{decision:?}");
     assert!(!decision.is_degraded(), "{decision:?}");

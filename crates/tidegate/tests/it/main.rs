@@ -17,6 +17,7 @@ mod capacity;
 mod duet;
 mod fail_safe;
 mod gate;
+mod key_state;
 mod long_history;
 mod model;
 mod operations;

@@ -48,7 +48,7 @@ fn there_may_be_so_many_and_those_that_ended_dont_count() {
     set(&store, &policy, "a", Override::ban(), at(0));
     set(&store, &policy, "b", Override::ban().until(at(SECOND)), at(0));
     let third = |now| store.set_override(&policy, &key("c"), Override::ban(), now);
-    assert!(matches!(third(at(0)), Err(OverrideError::TooMany { most: 2 })));
+    assert!(matches!(third(at(0)), Err(OverrideError::TooMany { max: 2 })));
     assert!(check(&store, &policy, "c", at(0)).is_allowed(), "what was refused holds nothing");
     assert!(set(&store, &policy, "a", Override::exempt(), at(0)).is_some(), "one may be replaced");
     assert!(third(at(SECOND)).unwrap().is_none());
