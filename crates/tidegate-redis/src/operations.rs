@@ -4,7 +4,7 @@ use tidegate::{Cost, Inspection, Key, Policy, Refund, Timestamp, external_store}
 
 use crate::{
     error::Error,
-    reply::{By, Reader},
+    reply::{AppliedOverride, Reader},
     store::{Asked, RedisStore},
     wire::{Action, Part},
 };
@@ -52,13 +52,13 @@ impl RedisStore {
         let part = Part::new(name.bytes, policy, cost, Some(charged_at));
         let limits = part.limits;
         let answer = self.ask_and_forget(Action::Refund, part, name.slot, given).await?;
-        let reply = Reader::new(answer.bytes()).part(limits)?;
-        let (returned, told) = (reply.returned, &reply.told);
-        Ok(match &reply.by {
+        let reply = Reader::new(answer.bytes()).key_reply(limits)?;
+        let (returned, told) = (reply.returned, &reply.limits);
+        Ok(match &reply.applied {
             None => external_store::refund(policy, returned, told),
-            Some(By::Limits(limits, _)) => external_store::refund(limits, returned, told),
-            Some(By::Ban) => external_store::refund_banned(policy, returned, told),
-            Some(By::Exempt) => external_store::refund_exempt(policy, returned),
+            Some(AppliedOverride::Limits(limits)) => external_store::refund(limits, returned, told),
+            Some(AppliedOverride::Ban) => external_store::refund_banned(policy, returned, told),
+            Some(AppliedOverride::Exempt) => external_store::refund_exempt(policy, returned),
         })
     }
 
@@ -98,7 +98,7 @@ impl RedisStore {
         let name = self.name(policy, key, given);
         let part = Part::new(name.bytes, policy, Cost::ONE, None);
         let answer = self.ask_and_forget(Action::Reset, part, name.slot, given).await?;
-        Reader::new(answer.bytes()).found()
+        Reader::new(answer.bytes()).state_existed()
     }
 
     /// Shows the state of a key under a policy, if it has one.
@@ -132,13 +132,13 @@ impl RedisStore {
         let part = Part::new(name.bytes, policy, Cost::ONE, None);
         let limits = part.limits;
         let answer = self.ask(Action::Inspect, part, name.slot, given).await?;
-        let Some(found) = Reader::new(answer.bytes()).state(limits)? else { return Ok(None) };
-        let in_force = match &found.by {
-            Some(By::Limits(limits, _)) => limits,
+        let Some(found) = Reader::new(answer.bytes()).inspection(limits)? else { return Ok(None) };
+        let in_force = match &found.applied {
+            Some(AppliedOverride::Limits(limits)) => limits,
             _ => policy,
         };
-        let mut inspection = external_store::inspection(in_force, found.newest, found.shown);
-        if let Some(By::Ban) = found.by {
+        let mut inspection = external_store::inspection(in_force, found.newest, found.limits);
+        if let Some(AppliedOverride::Ban) = found.applied {
             inspection.limits.iter_mut().for_each(|limit| limit.remaining = 0);
         }
         Ok(Some(inspection))

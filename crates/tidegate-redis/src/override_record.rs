@@ -4,7 +4,7 @@ use tidegate::{ActiveOverride, Key, Override, OverrideRule, Timestamp};
 
 use crate::{
     error::Error,
-    reply::{Reader, decode_policy},
+    reply::{RawPolicy, Reader},
     wire::{encode_policy, put},
 };
 
@@ -52,7 +52,7 @@ pub(crate) fn decode(record: &[u8]) -> Result<ActiveOverride, Error> {
     let kind = reader.number(1)?;
     let limits = reader.bytes(2)?;
     let by = match u8::try_from(kind) {
-        Ok(LIMITS) => Override::limits(decode_policy(&mut Reader::new(limits))?),
+        Ok(LIMITS) => Override::limits(RawPolicy::read(&mut Reader::new(limits))?.decode()?),
         Ok(BAN) => Override::ban(),
         Ok(EXEMPT) => Override::exempt(),
         _ => return Err(Error::Garbled),

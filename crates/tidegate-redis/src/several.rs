@@ -10,7 +10,7 @@ use tidegate::{Cost, Decision, Mode, Op, Policy, Spend, Timestamp, external_stor
 use crate::{
     error::Error,
     key_name::Name,
-    reply::{By, PartReply, Reader},
+    reply::{AppliedOverride, KeyReply, Reader},
     stopwatch,
     store::RedisStore,
     wire::{Action, NewKeys, Part},
@@ -24,20 +24,20 @@ pub(crate) fn read_decision(
     op: Op,
     cost: Cost,
 ) -> Result<Decision, Error> {
-    let reply = reader.part(limits)?;
+    let reply = reader.key_reply(limits)?;
     let decision = decision_of(&reply, policy, op, cost, reply.charged.then_some(reply.at));
     Ok(if reply.joined { external_store::degraded(decision) } else { decision })
 }
 
-fn decision_of(reply: &PartReply, policy: &Policy, op: Op, cost: Cost, charged_at: Option<Timestamp>) -> Decision {
-    let told = &reply.told;
-    match &reply.by {
+fn decision_of(reply: &KeyReply, policy: &Policy, op: Op, cost: Cost, charged_at: Option<Timestamp>) -> Decision {
+    let told = &reply.limits;
+    match &reply.applied {
         None => external_store::decision(policy, op, cost, told, charged_at),
-        Some(By::Limits(limits, retry)) => {
-            external_store::decision_under(policy, limits, op, cost, told, charged_at, *retry)
+        Some(AppliedOverride::Limits(limits)) => {
+            external_store::decision_under(policy, limits, op, cost, told, charged_at, reply.whole_wait_us)
         }
-        Some(By::Ban) => external_store::decision_banned(policy, op, told, charged_at),
-        Some(By::Exempt) => external_store::decision_exempt(policy),
+        Some(AppliedOverride::Ban) => external_store::decision_banned(policy, op, told, charged_at),
+        Some(AppliedOverride::Exempt) => external_store::decision_exempt(policy),
     }
 }
 
@@ -258,7 +258,7 @@ async fn give_back(
         let part = Part::new(name.bytes, policy, cost, Some(charged_at));
         let limits = part.limits;
         let told = match store.ask(Action::Refund, part, name.slot, given).await {
-            Ok(answer) => Reader::new(answer.bytes()).part(limits),
+            Ok(answer) => Reader::new(answer.bytes()).key_reply(limits),
             Err(trouble) => Err(trouble),
         };
         // What can't be given back stays charged: too strict by one cost for one window, never too loose.

@@ -215,11 +215,11 @@ impl Group {
         !matches!(self.action, Decide(Op::Peek) | Inspect | Override(OverrideStep::Show) | List(ListStep::Page))
     }
 
-    /// Whether it is a decision that charged, as its reply tells.
+    /// Whether it is a decision that charged; `reply` is its reply.
     pub(crate) fn has_charged(&self, reply: &[u8]) -> bool {
         let mut reader = Reader::new(reply);
         matches!(self.action, Action::Decide(_))
-            && self.parts.iter().any(|part| reader.part(part.limits).is_ok_and(|part| part.charged))
+            && self.parts.iter().any(|part| reader.charged(part.limits).unwrap_or(false))
     }
 }
 
