@@ -1,4 +1,4 @@
-//! An override as bytes, as it lies in its key and in the list; `scripts/override.lua` tells the layout.
+//! An override as bytes, as it lies in its key and in the list; `scripts/override_record.lua` tells the layout.
 
 use tidegate::{ActiveOverride, Key, Override, OverrideRule, Timestamp};
 

@@ -1,4 +1,4 @@
-//! What the script is asked, as bytes; `scripts/request.lua` tells the layout. What it answers is `reply`'s.
+//! What the script is asked, as bytes; `scripts/call.lua` tells the layout. What it answers is `reply`'s.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ pub(crate) enum Action {
     List(ListStep),
 }
 
-/// What is done with the override of a key; `scripts/overriding.lua` tells what is asked and answered.
+/// What is done with the override of a key; `scripts/override_operations.lua` tells what is asked and answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OverrideStep {
     Set = 1,
@@ -30,7 +30,7 @@ pub(crate) enum OverrideStep {
     Show = 3,
 }
 
-/// What is done with a list of overrides; `scripts/listing.lua` tells what is asked and answered.
+/// What is done with a list of overrides; `scripts/override_list.lua` tells what is asked and answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListStep {
     Room = 1,
