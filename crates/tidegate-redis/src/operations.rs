@@ -6,7 +6,7 @@ use crate::{
     error::Error,
     reply::{AppliedOverride, Reader},
     store::{Asked, RedisStore},
-    wire::{Action, Part},
+    wire::{Action, KeyRequest},
 };
 
 impl RedisStore {
@@ -49,14 +49,14 @@ impl RedisStore {
         given: Option<Timestamp>,
     ) -> Result<Refund, Error> {
         let name = self.name(policy, key, given);
-        let part = Part::new(name.bytes, policy, cost, Some(charged_at));
+        let part = KeyRequest::new(name.bytes, policy, cost, Some(charged_at));
         let limits = part.limits;
         let answer = self.ask_and_forget(Action::Refund, part, name.slot, given).await?;
         let reply = Reader::new(answer.bytes()).key_reply(limits)?;
-        let (returned, told) = (reply.returned, &reply.limits);
+        let (returned, told) = (reply.returned(), &reply.limits());
         Ok(match &reply.applied {
             None => external_store::refund(policy, returned, told),
-            Some(AppliedOverride::Limits(limits)) => external_store::refund(limits, returned, told),
+            Some(AppliedOverride::Limits(limits)) => external_store::refund(&limits.decode()?, returned, told),
             Some(AppliedOverride::Ban) => external_store::refund_banned(policy, returned, told),
             Some(AppliedOverride::Exempt) => external_store::refund_exempt(policy, returned),
         })
@@ -67,7 +67,7 @@ impl RedisStore {
     pub(crate) async fn ask_and_forget(
         &self,
         action: Action,
-        part: Part,
+        part: KeyRequest,
         slot: u16,
         given: Option<Timestamp>,
     ) -> Asked {
@@ -96,7 +96,7 @@ impl RedisStore {
 
     async fn reset_when(&self, policy: &Policy, key: &Key<'_>, given: Option<Timestamp>) -> Result<bool, Error> {
         let name = self.name(policy, key, given);
-        let part = Part::new(name.bytes, policy, Cost::ONE, None);
+        let part = KeyRequest::new(name.bytes, policy, Cost::ONE, None);
         let answer = self.ask_and_forget(Action::Reset, part, name.slot, given).await?;
         Reader::new(answer.bytes()).state_existed()
     }
@@ -129,15 +129,16 @@ impl RedisStore {
         given: Option<Timestamp>,
     ) -> Result<Option<Inspection>, Error> {
         let name = self.name(policy, key, given);
-        let part = Part::new(name.bytes, policy, Cost::ONE, None);
+        let part = KeyRequest::new(name.bytes, policy, Cost::ONE, None);
         let limits = part.limits;
         let answer = self.ask(Action::Inspect, part, name.slot, given).await?;
         let Some(found) = Reader::new(answer.bytes()).inspection(limits)? else { return Ok(None) };
-        let in_force = match &found.applied {
-            Some(AppliedOverride::Limits(limits)) => limits,
-            _ => policy,
+        let mut inspection = match &found.applied {
+            Some(AppliedOverride::Limits(limits)) => {
+                external_store::inspection(&limits.decode()?, found.newest, found.limits)
+            }
+            _ => external_store::inspection(policy, found.newest, found.limits),
         };
-        let mut inspection = external_store::inspection(in_force, found.newest, found.limits);
         if let Some(AppliedOverride::Ban) = found.applied {
             inspection.limits.iter_mut().for_each(|limit| limit.remaining = 0);
         }

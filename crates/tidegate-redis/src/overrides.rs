@@ -10,7 +10,7 @@ use crate::{
     override_record,
     reply::Reader,
     store::RedisStore,
-    wire::{Action, ListStep, OverrideStep, Part, put},
+    wire::{Action, KeyRequest, OverrideListStep, OverrideStep, put},
 };
 
 /// Why an override could not be set, lifted or shown.
@@ -119,7 +119,7 @@ impl RedisStore {
         given: Option<Timestamp>,
     ) -> Result<Option<Override>, OverrideTrouble> {
         let list = List::new(self, policy, given)?;
-        let before = self.ask_override(OverrideStep::Lift, policy, key, &[], given).await?;
+        let before = self.ask_override(OverrideStep::Remove, policy, key, &[], given).await?;
         let field = self.name(policy, key, given).bytes;
         // Also where nothing was lifted: an earlier try may have come this far.
         list.remove(&field).await.map_err(OverrideTrouble::Unlisted)?;
@@ -192,10 +192,10 @@ impl RedisStore {
         given: Option<Timestamp>,
     ) -> Result<Before, Error> {
         let name = self.name(policy, key, given);
-        let part = Part::of_step(name.bytes, policy, step as u8, asked);
+        let part = KeyRequest::for_step(name.bytes, policy, step as u8, asked);
         let answer = match step {
             OverrideStep::Show => self.ask(Action::Override(step), part, name.slot, given).await?,
-            OverrideStep::Set | OverrideStep::Lift => {
+            OverrideStep::Set | OverrideStep::Remove => {
                 self.ask_and_forget(Action::Override(step), part, name.slot, given).await?
             }
         };
@@ -224,13 +224,13 @@ impl<'a> List<'a> {
 
     async fn ask<T>(
         &self,
-        step: ListStep,
+        step: OverrideListStep,
         asked: &[u8],
         read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let name = self.store.list_name(self.name, self.given);
-        let part = Part::of_step(name.bytes, self.policy, step as u8, asked);
-        let answer = self.store.ask(Action::List(step), part, name.slot, self.given).await?;
+        let part = KeyRequest::for_step(name.bytes, self.policy, step as u8, asked);
+        let answer = self.store.ask(Action::OverrideList(step), part, name.slot, self.given).await?;
         let mut reader = Reader::new(answer.bytes());
         read(&mut Reader::new(reader.bytes(4)?))
     }
@@ -241,7 +241,7 @@ impl<'a> List<'a> {
         let most = u32::try_from(self.store.max_overrides()).unwrap_or(u32::MAX);
         put(&mut asked, most.into(), 4);
         asked.extend_from_slice(field);
-        self.ask(ListStep::Room, &asked, |reader| Ok(reader.number(1)? == 1)).await
+        self.ask(OverrideListStep::HasRoom, &asked, |reader| Ok(reader.number(1)? == 1)).await
     }
 
     async fn put(&self, field: &[u8], record: &[u8]) -> Result<(), Error> {
@@ -249,11 +249,11 @@ impl<'a> List<'a> {
         put(&mut asked, field.len() as u64, 2);
         asked.extend_from_slice(field);
         asked.extend_from_slice(record);
-        self.ask(ListStep::Put, &asked, |_| Ok(())).await
+        self.ask(OverrideListStep::Put, &asked, |_| Ok(())).await
     }
 
     async fn remove(&self, field: &[u8]) -> Result<(), Error> {
-        self.ask(ListStep::Remove, field, |_| Ok(())).await
+        self.ask(OverrideListStep::Remove, field, |_| Ok(())).await
     }
 
     async fn entries(&self) -> Result<Vec<ActiveOverride>, Error> {
@@ -267,7 +267,7 @@ impl<'a> List<'a> {
                 }
                 Ok((next, records))
             };
-            let (next, records) = self.ask(ListStep::Page, &cursor, page).await?;
+            let (next, records) = self.ask(OverrideListStep::Page, &cursor, page).await?;
             found.extend(records);
             if next == b"0" {
                 return Ok(found);

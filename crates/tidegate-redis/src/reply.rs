@@ -1,8 +1,8 @@
 //! The script's reply as bytes; `scripts/call.lua` describes the layout.
 //!
-//! [`records`] describes the fields of each record once. What reads a reply also skips it: a batch is first cut into the replies
-//! to its groups, and each caller then reads its own. [`Reader::raw_key_reply`] only finds where the numbers of a reply are, so
-//! skipping a decision allocates nothing.
+//! [`records`] describes the fields of each record once. The functions that read a reply also skip it: a batch is first cut into the replies
+//! to its groups, and each caller then reads its own. [`Reader::key_reply`] only finds where the numbers of a reply are, so skipping
+//! a decision allocates nothing.
 
 use std::{marker::PhantomData, ops::Range, time::Duration};
 
@@ -56,17 +56,17 @@ pub(crate) fn read_reply<'a>(
 }
 
 /// A record of numbers with fixed widths.
-trait Record: Sized {
+trait Record {
     const SIZE: usize;
 
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Error>;
+    /// Reads a record from the beginning of `bytes`, which are at least [`SIZE`](Self::SIZE) bytes.
+    fn read(bytes: &[u8]) -> Self;
 }
 
 /// Declares records: the name of each field and its width in bytes. Numbers are unsigned and big-endian.
 macro_rules! records {
     ($($(#[$doc:meta])* $name:ident { $($field:ident: $width:literal),+ })+) => {$(
         $(#[$doc])*
-        #[derive(Debug)]
         struct $name {
             $($field: u64),+
         }
@@ -75,8 +75,8 @@ macro_rules! records {
             const SIZE: usize = 0 $(+ $width)+;
 
             #[inline]
-            fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
-                Ok(Self { $($field: reader.number($width)?),+ })
+            fn read(mut bytes: &[u8]) -> Self {
+                Self { $($field: take_number(&mut bytes, $width)),+ }
             }
         }
     )+};
@@ -97,16 +97,21 @@ records! {
     Capacity { units: 7 }
 }
 
+fn take_number(bytes: &mut &[u8], width: usize) -> u64 {
+    let (number, rest) = bytes.split_at(width);
+    *bytes = rest;
+    number.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
 /// Consecutive records that are not decoded yet.
-#[derive(Debug)]
 struct Records<'a, R> {
     bytes: &'a [u8],
     record: PhantomData<R>,
 }
 
-impl<R: Record> Records<'_, R> {
-    fn decode<T>(&self, decode: impl Fn(R) -> T) -> Result<Vec<T>, Error> {
-        self.bytes.chunks_exact(R::SIZE).map(|bytes| R::read(&mut Reader::new(bytes)).map(&decode)).collect()
+impl<'a, R: Record> Records<'a, R> {
+    fn iter(&self) -> impl Iterator<Item = R> + use<'a, R> {
+        self.bytes.chunks_exact(R::SIZE).map(R::read)
     }
 }
 
@@ -118,88 +123,58 @@ const OTHER_LIMITS: u64 = 16;
 const BAN: u64 = 32;
 const EXEMPT: u64 = 64;
 
-/// The override that decided. The limits are a policy, or the bytes of one.
-#[derive(Debug)]
-pub(crate) enum AppliedOverride<P = Box<Policy>> {
-    Limits(P),
+/// The override that decided.
+pub(crate) enum AppliedOverride<'a> {
+    Limits(RawPolicy<'a>),
     /// The wait of each limit is the time until the ban ends.
     Ban,
     Exempt,
 }
 
-impl AppliedOverride<RawPolicy<'_>> {
-    fn decode(self) -> Result<AppliedOverride, Error> {
-        Ok(match self {
-            Self::Limits(policy) => AppliedOverride::Limits(Box::new(policy.decode()?)),
-            Self::Ban => AppliedOverride::Ban,
-            Self::Exempt => AppliedOverride::Exempt,
-        })
-    }
-
-    /// Returns the number of limits that a reply describes, given the policy's own number.
-    fn limits(applied: Option<&Self>, own: usize) -> usize {
-        applied.map_or(own, |applied| match applied {
-            Self::Limits(policy) => policy.limits,
-            Self::Ban => own,
-            Self::Exempt => 0,
-        })
-    }
-}
-
 /// The reply to a decision or a refund of one key.
-#[derive(Debug)]
-pub(crate) struct KeyReply {
-    pub(crate) charged: bool,
-    pub(crate) returned: bool,
-    /// Whether the charge was added to the newest entry, because the log can't grow now.
-    pub(crate) joined: bool,
+pub(crate) struct KeyReply<'a> {
+    flags: u64,
     pub(crate) at: Timestamp,
-    /// The limits in force.
-    pub(crate) limits: Vec<LimitStatus>,
-    pub(crate) applied: Option<AppliedOverride>,
+    pub(crate) applied: Option<AppliedOverride<'a>>,
     /// The whole wait of a request that other limits deny.
     pub(crate) whole_wait_us: Option<u64>,
-}
-
-/// A [`KeyReply`] that is not decoded yet.
-struct RawKeyReply<'a> {
-    flags: u64,
-    at: u64,
-    applied: Option<AppliedOverride<RawPolicy<'a>>>,
-    whole_wait: u64,
     limits: Records<'a, LimitRecord>,
 }
 
-impl RawKeyReply<'_> {
-    fn has(&self, flag: u64) -> bool {
-        self.flags & flag != 0
+impl KeyReply<'_> {
+    pub(crate) fn charged(&self) -> bool {
+        self.flags & CHARGED != 0
     }
 
-    fn decode(self) -> Result<KeyReply, Error> {
-        let positive = |wait: u64| Some(wait).filter(|wait| *wait > 0);
-        let limit = |limit: LimitRecord| LimitStatus {
-            used: limit.used,
-            retry_after_us: positive(limit.retry),
-            reset_after_us: limit.reset,
+    pub(crate) fn returned(&self) -> bool {
+        self.flags & RETURNED != 0
+    }
+
+    /// Whether the charge was added to the newest entry, because the log can't grow now.
+    pub(crate) fn joined(&self) -> bool {
+        self.flags & JOINED != 0
+    }
+
+    /// Returns the status of each limit in force.
+    pub(crate) fn limits(&self) -> Vec<LimitStatus> {
+        let status = |LimitRecord { used, retry, reset }: LimitRecord| LimitStatus {
+            used,
+            retry_after_us: positive(retry),
+            reset_after_us: reset,
         };
-        Ok(KeyReply {
-            charged: self.has(CHARGED),
-            returned: self.has(RETURNED),
-            joined: self.has(JOINED),
-            at: Timestamp::from_micros(self.at),
-            limits: self.limits.decode(limit)?,
-            whole_wait_us: positive(self.whole_wait),
-            applied: self.applied.map(AppliedOverride::decode).transpose()?,
-        })
+        self.limits.iter().map(status).collect()
     }
 }
 
+fn positive(wait: u64) -> Option<u64> {
+    Some(wait).filter(|wait| *wait > 0)
+}
+
 /// The state of an inspected key.
-#[derive(Debug)]
-pub(crate) struct InspectionReply {
+pub(crate) struct InspectionReply<'a> {
     pub(crate) newest: Timestamp,
     pub(crate) limits: Vec<LimitInspection>,
-    pub(crate) applied: Option<AppliedOverride>,
+    pub(crate) applied: Option<AppliedOverride<'a>>,
 }
 
 /// Reads a reply from its beginning to its end; a truncated reply is [`Error::Garbled`].
@@ -221,10 +196,15 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn number(&mut self, width: usize) -> Result<u64, Error> {
-        Ok(self.take(width)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+        Ok(take_number(&mut self.take(width)?, width))
     }
 
-    fn records<R: Record>(&mut self, count: usize) -> Result<Records<'a, R>, Error> {
+    fn record<R: Record>(&mut self) -> Result<R, Error> {
+        Ok(R::read(self.take(R::SIZE)?))
+    }
+
+    fn records<R: Record>(&mut self, count: u64) -> Result<Records<'a, R>, Error> {
+        let count = usize::try_from(count).map_err(|_| Error::Garbled)?;
         Ok(Records { bytes: self.take(R::SIZE * count)?, record: PhantomData })
     }
 
@@ -248,34 +228,28 @@ impl<'a> Reader<'a> {
     fn skip(&mut self, group: &Group) -> Result<(), Error> {
         for part in &group.parts {
             match group.action {
-                Action::Decide(_) | Action::Refund => self.raw_key_reply(part.limits).map(|_| ())?,
+                Action::Decide(_) | Action::Refund => self.key_reply(part.limits).map(|_| ())?,
                 Action::Reset => self.state_existed().map(|_| ())?,
                 Action::Inspect => self.inspection(part.limits).map(|_| ())?,
-                Action::Override(_) | Action::List(_) => self.bytes(4).map(|_| ())?,
+                Action::Override(_) | Action::OverrideList(_) => self.bytes(4).map(|_| ())?,
             }
         }
         Ok(())
     }
 
-    fn raw_key_reply(&mut self, limits: usize) -> Result<RawKeyReply<'a>, Error> {
-        let (flags, at) = (self.number(1)?, self.number(7)?);
-        let applied = self.applied_override(flags)?;
-        let whole_wait = if matches!(applied, Some(AppliedOverride::Limits(_))) { self.number(7)? } else { 0 };
-        let limits = self.records(AppliedOverride::limits(applied.as_ref(), limits))?;
-        Ok(RawKeyReply { flags, at, applied, whole_wait, limits })
-    }
-
     /// Reads the reply to a decision or a refund of one key, whose policy has this many limits.
-    pub(crate) fn key_reply(&mut self, limits: usize) -> Result<KeyReply, Error> {
-        self.raw_key_reply(limits)?.decode()
+    pub(crate) fn key_reply(&mut self, limits: usize) -> Result<KeyReply<'a>, Error> {
+        let (flags, at) = (self.number(1)?, Timestamp::from_micros(self.number(7)?));
+        let applied = self.applied_override(flags)?;
+        let (limits, whole_wait) = match &applied {
+            Some(AppliedOverride::Limits(policy)) => (policy.head.limits, self.number(7)?),
+            Some(AppliedOverride::Exempt) => (0, 0),
+            _ => (limits as u64, 0),
+        };
+        Ok(KeyReply { flags, at, applied, whole_wait_us: positive(whole_wait), limits: self.records(limits)? })
     }
 
-    /// Returns whether a decision on one key charged it.
-    pub(crate) fn charged(&mut self, limits: usize) -> Result<bool, Error> {
-        Ok(self.raw_key_reply(limits)?.has(CHARGED))
-    }
-
-    fn applied_override(&mut self, flags: u64) -> Result<Option<AppliedOverride<RawPolicy<'a>>>, Error> {
+    fn applied_override(&mut self, flags: u64) -> Result<Option<AppliedOverride<'a>>, Error> {
         Ok(if flags & OTHER_LIMITS != 0 {
             Some(AppliedOverride::Limits(RawPolicy::read(self)?))
         } else if flags & BAN != 0 {
@@ -293,7 +267,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the reply to an inspection of one key, whose policy has this many limits; `None` if the key has no state.
-    pub(crate) fn inspection(&mut self, limits: usize) -> Result<Option<InspectionReply>, Error> {
+    pub(crate) fn inspection(&mut self, limits: usize) -> Result<Option<InspectionReply<'a>>, Error> {
         let flags = self.number(1)?;
         if flags == 0 {
             return Ok(None);
@@ -301,68 +275,67 @@ impl<'a> Reader<'a> {
         let newest = Timestamp::from_micros(self.number(7)?);
         let applied = self.applied_override(flags)?;
         let limits = match &applied {
-            Some(AppliedOverride::Limits(policy)) => policy.limits,
-            _ => limits,
+            Some(AppliedOverride::Limits(policy)) => policy.head.limits,
+            _ => limits as u64,
         };
         let limits = (0..limits).map(|_| self.limit_inspection()).collect::<Result<_, _>>()?;
-        Ok(Some(InspectionReply { newest, limits, applied: applied.map(AppliedOverride::decode).transpose()? }))
+        Ok(Some(InspectionReply { newest, limits, applied }))
     }
 
     fn limit_inspection(&mut self) -> Result<LimitInspection, Error> {
-        let limit = InspectedLimit::read(self)?;
+        let limit: InspectedLimit = self.record()?;
         let time = |micros: u64| Timestamp::from_micros(micros.cast_signed().max(0).cast_unsigned());
-        let entry =
-            |entry: InspectedEntry| Entry { first: time(entry.first), last: time(entry.last), units: entry.units };
+        let entry = |InspectedEntry { first, last, units }| Entry { first: time(first), last: time(last), units };
         Ok(LimitInspection {
             used: limit.used,
             reset_after_us: limit.reset,
             next_free_after_us: limit.next_free,
-            entries: self.records(usize::try_from(limit.listed).unwrap_or(0))?.decode(entry)?,
+            entries: self.records(limit.listed)?.iter().map(entry).collect(),
             unlisted: usize::try_from(limit.unlisted).unwrap_or(usize::MAX),
         })
     }
 }
 
 /// A policy in the form of [`encode_policy`](crate::wire::encode_policy), not decoded yet.
-#[derive(Debug)]
 pub(crate) struct RawPolicy<'a> {
-    algorithm: u64,
-    limits: usize,
+    head: PolicyHead,
     grids: Records<'a, Grid>,
     capacities: Records<'a, Capacity>,
 }
 
 impl<'a> RawPolicy<'a> {
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Error> {
-        let PolicyHead { algorithm, limits } = PolicyHead::read(reader)?;
-        let limits = usize::try_from(limits).unwrap_or(0);
-        let grids = reader.records(limits)?;
+        let head: PolicyHead = reader.record()?;
+        let grids = reader.records(head.limits)?;
         // The mode of an override is that of its policy.
         reader.number(1)?;
-        Ok(Self { algorithm, limits, grids, capacities: reader.records(limits)? })
+        let capacities = reader.records(head.limits)?;
+        Ok(Self { head, grids, capacities })
     }
 
     pub(crate) fn decode(&self) -> Result<Policy, Error> {
-        let grids = self.grids.decode(|grid| grid)?;
-        let capacities = self.capacities.decode(|capacity| capacity.units)?;
-        let limits = grids.iter().zip(&capacities).map(|(grid, capacity)| {
-            let max = if self.algorithm == 5 { grid.drain } else { *capacity };
+        let is_gcra = self.head.algorithm == 5;
+        let limits = self.grids.iter().zip(self.capacities.iter()).map(|(grid, capacity)| {
+            let max = if is_gcra { grid.drain } else { capacity.units };
             Limit::new(max, Duration::from_micros(grid.window)).map_err(|_| Error::Garbled)
         });
         let policy = Policy::unnamed(limits.collect::<Result<Vec<_>, _>>()?).map_err(|_| Error::Garbled)?;
-        let bursts = || capacities.iter().map(|capacity| Burst::new(*capacity)).collect::<Result<Vec<_>, _>>();
-        Ok(match self.algorithm {
+        Ok(match self.head.algorithm {
             1 => policy,
             2 => policy.with_algorithm(Algorithm::SlidingCounter),
             3 => {
-                let buckets = Buckets::new(grids[0].buckets).map_err(|_| Error::Garbled)?;
-                policy.with_algorithm(Algorithm::SlidingBuckets(buckets))
+                let buckets = self.grids.iter().next().map_or(0, |grid| grid.buckets);
+                policy.with_algorithm(Algorithm::SlidingBuckets(Buckets::new(buckets).map_err(|_| Error::Garbled)?))
             }
             4 => policy.with_algorithm(Algorithm::FixedWindow),
-            _ if grids.iter().zip(&capacities).all(|(grid, capacity)| grid.drain == *capacity) => {
+            _ if self.grids.iter().map(|grid| grid.drain).eq(self.capacities.iter().map(|capacity| capacity.units)) => {
                 policy.with_algorithm(Algorithm::Gcra(None))
             }
-            _ => policy.with_bursts(bursts().map_err(|_| Error::Garbled)?).map_err(|_| Error::Garbled)?,
+            _ => {
+                let bursts = self.capacities.iter().map(|capacity| Burst::new(capacity.units));
+                let bursts = bursts.collect::<Result<Vec<_>, _>>().map_err(|_| Error::Garbled)?;
+                policy.with_bursts(bursts).map_err(|_| Error::Garbled)?
+            }
         })
     }
 }
@@ -372,14 +345,14 @@ mod tests {
     use tidegate::{Cost, Op, Policy};
 
     use super::{AppliedOverride, Reader, Status, read_reply};
-    use crate::wire::{Action, Group, NewKeys, Part, encode_policy, put};
+    use crate::wire::{Action, Group, KeyRequest, NewKeys, encode_policy, put};
 
     fn policy(limits: &[&str]) -> Policy {
         Policy::unnamed(limits.iter().map(|limit| limit.parse().expect("a limit"))).expect("a policy")
     }
 
     fn group(action: Action) -> Group {
-        let part = Part::new(b"key".to_vec(), &policy(&["5/1s"]), Cost::ONE, None);
+        let part = KeyRequest::new(b"key".to_vec(), &policy(&["5/1s"]), Cost::ONE, None);
         Group { action, parts: vec![part], deadline: 0, new_keys: NewKeys::Always }
     }
 
@@ -420,9 +393,9 @@ mod tests {
         }
         reply.extend_from_slice(b"\x01\x03\x00\x02\x00\x0fREADONLY a text");
         let actions = groups.iter().map(|(action, _)| *action).chain([Action::Refund, Action::Reset, Action::Inspect]);
-        let asked: Vec<Group> = actions.map(group).collect();
-        let (now, statuses) = read_reply(&reply, &asked).expect("a reply");
-        assert_eq!((now, statuses.len()), (99, asked.len()));
+        let requested: Vec<Group> = actions.map(group).collect();
+        let (now, statuses) = read_reply(&reply, &requested).expect("a reply");
+        assert_eq!((now, statuses.len()), (99, requested.len()));
         for ((_, bytes), status) in groups.iter().zip(&statuses) {
             assert!(matches!(status, Status::Done(range) if reply[range.clone()] == bytes[..]), "{status:?}");
         }
@@ -432,7 +405,7 @@ mod tests {
         };
         assert_eq!(reply[missing.clone()], [0]);
         for length in 0..reply.len() {
-            assert!(read_reply(&reply[..length], &asked).is_err(), "{length} bytes");
+            assert!(read_reply(&reply[..length], &requested).is_err(), "{length} bytes");
         }
     }
 
@@ -440,9 +413,9 @@ mod tests {
     fn a_reply_under_other_limits_describes_those_limits() {
         let replies = replies();
         let reply = Reader::new(&replies[1].1).key_reply(1).expect("a reply");
-        assert_eq!((reply.limits.len(), reply.limits[1].used, reply.whole_wait_us), (2, 4, Some(40)));
-        let Some(AppliedOverride::Limits(limits)) = reply.applied else { panic!("{reply:?}") };
-        assert_eq!(limits.limits(), policy(&["7/1s", "9/1m"]).limits());
+        assert_eq!((reply.limits().len(), reply.limits()[1].used, reply.whole_wait_us), (2, 4, Some(40)));
+        let Some(AppliedOverride::Limits(limits)) = reply.applied else { panic!("an override decided") };
+        assert_eq!(limits.decode().expect("a policy").limits(), policy(&["7/1s", "9/1m"]).limits());
         let inspection = Reader::new(&replies[8].1).inspection(1).expect("a reply").expect("a state");
         assert_eq!((inspection.limits.len(), inspection.limits[1].entries[0].units), (2, 3));
     }

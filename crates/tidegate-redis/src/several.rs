@@ -9,11 +9,11 @@ use tidegate::{Cost, Decision, Mode, Op, Policy, Spend, Timestamp, external_stor
 
 use crate::{
     error::Error,
-    key_name::Name,
+    key_name::KeyName,
     reply::{AppliedOverride, KeyReply, Reader},
     stopwatch,
     store::RedisStore,
-    wire::{Action, NewKeys, Part},
+    wire::{Action, KeyRequest, NewKeys},
 };
 
 /// The decision that the script's words on one part amount to.
@@ -25,20 +25,26 @@ pub(crate) fn read_decision(
     cost: Cost,
 ) -> Result<Decision, Error> {
     let reply = reader.key_reply(limits)?;
-    let decision = decision_of(&reply, policy, op, cost, reply.charged.then_some(reply.at));
-    Ok(if reply.joined { external_store::degraded(decision) } else { decision })
+    let decision = decision_of(&reply, policy, op, cost, reply.charged().then_some(reply.at))?;
+    Ok(if reply.joined() { external_store::degraded(decision) } else { decision })
 }
 
-fn decision_of(reply: &KeyReply, policy: &Policy, op: Op, cost: Cost, charged_at: Option<Timestamp>) -> Decision {
-    let told = &reply.limits;
-    match &reply.applied {
+fn decision_of(
+    reply: &KeyReply<'_>,
+    policy: &Policy,
+    op: Op,
+    cost: Cost,
+    charged_at: Option<Timestamp>,
+) -> Result<Decision, Error> {
+    let told = &reply.limits();
+    Ok(match &reply.applied {
         None => external_store::decision(policy, op, cost, told, charged_at),
         Some(AppliedOverride::Limits(limits)) => {
-            external_store::decision_under(policy, limits, op, cost, told, charged_at, reply.whole_wait_us)
+            external_store::decision_under(policy, &limits.decode()?, op, cost, told, charged_at, reply.whole_wait_us)
         }
         Some(AppliedOverride::Ban) => external_store::decision_banned(policy, op, told, charged_at),
         Some(AppliedOverride::Exempt) => external_store::decision_exempt(policy),
-    }
+    })
 }
 
 /// Requests that are decided in one call, by their places among all.
@@ -70,7 +76,7 @@ struct Several<'a, F> {
 /// The parts of a call, and the index of the part that decides each request; `None` for a request that is left out.
 #[derive(Default)]
 struct Merged {
-    parts: Vec<Part>,
+    parts: Vec<KeyRequest>,
     /// For each part, the place of its first request, and whether the key is an overflow key.
     firsts: Vec<(usize, bool)>,
     part_of: Vec<Option<usize>>,
@@ -93,7 +99,7 @@ impl<F: Fn(&Error, &Spend<'_>) -> bool> Several<'_, F> {
 
     /// Asks for the requests of one call. If some of them get no key of their own, the call is made again: with overflow keys
     /// for them, or without them if they are admitted uncounted.
-    async fn ask(&self, call: &Together, names: &[Name]) -> Result<Vec<Result<Decision, Error>>, Error> {
+    async fn ask(&self, call: &Together, names: &[KeyName]) -> Result<Vec<Result<Decision, Error>>, Error> {
         let is_caller = |place: &usize| self.spends[*place].policy.is_brought_by_caller();
         let mut new_keys = match self.given {
             Some(_) => NewKeys::Always,
@@ -154,7 +160,7 @@ impl<F: Fn(&Error, &Spend<'_>) -> bool> Several<'_, F> {
                 // A sum that is no cost can't be decided on one key.
                 Some(part) => part.cost = Cost::new(part.cost + cost.get()).map_err(|_| Error::NoRoom)?.get(),
                 None => {
-                    merged.parts.push(Part::new(key.clone(), policy, cost, None));
+                    merged.parts.push(KeyRequest::new(key.clone(), policy, cost, None));
                     merged.firsts.push((*place, overflows));
                 }
             }
@@ -172,7 +178,7 @@ impl<F: Fn(&Error, &Spend<'_>) -> bool> Several<'_, F> {
         asked: u64,
     ) -> Result<Vec<Result<Decision, Error>>, Error> {
         let mut reader = Reader::new(reply);
-        let decision = |(part, (place, overflows)): (&Part, &(usize, bool))| {
+        let decision = |(part, (place, overflows)): (&KeyRequest, &(usize, bool))| {
             let cost = Cost::new(part.cost).unwrap_or(self.spends[*place].cost);
             let decision = read_decision(&mut reader, part.limits, self.spends[*place].policy, self.op, cost)?;
             let decision = if *overflows { external_store::degraded(decision) } else { decision };
@@ -204,8 +210,8 @@ pub(crate) async fn decide(
             None => calls.push(Together { slot: name.slot, places: vec![place] }),
         }
     }
-    let is_known = |(spend, name): (&Spend<'_>, &Name)| {
-        let subject = || store.subject(&Part::new(name.bytes.clone(), spend.policy, spend.cost, None));
+    let is_known = |(spend, name): (&Spend<'_>, &KeyName)| {
+        let subject = || store.subject(&KeyRequest::new(name.bytes.clone(), spend.policy, spend.cost, None));
         store.is_under_pressure(name.slot, op, subject, spend.cost)
     };
     // One part that is known to be limited denies the decision.
@@ -255,16 +261,15 @@ async fn give_back(
     join_all(undo.map(async |(spend, decision, charged_at)| {
         let Spend { policy, key, cost } = *spend;
         let name = store.name(policy, key, given);
-        let part = Part::new(name.bytes, policy, cost, Some(charged_at));
+        let part = KeyRequest::new(name.bytes, policy, cost, Some(charged_at));
         let limits = part.limits;
-        let told = match store.ask(Action::Refund, part, name.slot, given).await {
-            Ok(answer) => Reader::new(answer.bytes()).key_reply(limits),
-            Err(trouble) => Err(trouble),
-        };
         // What can't be given back stays charged: too strict by one cost for one window, never too loose.
-        if let Ok(reply) = told {
+        if let Ok(answer) = store.ask(Action::Refund, part, name.slot, given).await
+            && let Ok(reply) = Reader::new(answer.bytes()).key_reply(limits)
             // It fitted when it was asked, whatever others have spent since.
-            *decision = Ok(decision_of(&reply, policy, Op::Charge, cost, None));
+            && let Ok(refunded) = decision_of(&reply, policy, Op::Charge, cost, None)
+        {
+            *decision = Ok(refunded);
         }
     }))
     .await;

@@ -16,9 +16,9 @@ use crate::{
     denials::{Denials, Subject},
     error::Error,
     fallback::Fallback,
-    job::{Answer, Job},
-    key_name::{Name, Names},
-    node::{Common, Node},
+    key_name::{KeyName, KeyNames},
+    node::{Node, NodeContext},
+    pending_request::{GroupReply, PendingRequest},
     reply::Reader,
     router::{CLUSTER, Router},
     script::Source,
@@ -27,7 +27,7 @@ use crate::{
     stats::{Counters, Stats, count},
     stopwatch,
     target::{Login, Target, UrlError},
-    wire::{Action, Group, NewKeys, Part, encode_policy},
+    wire::{Action, Group, KeyRequest, NewKeys, encode_policy},
 };
 
 /// Limits shared by many nodes, jobs and languages: the answers of the in-memory store, from Redis, on the server's clock.
@@ -58,9 +58,9 @@ pub struct RedisStore {
 #[derive(Debug)]
 struct Inner {
     router: Arc<Router>,
-    names: Names,
+    names: KeyNames,
     /// Names of states at given times, so that a replay touches nothing that counts.
-    given_names: Names,
+    given_names: KeyNames,
     timeout: Duration,
     max_overrides: usize,
     counters: Arc<Counters>,
@@ -70,7 +70,7 @@ struct Inner {
 }
 
 /// A request's answer, or why there is none, and the choice for that case.
-pub(crate) type Asked = Result<Answer, Error>;
+pub(crate) type Asked = Result<GroupReply, Error>;
 
 impl RedisStore {
     /// Makes a store with the usual settings; see [`builder`](Self::builder) for others.
@@ -87,9 +87,9 @@ impl RedisStore {
     /// Connects to `target`, by itself and again and again.
     pub(crate) fn start(target: Target, login: Login, settings: Settings) -> Self {
         let counters = Arc::new(Counters::default());
-        let (names, given) = (Names::new(&settings.prefix), format!("{}-given", settings.prefix));
+        let (names, given) = (KeyNames::new(&settings.prefix), format!("{}-given", settings.prefix));
         let (timeout, max_overrides, at_capacity) = (settings.timeout, settings.max_overrides, settings.at_capacity);
-        let common = Common {
+        let context = NodeContext {
             is_cluster: matches!(target, Target::Cluster(_)),
             source: Source::new(settings.page),
             settings,
@@ -97,9 +97,9 @@ impl RedisStore {
             counters: Arc::clone(&counters),
         };
         let inner = Inner {
-            router: Router::start(common, target),
+            router: Router::start(context, target),
             names,
-            given_names: Names::new(&given),
+            given_names: KeyNames::new(&given),
             timeout,
             max_overrides,
             fallback: Fallback::new(Arc::clone(&counters), at_capacity),
@@ -247,13 +247,13 @@ impl RedisStore {
 
     /// What has been counted so far.
     pub fn stats(&self) -> Stats {
-        let may_evict = self.inner.router.nodes().iter().any(|node| node.shared.may_evict());
+        let may_evict = self.inner.router.nodes().iter().any(|node| node.state.may_evict());
         self.inner.counters.snapshot(may_evict)
     }
 
     /// Each server that is asked and where its breaker stands.
     pub fn breakers(&self) -> Vec<(String, BreakerState)> {
-        let told = |node: &Arc<Node>| (node.shared.name.clone(), node.shared.breaker.state());
+        let told = |node: &Arc<Node>| (node.state.name.clone(), node.state.breaker.state());
         self.inner.router.nodes().iter().map(told).collect()
     }
 
@@ -261,9 +261,9 @@ impl RedisStore {
     /// request that is affected and ends two seconds after the last one, once others have succeeded.
     pub fn degradations(&self) -> Vec<Degradation> {
         let router = &self.inner.router;
-        let mut all = router.conditions.list(CLUSTER);
+        let mut all = router.degraded_states.list(CLUSTER);
         for node in router.nodes() {
-            all.extend(node.shared.conditions.list(&node.shared.name));
+            all.extend(node.state.degraded_states.list(&node.state.name));
         }
         all
     }
@@ -273,12 +273,12 @@ impl RedisStore {
         self.inner.names.name(policy, key).bytes
     }
 
-    pub(crate) fn name(&self, policy: &Policy, key: &Key<'_>, given: Option<Timestamp>) -> Name {
+    pub(crate) fn name(&self, policy: &Policy, key: &Key<'_>, given: Option<Timestamp>) -> KeyName {
         let names = if given.is_some() { &self.inner.given_names } else { &self.inner.names };
         names.name(policy, key)
     }
 
-    pub(crate) fn list_name(&self, policy: &str, given: Option<Timestamp>) -> Name {
+    pub(crate) fn list_name(&self, policy: &str, given: Option<Timestamp>) -> KeyName {
         let names = if given.is_some() { &self.inner.given_names } else { &self.inner.names };
         names.list(policy)
     }
@@ -301,12 +301,12 @@ impl RedisStore {
     ) -> Result<Decision, Error> {
         // Where there is one server only and it is known not to answer, nothing else needs to be found out.
         if !self.is_cluster()
-            && let Some(node) = self.inner.router.node(0).filter(|node| !node.shared.breaker.lets_through())
+            && let Some(node) = self.inner.router.node(0).filter(|node| !node.state.breaker.is_closed())
         {
-            return Err(node.shared.refusal());
+            return Err(node.state.refusal());
         }
         let name = self.name(policy, key, given);
-        let part = Part::new(name.bytes, policy, cost, None);
+        let part = KeyRequest::new(name.bytes, policy, cost, None);
         let (limits, asked) = (part.limits, stopwatch::micros());
         let subject = self.inner.denials.subject(&part.key, &part.policy);
         if given.is_none() && self.is_under_pressure(name.slot, op, || subject, cost) {
@@ -321,7 +321,7 @@ impl RedisStore {
         let mut answer = match self.ask_until(action, vec![part], name.slot, new_keys, given, deadline).await {
             // Nothing was done. Whether a known key could not be charged or a new one not be made is found out by asking again.
             Err(Error::OutOfMemory) if given.is_none() => {
-                let part = Part::new(self.name(policy, key, given).bytes, policy, cost, None);
+                let part = KeyRequest::new(self.name(policy, key, given).bytes, policy, cost, None);
                 self.ask_until(action, vec![part], name.slot, NewKeys::Never, given, deadline).await?
             }
             answer => answer?,
@@ -330,7 +330,7 @@ impl RedisStore {
         if overflows {
             let name = self.overflow_name(policy, key).ok_or(Error::NoRoom)?;
             slot = name.slot;
-            let part = Part::new(name.bytes, policy, cost, None);
+            let part = KeyRequest::new(name.bytes, policy, cost, None);
             answer = match self.ask_until(action, vec![part], slot, NewKeys::Always, given, deadline).await {
                 Err(Error::OutOfMemory) => return Err(Error::NoRoom),
                 answer => answer?,
@@ -348,14 +348,14 @@ impl RedisStore {
     }
 
     /// The subject of a part, for remembered denials.
-    pub(crate) fn subject(&self, part: &Part) -> Subject {
+    pub(crate) fn subject(&self, part: &KeyRequest) -> Subject {
         self.inner.denials.subject(&part.key, &part.policy)
     }
 
     /// Records the decision of Redis on a request that was sent at `asked`.
     #[inline]
     pub(crate) fn note_answer(&self, slot: u16, subject: Subject, op: Op, cost: Cost, decision: &Decision, asked: u64) {
-        self.inner.denials.note(subject, op, cost, decision, asked);
+        self.inner.denials.record(subject, op, cost, decision, asked);
         if decision.charged_at().is_some() && decision.used() <= cost.get() {
             self.note_new_key(slot);
         }
@@ -364,12 +364,12 @@ impl RedisStore {
     /// Whether so many requests wait that one which is known to be limited is not asked about.
     #[inline]
     pub(crate) fn is_under_pressure(&self, slot: u16, op: Op, subject: impl FnOnce() -> Subject, cost: Cost) -> bool {
-        let Some(node) = self.inner.router.node(slot).filter(|node| node.shared.is_under_pressure()) else {
+        let Some(node) = self.inner.router.node(slot).filter(|node| node.state.is_under_pressure()) else {
             return false;
         };
         let known = op != Op::Charge && self.inner.denials.find(subject(), cost).is_some();
         if known {
-            node.shared.note_failed(&Error::Overloaded);
+            node.state.record_error(&Error::Overloaded);
         }
         known
     }
@@ -385,12 +385,12 @@ impl RedisStore {
     }
 
     pub(crate) fn forget_denial(&self, key: &[u8]) {
-        self.inner.denials.forget(key);
+        self.inner.denials.remove(key);
     }
 
     /// The name of the overflow key for a new key without room. Limits that callers bring have no overflow keys: callers could
     /// create any number of them.
-    pub(crate) fn overflow_name(&self, policy: &Policy, key: &Key<'_>) -> Option<Name> {
+    pub(crate) fn overflow_name(&self, policy: &Policy, key: &Key<'_>) -> Option<KeyName> {
         let shares = self.inner.at_capacity == AtCapacity::Shared && !policy.is_brought_by_caller();
         let name = policy.name().filter(|_| shares)?;
         Some(self.inner.names.overflow(name, key))
@@ -403,7 +403,7 @@ impl RedisStore {
 
     fn note_new_key(&self, slot: u16) {
         if let Some(node) = self.inner.router.node(slot) {
-            node.shared.room.made_one();
+            node.state.keyspace.count_created();
         }
     }
 
@@ -415,7 +415,7 @@ impl RedisStore {
     }
 
     /// Asks the node of a slot for something other than a decision.
-    pub(crate) async fn ask(&self, action: Action, part: Part, slot: u16, given: Option<Timestamp>) -> Asked {
+    pub(crate) async fn ask(&self, action: Action, part: KeyRequest, slot: u16, given: Option<Timestamp>) -> Asked {
         self.ask_until(action, vec![part], slot, NewKeys::Always, given, self.deadline(given)).await
     }
 
@@ -423,7 +423,7 @@ impl RedisStore {
     pub(crate) async fn ask_until(
         &self,
         action: Action,
-        parts: Vec<Part>,
+        parts: Vec<KeyRequest>,
         slot: u16,
         new_keys: NewKeys,
         given: Option<Timestamp>,
@@ -432,29 +432,38 @@ impl RedisStore {
         let began = stopwatch::micros();
         let left = || Duration::from_micros(deadline.saturating_sub(stopwatch::micros()));
         let router = &self.inner.router;
-        if router.node(slot).is_none() && tokio::time::timeout(left(), router.known()).await.is_err() {
-            return Err(router.note_unserved(slot));
+        if router.node(slot).is_none() && tokio::time::timeout(left(), router.layout_known()).await.is_err() {
+            return Err(router.record_unserved(slot));
         }
-        let Some(node) = router.node(slot) else { return Err(router.note_unserved(slot)) };
-        if !node.shared.breaker.lets_through() {
-            return Err(node.shared.refusal());
+        let Some(node) = router.node(slot) else { return Err(router.record_unserved(slot)) };
+        if !node.state.breaker.is_closed() {
+            return Err(node.state.refusal());
         }
         let (answer, answered) = oneshot::channel();
         let group = Group { action, parts, deadline: 0, new_keys };
-        node.submit(Job { group, slot, given, deadline, asking: false, alone: false, answer, outstanding: None });
+        node.submit(PendingRequest {
+            group,
+            slot,
+            given,
+            deadline,
+            asking: false,
+            alone: false,
+            reply_to: answer,
+            outstanding: None,
+        });
         let asked = match tokio::time::timeout(left(), answered).await {
             Ok(Ok(answer)) => answer,
             // The task let go of it: the connection, or the node, is gone.
             Ok(Err(_)) => Err(Error::Lost),
-            Err(_) => Err(node.shared.timed_out(began)),
+            Err(_) => Err(node.state.timed_out(began)),
         };
         match &asked {
             Ok(answer) if answer.no_room => {
                 count(&self.inner.counters.no_room);
-                node.shared.conditions.note(Cause::NoRoom, || node.shared.room.describe());
+                node.state.degraded_states.record(Cause::NoRoom, || node.state.keyspace.describe());
             }
             Ok(_) => {}
-            Err(trouble) => node.shared.note_failed(trouble),
+            Err(trouble) => node.state.record_error(trouble),
         }
         asked
     }
