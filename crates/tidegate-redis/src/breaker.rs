@@ -20,7 +20,7 @@ pub enum BreakerState {
     HalfOpen,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Breaker {
     state: AtomicU8,
     failures: AtomicU32,
@@ -37,13 +37,7 @@ const HALF_OPEN: u8 = 2;
 
 impl Breaker {
     pub(crate) fn new(opens_after: u32) -> Self {
-        Self {
-            state: AtomicU8::new(CLOSED),
-            failures: AtomicU32::new(0),
-            opens_after,
-            slow: AtomicBool::new(false),
-            answers: AtomicBool::new(false),
-        }
+        Self { opens_after, ..Self::default() }
     }
 
     #[inline]

@@ -21,7 +21,7 @@ const EXPIRY: u64 = 30_000_000;
 const MAX_DETAIL: usize = 300;
 
 /// The degraded states of one server, by cause.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct DegradedStates {
     states: [State; Cause::ALL.len()],
     /// When a request last succeeded.
@@ -37,12 +37,6 @@ struct State {
     detail: Mutex<String>,
     /// The beginning of the state that was logged last; `None` if its end was also logged.
     logged: Mutex<Option<u64>>,
-}
-
-impl Default for DegradedStates {
-    fn default() -> Self {
-        Self { states: std::array::from_fn(|_| State::default()), succeeded_at: AtomicU64::new(0) }
-    }
 }
 
 impl DegradedStates {

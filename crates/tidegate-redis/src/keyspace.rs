@@ -9,7 +9,7 @@ use crate::{stopwatch, wire::NewKeys};
 const REFUSAL_TIME: u64 = 1_000_000;
 
 /// The number of keys and the memory of a server, as of the last check.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Keyspace {
     max_keys: Option<u64>,
     /// Keys in the database at the last check.
@@ -26,14 +26,7 @@ pub(crate) struct Keyspace {
 
 impl Keyspace {
     pub(crate) fn new(max_keys: Option<u64>) -> Self {
-        Self {
-            max_keys,
-            keys: AtomicU64::new(0),
-            created: AtomicU64::new(0),
-            memory_is_short: AtomicBool::new(false),
-            refuses_until: AtomicU64::new(0),
-            is_unknown: AtomicBool::new(false),
-        }
+        Self { max_keys, ..Self::default() }
     }
 
     /// Whether a decision may create its keys.

@@ -53,7 +53,7 @@ impl RedisStore {
         let limits = part.limits;
         let answer = self.ask_and_forget(Action::Refund, part, name.slot, given).await?;
         let reply = Reader::new(answer.bytes()).key_reply(limits)?;
-        let (returned, told) = (reply.returned(), &reply.limits());
+        let (returned, told) = (reply.returned, &reply.limits());
         Ok(match &reply.applied {
             None => external_store::refund(policy, returned, told),
             Some(AppliedOverride::Limits(limits)) => external_store::refund(&limits.decode()?, returned, told),

@@ -133,7 +133,10 @@ pub(crate) enum AppliedOverride<'a> {
 
 /// The reply to a decision or a refund of one key.
 pub(crate) struct KeyReply<'a> {
-    flags: u64,
+    pub(crate) charged: bool,
+    pub(crate) returned: bool,
+    /// Whether the charge was added to the newest entry, because the log can't grow now.
+    pub(crate) joined: bool,
     pub(crate) at: Timestamp,
     pub(crate) applied: Option<AppliedOverride<'a>>,
     /// The whole wait of a request that other limits deny.
@@ -142,19 +145,6 @@ pub(crate) struct KeyReply<'a> {
 }
 
 impl KeyReply<'_> {
-    pub(crate) fn charged(&self) -> bool {
-        self.flags & CHARGED != 0
-    }
-
-    pub(crate) fn returned(&self) -> bool {
-        self.flags & RETURNED != 0
-    }
-
-    /// Whether the charge was added to the newest entry, because the log can't grow now.
-    pub(crate) fn joined(&self) -> bool {
-        self.flags & JOINED != 0
-    }
-
     /// Returns the status of each limit in force.
     pub(crate) fn limits(&self) -> Vec<LimitStatus> {
         let status = |LimitRecord { used, retry, reset }: LimitRecord| LimitStatus {
@@ -246,7 +236,15 @@ impl<'a> Reader<'a> {
             Some(AppliedOverride::Exempt) => (0, 0),
             _ => (limits as u64, 0),
         };
-        Ok(KeyReply { flags, at, applied, whole_wait_us: positive(whole_wait), limits: self.records(limits)? })
+        Ok(KeyReply {
+            charged: flags & CHARGED != 0,
+            returned: flags & RETURNED != 0,
+            joined: flags & JOINED != 0,
+            at,
+            applied,
+            whole_wait_us: positive(whole_wait),
+            limits: self.records(limits)?,
+        })
     }
 
     fn applied_override(&mut self, flags: u64) -> Result<Option<AppliedOverride<'a>>, Error> {

@@ -25,8 +25,8 @@ pub(crate) fn read_decision(
     cost: Cost,
 ) -> Result<Decision, Error> {
     let reply = reader.key_reply(limits)?;
-    let decision = decision_of(&reply, policy, op, cost, reply.charged().then_some(reply.at))?;
-    Ok(if reply.joined() { external_store::degraded(decision) } else { decision })
+    let decision = decision_of(&reply, policy, op, cost, reply.charged.then_some(reply.at))?;
+    Ok(if reply.joined { external_store::degraded(decision) } else { decision })
 }
 
 fn decision_of(

@@ -222,7 +222,7 @@ impl Group {
     pub(crate) fn has_charged(&self, reply: &[u8]) -> bool {
         let mut reader = Reader::new(reply);
         matches!(self.action, Action::Decide(_))
-            && self.parts.iter().any(|part| reader.key_reply(part.limits).is_ok_and(|reply| reply.charged()))
+            && self.parts.iter().any(|part| reader.key_reply(part.limits).is_ok_and(|reply| reply.charged))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Requests that wait at the same moment leave as one call.
+//! Requests that wait at the same time are sent as one call.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tidegate::{Cost, Key, OnStoreFailure, Policy, Reason};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 
-async fn patient(server: &Server) -> RedisStore {
+async fn store_with_long_timeout(server: &Server) -> RedisStore {
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(30)).connect().expect("a store");
     store.ready().await;
     store
@@ -16,7 +16,7 @@ fn policy(name: &str, limit: &str) -> Policy {
     Policy::new(name, [limit.parse().expect("a limit")]).expect("a policy")
 }
 
-/// Waits until so many calls have left.
+/// Waits until this many calls were sent.
 async fn calls(store: &RedisStore, calls: u64) {
     while store.stats().calls < calls {
         tokio::task::yield_now().await;
@@ -24,14 +24,14 @@ async fn calls(store: &RedisStore, calls: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_foreign_value_at_place_17_of_32_fails_its_own_decision_and_no_other() {
+async fn a_foreign_value_at_position_17_of_32_fails_only_its_own_decision() {
     let server = Server::start();
-    let store = patient(&server).await;
+    let store = store_with_long_timeout(&server).await;
     let policy = policy("api", "3/1h").with_on_store_failure(OnStoreFailure::Closed);
     let key = |i: usize| Key::new(&format!("user-{i}")).expect("a key").into_owned();
     server.wire().command([&b"LPUSH"[..], &store.key_name(&policy, &key(17)), b"not ours"]).integer();
 
-    // A server that stands still gathers what comes: two calls are under way, the rest waits.
+    // While the server is stopped, two calls are under way and all other requests wait.
     server.pause();
     let ask = |i: usize| {
         let (store, policy, key) = (store.clone(), policy.clone(), key(i));
@@ -42,7 +42,7 @@ async fn a_foreign_value_at_place_17_of_32_fails_its_own_decision_and_no_other()
     let second = ask(101);
     calls(&store, 2).await;
     let batch: Vec<_> = (1..=32).map(ask).collect();
-    // All are waiting once one more, spawned after them, has had its turn as often as they have.
+    // All requests are waiting once a task that was spawned after them has run as often as they have.
     for _ in 0..1000 {
         tokio::task::yield_now().await;
     }
@@ -75,9 +75,9 @@ async fn a_foreign_value_at_place_17_of_32_fails_its_own_decision_and_no_other()
 }
 
 #[tokio::test]
-async fn a_lone_request_is_one_call() {
+async fn a_single_request_is_one_call() {
     let server = Server::start();
-    let store = patient(&server).await;
+    let store = store_with_long_timeout(&server).await;
     let policy = policy("api", "100/1h");
     for used in 1..=20 {
         let decision = store.check(&policy, &Key::new("alone").expect("a key"), Cost::ONE).await;
@@ -86,9 +86,9 @@ async fn a_lone_request_is_one_call() {
 }
 
 #[tokio::test]
-async fn a_forgotten_script_is_loaded_again_and_nothing_is_charged_twice() {
+async fn a_flushed_script_is_loaded_again_and_nothing_is_charged_twice() {
     let server = Server::start();
-    let store = patient(&server).await;
+    let store = store_with_long_timeout(&server).await;
     let policy = policy("api", "100/1h");
     let key = Key::new("flushed").expect("a key");
     for used in 1..=5 {
@@ -101,9 +101,9 @@ async fn a_forgotten_script_is_loaded_again_and_nothing_is_charged_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_state_and_a_foreign_hash_fail_their_own_decisions_and_can_be_seen_to() {
+async fn a_damaged_state_and_a_foreign_hash_fail_only_their_own_decisions_and_are_reported() {
     let server = Server::start();
-    let store = patient(&server).await;
+    let store = store_with_long_timeout(&server).await;
     let log = policy("log", "100/1h").with_on_store_failure(OnStoreFailure::Closed);
     let counter = policy("counter", "100/1h").with_algorithm(tidegate::Algorithm::SlidingCounter);
     let counter = counter.with_on_store_failure(OnStoreFailure::Closed);

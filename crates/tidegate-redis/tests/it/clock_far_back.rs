@@ -1,4 +1,4 @@
-//! The clock goes far back soon after a change of limits: what Redis holds is what the in-memory store holds.
+//! The clock goes far back soon after a change of limits: Redis and the in-memory store have the same state.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl Pair {
         assert_eq!(shared, own, "refund at {now:?}: redis left, memory right");
     }
 
-    /// Compares all that both hold; the units in use of the first limit.
+    /// Compares the inspections of both stores. Returns the units in use of the first limit.
     async fn used(&self, policy: &Policy, now: Timestamp) -> u64 {
         let shared = self.redis.inspect_at(policy, &self.key, now).await.expect("redis answers");
         let own = self.memory.inspect(policy, &self.key, now);
@@ -57,7 +57,7 @@ async fn pairs(server: &Server) -> Vec<Pair> {
     pairs
 }
 
-/// Entries that only the longer window counts keep their ages, as all others do.
+/// Entries that only the longer window counts keep their ages.
 #[tokio::test]
 async fn a_log_keeps_the_ages_of_entries_that_only_a_longer_window_counts() {
     let server = Server::start();

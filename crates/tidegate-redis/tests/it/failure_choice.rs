@@ -1,4 +1,4 @@
-//! What is answered while Redis does not: by the policy's choice, or the call's.
+//! Decisions while Redis does not answer: by the failure choice of the policy or of the call.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ fn local() -> OnStoreFailure {
     OnStoreFailure::Local(Share::new(0.25).expect("in range"))
 }
 
-/// Asks, so that it is noticed that nobody answers, until nobody is asked any more.
+/// Sends requests until the breaker is open.
 async fn until_open(store: &RedisStore) {
     while store.breakers().iter().any(|(_, state)| *state == BreakerState::Closed) {
-        let _ = store.peek(&policy(OnStoreFailure::Open), &Key::new("nobody").expect("a key"), Cost::ONE).await;
+        let _ = store.peek(&policy(OnStoreFailure::Open), &Key::new("unused").expect("a key"), Cost::ONE).await;
     }
 }
 
@@ -32,7 +32,7 @@ fn told(decision: Decision) -> (Reason, bool) {
 }
 
 #[tokio::test]
-async fn a_store_without_redis_starts_and_answers_as_the_policy_says() {
+async fn a_store_without_redis_starts_and_applies_the_failure_choice() {
     let gone = Server::start();
     gone.stop();
     let store = RedisStore::connect(&gone.url()).expect("a store");
@@ -51,7 +51,7 @@ async fn a_store_without_redis_starts_and_answers_as_the_policy_says() {
 }
 
 #[tokio::test]
-async fn a_call_may_choose_otherwise_than_its_policy() {
+async fn the_failure_choice_of_a_call_wins_over_that_of_its_policy() {
     let gone = Server::start();
     gone.stop();
     let store = RedisStore::connect(&gone.url()).expect("a store");
@@ -68,7 +68,7 @@ async fn a_call_may_choose_otherwise_than_its_policy() {
 }
 
 #[tokio::test]
-async fn a_link_that_comes_and_goes_refills_no_local_share() {
+async fn an_unstable_connection_does_not_refill_the_local_share() {
     let server = Server::start();
     let store =
         RedisStore::builder(&server.url()).probe_interval(Duration::from_millis(20)).connect().expect("a store");
@@ -97,7 +97,7 @@ async fn a_link_that_comes_and_goes_refills_no_local_share() {
 }
 
 #[tokio::test]
-async fn several_at_once_are_all_or_nothing_without_redis_too() {
+async fn one_decision_over_several_keys_is_all_or_nothing_without_redis() {
     let gone = Server::start();
     gone.stop();
     let store = RedisStore::connect(&gone.url()).expect("a store");
@@ -142,7 +142,7 @@ async fn a_key_that_redis_has_denied_stays_denied_without_redis_until_it_is_rese
     assert_eq!(told(store.check(&wider, &limited, Cost::ONE).await), (Reason::Allowed, true), "other limits");
 }
 
-/// How many of many requests are admitted without Redis, for this cause.
+/// Returns how many requests are admitted without Redis, for this cause.
 async fn admitted_without_redis(store: &RedisStore, policy: &Policy, cause: &str) -> u64 {
     let mut admitted = 0;
     for _ in 0..50 {
@@ -173,7 +173,7 @@ async fn open_admits_no_more_than_the_limit_while_redis_is_too_slow() {
     let store = store.connect_timeout(Duration::from_secs(20)).connect().expect("a store");
     store.ready().await;
     let open = Policy::new("few", ["5/1h".parse().expect("a limit")]).expect("a policy");
-    // So slow that the server seems to be silent, until a probe is answered late.
+    // The server is so slow that it seems silent until a probe is answered late.
     proxy.set_delay(Duration::from_millis(500));
     while !store.degradations().iter().any(|one| one.cause == "too_slow") {
         let _ = store.peek(&open, &key(), Cost::ONE).await;
@@ -183,7 +183,7 @@ async fn open_admits_no_more_than_the_limit_while_redis_is_too_slow() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reset_waits_for_room_in_a_queue_that_a_flood_has_filled() {
+async fn a_reset_waits_for_room_in_a_full_queue() {
     let server = Server::start();
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).queue(1).batch(1);
     let store = store.connect().expect("a store");
@@ -218,7 +218,7 @@ async fn a_reset_waits_for_room_in_a_queue_that_a_flood_has_filled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_into_the_queue_is_denied_although_the_choice_is_open() {
+async fn requests_beyond_the_queue_are_denied_although_the_choice_is_open() {
     let server = Server::start();
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).queue(1).batch(1);
     let store = store.connect().expect("a store");
@@ -249,12 +249,12 @@ async fn what_does_not_fit_into_the_queue_is_denied_although_the_choice_is_open(
 }
 
 #[tokio::test]
-async fn a_banned_key_and_a_key_that_several_at_once_were_denied_for_stay_denied_without_redis() {
+async fn a_banned_key_and_a_key_denied_in_one_decision_over_several_stay_denied_without_redis() {
     let server = Server::start();
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
     store.ready().await;
     let open = policy(OnStoreFailure::Open);
-    let keys = ["banned", "limited", "other", "lifted"].map(|name| Key::new(name).expect("a key"));
+    let keys = ["banned", "limited", "other", "removed"].map(|name| Key::new(name).expect("a key"));
     let [banned, limited, other, lifted] = &keys;
     for key in [banned, lifted] {
         store.set_override(&open, key, &Override::ban()).await.expect("redis answers");
@@ -274,10 +274,11 @@ async fn a_banned_key_and_a_key_that_several_at_once_were_denied_for_stay_denied
 }
 
 #[tokio::test]
-async fn a_denial_is_forgotten_when_redis_admits_the_key_again() {
+async fn a_denial_is_removed_when_redis_admits_the_key_again() {
     let server = Server::start();
-    let patient = || RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
-    let (store, elsewhere) = (patient(), patient());
+    let store_with_long_timeout =
+        || RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
+    let (store, elsewhere) = (store_with_long_timeout(), store_with_long_timeout());
     store.ready().await;
     elsewhere.ready().await;
     let open = policy(OnStoreFailure::Open);

@@ -1,4 +1,4 @@
-//! What is left in Redis: Tidegate's own keys, each with an expiry, and in the end nothing.
+//! Keys in Redis: each has an expiry, and in the end none is left.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ async fn every_key_has_an_expiry_that_outlives_what_is_counted() {
                     "{left} of {decision:?} under {policy:?}"
                 );
                 let longest = 3_600_000 - 5_000;
-                assert!(left > longest, "a charge may be asked for until the longest window has passed: {left}");
+                assert!(left > longest, "a charge must be kept until the longest window has passed: {left}");
             }
         }
     }
@@ -88,7 +88,7 @@ async fn after_the_window_nothing_is_left() {
     store.ready().await;
     use_all(&store, &["5/100ms", "10/200ms"]).await;
     let mut wire = server.wire();
-    // Redis counts down on its own clock; how long that takes is no matter, only that it ends.
+    // Redis uses its own clock. The duration does not matter, only that it ends.
     while wire.command(["DBSIZE"]).integer() > 0 {
         for name in keys(&mut wire) {
             assert_ne!(wire.command([&b"PTTL"[..], &name]).integer(), -1, "a key without an expiry");
@@ -122,13 +122,13 @@ async fn no_command_touches_a_key_that_is_not_ours() {
             break;
         }
         let Some((_, command)) = line.split_once(" lua] ") else { continue };
-        let words: Vec<_> = command.split('"').skip(1).step_by(2).collect();
+        let text: Vec<_> = command.split('"').skip(1).step_by(2).collect();
         seen += 1;
-        match words[0] {
+        match text[0] {
             "TIME" => {}
             "GET" | "MGET" | "SET" | "SETRANGE" | "APPEND" | "HGET" | "HSET" | "HDEL" | "DEL" | "EXISTS"
             | "PEXPIRE" => {
-                assert!(words[1].starts_with("tg:{") && words[1].len() > 31, "{line}");
+                assert!(text[1].starts_with("tg:{") && text[1].len() > 31, "{line}");
             }
             _ => panic!("an unexpected command: {line}"),
         }

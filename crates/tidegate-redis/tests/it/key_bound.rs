@@ -1,4 +1,4 @@
-//! A bound on the number of keys, and what new keys get at it.
+//! The maximum number of keys, and the decisions on new keys at the maximum.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn keys(server: &Server) -> u64 {
     u64::try_from(server.wire().command(["DBSIZE"]).integer()).expect("not negative")
 }
 
-/// Makes new keys, some at a time, until there is no room for more; how many requests that took.
+/// Creates new keys until there is no room for more. Returns the number of requests.
 async fn fill(store: &RedisStore) -> u64 {
     let policy = policy();
     for first in (0..).step_by(20) {
@@ -41,7 +41,7 @@ async fn fill(store: &RedisStore) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_flood_makes_more_keys_than_the_bound_and_known_keys_are_decided_as_always() {
+async fn a_flood_creates_at_most_max_keys_and_existing_keys_are_decided_as_before() {
     let server = Server::start();
     let store = builder(&server).connect().expect("a store");
     store.ready().await;
@@ -70,7 +70,7 @@ async fn no_flood_makes_more_keys_than_the_bound_and_known_keys_are_decided_as_a
     assert_eq!(store.stats().troubles["no_room"], store.stats().no_room);
 
     server.wire().command(["FLUSHDB"]).expect_ok();
-    // The next look at the server finds room.
+    // The next check of the server finds room.
     loop {
         let decision = store.check(&policy, &key(7), Cost::ONE).await;
         if !decision.is_degraded() {
@@ -81,7 +81,7 @@ async fn no_flood_makes_more_keys_than_the_bound_and_known_keys_are_decided_as_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_key_is_denied_or_admitted_at_the_bound_where_that_is_chosen() {
+async fn a_new_key_at_the_maximum_is_denied_or_admitted_as_configured() {
     for (choice, reason) in [(AtCapacity::Deny, Reason::StoreUnavailable), (AtCapacity::Admit, Reason::Allowed)] {
         let server = Server::start();
         let store = builder(&server).at_capacity(choice).connect().expect("a store");
@@ -99,7 +99,7 @@ async fn a_new_key_is_denied_or_admitted_at_the_bound_where_that_is_chosen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_that_callers_bring_fill_half_of_the_bound_and_named_policies_keep_the_rest() {
+async fn limits_supplied_by_callers_fill_at_most_half_of_the_maximum() {
     let server = Server::start();
     let store = builder(&server).connect().expect("a store");
     store.ready().await;
@@ -117,7 +117,7 @@ async fn limits_that_callers_bring_fill_half_of_the_bound_and_named_policies_kee
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_at_once_share_the_overflow_key_of_a_new_key_only() {
+async fn in_one_decision_over_several_keys_only_a_new_key_uses_its_overflow_key() {
     let server = Server::start();
     let store = builder(&server).connect().expect("a store");
     store.ready().await;
@@ -131,7 +131,7 @@ async fn several_at_once_share_the_overflow_key_of_a_new_key_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_keys_does_not_take_the_last_memory_of_redis_and_new_keys_stay_limited() {
+async fn a_flood_of_keys_does_not_exhaust_the_memory_of_redis_and_new_keys_stay_limited() {
     let server = Server::builder().arg("maxmemory", "6mb").arg("maxmemory-policy", "noeviction").start();
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
     store.ready().await;
@@ -183,7 +183,7 @@ async fn requests_of_one_decision_that_share_an_overflow_key_are_all_charged_to_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn named_limits_that_callers_bring_fill_half_of_the_bound_too_and_get_no_overflow_key() {
+async fn named_limits_supplied_by_callers_fill_at_most_half_of_the_maximum_and_get_no_overflow_key() {
     let server = Server::start();
     let store = builder(&server).connect().expect("a store");
     store.ready().await;
@@ -202,11 +202,11 @@ async fn named_limits_that_callers_bring_fill_half_of_the_bound_too_and_get_no_o
     let held = keys(&server);
     let decisions = store.check_all(&[of(&throttle, &known), of(&policy, &named)]).await.expect("well-formed");
     assert_eq!((decisions.overall.reason(), decisions.overall.is_degraded()), (Reason::Allowed, false));
-    assert_eq!(keys(&server), held + 1, "a policy's key has room beside a known key of a caller");
+    assert_eq!(keys(&server), held + 1, "there is room for a policy's key and for an existing key of a caller");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_known_key_at_its_limit_denies_a_decision_whose_new_key_is_admitted_uncounted() {
+async fn an_existing_key_at_its_limit_denies_a_decision_whose_new_key_is_admitted_uncounted() {
     let server = Server::start();
     let store = builder(&server).at_capacity(AtCapacity::Admit).connect().expect("a store");
     store.ready().await;
@@ -226,7 +226,7 @@ async fn a_known_key_at_its_limit_denies_a_decision_whose_new_key_is_admitted_un
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_decisions_over_several_make_are_counted_at_once() {
+async fn keys_created_by_decisions_over_several_keys_are_counted_at_once() {
     let server = Server::start();
     let store = builder(&server).connect().expect("a store");
     store.ready().await;
@@ -240,7 +240,7 @@ async fn keys_that_decisions_over_several_make_are_counted_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_decision_at_the_bound_takes_one_timeout_and_not_one_for_each_question() {
+async fn a_decision_at_the_maximum_takes_at_most_one_timeout() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let store = RedisStore::builder(&proxy.url()).timeout(Duration::from_secs(1)).max_keys(BOUND);
@@ -249,7 +249,7 @@ async fn a_decision_at_the_bound_takes_one_timeout_and_not_one_for_each_question
     fill(&store).await;
     let overflowed = || store.stats().troubles.get("no_room").copied().unwrap_or(0);
     let before = overflowed();
-    // One question is answered within the timeout, two are not.
+    // One request is answered within the timeout, two are not.
     proxy.set_delay(Duration::from_millis(600));
     let (policy, new) = (policy(), [key(1_000_000), key(1_000_001)]);
     assert!(store.check(&policy, &new[0], Cost::ONE).await.is_degraded());

@@ -1,4 +1,4 @@
-//! What replicas are waited for, and that a decision stands without them.
+//! Waiting for replicas; a decision stands without their confirmation.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tidegate::{Algorithm, Cost, Key, Policy, Reason};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::{Server, Wire};
 
-/// A server and its replica, in touch with each other.
+/// A server and its connected replica.
 struct Pair {
     master: Server,
     replica: Server,
@@ -83,7 +83,7 @@ async fn a_charge_that_no_replica_confirms_stands_and_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_writes_nothing_waits_for_nobody_and_so_does_a_store_that_was_not_told_to() {
+async fn requests_that_write_nothing_and_stores_without_replicas_do_not_wait() {
     let pair = Pair::start();
     let mut wire = pair.master.wire();
     let [policy, _] = policies();

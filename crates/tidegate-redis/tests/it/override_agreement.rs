@@ -1,5 +1,5 @@
-//! Under overrides, too, Redis tells what the in-memory store tells, in every field of every answer, whatever is set, lifted
-//! and asked, and whenever.
+//! Under overrides Redis gives the same answers as the in-memory store, in every field, whatever is set, removed
+//! and requested, at any time.
 
 use std::sync::{
     LazyLock,
@@ -20,7 +20,7 @@ use crate::scenes::{self, Hop, Moments, Price};
 
 static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
-/// Stores whose logs have 2, 3 and as many entries to a page as in use.
+/// Stores with pages of 2, 3 and the default number of entries.
 static STORES: LazyLock<[RedisStore; 3]> = LazyLock::new(|| {
     let _inside = RUNTIME.enter();
     let url = SERVER.url();
@@ -30,7 +30,7 @@ static STORES: LazyLock<[RedisStore; 3]> = LazyLock::new(|| {
     [small(2), small(3), builder().connect().expect("a store")]
 });
 
-/// When something is asked: anywhere, or beside the end of the override that was set last.
+/// The time of a request: any time, or near the end of the override that was set last.
 #[derive(Clone, Copy, Debug)]
 enum When {
     Hop(Hop),
@@ -52,7 +52,7 @@ enum Step {
         when: When,
         price: Price,
     },
-    /// Charges shortly after each other, so that there are many pages.
+    /// Charges in quick succession, so that there are many pages.
     Run {
         count: usize,
         gap: Micros,
@@ -91,7 +91,7 @@ fn when() -> impl Strategy<Value = When> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // For the most part one key, so that much happens to it.
+    // Mostly one key, so that it has many events.
     let key = || prop_oneof![4 => Just(0u8), 1 => Just(1u8)];
     let kind = prop_oneof![3 => Just(Kind::Limits), 1 => Just(Kind::Ban), 1 => Just(Kind::Exempt)];
     let until = prop_oneof![1 => Just(None), 3 => scenes::onward_hop().prop_map(Some)];
@@ -108,8 +108,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// An override in words that are the same for the same one.
-fn words(by: &Override) -> String {
+/// A text that is equal for equal overrides.
+fn text(by: &Override) -> String {
     let rule = match by.rule() {
         OverrideRule::Limits(limits) => {
             let terms: Vec<_> = external_store::limit_numbers(limits).collect();
@@ -122,7 +122,7 @@ fn words(by: &Override) -> String {
 }
 
 fn shown(one: &ActiveOverride) -> String {
-    format!("{:?} since {:?}: {}", one.key, one.since, words(&one.by))
+    format!("{:?} since {:?}: {}", one.key, one.since, text(&one.by))
 }
 
 struct Pair {
@@ -134,10 +134,10 @@ struct Pair {
     other: Policy,
     moments: Moments,
     end: Option<Micros>,
-    /// The ends of all overrides, and the latest time that anybody has asked at.
+    /// The ends of all overrides, and the latest time of a request.
     ends: Vec<Micros>,
     reached: Micros,
-    /// What is shown is compared after every so many steps.
+    /// Number of steps between two comparisons of inspections.
     inspected_every: usize,
     steps: usize,
 }
@@ -180,7 +180,7 @@ impl Pair {
         Key::join([&self.number.to_be_bytes()[..], &[key]]).expect("a short key")
     }
 
-    /// The time that is meant. Once an end is reached, it stays so: an override that is over is forgotten when it is noticed.
+    /// The time of a request. Once the end of an override is reached, the time stays after it: an ended override is removed.
     fn at(&mut self, when: When) -> Timestamp {
         let meant = match when {
             When::Hop(hop) => self.moments.at(hop, &self.rules[0]),
@@ -281,8 +281,8 @@ impl Pair {
                     self.end = end.or(self.end);
                     self.ends.extend(end);
                 }
-                let own = own.map(|by| by.as_ref().map(words)).map_err(OverrideTrouble::from);
-                prop_assert_eq!(own, shared.map(|by| by.as_ref().map(words)), "set {:?} at {:?}", by, now);
+                let own = own.map(|by| by.as_ref().map(text)).map_err(OverrideTrouble::from);
+                prop_assert_eq!(own, shared.map(|by| by.as_ref().map(text)), "set {:?} at {:?}", by, now);
                 self.same_state(now)
             }
             Step::Lift { key, when } => {
@@ -290,13 +290,13 @@ impl Pair {
                 let own = self.memory.remove_override(&self.policies[0], &key, now);
                 let shared = RUNTIME.block_on(self.redis.remove_override_at(&self.policies[0], &key, now));
                 let shared = shared.expect("it answers");
-                prop_assert_eq!(own.as_ref().map(words), shared.as_ref().map(words), "lift at {:?}", now);
+                prop_assert_eq!(own.as_ref().map(text), shared.as_ref().map(text), "lift at {:?}", now);
                 self.same_state(now)
             }
         }
     }
 
-    /// Both show the same of every key.
+    /// Both stores return the same inspection and override of every key.
     fn same_state(&mut self, now: Timestamp) -> Result<(), TestCaseError> {
         self.steps += 1;
         if !self.steps.is_multiple_of(self.inspected_every) {
@@ -314,7 +314,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Both list the same, once no charge is ahead of the time.
+    /// Both stores list the same overrides, once no charge is ahead of the time.
     fn same_list(&mut self) -> Result<(), TestCaseError> {
         let now = timestamp(self.reached);
         let own: Vec<_> = self.memory.overrides(&self.policies[0], now).iter().map(shown).collect();
@@ -326,7 +326,7 @@ impl Pair {
 
 fn rules() -> impl Strategy<Value = ([Rule; 2], Rule)> {
     let far = ([scenes::rule(), scenes::rule()], scenes::rule());
-    // Windows near each other, so that what one holds matters to the other.
+    // The windows are similar, so that units of one matter to the other.
     let near = scenes::rules_of_one_limit(scenes::algo(), 3)
         .prop_map(|rules| ([rules[0].clone(), rules[1].clone()], rules[2].clone()));
     (prop_oneof![far, near], any::<[bool; 2]>()).prop_map(|((mut rules, other), shadow)| {

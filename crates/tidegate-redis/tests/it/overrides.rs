@@ -1,4 +1,4 @@
-//! What an override is to those who share a Redis: heeded at once, kept until its end, found in a list.
+//! Overrides in Redis: they apply to all clients at once, last until their end, and are listed.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ fn given_name(store: &RedisStore, policy: &Policy, key: &Key<'_>) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_was_charged_under_a_shorter_window_lives_as_long_as_the_policys_own_limits_count_it() {
+async fn a_charge_under_a_shorter_window_is_kept_while_the_policys_own_limits_count_it() {
     let server = Server::start();
     let store = store(&server.url()).await;
     let mut wire = server.wire();
@@ -79,13 +79,13 @@ async fn what_was_charged_under_a_shorter_window_lives_as_long_as_the_policys_ow
         let least = own - 60_000;
         assert!(pttl(&mut wire, &name) > least, "{} under the override", pttl(&mut wire, &name));
         store.remove_override(&policy, &key).await.expect("redis answers");
-        assert!(pttl(&mut wire, &name) > least, "{} after it was lifted", pttl(&mut wire, &name));
+        assert!(pttl(&mut wire, &name) > least, "{} after it was removed", pttl(&mut wire, &name));
         assert_eq!(store.check(&policy, &key, Cost::ONE).await.reason(), Reason::Limited);
     }
 }
 
 #[tokio::test]
-async fn a_key_lives_as_long_as_its_override_and_then_as_long_as_its_state() {
+async fn a_key_expires_after_its_override_and_its_state() {
     let server = Server::start();
     let store = store(&server.url()).await;
     let (mut wire, key) = (server.wire(), key("somebody"));
@@ -125,7 +125,7 @@ async fn a_key_lives_as_long_as_its_override_and_then_as_long_as_its_state() {
             assert_eq!(used(store.inspect(&policy, &key).await.expect("redis answers")), counted, "{by:?} {policy:?}");
             let left = pttl(&mut wire, &name);
             assert!(left == -2 || (left > 0 && left < HOUR_MS / 2), "{left} after {by:?} of {policy:?}");
-            assert_eq!(kind(&mut wire, &list), "none", "the list names nobody");
+            assert_eq!(kind(&mut wire, &list), "none", "the list is empty");
         }
     }
     for name in wire.command(["KEYS", "*"]).array() {
@@ -134,7 +134,7 @@ async fn a_key_lives_as_long_as_its_override_and_then_as_long_as_its_state() {
 }
 
 #[tokio::test]
-async fn who_writes_after_its_end_leaves_an_ordinary_state_and_who_only_looks_leaves_all_as_it_is() {
+async fn writing_to_an_expired_override_restores_plain_state_and_reading_changes_nothing() {
     let server = Server::start();
     let store = store(&server.url()).await;
     let (mut wire, key, end) = (server.wire(), key("somebody"), NOW.after(Duration::from_secs(10)));
@@ -165,9 +165,9 @@ async fn who_writes_after_its_end_leaves_an_ordinary_state_and_who_only_looks_le
     }
 }
 
-/// The policy's own limits are full beyond the end of one override, and long free at that of another.
+/// The policy's own limits are full beyond the end of one override, and free at the end of another.
 #[tokio::test]
-async fn who_waits_as_long_as_was_told_is_admitted_and_not_a_microsecond_earlier() {
+async fn a_request_is_admitted_exactly_after_the_reported_wait() {
     let server = Server::start();
     let store = store(&server.url()).await;
     let narrow = Override::limits(policy("narrow", &["1/1h"]));
@@ -203,7 +203,7 @@ async fn who_waits_as_long_as_was_told_is_admitted_and_not_a_microsecond_earlier
 }
 
 #[tokio::test]
-async fn all_who_share_a_redis_heed_it_at_once_and_a_reset_does_not_end_it() {
+async fn an_override_applies_at_once_to_all_clients_and_a_reset_does_not_remove_it() {
     let server = Server::start();
     let (one, other) = (store(&server.url()).await, store(&server.url()).await);
     let key = key("somebody");
@@ -232,7 +232,7 @@ async fn all_who_share_a_redis_heed_it_at_once_and_a_reset_does_not_end_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn overridden_and_ordinary_keys_are_decided_in_one_call() {
+async fn overridden_and_plain_keys_are_decided_in_one_call() {
     let server = Server::start();
     let store = store(&server.url()).await;
     let keys: Vec<_> = (0..24).map(|i| key(&format!("user-{i}"))).collect();
@@ -272,7 +272,7 @@ async fn overridden_and_ordinary_keys_are_decided_in_one_call() {
 }
 
 #[tokio::test]
-async fn a_full_list_takes_no_more_until_one_has_ended() {
+async fn a_full_list_accepts_no_override_until_one_has_ended() {
     let server = Server::start();
     let builder = RedisStore::builder(&server.url()).timeout(Duration::from_secs(10));
     let store = builder.max_overrides(2).connect().expect("a store");
@@ -305,7 +305,7 @@ async fn a_full_list_takes_no_more_until_one_has_ended() {
 }
 
 #[tokio::test]
-async fn a_long_list_is_told_whole_and_in_order() {
+async fn a_long_list_is_returned_complete_and_in_order() {
     let server = Server::start();
     let store = store(&server.url()).await;
     let policy = policy("p", &["5/1m"]);
@@ -320,14 +320,14 @@ async fn a_long_list_is_told_whole_and_in_order() {
     assert!(all.iter().map(|one| &one.key).eq(&keys));
     let later = store.overrides_at(&policy, end(0)).await.expect("redis answers");
     assert!(later.iter().map(|one| &one.key).eq(keys.iter().skip(1).step_by(2)), "{}", later.len());
-    // Whoever writes removes what has ended.
+    // A write removes overrides that have ended.
     store.remove_override_at(&policy, &keys[1], end(0)).await.expect("redis answers");
     let name = [b"tg-given", &list_name(&policy)[2..]].concat();
     assert_eq!(server.wire().command([&b"HLEN"[..], &name]).integer(), 500, "499 and what is known of them");
 }
 
 #[tokio::test]
-async fn what_is_not_ours_or_of_a_later_release_is_refused_by_name_and_left_as_it_is() {
+async fn foreign_values_and_later_formats_are_refused_by_name_and_not_changed() {
     let server = Server::start();
     let store = store(&server.url()).await;
     let mut wire = server.wire();
@@ -339,15 +339,15 @@ async fn what_is_not_ours_or_of_a_later_release_is_refused_by_name_and_left_as_i
         for key in [&list, &hash, &later] {
             let name = store.key_name(&policy, key);
             let before = wire.command([&b"DUMP"[..], &name]);
-            let is_named = |trouble: &Error| match trouble {
+            let is_named = |error: &Error| match error {
                 Error::NewerVersion(_) => key == &later,
                 Error::WrongType(_) => key != &later,
                 _ => false,
             };
             let set = store.set_override(&policy, key, &Override::ban()).await.expect_err("not ours");
-            assert!(matches!(&set, OverrideTrouble::Redis(trouble) if is_named(trouble)), "{set:?}");
-            let lifted = store.remove_override(&policy, key).await.expect_err("not ours");
-            assert!(matches!(&lifted, OverrideTrouble::Redis(trouble) if is_named(trouble)), "{lifted:?}");
+            assert!(matches!(&set, OverrideTrouble::Redis(error) if is_named(error)), "{set:?}");
+            let removed = store.remove_override(&policy, key).await.expect_err("not ours");
+            assert!(matches!(&removed, OverrideTrouble::Redis(error) if is_named(error)), "{removed:?}");
             assert!(is_named(&store.override_of(&policy, key).await.expect_err("not ours")));
             assert!(is_named(&store.reset(&policy, key).await.expect_err("not ours")));
             assert!(store.charge(&policy, key, Cost::ONE).await.is_degraded());
@@ -357,7 +357,7 @@ async fn what_is_not_ours_or_of_a_later_release_is_refused_by_name_and_left_as_i
 }
 
 #[tokio::test]
-async fn a_list_that_cannot_be_written_is_told_and_what_was_asked_is_in_force() {
+async fn a_list_that_cannot_be_written_is_reported_and_the_override_is_active() {
     let server = Server::start();
     let store = store(&server.url()).await;
     let (mut wire, policy, key) = (server.wire(), policy("p", &["5/1m"]), key("somebody"));
@@ -366,16 +366,16 @@ async fn a_list_that_cannot_be_written_is_told_and_what_was_asked_is_in_force() 
     let refused = store.set_override(&policy, &key, &Override::ban()).await.expect_err("no list");
     assert!(matches!(refused, OverrideTrouble::Redis(Error::WrongType(_))), "{refused:?}");
     assert!(store.override_of(&policy, &key).await.expect("redis answers").is_none(), "nothing was set");
-    // There seems to be room, until it is written.
+    // The store assumes room until a write fails.
     wire.command([&b"DEL"[..], &list]).integer();
     wire.command([&b"HSET"[..], &list, b"theirs", b"1"]).integer();
     let unlisted = store.set_override(&policy, &key, &Override::ban()).await.expect_err("no list");
     assert!(matches!(unlisted, OverrideTrouble::Unlisted(Error::WrongType(_))), "{unlisted:?}");
     assert!(unlisted.to_string().contains("in force"), "{unlisted}");
     assert_eq!(store.check(&policy, &key, Cost::ONE).await.reason(), Reason::Banned, "it is in force");
-    let lifted = store.remove_override(&policy, &key).await.expect_err("no list");
-    assert!(matches!(lifted, OverrideTrouble::Unlisted(Error::WrongType(_))), "{lifted:?}");
-    assert!(store.check(&policy, &key, Cost::ONE).await.is_allowed(), "it is lifted");
+    let removed = store.remove_override(&policy, &key).await.expect_err("no list");
+    assert!(matches!(removed, OverrideTrouble::Unlisted(Error::WrongType(_))), "{removed:?}");
+    assert!(store.check(&policy, &key, Cost::ONE).await.is_allowed(), "it is removed");
     assert_eq!(wire.command([&b"HGETALL"[..], &list]).array().len(), 2, "what is not ours is left as it is");
     // Repeating it is safe.
     store.set_override(&policy, &key, &Override::ban()).await.expect_err("no list");
@@ -386,7 +386,7 @@ async fn a_list_that_cannot_be_written_is_told_and_what_was_asked_is_in_force() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_a_slot_that_is_being_moved_nothing_is_lost() {
+async fn overrides_and_states_in_a_moving_slot_are_not_lost() {
     let cluster = Cluster::start(2, 0);
     let builder = RedisStore::builder(&cluster.url()).timeout(Duration::from_secs(1));
     let store = builder.page(3).connect().expect("a store");
@@ -394,15 +394,15 @@ async fn in_a_slot_that_is_being_moved_nothing_is_lost() {
     let key = key("mover");
     let limit = "1000/1h".parse().expect("a limit");
     let named = |name: &str| Policy::new(name, [limit]).expect("a policy").with_algorithm(Algorithm::SlidingCounter);
-    let (plain, banned, narrowed, lifted) = (named("plain"), named("banned"), named("narrowed"), named("lifted"));
+    let (plain, banned, narrowed, removed) = (named("plain"), named("banned"), named("narrowed"), named("removed"));
     let new = named("new");
-    for policy in [&plain, &banned, &narrowed, &lifted] {
+    for policy in [&plain, &banned, &narrowed, &removed] {
         assert_eq!(store.check(policy, &key, cost(5)).await.used(), 5);
     }
     let narrow = Override::limits(policy("other", &["20/1h"]).with_algorithm(Algorithm::SlidingLog));
     store.set_override(&banned, &key, &Override::ban()).await.expect("redis answers");
     store.set_override(&narrowed, &key, &narrow).await.expect("redis answers");
-    store.set_override(&lifted, &key, &Override::ban()).await.expect("redis answers");
+    store.set_override(&removed, &key, &Override::ban()).await.expect("redis answers");
     let slot = cluster.key_slot(store.key_name(&plain, &key));
     let moving = cluster.begin_move(slot, 1 - cluster.master_of_slot(slot));
     let refused = store.set_override(&plain, &key, &Override::ban()).await.expect_err("it would become a hash");
@@ -411,13 +411,13 @@ async fn in_a_slot_that_is_being_moved_nothing_is_lost() {
     assert_eq!(store.check(&banned, &key, Cost::ONE).await.reason(), Reason::Banned);
     assert!(store.reset(&banned, &key).await.expect("redis answers"));
     assert_eq!(store.check(&banned, &key, Cost::ONE).await.reason(), Reason::Banned);
-    // It changes its shape, and then grows pages, which a string could not.
+    // The state changes its layout and then gets pages, which a string can't have.
     for used in 6..=20 {
         assert_eq!(store.check(&narrowed, &key, Cost::ONE).await.used(), used);
     }
     assert!(!store.check(&narrowed, &key, Cost::ONE).await.is_allowed());
-    assert!(store.remove_override(&lifted, &key).await.expect("redis answers").is_some());
-    assert_eq!(store.check(&lifted, &key, Cost::ONE).await.used(), 6, "what was counted before is counted");
+    assert!(store.remove_override(&removed, &key).await.expect("redis answers").is_some());
+    assert_eq!(store.check(&removed, &key, Cost::ONE).await.used(), 6, "what was counted before is counted");
     store.set_override(&new, &key, &Override::ban()).await.expect("it is made where the slot goes");
     assert_eq!(moving.move_keys(10), 4);
     moving.finish();
@@ -431,5 +431,5 @@ async fn in_a_slot_that_is_being_moved_nothing_is_lost() {
     for policy in [&banned, &narrowed, &new] {
         assert_eq!(store.overrides(policy).await.expect("redis answers").len(), 1);
     }
-    assert!(store.overrides(&lifted).await.expect("redis answers").is_empty());
+    assert!(store.overrides(&removed).await.expect("redis answers").is_empty());
 }
