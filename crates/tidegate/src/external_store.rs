@@ -15,6 +15,7 @@ use crate::{
     policy::{Mode, Policy},
     ruling,
     shape::{Kind, Rule},
+    store::StoreError,
     timestamp::Timestamp,
     weigh::{self, Fit, Outcome, Standing},
 };
@@ -79,17 +80,38 @@ pub fn limit_numbers(policy: &Policy) -> impl Iterator<Item = LimitNumbers> + '_
     })
 }
 
-/// The decision that a store's words amount to; `charged_at` if it charged.
-pub fn decision(policy: &Policy, op: Op, cost: Cost, told: &[LimitStatus], charged_at: Option<Timestamp>) -> Decision {
+/// The decision on a request, given the status of each limit of `policy`, in order; `charged_at` if it was charged.
+///
+/// # Errors
+/// [`StoreError::InvalidAnswer`] if there is not one status for each limit, or if an allowed request has a retry time.
+pub fn decision(
+    policy: &Policy,
+    op: Op,
+    cost: Cost,
+    told: &[LimitStatus],
+    charged_at: Option<Timestamp>,
+) -> Result<Decision, StoreError> {
+    verify(policy, told)?;
     let fit = fit(policy, cost, told);
     let outcome = outcome(op, fit, charged_at);
+    if outcome != Outcome::Denied && told.iter().any(|status| status.retry_after_us.is_some()) {
+        return Err(StoreError::invalid("an allowed request has a retry time"));
+    }
     let standings = standings(policy, told);
     let decision = weigh::told(policy.limits(), standings, weigh::reason(outcome, fit), charged_at);
-    ruling::in_mode(decision, policy.mode())
+    Ok(ruling::in_mode(decision, policy.mode()))
+}
+
+fn verify(policy: &Policy, told: &[LimitStatus]) -> Result<(), StoreError> {
+    let matches = told.len() == policy.limits().len();
+    matches.then_some(()).ok_or(StoreError::invalid("there is not one status for each limit of the policy"))
 }
 
 /// The decision under the limits of an [`Override`](crate::Override), `limits`, of which the store tells in their order how long to
 /// wait for each; `retry_after_us` is the whole wait of a denial, over the end of the override: `None` if there is none.
+///
+/// # Errors
+/// [`StoreError::InvalidAnswer`] if there is not one status for each limit.
 pub fn decision_under(
     policy: &Policy,
     limits: &Policy,
@@ -98,20 +120,30 @@ pub fn decision_under(
     told: &[LimitStatus],
     charged_at: Option<Timestamp>,
     retry_after_us: Option<u64>,
-) -> Decision {
+) -> Result<Decision, StoreError> {
+    verify(limits, told)?;
     let fit = fit(limits, cost, told);
     let became = (outcome(op, fit, charged_at), fit);
     let decision = ruling::limited(limits, standings(limits, told), became, retry_after_us, charged_at);
-    ruling::in_mode(decision, policy.mode())
+    Ok(ruling::in_mode(decision, policy.mode()))
 }
 
 /// The decision under a ban. For each of the policy's limits, `retry_after_us` of a denial is the time until the ban
 /// ends: `None` if it has no end.
-pub fn decision_banned(policy: &Policy, op: Op, told: &[LimitStatus], charged_at: Option<Timestamp>) -> Decision {
+///
+/// # Errors
+/// [`StoreError::InvalidAnswer`] if there is not one status for each limit.
+pub fn decision_banned(
+    policy: &Policy,
+    op: Op,
+    told: &[LimitStatus],
+    charged_at: Option<Timestamp>,
+) -> Result<Decision, StoreError> {
+    verify(policy, told)?;
     let outcome = outcome(op, Fit::Banned, charged_at);
     let until_end = told.first().and_then(|told| told.retry_after_us);
     let decision = ruling::banned(policy, standings(policy, told), outcome, until_end, charged_at);
-    ruling::in_mode(decision, policy.mode())
+    Ok(ruling::in_mode(decision, policy.mode()))
 }
 
 /// The decision for who is exempt.

@@ -18,6 +18,7 @@ mod policy;
 mod reshape;
 mod ruling;
 mod shape;
+mod store;
 mod sync;
 mod timestamp;
 mod tracks;
@@ -33,7 +34,11 @@ pub use inspect::{Entry, InUse, Inspection};
 pub use key::{Key, KeyError};
 pub use limit::{Limit, LimitError};
 pub use limiter::Limiter;
-pub use memory::{AtCapacity, MemoryStore, MemoryStoreBuilder, Op, Spend, SpendError, Stats, StoreError};
+pub use memory::{AtCapacity, MemoryStore, MemoryStoreBuilder, MemoryStoreError, Op, Spend, SpendError, Stats};
 pub use overrides::{ActiveOverride, Override, OverrideError, OverrideRule};
 pub use policy::{Mode, Policy, PolicyError};
+pub use store::{
+    AnyStore, Degradation, EventCount, FailSafe, Fallback, Metric, MetricKind, Store, StoreError, StoreNode,
+    StoreReport, StoreUsage, WithoutStore, now_or_never,
+};
 pub use timestamp::Timestamp;

@@ -9,6 +9,7 @@ use crate::{
     memory::{MemoryStore, Op, Spend, SpendError},
     overrides::{ActiveOverride, Override, OverrideError},
     policy::Policy,
+    store::{EventCount, Metric, MetricKind, Store, StoreError, StoreReport, StoreUsage},
     timestamp::Timestamp,
 };
 
@@ -139,5 +140,114 @@ impl Limiter {
     /// The clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+}
+
+/// Every operation is immediate.
+impl Store for Limiter {
+    #[inline]
+    async fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError> {
+        Ok(self.store.decide(op, policy, key, cost, self.clock.now()))
+    }
+
+    async fn decide_all(&self, op: Op, spends: &[Spend<'_>]) -> Result<Decisions, StoreError> {
+        Ok(self.store.decide_all(op, spends, self.clock.now())?)
+    }
+
+    async fn refund(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        charged_at: Timestamp,
+    ) -> Result<Refund, StoreError> {
+        Ok(self.refund(policy, key, cost, charged_at))
+    }
+
+    async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, StoreError> {
+        Ok(self.reset(policy, key))
+    }
+
+    async fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Inspection>, StoreError> {
+        Ok(self.inspect(policy, key))
+    }
+
+    async fn set_override(&self, policy: &Policy, key: &Key<'_>, by: Override) -> Result<Option<Override>, StoreError> {
+        Ok(self.set_override(policy, key, by)?)
+    }
+
+    async fn remove_override(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Override>, StoreError> {
+        Ok(self.remove_override(policy, key))
+    }
+
+    async fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<ActiveOverride>, StoreError> {
+        Ok(self.override_of(policy, key))
+    }
+
+    async fn overrides(&self, policy: &Policy) -> Result<Vec<ActiveOverride>, StoreError> {
+        Ok(self.overrides(policy))
+    }
+
+    #[inline]
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn report(&self) -> StoreReport {
+        let stats = self.store.stats();
+        let of_policies = stats.refused - stats.caller_refused;
+        let mut report = StoreReport::new("memory");
+        report.usage = Some(StoreUsage {
+            keys: stats.keys,
+            max_keys: self.store.max_keys(),
+            bytes: stats.bytes,
+            max_bytes: self.store.max_bytes(),
+            evicted: stats.evicted,
+            no_room: stats.refused,
+        });
+        report.event_counts = vec![
+            EventCount {
+                cause: "no_room",
+                count: of_policies,
+                what: "requests for new keys found no room".into(),
+                cure: "raise max_keys or max_bytes of [store], or find the client that creates so many keys",
+            },
+            EventCount {
+                cause: "no_room_for_callers",
+                count: stats.caller_refused,
+                what: "requests with limits supplied by callers found no room; policies are not affected".into(),
+                cure: "raise caller_share of [store], or find the caller that supplies so many keys or windows",
+            },
+        ];
+        let causes = [("no_room", of_policies), ("no_room_for_callers", stats.caller_refused)];
+        report.metrics = vec![
+            Metric::gauge("keys", "Keys that have a state of their own", stats.keys as u64),
+            Metric::gauge("bytes", "Bytes held for states", stats.bytes as u64),
+            Metric::counter("evicted", "Expired states that were evicted", stats.evicted),
+            Metric::gauge("caller_keys", "Keys with limits supplied by callers", stats.caller_keys as u64),
+            Metric::gauge("caller_bytes", "Bytes held for limits supplied by callers", stats.caller_bytes as u64),
+            Metric::counter("no_room", "Requests for keys without room", stats.refused),
+            Metric::counter(
+                "caller_no_room",
+                "Requests for keys without room, with limits supplied by callers",
+                stats.caller_refused,
+            ),
+            Metric::labelled(
+                MetricKind::Counter,
+                "degraded_answers",
+                "Requests answered without the store, by cause",
+                "cause",
+                causes,
+            ),
+        ];
+        report
     }
 }

@@ -314,12 +314,12 @@ impl MemoryStoreBuilder {
     ///
     /// # Errors
     /// If `max_keys` is 0 or `max_bytes` below 64 KiB.
-    pub fn build(self) -> Result<MemoryStore, StoreError> {
+    pub fn build(self) -> Result<MemoryStore, MemoryStoreError> {
         if self.max_keys == 0 {
-            return Err(StoreError::NoKeys);
+            return Err(MemoryStoreError::NoKeys);
         }
         if self.max_bytes < MIN_BYTES {
-            return Err(StoreError::FewBytes { max_bytes: self.max_bytes });
+            return Err(MemoryStoreError::FewBytes { max_bytes: self.max_bytes });
         }
         Ok(self.assemble())
     }
@@ -357,7 +357,7 @@ impl Bounded {
 /// Why a [`MemoryStore`] could not be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum StoreError {
+pub enum MemoryStoreError {
     /// It could hold no key.
     #[error("a store for 0 keys would limit nobody: use max_keys of at least 1")]
     NoKeys,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidegate::{
-    Algorithm, AlgorithmError, Buckets, Burst, Cost, Key, KeyError, Limit, LimitError, MemoryStore, Op, Policy,
-    PolicyError, Reason, Spend, SpendError, StoreError, Timestamp,
+    Algorithm, AlgorithmError, Buckets, Burst, Cost, Key, KeyError, Limit, LimitError, MemoryStore, MemoryStoreError,
+    Op, Policy, PolicyError, Reason, Spend, SpendError, Timestamp,
 };
 
 const START: u64 = 1_745_000_000_000_000;
@@ -213,9 +213,9 @@ fn several_requests_out_of_range_are_refused_and_nothing_is_charged() {
 
 #[test]
 fn stores_that_would_limit_nobody_are_refused() {
-    assert_eq!(MemoryStore::builder().max_keys(0).build().unwrap_err(), StoreError::NoKeys);
+    assert_eq!(MemoryStore::builder().max_keys(0).build().unwrap_err(), MemoryStoreError::NoKeys);
     let few = MemoryStore::builder().max_bytes(1000).build();
-    assert_eq!(few.unwrap_err(), StoreError::FewBytes { max_bytes: 1000 });
+    assert_eq!(few.unwrap_err(), MemoryStoreError::FewBytes { max_bytes: 1000 });
 }
 
 #[test]

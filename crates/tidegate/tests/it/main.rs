@@ -15,6 +15,7 @@ mod agreement;
 mod bad_input;
 mod capacity;
 mod duet;
+mod fail_safe;
 mod gate;
 mod long_history;
 mod model;

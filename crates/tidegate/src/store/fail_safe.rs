@@ -1,0 +1,233 @@
+//! [`FailSafe`]: a store whose decisions never fail.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use parking_lot::Mutex;
+
+use super::{EventCount, Fallback, Store, StoreError, StoreReport, now_or_never};
+use crate::{Cost, Decision, Decisions, Key, Op, Policy, Reason, Spend, SpendError, external_store};
+
+/// A store whose decisions never fail.
+///
+/// If the store returns an error, or an answer that contradicts the request, the policy's
+/// [`OnStoreFailure`](crate::OnStoreFailure) decides, and the decision is marked [degraded](Decision::is_degraded).
+/// Such errors are counted in the [report](Self::report).
+///
+/// ```
+/// use tidegate::{Cost, FailSafe, Key, Limiter, Op, Policy};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = FailSafe::new(Limiter::default());
+/// let api = Policy::new("api", ["100/1m".parse()?])?;
+/// assert!(store.decide(Op::Check, &api, &Key::new("alice")?, Cost::ONE).await.is_allowed());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Clones of it share its counts and the state of the fallback.
+#[derive(Clone)]
+pub struct FailSafe<S> {
+    store: S,
+    failures: Arc<Failures>,
+    on_error: Option<Arc<OnError>>,
+}
+
+/// What is needed only once the store has failed.
+#[derive(Default)]
+struct Failures {
+    fallback: OnceLock<Fallback>,
+    unanswered: AtomicU64,
+    invalid_answers: AtomicU64,
+    last_error: Mutex<Option<StoreError>>,
+}
+
+type OnError = dyn Fn(&StoreError) + Send + Sync;
+
+impl<S: Store> FailSafe<S> {
+    /// Makes the decisions of `store` never fail.
+    pub fn new(store: S) -> Self {
+        Self { store, failures: Arc::default(), on_error: None }
+    }
+
+    /// Calls `on_error` with each error that a decision met, for logs.
+    #[must_use]
+    pub fn on_error(mut self, on_error: impl Fn(&StoreError) + Send + Sync + 'static) -> Self {
+        self.on_error = Some(Arc::new(on_error));
+        self
+    }
+
+    /// The store.
+    #[inline]
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Decides one request.
+    #[inline]
+    pub async fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Decision {
+        let answer = self.store.decide(op, policy, key, cost).await;
+        self.accept(answer, op, policy, key, cost)
+    }
+
+    /// Decides one request at once if the store is [immediate](Store::is_immediate); `None` if it is not.
+    #[inline]
+    pub fn decide_now(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Option<Decision> {
+        if !self.store.is_immediate() {
+            return None;
+        }
+        let answer = now_or_never(self.store.decide(op, policy, key, cost));
+        Some(self.accept(answer.unwrap_or(Err(StoreError::NOT_READY)), op, policy, key, cost))
+    }
+
+    /// Decides several requests as one: all are charged or, if one is denied, none.
+    ///
+    /// # Errors
+    /// If there are no requests or more than 64, if costs add up to more than 10^12, or if two policies of one name
+    /// differ.
+    pub async fn decide_all(&self, op: Op, spends: &[Spend<'_>]) -> Result<Decisions, SpendError> {
+        let answer = self.store.decide_all(op, spends).await;
+        self.accept_all(answer, op, spends)
+    }
+
+    /// Decides several requests at once if the store is [immediate](Store::is_immediate); `None` if it is not.
+    ///
+    /// # Errors
+    /// As [`decide_all`](Self::decide_all).
+    pub fn decide_all_now(&self, op: Op, spends: &[Spend<'_>]) -> Option<Result<Decisions, SpendError>> {
+        if !self.store.is_immediate() {
+            return None;
+        }
+        let answer = now_or_never(self.store.decide_all(op, spends));
+        Some(self.accept_all(answer.unwrap_or(Err(StoreError::NOT_READY)), op, spends))
+    }
+
+    /// The store's own report, with the errors that decisions met.
+    pub fn report(&self) -> StoreReport {
+        let mut report = self.store.report();
+        let failures = &*self.failures;
+        let (unanswered, invalid) = (failures.unanswered.load(Relaxed), failures.invalid_answers.load(Relaxed));
+        let last_error = failures.last_error.lock().as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+        report.event_counts.push(EventCount {
+            cause: "store_failed",
+            count: unanswered,
+            what: format!("decisions were made without the store{last_error}").into(),
+            cure: "repair the store; until then the policies' on_store_failure decides",
+        });
+        report.event_counts.push(EventCount {
+            cause: "invalid_answer",
+            count: invalid,
+            what: format!("answers of the store contradicted the request and were not used{last_error}").into(),
+            cure: "report this to the author of the store: the tests of tidegate-conformance find such defects",
+        });
+        report
+            .errors
+            .extend([("store_failed", unanswered), ("invalid_answer", invalid)].into_iter().filter(|(_, n)| *n > 0));
+        report
+    }
+
+    #[inline]
+    fn accept(
+        &self,
+        answer: Result<Decision, StoreError>,
+        op: Op,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+    ) -> Decision {
+        match answer.and_then(|decision| verify(&decision, policy, op).map(|()| decision)) {
+            Ok(decision) => decision,
+            Err(error) => self.decide_without_store(&error, op, policy, key, cost),
+        }
+    }
+
+    #[cold]
+    fn decide_without_store(&self, error: &StoreError, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Decision {
+        self.note(error);
+        self.fallback().decide(op, policy, key, cost, policy.on_store_failure())
+    }
+
+    fn accept_all(
+        &self,
+        answer: Result<Decisions, StoreError>,
+        op: Op,
+        spends: &[Spend<'_>],
+    ) -> Result<Decisions, SpendError> {
+        match answer.and_then(|decisions| verify_all(&decisions, spends, op).map(|()| decisions)) {
+            Ok(decisions) => Ok(decisions),
+            Err(StoreError::Spend(error)) => Err(error),
+            Err(error) => {
+                let (distinct, part_of) = external_store::distinct(spends)?;
+                self.note(&error);
+                let choice = |spend: &Spend<'_>| spend.policy.on_store_failure();
+                let decided = self.fallback().decide_all(op, &distinct, choice, |_| None);
+                Ok(external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect()))
+            }
+        }
+    }
+
+    fn fallback(&self) -> &Fallback {
+        self.failures.fallback.get_or_init(Fallback::default)
+    }
+
+    fn note(&self, error: &StoreError) {
+        let is_invalid = matches!(error, StoreError::InvalidAnswer { .. });
+        let failures = &*self.failures;
+        if is_invalid { &failures.invalid_answers } else { &failures.unanswered }.fetch_add(1, Relaxed);
+        *failures.last_error.lock() = Some(error.clone());
+        if let Some(on_error) = &self.on_error {
+            on_error(error);
+        }
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for FailSafe<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FailSafe").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// Whether a decision can be the answer to a request under `policy`.
+#[inline]
+fn verify(decision: &Decision, policy: &Policy, op: Op) -> Result<(), StoreError> {
+    if decision.remaining() > decision.capacity() {
+        return Err(StoreError::invalid("more units remain than the limit allows"));
+    }
+    // An override has other limits, and so has the share of a limit that decides while the store is not available.
+    if !decision.is_overridden() && !decision.is_degraded() {
+        let mut limits = policy.limits().iter().zip(policy.rules());
+        if !limits.any(|(limit, rule)| *limit == decision.limit() && rule.capacity == decision.capacity()) {
+            return Err(StoreError::invalid("the limit that decided is not a limit of the policy"));
+        }
+    }
+    match decision.reason() {
+        Reason::Allowed if decision.retry_after().is_some() => {
+            Err(StoreError::invalid("an allowed request has a retry time"))
+        }
+        Reason::Limited if decision.retry_after().is_none() => {
+            Err(StoreError::invalid("a limited request has no retry time"))
+        }
+        Reason::Limited | Reason::Impossible | Reason::Banned if decision.charged_at().is_some() => {
+            Err(StoreError::invalid("a denied request was charged"))
+        }
+        _ if op == Op::Peek && decision.charged_at().is_some() => Err(StoreError::invalid("a peek was charged")),
+        _ => Ok(()),
+    }
+}
+
+fn verify_all(decisions: &Decisions, spends: &[Spend<'_>], op: Op) -> Result<(), StoreError> {
+    let Decisions { overall, parts } = decisions;
+    if parts.len() != spends.len() {
+        return Err(StoreError::invalid("the number of decisions is not the number of requests"));
+    }
+    let Some(decided) = spends.get(overall.part()) else {
+        return Err(StoreError::invalid("the request that decided does not exist"));
+    };
+    verify(overall, decided.policy, op)?;
+    spends.iter().zip(parts).try_for_each(|(spend, part)| verify(part, spend.policy, op))
+}

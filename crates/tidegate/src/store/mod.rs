@@ -1,0 +1,293 @@
+//! [`Store`]: what holds the state of keys and decides.
+//!
+//! [`Limiter`](crate::Limiter) is the store in memory. Other crates bring others, such as Redis. Middleware, service,
+//! caller's budget and replay accept any of them.
+//!
+//! - [`error`]: why a store gave no answer
+//! - [`report`]: what a store reports about itself
+//! - [`any`]: a store whose type is known only at run time
+//! - [`fallback`]: answers while a store gives none
+//! - [`fail_safe`]: a store whose decisions never fail
+
+mod any;
+mod error;
+mod fail_safe;
+mod fallback;
+mod report;
+
+use std::{
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+pub use any::AnyStore;
+pub use error::StoreError;
+pub use fail_safe::FailSafe;
+pub use fallback::Fallback;
+pub use report::{Degradation, EventCount, Metric, MetricKind, StoreNode, StoreReport, StoreUsage, WithoutStore};
+
+use crate::{
+    ActiveOverride, Clock, Cost, Decision, Decisions, Inspection, Key, Op, Override, Policy, Refund, Spend, Timestamp,
+};
+
+/// Holds the state of keys and makes each decision in one atomic step, by its own clock.
+///
+/// Anybody can implement it. [`external_store`](crate::external_store) has the arithmetic and the types that an
+/// implementation needs, and the crate `tidegate-conformance` has the tests that every store passes.
+///
+/// An operation returns an error if the store can't answer. It must not wait for an answer without a bound. Whoever
+/// asks for decisions wraps the store in a [`FailSafe`], which answers such a request by the
+/// [`OnStoreFailure`](crate::OnStoreFailure) of its policy. A store that can do better may apply that choice itself and
+/// mark the decision as degraded.
+///
+/// A future that is dropped before it is ready may or may not have been carried out.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a store",
+    note = "use a `Limiter`, an `Arc<Limiter>`, a `RedisStore` of tidegate-redis, or implement `tidegate::Store`"
+)]
+pub trait Store: Send + Sync {
+    /// Decides one request.
+    fn decide(
+        &self,
+        op: Op,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send;
+
+    /// Decides several requests as one: all are charged or, if one is denied, none. A policy in shadow mode never
+    /// denies. The same policy and key twice is one request of the summed cost.
+    fn decide_all(&self, op: Op, spends: &[Spend<'_>]) -> impl Future<Output = Result<Decisions, StoreError>> + Send;
+
+    /// Gives units back to the moment they were charged at ([`Decision::charged_at`]), not to now.
+    fn refund(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        charged_at: Timestamp,
+    ) -> impl Future<Output = Result<Refund, StoreError>> + Send;
+
+    /// Deletes the state of a key under a policy, but not its override. Returns whether there was a state.
+    fn reset(&self, policy: &Policy, key: &Key<'_>) -> impl Future<Output = Result<bool, StoreError>> + Send;
+
+    /// Shows the state of a key under a policy, if there is one.
+    fn inspect(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+    ) -> impl Future<Output = Result<Option<Inspection>, StoreError>> + Send;
+
+    /// Overrides the limits of a key under a policy. The history is kept. Returns the override that it replaces.
+    ///
+    /// A store without overrides keeps the default, which returns [`StoreError::Unsupported`].
+    fn set_override(
+        &self,
+        _policy: &Policy,
+        _key: &Key<'_>,
+        _override: Override,
+    ) -> impl Future<Output = Result<Option<Override>, StoreError>> + Send {
+        std::future::ready(Err(StoreError::Unsupported { operation: "set_override" }))
+    }
+
+    /// Removes the override of a key under a policy. The history is kept. Returns the override if it was in force.
+    fn remove_override(
+        &self,
+        _policy: &Policy,
+        _key: &Key<'_>,
+    ) -> impl Future<Output = Result<Option<Override>, StoreError>> + Send {
+        std::future::ready(Err(StoreError::Unsupported { operation: "remove_override" }))
+    }
+
+    /// Shows the override of a key under a policy, if one is in force.
+    fn override_of(
+        &self,
+        _policy: &Policy,
+        _key: &Key<'_>,
+    ) -> impl Future<Output = Result<Option<ActiveOverride>, StoreError>> + Send {
+        std::future::ready(Ok(None))
+    }
+
+    /// Lists the overrides of a policy that are in force, in the order of their keys.
+    fn overrides(&self, _policy: &Policy) -> impl Future<Output = Result<Vec<ActiveOverride>, StoreError>> + Send {
+        std::future::ready(Ok(Vec::new()))
+    }
+
+    /// The same store, deciding at `time` and not by its clock: for replays. It must not touch the states of live
+    /// requests. `None` if the store can't do that.
+    fn at_time(&self, _time: Timestamp) -> Option<AnyStore> {
+        None
+    }
+
+    /// Whether every future of this store is ready when it is first polled. Middleware and service then neither box nor
+    /// allocate anything for a decision.
+    fn is_immediate(&self) -> bool {
+        false
+    }
+
+    /// Whether other processes may spend from the same state.
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    /// The clock of the decisions or, if another machine's clock decides, the clock of this machine.
+    fn clock(&self) -> &Clock {
+        Clock::process()
+    }
+
+    /// What the store reports about itself, for metrics, readiness checks and the dashboard.
+    fn report(&self) -> StoreReport {
+        StoreReport::default()
+    }
+
+    /// Spends `cost` if it fits.
+    fn check(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+        self.decide(Op::Check, policy, key, cost)
+    }
+
+    /// Answers as [`check`](Self::check) would, and spends nothing. What remains is as it is before the spend.
+    fn peek(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+        self.decide(Op::Peek, policy, key, cost)
+    }
+
+    /// Spends `cost` even past the limit: for a cost that is known only afterwards.
+    fn charge(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+        self.decide(Op::Charge, policy, key, cost)
+    }
+
+    /// Spends all of `spends` if all fit, else none.
+    fn check_all(&self, spends: &[Spend<'_>]) -> impl Future<Output = Result<Decisions, StoreError>> + Send {
+        self.decide_all(Op::Check, spends)
+    }
+}
+
+/// Implements [`Store`] for a pointer to a store.
+macro_rules! forward {
+    ($pointer:ty) => {
+        impl<S: Store + ?Sized> Store for $pointer {
+            #[inline]
+            fn decide(
+                &self,
+                op: Op,
+                policy: &Policy,
+                key: &Key<'_>,
+                cost: Cost,
+            ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+                (**self).decide(op, policy, key, cost)
+            }
+
+            fn decide_all(
+                &self,
+                op: Op,
+                spends: &[Spend<'_>],
+            ) -> impl Future<Output = Result<Decisions, StoreError>> + Send {
+                (**self).decide_all(op, spends)
+            }
+
+            fn refund(
+                &self,
+                policy: &Policy,
+                key: &Key<'_>,
+                cost: Cost,
+                charged_at: Timestamp,
+            ) -> impl Future<Output = Result<Refund, StoreError>> + Send {
+                (**self).refund(policy, key, cost, charged_at)
+            }
+
+            fn reset(&self, policy: &Policy, key: &Key<'_>) -> impl Future<Output = Result<bool, StoreError>> + Send {
+                (**self).reset(policy, key)
+            }
+
+            fn inspect(
+                &self,
+                policy: &Policy,
+                key: &Key<'_>,
+            ) -> impl Future<Output = Result<Option<Inspection>, StoreError>> + Send {
+                (**self).inspect(policy, key)
+            }
+
+            fn set_override(
+                &self,
+                policy: &Policy,
+                key: &Key<'_>,
+                by: Override,
+            ) -> impl Future<Output = Result<Option<Override>, StoreError>> + Send {
+                (**self).set_override(policy, key, by)
+            }
+
+            fn remove_override(
+                &self,
+                policy: &Policy,
+                key: &Key<'_>,
+            ) -> impl Future<Output = Result<Option<Override>, StoreError>> + Send {
+                (**self).remove_override(policy, key)
+            }
+
+            fn override_of(
+                &self,
+                policy: &Policy,
+                key: &Key<'_>,
+            ) -> impl Future<Output = Result<Option<ActiveOverride>, StoreError>> + Send {
+                (**self).override_of(policy, key)
+            }
+
+            fn overrides(
+                &self,
+                policy: &Policy,
+            ) -> impl Future<Output = Result<Vec<ActiveOverride>, StoreError>> + Send {
+                (**self).overrides(policy)
+            }
+
+            fn at_time(&self, time: Timestamp) -> Option<AnyStore> {
+                (**self).at_time(time)
+            }
+
+            #[inline]
+            fn is_immediate(&self) -> bool {
+                (**self).is_immediate()
+            }
+
+            fn is_shared(&self) -> bool {
+                (**self).is_shared()
+            }
+
+            fn clock(&self) -> &Clock {
+                (**self).clock()
+            }
+
+            fn report(&self) -> StoreReport {
+                (**self).report()
+            }
+        }
+    };
+}
+
+forward!(&S);
+forward!(Arc<S>);
+
+/// Polls a future once. Returns its output if it is ready, as every future of an [immediate](Store::is_immediate) store
+/// is.
+#[inline]
+pub fn now_or_never<F: Future>(future: F) -> Option<F::Output> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
