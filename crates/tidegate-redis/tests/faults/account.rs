@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tidegate::Timestamp;
+use tidegate::{Store as _, Timestamp};
 use tidegate_redis::{RedisStore, Stats};
 
 use crate::{
@@ -136,7 +136,7 @@ impl Account {
             Outcome::Degraded(false, _) => &mut self.degraded_denied,
             Outcome::Inspected => &mut self.inspections,
             Outcome::Failed(error) => {
-                *self.failed.entry(error.name()).or_default() += 1;
+                *self.failed.entry(error.cause()).or_default() += 1;
                 &mut self.inspections
             }
         };
@@ -150,7 +150,7 @@ impl Account {
 
     /// Decisions that may have been charged: their reply came too late or never.
     pub(crate) fn unknown(&self) -> u64 {
-        let outcome_of = |name| self.stats.troubles.get(name).copied().unwrap_or(0);
+        let outcome_of = |name| self.stats.errors.get(name).copied().unwrap_or(0);
         outcome_of("timeout") + outcome_of("lost")
     }
 
@@ -159,7 +159,7 @@ impl Account {
         let Stats { allowed, denied, degraded_open, degraded_closed, degraded_local, remembered, .. } = self.stats;
         assert_eq!((allowed, denied), (self.admitted, self.denied));
         assert_eq!(degraded_open + degraded_closed + degraded_local + remembered, self.degraded());
-        assert_eq!(self.stats.troubles.values().sum::<u64>(), self.degraded(), "each has a reason");
+        assert_eq!(self.stats.errors.values().sum::<u64>(), self.degraded(), "each has a reason");
     }
 
     /// The maximum units of one subject that Redis admitted within any window. While Redis did not answer, this process

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use tidegate::Store as _;
 use tidegate_redis::{BreakerState, RedisStore};
 use tidegate_testbed::{Server, ServerBuilder};
 
@@ -54,13 +55,14 @@ async fn the_first_probe_after_a_restart_succeeds_and_no_decision_fails_from_the
     for losses in 1..=3 {
         server.kill();
         while store.breakers()[0].1 == BreakerState::Closed {
-            let _ = store.check(&policy, &key, cost(1)).await;
+            let _ = store.check(&policy, &key, cost(1)).await.expect("a decision");
         }
         server.restart();
         store.ready().await;
         let stats = store.stats();
         assert_eq!((stats.connections, stats.breaker_closed), (1 + losses, losses), "{stats:?}");
-        let decisions = join_all((0..100).map(|_| store.check(&policy, &key, cost(1)))).await;
+        let decisions =
+            join_all((0..100).map(async |_| store.check(&policy, &key, cost(1)).await.expect("a decision"))).await;
         assert!(decisions.iter().all(|decision| decision.is_allowed() && !decision.is_degraded()));
     }
 }

@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tidegate::{Decision, OnStoreFailure, Op, Policy, Timestamp};
-use tidegate_redis::{Error, RedisStore, RedisStoreBuilder};
+use tidegate::{Decision, OnStoreFailure, Op, Policy, Store as _, StoreError, Timestamp};
+use tidegate_redis::{RedisStore, RedisStoreBuilder};
 use tokio::{runtime::Runtime, task::JoinHandle};
 
 use crate::{
@@ -42,7 +42,7 @@ pub(crate) enum Outcome {
     Degraded(bool, Option<Timestamp>),
     /// An inspection that was answered.
     Inspected,
-    Failed(Error),
+    Failed(StoreError),
 }
 
 #[derive(Debug, Clone)]
@@ -165,11 +165,19 @@ async fn send_requests(number: usize, store: RedisStore, progress: Arc<Progress>
             RequestKind::Inspect => inspect_once(&store, &roomy, &unused_key).await,
             RequestKind::Roomy => {
                 let choice = if turn.is_multiple_of(2) { OnStoreFailure::Open } else { OnStoreFailure::Closed };
-                outcome_of(&store.decide(Op::Check, &roomy, &keys[subject], cost(units), choice).await)
+                outcome_of(
+                    &store
+                        .decide(Op::Check, &roomy.clone().with_on_store_failure(choice), &keys[subject], cost(units))
+                        .await
+                        .expect("a decision"),
+                )
             }
-            RequestKind::Tight => {
-                outcome_of(&store.decide(Op::Check, &tight, &keys[subject], cost(units), local_half()).await)
-            }
+            RequestKind::Tight => outcome_of(
+                &store
+                    .decide(Op::Check, &tight.clone().with_on_store_failure(local_half()), &keys[subject], cost(units))
+                    .await
+                    .expect("a decision"),
+            ),
         };
         let took = began.elapsed();
         match &outcome {

@@ -26,7 +26,7 @@ fn a_full_server_admits_nothing_more_and_keeps_its_charges() {
     let load = Load::start(RedisStore::builder(&server.url()));
     load.wait_for_progress();
     let mut wire = server.wire();
-    let full = || load.store.stats().troubles.get("out_of_memory").copied().unwrap_or(0) >= 1_000;
+    let full = || load.store.stats().errors.get("out_of_memory").copied().unwrap_or(0) >= 1_000;
     crate::waiting::wait_until("memory to be full", || {
         fill(&mut wire);
         full()

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use tidegate::Store as _;
 use tidegate_redis::{BreakerState, RedisStore};
 use tidegate_testbed::{Proxy, Server};
 
@@ -27,11 +28,14 @@ async fn delayed_by_timeouts(timeouts: u32) {
     let store = store.connect().expect("a store");
     store.ready().await;
     let (policy, key) = (roomy(), key(0));
-    while store.check(&policy, &key, cost(1)).await.is_degraded() {}
+    while store.check(&policy, &key, cost(1)).await.expect("a decision").is_degraded() {}
 
     proxy.set_delay(timeouts * timeout);
     while !causes(&store).contains(&"too_slow") {
-        assert!(store.check(&policy, &key, cost(1)).await.is_degraded(), "nothing can be answered in time");
+        assert!(
+            store.check(&policy, &key, cost(1)).await.expect("a decision").is_degraded(),
+            "nothing can be answered in time"
+        );
         tokio::task::yield_now().await;
     }
     assert_ne!(breaker(&store), BreakerState::Closed);
@@ -41,7 +45,7 @@ async fn delayed_by_timeouts(timeouts: u32) {
     let calls = store.stats().calls;
     // During the delay no probe is fast, so the breaker stays open and no request waits for Redis.
     for _ in 0..1_000 {
-        assert!(store.check(&policy, &key, cost(1)).await.is_degraded());
+        assert!(store.check(&policy, &key, cost(1)).await.expect("a decision").is_degraded());
     }
     assert_eq!(store.stats().calls, calls, "no request was sent");
     assert_ne!(breaker(&store), BreakerState::Closed);
@@ -49,7 +53,7 @@ async fn delayed_by_timeouts(timeouts: u32) {
     proxy.set_delay(Duration::ZERO);
     wait_until("the breaker to close", || breaker(&store) == BreakerState::Closed);
     assert!(!causes(&store).contains(&"too_slow"));
-    while store.check(&policy, &key, cost(1)).await.is_degraded() {}
+    while store.check(&policy, &key, cost(1)).await.expect("a decision").is_degraded() {}
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,7 +80,7 @@ async fn decisions_while_redis_is_too_far_away() {
     let mut took = Vec::new();
     while began.elapsed() < Duration::from_secs(3) {
         let kind = Instant::now();
-        let _ = store.check(&policy, &key, cost(1)).await;
+        let _ = store.check(&policy, &key, cost(1)).await.expect("a decision");
         if began.elapsed() > Duration::from_secs(1) {
             took.push(kind.elapsed());
             tokio::time::sleep(Duration::from_micros(100)).await;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use tidegate::Decision;
+use tidegate::{Decision, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 
@@ -30,7 +30,7 @@ fn a_stopped_server_causes_timeouts_only_while_it_is_stopped() {
     load.wait_for_progress();
     let account = Account::of(&load.stop(), &server.url(), Promise::KeepsAll, Some(answered));
     account.print("`SIGSTOP` for 2 s", Promise::KeepsAll);
-    assert!(account.stats.troubles["timeout"] > 0 && account.stats.breaker_opened > 0, "{account:?}");
+    assert!(account.stats.errors["timeout"] > 0 && account.stats.breaker_opened > 0, "{account:?}");
 }
 
 /// No request is under way when the server stops, so every additional unit in Redis was charged after its deadline.
@@ -44,11 +44,15 @@ async fn a_request_that_reaches_redis_after_its_deadline_charges_nothing_and_is_
     store_with_long_timeout.ready().await;
     store.ready().await;
     let (policy, key) = (roomy(), key(0));
-    let admitted = join_all((0..100).map(|_| store_with_long_timeout.check(&policy, &key, cost(1)))).await;
+    let admitted = join_all(
+        (0..100).map(async |_| store_with_long_timeout.check(&policy, &key, cost(1)).await.expect("a decision")),
+    )
+    .await;
     assert!(admitted.iter().all(|decision| decision.is_allowed() && !decision.is_degraded()));
     server.pause();
     for _ in 0..5 {
-        let decisions = join_all((0..400).map(|_| store.check(&policy, &key, cost(1)))).await;
+        let decisions =
+            join_all((0..400).map(async |_| store.check(&policy, &key, cost(1)).await.expect("a decision"))).await;
         assert!(decisions.iter().all(Decision::is_degraded), "the server is stopped");
     }
     assert!(store.stats().batched > 0, "some requests were sent");
@@ -60,6 +64,6 @@ async fn a_request_that_reaches_redis_after_its_deadline_charges_nothing_and_is_
     let stats = store.stats();
     assert_eq!(held.limits[0].used, 100, "{stats:?}");
     // While many requests are outstanding, a late answer is overload until the server has been silent for a while.
-    let late = stats.troubles["timeout"] + stats.troubles.get("overloaded").copied().unwrap_or(0);
+    let late = stats.errors["timeout"] + stats.errors.get("overloaded").copied().unwrap_or(0);
     assert_eq!((stats.connections, stats.sent_again, late), (1, 0, 2_000), "{stats:?}");
 }

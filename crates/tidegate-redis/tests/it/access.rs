@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Algorithm, Cost, Key, Override, Policy, Reason};
+use tidegate::{Algorithm, Cost, Key, Override, Policy, Reason, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 
@@ -15,11 +15,11 @@ async fn decides(store: &RedisStore) {
     let key = Key::new("somebody").expect("a key");
     for algorithm in [Algorithm::SlidingLog, Algorithm::SlidingCounter, Algorithm::Gcra(None)] {
         let policy = Policy::new("p", ["2/1h".parse().expect("a limit")]).expect("a policy").with_algorithm(algorithm);
-        let decision = store.check(&policy, &key, Cost::ONE).await;
+        let decision = store.check(&policy, &key, Cost::ONE).await.expect("a decision");
         assert_eq!((decision.reason(), decision.is_degraded()), (Reason::Allowed, false), "{algorithm:?}");
         for by in [Override::ban(), Override::limits(policy.clone())] {
-            store.set_override(&policy, &key, &by).await.expect("redis answers");
-            assert!(store.check(&policy, &key, Cost::ONE).await.is_overridden());
+            store.set_override(&policy, &key, by).await.expect("redis answers");
+            assert!(store.check(&policy, &key, Cost::ONE).await.expect("a decision").is_overridden());
             assert_eq!(store.overrides(&policy).await.expect("redis answers").len(), 1);
         }
         store.remove_override(&policy, &key).await.expect("redis answers");
@@ -54,7 +54,7 @@ async fn without_permission_for_info_the_number_of_keys_has_no_maximum_and_that_
     let policy = Policy::new("p", ["2/1h".parse().expect("a limit")]).expect("a policy");
     let check = async |number: u64| {
         let key = Key::new(&format!("user {number}")).expect("a key").into_owned();
-        store.check(&policy, &key, Cost::ONE).await
+        store.check(&policy, &key, Cost::ONE).await.expect("a decision")
     };
     let reported = || store.degradations().into_iter().find(|one| one.cause == "no_permission");
     while reported().is_none() {
@@ -85,6 +85,6 @@ async fn a_wrong_password_is_an_outage_and_the_failure_choice_decides() {
     let url = server.url().replace("secret", "wrong");
     let store = RedisStore::builder(&url).timeout(Duration::from_secs(10)).connect().expect("a store");
     let policy = Policy::new("p", ["2/1h".parse().expect("a limit")]).expect("a policy");
-    let decision = store.check(&policy, &Key::new("somebody").expect("a key"), Cost::ONE).await;
+    let decision = store.check(&policy, &Key::new("somebody").expect("a key"), Cost::ONE).await.expect("a decision");
     assert_eq!((decision.reason(), decision.is_degraded()), (Reason::Allowed, true));
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Cost, Key, OnStoreFailure, Policy, Reason};
+use tidegate::{Cost, Key, OnStoreFailure, Policy, Reason, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 
@@ -35,7 +35,7 @@ async fn a_foreign_value_at_position_17_of_32_fails_only_its_own_decision() {
     server.pause();
     let ask = |i: usize| {
         let (store, policy, key) = (store.clone(), policy.clone(), key(i));
-        tokio::spawn(async move { store.check(&policy, &key, Cost::ONE).await })
+        tokio::spawn(async move { store.check(&policy, &key, Cost::ONE).await.expect("a decision") })
     };
     let first = ask(100);
     calls(&store, 1).await;
@@ -63,7 +63,7 @@ async fn a_foreign_value_at_position_17_of_32_fails_only_its_own_decision() {
             );
         }
     }
-    assert_eq!(store.stats().troubles.get("wrong_type"), Some(&1));
+    assert_eq!(store.stats().errors.get("wrong_type"), Some(&1));
     assert_eq!(store.stats().batched, 34);
     assert!(store.stats().calls <= 4, "{:?}", store.stats());
     for i in (1..=32).filter(|i| *i != 17) {
@@ -80,7 +80,7 @@ async fn a_single_request_is_one_call() {
     let store = store_with_long_timeout(&server).await;
     let policy = policy("api", "100/1h");
     for used in 1..=20 {
-        let decision = store.check(&policy, &Key::new("alone").expect("a key"), Cost::ONE).await;
+        let decision = store.check(&policy, &Key::new("alone").expect("a key"), Cost::ONE).await.expect("a decision");
         assert_eq!((decision.used(), store.stats().calls), (used, used));
     }
 }
@@ -93,7 +93,7 @@ async fn a_flushed_script_is_loaded_again_and_nothing_is_charged_twice() {
     let key = Key::new("flushed").expect("a key");
     for used in 1..=5 {
         server.wire().command(["SCRIPT", "FLUSH"]).expect_ok();
-        let decision = store.check(&policy, &key, Cost::ONE).await;
+        let decision = store.check(&policy, &key, Cost::ONE).await.expect("a decision");
         assert_eq!((decision.reason(), decision.used(), decision.is_degraded()), (Reason::Allowed, used, false));
     }
     assert_eq!(store.stats().scripts_loaded, 6);
@@ -117,7 +117,7 @@ async fn a_damaged_state_and_a_foreign_hash_fail_only_their_own_decisions_and_ar
     let both = Policy::new("both", limits).expect("a policy").with_on_store_failure(OnStoreFailure::Closed);
     let mut whole = Vec::new();
     for (policy, read) in [(&log, "GET"), (&both, "HGET")] {
-        let _ = store.check(policy, &key("cut"), Cost::ONE).await;
+        let _ = store.check(policy, &key("cut"), Cost::ONE).await.expect("a decision");
         let (name, field) = (store.key_name(policy, &key("cut")), b"h".to_vec());
         let mut question = vec![read.as_bytes().to_vec(), name];
         question.extend((read == "HGET").then_some(field));
@@ -130,7 +130,7 @@ async fn a_damaged_state_and_a_foreign_hash_fail_only_their_own_decisions_and_ar
         server.pause();
         let ask = |policy: &Policy, name: &'static str| {
             let (store, policy) = (store.clone(), policy.clone());
-            tokio::spawn(async move { store.check(&policy, &key(name), Cost::ONE).await })
+            tokio::spawn(async move { store.check(&policy, &key(name), Cost::ONE).await.expect("a decision") })
         };
         let asked = [
             (&log, "foreign"),
@@ -153,7 +153,7 @@ async fn a_damaged_state_and_a_foreign_hash_fail_only_their_own_decisions_and_ar
         "what is ours can be forgotten, damaged or not"
     );
     for policy in [&log, &counter] {
-        let denied = store.charge(policy, &key("foreign"), Cost::ONE).await;
+        let denied = store.charge(policy, &key("foreign"), Cost::ONE).await.expect("a decision");
         assert_eq!(denied.reason(), Reason::StoreUnavailable);
         let length = wire.command([&b"HLEN"[..], &store.key_name(policy, &key("foreign"))]).integer();
         assert_eq!(length, 1, "what is not ours is left as it is");

@@ -1,6 +1,6 @@
 //! The work of a decision does not grow with the length of a log.
 
-use tidegate::{Cost, Key, Op, Policy, Timestamp};
+use tidegate::{Cost, Key, Op, Policy, Store as _, Timestamp};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::{Server, Wire};
 
@@ -59,7 +59,7 @@ impl Bench {
     /// Executes one decision and returns its cost.
     async fn work(&mut self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost, now: Timestamp) -> Work {
         let (before, asking) = self.net();
-        let _ = self.store.decide_at(op, policy, key, cost, now).await.expect("redis answers");
+        let _ = self.store.at(now).decide(op, policy, key, cost).await.expect("redis answers");
         let (after, _) = self.net();
         let net = Net {
             read: after.read - before.read - asking.read,
@@ -69,7 +69,7 @@ impl Bench {
         let mut monitor = self.server.wire();
         monitor.command(["MONITOR"]).expect_ok();
         let later = now.after(std::time::Duration::from_micros(1));
-        let _ = self.store.decide_at(op, policy, key, cost, later).await.expect("redis answers");
+        let _ = self.store.at(later).decide(op, policy, key, cost).await.expect("redis answers");
         self.wire.command(["PING"]);
         let (mut commands, mut read, mut written) = (0, 0, 0);
         loop {
@@ -128,8 +128,9 @@ fn text(line: &str) -> Vec<Vec<u8>> {
 async fn fill(store: &RedisStore, policy: &Policy, key: &Key<'_>, entries: u64, from: u64, step: u64) -> u64 {
     let mut now = from;
     for _ in 0..entries.div_ceil(64) {
-        let charges = (0..64.min(entries))
-            .map(|i| store.decide_at(Op::Charge, policy, key, Cost::ONE, Timestamp::from_micros(now + i * step)));
+        let charges = (0..64.min(entries)).map(async |i| {
+            store.at(Timestamp::from_micros(now + i * step)).decide(Op::Charge, policy, key, Cost::ONE).await
+        });
         for decision in futures_util::future::join_all(charges).await {
             let _ = decision.expect("redis answers");
         }

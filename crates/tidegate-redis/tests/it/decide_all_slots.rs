@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Cost, Key, OnStoreFailure, Op, Policy, Reason, Spend};
+use tidegate::{Cost, Key, OnStoreFailure, Op, Policy, Reason, Spend, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::{Cluster, wait_for};
 
@@ -53,9 +53,10 @@ async fn the_failure_choice_decides_for_a_slot_that_does_not_answer() {
     let dead = keys.iter().find(|key| node(key) == 0).expect("a key at the first node");
     let alive = keys.iter().find(|key| node(key) == 1).expect("a key at the second node");
     cluster.nodes()[0].kill();
-    let spends = [alive, dead].map(|key| Spend { policy: &policy, key, cost: Cost::ONE });
     for (choice, charged) in [(OnStoreFailure::Closed, 0), (OnStoreFailure::Open, 1), (OnStoreFailure::Closed, 1)] {
-        let decisions = store.decide_all(Op::Check, &spends, Some(choice)).await.expect("well-formed");
+        let policy = policy.clone().with_on_store_failure(choice);
+        let spends = [alive, dead].map(|key| Spend { policy: &policy, key, cost: Cost::ONE });
+        let decisions = store.decide_all(Op::Check, &spends).await.expect("well-formed");
         assert_eq!(decisions.overall.is_allowed(), choice == OnStoreFailure::Open, "{choice:?}");
         assert!(decisions.overall.is_degraded());
         let shown = store.inspect(&policy, alive).await.expect("redis answers");
@@ -84,7 +85,7 @@ async fn a_request_for_a_slot_without_a_node_is_reported() {
     });
     let store = connect();
     store.ready().await;
-    assert!(store.check(&policy, &key, Cost::ONE).await.is_degraded());
+    assert!(store.check(&policy, &key, Cost::ONE).await.expect("a decision").is_degraded());
     let found = store.degradations();
     let down = found.iter().find(|one| one.cause == "cluster_down").expect("it is reported");
     assert!(down.detail.contains(&slot.to_string()), "{down:?}");

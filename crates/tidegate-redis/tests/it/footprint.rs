@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{Algorithm, Buckets, Cost, Key, Op, Policy};
+use tidegate::{Algorithm, Buckets, Cost, Key, Op, Policy, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::{Server, Wire};
 
@@ -36,7 +36,7 @@ async fn use_all(store: &RedisStore, limits: &[&str]) {
     let key = Key::new("somebody {with} braces:*").expect("a key");
     for policy in policies(limits) {
         for _ in 0..3 {
-            let decision = store.check(&policy, &key, Cost::new(2).expect("in range")).await;
+            let decision = store.check(&policy, &key, Cost::new(2).expect("in range")).await.expect("a decision");
             assert!(!decision.is_degraded());
             if let Some(charged_at) = decision.charged_at() {
                 store.refund(&policy, &key, Cost::ONE, charged_at).await.expect("redis answers");
@@ -44,7 +44,7 @@ async fn use_all(store: &RedisStore, limits: &[&str]) {
         }
         for algorithm in algorithms() {
             let changed = policy.clone().with_algorithm(algorithm);
-            let _ = store.charge(&changed, &key, Cost::ONE).await;
+            let _ = store.charge(&changed, &key, Cost::ONE).await.expect("a decision");
             let _ = store.inspect(&changed, &key).await.expect("redis answers");
         }
     }
@@ -60,12 +60,11 @@ async fn every_key_has_an_expiry_that_outlives_what_is_counted() {
     for limits in [&["10/1h"][..], &["5/1m", "10/1h"]] {
         for policy in policies(limits) {
             for op in [Op::Check, Op::Charge, Op::Charge, Op::Check, Op::Peek] {
-                let decision =
-                    store.decide(op, &policy, &key, Cost::new(4).expect("in range"), policy.on_store_failure());
-                let decision = decision.await;
+                let cost = Cost::new(4).expect("in range");
+                let decision = store.decide(op, &policy, &key, cost).await.expect("a decision");
                 let left = wire.command([&b"PTTL"[..], &store.key_name(&policy, &key)]).integer();
                 let counted = i64::try_from(decision.reset_after().as_millis()).expect("short");
-                // What remains of the wait by now is less than what it was when it was told.
+                // The wait has become shorter since the decision.
                 assert!(
                     left > counted - 5_000 && left <= 3 * 3_600_000 + 1_000,
                     "{left} of {decision:?} under {policy:?}"
@@ -111,7 +110,7 @@ async fn no_command_touches_a_key_that_is_not_ours() {
     use_all(&store, &["5/1m", "10/1h"]).await;
     let key = Key::new("somebody").expect("a key");
     for policy in policies(&["10/1h"]) {
-        let _ = store.check(&policy, &key, Cost::ONE).await;
+        let _ = store.check(&policy, &key, Cost::ONE).await.expect("a decision");
         assert!(store.reset(&policy, &key).await.expect("redis answers"));
     }
     wire.command(["PING"]);

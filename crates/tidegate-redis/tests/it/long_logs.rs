@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tidegate::{Cost, Decision, Key, MemoryStore, Op, Policy, Timestamp};
+use tidegate::{Cost, Decision, Key, MemoryStore, Op, Policy, Store as _, Timestamp};
 use tidegate_redis::{RedisStore, RedisStoreBuilder};
 use tidegate_testbed::Server;
 
@@ -41,7 +41,9 @@ async fn agree(store: &RedisStore, policy: &Policy, steps: usize, costs: u64, ma
             let cost = if max_costs { costs - dice.below(2) } else { 1 + dice.below(costs) };
             asked.push((op, Cost::new(cost).expect("in range"), Timestamp::from_micros(now)));
         }
-        let shared = join_all(asked.iter().map(|(op, cost, at)| store.decide_at(*op, policy, &key, *cost, *at))).await;
+        let shared =
+            join_all(asked.iter().map(async |(op, cost, at)| store.at(*at).decide(*op, policy, &key, *cost).await))
+                .await;
         for ((op, cost, at), shared) in asked.into_iter().zip(shared) {
             let own: Decision = memory.decide(op, policy, &key, cost, at);
             assert_eq!(shared.expect("redis answers"), own, "round {round}, {op:?} of {cost:?} at {at:?}");
@@ -52,11 +54,11 @@ async fn agree(store: &RedisStore, policy: &Policy, steps: usize, costs: u64, ma
             let (at, cost) =
                 charged[charged.len() - 1 - usize::try_from(dice.below(600)).expect("small") % charged.len()];
             let now = Timestamp::from_micros(now);
-            let shared = store.refund_at(policy, &key, cost, at, now).await.expect("redis answers");
+            let shared = store.at(now).refund(policy, &key, cost, at).await.expect("redis answers");
             assert_eq!(shared, memory.refund(policy, &key, cost, at, now), "round {round}");
         }
     }
-    let shown = store.inspect_at(policy, &key, Timestamp::from_micros(now)).await.expect("redis answers");
+    let shown = store.at(Timestamp::from_micros(now)).inspect(policy, &key).await.expect("redis answers");
     let own = memory.inspect(policy, &key, Timestamp::from_micros(now));
     let used = |shown: Option<tidegate::Inspection>| {
         shown.map(|shown| shown.limits.iter().map(|limit| (limit.used, limit.reset_after)).collect::<Vec<_>>())
@@ -155,9 +157,9 @@ async fn agree_after_an_idle_period(
             let one = |(op, cost, at): &(model::Op, u64, Micros)| {
                 (gate::library(*op), gate::cost(&part(*cost)), gate::timestamp(*at))
             };
-            let shared = join_all(some.iter().map(|ask| {
+            let shared = join_all(some.iter().map(async |ask| {
                 let (op, cost, at) = one(ask);
-                store.decide_at(op, &policy, &key, cost, at)
+                store.at(at).decide(op, &policy, &key, cost).await
             }));
             for (ask, shared) in some.iter().zip(shared.await) {
                 let (op, cost, at) = one(ask);
@@ -189,7 +191,7 @@ async fn pages_sealed_after_the_clock_went_far_back_are_found() {
             let key = Key::new(&format!("back {gone}")).expect("a key").into_owned();
             let charge = async |at: u64| {
                 let at = Timestamp::from_micros(at);
-                let shared = store.decide_at(Op::Charge, &policy, &key, Cost::ONE, at).await.expect("redis answers");
+                let shared = store.at(at).decide(Op::Charge, &policy, &key, Cost::ONE).await.expect("redis answers");
                 assert_eq!(shared, memory.decide(Op::Charge, &policy, &key, Cost::ONE, at), "{gone} at {at:?}");
             };
             let start = 1_700_000_000_000_000;
@@ -207,7 +209,7 @@ async fn pages_sealed_after_the_clock_went_far_back_are_found() {
             let now = Timestamp::from_micros(back + 30);
             for i in 0..30 {
                 let at = Timestamp::from_micros(back + i);
-                let shared = store.refund_at(&policy, &key, Cost::ONE, at, now).await.expect("redis answers");
+                let shared = store.at(now).refund(&policy, &key, Cost::ONE, at).await.expect("redis answers");
                 assert_eq!(shared, memory.refund(&policy, &key, Cost::ONE, at, now), "{gone}, charged at {at:?}");
             }
         }
@@ -279,15 +281,19 @@ async fn a_state_does_not_change_its_form_while_its_slot_is_moved_and_is_not_los
     let after = before.clone().with_algorithm("sliding_buckets:6".parse().expect("an algorithm"));
     let before = before.with_algorithm("sliding_counter".parse().expect("an algorithm"));
     let key = Key::new("mover").expect("a key");
-    assert_eq!(store.check(&before, &key, Cost::new(5).expect("a cost")).await.used(), 5);
+    assert_eq!(store.check(&before, &key, Cost::new(5).expect("a cost")).await.expect("a decision").used(), 5);
     let slot = cluster.key_slot(store.key_name(&before, &key));
     let moving = cluster.begin_move(slot, 1 - cluster.master_of_slot(slot));
-    let during = store.check(&after, &key, Cost::ONE).await;
-    assert!(during.is_degraded() && store.stats().troubles.contains_key("moving"), "{during:?} {:?}", store.stats());
-    assert_eq!(store.check(&before, &key, Cost::ONE).await.used(), 6, "what keeps its form goes on");
+    let during = store.check(&after, &key, Cost::ONE).await.expect("a decision");
+    assert!(during.is_degraded() && store.stats().errors.contains_key("moving"), "{during:?} {:?}", store.stats());
+    assert_eq!(
+        store.check(&before, &key, Cost::ONE).await.expect("a decision").used(),
+        6,
+        "what keeps its form goes on"
+    );
     assert_eq!(moving.move_keys(1), 1);
     moving.finish();
-    assert_eq!(store.check(&after, &key, Cost::ONE).await.used(), 7);
+    assert_eq!(store.check(&after, &key, Cost::ONE).await.expect("a decision").used(), 7);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -301,7 +307,7 @@ async fn a_log_that_exceeds_one_page_while_its_slot_is_moved_loses_nothing() {
     let slot = cluster.key_slot(store.key_name(&policy, &key));
     let spend = async |from: u64, to: u64| {
         for used in from..=to {
-            let decision = store.check(&policy, &key, Cost::ONE).await;
+            let decision = store.check(&policy, &key, Cost::ONE).await.expect("a decision");
             assert_eq!((decision.used(), decision.is_degraded()), (used, false), "{:?}", store.stats());
         }
     };
@@ -326,7 +332,7 @@ async fn a_log_in_a_slot_that_keeps_moving_has_a_maximum_size_and_loses_no_unit(
     let name = store.key_name(&policy, &key);
     let spend = async |from: u64, to: u64| {
         for used in from..=to {
-            let decision = store.check(&policy, &key, Cost::ONE).await;
+            let decision = store.check(&policy, &key, Cost::ONE).await.expect("a decision");
             assert_eq!(decision.used(), used, "{:?}", store.stats());
             // What is joined with the charge before it for want of room is told to be degraded.
             assert_eq!(decision.is_degraded(), (65..=300).contains(&used), "{used}: {:?}", store.stats());
@@ -355,16 +361,17 @@ async fn an_inspection_lists_as_many_entries_as_in_memory_and_counts_the_others(
         // At least one entry for each bucket; some are refunded.
         let times: Vec<Timestamp> =
             (0..2_002).map(|i| Timestamp::from_micros(1_700_000_000_000_500 + i * 500_000)).collect();
-        let charges = join_all(times.iter().map(|at| store.decide_at(Op::Charge, &policy, &key, Cost::ONE, *at)));
+        let charges =
+            join_all(times.iter().map(async |at| store.at(*at).decide(Op::Charge, &policy, &key, Cost::ONE).await));
         for (at, shared) in times.iter().zip(charges.await) {
             assert_eq!(shared.expect("redis answers"), memory.decide(Op::Charge, &policy, &key, Cost::ONE, *at));
         }
         let now = *times.last().expect("some");
         for at in times.iter().step_by(7) {
-            let shared = store.refund_at(&policy, &key, Cost::ONE, *at, now).await.expect("redis answers");
+            let shared = store.at(now).refund(&policy, &key, Cost::ONE, *at).await.expect("redis answers");
             assert_eq!(shared, memory.refund(&policy, &key, Cost::ONE, *at, now));
         }
-        let shared = store.inspect_at(&policy, &key, now).await.expect("redis answers");
+        let shared = store.at(now).inspect(&policy, &key).await.expect("redis answers");
         assert_eq!(shared, memory.inspect(&policy, &key, now), "redis left, memory right");
     }
 }

@@ -8,9 +8,10 @@ use std::sync::{
 
 use proptest::prelude::*;
 use tidegate::{
-    ActiveOverride, Cost, Decision, Key, MemoryStore, Override, OverrideRule, Policy, Spend, Timestamp, external_store,
+    ActiveOverride, Cost, Decision, Key, MemoryStore, Override, OverrideRule, Policy, Spend, Store as _, StoreError,
+    Timestamp, external_store,
 };
-use tidegate_redis::{OverrideTrouble, RedisStore};
+use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 use tokio::runtime::Runtime;
 
@@ -77,7 +78,7 @@ enum Step {
         kind: Kind,
         until: Option<Hop>,
     },
-    Lift {
+    Remove {
         key: u8,
         when: When,
     },
@@ -104,7 +105,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(key, when, charge, price)| Step::Refund { key, when, charge, price }),
         1 => key().prop_map(|key| Step::Reset { key }),
         5 => (key(), when(), kind, until).prop_map(|(key, when, kind, until)| Step::Set { key, when, kind, until }),
-        2 => (key(), when()).prop_map(|(key, when)| Step::Lift { key, when }),
+        2 => (key(), when()).prop_map(|(key, when)| Step::Remove { key, when }),
     ]
 }
 
@@ -222,7 +223,7 @@ impl Pair {
                 let (key, cost, now) = (self.key(key), self.cost(price), self.at(when));
                 let (op, policy) = (library(op), &self.policies[0]);
                 let own = self.memory.decide(op, policy, &key, cost, now);
-                let shared = RUNTIME.block_on(self.redis.decide_at(op, policy, &key, cost, now)).expect("it answers");
+                let shared = RUNTIME.block_on(self.redis.at(now).decide(op, policy, &key, cost)).expect("it answers");
                 prop_assert_eq!(own, shared, "{:?} of {:?} at {:?}: memory left, redis right", op, cost, now);
                 self.note(&own);
                 self.same_state(now)
@@ -240,8 +241,8 @@ impl Pair {
                 let spend = |key: usize, policy: usize| Spend { policy: &self.policies[policy], key: &keys[key], cost };
                 let spends = [spend(0, 0), spend(1, 0), spend(0, 1)];
                 let own = self.memory.decide_all(library(op), &spends, now).expect("well-formed");
-                let shared = RUNTIME.block_on(self.redis.decide_all_at(library(op), &spends, now));
-                let shared = shared.expect("well-formed").expect("it answers");
+                let shared = RUNTIME.block_on(self.redis.at(now).decide_all(library(op), &spends));
+                let shared = shared.expect("it answers");
                 prop_assert_eq!(&own, &shared, "{:?} of {:?} at {:?}: memory left, redis right", op, cost, now);
                 self.note(&own.parts[0]);
                 self.same_state(now)
@@ -250,15 +251,16 @@ impl Pair {
                 let charged_at = timestamp(self.moments.charge(charge).max(0));
                 let (key, cost, now) = (self.key(key), self.cost(price), self.at(when));
                 let own = self.memory.refund(&self.policies[0], &key, cost, charged_at, now);
-                let shared = self.redis.refund_at(&self.policies[0], &key, cost, charged_at, now);
-                let shared = RUNTIME.block_on(shared).expect("it answers");
+                let redis = self.redis.at(now);
+                let shared =
+                    RUNTIME.block_on(redis.refund(&self.policies[0], &key, cost, charged_at)).expect("it answers");
                 prop_assert_eq!(own, shared, "refund of {:?} charged at {:?} at {:?}", cost, charged_at, now);
                 self.same_state(now)
             }
             Step::Reset { key } => {
                 let (key, now) = (self.key(key), timestamp(self.moments.now));
                 let own = self.memory.reset(&self.policies[0], &key);
-                let shared = RUNTIME.block_on(self.redis.reset_at(&self.policies[0], &key, now)).expect("it answers");
+                let shared = RUNTIME.block_on(self.redis.at(now).reset(&self.policies[0], &key)).expect("it answers");
                 prop_assert_eq!(own, shared, "reset");
                 self.same_state(now)
             }
@@ -269,28 +271,28 @@ impl Pair {
                     Kind::Ban => Override::ban(),
                     Kind::Exempt => Override::exempt(),
                 };
-                // Not one that is over before it begins, since somebody has charged later: whether that is noticed is open.
+                // An override that ends before a later charge may or may not be noticed, so none is set.
                 let since = self.moments.now;
                 let later = |end: Micros| if end > since { end.max(self.reached + 1) } else { end };
                 let end = until.map(|hop| later(self.moments.at(hop, &self.rules[0])));
                 let by = end.map_or(by.clone(), |end| by.until(timestamp(end)));
                 let by = by.with_note("why").expect("short");
                 let own = self.memory.set_override(&self.policies[0], &key, by.clone(), now);
-                let shared = RUNTIME.block_on(self.redis.set_override_at(&self.policies[0], &key, &by, now));
+                let shared = RUNTIME.block_on(self.redis.at(now).set_override(&self.policies[0], &key, by.clone()));
                 if own.is_ok() {
                     self.end = end.or(self.end);
                     self.ends.extend(end);
                 }
-                let own = own.map(|by| by.as_ref().map(text)).map_err(OverrideTrouble::from);
+                let own = own.map(|by| by.as_ref().map(text)).map_err(StoreError::from);
                 prop_assert_eq!(own, shared.map(|by| by.as_ref().map(text)), "set {:?} at {:?}", by, now);
                 self.same_state(now)
             }
-            Step::Lift { key, when } => {
+            Step::Remove { key, when } => {
                 let (key, now) = (self.key(key), self.at(when));
                 let own = self.memory.remove_override(&self.policies[0], &key, now);
-                let shared = RUNTIME.block_on(self.redis.remove_override_at(&self.policies[0], &key, now));
+                let shared = RUNTIME.block_on(self.redis.at(now).remove_override(&self.policies[0], &key));
                 let shared = shared.expect("it answers");
-                prop_assert_eq!(own.as_ref().map(text), shared.as_ref().map(text), "lift at {:?}", now);
+                prop_assert_eq!(own.as_ref().map(text), shared.as_ref().map(text), "remove at {:?}", now);
                 self.same_state(now)
             }
         }
@@ -305,10 +307,10 @@ impl Pair {
         let policy = &self.policies[0];
         for key in [self.key(0), self.key(1)] {
             let own = self.memory.inspect(policy, &key, now);
-            let shared = RUNTIME.block_on(self.redis.inspect_at(policy, &key, now)).expect("it answers");
+            let shared = RUNTIME.block_on(self.redis.at(now).inspect(policy, &key)).expect("it answers");
             prop_assert_eq!(own, shared, "inspected at {:?}: memory left, redis right", now);
             let own = self.memory.override_of(policy, &key, now);
-            let shared = RUNTIME.block_on(self.redis.override_of_at(policy, &key, now)).expect("it answers");
+            let shared = RUNTIME.block_on(self.redis.at(now).override_of(policy, &key)).expect("it answers");
             prop_assert_eq!(own.as_ref().map(shown), shared.as_ref().map(shown), "the override at {:?}", now);
         }
         Ok(())
@@ -318,7 +320,7 @@ impl Pair {
     fn same_list(&mut self) -> Result<(), TestCaseError> {
         let now = timestamp(self.reached);
         let own: Vec<_> = self.memory.overrides(&self.policies[0], now).iter().map(shown).collect();
-        let shared = RUNTIME.block_on(self.redis.overrides_at(&self.policies[0], now)).expect("it answers");
+        let shared = RUNTIME.block_on(self.redis.at(now).overrides(&self.policies[0])).expect("it answers");
         prop_assert_eq!(own, shared.iter().map(shown).collect::<Vec<_>>(), "listed at {:?}", now);
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate::{Algorithm, Buckets, Cost, Key, Policy};
+use tidegate::{Algorithm, Buckets, Cost, Key, Policy, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 
@@ -45,7 +45,7 @@ fn worker() {
                 let mut first = None;
                 loop {
                     let cost = Cost::new(1 + number % 3).expect("in range");
-                    let decision = store.check(&policy, &key, cost).await;
+                    let decision = store.check(&policy, &key, cost).await.expect("a decision");
                     assert!(!decision.is_degraded(), "{decision:?}");
                     if let Some(at) = decision.charged_at() {
                         admitted.push((at.as_micros(), cost.get()));
