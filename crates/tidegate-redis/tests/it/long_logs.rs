@@ -11,9 +11,9 @@ use crate::gate::{self, Gate};
 use crate::model::{self, Algo, Cap, Micros, Part, Rule, World};
 
 /// Pseudo-random numbers that are the same in every run.
-struct Dice(u64);
+struct PseudoRandom(u64);
 
-impl Dice {
+impl PseudoRandom {
     fn below(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
@@ -24,27 +24,27 @@ impl Dice {
 async fn agree(store: &RedisStore, policy: &Policy, steps: usize, costs: u64, max_costs: bool) {
     let memory = MemoryStore::default();
     let key = Key::new("long").expect("a key");
-    let mut dice = Dice(20_261_115);
+    let mut random = PseudoRandom(20_261_115);
     let mut now = 1_700_000_000_000_000;
     let mut charged: Vec<(Timestamp, Cost)> = Vec::new();
     for round in 0..steps / 100 {
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         for _ in 0..100 {
-            now += dice.below(2_000);
-            let op = if dice.below(8) == 0 {
+            now += random.below(2_000);
+            let op = if random.below(8) == 0 {
                 Op::Peek
             } else if max_costs {
                 Op::Charge
             } else {
                 Op::Check
             };
-            let cost = if max_costs { costs - dice.below(2) } else { 1 + dice.below(costs) };
-            asked.push((op, Cost::new(cost).expect("in range"), Timestamp::from_micros(now)));
+            let cost = if max_costs { costs - random.below(2) } else { 1 + random.below(costs) };
+            requests.push((op, Cost::new(cost).expect("in range"), Timestamp::from_micros(now)));
         }
         let shared =
-            join_all(asked.iter().map(async |(op, cost, at)| store.at(*at).decide(*op, policy, &key, *cost).await))
+            join_all(requests.iter().map(async |(op, cost, at)| store.at(*at).decide(*op, policy, &key, *cost).await))
                 .await;
-        for ((op, cost, at), shared) in asked.into_iter().zip(shared) {
+        for ((op, cost, at), shared) in requests.into_iter().zip(shared) {
             let own: Decision = memory.decide(op, policy, &key, cost, at);
             assert_eq!(shared.expect("redis answers"), own, "round {round}, {op:?} of {cost:?} at {at:?}");
             charged.extend(own.charged_at().map(|at| (at, cost)));
@@ -52,7 +52,7 @@ async fn agree(store: &RedisStore, policy: &Policy, steps: usize, costs: u64, ma
         // Sometimes an old charge is refunded.
         if round % 7 == 3 && !charged.is_empty() {
             let (at, cost) =
-                charged[charged.len() - 1 - usize::try_from(dice.below(600)).expect("small") % charged.len()];
+                charged[charged.len() - 1 - usize::try_from(random.below(600)).expect("small") % charged.len()];
             let now = Timestamp::from_micros(now);
             let shared = store.at(now).refund(policy, &key, cost, at).await.expect("redis answers");
             assert_eq!(shared, memory.refund(policy, &key, cost, at, now), "round {round}");
@@ -129,13 +129,13 @@ async fn agree_after_an_idle_period(
     for idle in idle_periods {
         let (mut model, memory) = (World::default(), MemoryStore::default());
         let key = Key::new(&format!("idle for {idle} {:?}", rule.algo)).expect("a key").into_owned();
-        let mut dice = Dice(3);
+        let mut random = PseudoRandom(3);
         let mut now = 1_700_000_000_000_000;
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         let gap = u64::try_from(window * 7 / 8 * 2).expect("it fits") / entries;
         for _ in 0..entries {
-            now += 1 + Micros::from(dice.below(gap));
-            asked.push((model::Op::Charge, 1, now));
+            now += 1 + Micros::from(random.below(gap));
+            requests.push((model::Op::Charge, 1, now));
         }
         now += idle;
         let check = model::Op::Check;
@@ -147,31 +147,31 @@ async fn agree_after_an_idle_period(
             (6, model::Op::Charge, 2),
             (9, check, 3),
         ] {
-            asked.push((op, cost, now + later));
+            requests.push((op, cost, now + later));
         }
         for _ in 0..300 {
-            now += 10 + Micros::from(dice.below(gap));
-            asked.push((check, 1 + dice.below(3), now));
+            now += 10 + Micros::from(random.below(gap));
+            requests.push((check, 1 + random.below(3), now));
         }
-        for some in asked.chunks(200) {
+        for some in requests.chunks(200) {
             let one = |(op, cost, at): &(model::Op, u64, Micros)| {
                 (gate::library(*op), gate::cost(&part(*cost)), gate::timestamp(*at))
             };
-            let shared = join_all(some.iter().map(async |ask| {
-                let (op, cost, at) = one(ask);
+            let shared = join_all(some.iter().map(async |request| {
+                let (op, cost, at) = one(request);
                 store.at(at).decide(op, &policy, &key, cost).await
             }));
-            for (ask, shared) in some.iter().zip(shared.await) {
-                let (op, cost, at) = one(ask);
+            for (request, shared) in some.iter().zip(shared.await) {
+                let (op, cost, at) = one(request);
                 let shared = shared.expect("redis answers");
-                let request = format!("{rule:?}, idle for {idle} us: {ask:?}");
-                assert_eq!(shared, memory.decide(op, &policy, &key, cost, at), "{request}: redis left, memory right");
+                let context = format!("{rule:?}, idle for {idle} us: {request:?}");
+                assert_eq!(shared, memory.decide(op, &policy, &key, cost, at), "{context}: redis left, memory right");
                 if with_model {
-                    let expected = model.decide(ask.0, &part(ask.1), ask.2);
+                    let expected = model.decide(request.0, &part(request.1), request.2);
                     assert_eq!(
-                        gate::told(&shared, 0, &part(ask.1)),
+                        gate::told(&shared, 0, &part(request.1)),
                         expected,
-                        "{request}: redis left, the model right"
+                        "{context}: redis left, the model right"
                     );
                 }
             }

@@ -39,7 +39,7 @@ enum When {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum OverrideKind {
     Limits,
     Ban,
     Exempt,
@@ -47,7 +47,7 @@ enum Kind {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Ask {
+    Decide {
         op: Op,
         key: u8,
         when: When,
@@ -58,7 +58,7 @@ enum Step {
         count: usize,
         gap: Micros,
     },
-    AskBoth {
+    DecideAll {
         op: Op,
         when: When,
         price: Price,
@@ -75,7 +75,7 @@ enum Step {
     Set {
         key: u8,
         when: When,
-        kind: Kind,
+        kind: OverrideKind,
         until: Option<Hop>,
     },
     Remove {
@@ -94,13 +94,14 @@ fn when() -> impl Strategy<Value = When> {
 fn step() -> impl Strategy<Value = Step> {
     // Mostly one key, so that it has many events.
     let key = || prop_oneof![4 => Just(0u8), 1 => Just(1u8)];
-    let kind = prop_oneof![3 => Just(Kind::Limits), 1 => Just(Kind::Ban), 1 => Just(Kind::Exempt)];
+    let kind =
+        prop_oneof![3 => Just(OverrideKind::Limits), 1 => Just(OverrideKind::Ban), 1 => Just(OverrideKind::Exempt)];
     let until = prop_oneof![1 => Just(None), 3 => scenes::onward_hop().prop_map(Some)];
     prop_oneof![
         10 => (scenes::op(), key(), when(), scenes::price())
-            .prop_map(|(op, key, when, price)| Step::Ask { op, key, when, price }),
+            .prop_map(|(op, key, when, price)| Step::Decide { op, key, when, price }),
         1 => (3..40usize, prop_oneof![1..=3i128, 1..=2_000i128]).prop_map(|(count, gap)| Step::Run { count, gap }),
-        3 => (scenes::op(), when(), scenes::price()).prop_map(|(op, when, price)| Step::AskBoth { op, when, price }),
+        3 => (scenes::op(), when(), scenes::price()).prop_map(|(op, when, price)| Step::DecideAll { op, when, price }),
         3 => (key(), when(), 0..6usize, scenes::price())
             .prop_map(|(key, when, charge, price)| Step::Refund { key, when, charge, price }),
         1 => key().prop_map(|key| Step::Reset { key }),
@@ -122,7 +123,7 @@ fn text(by: &Override) -> String {
     format!("{rule} until {:?}, {}", by.end(), by.note())
 }
 
-fn shown(one: &ActiveOverride) -> String {
+fn describe(one: &ActiveOverride) -> String {
     format!("{:?} since {:?}: {}", one.key, one.since, text(&one.by))
 }
 
@@ -219,7 +220,7 @@ impl Pair {
 
     fn take(&mut self, step: Step) -> Result<(), TestCaseError> {
         match step {
-            Step::Ask { op, key, when, price } => {
+            Step::Decide { op, key, when, price } => {
                 let (key, cost, now) = (self.key(key), self.cost(price), self.at(when));
                 let (op, policy) = (library(op), &self.policies[0]);
                 let own = self.memory.decide(op, policy, &key, cost, now);
@@ -230,13 +231,17 @@ impl Pair {
             }
             Step::Run { count, gap } => {
                 for _ in 0..count {
-                    let ask =
-                        Step::Ask { op: Op::Charge, key: 0, when: When::Hop(Hop::Later(gap)), price: Price::Known(1) };
-                    self.take(ask)?;
+                    let request = Step::Decide {
+                        op: Op::Charge,
+                        key: 0,
+                        when: When::Hop(Hop::Later(gap)),
+                        price: Price::Known(1),
+                    };
+                    self.take(request)?;
                 }
                 Ok(())
             }
-            Step::AskBoth { op, when, price } => {
+            Step::DecideAll { op, when, price } => {
                 let (keys, cost, now) = ([self.key(0), self.key(1)], self.cost(price), self.at(when));
                 let spend = |key: usize, policy: usize| Spend { policy: &self.policies[policy], key: &keys[key], cost };
                 let spends = [spend(0, 0), spend(1, 0), spend(0, 1)];
@@ -267,9 +272,9 @@ impl Pair {
             Step::Set { key, when, kind, until } => {
                 let (key, now) = (self.key(key), self.at(when));
                 let by = match kind {
-                    Kind::Limits => Override::limits(self.other.clone()),
-                    Kind::Ban => Override::ban(),
-                    Kind::Exempt => Override::exempt(),
+                    OverrideKind::Limits => Override::limits(self.other.clone()),
+                    OverrideKind::Ban => Override::ban(),
+                    OverrideKind::Exempt => Override::exempt(),
                 };
                 // An override that ends before a later charge may or may not be noticed, so none is set.
                 let since = self.moments.now;
@@ -311,7 +316,7 @@ impl Pair {
             prop_assert_eq!(own, shared, "inspected at {:?}: memory left, redis right", now);
             let own = self.memory.override_of(policy, &key, now);
             let shared = RUNTIME.block_on(self.redis.at(now).override_of(policy, &key)).expect("it answers");
-            prop_assert_eq!(own.as_ref().map(shown), shared.as_ref().map(shown), "the override at {:?}", now);
+            prop_assert_eq!(own.as_ref().map(describe), shared.as_ref().map(describe), "the override at {:?}", now);
         }
         Ok(())
     }
@@ -319,9 +324,9 @@ impl Pair {
     /// Both stores list the same overrides, once no charge is ahead of the time.
     fn same_list(&mut self) -> Result<(), TestCaseError> {
         let now = timestamp(self.reached);
-        let own: Vec<_> = self.memory.overrides(&self.policies[0], now).iter().map(shown).collect();
+        let own: Vec<_> = self.memory.overrides(&self.policies[0], now).iter().map(describe).collect();
         let shared = RUNTIME.block_on(self.redis.at(now).overrides(&self.policies[0])).expect("it answers");
-        prop_assert_eq!(own, shared.iter().map(shown).collect::<Vec<_>>(), "listed at {:?}", now);
+        prop_assert_eq!(own, shared.iter().map(describe).collect::<Vec<_>>(), "listed at {:?}", now);
         Ok(())
     }
 }
