@@ -127,8 +127,8 @@ impl RedisStoreBuilder {
     /// Sends nothing to a server except requests, so that a test can count bytes.
     #[doc(hidden)]
     #[must_use]
-    pub fn without_looks(mut self) -> Self {
-        self.settings.looks = false;
+    pub fn without_health_checks(mut self) -> Self {
+        self.settings.checks_health = false;
         self
     }
 

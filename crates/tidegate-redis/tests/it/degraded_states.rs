@@ -6,13 +6,13 @@ use std::{
     time::Duration,
 };
 
-use tidegate::{Cost, Decision, Key, Policy};
-use tidegate_redis::{Degradation, RedisStore};
+use tidegate::{Cost, Decision, Degradation, Key, Policy, Store as _};
+use tidegate_redis::RedisStore;
 use tidegate_testbed::{Server, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-async fn patient(url: &str) -> RedisStore {
+async fn store_with_long_timeout(url: &str) -> RedisStore {
     let store = RedisStore::builder(url).timeout(Duration::from_secs(20)).connect().expect("a store");
     store.ready().await;
     store
@@ -22,25 +22,25 @@ fn policy() -> Policy {
     Policy::new("api", ["100/1h".parse().expect("a limit")]).expect("a policy")
 }
 
-async fn ask(store: &RedisStore, name: &str) -> Decision {
-    store.check(&policy(), &Key::new(name).expect("a key"), Cost::ONE).await
+async fn decide_one(store: &RedisStore, name: &str) -> Decision {
+    store.check(&policy(), &Key::new(name).expect("a key"), Cost::ONE).await.expect("a decision")
 }
 
 fn causes(store: &RedisStore) -> Vec<&'static str> {
     store.degradations().iter().map(|one| one.cause).collect()
 }
 
-/// The state of a cause that is reported.
+/// The reported state of a cause.
 #[track_caller]
 fn reported(store: &RedisStore, cause: &str) -> Degradation {
     let found = store.degradations().into_iter().find(|one| one.cause == cause);
     found.unwrap_or_else(|| panic!("{cause} is not reported, only {:?}", store.degradations()))
 }
 
-/// Asks until a state has ended.
-async fn until_over(store: &RedisStore, cause: &str) {
+/// Sends requests until a state has ended.
+async fn wait_until_ended(store: &RedisStore, cause: &str) {
     for _ in 0..30_000 {
-        let _ = ask(store, "recovered").await;
+        let _ = decide_one(store, "recovered").await;
         if !causes(store).contains(&cause) {
             return;
         }
@@ -50,40 +50,44 @@ async fn until_over(store: &RedisStore, cause: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_error_that_redis_tells_is_a_degraded_state_with_its_cause_and_cure() {
+async fn each_error_of_redis_is_a_degraded_state_with_its_cause_and_cure() {
     let server = Server::start();
-    let store = patient(&server.url()).await;
-    assert!(!ask(&store, "a").await.is_degraded());
+    let store = store_with_long_timeout(&server.url()).await;
+    assert!(!decide_one(&store, "a").await.is_degraded());
     assert_eq!(causes(&store), Vec::<&str>::new());
     let mut wire = server.wire();
 
     wire.command(["CONFIG", "SET", "maxmemory", "1"]).expect_ok();
-    assert!(ask(&store, "a").await.is_degraded());
+    assert!(decide_one(&store, "a").await.is_degraded());
     assert!(reported(&store, "out_of_memory").cure.contains("maxmemory"));
     wire.command(["CONFIG", "SET", "maxmemory", "0"]).expect_ok();
 
     wire.command(["CONFIG", "SET", "min-replicas-to-write", "1"]).expect_ok();
-    assert!(ask(&store, "a").await.is_degraded());
+    assert!(decide_one(&store, "a").await.is_degraded());
     assert!(reported(&store, "no_replicas").cure.contains("min-replicas-to-write"));
     wire.command(["CONFIG", "SET", "min-replicas-to-write", "0"]).expect_ok();
 
     wire.command(["ACL", "SETUSER", "default", "-set", "-setrange", "-append"]).expect_ok();
-    assert!(ask(&store, "a").await.is_degraded());
+    assert!(decide_one(&store, "a").await.is_degraded());
     assert!(reported(&store, "no_permission").cure.contains("ACL"));
     wire.command(["ACL", "SETUSER", "default", "+@all"]).expect_ok();
 
     let theirs = store.key_name(&policy(), &Key::new("theirs").expect("a key"));
     wire.command([b"LPUSH".to_vec(), theirs, b"x".to_vec()]).integer();
-    assert!(ask(&store, "theirs").await.is_degraded());
+    assert!(decide_one(&store, "theirs").await.is_degraded());
     let wrong = reported(&store, "wrong_type");
-    assert!(wrong.cure.contains("store.prefix") && wrong.node.contains(&server.port().to_string()), "{wrong:?}");
+    assert!(
+        wrong.cure.contains("store.prefix")
+            && wrong.node.as_ref().is_some_and(|node| node.contains(&server.port().to_string())),
+        "{wrong:?}"
+    );
 
     let stats = store.stats();
     for cause in ["out_of_memory", "no_replicas", "no_permission", "wrong_type"] {
-        assert_eq!(stats.troubles.get(cause), Some(&1), "{stats:?}");
-        until_over(&store, cause).await;
+        assert_eq!(stats.errors.get(cause), Some(&1), "{stats:?}");
+        wait_until_ended(&store, cause).await;
     }
-    assert!(!ask(&store, "a").await.is_degraded());
+    assert!(!decide_one(&store, "a").await.is_degraded());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,15 +101,15 @@ async fn a_refused_login_is_a_degraded_state_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_eviction_policy_that_an_operator_changes_later_is_noticed_and_so_is_its_end() {
+async fn a_later_change_of_the_eviction_policy_is_noticed() {
     let server = Server::builder().arg("maxmemory", "100mb").start();
-    let store = patient(&server.url()).await;
+    let store = store_with_long_timeout(&server.url()).await;
     assert!(!store.stats().may_evict);
     let mut wire = server.wire();
     for (policy, may_evict) in [("allkeys-lru", true), ("noeviction", false), ("volatile-ttl", true)] {
         wire.command(["CONFIG", "SET", "maxmemory-policy", policy]).expect_ok();
         for _ in 0..30_000 {
-            let _ = ask(&store, "a").await;
+            let _ = decide_one(&store, "a").await;
             if store.stats().may_evict == may_evict {
                 break;
             }
@@ -116,7 +120,7 @@ async fn an_eviction_policy_that_an_operator_changes_later_is_noticed_and_so_is_
     }
 }
 
-/// Keeps what is logged, and panics with every line as a logger does whose stderr is gone.
+/// Collects log lines, and panics with every line, like a logger whose stderr is closed.
 struct Panicking(Mutex<Vec<String>>);
 
 impl tracing::Subscriber for &'static Panicking {
@@ -151,7 +155,7 @@ impl tracing::Subscriber for &'static Panicking {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_change_of_state_is_logged_and_a_log_that_panics_ends_no_task() {
+async fn each_change_of_state_is_logged_and_a_panicking_logger_ends_no_task() {
     static LOG: OnceLock<Panicking> = OnceLock::new();
     let log = LOG.get_or_init(|| Panicking(Mutex::new(Vec::new())));
     tracing::subscriber::set_global_default(log).expect("no other test sets one");
@@ -169,7 +173,7 @@ async fn each_change_of_state_is_logged_and_a_log_that_panics_ends_no_task() {
         };
         let before = (lines("is degraded", "unreachable"), lines("has ended", "unreachable"));
         while lines("is degraded", "unreachable") == before.0 {
-            let _ = ask(&store, "a").await;
+            let _ = decide_one(&store, "a").await;
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         server.restart();

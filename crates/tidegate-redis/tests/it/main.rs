@@ -15,6 +15,7 @@ mod agreement;
 mod batching;
 mod clock_far_back;
 mod constant_work;
+mod decide_all_slots;
 mod degraded_states;
 #[path = "../../../tidegate/tests/it/duet.rs"]
 mod duet;
@@ -28,8 +29,9 @@ mod long_history;
 mod long_logs;
 #[path = "../../../tidegate/tests/it/model/mod.rs"]
 mod model;
-mod overriding;
-mod overriding_agreement;
+mod override_agreement;
+mod overrides;
+mod processes;
 #[path = "../../../tidegate/tests/it/promise_no_trace.rs"]
 mod promise_no_trace;
 #[path = "../../../tidegate/tests/it/promise_overrides.rs"]
@@ -53,8 +55,6 @@ mod promise_window;
 mod replicas;
 #[path = "../../../tidegate/tests/it/scenes/mod.rs"]
 mod scenes;
-mod several_slots;
 mod tested;
-mod together;
 #[path = "../../../tidegate/tests/it/vectors.rs"]
 mod vectors;

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate::{Key, Policy, Spend};
+use tidegate::{Key, Policy, Spend, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 use tokio::runtime::Runtime;
@@ -64,7 +64,8 @@ impl Shared {
 impl Gate for Shared {
     fn decide(&mut self, op: Op, part: &Part, now: Micros) -> Answer {
         let (policy, key) = (policy(part), self.key(part));
-        let decision = self.store.decide_at(library(op), &policy, &key, cost(part), timestamp(now));
+        let store = self.store.at(timestamp(now));
+        let decision = store.decide(library(op), &policy, &key, cost(part));
         told(&RUNTIME.block_on(decision).expect("redis answers"), 0, part)
     }
 
@@ -73,8 +74,8 @@ impl Gate for Shared {
         let keys: Vec<Key<'static>> = parts.iter().map(|part| self.key(part)).collect();
         let spend = |i: usize| Spend { policy: &policies[i], key: &keys[i], cost: cost(&parts[i]) };
         let spends: Vec<Spend<'_>> = (0..parts.len()).map(spend).collect();
-        let decisions = RUNTIME.block_on(self.store.decide_all_at(library(op), &spends, timestamp(now)));
-        let decisions = decisions.expect("well-formed spends").expect("redis answers");
+        let decisions = RUNTIME.block_on(self.store.at(timestamp(now)).decide_all(library(op), &spends));
+        let decisions = decisions.expect("redis answers");
         Answers {
             overall: told(&decisions.overall, decisions.overall.part(), &parts[decisions.overall.part()]),
             parts: (0..parts.len()).map(|i| told(&decisions.parts[i], i, &parts[i])).collect(),
@@ -83,17 +84,18 @@ impl Gate for Shared {
 
     fn refund(&mut self, part: &Part, charged_at: Micros, now: Micros) -> Refunded {
         let (policy, key) = (policy(part), self.key(part));
-        let refund = self.store.refund_at(&policy, &key, cost(part), timestamp(charged_at), timestamp(now));
+        let store = self.store.at(timestamp(now));
+        let refund = store.refund(&policy, &key, cost(part), timestamp(charged_at));
         refunded(&RUNTIME.block_on(refund).expect("redis answers"))
     }
 
     fn reset(&mut self, part: &Part) -> bool {
-        let reset = async { self.store.reset_at(&policy(part), &self.key(part), timestamp(0)).await };
+        let reset = async { self.store.at(timestamp(0)).reset(&policy(part), &self.key(part)).await };
         RUNTIME.block_on(reset).expect("redis answers")
     }
 
     fn inspect(&mut self, part: &Part, now: Micros) -> Option<Shown> {
-        let inspect = async { self.store.inspect_at(&policy(part), &self.key(part), timestamp(now)).await };
+        let inspect = async { self.store.at(timestamp(now)).inspect(&policy(part), &self.key(part)).await };
         let inspection = RUNTIME.block_on(inspect).expect("redis answers")?;
         Some(shown(&inspection))
     }
@@ -102,17 +104,17 @@ impl Gate for Shared {
 impl Overrides for Shared {
     fn set_override(&mut self, part: &Part, by: &Overruling, now: Micros) -> Option<Held> {
         let (policy, key, by) = (policy(part), self.key(part), overriding(by));
-        let set = RUNTIME.block_on(self.store.set_override_at(&policy, &key, &by, timestamp(now)));
+        let set = RUNTIME.block_on(self.store.at(timestamp(now)).set_override(&policy, &key, by));
         set.expect("there is room for it").map(|old| held(&old))
     }
 
     fn remove_override(&mut self, part: &Part, now: Micros) -> Option<Held> {
-        let lift = async { self.store.remove_override_at(&policy(part), &self.key(part), timestamp(now)).await };
+        let lift = async { self.store.at(timestamp(now)).remove_override(&policy(part), &self.key(part)).await };
         RUNTIME.block_on(lift).expect("redis answers").map(|old| held(&old))
     }
 
     fn override_of(&mut self, part: &Part, now: Micros) -> Option<Held> {
-        let shown = async { self.store.override_of_at(&policy(part), &self.key(part), timestamp(now)).await };
+        let shown = async { self.store.at(timestamp(now)).override_of(&policy(part), &self.key(part)).await };
         RUNTIME.block_on(shown).expect("redis answers").map(|shown| held(&shown.by))
     }
 }

@@ -1,11 +1,11 @@
-//! Many processes spend from one key, and no window holds more than the limit.
+//! Many processes spend from one key, and no window exceeds the limit.
 
 use std::{
     process::{Command, Stdio},
     time::Duration,
 };
 
-use tidegate::{Algorithm, Buckets, Cost, Key, Policy};
+use tidegate::{Algorithm, Buckets, Cost, Key, Policy, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 
@@ -26,7 +26,7 @@ fn algorithm(name: &str) -> Algorithm {
     }
 }
 
-/// One of the processes; started by the test below, which says where and how long.
+/// One of the processes. The test below starts it.
 #[test]
 #[ignore = "a process of the test below"]
 fn worker() {
@@ -45,7 +45,7 @@ fn worker() {
                 let mut first = None;
                 loop {
                     let cost = Cost::new(1 + number % 3).expect("in range");
-                    let decision = store.check(&policy, &key, cost).await;
+                    let decision = store.check(&policy, &key, cost).await.expect("a decision");
                     assert!(!decision.is_degraded(), "{decision:?}");
                     if let Some(at) = decision.charged_at() {
                         admitted.push((at.as_micros(), cost.get()));
@@ -72,7 +72,7 @@ fn run(name: &str) {
     let server = Server::start();
     let worker = || {
         Command::new(std::env::current_exe().expect("this binary"))
-            .args(["together::worker", "--exact", "--ignored", "--nocapture"])
+            .args(["processes::worker", "--exact", "--ignored", "--nocapture"])
             .env("TIDEGATE_TEST_URL", server.url())
             .env("TIDEGATE_TEST_ALGORITHM", name)
             .stdout(Stdio::piped())
@@ -86,35 +86,35 @@ fn run(name: &str) {
         assert!(output.status.success());
         let text = String::from_utf8(output.stdout).expect("text");
         // The harness writes the test's name on the line of the first one.
-        let told =
+        let output =
             text.lines().filter_map(|line| line.split_once("charged ")).filter_map(|(_, rest)| rest.split_once(' '));
-        charges.extend(told.map(|(at, cost)| {
+        charges.extend(output.map(|(at, cost)| {
             let number = |text: &str| text.parse::<u64>().expect("a number");
             (number(at), number(cost))
         }));
     }
     charges.sort_unstable();
-    let (mut oldest, mut held, mut most) = (0, 0, 0);
+    let (mut oldest, mut in_window, mut fullest) = (0, 0, 0);
     for (at, cost) in &charges {
-        held += cost;
+        in_window += cost;
         while charges[oldest].0 + WINDOW_US <= *at {
-            held -= charges[oldest].1;
+            in_window -= charges[oldest].1;
             oldest += 1;
         }
-        most = most.max(held);
-        assert!(held <= LIMIT, "{held} in the window that ends at {at}");
+        fullest = fullest.max(in_window);
+        assert!(in_window <= LIMIT, "{in_window} in the window that ends at {at}");
     }
     let spent: u64 = charges.iter().map(|charge| charge.1).sum();
-    println!("{name}: {spent} units in {} requests, at most {most} of {LIMIT} in a window", charges.len());
-    assert!(spent > 3 * LIMIT && most > LIMIT * 9 / 10, "the limit was never put to the test: {spent}, {most}");
+    println!("{name}: {spent} units in {} requests, at most {fullest} of {LIMIT} in a window", charges.len());
+    assert!(spent > 3 * LIMIT && fullest > LIMIT * 9 / 10, "the limit was never put to the test: {spent}, {fullest}");
 }
 
 #[test]
-fn no_window_of_a_log_holds_more_than_the_limit_whoever_spends() {
+fn no_window_of_a_log_exceeds_the_limit_across_processes() {
     run("sliding_log");
 }
 
 #[test]
-fn no_window_of_buckets_holds_more_than_the_limit_whoever_spends() {
+fn no_window_of_buckets_exceeds_the_limit_across_processes() {
     run("sliding_buckets");
 }

@@ -1,5 +1,5 @@
-//! Under overrides, too, Redis tells what the in-memory store tells, in every field of every answer, whatever is set, lifted
-//! and asked, and whenever.
+//! Under overrides Redis gives the same answers as the in-memory store, in every field, whatever is set, removed
+//! and requested, at any time.
 
 use std::sync::{
     LazyLock,
@@ -8,9 +8,10 @@ use std::sync::{
 
 use proptest::prelude::*;
 use tidegate::{
-    ActiveOverride, Cost, Decision, Key, MemoryStore, Override, OverrideRule, Policy, Spend, Timestamp, external_store,
+    ActiveOverride, Cost, Decision, Key, MemoryStore, Override, OverrideRule, Policy, Spend, Store as _, StoreError,
+    Timestamp, external_store,
 };
-use tidegate_redis::{OverrideTrouble, RedisStore};
+use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 use tokio::runtime::Runtime;
 
@@ -20,7 +21,7 @@ use crate::scenes::{self, Hop, Moments, Price};
 
 static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
-/// Stores whose logs have 2, 3 and as many entries to a page as in use.
+/// Stores with pages of 2, 3 and the default number of entries.
 static STORES: LazyLock<[RedisStore; 3]> = LazyLock::new(|| {
     let _inside = RUNTIME.enter();
     let url = SERVER.url();
@@ -30,7 +31,7 @@ static STORES: LazyLock<[RedisStore; 3]> = LazyLock::new(|| {
     [small(2), small(3), builder().connect().expect("a store")]
 });
 
-/// When something is asked: anywhere, or beside the end of the override that was set last.
+/// The time of a request: any time, or near the end of the override that was set last.
 #[derive(Clone, Copy, Debug)]
 enum When {
     Hop(Hop),
@@ -38,7 +39,7 @@ enum When {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum OverrideKind {
     Limits,
     Ban,
     Exempt,
@@ -46,18 +47,18 @@ enum Kind {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Ask {
+    Decide {
         op: Op,
         key: u8,
         when: When,
         price: Price,
     },
-    /// Charges shortly after each other, so that there are many pages.
+    /// Charges in quick succession, so that there are many pages.
     Run {
         count: usize,
         gap: Micros,
     },
-    AskBoth {
+    DecideAll {
         op: Op,
         when: When,
         price: Price,
@@ -74,10 +75,10 @@ enum Step {
     Set {
         key: u8,
         when: When,
-        kind: Kind,
+        kind: OverrideKind,
         until: Option<Hop>,
     },
-    Lift {
+    Remove {
         key: u8,
         when: When,
     },
@@ -91,25 +92,26 @@ fn when() -> impl Strategy<Value = When> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // For the most part one key, so that much happens to it.
+    // Mostly one key, so that it has many events.
     let key = || prop_oneof![4 => Just(0u8), 1 => Just(1u8)];
-    let kind = prop_oneof![3 => Just(Kind::Limits), 1 => Just(Kind::Ban), 1 => Just(Kind::Exempt)];
+    let kind =
+        prop_oneof![3 => Just(OverrideKind::Limits), 1 => Just(OverrideKind::Ban), 1 => Just(OverrideKind::Exempt)];
     let until = prop_oneof![1 => Just(None), 3 => scenes::onward_hop().prop_map(Some)];
     prop_oneof![
         10 => (scenes::op(), key(), when(), scenes::price())
-            .prop_map(|(op, key, when, price)| Step::Ask { op, key, when, price }),
+            .prop_map(|(op, key, when, price)| Step::Decide { op, key, when, price }),
         1 => (3..40usize, prop_oneof![1..=3i128, 1..=2_000i128]).prop_map(|(count, gap)| Step::Run { count, gap }),
-        3 => (scenes::op(), when(), scenes::price()).prop_map(|(op, when, price)| Step::AskBoth { op, when, price }),
+        3 => (scenes::op(), when(), scenes::price()).prop_map(|(op, when, price)| Step::DecideAll { op, when, price }),
         3 => (key(), when(), 0..6usize, scenes::price())
             .prop_map(|(key, when, charge, price)| Step::Refund { key, when, charge, price }),
         1 => key().prop_map(|key| Step::Reset { key }),
         5 => (key(), when(), kind, until).prop_map(|(key, when, kind, until)| Step::Set { key, when, kind, until }),
-        2 => (key(), when()).prop_map(|(key, when)| Step::Lift { key, when }),
+        2 => (key(), when()).prop_map(|(key, when)| Step::Remove { key, when }),
     ]
 }
 
-/// An override in words that are the same for the same one.
-fn words(by: &Override) -> String {
+/// A text that is equal for equal overrides.
+fn text(by: &Override) -> String {
     let rule = match by.rule() {
         OverrideRule::Limits(limits) => {
             let terms: Vec<_> = external_store::limit_numbers(limits).collect();
@@ -121,8 +123,8 @@ fn words(by: &Override) -> String {
     format!("{rule} until {:?}, {}", by.end(), by.note())
 }
 
-fn shown(one: &ActiveOverride) -> String {
-    format!("{:?} since {:?}: {}", one.key, one.since, words(&one.by))
+fn describe(one: &ActiveOverride) -> String {
+    format!("{:?} since {:?}: {}", one.key, one.since, text(&one.by))
 }
 
 struct Pair {
@@ -134,10 +136,10 @@ struct Pair {
     other: Policy,
     moments: Moments,
     end: Option<Micros>,
-    /// The ends of all overrides, and the latest time that anybody has asked at.
+    /// The ends of all overrides, and the latest time of a request.
     ends: Vec<Micros>,
     reached: Micros,
-    /// What is shown is compared after every so many steps.
+    /// Number of steps between two comparisons of inspections.
     inspected_every: usize,
     steps: usize,
 }
@@ -180,7 +182,7 @@ impl Pair {
         Key::join([&self.number.to_be_bytes()[..], &[key]]).expect("a short key")
     }
 
-    /// The time that is meant. Once an end is reached, it stays so: an override that is over is forgotten when it is noticed.
+    /// The time of a request. Once the end of an override is reached, the time stays after it: an ended override is removed.
     fn at(&mut self, when: When) -> Timestamp {
         let meant = match when {
             When::Hop(hop) => self.moments.at(hop, &self.rules[0]),
@@ -218,30 +220,34 @@ impl Pair {
 
     fn take(&mut self, step: Step) -> Result<(), TestCaseError> {
         match step {
-            Step::Ask { op, key, when, price } => {
+            Step::Decide { op, key, when, price } => {
                 let (key, cost, now) = (self.key(key), self.cost(price), self.at(when));
                 let (op, policy) = (library(op), &self.policies[0]);
                 let own = self.memory.decide(op, policy, &key, cost, now);
-                let shared = RUNTIME.block_on(self.redis.decide_at(op, policy, &key, cost, now)).expect("it answers");
+                let shared = RUNTIME.block_on(self.redis.at(now).decide(op, policy, &key, cost)).expect("it answers");
                 prop_assert_eq!(own, shared, "{:?} of {:?} at {:?}: memory left, redis right", op, cost, now);
                 self.note(&own);
                 self.same_state(now)
             }
             Step::Run { count, gap } => {
                 for _ in 0..count {
-                    let ask =
-                        Step::Ask { op: Op::Charge, key: 0, when: When::Hop(Hop::Later(gap)), price: Price::Known(1) };
-                    self.take(ask)?;
+                    let request = Step::Decide {
+                        op: Op::Charge,
+                        key: 0,
+                        when: When::Hop(Hop::Later(gap)),
+                        price: Price::Known(1),
+                    };
+                    self.take(request)?;
                 }
                 Ok(())
             }
-            Step::AskBoth { op, when, price } => {
+            Step::DecideAll { op, when, price } => {
                 let (keys, cost, now) = ([self.key(0), self.key(1)], self.cost(price), self.at(when));
                 let spend = |key: usize, policy: usize| Spend { policy: &self.policies[policy], key: &keys[key], cost };
                 let spends = [spend(0, 0), spend(1, 0), spend(0, 1)];
                 let own = self.memory.decide_all(library(op), &spends, now).expect("well-formed");
-                let shared = RUNTIME.block_on(self.redis.decide_all_at(library(op), &spends, now));
-                let shared = shared.expect("well-formed").expect("it answers");
+                let shared = RUNTIME.block_on(self.redis.at(now).decide_all(library(op), &spends));
+                let shared = shared.expect("it answers");
                 prop_assert_eq!(&own, &shared, "{:?} of {:?} at {:?}: memory left, redis right", op, cost, now);
                 self.note(&own.parts[0]);
                 self.same_state(now)
@@ -250,53 +256,54 @@ impl Pair {
                 let charged_at = timestamp(self.moments.charge(charge).max(0));
                 let (key, cost, now) = (self.key(key), self.cost(price), self.at(when));
                 let own = self.memory.refund(&self.policies[0], &key, cost, charged_at, now);
-                let shared = self.redis.refund_at(&self.policies[0], &key, cost, charged_at, now);
-                let shared = RUNTIME.block_on(shared).expect("it answers");
+                let redis = self.redis.at(now);
+                let shared =
+                    RUNTIME.block_on(redis.refund(&self.policies[0], &key, cost, charged_at)).expect("it answers");
                 prop_assert_eq!(own, shared, "refund of {:?} charged at {:?} at {:?}", cost, charged_at, now);
                 self.same_state(now)
             }
             Step::Reset { key } => {
                 let (key, now) = (self.key(key), timestamp(self.moments.now));
                 let own = self.memory.reset(&self.policies[0], &key);
-                let shared = RUNTIME.block_on(self.redis.reset_at(&self.policies[0], &key, now)).expect("it answers");
+                let shared = RUNTIME.block_on(self.redis.at(now).reset(&self.policies[0], &key)).expect("it answers");
                 prop_assert_eq!(own, shared, "reset");
                 self.same_state(now)
             }
             Step::Set { key, when, kind, until } => {
                 let (key, now) = (self.key(key), self.at(when));
                 let by = match kind {
-                    Kind::Limits => Override::limits(self.other.clone()),
-                    Kind::Ban => Override::ban(),
-                    Kind::Exempt => Override::exempt(),
+                    OverrideKind::Limits => Override::limits(self.other.clone()),
+                    OverrideKind::Ban => Override::ban(),
+                    OverrideKind::Exempt => Override::exempt(),
                 };
-                // Not one that is over before it begins, since somebody has charged later: whether that is noticed is open.
+                // An override that ends before a later charge may or may not be noticed, so none is set.
                 let since = self.moments.now;
                 let later = |end: Micros| if end > since { end.max(self.reached + 1) } else { end };
                 let end = until.map(|hop| later(self.moments.at(hop, &self.rules[0])));
                 let by = end.map_or(by.clone(), |end| by.until(timestamp(end)));
                 let by = by.with_note("why").expect("short");
                 let own = self.memory.set_override(&self.policies[0], &key, by.clone(), now);
-                let shared = RUNTIME.block_on(self.redis.set_override_at(&self.policies[0], &key, &by, now));
+                let shared = RUNTIME.block_on(self.redis.at(now).set_override(&self.policies[0], &key, by.clone()));
                 if own.is_ok() {
                     self.end = end.or(self.end);
                     self.ends.extend(end);
                 }
-                let own = own.map(|by| by.as_ref().map(words)).map_err(OverrideTrouble::from);
-                prop_assert_eq!(own, shared.map(|by| by.as_ref().map(words)), "set {:?} at {:?}", by, now);
+                let own = own.map(|by| by.as_ref().map(text)).map_err(StoreError::from);
+                prop_assert_eq!(own, shared.map(|by| by.as_ref().map(text)), "set {:?} at {:?}", by, now);
                 self.same_state(now)
             }
-            Step::Lift { key, when } => {
+            Step::Remove { key, when } => {
                 let (key, now) = (self.key(key), self.at(when));
                 let own = self.memory.remove_override(&self.policies[0], &key, now);
-                let shared = RUNTIME.block_on(self.redis.remove_override_at(&self.policies[0], &key, now));
+                let shared = RUNTIME.block_on(self.redis.at(now).remove_override(&self.policies[0], &key));
                 let shared = shared.expect("it answers");
-                prop_assert_eq!(own.as_ref().map(words), shared.as_ref().map(words), "lift at {:?}", now);
+                prop_assert_eq!(own.as_ref().map(text), shared.as_ref().map(text), "remove at {:?}", now);
                 self.same_state(now)
             }
         }
     }
 
-    /// Both show the same of every key.
+    /// Both stores return the same inspection and override of every key.
     fn same_state(&mut self, now: Timestamp) -> Result<(), TestCaseError> {
         self.steps += 1;
         if !self.steps.is_multiple_of(self.inspected_every) {
@@ -305,28 +312,28 @@ impl Pair {
         let policy = &self.policies[0];
         for key in [self.key(0), self.key(1)] {
             let own = self.memory.inspect(policy, &key, now);
-            let shared = RUNTIME.block_on(self.redis.inspect_at(policy, &key, now)).expect("it answers");
+            let shared = RUNTIME.block_on(self.redis.at(now).inspect(policy, &key)).expect("it answers");
             prop_assert_eq!(own, shared, "inspected at {:?}: memory left, redis right", now);
             let own = self.memory.override_of(policy, &key, now);
-            let shared = RUNTIME.block_on(self.redis.override_of_at(policy, &key, now)).expect("it answers");
-            prop_assert_eq!(own.as_ref().map(shown), shared.as_ref().map(shown), "the override at {:?}", now);
+            let shared = RUNTIME.block_on(self.redis.at(now).override_of(policy, &key)).expect("it answers");
+            prop_assert_eq!(own.as_ref().map(describe), shared.as_ref().map(describe), "the override at {:?}", now);
         }
         Ok(())
     }
 
-    /// Both list the same, once no charge is ahead of the time.
+    /// Both stores list the same overrides, once no charge is ahead of the time.
     fn same_list(&mut self) -> Result<(), TestCaseError> {
         let now = timestamp(self.reached);
-        let own: Vec<_> = self.memory.overrides(&self.policies[0], now).iter().map(shown).collect();
-        let shared = RUNTIME.block_on(self.redis.overrides_at(&self.policies[0], now)).expect("it answers");
-        prop_assert_eq!(own, shared.iter().map(shown).collect::<Vec<_>>(), "listed at {:?}", now);
+        let own: Vec<_> = self.memory.overrides(&self.policies[0], now).iter().map(describe).collect();
+        let shared = RUNTIME.block_on(self.redis.at(now).overrides(&self.policies[0])).expect("it answers");
+        prop_assert_eq!(own, shared.iter().map(describe).collect::<Vec<_>>(), "listed at {:?}", now);
         Ok(())
     }
 }
 
 fn rules() -> impl Strategy<Value = ([Rule; 2], Rule)> {
     let far = ([scenes::rule(), scenes::rule()], scenes::rule());
-    // Windows near each other, so that what one holds matters to the other.
+    // The windows are similar, so that units of one matter to the other.
     let near = scenes::rules_of_one_limit(scenes::algo(), 3)
         .prop_map(|rules| ([rules[0].clone(), rules[1].clone()], rules[2].clone()));
     (prop_oneof![far, near], any::<[bool; 2]>()).prop_map(|((mut rules, other), shadow)| {
