@@ -23,11 +23,7 @@ impl<S: StoreUnderTest> TestStore<S> {
     }
 
     /// Runs a future of the store. Panics if the store returns an error.
-    fn run<T>(
-        &self,
-        future: impl Future<Output = Result<T, StoreError>>,
-        operation: impl FnOnce() -> String,
-    ) -> T {
+    fn run<T>(&self, future: impl Future<Output = Result<T, StoreError>>, operation: impl FnOnce() -> String) -> T {
         self.0.run(future).unwrap_or_else(|error| panic!("{}\n  the store returned an error: {error}", operation()))
     }
 

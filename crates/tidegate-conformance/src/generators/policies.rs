@@ -106,6 +106,8 @@ pub fn single_limit_policies(
     let one = (algorithm, select(vec![2, 3, 4, 6, 7, 12]), 1..=12i128, burst);
     let base = select(vec![1_000, 1_001, SECOND, 3_600 * SECOND, 25 * DAY]);
     (base, prop::collection::vec(one, count)).prop_map(|(base, each)| {
-        each.into_iter().map(|(algorithm, factor, max, burst)| make(algorithm, &[base * factor], &[max], burst)).collect()
+        each.into_iter()
+            .map(|(algorithm, factor, max, burst)| make(algorithm, &[base * factor], &[max], burst))
+            .collect()
     })
 }

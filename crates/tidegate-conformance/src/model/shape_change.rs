@@ -50,14 +50,14 @@ impl ModelState {
                 let mut history = History::empty(new.algorithm);
                 match &self.histories[i] {
                     History::Charges(charges) if new.algorithm != ModelAlgorithm::Gcra => {
-                        let is_kept = |charge: &&Charge| {
-                            changing || is_counted(old.algorithm, old_limit, charge.at, newest)
-                        };
+                        let is_kept =
+                            |charge: &&Charge| changing || is_counted(old.algorithm, old_limit, charge.at, newest);
                         let place = |at| {
                             if changing { at } else { last_instant(old.algorithm, old_limit, at).min(newest) }
                         };
                         let kept = charges.iter().filter(is_kept);
-                        history = History::Charges(kept.map(|charge| Charge { at: place(charge.at), ..*charge }).collect());
+                        history =
+                            History::Charges(kept.map(|charge| Charge { at: place(charge.at), ..*charge }).collect());
                     }
                     other => {
                         let in_use = other.usage(old.algorithm, old_limit).at(t);

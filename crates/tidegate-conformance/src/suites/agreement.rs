@@ -75,11 +75,8 @@ fn apply<S: StoreUnderTest>(
 /// # Panics
 /// If the store breaks this promise.
 pub fn every_answer_equals_the_model<S: StoreUnderTest>() {
-    let cases = (
-        generators::policy(),
-        generators::start_time(),
-        prop::collection::vec(operation(), settings::steps(30)),
-    );
+    let cases =
+        (generators::policy(), generators::start_time(), prop::collection::vec(operation(), settings::steps(30)));
     check::<S, _>("every answer equals that of the model", settings::config(2500), &cases, |case| {
         let (mut policy, start, operations) = case;
         let mut comparison = Comparison::<S>::new(start);

@@ -193,15 +193,16 @@ pub fn alternating_shapes_of_several_limits_keep_the_window_promise<S: StoreUnde
             }
             timeline.record(now, decision);
         }
-        let is_exact =
-            |algorithm| matches!(algorithm, ModelAlgorithm::SlidingLog | ModelAlgorithm::SlidingBuckets(_));
+        let is_exact = |algorithm| matches!(algorithm, ModelAlgorithm::SlidingLog | ModelAlgorithm::SlidingBuckets(_));
         let factor = if is_exact(one.algorithm) && is_exact(two.algorithm) { 1 } else { 2 };
         for limit in &one.limits {
             let max = factor * limit.max;
             for (end, _) in &charges {
                 let sum = charged_within(&charges, end - limit.window, *end);
                 expect(sum <= max, || {
-                    format!("{sum} units, at most {max} expected, in the window of {limit:?} up to {end} us\n  policies: {one:?} and {two:?}\n  charges: {charges:?}")
+                    format!(
+                        "{sum} units, at most {max} expected, in the window of {limit:?} up to {end} us\n  policies: {one:?} and {two:?}\n  charges: {charges:?}"
+                    )
                 })?;
             }
         }

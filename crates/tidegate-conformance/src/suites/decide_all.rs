@@ -100,9 +100,13 @@ pub fn all_requests_are_charged_or_none<S: StoreUnderTest>() {
                 })?;
                 let after = store.peek(request, now);
                 if all {
-                    expect(after.remaining < before.remaining, || format!("{request:?} was not charged, {}", answered()))?;
+                    expect(after.remaining < before.remaining, || {
+                        format!("{request:?} was not charged, {}", answered())
+                    })?;
                 } else {
-                    expect_equal(&before, &after, || format!("a peek of {request:?} before and after, {}", answered()))?;
+                    expect_equal(&before, &after, || {
+                        format!("a peek of {request:?} before and after, {}", answered())
+                    })?;
                 }
             }
             let denied = decisions.parts.iter().any(|part| part.reason != Reason::Allowed);
@@ -150,8 +154,7 @@ pub fn new_keys_do_not_change_other_keys<S: StoreUnderTest>() {
 /// If the store breaks this promise.
 pub fn the_same_policy_and_key_twice_is_one_request<S: StoreUnderTest>() {
     let request = (generators::op(), generators::time_step(), 1..=6i128, generators::cost());
-    let cases =
-        (generators::policy(), generators::start_time(), prop::collection::vec(request, settings::steps(20)));
+    let cases = (generators::policy(), generators::start_time(), prop::collection::vec(request, settings::steps(20)));
     let promise = "the same policy and key twice is one request of the summed cost";
     check::<S, _>(promise, settings::config(600), &cases, |(policy, start, requests)| {
         let (twice, once) = (TestStore::<S>::new(start), TestStore::<S>::new(start + 1));

@@ -15,8 +15,7 @@ use crate::{StoreUnderTest, settings};
 /// If the store breaks this promise.
 pub fn denied_requests_and_peeks_leave_no_trace<S: StoreUnderTest>() {
     let request = (generators::op(), generators::time_step(), generators::cost());
-    let cases =
-        (generators::policy(), generators::start_time(), prop::collection::vec(request, settings::steps(40)));
+    let cases = (generators::policy(), generators::start_time(), prop::collection::vec(request, settings::steps(40)));
     let promise = "a denied request and a peek leave no trace";
     check::<S, _>(promise, settings::config(800), &cases, |(policy, start, requests)| {
         let (all, admitted_only) = (TestStore::<S>::new(start), TestStore::<S>::new(start + 1));
@@ -54,8 +53,7 @@ pub fn denied_requests_and_peeks_leave_no_trace<S: StoreUnderTest>() {
 /// If the store breaks this promise.
 pub fn a_peek_answers_as_a_check_would<S: StoreUnderTest>() {
     let request = (generators::any_time_step(), generators::cost());
-    let cases =
-        (generators::policy(), generators::start_time(), prop::collection::vec(request, settings::steps(40)));
+    let cases = (generators::policy(), generators::start_time(), prop::collection::vec(request, settings::steps(40)));
     let promise = "a peek answers as a check would and writes nothing";
     check::<S, _>(promise, settings::config(800), &cases, |(policy, start, requests)| {
         let store = TestStore::<S>::new(start);
@@ -64,7 +62,9 @@ pub fn a_peek_answers_as_a_check_would<S: StoreUnderTest>() {
             let request = ModelRequest::new(&policy, cost.units(&policy, timeline.last.as_ref()));
             let now = timeline.time(time_step, &policy);
             let peeked = store.peek(&request, now);
-            expect_equal(&peeked, &store.peek(&request, now), || format!("second {}", describe(Op::Peek, &request, now)))?;
+            expect_equal(&peeked, &store.peek(&request, now), || {
+                format!("second {}", describe(Op::Peek, &request, now))
+            })?;
             let checked = store.check(&request, now);
             let after = || format!("{}, which answered {peeked:?}, then the check", describe(Op::Peek, &request, now));
             if checked.reason == Reason::Allowed {

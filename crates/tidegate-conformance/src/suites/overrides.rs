@@ -169,7 +169,9 @@ impl<S: StoreUnderTest> History<S> {
     fn apply(&mut self, operation: Operation) -> Result<(), TestCaseError> {
         let (time, id) = match &operation {
             Operation::Decide(_, time, requests) => (*time, requests[0].0),
-            Operation::Refund(time, id, ..) | Operation::Set(time, id, ..) | Operation::Remove(time, id) => (*time, *id),
+            Operation::Refund(time, id, ..) | Operation::Set(time, id, ..) | Operation::Remove(time, id) => {
+                (*time, *id)
+            }
             Operation::Reset(id) => (TimeChoice::Step(TimeStep::Same), *id),
         };
         let now = self.time(time, id);
@@ -193,7 +195,9 @@ impl<S: StoreUnderTest> History<S> {
                 let request = self.request_for_one_unit(id);
                 let expected = self.comparison.model.remove_override(&request, now);
                 let got = self.comparison.store.remove_override(&request, now);
-                expect_equal(&expected, &got, || format!("remove the override at {now} us under {:?}", request.policy))?;
+                expect_equal(&expected, &got, || {
+                    format!("remove the override at {now} us under {:?}", request.policy)
+                })?;
             }
             Operation::Reset(_) => self.comparison.reset(&self.request_for_one_unit(id))?,
         }

@@ -15,8 +15,7 @@ use crate::{StoreUnderTest, settings};
 /// If the store breaks this promise.
 pub fn a_shadow_policy_answers_as_an_enforcing_policy_and_never_denies<S: StoreUnderTest>() {
     let request = (generators::op(), generators::any_time_step(), generators::cost());
-    let cases =
-        (generators::policy(), generators::start_time(), prop::collection::vec(request, settings::steps(30)));
+    let cases = (generators::policy(), generators::start_time(), prop::collection::vec(request, settings::steps(30)));
     let promise = "a shadow policy answers as an enforcing policy and never denies";
     check::<S, _>(promise, settings::config(800), &cases, |(policy, start, requests)| {
         let (shadow, enforcing) = (TestStore::<S>::new(start), TestStore::<S>::new(start + 1));

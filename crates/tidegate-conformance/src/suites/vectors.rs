@@ -9,9 +9,7 @@ use serde::Deserialize;
 use tidegate::Op;
 
 use crate::StoreUnderTest;
-use crate::model::{
-    Micros, Model, ModelAlgorithm, ModelDecision, ModelLimit, ModelPolicy, ModelRefund, ModelRequest,
-};
+use crate::model::{Micros, Model, ModelAlgorithm, ModelDecision, ModelLimit, ModelPolicy, ModelRefund, ModelRequest};
 use crate::test_store::TestStore;
 
 /// The files of the vectors: the name of the algorithm, and the JSON text.

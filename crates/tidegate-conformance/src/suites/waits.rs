@@ -16,8 +16,7 @@ use crate::{StoreUnderTest, settings};
 /// If the store breaks this promise.
 pub fn retry_after_is_exact<S: StoreUnderTest>() {
     let request = (generators::op(), generators::any_time_step(), generators::cost());
-    let cases =
-        (generators::policy(), generators::start_time(), prop::collection::vec(request, settings::steps(30)));
+    let cases = (generators::policy(), generators::start_time(), prop::collection::vec(request, settings::steps(30)));
     let promise = "a request is admitted after retry_after, and not a microsecond earlier";
     check::<S, _>(promise, settings::config(1000), &cases, |(policy, start, requests)| {
         let store = TestStore::<S>::new(start);
@@ -56,8 +55,7 @@ pub fn retry_after_is_exact<S: StoreUnderTest>() {
 /// If the store breaks this promise.
 pub fn reset_after_is_exact<S: StoreUnderTest>() {
     let request = (generators::time_step(), generators::cost());
-    let cases =
-        (generators::policy(), generators::start_time(), prop::collection::vec(request, settings::steps(30)));
+    let cases = (generators::policy(), generators::start_time(), prop::collection::vec(request, settings::steps(30)));
     let promise = "no units are in use after reset_after, and some are a microsecond earlier";
     check::<S, _>(promise, settings::config(1000), &cases, |(policy, start, requests)| {
         let store = TestStore::<S>::new(start);

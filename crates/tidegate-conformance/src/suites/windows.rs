@@ -52,7 +52,9 @@ pub fn no_window_holds_more_than_promised<S: StoreUnderTest>() {
             for (end, _) in &charges {
                 let sum = charged_within(&charges, end - limit.window, *end);
                 expect(sum <= max, || {
-                    format!("{sum} units, at most {max} expected, in the window of {limit:?} up to {end} us under {policy:?}\n  charges: {charges:?}")
+                    format!(
+                        "{sum} units, at most {max} expected, in the window of {limit:?} up to {end} us under {policy:?}\n  charges: {charges:?}"
+                    )
                 })?;
             }
         }
@@ -93,7 +95,10 @@ pub fn units_are_counted_for_a_window_and_at_most_one_slot<S: StoreUnderTest>() 
             let greatest = charged_within(&charges, at - window - slot, at);
             expect((least..=greatest).contains(&decision.used), || {
                 let operation = describe(op, &request, now);
-                format!("units in use: {operation}\n  expected: {least} to {greatest}\n  got:      {}\n  charges: {charges:?}", decision.used)
+                format!(
+                    "units in use: {operation}\n  expected: {least} to {greatest}\n  got:      {}\n  charges: {charges:?}",
+                    decision.used
+                )
             })?;
             timeline.record(now, decision);
         }
