@@ -11,7 +11,9 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::{cause::Cause, degradation::Degradation, log, stopwatch};
+use tidegate::Degradation;
+
+use crate::{cause::Cause, log, stopwatch};
 
 /// A state ends after so many microseconds without a failure, if requests succeed.
 const QUIET: u64 = 2_000_000;
@@ -100,9 +102,9 @@ impl Conditions {
             let since = state.since.load(Relaxed);
             (since > 0).then(|| Degradation {
                 cause: cause.name(),
-                node: node.to_owned(),
+                node: Some(node.to_owned()),
                 detail: state.detail.lock().clone(),
-                cure: cause.cure(),
+                cure: cause.cure().to_owned(),
                 lasted: Duration::from_micros(now.saturating_sub(since)),
             })
         };

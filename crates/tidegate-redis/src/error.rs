@@ -75,8 +75,14 @@ pub enum Error {
     Garbled,
 }
 
+impl From<Error> for tidegate::StoreError {
+    fn from(error: Error) -> Self {
+        Self::Unavailable { cause: error.name(), message: error.to_string() }
+    }
+}
+
 impl Error {
-    /// The trouble that an error's text stands for.
+    /// The error that an error's text stands for.
     pub(crate) fn from_message(text: &str) -> Self {
         // An error raised in a script may come with the place it was raised at before it.
         let has = |word: &str| text.contains(word);

@@ -1,57 +1,42 @@
-//! Operations on one key that are not decisions: refund, reset and inspection.
+//! The operations of [`RedisStore`]: what the trait [`Store`] asks for.
 
-use tidegate::{Cost, Inspection, Key, Policy, Refund, Timestamp, external_store};
+use tidegate::{
+    ActiveOverride, AnyStore, Cost, Decision, Decisions, Inspection, Key, Op, Override, Policy, Refund, Spend, Store,
+    StoreError, StoreReport, Timestamp, external_store,
+};
 
 use crate::{
-    error::Error,
+    decide_all, overrides,
     reply::{By, Reader},
-    store::{Asked, RedisStore},
+    store::RedisStore,
     wire::{Action, Part},
 };
 
-impl RedisStore {
-    /// Gives units back to the moment they were charged at
-    /// ([`Decision::charged_at`](tidegate::Decision::charged_at)), not to now. It is not repeated if it fails.
-    ///
-    /// # Errors
-    /// If Redis does not answer; whether units were given back is not known then.
-    pub async fn refund(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        cost: Cost,
-        charged_at: Timestamp,
-    ) -> Result<Refund, Error> {
-        self.refund_when(policy, key, cost, charged_at, None).await
+impl Store for RedisStore {
+    #[inline]
+    async fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError> {
+        self.decide_one(op, policy, key, cost).await
     }
 
-    /// The same at a given time, for replays and tests.
-    ///
-    /// # Errors
-    /// If Redis does not answer.
-    pub async fn refund_at(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        cost: Cost,
-        charged_at: Timestamp,
-        now: Timestamp,
-    ) -> Result<Refund, Error> {
-        self.refund_when(policy, key, cost, charged_at, Some(now)).await
+    /// Decides several requests as one. If their keys are in different slots of a cluster, what was charged in one slot
+    /// is given back if another slot denies.
+    async fn decide_all(&self, op: Op, spends: &[Spend<'_>]) -> Result<Decisions, StoreError> {
+        decide_all::decide(self, op, spends).await
     }
 
-    async fn refund_when(
+    /// Gives units back. A failed refund is not repeated. If Redis does not answer, it is not known whether units were
+    /// given back.
+    async fn refund(
         &self,
         policy: &Policy,
         key: &Key<'_>,
         cost: Cost,
         charged_at: Timestamp,
-        given: Option<Timestamp>,
-    ) -> Result<Refund, Error> {
-        let name = self.name(policy, key, given);
+    ) -> Result<Refund, StoreError> {
+        let name = self.name(policy, key);
         let part = Part::new(name.bytes, policy, cost, Some(charged_at));
         let limits = part.limits;
-        let answer = self.ask_and_forget(Action::Refund, part, name.slot, given).await?;
+        let answer = self.ask_and_forget_denial(Action::Refund, part, name.slot).await?;
         let reply = Reader::new(answer.bytes()).part(limits)?;
         let (returned, told) = (reply.returned, &reply.told);
         Ok(match &reply.by {
@@ -62,76 +47,18 @@ impl RedisStore {
         })
     }
 
-    /// Asks for an operation that may end a denial. The remembered denial is removed before and after it: a request that Redis
-    /// denied meanwhile may have been decided before the operation.
-    pub(crate) async fn ask_and_forget(
-        &self,
-        action: Action,
-        part: Part,
-        slot: u16,
-        given: Option<Timestamp>,
-    ) -> Asked {
-        let key = part.key.clone();
-        self.forget_denial(&key);
-        let answer = self.ask(action, part, slot, given).await;
-        self.forget_denial(&key);
-        answer
-    }
-
-    /// Forgets a key's state under a policy, not its override; whether there was anything to forget.
-    ///
-    /// # Errors
-    /// If Redis does not answer.
-    pub async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, Error> {
-        self.reset_when(policy, key, None).await
-    }
-
-    /// Forgets what was decided at given times.
-    ///
-    /// # Errors
-    /// If Redis does not answer.
-    pub async fn reset_at(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Result<bool, Error> {
-        self.reset_when(policy, key, Some(now)).await
-    }
-
-    async fn reset_when(&self, policy: &Policy, key: &Key<'_>, given: Option<Timestamp>) -> Result<bool, Error> {
-        let name = self.name(policy, key, given);
+    async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, StoreError> {
+        let name = self.name(policy, key);
         let part = Part::new(name.bytes, policy, Cost::ONE, None);
-        let answer = self.ask_and_forget(Action::Reset, part, name.slot, given).await?;
-        Reader::new(answer.bytes()).found()
+        let answer = self.ask_and_forget_denial(Action::Reset, part, name.slot).await?;
+        Ok(Reader::new(answer.bytes()).found()?)
     }
 
-    /// Shows the state of a key under a policy, if it has one.
-    ///
-    /// # Errors
-    /// If Redis does not answer.
-    pub async fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Inspection>, Error> {
-        self.inspect_when(policy, key, None).await
-    }
-
-    /// The same at a given time, for replays and tests.
-    ///
-    /// # Errors
-    /// If Redis does not answer.
-    pub async fn inspect_at(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        now: Timestamp,
-    ) -> Result<Option<Inspection>, Error> {
-        self.inspect_when(policy, key, Some(now)).await
-    }
-
-    async fn inspect_when(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        given: Option<Timestamp>,
-    ) -> Result<Option<Inspection>, Error> {
-        let name = self.name(policy, key, given);
+    async fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Inspection>, StoreError> {
+        let name = self.name(policy, key);
         let part = Part::new(name.bytes, policy, Cost::ONE, None);
         let limits = part.limits;
-        let answer = self.ask(Action::Inspect, part, name.slot, given).await?;
+        let answer = self.ask(Action::Inspect, part, name.slot).await?;
         let Some(found) = Reader::new(answer.bytes()).state(limits)? else { return Ok(None) };
         let in_force = match &found.by {
             Some(By::Limits(limits, _)) => limits,
@@ -142,5 +69,31 @@ impl RedisStore {
             inspection.limits.iter_mut().for_each(|limit| limit.remaining = 0);
         }
         Ok(Some(inspection))
+    }
+
+    /// Overrides the limits of a key under a policy, for every program that shares this Redis.
+    async fn set_override(&self, policy: &Policy, key: &Key<'_>, by: Override) -> Result<Option<Override>, StoreError> {
+        overrides::set(self, policy, key, &by).await
+    }
+
+    async fn remove_override(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Override>, StoreError> {
+        overrides::remove(self, policy, key).await
+    }
+
+    async fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<ActiveOverride>, StoreError> {
+        overrides::show(self, policy, key).await
+    }
+
+    /// Lists the overrides of a policy page by page: an override that is set or removed meanwhile may be listed or not.
+    async fn overrides(&self, policy: &Policy) -> Result<Vec<ActiveOverride>, StoreError> {
+        overrides::list(self, policy).await
+    }
+
+    fn at_time(&self, time: Timestamp) -> Option<AnyStore> {
+        Some(AnyStore::new(self.at(time)))
+    }
+
+    fn report(&self) -> StoreReport {
+        self.make_report()
     }
 }

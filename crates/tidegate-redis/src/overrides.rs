@@ -1,9 +1,9 @@
-//! Overrides of single keys: setting, lifting and listing them.
+//! Overrides of single keys.
 //!
-//! An override lies in the key that it is about, where every decision finds it. A list for each policy names those that there are.
-//! It comes second: if it can't be written, the override holds all the same.
+//! An override is stored in the key that it overrides, where every decision finds it. A list for each policy names the
+//! overrides of that policy. The list is written second: if it can't be written, the override is in force all the same.
 
-use tidegate::{ActiveOverride, Key, Override, OverrideError, Policy, Timestamp};
+use tidegate::{ActiveOverride, Key, Override, OverrideError, Policy, StoreError, Timestamp};
 
 use crate::{
     error::Error,
@@ -13,213 +13,107 @@ use crate::{
     wire::{Action, ListStep, OverrideStep, Part, put},
 };
 
-/// Why an override could not be set, lifted or shown.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OverrideTrouble {
-    /// There can't be such an override.
-    #[error(transparent)]
-    Refused(#[from] OverrideError),
-    /// Redis did not answer. Whether it was set or lifted is not known, unless the trouble says so; repeating it is safe.
-    #[error(transparent)]
-    Redis(#[from] Error),
-    /// It was set or lifted and holds so, but the list of overrides does not tell; repeating it is safe.
-    #[error("it is in force as asked, but the list of overrides could not be written: {0}; repeating it is safe")]
-    Unlisted(Error),
-}
-
-/// What a key held before.
-struct Before {
-    /// Whether what was asked was done.
+/// The answer of Redis to an operation on the override of a key.
+struct OverrideAnswer {
+    /// Whether the operation was carried out.
     done: bool,
     now: u64,
-    held: Option<ActiveOverride>,
+    /// The override that was in force before.
+    before: Option<ActiveOverride>,
 }
 
-impl RedisStore {
-    /// Overrides the limits of a key under a policy, with its history kept; the override that held until now, if there was one.
-    /// Whoever shares this Redis heeds it from now on.
-    ///
-    /// # Errors
-    /// If the policy has no name, if the override is over already, if there are as many as may be, or if Redis does not answer.
-    pub async fn set_override(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        by: &Override,
-    ) -> Result<Option<Override>, OverrideTrouble> {
-        self.set_override_when(policy, key, by, None).await
+/// Sets the override of a key. Returns the override that it replaces.
+pub(crate) async fn set(
+    store: &RedisStore,
+    policy: &Policy,
+    key: &Key<'_>,
+    by: &Override,
+) -> Result<Option<Override>, StoreError> {
+    let list = OverrideList::new(store, policy)?;
+    // The script reads an end of 0 as no end.
+    if by.end().is_some_and(|end| end <= store.time().unwrap_or(Timestamp::from_micros(0))) {
+        return Err(OverrideError::Over.into());
     }
-
-    /// The same at a given time, for replays and tests.
-    ///
-    /// # Errors
-    /// As [`set_override`](Self::set_override).
-    pub async fn set_override_at(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        by: &Override,
-        now: Timestamp,
-    ) -> Result<Option<Override>, OverrideTrouble> {
-        self.set_override_when(policy, key, by, Some(now)).await
+    let field = store.name(policy, key).bytes;
+    if !list.has_room(&field).await? {
+        return Err(OverrideError::TooMany { most: store.max_overrides() }.into());
     }
+    let encoded = override_record::encode(key, by);
+    let answer = ask(store, OverrideStep::Set, policy, key, &encoded).await?;
+    if !answer.done {
+        return Err(OverrideError::Over.into());
+    }
+    let record = override_record::record(&encoded, answer.now);
+    list.put(&field, &record).await.map_err(|error| unlisted(&error))?;
+    Ok(answer.before.map(|before| before.by))
+}
 
-    async fn set_override_when(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        by: &Override,
-        given: Option<Timestamp>,
-    ) -> Result<Option<Override>, OverrideTrouble> {
-        let list = List::new(self, policy, given)?;
-        // The script takes 0 for none.
-        if by.end().is_some_and(|end| end <= given.unwrap_or(Timestamp::from_micros(0))) {
-            return Err(OverrideError::Over.into());
+/// Removes the override of a key. Returns it if it was in force.
+pub(crate) async fn remove(store: &RedisStore, policy: &Policy, key: &Key<'_>) -> Result<Option<Override>, StoreError> {
+    let list = OverrideList::new(store, policy)?;
+    let answer = ask(store, OverrideStep::Lift, policy, key, &[]).await?;
+    // Also if there was no override: an earlier attempt may have removed it without the list.
+    list.remove(&store.name(policy, key).bytes).await.map_err(|error| unlisted(&error))?;
+    Ok(answer.before.map(|before| before.by))
+}
+
+/// The override of a key, if one is in force.
+pub(crate) async fn show(
+    store: &RedisStore,
+    policy: &Policy,
+    key: &Key<'_>,
+) -> Result<Option<ActiveOverride>, StoreError> {
+    Ok(ask(store, OverrideStep::Show, policy, key, &[]).await?.before)
+}
+
+/// All overrides of a policy that are in force, in the order of their keys.
+pub(crate) async fn list(store: &RedisStore, policy: &Policy) -> Result<Vec<ActiveOverride>, StoreError> {
+    let Ok(list) = OverrideList::new(store, policy) else { return Ok(Vec::new()) };
+    let mut found = list.entries().await?;
+    found.sort_by_cached_key(|active| (active.key.as_bytes().to_vec(), active.key.is_joined()));
+    // While the list grows, two pages may contain the same override.
+    found.dedup_by(|one, other| one.key == other.key);
+    Ok(found)
+}
+
+fn unlisted(error: &Error) -> StoreError {
+    StoreError::Unlisted(error.to_string())
+}
+
+async fn ask(
+    store: &RedisStore,
+    step: OverrideStep,
+    policy: &Policy,
+    key: &Key<'_>,
+    argument: &[u8],
+) -> Result<OverrideAnswer, Error> {
+    let name = store.name(policy, key);
+    let part = Part::of_step(name.bytes, policy, step as u8, argument);
+    let answer = match step {
+        OverrideStep::Show => store.ask(Action::Override(step), part, name.slot).await?,
+        OverrideStep::Set | OverrideStep::Lift => {
+            store.ask_and_forget_denial(Action::Override(step), part, name.slot).await?
         }
-        let field = self.name(policy, key, given).bytes;
-        if !list.has_room(&field).await? {
-            return Err(OverrideError::TooMany { most: self.max_overrides() }.into());
-        }
-        let encoded = override_record::encode(key, by);
-        let before = self.ask_override(OverrideStep::Set, policy, key, &encoded, given).await?;
-        if !before.done {
-            return Err(OverrideError::Over.into());
-        }
-        let record = override_record::record(&encoded, before.now);
-        list.put(&field, &record).await.map_err(OverrideTrouble::Unlisted)?;
-        Ok(before.held.map(|held| held.by))
-    }
-
-    /// Ends the override of a key under a policy, with its history kept; what it was, if it still held.
-    ///
-    /// # Errors
-    /// If the policy has no name, or if Redis does not answer.
-    pub async fn remove_override(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Override>, OverrideTrouble> {
-        self.remove_override_when(policy, key, None).await
-    }
-
-    /// The same at a given time, for replays and tests.
-    ///
-    /// # Errors
-    /// As [`remove_override`](Self::remove_override).
-    pub async fn remove_override_at(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        now: Timestamp,
-    ) -> Result<Option<Override>, OverrideTrouble> {
-        self.remove_override_when(policy, key, Some(now)).await
-    }
-
-    async fn remove_override_when(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        given: Option<Timestamp>,
-    ) -> Result<Option<Override>, OverrideTrouble> {
-        let list = List::new(self, policy, given)?;
-        let before = self.ask_override(OverrideStep::Lift, policy, key, &[], given).await?;
-        let field = self.name(policy, key, given).bytes;
-        // Also where nothing was lifted: an earlier try may have come this far.
-        list.remove(&field).await.map_err(OverrideTrouble::Unlisted)?;
-        Ok(before.held.map(|held| held.by))
-    }
-
-    /// The override of a key under a policy, if one holds.
-    ///
-    /// # Errors
-    /// If Redis does not answer.
-    pub async fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<ActiveOverride>, Error> {
-        self.override_of_when(policy, key, None).await
-    }
-
-    /// The same at a given time, for replays and tests.
-    ///
-    /// # Errors
-    /// If Redis does not answer.
-    pub async fn override_of_at(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        now: Timestamp,
-    ) -> Result<Option<ActiveOverride>, Error> {
-        self.override_of_when(policy, key, Some(now)).await
-    }
-
-    async fn override_of_when(
-        &self,
-        policy: &Policy,
-        key: &Key<'_>,
-        given: Option<Timestamp>,
-    ) -> Result<Option<ActiveOverride>, Error> {
-        Ok(self.ask_override(OverrideStep::Show, policy, key, &[], given).await?.held)
-    }
-
-    /// All overrides of a policy that hold, in the order of their keys. It is read page by page: what is set or lifted meanwhile
-    /// may be told or not.
-    ///
-    /// # Errors
-    /// If Redis does not answer.
-    pub async fn overrides(&self, policy: &Policy) -> Result<Vec<ActiveOverride>, Error> {
-        self.overrides_when(policy, None).await
-    }
-
-    /// The same at a given time, for replays and tests.
-    ///
-    /// # Errors
-    /// If Redis does not answer.
-    pub async fn overrides_at(&self, policy: &Policy, now: Timestamp) -> Result<Vec<ActiveOverride>, Error> {
-        self.overrides_when(policy, Some(now)).await
-    }
-
-    async fn overrides_when(&self, policy: &Policy, given: Option<Timestamp>) -> Result<Vec<ActiveOverride>, Error> {
-        let Ok(list) = List::new(self, policy, given) else { return Ok(Vec::new()) };
-        let mut found = list.entries().await?;
-        let order = |one: &ActiveOverride| (one.key.as_bytes().to_vec(), one.key.is_joined());
-        found.sort_by_cached_key(order);
-        // A page that is read while the list grows may tell of one that another has told of.
-        found.dedup_by(|one, other| one.key == other.key);
-        Ok(found)
-    }
-
-    async fn ask_override(
-        &self,
-        step: OverrideStep,
-        policy: &Policy,
-        key: &Key<'_>,
-        asked: &[u8],
-        given: Option<Timestamp>,
-    ) -> Result<Before, Error> {
-        let name = self.name(policy, key, given);
-        let part = Part::of_step(name.bytes, policy, step as u8, asked);
-        let answer = match step {
-            OverrideStep::Show => self.ask(Action::Override(step), part, name.slot, given).await?,
-            OverrideStep::Set | OverrideStep::Lift => {
-                self.ask_and_forget(Action::Override(step), part, name.slot, given).await?
-            }
-        };
-        let mut reader = Reader::new(answer.bytes());
-        let mut reader = Reader::new(reader.bytes(4)?);
-        let (done, now) = (reader.number(1)? == 1, reader.number(7)?);
-        let record = reader.rest();
-        let held = if record.is_empty() { None } else { Some(override_record::decode(record)?) };
-        Ok(Before { done, now, held })
-    }
+    };
+    let mut reader = Reader::new(answer.bytes());
+    let mut reader = Reader::new(reader.bytes(4)?);
+    let (done, now) = (reader.number(1)? == 1, reader.number(7)?);
+    let record = reader.rest();
+    let before = if record.is_empty() { None } else { Some(override_record::decode(record)?) };
+    Ok(OverrideAnswer { done, now, before })
 }
 
 /// The list of a policy's overrides.
-struct List<'a> {
+struct OverrideList<'a> {
     store: &'a RedisStore,
     policy: &'a Policy,
     name: &'a str,
-    given: Option<Timestamp>,
 }
 
-impl<'a> List<'a> {
-    fn new(store: &'a RedisStore, policy: &'a Policy, given: Option<Timestamp>) -> Result<Self, OverrideError> {
+impl<'a> OverrideList<'a> {
+    fn new(store: &'a RedisStore, policy: &'a Policy) -> Result<Self, OverrideError> {
         let name = policy.name().ok_or(OverrideError::Unnamed)?;
-        Ok(Self { store, policy, name, given })
+        Ok(Self { store, policy, name })
     }
 
     async fn ask<T>(
@@ -228,9 +122,9 @@ impl<'a> List<'a> {
         asked: &[u8],
         read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let name = self.store.list_name(self.name, self.given);
+        let name = self.store.names().list(self.name);
         let part = Part::of_step(name.bytes, self.policy, step as u8, asked);
-        let answer = self.store.ask(Action::List(step), part, name.slot, self.given).await?;
+        let answer = self.store.ask(Action::List(step), part, name.slot).await?;
         let mut reader = Reader::new(answer.bytes());
         read(&mut Reader::new(reader.bytes(4)?))
     }

@@ -26,7 +26,7 @@ pub struct Stats {
     /// Requests for new keys without room in Redis, by [`max_keys`](crate::RedisStoreBuilder::max_keys) or its memory.
     pub no_room: u64,
     /// Why Redis did not answer, by [`Error::name`].
-    pub troubles: BTreeMap<&'static str, u64>,
+    pub errors: BTreeMap<&'static str, u64>,
     /// Script calls.
     pub calls: u64,
     /// Requests in those calls: as many times more than calls as are batched.
@@ -60,7 +60,7 @@ pub(crate) struct Counters {
     pub(crate) degraded_local: AtomicU64,
     pub(crate) remembered: AtomicU64,
     pub(crate) no_room: AtomicU64,
-    troubles: [AtomicU64; Cause::ALL.len()],
+    errors: [AtomicU64; Cause::ALL.len()],
     pub(crate) calls: AtomicU64,
     pub(crate) batched: AtomicU64,
     pub(crate) sent_again: AtomicU64,
@@ -80,14 +80,13 @@ pub(crate) fn count(counter: &AtomicU64) {
 
 impl Counters {
     #[inline]
-    pub(crate) fn trouble(&self, trouble: &Error) {
-        count(&self.troubles[trouble.cause().index()]);
+    pub(crate) fn error(&self, error: &Error) {
+        count(&self.errors[error.cause().index()]);
     }
 
     pub(crate) fn snapshot(&self, may_evict: bool) -> Stats {
-        let counts =
-            Cause::ALL.into_iter().zip(&self.troubles).map(|(cause, times)| (cause.name(), times.load(Relaxed)));
-        let troubles = counts.filter(|(_, times)| *times > 0).collect();
+        let counts = Cause::ALL.into_iter().zip(&self.errors).map(|(cause, times)| (cause.name(), times.load(Relaxed)));
+        let errors = counts.filter(|(_, times)| *times > 0).collect();
         Stats {
             allowed: self.allowed.load(Relaxed),
             denied: self.denied.load(Relaxed),
@@ -96,7 +95,7 @@ impl Counters {
             degraded_local: self.degraded_local.load(Relaxed),
             remembered: self.remembered.load(Relaxed),
             no_room: self.no_room.load(Relaxed),
-            troubles,
+            errors,
             calls: self.calls.load(Relaxed),
             batched: self.batched.load(Relaxed),
             sent_again: self.sent_again.load(Relaxed),

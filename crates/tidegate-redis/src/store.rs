@@ -2,28 +2,22 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tidegate::{
-    AtCapacity, Cost, Decision, Decisions, Key, OnStoreFailure, Op, Policy, Spend, SpendError, Timestamp,
-    external_store,
-};
+use tidegate::{AtCapacity, Cost, Decision, Key, Op, Policy, Timestamp};
 use tokio::sync::oneshot;
 
 use crate::{
     breaker::BreakerState,
     builder::RedisStoreBuilder,
     cause::Cause,
-    degradation::Degradation,
     denials::{Denials, Subject},
     error::Error,
     fallback::Fallback,
     job::{Answer, Job},
     key_name::{Name, Names},
     node::{Common, Node},
-    reply::Reader,
-    router::{CLUSTER, Router},
+    router::Router,
     script::Source,
     settings::Settings,
-    several,
     stats::{Counters, Stats, count},
     stopwatch,
     target::{Login, Target, UrlError},
@@ -32,18 +26,18 @@ use crate::{
 
 /// Limits shared by many nodes, jobs and languages: the answers of the in-memory store, from Redis, on the server's clock.
 ///
-/// It is cheap to clone, and is asked from any task of the tokio runtime that it was made in. A decision never fails: where
-/// Redis can't answer in time, the policy's [`OnStoreFailure`] does, and the decision is marked
-/// [degraded](Decision::is_degraded).
+/// It is cheap to clone, and any task of the tokio runtime that it was made in can use it. A decision never fails: if
+/// Redis does not answer in time, the policy's [`OnStoreFailure`](tidegate::OnStoreFailure) decides, and the decision is
+/// marked [degraded](Decision::is_degraded). All operations are those of the trait [`Store`](tidegate::Store).
 ///
 /// ```no_run
-/// use tidegate::{Cost, Key, OnStoreFailure, Policy};
+/// use tidegate::{Cost, Key, OnStoreFailure, Policy, Store as _};
 /// use tidegate_redis::RedisStore;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let store = RedisStore::connect("redis://127.0.0.1:6379")?;
 /// let login = Policy::new("login", ["5/1m".parse()?, "50/1d".parse()?])?.with_on_store_failure(OnStoreFailure::Closed);
-/// let decision = store.check(&login, &Key::new("alice")?, Cost::ONE).await;
+/// let decision = store.check(&login, &Key::new("alice")?, Cost::ONE).await?;
 /// if !decision.is_allowed() {
 ///     println!("come back in {:?}", decision.retry_after());
 /// }
@@ -53,13 +47,15 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct RedisStore {
     inner: Arc<Inner>,
+    /// The time of decisions, in place of the server's clock.
+    time: Option<Timestamp>,
 }
 
 #[derive(Debug)]
 struct Inner {
     router: Arc<Router>,
     names: Names,
-    /// Names of states at given times, so that a replay touches nothing that counts.
+    /// Names of states at given times, so that a replay does not touch the states of live requests.
     given_names: Names,
     timeout: Duration,
     max_overrides: usize,
@@ -68,9 +64,6 @@ struct Inner {
     denials: Denials,
     at_capacity: AtCapacity,
 }
-
-/// A request's answer, or why there is none, and the choice for that case.
-pub(crate) type Asked = Result<Answer, Error>;
 
 impl RedisStore {
     /// Makes a store with the usual settings; see [`builder`](Self::builder) for others.
@@ -107,7 +100,7 @@ impl RedisStore {
             denials: Denials::new(),
             at_capacity,
         };
-        Self { inner: Arc::new(inner) }
+        Self { inner: Arc::new(inner), time: None }
     }
 
     /// Says whether a URL can be read, without connecting to anything.
@@ -129,120 +122,12 @@ impl RedisStore {
         self.inner.router.connected().await;
     }
 
-    /// Spends `cost` if it fits.
-    pub async fn check(&self, policy: &Policy, key: &Key<'_>, cost: Cost) -> Decision {
-        self.decide(Op::Check, policy, key, cost, policy.on_store_failure()).await
-    }
-
-    /// Answers as [`check`](Self::check) would and spends nothing; what remains is told as it is before the spend.
-    pub async fn peek(&self, policy: &Policy, key: &Key<'_>, cost: Cost) -> Decision {
-        self.decide(Op::Peek, policy, key, cost, policy.on_store_failure()).await
-    }
-
-    /// Spends `cost` even past the limit: for a cost that is known only afterwards.
-    pub async fn charge(&self, policy: &Policy, key: &Key<'_>, cost: Cost) -> Decision {
-        self.decide(Op::Charge, policy, key, cost, policy.on_store_failure()).await
-    }
-
-    /// Decides one request; `on_failure` wins over the policy's own choice.
-    pub async fn decide(
-        &self,
-        op: Op,
-        policy: &Policy,
-        key: &Key<'_>,
-        cost: Cost,
-        on_failure: OnStoreFailure,
-    ) -> Decision {
-        match self.ask_one(op, policy, key, cost, None).await {
-            Ok(decision) => self.counted(op, decision),
-            Err(trouble) => match self.known_denial(op, policy, key, cost) {
-                Some(denial) => self.inner.fallback.remembered(&trouble, denial),
-                None => self.inner.fallback.decide(&trouble, op, policy, key, cost, on_failure),
-            },
-        }
-    }
-
-    /// Decides one request at a given time, for replays and tests: under a prefix of its own, on no clock.
-    ///
-    /// # Errors
-    /// If Redis does not answer; there is no failure choice here.
-    pub async fn decide_at(
-        &self,
-        op: Op,
-        policy: &Policy,
-        key: &Key<'_>,
-        cost: Cost,
-        now: Timestamp,
-    ) -> Result<Decision, Error> {
-        self.ask_one(op, policy, key, cost, Some(now)).await
-    }
-
-    /// Spends all of `spends` if all fit, else none.
-    ///
-    /// # Errors
-    /// If there are none or more than 64, if costs add up to more than 10^12, or if two policies of one name differ.
-    pub async fn check_all(&self, spends: &[Spend<'_>]) -> Result<Decisions, SpendError> {
-        self.decide_all(Op::Check, spends, None).await
-    }
-
-    /// Decides several requests as one; `on_failure`, where given, wins over the policies' own choices. Where their keys
-    /// lie in different slots of a cluster, what was charged in one is given back if another denies.
-    ///
-    /// # Errors
-    /// If there are none or more than 64, if costs add up to more than 10^12, or if two policies of one name differ.
-    pub async fn decide_all(
-        &self,
-        op: Op,
-        spends: &[Spend<'_>],
-        on_failure: Option<OnStoreFailure>,
-    ) -> Result<Decisions, SpendError> {
-        let (distinct, part_of) = external_store::distinct(spends)?;
-        let choice = |spend: &Spend<'_>| on_failure.unwrap_or(spend.policy.on_store_failure());
-        let denial = |spend: &Spend<'_>| self.known_denial(op, spend.policy, spend.key, spend.cost);
-        let admits = |trouble: &Error, spend: &Spend<'_>| {
-            denial(spend).is_none() && self.inner.fallback.admits(trouble, spend, choice(spend))
-        };
-        let asked = several::decide(self, op, &distinct, None, admits).await;
-        let asked = asked.map(|decided| {
-            // What the decision denies is charged nowhere, here neither.
-            let op_here = if decided.denied { Op::Peek } else { op };
-            let part = |(part, spend): (Result<Decision, Error>, &Spend<'_>)| match part {
-                Ok(decision) => self.counted(op, decision),
-                Err(trouble) => match denial(spend) {
-                    Some(denial) => self.inner.fallback.remembered(&trouble, denial),
-                    None => {
-                        let Spend { policy, key, cost } = *spend;
-                        self.inner.fallback.decide(&trouble, op_here, policy, key, cost, choice(spend))
-                    }
-                },
-            };
-            decided.parts.into_iter().zip(&distinct).map(part).collect::<Vec<_>>()
-        });
-        let decided = match asked {
-            Ok(decided) => decided,
-            Err(trouble) => self.inner.fallback.decide_all(&trouble, op, &distinct, on_failure, denial),
-        };
-        Ok(external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect()))
-    }
-
-    /// The same at a given time, for replays and tests.
-    ///
-    /// # Errors
-    /// If the requests can't be one decision ([`SpendError`]), or if Redis does not answer.
-    pub async fn decide_all_at(
-        &self,
-        op: Op,
-        spends: &[Spend<'_>],
-        now: Timestamp,
-    ) -> Result<Result<Decisions, Error>, SpendError> {
-        let (distinct, part_of) = external_store::distinct(spends)?;
-        // There is no other choice here than to say that Redis did not answer.
-        let decided = several::decide(self, op, &distinct, Some(now), |_, _| false).await;
-        let decided = decided.and_then(|decided| decided.parts.into_iter().collect::<Result<Vec<_>, _>>());
-        let all = |decided: Vec<Decision>| {
-            external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect())
-        };
-        Ok(decided.map(all))
+    /// The same store, which decides at `time` and not by the server's clock: for replays and tests. It has states of
+    /// its own, under another prefix. It applies no failure choice: if Redis does not answer, an operation returns an
+    /// error.
+    #[must_use]
+    pub fn at(&self, time: Timestamp) -> Self {
+        Self { inner: Arc::clone(&self.inner), time: Some(time) }
     }
 
     /// What has been counted so far.
@@ -253,19 +138,8 @@ impl RedisStore {
 
     /// Each server that is asked and where its breaker stands.
     pub fn breakers(&self) -> Vec<(String, BreakerState)> {
-        let told = |node: &Arc<Node>| (node.shared.name.clone(), node.shared.breaker.state());
-        self.inner.router.nodes().iter().map(told).collect()
-    }
-
-    /// The degraded states that the store is in now; none while everything is as it should be. A state begins with the first
-    /// request that is affected and ends two seconds after the last one, once others have succeeded.
-    pub fn degradations(&self) -> Vec<Degradation> {
-        let router = &self.inner.router;
-        let mut all = router.conditions.list(CLUSTER);
-        for node in router.nodes() {
-            all.extend(node.shared.conditions.list(&node.shared.name));
-        }
-        all
+        let state = |node: &Arc<Node>| (node.shared.name.clone(), node.shared.breaker.state());
+        self.inner.router.nodes().iter().map(state).collect()
     }
 
     /// The name of the Redis key that holds a state: for looking at it by other means.
@@ -273,14 +147,30 @@ impl RedisStore {
         self.inner.names.name(policy, key).bytes
     }
 
-    pub(crate) fn name(&self, policy: &Policy, key: &Key<'_>, given: Option<Timestamp>) -> Name {
-        let names = if given.is_some() { &self.inner.given_names } else { &self.inner.names };
-        names.name(policy, key)
+    pub(crate) fn names(&self) -> &Names {
+        if self.time.is_some() { &self.inner.given_names } else { &self.inner.names }
     }
 
-    pub(crate) fn list_name(&self, policy: &str, given: Option<Timestamp>) -> Name {
-        let names = if given.is_some() { &self.inner.given_names } else { &self.inner.names };
-        names.list(policy)
+    pub(crate) fn name(&self, policy: &Policy, key: &Key<'_>) -> Name {
+        self.names().name(policy, key)
+    }
+
+    /// The time of decisions, if it is not that of the server's clock.
+    pub(crate) fn time(&self) -> Option<Timestamp> {
+        self.time
+    }
+
+    pub(crate) fn router(&self) -> &Router {
+        &self.inner.router
+    }
+
+    pub(crate) fn fallback(&self) -> &Fallback {
+        &self.inner.fallback
+    }
+
+    /// The only server, if there is no cluster.
+    pub(crate) fn only_node(&self) -> Option<Arc<Node>> {
+        if self.is_cluster() { None } else { self.inner.router.node(0) }
     }
 
     pub(crate) fn max_overrides(&self) -> usize {
@@ -289,62 +179,6 @@ impl RedisStore {
 
     pub(crate) fn is_cluster(&self) -> bool {
         self.inner.router.is_cluster()
-    }
-
-    async fn ask_one(
-        &self,
-        op: Op,
-        policy: &Policy,
-        key: &Key<'_>,
-        cost: Cost,
-        given: Option<Timestamp>,
-    ) -> Result<Decision, Error> {
-        // Where there is one server only and it is known not to answer, nothing else needs to be found out.
-        if !self.is_cluster()
-            && let Some(node) = self.inner.router.node(0).filter(|node| !node.shared.breaker.lets_through())
-        {
-            return Err(node.shared.refusal());
-        }
-        let name = self.name(policy, key, given);
-        let part = Part::new(name.bytes, policy, cost, None);
-        let (limits, asked) = (part.limits, stopwatch::micros());
-        let subject = self.inner.denials.subject(&part.key, &part.policy);
-        if given.is_none() && self.is_under_pressure(name.slot, op, || subject, cost) {
-            return Err(Error::Overloaded);
-        }
-        let new_keys = match given {
-            Some(_) => NewKeys::Always,
-            None if policy.is_brought_by_caller() => NewKeys::OfCallers,
-            None => NewKeys::OfPolicies,
-        };
-        let (action, deadline) = (Action::Decide(op), self.deadline(given));
-        let mut answer = match self.ask_until(action, vec![part], name.slot, new_keys, given, deadline).await {
-            // Nothing was done. Whether a known key could not be charged or a new one not be made is found out by asking again.
-            Err(Error::OutOfMemory) if given.is_none() => {
-                let part = Part::new(self.name(policy, key, given).bytes, policy, cost, None);
-                self.ask_until(action, vec![part], name.slot, NewKeys::Never, given, deadline).await?
-            }
-            answer => answer?,
-        };
-        let (overflows, mut slot) = (answer.no_room, name.slot);
-        if overflows {
-            let name = self.overflow_name(policy, key).ok_or(Error::NoRoom)?;
-            slot = name.slot;
-            let part = Part::new(name.bytes, policy, cost, None);
-            answer = match self.ask_until(action, vec![part], slot, NewKeys::Always, given, deadline).await {
-                Err(Error::OutOfMemory) => return Err(Error::NoRoom),
-                answer => answer?,
-            };
-            self.count_no_room();
-        }
-        let mut decision = several::read_decision(&mut Reader::new(answer.bytes()), limits, policy, op, cost)?;
-        if overflows {
-            decision = external_store::degraded(decision);
-        }
-        if given.is_none() {
-            self.note_answer(slot, subject, op, cost, &decision, asked);
-        }
-        Ok(decision)
     }
 
     /// The subject of a part, for remembered denials.
@@ -375,17 +209,13 @@ impl RedisStore {
     }
 
     /// The denial of such a request that is remembered. A charge is never denied.
-    fn known_denial(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Option<Decision> {
+    pub(crate) fn known_denial(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Option<Decision> {
         let denials = &self.inner.denials;
         if op == Op::Charge || !denials.may_have_any() {
             return None;
         }
         let (policy_bytes, _) = encode_policy(policy);
-        denials.find(denials.subject(&self.name(policy, key, None).bytes, &policy_bytes), cost)
-    }
-
-    pub(crate) fn forget_denial(&self, key: &[u8]) {
-        self.inner.denials.forget(key);
+        denials.find(denials.subject(&self.name(policy, key).bytes, &policy_bytes), cost)
     }
 
     /// The name of the overflow key for a new key without room. Limits that callers bring have no overflow keys: callers could
@@ -398,7 +228,7 @@ impl RedisStore {
 
     /// Counts a request that was decided on an overflow key.
     pub(crate) fn count_no_room(&self) {
-        self.inner.counters.trouble(&Error::NoRoom);
+        self.inner.counters.error(&Error::NoRoom);
     }
 
     fn note_new_key(&self, slot: u16) {
@@ -408,15 +238,25 @@ impl RedisStore {
     }
 
     /// When the caller of a decision that begins now gives up, by the stopwatch.
-    pub(crate) fn deadline(&self, given: Option<Timestamp>) -> u64 {
-        // A replay has time.
-        let patience = if given.is_some() { Duration::from_secs(10) } else { self.inner.timeout };
-        stopwatch::micros().saturating_add(u64::try_from(patience.as_micros()).unwrap_or(u64::MAX))
+    pub(crate) fn deadline(&self) -> u64 {
+        // A replay can wait.
+        let timeout = if self.time.is_some() { Duration::from_secs(10) } else { self.inner.timeout };
+        stopwatch::micros().saturating_add(u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX))
     }
 
     /// Asks the node of a slot for something other than a decision.
-    pub(crate) async fn ask(&self, action: Action, part: Part, slot: u16, given: Option<Timestamp>) -> Asked {
-        self.ask_until(action, vec![part], slot, NewKeys::Always, given, self.deadline(given)).await
+    pub(crate) async fn ask(&self, action: Action, part: Part, slot: u16) -> Result<Answer, Error> {
+        self.ask_until(action, vec![part], slot, NewKeys::Always, self.deadline()).await
+    }
+
+    /// Asks for an operation that may end a denial. The remembered denial is removed before and after it: a request that
+    /// Redis denied meanwhile may have been decided before the operation.
+    pub(crate) async fn ask_and_forget_denial(&self, action: Action, part: Part, slot: u16) -> Result<Answer, Error> {
+        let key = part.key.clone();
+        self.inner.denials.forget(&key);
+        let answer = self.ask(action, part, slot).await;
+        self.inner.denials.forget(&key);
+        answer
     }
 
     /// Asks the node of a slot and waits until `deadline`, by the stopwatch.
@@ -426,9 +266,8 @@ impl RedisStore {
         parts: Vec<Part>,
         slot: u16,
         new_keys: NewKeys,
-        given: Option<Timestamp>,
         deadline: u64,
-    ) -> Asked {
+    ) -> Result<Answer, Error> {
         let began = stopwatch::micros();
         let left = || Duration::from_micros(deadline.saturating_sub(stopwatch::micros()));
         let router = &self.inner.router;
@@ -441,6 +280,7 @@ impl RedisStore {
         }
         let (answer, answered) = oneshot::channel();
         let group = Group { action, parts, deadline: 0, new_keys };
+        let given = self.time;
         node.submit(Job { group, slot, given, deadline, asking: false, alone: false, answer, outstanding: None });
         let asked = match tokio::time::timeout(left(), answered).await {
             Ok(Ok(answer)) => answer,
@@ -454,13 +294,14 @@ impl RedisStore {
                 node.shared.conditions.note(Cause::NoRoom, || node.shared.room.describe());
             }
             Ok(_) => {}
-            Err(trouble) => node.shared.note_failed(trouble),
+            Err(error) => node.shared.note_failed(error),
         }
         asked
     }
 
+    /// Counts a decision that Redis made.
     #[inline]
-    fn counted(&self, op: Op, decision: Decision) -> Decision {
+    pub(crate) fn counted(&self, op: Op, decision: Decision) -> Decision {
         if op != Op::Peek {
             count(if decision.is_allowed() { &self.inner.counters.allowed } else { &self.inner.counters.denied });
         }

@@ -8,6 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 use serde::Serialize;
+use tidegate::{Degradation, EventCount};
 use utoipa::ToSchema;
 
 /// A state that is detected by a rising counter lasts until the counter has not risen for this long.
@@ -24,9 +25,6 @@ pub(crate) const CAUSES: [&str; 7] = [
     "no_room_for_callers",
 ];
 
-/// Causes with which Redis still answers, but with less certainty.
-const ANSWERS_ANYWAY: [&str; 1] = ["may_evict"];
-
 /// A current degraded state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct State {
@@ -42,26 +40,6 @@ pub(crate) struct State {
     pub(crate) detail: String,
     /// What can be done about it.
     pub(crate) cure: String,
-}
-
-/// A degraded state as its source reports it.
-#[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) cause: &'static str,
-    pub(crate) node: Option<String>,
-    pub(crate) detail: String,
-    pub(crate) cure: String,
-    pub(crate) lasted: Duration,
-}
-
-/// A degraded state that is detected by a counter: it lasts while the counter rises, and for ten seconds after that.
-#[derive(Debug)]
-pub(crate) struct Counted {
-    pub(crate) cause: &'static str,
-    pub(crate) count: u64,
-    /// The text that follows the number in the detail.
-    pub(crate) what: &'static str,
-    pub(crate) cure: &'static str,
 }
 
 /// The states that have begun and ended since the last check.
@@ -92,16 +70,16 @@ struct Rising {
 
 impl Degraded {
     /// Records the states found now. Returns those that have begun and ended.
-    pub(crate) fn look(&self, now_ms: u64, mut found: Vec<Found>, counted: &[Counted]) -> Changes {
+    pub(crate) fn look(&self, now_ms: u64, mut found: Vec<Degradation>, counted: &[EventCount]) -> Changes {
         let mut inner = self.0.lock();
         for counter in counted {
             let rising = inner.rising.entry(counter.cause).or_default();
             found.extend(rising.state(counter, now_ms));
         }
-        let is_of = |state: &State, found: &Found| state.cause == found.cause && state.node == found.node;
+        let is_of = |state: &State, found: &Degradation| state.cause == found.cause && state.node == found.node;
         let (mut states, mut changes) = (Vec::with_capacity(found.len()), Changes::default());
         for found in found {
-            let Found { cause, detail, lasted, .. } = &found;
+            let Degradation { cause, detail, lasted, .. } = &found;
             let known = inner.states.iter().find(|state| is_of(state, &found));
             let since_ms = known.map_or_else(|| now_ms.saturating_sub(millis(*lasted)), |known| known.since_ms);
             // One state for each cause and node, with its newest detail.
@@ -139,7 +117,7 @@ impl Degraded {
 }
 
 impl Rising {
-    fn state(&mut self, counter: &Counted, now_ms: u64) -> Option<Found> {
+    fn state(&mut self, counter: &EventCount, now_ms: u64) -> Option<Degradation> {
         if counter.count > self.count {
             let (since, before) = self.lasts.map_or((now_ms, self.count), |(since, before, _)| (since, before));
             self.lasts = Some((since, before, now_ms));
@@ -148,20 +126,13 @@ impl Rising {
         }
         self.count = counter.count;
         let (since, before, _) = self.lasts?;
-        Some(Found {
+        Some(Degradation {
             cause: counter.cause,
             node: None,
             detail: format!("{} {}", counter.count.saturating_sub(before), counter.what),
             cure: counter.cure.to_owned(),
             lasted: Duration::from_millis(now_ms.saturating_sub(since)),
         })
-    }
-}
-
-impl Found {
-    /// Whether requests are answered without the store in this state of Redis.
-    pub(crate) fn is_without_store(&self) -> bool {
-        !ANSWERS_ANYWAY.contains(&self.cause)
     }
 }
 
@@ -173,11 +144,13 @@ fn millis(duration: Duration) -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use super::{Counted, Degraded, Found};
+    use tidegate::{Degradation, EventCount};
 
-    fn found(cause: &'static str, node: Option<&str>) -> Found {
+    use super::Degraded;
+
+    fn found(cause: &'static str, node: Option<&str>) -> Degradation {
         let (detail, cure) = ("it happened".to_owned(), "do something".to_owned());
-        Found { cause, node: node.map(str::to_owned), detail, cure, lasted: Duration::from_millis(100) }
+        Degradation { cause, node: node.map(str::to_owned), detail, cure, lasted: Duration::from_millis(100) }
     }
 
     #[test]
@@ -198,7 +171,11 @@ mod tests {
     fn a_state_known_by_a_counter_lasts_while_it_rises_and_ten_seconds_more() {
         let degraded = Degraded::default();
         let look = |now, count| {
-            degraded.look(now, Vec::new(), &[Counted { cause: "no_room", count, what: "were refused", cure: "" }])
+            degraded.look(
+                now,
+                Vec::new(),
+                &[EventCount { cause: "no_room", count, what: "were refused".into(), cure: "" }],
+            )
         };
         assert!(look(0, 0).begun.is_empty());
         assert_eq!(look(1_000, 3).begun[0].detail, "3 were refused");

@@ -95,7 +95,7 @@ mod tests {
     };
 
     fn metrics() -> Metrics {
-        Metrics::new(Arc::new(Store::Memory(Limiter::new(MemoryStore::default()))), Arc::default())
+        Metrics::new(FailSafe::new(AnyStore::new(Limiter::default())), Arc::default())
     }
 
     fn ip(text: &str) -> IpAddr {

@@ -8,7 +8,7 @@ use std::{fmt, sync::Arc};
 
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text},
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder, text},
     metrics::{
         MetricType,
         counter::{ConstCounter, Counter},
@@ -18,8 +18,7 @@ use prometheus_client::{
     },
     registry::Registry,
 };
-use tidegate::{Decision, Reason};
-use tidegate_redis::BreakerState;
+use tidegate::{AnyStore, Decision, FailSafe, Metric, MetricKind, Reason};
 
 use self::durations::Durations;
 pub(crate) use self::exposition::Exposition;
@@ -27,7 +26,6 @@ use crate::{
     degraded::Degraded,
     insight::{Counts, Notable, Outcomes},
     log_lines::LOG_LINES,
-    store::Store,
 };
 
 /// What callers that bring limits of their own are counted under.
@@ -164,10 +162,13 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(store: Arc<Store>, degraded: Arc<Degraded>) -> Self {
+    pub(crate) fn new(store: FailSafe<AnyStore>, degraded: Arc<Degraded>) -> Self {
         let mut registry = Registry::with_prefix("tidegate");
-        let build =
-            vec![("version", env!("CARGO_PKG_VERSION")), ("store", store.kind()), ("arch", std::env::consts::ARCH)];
+        let build = vec![
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("store", store.report().kind),
+            ("arch", std::env::consts::ARCH),
+        ];
         registry.register("build", "Version of the service, and which store it uses", Info::new(build));
         let decisions = Family::<Verdict, Counter>::default();
         let near_limit = Family::<OfPolicy, Counter>::default();
@@ -385,76 +386,19 @@ impl Collector for OfState {
 
 /// What the store itself counts, read when it is asked for.
 #[derive(Debug)]
-struct OfStore(Arc<Store>);
+struct OfStore(FailSafe<AnyStore>);
 
 impl Collector for OfStore {
     fn encode(&self, mut out: DescriptorEncoder<'_>) -> std::result::Result<(), fmt::Error> {
-        match &*self.0 {
-            Store::Memory(limiter) => {
-                let stats = limiter.store().stats();
-                gauge(&mut out, "keys", "Keys that have a state of their own", stats.keys as u64)?;
-                gauge(&mut out, "bytes", "Bytes held for states", stats.bytes as u64)?;
-                counter(&mut out, "evicted", "States forgotten because their time had passed", stats.evicted)?;
-                gauge(&mut out, "caller_keys", "Keys whose limits callers brought", stats.caller_keys as u64)?;
-                let help = "Bytes held for limits that callers brought";
-                gauge(&mut out, "caller_bytes", help, stats.caller_bytes as u64)?;
-                counter(&mut out, "no_room", "Requests for keys without room", stats.refused)?;
-                let help = "Requests without room whose limits callers brought";
-                counter(&mut out, "caller_no_room", help, stats.caller_refused)?;
-                let of_policies = stats.refused - stats.caller_refused;
-                let causes = [("no_room", of_policies), ("no_room_for_callers", stats.caller_refused)];
-                let help = "Requests answered without the store, by cause";
-                labelled(&mut out, "degraded_answers", help, "cause", MetricType::Counter, causes)
-            }
-            Store::Redis(redis) => {
-                let stats = redis.stats();
-                gauge(&mut out, "store_may_evict", "1 if Redis may evict keys", stats.may_evict.into())?;
-                counter(&mut out, "store_calls", "Script calls sent to Redis", stats.calls)?;
-                counter(&mut out, "store_batched", "Decisions sent in them", stats.batched)?;
-                counter(
-                    &mut out,
-                    "store_breaker_opened",
-                    "Times that a node was given up for a while",
-                    stats.breaker_opened,
-                )?;
-                let choices = [
-                    ("open", stats.degraded_open),
-                    ("closed", stats.degraded_closed),
-                    ("local", stats.degraded_local),
-                    ("remembered", stats.remembered),
-                ];
-                labelled(
-                    &mut out,
-                    "degraded_decisions",
-                    "Decisions made without Redis",
-                    "choice",
-                    MetricType::Counter,
-                    choices,
-                )?;
-                labelled(
-                    &mut out,
-                    "degraded_answers",
-                    "Requests answered without the store, by cause",
-                    "cause",
-                    MetricType::Counter,
-                    stats.troubles,
-                )?;
-                let level = |breaker| match breaker {
-                    BreakerState::Closed => 0,
-                    BreakerState::HalfOpen => 1,
-                    BreakerState::Open => 2,
-                };
-                let breakers: Vec<(String, u64)> =
-                    redis.breakers().into_iter().map(|(node, at)| (node, level(at))).collect();
-                let help = "State of a node's breaker: 0 closed, 1 half open, 2 open";
-                labelled(&mut out, "store_breaker", help, "node", MetricType::Gauge, breakers)
-            }
+        for Metric { name, help, kind, label, values } in self.0.report().metrics {
+            let kind = match kind {
+                MetricKind::Counter => MetricType::Counter,
+                _ => MetricType::Gauge,
+            };
+            labelled(&mut out, name, help, label, kind, values)?;
         }
+        Ok(())
     }
-}
-
-fn gauge(out: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
-    ConstGauge::new(value).encode(out.encode_descriptor(name, help, None, MetricType::Gauge)?)
 }
 
 fn counter(out: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
@@ -470,13 +414,16 @@ fn labelled<S: AsRef<str>>(
     values: impl IntoIterator<Item = (S, u64)>,
 ) -> fmt::Result {
     let mut metric = out.encode_descriptor(name, help, None, kind)?;
+    let encode = |value, encoder: MetricEncoder<'_>| match kind {
+        MetricType::Counter => ConstCounter::new(value).encode(encoder),
+        _ => ConstGauge::new(value).encode(encoder),
+    };
     for (of, value) in values {
-        let labels = [(label, of.as_ref().to_owned())];
-        let encoder = metric.encode_family(&labels)?;
-        match kind {
-            MetricType::Counter => ConstCounter::new(value).encode(encoder)?,
-            _ => ConstGauge::new(value).encode(encoder)?,
+        if label.is_empty() {
+            return encode(value, metric);
         }
+        let labels = [(label, of.as_ref().to_owned())];
+        encode(value, metric.encode_family(&labels)?)?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use tidegate::Store;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -48,6 +49,27 @@ impl Server {
     /// If a port is taken, a certificate can't be used, or the store's settings are wrong.
     #[expect(clippy::unused_async, reason = "it spawns tasks: being async says that it needs a runtime")]
     pub async fn start(config: Config, overrides: Overrides) -> Result<Self, StartError> {
+        Self::launch(config, overrides, Service::new)
+    }
+
+    /// Starts the service with a store of your own. The store settings of the configuration are not used.
+    ///
+    /// # Errors
+    /// If a port is taken, or a certificate can't be used.
+    #[expect(clippy::unused_async, reason = "it spawns tasks: being async says that it needs a runtime")]
+    pub async fn start_with_store(
+        config: Config,
+        overrides: Overrides,
+        store: impl Store + 'static,
+    ) -> Result<Self, StartError> {
+        Self::launch(config, overrides, |config| Ok(Service::with_store(config, store)))
+    }
+
+    fn launch(
+        config: Config,
+        overrides: Overrides,
+        service: impl FnOnce(Config) -> Result<Service, ConfigError>,
+    ) -> Result<Self, StartError> {
         let settings = Arc::new(config.server.clone());
         let file = config.file.clone().map(|path| (path, config.version));
         let certificates = settings.tls.as_ref().map(Certificates::load).transpose();
@@ -63,7 +85,7 @@ impl Server {
         };
         let addresses = [address(&http_listener)?, address(&resp_listener)?, address(&grpc_listener)?];
         let store = config.store.clone();
-        let service = Arc::new(Service::new(config)?);
+        let service = Arc::new(service(config)?);
         let cookie = format!("tidegate-{}", addresses[0].map_or(0, |address| address.port())).into();
         let house = House::new(Arc::clone(&service), Arc::clone(&settings), certificates.clone(), cookie);
         let bounds = settings.bounds;

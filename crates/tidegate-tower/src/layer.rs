@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use http::Response;
 use ipnet::IpNet;
-use tidegate::Limiter;
+use tidegate::{FailSafe, Limiter, Store};
 use tower_layer::Layer;
 
 use crate::{
@@ -15,8 +15,7 @@ use crate::{
     incoming::{Incoming, Outgoing},
     key::ClientAddress,
     rule::Rule,
-    service::{RateLimit, Shared},
-    store::Store,
+    service::{RateLimit, Shared, log_error},
 };
 
 /// Limits what reaches a service.
@@ -54,13 +53,16 @@ impl RateLimitLayer {
     pub fn all(rules: impl IntoIterator<Item = Rule>) -> Self {
         let rules: Vec<Rule> = rules.into_iter().collect();
         assert!((1..=64).contains(&rules.len()), "{} rules can't be one decision: use 1 to 64", rules.len());
-        Self { shared: Arc::new(Shared { gate: Gate::new(rules), store: Arc::default() }) }
+        let store = FailSafe::new(Arc::default()).on_error(log_error);
+        Self { shared: Arc::new(Shared { gate: Gate::new(rules), store }) }
     }
 }
 
-impl<S: Store> RateLimitLayer<S> {
-    /// Keeps the state in `store`: an `Arc<Limiter>` that others share, or, with the feature `redis`, a `RedisStore`.
-    pub fn in_store<T: Store>(self, store: T) -> RateLimitLayer<T> {
+impl<S: Store + Clone + 'static> RateLimitLayer<S> {
+    /// Keeps the state in `store`: an `Arc<Limiter>` that other parts of the program share, a `RedisStore` of
+    /// tidegate-redis, or any other [`Store`].
+    pub fn in_store<T: Store + Clone + 'static>(self, store: T) -> RateLimitLayer<T> {
+        let store = FailSafe::new(store).on_error(log_error);
         RateLimitLayer { shared: Arc::new(Shared { gate: self.shared.gate.clone(), store }) }
     }
 

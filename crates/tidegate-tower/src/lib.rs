@@ -18,7 +18,6 @@ mod key;
 mod layer;
 mod rule;
 mod service;
-mod store;
 mod ticket;
 
 pub use answer::{
@@ -34,4 +33,3 @@ pub use key::{
 pub use layer::RateLimitLayer;
 pub use rule::Rule;
 pub use service::{RateLimit, ResponseFuture};
-pub use store::Store;

@@ -25,7 +25,7 @@ pub(crate) struct Decided {
 }
 
 /// What the response has to be told, and what may have to be corrected by it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Ticket {
     /// Where the client stands: the tightest of what enforces. Nothing is told of what only watches, nor what nobody knows or waiting
     /// does not help for.
@@ -44,7 +44,6 @@ pub(crate) struct Charge {
     pub(crate) cost: Cost,
     pub(crate) at: Timestamp,
     /// Whether that is not the key's own state: there was no room for it, or Redis was away and it was charged here.
-    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory takes back what it had no room for, too"))]
     pub(crate) is_degraded: bool,
 }
 

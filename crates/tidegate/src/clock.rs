@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -37,6 +37,12 @@ impl Clock {
     /// The system's time.
     pub fn system() -> Self {
         Self(Source::System(Arc::new(SystemClock::new())))
+    }
+
+    /// The system's time, from one clock that the whole process shares.
+    pub fn process() -> &'static Self {
+        static PROCESS: LazyLock<Clock> = LazyLock::new(Clock::system);
+        &PROCESS
     }
 
     /// A time that `read` tells, for programs that run on a clock of their own: a simulation, or a runtime whose timers a test holds. It

@@ -217,13 +217,13 @@ impl Store for Limiter {
             EventCount {
                 cause: "no_room",
                 count: of_policies,
-                what: "requests for new keys found no room",
+                what: "requests for new keys found no room".into(),
                 cure: "raise max_keys or max_bytes of [store], or find the client that creates so many keys",
             },
             EventCount {
                 cause: "no_room_for_callers",
                 count: stats.caller_refused,
-                what: "requests with limits supplied by callers found no room; policies are not affected",
+                what: "requests with limits supplied by callers found no room; policies are not affected".into(),
                 cure: "raise caller_share of [store], or find the caller that supplies so many keys or windows",
             },
         ];

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use anyhow::{Result, ensure};
 use redis::aio::ConnectionLike;
-use tidegate::{Cost, Key, Policy};
+use tidegate::{Cost, Key, Policy, Store as _};
 use tidegate_redis::RedisStore;
 
 use super::rival::{Rival, Verdict};
@@ -92,8 +92,8 @@ async fn ours(store: &RedisStore, policy: &Policy, mut errand: Errand) -> Result
     let mut tally = Tally::default();
     while errand.goes_on() {
         let at = errand.next();
-        let decision = store.check(policy, &Key::new(&errand.keys[at])?, Cost::ONE).await;
-        ensure!(!decision.is_degraded(), "Redis did not make a decision: {:?}", store.stats().troubles);
+        let decision = store.check(policy, &Key::new(&errand.keys[at])?, Cost::ONE).await?;
+        ensure!(!decision.is_degraded(), "Redis did not make a decision: {:?}", store.stats().errors);
         tally.decisions += 1;
         tally.allowed += usize::from(decision.is_allowed());
     }

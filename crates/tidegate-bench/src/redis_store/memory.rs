@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use futures_util::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
-use tidegate::{Cost, Key, Limit, Op, Policy, Timestamp};
+use tidegate::{Cost, Key, Limit, Op, Policy, Store as _, Timestamp};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::{Server, Wire};
 
@@ -86,7 +86,7 @@ async fn ours(window: Duration, keys: usize) -> Result<Bytes> {
         let now = Timestamp::from_micros(time);
         let decide = |subject| {
             let (store, policy) = (&store, &policy);
-            async move { anyhow::Ok(store.decide_at(Op::Check, policy, &Key::new(subject)?, Cost::ONE, now).await?) }
+            async move { anyhow::Ok(store.at(now).decide(Op::Check, policy, &Key::new(subject)?, Cost::ONE).await?) }
         };
         for decision in join_all(subjects.iter().map(decide)).await {
             ensure!(decision?.is_allowed(), "every request of these fits");

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tidegate::{Cost, Key, Limit, Limiter, MemoryStore, OnStoreFailure, Policy, Share};
+use tidegate::{Cost, Key, Limit, Limiter, MemoryStore, OnStoreFailure, Policy, Share, Store as _};
 use tidegate_redis::{BreakerState, RedisStore};
 use tidegate_testbed::Server;
 
@@ -63,7 +63,7 @@ async fn abandoned(policy: &Policy) -> Result<RedisStore> {
     while store.breakers().iter().any(|(_, state)| *state == BreakerState::Closed) {
         ensure!(!deadline.has_passed(), "the breaker does not open");
         // Who asks nothing does not notice.
-        let _ = store.check(policy, &Key::new("anybody")?, Cost::ONE).await;
+        let _ = store.check(policy, &Key::new("anybody")?, Cost::ONE).await?;
     }
     Ok(store)
 }
@@ -82,7 +82,7 @@ async fn without_redis(store: &RedisStore, policy: &Policy, keys: &[String]) -> 
     let mut degraded = 0;
     let began = now();
     for key in keys {
-        let decision = store.check(policy, &Key::new(key)?, Cost::ONE).await;
+        let decision = store.check(policy, &Key::new(key)?, Cost::ONE).await?;
         degraded += usize::from(black_box(decision).is_degraded());
     }
     let seconds = (now() - began).as_secs_f64();

@@ -89,7 +89,7 @@ fn is_hot(keys: usize) -> bool {
 fn ensure_made_by_redis(store: &RedisStore) -> Result<()> {
     let stats = store.stats();
     let degraded = stats.degraded_open + stats.degraded_closed + stats.degraded_local;
-    ensure!(degraded == 0, "{degraded} decisions were made without Redis: {:?}", stats.troubles);
+    ensure!(degraded == 0, "{degraded} decisions were made without Redis: {:?}", stats.errors);
     Ok(())
 }
 

@@ -35,8 +35,8 @@ use names::Names;
 use tallies::Tallies;
 pub use through_redis::ConnectError;
 use through_redis::ThroughRedis;
+use tidegate::StoreError;
 use tidegate::{Decision, Limit, Policy, Reason};
-use tidegate_redis::Error;
 use trial::Trial;
 
 use crate::{
@@ -82,7 +82,7 @@ pub enum ReplayError {
     Connect(#[from] ConnectError),
     /// Redis did not answer.
     #[error("redis failed: {0}")]
-    Redis(#[from] Error),
+    Redis(#[from] StoreError),
     /// Decisions can't be written.
     #[error("the decisions can't be written: {0}")]
     Write(#[from] io::Error),

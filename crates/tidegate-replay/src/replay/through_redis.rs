@@ -5,8 +5,8 @@
 use std::{collections::HashMap, process, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
-use tidegate::{Clock, Cost, Decision, Key, Op, Policy, Timestamp};
-use tidegate_redis::{Error, RedisStore, UrlError};
+use tidegate::{Clock, Cost, Decision, Key, Op, Policy, Store as _, StoreError, Timestamp};
+use tidegate_redis::{RedisStore, UrlError};
 
 use super::chunk::Chunk;
 use crate::logs::Request;
@@ -41,7 +41,7 @@ impl ThroughRedis {
     }
 
     /// Decides the requests of a chunk by a policy. Those of one client are decided one after the other, in their order.
-    pub(super) fn decide(&self, number: usize, policy: &Policy, chunk: &Chunk) -> Result<Vec<Decision>, Error> {
+    pub(super) fn decide(&self, number: usize, policy: &Policy, chunk: &Chunk) -> Result<Vec<Decision>, StoreError> {
         let store = &self.stores[number];
         let mut by_client: HashMap<&[u8], Vec<(usize, Request<'_>)>> = HashMap::new();
         for (at, (request, _)) in chunk.iter().enumerate() {
@@ -56,7 +56,7 @@ impl ThroughRedis {
                     decisions[at] = Some(decision);
                 }
             }
-            Ok::<_, Error>(())
+            Ok::<_, StoreError>(())
         })?;
         Ok(decisions.into_iter().flatten().collect())
     }
@@ -67,7 +67,7 @@ impl ThroughRedis {
         let forget = |key: Vec<u8>| async move {
             let key = Key::new(&key).expect("it was checked");
             // What is not forgotten here expires.
-            let _ = store.reset_at(policy, &key, Timestamp::from_micros(0)).await;
+            let _ = store.at(Timestamp::from_micros(0)).reset(policy, &key).await;
         };
         self.runtime.block_on(stream::iter(keys.map(forget)).buffer_unordered(UNDER_WAY).for_each(|()| async {}));
     }
@@ -78,12 +78,12 @@ async fn one_client(
     store: &RedisStore,
     policy: &Policy,
     requests: Vec<(usize, Request<'_>)>,
-) -> Result<Vec<(usize, Decision)>, Error> {
+) -> Result<Vec<(usize, Decision)>, StoreError> {
     let mut decided = Vec::with_capacity(requests.len());
     for (at, Request { time_us, key, cost }) in requests {
         let (key, cost) = (Key::new(key).expect("it was checked"), Cost::new(cost).expect("it was checked"));
         let now = Timestamp::from_micros(time_us);
-        decided.push((at, store.decide_at(Op::Check, policy, &key, cost, now).await?));
+        decided.push((at, store.at(now).decide(Op::Check, policy, &key, cost).await?));
     }
     Ok(decided)
 }

@@ -2,8 +2,7 @@
 
 use std::{borrow::Cow, net::IpAddr};
 
-use tidegate::{Algorithm, Burst, Cost, Decision, Key, Limit, OnStoreFailure, Policy, SpendError};
-use tidegate_redis::{Error, OverrideTrouble};
+use tidegate::{Algorithm, Burst, Cost, Decision, Key, Limit, OnStoreFailure, Policy, SpendError, StoreError};
 use tidegate_tower::Labels;
 
 /// What is asked of one policy about one key.
@@ -118,10 +117,7 @@ pub enum Refusal {
     },
     /// The store did not do what only it can do (refund, reset, inspect).
     #[error("{0}")]
-    Store(#[from] Error),
-    /// An override can't be, or the store did not put it in force or lift it.
-    #[error("{0}")]
-    Override(#[from] OverrideTrouble),
+    Store(#[from] StoreError),
 }
 
 fn hint(nearest: Option<&str>) -> String {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate::{ActiveOverride, Inspection, Key, Override, OverrideRule, Policy, Refund, Timestamp};
+use tidegate::{ActiveOverride, Inspection, Key, Override, OverrideRule, Policy, Refund, Store as _, Timestamp};
 
 use super::{Ask, By, Live, Refusal, Service, Who};
 use crate::{
@@ -17,7 +17,7 @@ impl Service {
     /// If the request names something unknown, or the store does not answer.
     pub async fn refund(&self, live: &Live, ask: &Ask<'_>, charged_at: Timestamp) -> Result<Refund, Refusal> {
         let resolved = self.resolve(live, ask)?;
-        Ok(self.store.refund(resolved.ruling.policy(), &ask.key, resolved.cost, charged_at).await?)
+        Ok(self.store.store().refund(resolved.ruling.policy(), &ask.key, resolved.cost, charged_at).await?)
     }
 
     /// Forgets a key; whether there was anything to forget.
@@ -25,7 +25,7 @@ impl Service {
     /// # Errors
     /// If the request names something unknown, or the store does not answer.
     pub async fn reset(&self, live: &Live, ask: &Ask<'_>, who: Who) -> Result<bool, Refusal> {
-        let reset = self.store.reset(self.resolve(live, ask)?.ruling.policy(), &ask.key).await?;
+        let reset = self.store.store().reset(self.resolve(live, ask)?.ruling.policy(), &ask.key).await?;
         if let By::Policy(name) = ask.by {
             let outcome = if reset { "" } else { ": there was nothing to forget" };
             let (key, after) = (ask.key.as_borrowed(), outcome.to_owned());
@@ -64,11 +64,11 @@ impl Service {
         };
         let (note, since) = (by.note().to_owned(), self.clock.now());
         let put = ActiveOverride { key: key.clone().into_owned(), by: by.clone(), since };
-        let replaced = self.store.set_override(&configured.policy, key, by).await?;
+        let replaced = self.store.store().set_override(&configured.policy, key, by).await?.is_some();
         let deed = Deed { before: "override of", key: key.as_borrowed(), after: format!("{what}{length}"), note };
         self.audit(Event::Override, who, live, policy, deed);
         // As the store tells it; it may have been lifted again.
-        let overridden = self.store.override_of(&configured.policy, key).await.ok().flatten();
+        let overridden = self.store.store().override_of(&configured.policy, key).await.ok().flatten();
         Ok((overridden.unwrap_or(put), replaced))
     }
 
@@ -77,7 +77,7 @@ impl Service {
     /// # Errors
     /// If the policy is unknown, or the store does not answer.
     pub async fn remove_override(&self, live: &Live, policy: &str, key: &Key<'_>, who: Who) -> Result<bool, Refusal> {
-        let lifted = self.store.remove_override(&live.find(policy)?.policy, key).await?;
+        let lifted = self.store.store().remove_override(&live.find(policy)?.policy, key).await?.is_some();
         let outcome = if lifted { "" } else { ": there was none" };
         let (key, after) = (key.as_borrowed(), outcome.to_owned());
         let deed = Deed { before: "override lifted of", key, after, note: String::new() };
@@ -90,7 +90,7 @@ impl Service {
     /// # Errors
     /// If the store does not answer.
     pub async fn overrides(&self, policy: &Policy) -> Result<Vec<ActiveOverride>, Refusal> {
-        Ok(self.store.overrides(policy).await?)
+        Ok(self.store.store().overrides(policy).await?)
     }
 
     /// Writes down what somebody did to a key, here and in the log.
@@ -107,7 +107,7 @@ impl Service {
     /// # Errors
     /// If the request names something unknown, or the store does not answer.
     pub async fn inspect(&self, live: &Live, ask: &Ask<'_>) -> Result<Option<Inspection>, Refusal> {
-        Ok(self.store.inspect(self.resolve(live, ask)?.ruling.policy(), &ask.key).await?)
+        Ok(self.store.store().inspect(self.resolve(live, ask)?.ruling.policy(), &ask.key).await?)
     }
 }
 

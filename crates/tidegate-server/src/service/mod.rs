@@ -11,7 +11,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
-use tidegate::{Algorithm, Clock, Cost, Decision, Limit, Op, Policy, Spend};
+use tidegate::{
+    Algorithm, AnyStore, Clock, Cost, Decision, FailSafe, Limit, Op, Policy, Spend, Store, StoreError, StoreReport,
+};
 
 pub use self::ask::{Answer, Answers, Ask, By, Price, Refusal, Ruling, Who};
 use crate::{
@@ -21,14 +23,14 @@ use crate::{
     insight::{Event, Hits, Insight},
     metrics::{Metrics, Tally, Transport},
     stopwatch::Stopwatch,
-    store::Store,
+    store,
 };
 
 /// A service, without its transports.
 #[derive(Debug)]
 pub struct Service {
     live: ArcSwap<Live>,
-    store: Arc<Store>,
+    store: FailSafe<AnyStore>,
     clock: Clock,
     metrics: Metrics,
     caller_limits: CallerLimits,
@@ -76,26 +78,34 @@ struct Resolved<'l, 's> {
 }
 
 impl Service {
-    /// A service by this configuration. Must be called inside a tokio runtime if the store is a Redis.
+    /// A service by this configuration, with the store that it names. Must be called inside a tokio runtime if the store
+    /// is a Redis.
     ///
     /// # Errors
-    /// If the store's settings are wrong. A Redis that does not answer yet is no error.
+    /// If the store's settings are wrong. A Redis that does not answer yet is not an error.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
-        let store = Store::open(&config.store).map_err(|message| ConfigError {
+        let store = store::open(&config.store).map_err(|message| ConfigError {
             origin: "store".to_owned(),
             line: None,
             message,
             unreadable: false,
         })?;
-        let store = Arc::new(store);
+        Ok(Self::with_store(config, store))
+    }
+
+    /// A service by this configuration, with a store of your own. The store settings of the configuration are not used.
+    pub fn with_store(config: Config, store: impl Store + 'static) -> Self {
+        let clock = store.clock().clone();
+        let log_error =
+            |error: &StoreError| tracing::debug!(cause = error.cause(), "a decision got no answer: {error}");
+        let store = FailSafe::new(AnyStore::new(store)).on_error(log_error);
         let degraded = Arc::<Degraded>::default();
-        let metrics = Metrics::new(Arc::clone(&store), Arc::clone(&degraded));
-        let clock = store.clock();
+        let metrics = Metrics::new(store.clone(), Arc::clone(&degraded));
         let insight = Insight::new(clock.now().as_micros() / 1_000_000);
         let live = Live::new(config.policies, &metrics, &insight);
         let caller_limits = config.server.caller_limits;
         let guesses = Guesses::new(clock.clone(), config.server.bounds.wrong_token_delay);
-        Ok(Self {
+        Self {
             live: ArcSwap::from_pointee(live),
             clock,
             insight,
@@ -107,7 +117,7 @@ impl Service {
             guesses,
             reloading: Mutex::new(()),
             up: Stopwatch::start(),
-        })
+        }
     }
 
     /// How long it has been there.
@@ -246,11 +256,16 @@ impl Service {
 
     /// Whether decisions never wait for anything, so that asking for several at once gains nothing.
     pub fn is_immediate(&self) -> bool {
-        self.store.is_immediate()
+        self.store.store().is_immediate()
     }
 
-    pub(crate) fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &FailSafe<AnyStore> {
         &self.store
+    }
+
+    /// What the store reports about itself.
+    pub(crate) fn store_report(&self) -> StoreReport {
+        self.store.report()
     }
 
     pub(crate) fn guesses(&self) -> &Guesses {
@@ -277,8 +292,13 @@ impl Service {
         let Resolved { ruling, cost, tally, hits } =
             self.resolve(live, ask).inspect_err(|_| self.metrics.refused(from))?;
         let policy = ruling.policy();
-        let on_failure = ask.on_failure.unwrap_or(policy.on_store_failure());
-        let decision = self.store.decide(op, policy, &ask.key, cost, on_failure).await;
+        let decision = match ask.on_failure {
+            None => self.store.decide(op, policy, &ask.key, cost).await,
+            Some(choice) => {
+                let policy = policy.clone().with_on_store_failure(choice);
+                self.store.decide(op, &policy, &ask.key, cost).await
+            }
+        };
         if op != Op::Peek {
             let notable = tally.count(&decision);
             if let Some(hits) = hits {
@@ -329,7 +349,7 @@ impl Service {
         let spends: Vec<Spend<'_>> = each
             .map(|(ask, resolved)| Spend { policy: resolved.ruling.policy(), key: &ask.key, cost: resolved.cost })
             .collect();
-        let decisions = self.store.decide_all(op, &spends, None).await?;
+        let decisions = self.store.decide_all(op, &spends).await?;
         let denied = !decisions.overall.is_allowed();
         let tally = if let [only] = &*resolved { only.tally } else { &self.metrics.several };
         let answer = |((resolved, decision), ask): ((Resolved<'l, '_>, Decision), &Ask<'_>)| {

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use tidegate::{Degradation, EventCount};
+
 use super::Service;
 use crate::{
-    degraded::{Changes, Counted, Found, State},
+    degraded::{Changes, State},
     insight::Event,
     log_lines::LOG_LINES,
-    store::Store,
 };
 
 /// A clock that is ahead of the wall clock by more than this is reported.
@@ -21,45 +22,32 @@ impl Service {
     /// ones.
     pub(crate) fn look_for_degraded_states(&self) -> Vec<State> {
         let now_ms = self.now_ms();
-        let mut found = self.store.degradations();
+        let report = self.store_report();
+        let mut found = report.degradations;
         found.extend(self.refused_files());
         found.extend(clock_ahead(self.clock.ahead()));
-        let mut counted = vec![Counted {
+        let mut counted = vec![EventCount {
             cause: "log_lines_dropped",
             count: LOG_LINES.dropped_so_far(),
-            what: "log lines were lost because they could not be written",
+            what: "log lines were lost because they could not be written".into(),
             cure: "free disk space where standard error goes, or restart the program that reads it",
         }];
-        counted.push(Counted {
+        counted.push(EventCount {
             cause: "accept_errors",
             count: self.metrics.accept_errors(),
-            what: "connections could not be accepted; usually no file descriptors are left",
+            what: "connections could not be accepted; usually no file descriptors are left".into(),
             cure: "raise `ulimit -n`, or lower max_connections of [server]",
         });
-        if let Store::Memory(limiter) = &*self.store {
-            let stats = limiter.store().stats();
-            counted.push(Counted {
-                cause: "no_room",
-                count: stats.refused - stats.caller_refused,
-                what: "requests for new keys found no room",
-                cure: "raise max_keys or max_bytes of [store], or find the client that creates so many keys",
-            });
-            counted.push(Counted {
-                cause: "no_room_for_callers",
-                count: stats.caller_refused,
-                what: "requests with limits that callers bring found no room; policies are not affected",
-                cure: "raise caller_share of [store], or find the caller that brings so many keys or windows",
-            });
-        }
+        counted.extend(report.event_counts);
         let changes = self.degraded.look(now_ms, found, &counted);
         self.report(now_ms, changes);
         self.degraded.states()
     }
 
     /// Files that were refused when they were read again.
-    fn refused_files(&self) -> impl Iterator<Item = Found> {
+    fn refused_files(&self) -> impl Iterator<Item = Degradation> {
         let refused = self.refused_files.lock().clone();
-        refused.into_iter().map(|(cause, refused)| Found {
+        refused.into_iter().map(|(cause, refused)| Degradation {
             cause,
             node: None,
             detail: refused.error,
@@ -94,8 +82,8 @@ impl Service {
 }
 
 /// The state of a clock that is ahead of the wall clock, for example after the wall clock was set back.
-fn clock_ahead(ahead: Duration) -> Option<Found> {
-    (ahead > CLOCK_LEAD).then(|| Found {
+fn clock_ahead(ahead: Duration) -> Option<Degradation> {
+    (ahead > CLOCK_LEAD).then(|| Degradation {
         cause: "clock_ahead",
         node: None,
         detail: format!("the clock that decisions use is {ahead:?} ahead of the wall clock"),

@@ -3,20 +3,24 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use http::{HeaderMap, StatusCode};
-use tidegate::{Cost, Decision, Key, Limit, Limiter, Mode, Policy, Reason, SpendError, external_store};
+use tidegate::{
+    Cost, Decision, FailSafe, Key, Limit, Limiter, Mode, Policy, Reason, SpendError, Store, external_store,
+};
 use tokio::{
     sync::futures::Notified,
     time::{self, Instant},
 };
 
+use crate::service::log_error;
+
 use super::{
     call::{Call, Operation, Price},
     pauses::{self, Pauses},
     permit::{Held, Permit},
+    reservation::{Charge, ReserveError, reserve},
     turns::Turns,
     word,
 };
-use crate::store::{NotAsked, Part, Store};
 
 /// What may be spent on calls: by one policy or by several at once, by key.
 ///
@@ -25,7 +29,7 @@ use crate::store::{NotAsked, Part, Store};
 pub struct Budget<S = Arc<Limiter>> {
     settings: Arc<Settings>,
     waiting: Arc<Waiting>,
-    store: S,
+    store: FailSafe<S>,
     patience: Option<Duration>,
 }
 
@@ -123,14 +127,17 @@ impl Budget {
             most_waiting: 100_000,
             unsaid_pause: Duration::from_secs(1),
         };
-        Self { settings: Arc::new(settings), waiting: Arc::default(), store: Arc::default(), patience: None }
+        let store = FailSafe::new(Arc::default()).on_error(log_error);
+        Self { settings: Arc::new(settings), waiting: Arc::default(), store, patience: None }
     }
 }
 
-impl<S: Store> Budget<S> {
-    /// Keeps it in `store`: an `Arc<Limiter>` that others share, or, with the feature `redis`, a `RedisStore`, by which several
-    /// processes spend from one budget and wait when one of them is told to.
-    pub fn in_store<T: Store>(self, store: T) -> Budget<T> {
+impl<S: Store + Clone + 'static> Budget<S> {
+    /// Keeps the budget in `store`: an `Arc<Limiter>` that other parts of the program share, or a store that processes
+    /// share, such as `RedisStore`. Processes that share a store spend from one budget, and all of them wait when the
+    /// server tells one of them to wait.
+    pub fn in_store<T: Store + Clone + 'static>(self, store: T) -> Budget<T> {
+        let store = FailSafe::new(store).on_error(log_error);
         Budget { settings: self.settings, waiting: self.waiting, store, patience: self.patience }
     }
 
@@ -164,7 +171,7 @@ impl<S: Store> Budget<S> {
 
     /// Where it is kept.
     pub fn store(&self) -> &S {
-        &self.store
+        self.store.store()
     }
 
     /// How many wait at this moment.
@@ -202,7 +209,7 @@ impl<S: Store> Budget<S> {
     /// # Errors
     /// If the call can't be made, or not in time.
     pub async fn fill(&self, order: Call) -> Result<Permit<S>, AcquireError> {
-        let parts = self.parts(&order)?;
+        let charges = self.charges(&order)?;
         // Who waits longer than there is time waits as long as it takes.
         let deadline = self.patience.and_then(|patience| Instant::now().checked_add(patience));
         let most = self.settings.most_waiting;
@@ -219,7 +226,7 @@ impl<S: Store> Budget<S> {
             let freed = turn.freed.notified();
             let asked = match self.waiting.pauses.left(&order.key) {
                 Some(left) => Err(left),
-                None => self.ask(&parts).await?,
+                None => self.ask(&charges).await?,
             };
             match asked {
                 Ok((decision, held)) => {
@@ -236,13 +243,13 @@ impl<S: Store> Budget<S> {
     }
 
     /// What is asked of the store for an order.
-    fn parts(&self, order: &Call) -> Result<Vec<Part>, AcquireError> {
+    fn charges(&self, order: &Call) -> Result<Vec<Charge>, AcquireError> {
         let policies = &self.settings.policies;
-        let part = |policy: Policy, cost| Part { policy, key: order.key.clone(), cost };
-        let parts: Vec<Part> = match &order.price {
-            Price::Same(cost) => policies.iter().map(|policy| part(policy.clone(), *cost)).collect(),
+        let charge = |policy: Policy, cost| Charge { policy, key: order.key.clone(), cost };
+        let charges: Vec<Charge> = match &order.price {
+            Price::Same(cost) => policies.iter().map(|policy| charge(policy.clone(), *cost)).collect(),
             Price::Each(costs) if costs.len() == policies.len() => {
-                policies.iter().zip(costs).map(|(policy, cost)| part(policy.clone(), *cost)).collect()
+                policies.iter().zip(costs).map(|(policy, cost)| charge(policy.clone(), *cost)).collect()
             }
             Price::Each(costs) => {
                 return Err(AcquireError::Costs { given: costs.len(), policies: policies.len() });
@@ -258,51 +265,52 @@ impl<S: Store> Budget<S> {
                     Some(choice) => policy.clone().with_on_store_failure(choice),
                     None => policy.clone(),
                 };
-                policies.iter().map(|policy| part(chosen(policy), operation.cost)).collect()
+                policies.iter().map(|policy| charge(chosen(policy), operation.cost)).collect()
             }
         };
         // Nobody has to wait to be told that waiting does not help.
-        for Part { policy, cost, .. } in parts.iter().filter(|part| part.policy.mode() == Mode::Enforce) {
+        for Charge { policy, cost, .. } in charges.iter().filter(|charge| charge.policy.mode() == Mode::Enforce) {
             let too_small = |limit: &&Limit| policy.capacity(**limit) < cost.get();
             if let Some(limit) = policy.limits().iter().find(too_small) {
                 return Err(AcquireError::Impossible { cost: cost.get(), limit: *limit });
             }
         }
-        Ok(parts)
+        Ok(charges)
     }
 
-    /// Asks the store: what it charged, or how long to wait.
-    async fn ask(&self, parts: &[Part]) -> Result<Result<(Decision, Vec<Held>), Duration>, AcquireError> {
-        let mut asked = parts.to_vec();
-        if S::IS_SHARED {
-            let key = parts[0].key.clone();
-            asked.push(Part { policy: self.settings.pause.clone(), key, cost: Cost::ONE });
+    /// Asks the store. Returns what it charged, or how long to wait.
+    async fn ask(&self, charges: &[Charge]) -> Result<Result<(Decision, Vec<Held>), Duration>, AcquireError> {
+        let is_shared = self.store.store().is_shared();
+        let mut all = charges.to_vec();
+        if is_shared {
+            let key = charges[0].key.clone();
+            all.push(Charge { policy: self.settings.pause.clone(), key, cost: Cost::ONE });
         }
-        let decisions = self.store.reserve(asked).await.map_err(|not_asked| match not_asked {
-            NotAsked::Malformed(error) => AcquireError::Malformed(error),
-            NotAsked::Gone => AcquireError::StoreUnavailable,
+        let decisions = reserve(&self.store, all).await.map_err(|error| match error {
+            ReserveError::Malformed(error) => AcquireError::Malformed(error),
+            ReserveError::Shutdown => AcquireError::StoreUnavailable,
         })?;
         let overall = decisions.overall;
         match overall.reason() {
             Reason::Allowed | Reason::Shadow => {
                 // Of the budget alone: that nobody has paused it is nothing to tell of.
                 let mut own = decisions.parts;
-                own.truncate(parts.len());
-                let decisions = external_store::combine(&Part::spends(parts), own);
-                let held = |(part, decision): (&Part, &Decision)| Held {
-                    policy: part.policy.clone(),
-                    cost: part.cost,
+                own.truncate(charges.len());
+                let decisions = external_store::combine(&Charge::spends(charges), own);
+                let held = |(charge, decision): (&Charge, &Decision)| Held {
+                    policy: charge.policy.clone(),
+                    cost: charge.cost,
                     at: decision.charged_at(),
-                    is_degraded: S::IS_SHARED && decision.is_degraded(),
+                    is_degraded: is_shared && decision.is_degraded(),
                 };
-                Ok(Ok((decisions.overall, parts.iter().zip(&decisions.parts).map(held).collect())))
+                Ok(Ok((decisions.overall, charges.iter().zip(&decisions.parts).map(held).collect())))
             }
             Reason::Limited => Ok(Err(overall.retry_after().unwrap_or_default())),
             Reason::StoreUnavailable => Err(AcquireError::StoreUnavailable),
             Reason::Banned => Err(AcquireError::Banned { retry_after: overall.retry_after() }),
             Reason::Impossible => {
-                let part = &parts[overall.part().min(parts.len() - 1)];
-                Err(AcquireError::Impossible { cost: part.cost.get(), limit: overall.limit() })
+                let charge = &charges[overall.part().min(charges.len() - 1)];
+                Err(AcquireError::Impossible { cost: charge.cost.get(), limit: overall.limit() })
             }
         }
     }
@@ -321,13 +329,14 @@ impl<S: Store> Budget<S> {
         // 8 is `RESOURCE_EXHAUSTED`, of a gRPC call that failed at once.
         let refused = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
             || headers.get("grpc-status").is_some_and(|code| code == "8");
-        word::wait_asked(status, headers, self.store.clock().now()).or(refused.then_some(self.settings.unsaid_pause))
+        word::wait_asked(status, headers, self.store.store().clock().now())
+            .or(refused.then_some(self.settings.unsaid_pause))
     }
 
     /// Lets nobody who shares the budget call for a key before `wait` has passed. It is never made shorter.
     pub async fn pause(&self, key: &Key<'_>, wait: Duration) {
         self.waiting.pauses.pause(key, wait);
-        if S::IS_SHARED {
+        if self.store.store().is_shared() {
             pauses::tell(&self.store, &self.settings.pause, key, wait).await;
         }
     }
@@ -343,11 +352,12 @@ fn ends(after: Option<Duration>) -> String {
 }
 
 /// Gives a permit back that nobody is to have, whether or not somebody still waits.
-async fn refund<S: Store>(permit: Permit<S>) {
+async fn refund<S: Store + Clone + 'static>(permit: Permit<S>) {
+    let is_immediate = permit.budget.store().is_immediate();
     let refunded =
-        if S::IS_SHARED { tokio::spawn(permit.refund()).await.unwrap_or(Ok(())) } else { permit.refund().await };
-    if let Err(trouble) = refunded {
-        tracing::warn!("units of a call that has to wait were not given back: {trouble}");
+        if is_immediate { permit.refund().await } else { tokio::spawn(permit.refund()).await.unwrap_or(Ok(())) };
+    if let Err(error) = refunded {
+        tracing::warn!("units of a call that has to wait were not given back: {error}");
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use http::{HeaderMap, Response, StatusCode};
-use tidegate::Limiter;
+use tidegate::{Limiter, Store};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -18,7 +18,6 @@ use super::{
     budget::{AcquireError, Budget},
     call::Call,
 };
-use crate::store::Store;
 
 /// A response that says how it went and what its headers are.
 pub trait Told {
@@ -78,7 +77,7 @@ pub enum CallError<E> {
     Failed(E),
 }
 
-impl<S: Store> Budget<S> {
+impl<S: Store + Clone + 'static> Budget<S> {
     /// A layer for the services that make calls: `order` says for whom each is, and what it costs.
     ///
     /// ```
@@ -97,7 +96,7 @@ impl<S: Store> Budget<S> {
     }
 }
 
-impl<I, Q, S: Store> Layer<I> for BudgetLayer<Q, S> {
+impl<I, Q, S: Store + Clone + 'static> Layer<I> for BudgetLayer<Q, S> {
     type Service = BudgetService<I, Q, S>;
 
     fn layer(&self, inner: I) -> Self::Service {
@@ -112,7 +111,7 @@ where
     I::Error: Send,
     I::Future: Send,
     Q: Send + 'static,
-    S: Store,
+    S: Store + Clone + 'static,
 {
     type Response = I::Response;
     type Error = CallError<I::Error>;
@@ -137,13 +136,13 @@ where
     }
 }
 
-impl<Q, S: Store> Clone for BudgetLayer<Q, S> {
+impl<Q, S: Clone> Clone for BudgetLayer<Q, S> {
     fn clone(&self) -> Self {
         Self { budget: self.budget.clone(), order: Arc::clone(&self.order) }
     }
 }
 
-impl<I: Clone, Q, S: Store> Clone for BudgetService<I, Q, S> {
+impl<I: Clone, Q, S: Clone> Clone for BudgetService<I, Q, S> {
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone(), budget: self.budget.clone(), order: Arc::clone(&self.order) }
     }

@@ -31,6 +31,7 @@ mod call;
 mod layer;
 mod pauses;
 mod permit;
+mod reservation;
 mod turns;
 mod word;
 

@@ -6,10 +6,10 @@
 use std::{collections::HashMap, time::Duration};
 
 use parking_lot::Mutex;
-use tidegate::{Algorithm, Burst, Cost, Key, Limit, Policy, Reason};
+use tidegate::{Algorithm, Burst, Cost, FailSafe, Key, Limit, Op, Policy, Reason, Store};
 use tokio::time::Instant;
 
-use crate::store::{Part, Store};
+use super::reservation::{Charge, reserve};
 
 /// What can be told to others: 10^12 microseconds, eleven days.
 pub(crate) const LONGEST: Duration = Duration::from_secs(1_000_000);
@@ -62,12 +62,15 @@ pub(crate) fn policy(of: &Policy) -> Policy {
 }
 
 /// Tells others of a pause: as many as do so at once, it is as long as the longest of them, never shorter.
-pub(crate) async fn tell<S: Store>(store: &S, policy: &Policy, key: &Key<'_>, wait: Duration) {
+pub(crate) async fn tell<S>(store: &FailSafe<S>, policy: &Policy, key: &Key<'_>, wait: Duration)
+where
+    S: Store + Clone + 'static,
+{
     for _ in 0..TRIES {
-        let known = store.peek(policy, key).await.retry_after().unwrap_or_default();
+        let known = store.decide(Op::Peek, policy, key, Cost::ONE).await.retry_after().unwrap_or_default();
         let Some((missing, up_to)) = missing(policy, wait.min(LONGEST), known) else { return };
-        let part = Part { policy: up_to, key: key.clone().into_owned(), cost: missing };
-        match store.reserve(vec![part]).await {
+        let charge = Charge { policy: up_to, key: key.clone().into_owned(), cost: missing };
+        match reserve(store, vec![charge]).await {
             // Somebody has made it longer meanwhile.
             Ok(decisions) if decisions.overall.reason() == Reason::Limited => {}
             _ => return,
@@ -75,7 +78,7 @@ pub(crate) async fn tell<S: Store>(store: &S, policy: &Policy, key: &Key<'_>, wa
     }
     // Too many tell of too much: too long is better than too short.
     if let Some((missing, _)) = missing(policy, wait.min(LONGEST), Duration::ZERO) {
-        let _ = store.charge(policy, key, missing).await;
+        let _ = store.decide(Op::Charge, policy, key, missing).await;
     }
 }
 

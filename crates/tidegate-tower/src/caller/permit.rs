@@ -1,10 +1,10 @@
 //! [`Permit`]: the call may be made now.
 
 use http::{HeaderMap, StatusCode};
-use tidegate::{Cost, Decision, Key, Policy, Timestamp};
+use tidegate::{Cost, Decision, Key, Policy, Store, StoreError, Timestamp};
 
 use super::budget::Budget;
-use crate::{rule::units_of, store::Store};
+use crate::rule::units_of;
 
 /// A call that may be made now, and has been paid for.
 ///
@@ -12,7 +12,7 @@ use crate::{rule::units_of, store::Store};
 /// [settled](Self::settle), one that was not made is [refunded](Self::refund).
 #[derive(Debug)]
 #[must_use = "the call has been paid for: make it, or give it back"]
-pub struct Permit<S: Store> {
+pub struct Permit<S> {
     pub(crate) budget: Budget<S>,
     pub(crate) key: Key<'static>,
     pub(crate) held: Vec<Held>,
@@ -33,7 +33,7 @@ pub(crate) struct Held {
 /// Why a permit could not be settled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum SettleError<T: std::error::Error + 'static> {
+pub enum SettleError {
     /// There is not one cost for each policy.
     #[error("{given} costs for {policies} policies: give one for each, in order")]
     Costs {
@@ -44,10 +44,10 @@ pub enum SettleError<T: std::error::Error + 'static> {
     },
     /// The store did not give units back; whether it has is not known.
     #[error(transparent)]
-    Store(#[from] T),
+    Store(#[from] StoreError),
 }
 
-impl<S: Store> Permit<S> {
+impl<S: Store + Clone + 'static> Permit<S> {
     /// What was decided. It is degraded if the store failed and the choice for that case was to go ahead.
     pub fn decision(&self) -> &Decision {
         &self.decision
@@ -69,7 +69,7 @@ impl<S: Store> Permit<S> {
     ///
     /// # Errors
     /// If the store does not give units back; it is not tried again.
-    pub async fn settle(self, units: u64) -> Result<(), SettleError<S::Error>> {
+    pub async fn settle(self, units: u64) -> Result<(), SettleError> {
         let costs = vec![units; self.held.len()];
         self.settle_each(&costs).await
     }
@@ -78,7 +78,7 @@ impl<S: Store> Permit<S> {
     ///
     /// # Errors
     /// If there is not one cost for each policy, or if the store does not give units back; it is not tried again.
-    pub async fn settle_each(self, costs: &[u64]) -> Result<(), SettleError<S::Error>> {
+    pub async fn settle_each(self, costs: &[u64]) -> Result<(), SettleError> {
         if costs.len() != self.held.len() {
             return Err(SettleError::Costs { given: costs.len(), policies: self.held.len() });
         }
@@ -97,11 +97,11 @@ impl<S: Store> Permit<S> {
     ///
     /// # Errors
     /// If the store does not give units back; it is not tried again.
-    pub async fn refund(self) -> Result<(), SettleError<S::Error>> {
+    pub async fn refund(self) -> Result<(), SettleError> {
         self.settle(0).await
     }
 
-    async fn settle_one(&self, held: &Held, units: u64) -> Result<(), S::Error> {
+    async fn settle_one(&self, held: &Held, units: u64) -> Result<(), StoreError> {
         let (store, charged) = (self.budget.store(), held.cost.get());
         let cost = |units: u64| (units > 0).then(|| units_of(units));
         match (held.at, cost(units.saturating_sub(charged)), cost(charged.saturating_sub(units))) {
@@ -109,7 +109,9 @@ impl<S: Store> Permit<S> {
                 let _ = store.charge(&held.policy, &self.key, more).await;
                 Ok(())
             }
-            (Some(at), None, Some(less)) if !held.is_degraded => store.refund(&held.policy, &self.key, less, at).await,
+            (Some(at), None, Some(less)) if !held.is_degraded => {
+                store.refund(&held.policy, &self.key, less, at).await.map(|_| ())
+            }
             // Nothing was charged while the store was away; what it cost is now known, and is.
             (None, ..) if held.is_degraded => {
                 if let Some(all) = cost(units) {

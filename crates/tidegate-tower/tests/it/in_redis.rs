@@ -9,7 +9,7 @@ use axum::{
     routing::{any, get},
 };
 use serde_json::json;
-use tidegate::{Algorithm, Cost, Key, OnStoreFailure, Policy, Share};
+use tidegate::{Algorithm, Cost, Key, OnStoreFailure, Policy, Share, Store as _};
 use tidegate_redis::{BreakerState, RedisStore};
 use tidegate_testbed::Server;
 use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule};
@@ -26,7 +26,7 @@ pub(crate) async fn patient(server: &Server) -> RedisStore {
 }
 
 async fn used(store: &RedisStore, policy: &Policy, key: &str) -> u64 {
-    store.peek(policy, &Key::new(key).expect("a key"), Cost::ONE).await.used()
+    store.peek(policy, &Key::new(key).expect("a key"), Cost::ONE).await.expect("an answer").used()
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ pub(crate) async fn local(server: &Server) -> (Policy, RedisStore) {
 /// Spends a unit in Redis, as soon as that answers.
 pub(crate) async fn spend(store: &RedisStore, policy: &Policy, key: &Key<'_>) {
     let policy = policy.clone().with_on_store_failure(OnStoreFailure::Closed);
-    while !store.check(&policy, key, Cost::ONE).await.is_allowed() {
+    while !store.check(&policy, key, Cost::ONE).await.expect("an answer").is_allowed() {
         tokio::task::yield_now().await;
     }
 }
@@ -197,7 +197,7 @@ pub(crate) async fn spend(store: &RedisStore, policy: &Policy, key: &Key<'_>) {
 /// What is in use in Redis, as soon as that answers.
 pub(crate) async fn used_there(store: &RedisStore, policy: &Policy, key: &Key<'_>) -> u64 {
     loop {
-        let seen = store.peek(policy, key, Cost::ONE).await;
+        let seen = store.peek(policy, key, Cost::ONE).await.expect("an answer");
         if !seen.is_degraded() {
             return seen.used();
         }

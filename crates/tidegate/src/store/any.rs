@@ -48,6 +48,7 @@ trait DynStore: Send + Sync {
     fn remove_override<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>) -> Answer<'a, Option<Override>>;
     fn override_of<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>) -> Answer<'a, Option<ActiveOverride>>;
     fn overrides<'a>(&'a self, policy: &'a Policy) -> Answer<'a, Vec<ActiveOverride>>;
+    fn at_time(&self, time: Timestamp) -> Option<AnyStore>;
     fn is_immediate(&self) -> bool;
     fn is_shared(&self) -> bool;
     fn clock(&self) -> &Clock;
@@ -107,6 +108,10 @@ impl<S: Store> DynStore for S {
 
     fn overrides<'a>(&'a self, policy: &'a Policy) -> Answer<'a, Vec<ActiveOverride>> {
         Box::pin(Store::overrides(self, policy))
+    }
+
+    fn at_time(&self, time: Timestamp) -> Option<AnyStore> {
+        Store::at_time(self, time)
     }
 
     fn is_immediate(&self) -> bool {
@@ -174,6 +179,10 @@ impl Store for AnyStore {
 
     async fn overrides(&self, policy: &Policy) -> Result<Vec<ActiveOverride>, StoreError> {
         self.0.overrides(policy).await
+    }
+
+    fn at_time(&self, time: Timestamp) -> Option<AnyStore> {
+        self.0.at_time(time)
     }
 
     #[inline]

@@ -8,6 +8,8 @@ use std::{
     },
 };
 
+use parking_lot::Mutex;
+
 use super::{EventCount, Fallback, Store, StoreError, StoreReport, now_or_never};
 use crate::{Cost, Decision, Decisions, Key, Op, Policy, Reason, Spend, SpendError, external_store};
 
@@ -27,12 +29,22 @@ use crate::{Cost, Decision, Decisions, Key, Op, Policy, Reason, Spend, SpendErro
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Clones of it share its counts and the state of the fallback.
+#[derive(Clone)]
 pub struct FailSafe<S> {
     store: S,
+    failures: Arc<Failures>,
+    on_error: Option<Arc<OnError>>,
+}
+
+/// What is needed only once the store has failed.
+#[derive(Default)]
+struct Failures {
     fallback: OnceLock<Fallback>,
     unanswered: AtomicU64,
     invalid_answers: AtomicU64,
-    on_error: Option<Arc<OnError>>,
+    last_error: Mutex<Option<StoreError>>,
 }
 
 type OnError = dyn Fn(&StoreError) + Send + Sync;
@@ -40,13 +52,7 @@ type OnError = dyn Fn(&StoreError) + Send + Sync;
 impl<S: Store> FailSafe<S> {
     /// Makes the decisions of `store` never fail.
     pub fn new(store: S) -> Self {
-        Self {
-            store,
-            fallback: OnceLock::new(),
-            unanswered: AtomicU64::new(0),
-            invalid_answers: AtomicU64::new(0),
-            on_error: None,
-        }
+        Self { store, failures: Arc::default(), on_error: None }
     }
 
     /// Calls `on_error` with each error that a decision met, for logs.
@@ -104,18 +110,20 @@ impl<S: Store> FailSafe<S> {
     /// The store's own report, with the errors that decisions met.
     pub fn report(&self) -> StoreReport {
         let mut report = self.store.report();
-        let (unanswered, invalid) = (self.unanswered.load(Relaxed), self.invalid_answers.load(Relaxed));
+        let failures = &*self.failures;
+        let (unanswered, invalid) = (failures.unanswered.load(Relaxed), failures.invalid_answers.load(Relaxed));
+        let last_error = failures.last_error.lock().as_ref().map(|error| format!(": {error}")).unwrap_or_default();
         report.event_counts.push(EventCount {
             cause: "store_failed",
             count: unanswered,
-            what: "decisions were made without the store, because it returned an error",
-            cure: "see the log for the error, and repair the store",
+            what: format!("decisions were made without the store{last_error}").into(),
+            cure: "repair the store; until then the policies' on_store_failure decides",
         });
         report.event_counts.push(EventCount {
             cause: "invalid_answer",
             count: invalid,
-            what: "answers of the store contradicted the request and were not used",
-            cure: "report this to the author of the store: the crate tidegate-conformance finds such defects",
+            what: format!("answers of the store contradicted the request and were not used{last_error}").into(),
+            cure: "report this to the author of the store: the tests of tidegate-conformance find such defects",
         });
         report
             .errors
@@ -164,12 +172,14 @@ impl<S: Store> FailSafe<S> {
     }
 
     fn fallback(&self) -> &Fallback {
-        self.fallback.get_or_init(Fallback::default)
+        self.failures.fallback.get_or_init(Fallback::default)
     }
 
     fn note(&self, error: &StoreError) {
         let is_invalid = matches!(error, StoreError::InvalidAnswer { .. });
-        if is_invalid { &self.invalid_answers } else { &self.unanswered }.fetch_add(1, Relaxed);
+        let failures = &*self.failures;
+        if is_invalid { &failures.invalid_answers } else { &failures.unanswered }.fetch_add(1, Relaxed);
+        *failures.last_error.lock() = Some(error.clone());
         if let Some(on_error) = &self.on_error {
             on_error(error);
         }

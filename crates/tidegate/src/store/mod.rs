@@ -18,7 +18,7 @@ mod report;
 use std::{
     future::Future,
     pin::pin,
-    sync::{Arc, LazyLock},
+    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
@@ -115,6 +115,12 @@ pub trait Store: Send + Sync {
         std::future::ready(Ok(Vec::new()))
     }
 
+    /// The same store, deciding at `time` and not by its clock: for replays. It must not touch the states of live
+    /// requests. `None` if the store can't do that.
+    fn at_time(&self, _time: Timestamp) -> Option<AnyStore> {
+        None
+    }
+
     /// Whether every future of this store is ready when it is first polled. Middleware and service then neither box nor
     /// allocate anything for a decision.
     fn is_immediate(&self) -> bool {
@@ -128,8 +134,7 @@ pub trait Store: Send + Sync {
 
     /// The clock of the decisions or, if another machine's clock decides, the clock of this machine.
     fn clock(&self) -> &Clock {
-        static SYSTEM: LazyLock<Clock> = LazyLock::new(Clock::system);
-        &SYSTEM
+        Clock::process()
     }
 
     /// What the store reports about itself, for metrics, readiness checks and the dashboard.
@@ -248,6 +253,10 @@ macro_rules! forward {
                 policy: &Policy,
             ) -> impl Future<Output = Result<Vec<ActiveOverride>, StoreError>> + Send {
                 (**self).overrides(policy)
+            }
+
+            fn at_time(&self, time: Timestamp) -> Option<AnyStore> {
+                (**self).at_time(time)
             }
 
             #[inline]

@@ -1,6 +1,6 @@
 //! [`StoreReport`]: what a store reports about itself.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 /// What a store reports about itself. A store fills in what it has and leaves the rest at its default.
 #[derive(Debug, Clone)]
@@ -116,7 +116,7 @@ pub struct EventCount {
     /// The number of events so far.
     pub count: u64,
     /// What happened, as the text after the number.
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
     /// What an operator can do about it, in one sentence.
     pub cure: &'static str,
 }

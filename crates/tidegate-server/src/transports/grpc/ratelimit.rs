@@ -136,6 +136,6 @@ fn told(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::Malformed { message, .. } => Status::invalid_argument(message),
         Refusal::UnknownPolicy { .. } => Status::not_found(refusal.to_string()),
-        Refusal::Store(_) | Refusal::Override(_) => Status::unavailable(refusal.to_string()),
+        Refusal::Store(_) => Status::unavailable(refusal.to_string()),
     }
 }

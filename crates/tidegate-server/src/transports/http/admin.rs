@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
 };
 use serde::Serialize;
-use tidegate::{Algorithm, Entry, InUse, Limit, OverrideRule, Policy};
+use tidegate::{Algorithm, Entry, InUse, Limit, OverrideRule, Policy, Store as _};
 use utoipa::ToSchema;
 
 use super::{guest::Guest, overrides::ShownOverride, problem::Problem, request::Request, status::mode, unread_body};
@@ -195,8 +195,8 @@ pub(super) async fn look(house: &House, request: &Request<'_>, eyes: Eyes) -> Re
     let live = service.live();
     let configured = live.find(name)?;
     let policy = &configured.policy;
-    let inspection = service.store().inspect(policy, &key).await.map_err(Refusal::from)?;
-    let overridden = service.store().override_of(policy, &key).await.map_err(Refusal::from)?;
+    let inspection = service.store().store().inspect(policy, &key).await.map_err(Refusal::from)?;
+    let overridden = service.store().store().override_of(policy, &key).await.map_err(Refusal::from)?;
     let in_force = match overridden.as_ref().map(|overridden| overridden.by.rule()) {
         Some(OverrideRule::Limits(limits)) => limits,
         _ => policy,

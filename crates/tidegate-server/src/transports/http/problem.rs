@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use tidegate_redis::OverrideTrouble;
+use tidegate::StoreError;
 use utoipa::ToSchema;
 
 use crate::{access::WrongToken, service::Refusal};
@@ -77,8 +77,9 @@ impl From<Refusal> for Problem {
         match refusal {
             Refusal::Malformed { field, .. } => Self::new(StatusCode::BAD_REQUEST, field, error),
             Refusal::UnknownPolicy { .. } => Self::new(StatusCode::NOT_FOUND, "policy", error),
-            Refusal::Override(OverrideTrouble::Refused(_)) => Self::new(StatusCode::BAD_REQUEST, "override", error),
-            Refusal::Store(_) | Refusal::Override(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "", error),
+            Refusal::Store(StoreError::Override(_)) => Self::new(StatusCode::BAD_REQUEST, "override", error),
+            Refusal::Store(StoreError::Unsupported { .. }) => Self::new(StatusCode::NOT_IMPLEMENTED, "", error),
+            Refusal::Store(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "", error),
         }
     }
 }

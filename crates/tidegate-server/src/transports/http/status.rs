@@ -86,12 +86,13 @@ pub(super) async fn readyz(
     super::guard::origin(&house.settings, &headers, &uri)?;
     let ready = !house.stop.is_cancelled();
     let degraded = house.service.look_for_degraded_states();
+    let store = house.service.store_report();
     let readiness = Readiness {
         ready,
         status: if degraded.is_empty() { "ok" } else { "degraded" },
         degraded,
-        store: house.service.store().kind(),
-        store_answers: house.service.store().answers(),
+        store: store.kind,
+        store_answers: store.answers,
         configuration_error: house.service.refused_file(),
     };
     Ok((if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(readiness)))

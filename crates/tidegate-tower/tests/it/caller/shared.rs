@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, future::join_all};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use tidegate::{Key, OnStoreFailure};
+use tidegate::{Key, OnStoreFailure, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 use tidegate_tower::caller::{AcquireError, Budget, Operation};
@@ -142,7 +142,7 @@ async fn who_leaves_while_a_pause_takes_its_place_away_has_spent_nothing_in_the_
     store.ready().await;
     let budget = Budget::all([requests.clone(), tokens.clone()]).in_store(store.clone());
     let of_both = async |key: &Key<'_>| {
-        let used = async |policy| store.peek(policy, key, cost(1)).await.used();
+        let used = async |policy| store.peek(policy, key, cost(1)).await.expect("an answer").used();
         (used(&requests).await, used(&tokens).await)
     };
     for polls in 1..40 {

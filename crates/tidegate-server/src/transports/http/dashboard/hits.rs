@@ -119,8 +119,7 @@ impl ShownHits {
         let label = |key: &Key<'_>| insight.labeller.label(key, configured.hide_keys, eyes);
         let candidates = hits.candidates(LOOKED_AT);
         let peek = async |key: &Key<'static>| {
-            let choice = configured.policy.on_store_failure();
-            let decision = service.store().decide(Op::Peek, &configured.policy, key, Cost::ONE, choice).await;
+            let decision = service.store().decide(Op::Peek, &configured.policy, key, Cost::ONE).await;
             (key.clone(), decision)
         };
         let mut near: Vec<(Key<'static>, Decision)> = join_all(candidates.iter().map(peek)).await;

@@ -9,7 +9,7 @@ use axum::{
 };
 use serde::Serialize;
 use tidegate::Reason;
-use tidegate_redis::BreakerState;
+use tidegate::{StoreNode, StoreReport, WithoutStore};
 use utoipa::ToSchema;
 
 use super::super::{guest::Guest, problem::Problem, query, status::mode};
@@ -20,7 +20,6 @@ use crate::{
     insight::{Eyes, LATELY, Line, Outcomes, SECONDS, Second},
     metrics::{OUTCOMES, REASONS},
     service::Service,
-    store::Store,
 };
 
 /// The most policies that are listed: those that decided most lately, then by name.
@@ -320,7 +319,7 @@ impl Now {
             now_ms: service.now_ms(),
             configuration_error: service.refused_file(),
             degraded: service.look_for_degraded_states(),
-            store: ShownStore::new(service.store()),
+            store: ShownStore::new(service.store_report()),
             last: Lately::new(seconds, &all, micros(durations.quantile(0.5)), micros(durations.quantile(0.99))),
             policies: named.into_iter().map(policy).collect(),
         }
@@ -351,57 +350,24 @@ fn micros(nanos: Option<u64>) -> Option<f64> {
 }
 
 impl ShownStore {
-    fn new(store: &Store) -> Self {
-        let answers = store.answers();
-        match store {
-            Store::Memory(limiter) => {
-                let (store, stats) = (limiter.store(), limiter.store().stats());
-                Self {
-                    kind: "memory",
-                    answers,
-                    keys: Some(stats.keys),
-                    max_keys: Some(store.max_keys()),
-                    bytes: Some(stats.bytes),
-                    max_bytes: Some(store.max_bytes()),
-                    evicted: Some(stats.evicted),
-                    no_room: Some(stats.refused),
-                    nodes: Vec::new(),
-                    may_evict: None,
-                    degraded: None,
-                    errors: Vec::new(),
-                }
-            }
-            Store::Redis(redis) => {
-                let stats = redis.stats();
-                let breakers = redis.breakers();
-                let node = |(node, state): (String, BreakerState)| ShownNode {
-                    node,
-                    breaker: match state {
-                        BreakerState::Closed => "closed",
-                        BreakerState::HalfOpen => "half_open",
-                        BreakerState::Open => "open",
-                    },
-                };
-                let troubles = stats.troubles.into_iter().filter(|(_, count)| *count > 0);
-                Self {
-                    kind: "redis",
-                    answers,
-                    keys: None,
-                    max_keys: None,
-                    bytes: None,
-                    max_bytes: None,
-                    evicted: None,
-                    no_room: None,
-                    nodes: breakers.into_iter().map(node).collect(),
-                    may_evict: Some(stats.may_evict),
-                    degraded: Some(Degraded {
-                        open: stats.degraded_open,
-                        closed: stats.degraded_closed,
-                        local: stats.degraded_local,
-                    }),
-                    errors: troubles.map(|(kind, count)| ShownTrouble { kind, count }).collect(),
-                }
-            }
+    fn new(report: StoreReport) -> Self {
+        let node = |StoreNode { name, breaker }| ShownNode { node: name, breaker };
+        let error = |(kind, count)| ShownTrouble { kind, count };
+        let usage = report.usage;
+        let without_store = |WithoutStore { open, closed, local, .. }| Degraded { open, closed, local };
+        Self {
+            kind: report.kind,
+            answers: report.answers,
+            keys: usage.map(|usage| usage.keys),
+            max_keys: usage.map(|usage| usage.max_keys),
+            bytes: usage.map(|usage| usage.bytes),
+            max_bytes: usage.map(|usage| usage.max_bytes),
+            evicted: usage.map(|usage| usage.evicted),
+            no_room: usage.map(|usage| usage.no_room),
+            nodes: report.nodes.into_iter().map(node).collect(),
+            may_evict: report.may_evict,
+            degraded: report.without_store.map(without_store),
+            errors: report.errors.into_iter().map(error).collect(),
         }
     }
 }
