@@ -201,7 +201,7 @@ pub fn alternating_shapes_of_several_limits_keep_the_window_promise<S: StoreUnde
                 let sum = charged_within(&charges, end - limit.window, *end);
                 expect(sum <= max, || {
                     format!(
-                        "{sum} units, at most {max} expected, in the window of {limit:?} up to {end} us\n  policies: {one:?} and {two:?}\n  charges: {charges:?}"
+                        "units in the window of {limit:?} up to {end} us\n  under {one:?}\n  and {two:?}\n  expected: at most {max}\n  got:      {sum}\n  charges:  {charges:?}"
                     )
                 })?;
             }

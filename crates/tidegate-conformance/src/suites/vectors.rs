@@ -160,7 +160,7 @@ fn assert_equal<T: Debug + PartialEq>(
     let name = &trace.name;
     assert!(
         expected == got,
-        "{file}.json, {name}, step {step}, under {policy:?}\n  expected: {expected:?}\n  got:      {got:?}"
+        "broken promise: every vector is reproduced\n{file}.json, {name}, step {step}, under {policy:?}\n  expected: {expected:?}\n  got:      {got:?}"
     );
 }
 

@@ -53,7 +53,7 @@ pub fn no_window_holds_more_than_promised<S: StoreUnderTest>() {
                 let sum = charged_within(&charges, end - limit.window, *end);
                 expect(sum <= max, || {
                     format!(
-                        "{sum} units, at most {max} expected, in the window of {limit:?} up to {end} us under {policy:?}\n  charges: {charges:?}"
+                        "units in the window of {limit:?} up to {end} us under {policy:?}\n  expected: at most {max}\n  got:      {sum}\n  charges:  {charges:?}"
                     )
                 })?;
             }
