@@ -195,12 +195,15 @@ impl<S: fmt::Debug> fmt::Debug for FailSafe<S> {
 /// Whether a decision can be the answer to a request under `policy`.
 #[inline]
 fn verify(decision: &Decision, policy: &Policy, op: Op) -> Result<(), StoreError> {
-    let is_own_limit = || policy.limits().iter().any(|limit| *limit == decision.limit());
     if decision.remaining() > decision.capacity() {
         return Err(StoreError::invalid("more units remain than the limit allows"));
     }
-    if !decision.is_overridden() && !decision.is_degraded() && !is_own_limit() {
-        return Err(StoreError::invalid("the limit that decided is not one of the policy"));
+    // An override has other limits, and so has the share of a limit that decides while the store is not available.
+    if !decision.is_overridden() && !decision.is_degraded() {
+        let mut limits = policy.limits().iter().zip(policy.rules());
+        if !limits.any(|(limit, rule)| *limit == decision.limit() && rule.capacity == decision.capacity()) {
+            return Err(StoreError::invalid("the limit that decided is not a limit of the policy"));
+        }
     }
     match decision.reason() {
         Reason::Allowed if decision.retry_after().is_some() => {

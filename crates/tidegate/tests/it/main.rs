@@ -3,6 +3,7 @@
 //! - `conformance`: the suites that every store passes
 //! - `bad_input`: invalid input
 //! - `capacity`, `storm`: more keys and shapes than there is room for
+//! - `fail_safe`: a store that gives no answer or a wrong one
 //! - `operations`: peek, charge, refund, reset and inspect
 //! - `overrides`, `overrides_kept`: overrides of single keys, and how the store keeps them
 
@@ -15,6 +16,7 @@
 mod bad_input;
 mod capacity;
 mod conformance;
+mod fail_safe;
 mod operations;
 mod overrides;
 mod overrides_kept;

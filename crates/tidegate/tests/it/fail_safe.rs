@@ -1,0 +1,209 @@
+//! A store that fails, or that answers nonsense, costs one decision its store and never a panic.
+
+use std::{
+    future::{Future, pending, ready},
+    pin::Pin,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use tidegate::{
+    Algorithm, AnyStore, Burst, Cost, Decision, Decisions, FailSafe, Inspection, Key, Limiter, Mode, OnStoreFailure,
+    Op, Policy, Reason, Refund, Spend, Store, StoreError, Timestamp,
+    external_store::{self, LimitStatus},
+    now_or_never,
+};
+
+/// What a [`Nonsense`] store does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Defect {
+    /// It returns an error.
+    Fails,
+    /// It names a limit that it was not asked about.
+    OtherLimit,
+    /// More units remain than the limit allows.
+    TooMuchRemaining,
+    /// An allowed request has a retry time.
+    RetryTimeForAllowed,
+    /// The status of a limit is missing.
+    MissingLimit,
+    /// A peek is charged.
+    ChargesPeek,
+    /// It decides fewer requests than it was asked about.
+    MissingPart,
+    /// It says that it is immediate, and never answers.
+    NeverReady,
+}
+
+struct Nonsense(Defect, Limiter);
+
+impl Nonsense {
+    fn answer(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError> {
+        let other = |limit: &str| Policy::new("other", [limit.parse().expect("a limit")]).expect("a policy");
+        let status = LimitStatus { used: 0, retry_after_us: Some(5), reset_after_us: 0 };
+        match self.0 {
+            Defect::Fails => Err(StoreError::Unavailable { cause: "timeout", message: "no answer".to_owned() }),
+            Defect::OtherLimit => Ok(self.1.check(&other("7/1h"), key, cost)),
+            Defect::TooMuchRemaining => {
+                let burst = Algorithm::Gcra(Some(Burst::new(1_000).expect("a burst")));
+                Ok(self.1.check(&policy.clone().with_algorithm(burst), key, cost))
+            }
+            Defect::RetryTimeForAllowed => external_store::decision(policy, op, cost, &[status], None),
+            Defect::MissingLimit => external_store::decision(policy, op, cost, &[], None),
+            Defect::ChargesPeek => Ok(self.1.check(policy, key, cost)),
+            Defect::MissingPart | Defect::NeverReady => Ok(self.1.peek(policy, key, cost)),
+        }
+    }
+}
+
+impl Store for Nonsense {
+    fn decide(
+        &self,
+        op: Op,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+        let answer: Pin<Box<dyn Future<Output = _> + Send>> = match self.0 {
+            Defect::NeverReady => Box::pin(pending()),
+            _ => Box::pin(ready(self.answer(op, policy, key, cost))),
+        };
+        answer
+    }
+
+    async fn decide_all(&self, op: Op, spends: &[Spend<'_>]) -> Result<Decisions, StoreError> {
+        if self.0 == Defect::NeverReady {
+            return pending().await;
+        }
+        let part = |spend: &Spend<'_>| self.answer(op, spend.policy, spend.key, spend.cost);
+        let mut parts = spends.iter().map(part).collect::<Result<Vec<_>, _>>()?;
+        let overall = external_store::combine(spends, parts.clone()).overall;
+        if self.0 == Defect::MissingPart {
+            parts.pop();
+        }
+        Ok(Decisions { overall, parts })
+    }
+
+    async fn refund(&self, _: &Policy, _: &Key<'_>, _: Cost, _: Timestamp) -> Result<Refund, StoreError> {
+        Err(StoreError::Unsupported { operation: "refund" })
+    }
+
+    async fn reset(&self, _: &Policy, _: &Key<'_>) -> Result<bool, StoreError> {
+        Err(StoreError::Unsupported { operation: "reset" })
+    }
+
+    async fn inspect(&self, _: &Policy, _: &Key<'_>) -> Result<Option<Inspection>, StoreError> {
+        Ok(None)
+    }
+
+    fn is_immediate(&self) -> bool {
+        true
+    }
+}
+
+fn policy(choice: OnStoreFailure) -> Policy {
+    Policy::new("api", ["3/1h".parse().expect("a limit")]).expect("a policy").with_on_store_failure(choice)
+}
+
+fn decide<S: Store>(store: &FailSafe<S>, op: Op, policy: &Policy) -> Decision {
+    let key = Key::new("alice").expect("a key");
+    let decision = store.decide_now(op, policy, &key, Cost::ONE).expect("an immediate store");
+    let [one, other] = ["alice", "bob"].map(|key| Key::new(key).expect("a key"));
+    let spend = |key| Spend { policy, key, cost: Cost::ONE };
+    let all =
+        store.decide_all_now(op, &[spend(&one), spend(&other)]).expect("an immediate store").expect("two requests");
+    assert_eq!(all.parts.len(), 2);
+    decision
+}
+
+/// Defects that a single decision shows.
+const DEFECTS: [Defect; 7] = [
+    Defect::Fails,
+    Defect::OtherLimit,
+    Defect::TooMuchRemaining,
+    Defect::RetryTimeForAllowed,
+    Defect::MissingLimit,
+    Defect::ChargesPeek,
+    Defect::NeverReady,
+];
+
+#[test]
+fn a_store_that_answers_nonsense_is_replaced_by_the_failure_choice() {
+    for defect in DEFECTS {
+        let store = || FailSafe::new(Nonsense(defect, Limiter::default()));
+        let op = if defect == Defect::ChargesPeek { Op::Peek } else { Op::Check };
+        let open = decide(&store(), op, &policy(OnStoreFailure::Open));
+        assert_eq!((open.reason(), open.is_degraded()), (Reason::Allowed, true), "{defect:?}");
+        let closed = decide(&store(), op, &policy(OnStoreFailure::Closed));
+        assert_eq!((closed.reason(), closed.is_degraded()), (Reason::StoreUnavailable, true), "{defect:?}");
+        let (local, choice) = (store(), policy("local".parse().expect("a choice")));
+        let decisions: Vec<_> = (0..4).map(|_| decide(&local, Op::Charge, &choice)).collect();
+        assert!(decisions.iter().all(|decision| decision.is_degraded() || defect == Defect::ChargesPeek), "{defect:?}");
+    }
+}
+
+#[test]
+fn a_store_without_an_answer_for_each_request_is_replaced_by_the_failure_choice() {
+    let store = FailSafe::new(Nonsense(Defect::MissingPart, Limiter::default()));
+    let policy = policy(OnStoreFailure::Closed);
+    let keys = ["alice", "bob"].map(|key| Key::new(key).expect("a key"));
+    let spends = [0, 1].map(|i| Spend { policy: &policy, key: &keys[i], cost: Cost::ONE });
+    let decisions = now_or_never(store.decide_all(Op::Check, &spends)).expect("immediate").expect("two requests");
+    assert_eq!(decisions.overall.reason(), Reason::StoreUnavailable);
+    assert_eq!(decisions.parts.len(), 2);
+}
+
+#[test]
+fn the_local_share_of_a_failing_store_is_limited() {
+    let store = FailSafe::new(Nonsense(Defect::Fails, Limiter::default()));
+    let policy = policy("local".parse().expect("a choice"));
+    let key = Key::new("alice").expect("a key");
+    let check = || now_or_never(store.decide(Op::Check, &policy, &key, Cost::ONE)).expect("immediate");
+    let allowed = (0..10).filter(|_| check().is_allowed()).count();
+    assert_eq!(allowed, 3);
+    assert_eq!(store.report().errors, [("store_failed", 10)]);
+}
+
+#[test]
+fn every_failure_is_counted_and_reported() {
+    static HEARD: AtomicU64 = AtomicU64::new(0);
+    let store = FailSafe::new(Nonsense(Defect::OtherLimit, Limiter::default())).on_error(|error| {
+        assert_eq!(error.cause(), "invalid_answer");
+        HEARD.fetch_add(1, Relaxed);
+    });
+    let decision = decide(&store, Op::Check, &policy(OnStoreFailure::Open));
+    assert!(decision.is_allowed());
+    assert_eq!(HEARD.load(Relaxed), 2, "one decision, and one over two requests");
+    let report = store.report();
+    let counted = report.event_counts.iter().find(|count| count.cause == "invalid_answer").expect("a count");
+    assert_eq!(counted.count, 2);
+    assert!(counted.what.contains("not a limit of the policy"), "{}", counted.what);
+}
+
+#[test]
+fn a_shadow_policy_never_denies_without_its_store() {
+    let store = FailSafe::new(Nonsense(Defect::Fails, Limiter::default()));
+    let policy = policy(OnStoreFailure::Closed).with_mode(Mode::Shadow);
+    assert_eq!(decide(&store, Op::Check, &policy).reason(), Reason::Shadow);
+}
+
+#[test]
+fn requests_that_are_not_one_decision_are_the_callers_error() {
+    let store = FailSafe::new(AnyStore::new(Limiter::default()));
+    assert!(store.decide_all_now(Op::Check, &[]).expect("immediate").is_err());
+    assert!(store.report().errors.is_empty());
+}
+
+#[test]
+fn the_type_of_a_store_can_be_hidden() {
+    let (hidden, limiter) = (AnyStore::new(Limiter::default()), Limiter::default());
+    assert!(hidden.is_immediate() && !hidden.is_shared());
+    assert_eq!(hidden.report().kind, "memory");
+    let (policy, key) = (policy(OnStoreFailure::Open), Key::new("alice").expect("a key"));
+    for _ in 0..5 {
+        let decision = now_or_never(hidden.check(&policy, &key, Cost::ONE)).expect("immediate").expect("an answer");
+        assert_eq!(decision.reason(), limiter.check(&policy, &key, Cost::ONE).reason());
+    }
+    assert_eq!(now_or_never(hidden.reset(&policy, &key)), Some(Ok(true)));
+    assert_eq!(now_or_never(hidden.overrides(&policy)).expect("immediate").expect("an answer").len(), 0);
+    assert!(hidden.at_time(Timestamp::from_micros(0)).is_none());
+}
