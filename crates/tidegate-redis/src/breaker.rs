@@ -1,22 +1,22 @@
-//! [`Breaker`]: stops asking a server that doesn't answer.
+//! [`Breaker`]: stops sending requests to a server that does not answer.
 //!
-//! Closed, it lets requests through and counts failures in a row; so many open it, once the server has been silent for a
-//! while: requests that wait together fail together, and one stall is no outage. Open, it refuses at once, and the node's
-//! own task probes the server. A probe that is answered closes it. Requests themselves never probe, so none pays for it.
+//! A closed breaker passes requests and counts failures in a row. It opens after a number of them, but only if the server has
+//! not answered for a while: requests that wait together fail together, and one stall is not an outage. An open breaker refuses
+//! requests at once, and the node's task probes the server. An answered probe closes the breaker. Requests never probe.
 //!
-//! A server that answers, but too late, opens the breaker, too (`pace` decides). Then the breaker closes only after
-//! several probes in a row were answered well within the timeout.
+//! A server that answers too late also opens the breaker (see `response_times`). Then the breaker closes only after several
+//! probes in a row were answered well within the timeout.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
-/// Where a breaker stands.
+/// The state of a breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BreakerState {
-    /// Requests go through.
+    /// Requests pass.
     Closed,
     /// Requests are refused at once.
     Open,
-    /// As open, while a probe is under way.
+    /// Requests are refused at once, and a probe is under way.
     HalfOpen,
 }
 
@@ -31,14 +31,14 @@ impl BreakerState {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Breaker {
     state: AtomicU8,
     failures: AtomicU32,
     opens_after: u32,
     /// Whether it was opened because answers came too late.
     slow: AtomicBool,
-    /// Whether the server has answered since, too late.
+    /// Whether the server has answered since then, but too late.
     answers: AtomicBool,
 }
 
@@ -48,17 +48,11 @@ const HALF_OPEN: u8 = 2;
 
 impl Breaker {
     pub(crate) fn new(opens_after: u32) -> Self {
-        Self {
-            state: AtomicU8::new(CLOSED),
-            failures: AtomicU32::new(0),
-            opens_after,
-            slow: AtomicBool::new(false),
-            answers: AtomicBool::new(false),
-        }
+        Self { opens_after, ..Self::default() }
     }
 
     #[inline]
-    pub(crate) fn lets_through(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.state.load(Relaxed) == CLOSED
     }
 
@@ -71,26 +65,26 @@ impl Breaker {
     }
 
     #[inline]
-    pub(crate) fn succeeded(&self) {
+    pub(crate) fn record_success(&self) {
         if self.failures.load(Relaxed) > 0 {
             self.failures.store(0, Relaxed);
         }
     }
 
-    /// Counts a failure; whether it is the one that opens the breaker, which only a silent server's does.
-    pub(crate) fn failed(&self, silent: bool) -> bool {
+    /// Counts a failure. Returns whether it opened the breaker, which happens only if the server is silent.
+    pub(crate) fn record_failure(&self, silent: bool) -> bool {
         let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
-        // Requests that were under way when it opened say nothing new.
-        silent && failures >= self.opens_after && self.lets_through() && self.open()
+        // An open breaker is not opened again by requests that were under way.
+        silent && failures >= self.opens_after && self.is_closed() && self.open()
     }
 
-    /// Opens it because the server does not answer. Returns whether it was closed.
+    /// Opens the breaker because the server does not answer. Returns whether it was closed.
     pub(crate) fn open(&self) -> bool {
         self.answers.store(false, Relaxed);
         self.state.swap(OPEN, Relaxed) == CLOSED
     }
 
-    /// Opens it because answers come too late. Returns whether it was closed.
+    /// Opens the breaker because answers come too late. Returns whether it was closed.
     pub(crate) fn open_slow(&self) -> bool {
         let was_closed = self.open();
         if was_closed {
@@ -106,7 +100,7 @@ impl Breaker {
         self.answers.store(true, Relaxed);
     }
 
-    /// Whether it is open although the server answers: too late.
+    /// Whether it is open although the server answers, because it answers too late.
     pub(crate) fn answers_late(&self) -> bool {
         self.is_slow() && self.answers.load(Relaxed)
     }
@@ -116,12 +110,12 @@ impl Breaker {
         self.slow.load(Relaxed)
     }
 
-    /// A probe begins, if it is open.
+    /// Records that a probe begins, if the breaker is open.
     pub(crate) fn probe(&self) {
         let _ = self.state.compare_exchange(OPEN, HALF_OPEN, Relaxed, Relaxed);
     }
 
-    /// A probe was answered; whether it was open.
+    /// Closes the breaker because a probe was answered. Returns whether it was open.
     pub(crate) fn close(&self) -> bool {
         self.failures.store(0, Relaxed);
         self.slow.store(false, Relaxed);
@@ -134,37 +128,40 @@ mod tests {
     use super::{Breaker, BreakerState};
 
     #[test]
-    fn so_many_failures_in_a_row_open_it_and_a_probe_closes_it() {
+    fn failures_in_a_row_open_the_breaker_and_a_probe_closes_it() {
         let breaker = Breaker::new(3);
-        assert!(!breaker.failed(true) && !breaker.failed(true));
-        breaker.succeeded();
-        assert!(!breaker.failed(true) && !breaker.failed(true), "a success in between begins anew");
-        assert!(breaker.lets_through());
-        assert!(!breaker.failed(false), "a server that has just answered is not silent");
-        assert!(breaker.failed(true), "the next in a row opens it, and says so once");
-        assert!(!breaker.failed(true));
+        assert!(!breaker.record_failure(true) && !breaker.record_failure(true));
+        breaker.record_success();
+        assert!(
+            !breaker.record_failure(true) && !breaker.record_failure(true),
+            "a success in between resets the count"
+        );
+        assert!(breaker.is_closed());
+        assert!(!breaker.record_failure(false), "a server that has just answered is not silent");
+        assert!(breaker.record_failure(true), "the next failure in a row opens it, and only one call reports that");
+        assert!(!breaker.record_failure(true));
         assert_eq!(breaker.state(), BreakerState::Open);
         breaker.probe();
         assert_eq!(breaker.state(), BreakerState::HalfOpen);
-        assert!(!breaker.lets_through(), "nobody's request is the probe");
+        assert!(!breaker.is_closed(), "a request is never the probe");
         assert!(breaker.close());
-        assert!(breaker.lets_through() && !breaker.failed(true), "it counts from the beginning");
+        assert!(breaker.is_closed() && !breaker.record_failure(true), "the count starts at zero");
     }
 
     #[test]
-    fn a_slow_server_that_is_lost_no_longer_answers() {
+    fn a_slow_server_that_is_lost_does_not_count_as_answering() {
         let breaker = Breaker::new(1);
         assert!(breaker.open_slow() && breaker.answers_late());
-        assert!(!breaker.failed(true) && breaker.answers_late(), "a request from before it opened");
+        assert!(!breaker.record_failure(true) && breaker.answers_late(), "a request from before it opened");
         assert!(!breaker.open() && !breaker.answers_late() && breaker.is_slow(), "no connection can be made");
         breaker.mark_slow();
         assert!(breaker.answers_late(), "a probe was answered late");
         assert!(breaker.close() && !breaker.answers_late());
-        assert!(breaker.failed(true) && !breaker.answers_late());
+        assert!(breaker.record_failure(true) && !breaker.answers_late());
     }
 
     #[test]
-    fn a_closed_breaker_has_nothing_to_probe() {
+    fn a_closed_breaker_ignores_a_probe() {
         let breaker = Breaker::new(1);
         breaker.probe();
         assert_eq!(breaker.state(), BreakerState::Closed);

@@ -128,7 +128,7 @@ impl RedisStoreBuilder {
     #[doc(hidden)]
     #[must_use]
     pub fn without_looks(mut self) -> Self {
-        self.settings.looks = false;
+        self.settings.checks_health = false;
         self
     }
 

@@ -8,7 +8,7 @@ use crate::{
     reply::Reader,
     stopwatch,
     store::RedisStore,
-    wire::{Action, NewKeys, Part},
+    wire::{Action, KeyRequest, NewKeys},
 };
 
 impl RedisStore {
@@ -33,12 +33,12 @@ impl RedisStore {
     /// Asks Redis for the decision on one request.
     async fn decide_in_redis(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, Error> {
         // If there is only one server and its breaker is open, there is nothing else to find out.
-        if let Some(node) = self.only_node().filter(|node| !node.shared.breaker.lets_through()) {
-            return Err(node.shared.refusal());
+        if let Some(node) = self.only_node().filter(|node| !node.state.breaker.is_closed()) {
+            return Err(node.state.refusal());
         }
         let is_live = self.time().is_none();
         let name = self.name(policy, key);
-        let part = Part::new(name.bytes, policy, cost, None);
+        let part = KeyRequest::new(name.bytes, policy, cost, None);
         let (limits, asked) = (part.limits, stopwatch::micros());
         let subject = self.subject(&part);
         if is_live && self.is_under_pressure(name.slot, op, || subject, cost) {
@@ -53,7 +53,7 @@ impl RedisStore {
         let mut answer = match self.ask_until(action, vec![part], name.slot, new_keys, deadline).await {
             // Nothing was done. A second request finds out whether the key exists.
             Err(Error::OutOfMemory) if is_live => {
-                let part = Part::new(self.name(policy, key).bytes, policy, cost, None);
+                let part = KeyRequest::new(self.name(policy, key).bytes, policy, cost, None);
                 self.ask_until(action, vec![part], name.slot, NewKeys::Never, deadline).await?
             }
             answer => answer?,
@@ -62,7 +62,7 @@ impl RedisStore {
         if overflows {
             let name = self.overflow_name(policy, key).ok_or(Error::NoRoom)?;
             slot = name.slot;
-            let part = Part::new(name.bytes, policy, cost, None);
+            let part = KeyRequest::new(name.bytes, policy, cost, None);
             answer = match self.ask_until(action, vec![part], slot, NewKeys::Always, deadline).await {
                 Err(Error::OutOfMemory) => return Err(Error::NoRoom),
                 answer => answer?,

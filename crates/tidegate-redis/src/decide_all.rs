@@ -9,11 +9,11 @@ use tidegate::{Cost, Decision, Decisions, Mode, Op, Policy, Spend, StoreError, T
 
 use crate::{
     error::Error,
-    key_name::Name,
-    reply::{By, PartReply, Reader},
+    key_name::KeyName,
+    reply::{AppliedOverride, KeyReply, Reader},
     stopwatch,
     store::RedisStore,
-    wire::{Action, NewKeys, Part},
+    wire::{Action, KeyRequest, NewKeys},
 };
 
 /// Decides several requests as one. A request that Redis does not decide is decided by its failure choice. At a given
@@ -57,26 +57,26 @@ pub(crate) fn read_decision(
     op: Op,
     cost: Cost,
 ) -> Result<Decision, Error> {
-    let reply = reader.part(limits)?;
+    let reply = reader.key_reply(limits)?;
     let decision = decision_of(&reply, policy, op, cost, reply.charged.then_some(reply.at))?;
     Ok(if reply.joined { external_store::degraded(decision) } else { decision })
 }
 
 fn decision_of(
-    reply: &PartReply,
+    reply: &KeyReply<'_>,
     policy: &Policy,
     op: Op,
     cost: Cost,
     charged_at: Option<Timestamp>,
 ) -> Result<Decision, Error> {
-    let told = &reply.told;
-    let decision = match &reply.by {
+    let told = &reply.limits();
+    let decision = match &reply.applied {
         None => external_store::decision(policy, op, cost, told, charged_at),
-        Some(By::Limits(limits, retry)) => {
-            external_store::decision_under(policy, limits, op, cost, told, charged_at, *retry)
+        Some(AppliedOverride::Limits(limits)) => {
+            external_store::decision_under(policy, &limits.decode()?, op, cost, told, charged_at, reply.whole_wait_us)
         }
-        Some(By::Ban) => external_store::decision_banned(policy, op, told, charged_at),
-        Some(By::Exempt) => Ok(external_store::decision_exempt(policy)),
+        Some(AppliedOverride::Ban) => external_store::decision_banned(policy, op, told, charged_at),
+        Some(AppliedOverride::Exempt) => Ok(external_store::decision_exempt(policy)),
     };
     decision.map_err(|_| Error::Garbled)
 }
@@ -109,7 +109,7 @@ struct JointDecision<'a, F> {
 /// The parts of a call, and the index of the part that decides each request; `None` for a request that is left out.
 #[derive(Default)]
 struct CallParts {
-    parts: Vec<Part>,
+    parts: Vec<KeyRequest>,
     /// For each part, the position of its first request, and whether the key is an overflow key.
     firsts: Vec<(usize, bool)>,
     part_of: Vec<Option<usize>>,
@@ -132,7 +132,7 @@ impl<F: Fn(&Error, &Spend<'_>) -> bool> JointDecision<'_, F> {
 
     /// Calls the script for the requests of one slot. If there is no room for some keys, the call is repeated with
     /// overflow keys for them, or without them if they are admitted uncounted.
-    async fn ask(&self, call: &SlotRequests, names: &[Name]) -> Result<Vec<Result<Decision, Error>>, Error> {
+    async fn ask(&self, call: &SlotRequests, names: &[KeyName]) -> Result<Vec<Result<Decision, Error>>, Error> {
         let is_caller = |position: &usize| self.spends[*position].policy.is_brought_by_caller();
         let mut new_keys = match self.store.time() {
             Some(_) => NewKeys::Always,
@@ -194,7 +194,7 @@ impl<F: Fn(&Error, &Spend<'_>) -> bool> JointDecision<'_, F> {
                 // A sum beyond the range of costs can't be decided on one key.
                 Some(part) => part.cost = Cost::new(part.cost + cost.get()).map_err(|_| Error::NoRoom)?.get(),
                 None => {
-                    merged.parts.push(Part::new(key.clone(), policy, cost, None));
+                    merged.parts.push(KeyRequest::new(key.clone(), policy, cost, None));
                     merged.firsts.push((*position, overflows));
                 }
             }
@@ -212,7 +212,7 @@ impl<F: Fn(&Error, &Spend<'_>) -> bool> JointDecision<'_, F> {
         asked: u64,
     ) -> Result<Vec<Result<Decision, Error>>, Error> {
         let mut reader = Reader::new(reply);
-        let decision = |(part, (position, overflows)): (&Part, &(usize, bool))| {
+        let decision = |(part, (position, overflows)): (&KeyRequest, &(usize, bool))| {
             let cost = Cost::new(part.cost).unwrap_or(self.spends[*position].cost);
             let decision = read_decision(&mut reader, part.limits, self.spends[*position].policy, self.op, cost)?;
             let decision = if *overflows { external_store::degraded(decision) } else { decision };
@@ -243,8 +243,8 @@ async fn decide_in_redis(
             None => calls.push(SlotRequests { slot: name.slot, positions: vec![position] }),
         }
     }
-    let is_known_denial = |(spend, name): (&Spend<'_>, &Name)| {
-        let subject = || store.subject(&Part::new(name.bytes.clone(), spend.policy, spend.cost, None));
+    let is_known_denial = |(spend, name): (&Spend<'_>, &KeyName)| {
+        let subject = || store.subject(&KeyRequest::new(name.bytes.clone(), spend.policy, spend.cost, None));
         store.is_under_pressure(name.slot, op, subject, spend.cost)
     };
     // One part that is known to be limited denies the decision.
@@ -289,12 +289,11 @@ async fn give_back(store: &RedisStore, spends: &[Spend<'_>], parts: &mut [Result
     join_all(undo.map(async |(spend, decision, charged_at)| {
         let Spend { policy, key, cost } = *spend;
         let name = store.name(policy, key);
-        let part = Part::new(name.bytes, policy, cost, Some(charged_at));
+        let part = KeyRequest::new(name.bytes, policy, cost, Some(charged_at));
         let limits = part.limits;
-        let reply = match store.ask(Action::Refund, part, name.slot).await {
-            Ok(answer) => Reader::new(answer.bytes()).part(limits),
-            Err(error) => Err(error),
-        };
+        let answer = store.ask(Action::Refund, part, name.slot).await;
+        let reply = answer.as_ref().map_err(Clone::clone);
+        let reply = reply.and_then(|answer| Reader::new(answer.bytes()).key_reply(limits));
         // What can't be given back stays charged: too strict by one cost for one window, never too loose. The request
         // fitted when it was decided, whatever others have spent since.
         if let Ok(refunded) = reply.and_then(|reply| decision_of(&reply, policy, Op::Charge, cost, None)) {

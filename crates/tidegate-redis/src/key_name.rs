@@ -1,42 +1,42 @@
 //! The names of keys: `tg:{<hash of the subject>}/<policy>`.
 //!
-//! The hash is 160 bits of SHA-256 in base 64, so that no two subjects meet whatever characters they hold, names are
-//! bounded, and no API key stands in plain sight. It is the hash tag: a subject's policies share a slot. A policy's name
-//! follows as it is; limits that a caller brings along follow as `~` and what tells them apart.
+//! The hash is 160 bits of SHA-256 in base 64. So different subjects have different names whatever characters they contain, names
+//! have a maximum length, and API keys are not visible. The hash is the hash tag: the policies of a subject share a slot. After
+//! it comes the name of the policy, or `~` and the identity of limits supplied by a caller.
 
 use sha2::{Digest, Sha256};
 use tidegate::{Key, Policy, external_store};
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Bytes of the hash: against 2^80 attempts to make two subjects meet.
+/// Bytes of the hash: a collision takes 2^80 attempts.
 const HASH: usize = 20;
 
-/// Makes names under one prefix.
+/// Creates names with one prefix.
 #[derive(Debug, Clone)]
-pub(crate) struct Names {
+pub(crate) struct KeyNames {
     prefix: String,
 }
 
-/// A key's name and the cluster slot it lies in.
+/// The name of a key, and its cluster slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Name {
+pub(crate) struct KeyName {
     pub(crate) bytes: Vec<u8>,
     pub(crate) slot: u16,
 }
 
-impl Names {
+impl KeyNames {
     pub(crate) fn new(prefix: &str) -> Self {
         Self { prefix: prefix.to_owned() }
     }
 
-    pub(crate) fn name(&self, policy: &Policy, key: &Key<'_>) -> Name {
+    pub(crate) fn name(&self, policy: &Policy, key: &Key<'_>) -> KeyName {
         let mut bytes = Vec::with_capacity(self.prefix.len() + HASH * 4 / 3 + 36);
         bytes.extend_from_slice(self.prefix.as_bytes());
         bytes.extend_from_slice(b":{");
         let tag = bytes.len();
         base64(&hash(key)[..HASH], &mut bytes);
-        let slot = crc16::State::<crc16::XMODEM>::calculate(&bytes[tag..]) % SLOTS;
+        let slot = slot(&bytes[tag..]);
         match policy.name() {
             Some(name) => {
                 bytes.extend_from_slice(b"}/");
@@ -44,44 +44,46 @@ impl Names {
             }
             None => {
                 bytes.extend_from_slice(b"}~");
-                let described = external_store::unnamed_identity(policy);
-                bytes.extend(described.bytes().filter(|byte| *byte != b' '));
+                let identity = external_store::unnamed_identity(policy);
+                bytes.extend(identity.bytes().filter(|byte| *byte != b' '));
             }
         }
-        Name { bytes, slot }
+        KeyName { bytes, slot }
     }
 
-    /// The name of the overflow key of a policy that a subject shares while there is no room for a key of its own. The
-    /// hash of a subject never contains `~`.
-    pub(crate) fn overflow(&self, policy: &str, key: &Key<'_>) -> Name {
-        let tag = format!("~overflow-{}", hash(key)[0] % OVERFLOW_KEYS);
-        let slot = crc16::State::<crc16::XMODEM>::calculate(tag.as_bytes()) % SLOTS;
-        let bytes = [self.prefix.as_bytes(), b":{", tag.as_bytes(), b"}/", policy.as_bytes()].concat();
-        Name { bytes, slot }
+    /// The name of the overflow key that a subject shares with others while there is no room for a key of its own.
+    pub(crate) fn overflow(&self, policy: &str, key: &Key<'_>) -> KeyName {
+        self.tagged(&format!("~overflow-{}", hash(key)[0] % OVERFLOW_KEYS), policy)
     }
 
-    /// The name of the list of a policy's overrides. No subject's hash has a `~`.
-    pub(crate) fn list(&self, policy: &str) -> Name {
-        const TAG: &[u8] = b"~overrides";
-        let slot = crc16::State::<crc16::XMODEM>::calculate(TAG) % SLOTS;
-        let bytes = [self.prefix.as_bytes(), b":{", TAG, b"}/", policy.as_bytes()].concat();
-        Name { bytes, slot }
+    /// The name of the list of a policy's overrides.
+    pub(crate) fn list(&self, policy: &str) -> KeyName {
+        self.tagged("~overrides", policy)
+    }
+
+    /// A name with this hash tag, which begins with `~`. The hash of a subject never contains `~`.
+    fn tagged(&self, tag: &str, policy: &str) -> KeyName {
+        KeyName { bytes: format!("{}:{{{tag}}}/{policy}", self.prefix).into_bytes(), slot: slot(tag.as_bytes()) }
     }
 }
 
-/// How many overflow keys a policy has.
+/// Number of overflow keys of a policy.
 const OVERFLOW_KEYS: u8 = 64;
 
 fn hash(key: &Key<'_>) -> [u8; 32] {
     let mut hasher = Sha256::new();
-    // A joined key never meets a plain one of the same bytes.
+    // A joined key and a plain key of the same bytes have different names.
     hasher.update([u8::from(key.is_joined())]);
     hasher.update(key.as_bytes());
     hasher.finalize().into()
 }
 
-/// How many slots a cluster has.
+/// Number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
+
+fn slot(tag: &[u8]) -> u16 {
+    crc16::State::<crc16::XMODEM>::calculate(tag) % SLOTS
+}
 
 fn base64(bytes: &[u8], text: &mut Vec<u8>) {
     for three in bytes.chunks(3) {
@@ -100,7 +102,7 @@ mod tests {
 
     use tidegate::{Algorithm, Key, Policy};
 
-    use super::{Names, base64};
+    use super::{KeyNames, base64};
 
     fn policy(name: &str) -> Policy {
         Policy::new(name, ["5/1s".parse().expect("a limit")]).expect("a policy")
@@ -117,7 +119,7 @@ mod tests {
 
     #[test]
     fn no_two_pairs_of_policy_and_key_share_a_name() {
-        let names = Names::new("tg");
+        let names = KeyNames::new("tg");
         let subjects = ["a", "a}", "{a}", "a}/p", "a}~p", "*", "a b", "\0", "p", "a:{", "\u{fffd}"];
         let mut seen = BTreeSet::new();
         for subject in subjects {
@@ -140,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_tag_is_the_subject_so_its_policies_share_a_slot_and_the_name_tells_nothing_of_it() {
-        let names = Names::new("tg");
+        let names = KeyNames::new("tg");
         let key = Key::new("secret-api-key").expect("a key");
         let (one, two) = (names.name(&policy("login"), &key), names.name(&policy("search"), &key));
         assert_eq!(one.slot, two.slot);

@@ -7,9 +7,9 @@ use tidegate::{
 
 use crate::{
     decide_all, overrides,
-    reply::{By, Reader},
+    reply::{AppliedOverride, Reader},
     store::RedisStore,
-    wire::{Action, Part},
+    wire::{Action, KeyRequest},
 };
 
 impl Store for RedisStore {
@@ -34,38 +34,39 @@ impl Store for RedisStore {
         charged_at: Timestamp,
     ) -> Result<Refund, StoreError> {
         let name = self.name(policy, key);
-        let part = Part::new(name.bytes, policy, cost, Some(charged_at));
+        let part = KeyRequest::new(name.bytes, policy, cost, Some(charged_at));
         let limits = part.limits;
         let answer = self.ask_and_forget_denial(Action::Refund, part, name.slot).await?;
-        let reply = Reader::new(answer.bytes()).part(limits)?;
-        let (returned, told) = (reply.returned, &reply.told);
-        Ok(match &reply.by {
+        let reply = Reader::new(answer.bytes()).key_reply(limits)?;
+        let (returned, told) = (reply.returned, &reply.limits());
+        Ok(match &reply.applied {
             None => external_store::refund(policy, returned, told),
-            Some(By::Limits(limits, _)) => external_store::refund(limits, returned, told),
-            Some(By::Ban) => external_store::refund_banned(policy, returned, told),
-            Some(By::Exempt) => external_store::refund_exempt(policy, returned),
+            Some(AppliedOverride::Limits(limits)) => external_store::refund(&limits.decode()?, returned, told),
+            Some(AppliedOverride::Ban) => external_store::refund_banned(policy, returned, told),
+            Some(AppliedOverride::Exempt) => external_store::refund_exempt(policy, returned),
         })
     }
 
     async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, StoreError> {
         let name = self.name(policy, key);
-        let part = Part::new(name.bytes, policy, Cost::ONE, None);
+        let part = KeyRequest::new(name.bytes, policy, Cost::ONE, None);
         let answer = self.ask_and_forget_denial(Action::Reset, part, name.slot).await?;
-        Ok(Reader::new(answer.bytes()).found()?)
+        Ok(Reader::new(answer.bytes()).state_existed()?)
     }
 
     async fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Inspection>, StoreError> {
         let name = self.name(policy, key);
-        let part = Part::new(name.bytes, policy, Cost::ONE, None);
+        let part = KeyRequest::new(name.bytes, policy, Cost::ONE, None);
         let limits = part.limits;
         let answer = self.ask(Action::Inspect, part, name.slot).await?;
-        let Some(found) = Reader::new(answer.bytes()).state(limits)? else { return Ok(None) };
-        let in_force = match &found.by {
-            Some(By::Limits(limits, _)) => limits,
-            _ => policy,
+        let Some(found) = Reader::new(answer.bytes()).inspection(limits)? else { return Ok(None) };
+        let mut inspection = match &found.applied {
+            Some(AppliedOverride::Limits(limits)) => {
+                external_store::inspection(&limits.decode()?, found.newest, found.limits)
+            }
+            _ => external_store::inspection(policy, found.newest, found.limits),
         };
-        let mut inspection = external_store::inspection(in_force, found.newest, found.shown);
-        if let Some(By::Ban) = found.by {
+        if let Some(AppliedOverride::Ban) = found.applied {
             inspection.limits.iter_mut().for_each(|limit| limit.remaining = 0);
         }
         Ok(Some(inspection))

@@ -1,10 +1,10 @@
-//! An override as bytes, as it lies in its key and in the list; `scripts/override.lua` tells the layout.
+//! An override as bytes, as stored in its key and in the list; `scripts/override_record.lua` describes the layout.
 
 use tidegate::{ActiveOverride, Key, Override, OverrideRule, Timestamp};
 
 use crate::{
     error::Error,
-    reply::{Reader, decode_policy},
+    reply::{RawPolicy, Reader},
     wire::{encode_policy, put},
 };
 
@@ -12,7 +12,7 @@ const LIMITS: u8 = 1;
 const BAN: u8 = 2;
 const EXEMPT: u8 = 3;
 
-/// What the script is told of an override to set: all of the record from its end on.
+/// Encodes an override to set: the record from the end of the override on.
 pub(crate) fn encode(key: &Key<'_>, by: &Override) -> Vec<u8> {
     let (kind, limits) = match by.rule() {
         OverrideRule::Limits(policy) => (LIMITS, encode_policy(policy).0),
@@ -20,7 +20,7 @@ pub(crate) fn encode(key: &Key<'_>, by: &Override) -> Vec<u8> {
         OverrideRule::Exempt => (EXEMPT, Vec::new()),
     };
     let mut bytes = Vec::with_capacity(16 + limits.len() + by.note().len() + key.as_bytes().len());
-    // No end is before the first microsecond.
+    // 0 means no end: an override never ends at that time.
     put(&mut bytes, by.end().map_or(0, Timestamp::as_micros), 7);
     bytes.push(kind);
     put(&mut bytes, limits.len() as u64, 2);
@@ -33,7 +33,7 @@ pub(crate) fn encode(key: &Key<'_>, by: &Override) -> Vec<u8> {
     bytes
 }
 
-/// The whole record of an override that was set at `since`.
+/// Completes the record of an override that was set at `since`.
 pub(crate) fn record(encoded: &[u8], since: u64) -> Vec<u8> {
     let mut bytes = b"O\x01".to_vec();
     put(&mut bytes, since, 7);
@@ -41,7 +41,7 @@ pub(crate) fn record(encoded: &[u8], since: u64) -> Vec<u8> {
     bytes
 }
 
-/// The override that a record tells of.
+/// Decodes a record.
 pub(crate) fn decode(record: &[u8]) -> Result<ActiveOverride, Error> {
     let mut reader = Reader::new(record);
     if reader.number(2)? != u64::from(u16::from_be_bytes(*b"O\x01")) {
@@ -52,7 +52,7 @@ pub(crate) fn decode(record: &[u8]) -> Result<ActiveOverride, Error> {
     let kind = reader.number(1)?;
     let limits = reader.bytes(2)?;
     let by = match u8::try_from(kind) {
-        Ok(LIMITS) => Override::limits(decode_policy(&mut Reader::new(limits))?),
+        Ok(LIMITS) => Override::limits(RawPolicy::read(&mut Reader::new(limits))?.decode()?),
         Ok(BAN) => Override::ban(),
         Ok(EXEMPT) => Override::exempt(),
         _ => return Err(Error::Garbled),
@@ -62,12 +62,12 @@ pub(crate) fn decode(record: &[u8]) -> Result<ActiveOverride, Error> {
     let by = by.with_note(note).map_err(|_| Error::Garbled)?;
     let is_joined = reader.number(1)? == 1;
     let key = Key::new(reader.bytes(2)?).map_err(|_| Error::Garbled)?;
-    let key = if is_joined { rejoined(&key)? } else { key.into_owned() };
+    let key = if is_joined { join_again(&key)? } else { key.into_owned() };
     Ok(ActiveOverride { key, by, since })
 }
 
-/// The joined key that these are the bytes of.
-fn rejoined(key: &Key<'_>) -> Result<Key<'static>, Error> {
+/// Joins the parts of a joined key again, given its bytes.
+fn join_again(key: &Key<'_>) -> Result<Key<'static>, Error> {
     let (mut reader, mut parts) = (Reader::new(key.as_bytes()), Vec::new());
     while !reader.is_at_end() {
         parts.push(reader.bytes(2)?);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn decoding_a_record_returns_the_encoded_override() {
         let end = Timestamp::from_micros(1_700_000_000_000_000);
         let burst = |units| Burst::new(units).expect("in range");
         let overrides = [
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_cut_off_is_no_override() {
+    fn a_truncated_record_is_an_error() {
         let whole = record(&encode(&Key::join(["a", "bc"]).expect("a key"), &Override::limits(policy())), 17);
         for length in 0..whole.len() {
             assert!(decode(&whole[..length]).is_err(), "{length}");

@@ -10,7 +10,7 @@ use crate::{
     override_record,
     reply::Reader,
     store::RedisStore,
-    wire::{Action, ListStep, OverrideStep, Part, put},
+    wire::{Action, KeyRequest, OverrideListStep, OverrideStep, put},
 };
 
 /// The answer of Redis to an operation on the override of a key.
@@ -51,7 +51,7 @@ pub(crate) async fn set(
 /// Removes the override of a key. Returns it if it was in force.
 pub(crate) async fn remove(store: &RedisStore, policy: &Policy, key: &Key<'_>) -> Result<Option<Override>, StoreError> {
     let list = OverrideList::new(store, policy)?;
-    let answer = ask(store, OverrideStep::Lift, policy, key, &[]).await?;
+    let answer = ask(store, OverrideStep::Remove, policy, key, &[]).await?;
     // Also if there was no override: an earlier attempt may have removed it without the list.
     list.remove(&store.name(policy, key).bytes).await.map_err(|error| unlisted(&error))?;
     Ok(answer.before.map(|before| before.by))
@@ -88,10 +88,10 @@ async fn ask(
     argument: &[u8],
 ) -> Result<OverrideAnswer, Error> {
     let name = store.name(policy, key);
-    let part = Part::of_step(name.bytes, policy, step as u8, argument);
+    let part = KeyRequest::for_step(name.bytes, policy, step as u8, argument);
     let answer = match step {
         OverrideStep::Show => store.ask(Action::Override(step), part, name.slot).await?,
-        OverrideStep::Set | OverrideStep::Lift => {
+        OverrideStep::Set | OverrideStep::Remove => {
             store.ask_and_forget_denial(Action::Override(step), part, name.slot).await?
         }
     };
@@ -118,13 +118,13 @@ impl<'a> OverrideList<'a> {
 
     async fn ask<T>(
         &self,
-        step: ListStep,
+        step: OverrideListStep,
         asked: &[u8],
         read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let name = self.store.names().list(self.name);
-        let part = Part::of_step(name.bytes, self.policy, step as u8, asked);
-        let answer = self.store.ask(Action::List(step), part, name.slot).await?;
+        let part = KeyRequest::for_step(name.bytes, self.policy, step as u8, asked);
+        let answer = self.store.ask(Action::OverrideList(step), part, name.slot).await?;
         let mut reader = Reader::new(answer.bytes());
         read(&mut Reader::new(reader.bytes(4)?))
     }
@@ -135,7 +135,7 @@ impl<'a> OverrideList<'a> {
         let most = u32::try_from(self.store.max_overrides()).unwrap_or(u32::MAX);
         put(&mut asked, most.into(), 4);
         asked.extend_from_slice(field);
-        self.ask(ListStep::Room, &asked, |reader| Ok(reader.number(1)? == 1)).await
+        self.ask(OverrideListStep::HasRoom, &asked, |reader| Ok(reader.number(1)? == 1)).await
     }
 
     async fn put(&self, field: &[u8], record: &[u8]) -> Result<(), Error> {
@@ -143,11 +143,11 @@ impl<'a> OverrideList<'a> {
         put(&mut asked, field.len() as u64, 2);
         asked.extend_from_slice(field);
         asked.extend_from_slice(record);
-        self.ask(ListStep::Put, &asked, |_| Ok(())).await
+        self.ask(OverrideListStep::Put, &asked, |_| Ok(())).await
     }
 
     async fn remove(&self, field: &[u8]) -> Result<(), Error> {
-        self.ask(ListStep::Remove, field, |_| Ok(())).await
+        self.ask(OverrideListStep::Remove, field, |_| Ok(())).await
     }
 
     async fn entries(&self) -> Result<Vec<ActiveOverride>, Error> {
@@ -161,7 +161,7 @@ impl<'a> OverrideList<'a> {
                 }
                 Ok((next, records))
             };
-            let (next, records) = self.ask(ListStep::Page, &cursor, page).await?;
+            let (next, records) = self.ask(OverrideListStep::Page, &cursor, page).await?;
             found.extend(records);
             if next == b"0" {
                 return Ok(found);

@@ -1,6 +1,10 @@
-//! What the script answers, as bytes; `scripts/request.lua` tells the layout.
+//! The script's reply as bytes; `scripts/call.lua` describes the layout.
+//!
+//! [`records`] describes the fields of each record once. The functions that read a reply also skip it: a batch is first cut into the replies
+//! to its groups, and each caller then reads its own. [`Reader::key_reply`] only finds where the numbers of a reply are, so skipping
+//! a decision allocates nothing.
 
-use std::{ops::Range, time::Duration};
+use std::{marker::PhantomData, ops::Range, time::Duration};
 
 use tidegate::{
     Algorithm, Buckets, Burst, Entry, Limit, Policy, Timestamp,
@@ -12,91 +16,162 @@ use crate::{
     wire::{Action, Group},
 };
 
-/// What became of a group.
+/// The status of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// It was done; the bytes of its reply.
+    /// The group was executed; the range of its reply.
     Done(Range<usize>),
-    /// It came after its deadline, and nothing was done.
+    /// The group arrived after its deadline, and nothing was done.
     Late,
-    /// No new keys may be created, and nothing was done. There is one byte for each part, which is 0 if the part has no
-    /// key.
+    /// No new keys may be created, and nothing was done. The range has one byte for each key, which is 0 if the key does not
+    /// exist.
     NoRoom(Range<usize>),
     Failed(Error),
 }
 
-/// The server's time of a reply, and what became of each group.
+/// Returns the server's time of a reply, and the status of each group.
 pub(crate) fn read_reply<'a>(
     reply: &[u8],
     groups: impl IntoIterator<Item = &'a Group>,
 ) -> Result<(u64, Vec<Status>), Error> {
-    let mut reader = Reader { bytes: reply, at: 0 };
+    let mut reader = Reader::new(reply);
     let now = reader.number(7)?;
-    let mut statuses = Vec::new();
-    for group in groups {
-        statuses.push(match reader.number(1)? {
+    let status = |group: &Group| {
+        let status = reader.number(1)?;
+        let start = reader.at;
+        Ok(match status {
             0 => {
-                let start = reader.at;
-                reader.skip_group(group)?;
+                reader.skip(group)?;
                 Status::Done(start..reader.at)
             }
             1 => Status::Late,
             3 => {
-                let start = reader.at;
                 reader.take(group.parts.len())?;
                 Status::NoRoom(start..reader.at)
             }
-            _ => {
-                let length = reader.number(2)?;
-                let text = String::from_utf8_lossy(reader.take(usize::try_from(length).unwrap_or(usize::MAX))?);
-                Status::Failed(Error::from_message(&text))
-            }
-        });
-    }
-    Ok((now, statuses))
+            _ => Status::Failed(Error::from_message(&String::from_utf8_lossy(reader.bytes(2)?))),
+        })
+    };
+    Ok((now, groups.into_iter().map(status).collect::<Result<_, Error>>()?))
 }
 
-/// What the script tells of one part.
-#[derive(Debug)]
-pub(crate) struct PartReply {
-    pub(crate) charged: bool,
-    pub(crate) returned: bool,
-    pub(crate) joined: bool,
-    pub(crate) at: Timestamp,
-    /// Of the limits in force.
-    pub(crate) told: Vec<LimitStatus>,
-    pub(crate) by: Option<By>,
+/// A record of numbers with fixed widths.
+trait Record {
+    const SIZE: usize;
+
+    /// Reads a record from the beginning of `bytes`, which are at least [`SIZE`](Self::SIZE) bytes.
+    fn read(bytes: &[u8]) -> Self;
 }
+
+/// Declares records: the name of each field and its width in bytes. Numbers are unsigned and big-endian.
+macro_rules! records {
+    ($($(#[$doc:meta])* $name:ident { $($field:ident: $width:literal),+ })+) => {$(
+        $(#[$doc])*
+        struct $name {
+            $($field: u64),+
+        }
+
+        impl Record for $name {
+            const SIZE: usize = 0 $(+ $width)+;
+
+            #[inline]
+            fn read(mut bytes: &[u8]) -> Self {
+                Self { $($field: take_number(&mut bytes, $width)),+ }
+            }
+        }
+    )+};
+}
+
+records! {
+    /// A limit after a decision or a refund. A wait of 0 means none.
+    LimitRecord { used: 7, retry: 7, reset: 7 }
+    /// A limit in an inspection. Its listed entries follow.
+    InspectedLimit { used: 7, reset: 7, next_free: 7, unlisted: 4, listed: 2 }
+    /// An entry of an inspected limit. Its times are signed.
+    InspectedEntry { first: 8, last: 8, units: 7 }
+    /// The first bytes of a policy. Then follow a grid for each limit, the mode, and a capacity for each limit.
+    PolicyHead { algorithm: 1, limits: 1 }
+    /// How a limit divides time.
+    Grid { window: 6, buckets: 2, drain: 6 }
+    /// The capacity of a limit.
+    Capacity { units: 7 }
+}
+
+fn take_number(bytes: &mut &[u8], width: usize) -> u64 {
+    let (number, rest) = bytes.split_at(width);
+    *bytes = rest;
+    number.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// Consecutive records that are not decoded yet.
+struct Records<'a, R> {
+    bytes: &'a [u8],
+    record: PhantomData<R>,
+}
+
+impl<'a, R: Record> Records<'a, R> {
+    fn iter(&self) -> impl Iterator<Item = R> + use<'a, R> {
+        self.bytes.chunks_exact(R::SIZE).map(R::read)
+    }
+}
+
+// Flags of a reply for one key.
+const CHARGED: u64 = 1;
+const RETURNED: u64 = 4;
+const JOINED: u64 = 8;
+const OTHER_LIMITS: u64 = 16;
+const BAN: u64 = 32;
+const EXEMPT: u64 = 64;
 
 /// The override that decided.
-#[derive(Debug)]
-pub(crate) enum By {
-    /// Other limits, and the whole wait of a denial.
-    Limits(Box<Policy>, Option<u64>),
+pub(crate) enum AppliedOverride<'a> {
+    Limits(RawPolicy<'a>),
     /// The wait of each limit is the time until the ban ends.
     Ban,
     Exempt,
 }
 
-/// What was found of a state.
-#[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) newest: Timestamp,
-    pub(crate) shown: Vec<LimitInspection>,
-    pub(crate) by: Option<By>,
+/// The reply to a decision or a refund of one key.
+pub(crate) struct KeyReply<'a> {
+    pub(crate) charged: bool,
+    pub(crate) returned: bool,
+    /// Whether the charge was added to the newest entry, because the log can't grow now.
+    pub(crate) joined: bool,
+    pub(crate) at: Timestamp,
+    pub(crate) applied: Option<AppliedOverride<'a>>,
+    /// The whole wait of a request that other limits deny.
+    pub(crate) whole_wait_us: Option<u64>,
+    limits: Records<'a, LimitRecord>,
 }
 
-/// Reads a reply bit by bit; one that is cut off is [`Error::Garbled`].
+impl KeyReply<'_> {
+    /// Returns the status of each limit in force.
+    pub(crate) fn limits(&self) -> Vec<LimitStatus> {
+        let status = |LimitRecord { used, retry, reset }: LimitRecord| LimitStatus {
+            used,
+            retry_after_us: positive(retry),
+            reset_after_us: reset,
+        };
+        self.limits.iter().map(status).collect()
+    }
+}
+
+fn positive(wait: u64) -> Option<u64> {
+    Some(wait).filter(|wait| *wait > 0)
+}
+
+/// The state of an inspected key.
+pub(crate) struct InspectionReply<'a> {
+    pub(crate) newest: Timestamp,
+    pub(crate) limits: Vec<LimitInspection>,
+    pub(crate) applied: Option<AppliedOverride<'a>>,
+}
+
+/// Reads a reply from its beginning to its end; a truncated reply is [`Error::Garbled`].
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
-
-const BY_LIMITS: u64 = 16;
-const BAN: u64 = 32;
-const EXEMPT: u64 = 64;
-const PER_LIMIT: usize = 21;
-const PER_ENTRY: usize = 23;
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
@@ -111,125 +186,19 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn number(&mut self, width: usize) -> Result<u64, Error> {
-        Ok(self.take(width)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+        Ok(take_number(&mut self.take(width)?, width))
     }
 
-    fn signed(&mut self) -> Result<i64, Error> {
-        Ok(self.number(8)?.cast_signed())
+    fn record<R: Record>(&mut self) -> Result<R, Error> {
+        Ok(R::read(self.take(R::SIZE)?))
     }
 
-    fn skip_group(&mut self, group: &Group) -> Result<(), Error> {
-        for part in &group.parts {
-            match group.action {
-                Action::Decide(_) | Action::Refund => self.skip_part(part.limits)?,
-                Action::Reset => {
-                    self.take(1)?;
-                }
-                Action::Inspect => self.skip_found(part.limits)?,
-                Action::Override(_) | Action::List(_) => {
-                    self.bytes(4)?;
-                }
-            }
-        }
-        Ok(())
+    fn records<R: Record>(&mut self, count: u64) -> Result<Records<'a, R>, Error> {
+        let count = usize::try_from(count).map_err(|_| Error::Garbled)?;
+        Ok(Records { bytes: self.take(R::SIZE * count)?, record: PhantomData })
     }
 
-    fn skip_part(&mut self, limits: usize) -> Result<(), Error> {
-        let flags = self.number(1)?;
-        self.take(7)?;
-        let limits = match flags {
-            _ if flags & BY_LIMITS != 0 => {
-                let limits = self.skip_policy()?;
-                self.take(7)?;
-                limits
-            }
-            _ if flags & EXEMPT != 0 => 0,
-            _ => limits,
-        };
-        self.take(PER_LIMIT * limits)?;
-        Ok(())
-    }
-
-    fn skip_found(&mut self, limits: usize) -> Result<(), Error> {
-        let flags = self.number(1)?;
-        if flags == 0 {
-            return Ok(());
-        }
-        self.take(7)?;
-        let limits = if flags & BY_LIMITS == 0 { limits } else { self.skip_policy()? };
-        for _ in 0..limits {
-            self.take(25)?;
-            let entries = self.number(2)?;
-            self.take(PER_ENTRY * usize::try_from(entries).unwrap_or(0))?;
-        }
-        Ok(())
-    }
-
-    /// Passes over a policy; how many limits it has.
-    fn skip_policy(&mut self) -> Result<usize, Error> {
-        self.take(1)?;
-        let limits = usize::try_from(self.number(1)?).unwrap_or(0);
-        self.take(1 + 21 * limits)?;
-        Ok(limits)
-    }
-
-    pub(crate) fn part(&mut self, limits: usize) -> Result<PartReply, Error> {
-        let flags = self.number(1)?;
-        let at = Timestamp::from_micros(self.number(7)?);
-        let mut by = self.by(flags)?;
-        let limits = match &mut by {
-            Some(By::Limits(policy, retry)) => {
-                *retry = Some(self.number(7)?).filter(|wait| *wait > 0);
-                policy.limits().len()
-            }
-            Some(By::Exempt) => 0,
-            _ => limits,
-        };
-        let told = (0..limits).map(|_| self.told()).collect::<Result<_, _>>()?;
-        let is = |bit| flags & bit != 0;
-        Ok(PartReply { charged: is(1), returned: is(4), joined: is(8), at, told, by })
-    }
-
-    fn by(&mut self, flags: u64) -> Result<Option<By>, Error> {
-        if flags < BY_LIMITS {
-            return Ok(None);
-        }
-        Ok(Some(if flags & BY_LIMITS != 0 {
-            By::Limits(Box::new(decode_policy(self)?), None)
-        } else if flags & BAN != 0 {
-            By::Ban
-        } else {
-            By::Exempt
-        }))
-    }
-
-    fn told(&mut self) -> Result<LimitStatus, Error> {
-        let (used, retry, reset) = (self.number(7)?, self.number(7)?, self.number(7)?);
-        Ok(LimitStatus { used, retry_after_us: (retry > 0).then_some(retry), reset_after_us: reset })
-    }
-
-    /// Whether there was a state to forget.
-    pub(crate) fn found(&mut self) -> Result<bool, Error> {
-        Ok(self.number(1)? != 0)
-    }
-
-    /// What there is to show, if there is a state.
-    pub(crate) fn state(&mut self, limits: usize) -> Result<Option<Found>, Error> {
-        let flags = self.number(1)?;
-        if flags == 0 {
-            return Ok(None);
-        }
-        let newest = Timestamp::from_micros(self.number(7)?);
-        let by = self.by(flags)?;
-        let limits = match &by {
-            Some(By::Limits(policy, _)) => policy.limits().len(),
-            _ => limits,
-        };
-        let shown = (0..limits).map(|_| self.shown()).collect::<Result<_, _>>()?;
-        Ok(Some(Found { newest, shown, by }))
-    }
-
-    /// Bytes with their number before them, which is told in `width` bytes.
+    /// Returns bytes whose number is stored before them, in `width` bytes.
     pub(crate) fn bytes(&mut self, width: usize) -> Result<&'a [u8], Error> {
         let length = self.number(width)?;
         self.take(usize::try_from(length).unwrap_or(usize::MAX))
@@ -239,49 +208,213 @@ impl<'a> Reader<'a> {
         self.at == self.bytes.len()
     }
 
-    /// What has not been read yet.
+    /// Returns the bytes that have not been read yet.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         let rest = &self.bytes[self.at..];
         self.at = self.bytes.len();
         rest
     }
 
-    /// What an inspection tells of one limit.
-    fn shown(&mut self) -> Result<LimitInspection, Error> {
-        let (used, reset_after_us, next_free_after_us) = (self.number(7)?, self.number(7)?, self.number(7)?);
-        let unlisted = usize::try_from(self.number(4)?).unwrap_or(usize::MAX);
-        let time = |micros: i64| Timestamp::from_micros(micros.max(0).cast_unsigned());
-        let entries = (0..self.number(2)?)
-            .map(|_| Ok(Entry { first: time(self.signed()?), last: time(self.signed()?), units: self.number(7)? }))
-            .collect::<Result<_, Error>>()?;
-        Ok(LimitInspection { used, reset_after_us, next_free_after_us, entries, unlisted })
+    fn skip(&mut self, group: &Group) -> Result<(), Error> {
+        for part in &group.parts {
+            match group.action {
+                Action::Decide(_) | Action::Refund => self.key_reply(part.limits).map(|_| ())?,
+                Action::Reset => self.state_existed().map(|_| ())?,
+                Action::Inspect => self.inspection(part.limits).map(|_| ())?,
+                Action::Override(_) | Action::OverrideList(_) => self.bytes(4).map(|_| ())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the reply to a decision or a refund of one key, whose policy has this many limits.
+    pub(crate) fn key_reply(&mut self, limits: usize) -> Result<KeyReply<'a>, Error> {
+        let (flags, at) = (self.number(1)?, Timestamp::from_micros(self.number(7)?));
+        let applied = self.applied_override(flags)?;
+        let (limits, whole_wait) = match &applied {
+            Some(AppliedOverride::Limits(policy)) => (policy.head.limits, self.number(7)?),
+            Some(AppliedOverride::Exempt) => (0, 0),
+            _ => (limits as u64, 0),
+        };
+        Ok(KeyReply {
+            charged: flags & CHARGED != 0,
+            returned: flags & RETURNED != 0,
+            joined: flags & JOINED != 0,
+            at,
+            applied,
+            whole_wait_us: positive(whole_wait),
+            limits: self.records(limits)?,
+        })
+    }
+
+    fn applied_override(&mut self, flags: u64) -> Result<Option<AppliedOverride<'a>>, Error> {
+        Ok(if flags & OTHER_LIMITS != 0 {
+            Some(AppliedOverride::Limits(RawPolicy::read(self)?))
+        } else if flags & BAN != 0 {
+            Some(AppliedOverride::Ban)
+        } else if flags & EXEMPT != 0 {
+            Some(AppliedOverride::Exempt)
+        } else {
+            None
+        })
+    }
+
+    /// Returns whether a reset deleted a state.
+    pub(crate) fn state_existed(&mut self) -> Result<bool, Error> {
+        Ok(self.number(1)? != 0)
+    }
+
+    /// Reads the reply to an inspection of one key, whose policy has this many limits; `None` if the key has no state.
+    pub(crate) fn inspection(&mut self, limits: usize) -> Result<Option<InspectionReply<'a>>, Error> {
+        let flags = self.number(1)?;
+        if flags == 0 {
+            return Ok(None);
+        }
+        let newest = Timestamp::from_micros(self.number(7)?);
+        let applied = self.applied_override(flags)?;
+        let limits = match &applied {
+            Some(AppliedOverride::Limits(policy)) => policy.head.limits,
+            _ => limits as u64,
+        };
+        let limits = (0..limits).map(|_| self.limit_inspection()).collect::<Result<_, _>>()?;
+        Ok(Some(InspectionReply { newest, limits, applied }))
+    }
+
+    fn limit_inspection(&mut self) -> Result<LimitInspection, Error> {
+        let limit: InspectedLimit = self.record()?;
+        let time = |micros: u64| Timestamp::from_micros(micros.cast_signed().max(0).cast_unsigned());
+        let entry = |InspectedEntry { first, last, units }| Entry { first: time(first), last: time(last), units };
+        Ok(LimitInspection {
+            used: limit.used,
+            reset_after_us: limit.reset,
+            next_free_after_us: limit.next_free,
+            entries: self.records(limit.listed)?.iter().map(entry).collect(),
+            unlisted: usize::try_from(limit.unlisted).unwrap_or(usize::MAX),
+        })
     }
 }
 
-/// The limits and the algorithm that [`encode_policy`](crate::wire::encode_policy) has told.
-pub(crate) fn decode_policy(reader: &mut Reader<'_>) -> Result<Policy, Error> {
-    let (kind, limits) = (reader.number(1)?, reader.number(1)?);
-    let grids: Vec<_> =
-        (0..limits).map(|_| Ok((reader.number(6)?, reader.number(2)?, reader.number(6)?))).collect::<Result<_, _>>()?;
-    reader.number(1)?;
-    let capacities: Vec<_> = (0..limits).map(|_| reader.number(7)).collect::<Result<_, _>>()?;
-    let limits = grids.iter().zip(&capacities).map(|((window, _, drain), capacity)| {
-        let max = if kind == 5 { *drain } else { *capacity };
-        Limit::new(max, Duration::from_micros(*window)).map_err(|_| Error::Garbled)
-    });
-    let policy = Policy::unnamed(limits.collect::<Result<Vec<_>, _>>()?).map_err(|_| Error::Garbled)?;
-    let bursts = || capacities.iter().map(|capacity| Burst::new(*capacity)).collect::<Result<Vec<_>, _>>();
-    Ok(match kind {
-        1 => policy,
-        2 => policy.with_algorithm(Algorithm::SlidingCounter),
-        3 => {
-            let buckets = Buckets::new(grids[0].1).map_err(|_| Error::Garbled)?;
-            policy.with_algorithm(Algorithm::SlidingBuckets(buckets))
+/// A policy in the form of [`encode_policy`](crate::wire::encode_policy), not decoded yet.
+pub(crate) struct RawPolicy<'a> {
+    head: PolicyHead,
+    grids: Records<'a, Grid>,
+    capacities: Records<'a, Capacity>,
+}
+
+impl<'a> RawPolicy<'a> {
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        let head: PolicyHead = reader.record()?;
+        let grids = reader.records(head.limits)?;
+        // The mode of an override is that of its policy.
+        reader.number(1)?;
+        let capacities = reader.records(head.limits)?;
+        Ok(Self { head, grids, capacities })
+    }
+
+    pub(crate) fn decode(&self) -> Result<Policy, Error> {
+        let is_gcra = self.head.algorithm == 5;
+        let limits = self.grids.iter().zip(self.capacities.iter()).map(|(grid, capacity)| {
+            let max = if is_gcra { grid.drain } else { capacity.units };
+            Limit::new(max, Duration::from_micros(grid.window)).map_err(|_| Error::Garbled)
+        });
+        let policy = Policy::unnamed(limits.collect::<Result<Vec<_>, _>>()?).map_err(|_| Error::Garbled)?;
+        Ok(match self.head.algorithm {
+            1 => policy,
+            2 => policy.with_algorithm(Algorithm::SlidingCounter),
+            3 => {
+                let buckets = self.grids.iter().next().map_or(0, |grid| grid.buckets);
+                policy.with_algorithm(Algorithm::SlidingBuckets(Buckets::new(buckets).map_err(|_| Error::Garbled)?))
+            }
+            4 => policy.with_algorithm(Algorithm::FixedWindow),
+            _ if self.grids.iter().map(|grid| grid.drain).eq(self.capacities.iter().map(|capacity| capacity.units)) => {
+                policy.with_algorithm(Algorithm::Gcra(None))
+            }
+            _ => {
+                let bursts = self.capacities.iter().map(|capacity| Burst::new(capacity.units));
+                let bursts = bursts.collect::<Result<Vec<_>, _>>().map_err(|_| Error::Garbled)?;
+                policy.with_bursts(bursts).map_err(|_| Error::Garbled)?
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::{Cost, Op, Policy};
+
+    use super::{AppliedOverride, Reader, Status, read_reply};
+    use crate::wire::{Action, Group, KeyRequest, NewKeys, encode_policy, put};
+
+    fn policy(limits: &[&str]) -> Policy {
+        Policy::unnamed(limits.iter().map(|limit| limit.parse().expect("a limit"))).expect("a policy")
+    }
+
+    fn group(action: Action) -> Group {
+        let part = KeyRequest::new(b"key".to_vec(), &policy(&["5/1s"]), Cost::ONE, None);
+        Group { action, parts: vec![part], deadline: 0, new_keys: NewKeys::Always }
+    }
+
+    fn numbers(fields: &[(u64, usize)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (number, width) in fields {
+            put(&mut bytes, *number, *width);
         }
-        4 => policy.with_algorithm(Algorithm::FixedWindow),
-        _ if grids.iter().zip(&capacities).all(|(grid, capacity)| grid.2 == *capacity) => {
-            policy.with_algorithm(Algorithm::Gcra(None))
+        bytes
+    }
+
+    /// A reply of each form, with the action that it answers.
+    fn replies() -> Vec<(Action, Vec<u8>)> {
+        let (check, inspect) = (Action::Decide(Op::Check), Action::Inspect);
+        let (other, _) = encode_policy(&policy(&["7/1s", "9/1m"]));
+        let limit = |used| numbers(&[(used, 7), (0, 7), (60, 7)]);
+        let inspected = numbers(&[(3, 7), (60, 7), (50, 7), (2, 4), (1, 2), (10, 8), (20, 8), (3, 7)]);
+        let head = |flags| numbers(&[(flags, 1), (17, 7)]);
+        vec![
+            (check, [head(1), limit(3)].concat()),
+            (check, [head(16), other.clone(), numbers(&[(40, 7)]), limit(3), limit(4)].concat()),
+            (check, [head(32), limit(3)].concat()),
+            (check, head(64)),
+            (Action::Refund, [head(4), limit(3)].concat()),
+            (Action::Reset, vec![2]),
+            (inspect, vec![0]),
+            (inspect, [head(2), inspected.clone()].concat()),
+            (inspect, [head(2 + 16), other, inspected.clone(), inspected].concat()),
+        ]
+    }
+
+    #[test]
+    fn each_group_of_a_batch_gets_the_bytes_of_its_own_reply() {
+        let (groups, mut reply) = (replies(), numbers(&[(99, 7)]));
+        for (_, bytes) in &groups {
+            reply.push(0);
+            reply.extend_from_slice(bytes);
         }
-        _ => policy.with_bursts(bursts().map_err(|_| Error::Garbled)?).map_err(|_| Error::Garbled)?,
-    })
+        reply.extend_from_slice(b"\x01\x03\x00\x02\x00\x0fREADONLY a text");
+        let actions = groups.iter().map(|(action, _)| *action).chain([Action::Refund, Action::Reset, Action::Inspect]);
+        let requested: Vec<Group> = actions.map(group).collect();
+        let (now, statuses) = read_reply(&reply, &requested).expect("a reply");
+        assert_eq!((now, statuses.len()), (99, requested.len()));
+        for ((_, bytes), status) in groups.iter().zip(&statuses) {
+            assert!(matches!(status, Status::Done(range) if reply[range.clone()] == bytes[..]), "{status:?}");
+        }
+        let [Status::Late, Status::NoRoom(missing), Status::Failed(crate::Error::ReadOnly)] = &statuses[groups.len()..]
+        else {
+            panic!("{statuses:?}");
+        };
+        assert_eq!(reply[missing.clone()], [0]);
+        for length in 0..reply.len() {
+            assert!(read_reply(&reply[..length], &requested).is_err(), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_reply_under_other_limits_describes_those_limits() {
+        let replies = replies();
+        let reply = Reader::new(&replies[1].1).key_reply(1).expect("a reply");
+        assert_eq!((reply.limits().len(), reply.limits()[1].used, reply.whole_wait_us), (2, 4, Some(40)));
+        let Some(AppliedOverride::Limits(limits)) = reply.applied else { panic!("an override decided") };
+        assert_eq!(limits.decode().expect("a policy").limits(), policy(&["7/1s", "9/1m"]).limits());
+        let inspection = Reader::new(&replies[8].1).inspection(1).expect("a reply").expect("a state");
+        assert_eq!((inspection.limits.len(), inspection.limits[1].entries[0].units), (2, 3));
+    }
 }

@@ -9,9 +9,9 @@ impl RedisStore {
     /// that is affected. It ends two seconds after the last one, once other requests have succeeded.
     pub fn degradations(&self) -> Vec<Degradation> {
         let router = self.router();
-        let mut all = router.conditions.list(CLUSTER);
+        let mut all = router.degraded_states.list(CLUSTER);
         for node in router.nodes() {
-            all.extend(node.shared.conditions.list(&node.shared.name));
+            all.extend(node.state.degraded_states.list(&node.state.name));
         }
         all
     }

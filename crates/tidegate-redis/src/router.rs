@@ -1,7 +1,7 @@
-//! [`Router`]: which node a slot is at.
+//! [`Router`]: finds the node of a slot.
 //!
-//! One server, or the master that sentinels name, has all slots. In a cluster each master has some; which, is asked of any
-//! node at the start, when one is lost or says that a slot has moved, and every few seconds.
+//! A single server, or the master of sentinels, has all slots. In a cluster each master has some of them. The router fetches the
+//! layout from any node at the start, when a node is lost, when a node reports that a slot has moved, and every few seconds.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use parking_lot::RwLock;
-use redis::{AsyncConnectionConfig, Value};
+use redis::Value;
 use tokio::{
     sync::{Notify, watch},
     time::timeout,
@@ -18,35 +18,39 @@ use tokio::{
 
 use crate::{
     cause::Cause,
-    conditions::Conditions,
+    degraded_states::DegradedStates,
+    driven_connection::query,
     error::Error,
-    job::Job,
     key_name::SLOTS,
-    node::{Common, Node, Place},
+    node::{Node, NodeContext, ServerLocation},
+    pending_request::PendingRequest,
     stats::count,
     stopwatch, supervise,
     target::{Address, Target},
 };
 
-/// The least time between two questions for the layout of a cluster.
+/// Minimum time between two requests for the layout of a cluster.
 const REFRESH_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long one node may take to report the layout.
+const MAX_LAYOUT_TIME: Duration = Duration::from_millis(250);
 
 /// How often the degraded states are compared with those in the log.
 const WATCH_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The node name that stands for the cluster as a whole.
+/// The node name of the cluster as a whole.
 pub(crate) const CLUSTER: &str = "the cluster";
 
 #[derive(Debug)]
 pub(crate) struct Router {
-    common: Arc<Common>,
+    context: Arc<NodeContext>,
     layout: RwLock<Layout>,
     seeds: Vec<Address>,
     refresh: Arc<Notify>,
-    known: watch::Sender<bool>,
+    layout_known: watch::Sender<bool>,
     /// Degraded states of the cluster as a whole.
-    pub(crate) conditions: Conditions,
-    me: Weak<Router>,
+    pub(crate) degraded_states: DegradedStates,
+    this: Weak<Router>,
 }
 
 #[derive(Debug, Default)]
@@ -59,15 +63,17 @@ struct Layout {
 }
 
 impl Router {
-    pub(crate) fn start(common: Common, target: Target) -> Arc<Self> {
-        let common = Arc::new(common);
-        let router = Arc::new_cyclic(|me| {
+    pub(crate) fn start(context: NodeContext, target: Target) -> Arc<Self> {
+        let context = Arc::new(context);
+        let router = Arc::new_cyclic(|this| {
             let mut layout = Layout::default();
             let mut seeds = Vec::new();
             let mut is_known = true;
-            let place = match target {
-                Target::Standalone(address) => Some(Place::Fixed(address)),
-                Target::Sentinel { sentinels, master, login } => Some(Place::Sentinel { sentinels, master, login }),
+            let location = match target {
+                Target::Standalone(address) => Some(ServerLocation::Fixed(address)),
+                Target::Sentinel { sentinels, master, login } => {
+                    Some(ServerLocation::Sentinel { sentinels, master, login })
+                }
                 Target::Cluster(addresses) => {
                     seeds = addresses;
                     is_known = false;
@@ -75,27 +81,27 @@ impl Router {
                     None
                 }
             };
-            layout.only = place.map(|place| Arc::new(Node::start(&common, place, Weak::clone(me))));
+            layout.only = location.map(|location| Arc::new(Node::start(&context, location, Weak::clone(this))));
             Self {
-                common,
+                context,
                 layout: RwLock::new(layout),
                 seeds,
                 refresh: Arc::new(Notify::new()),
-                known: watch::Sender::new(is_known),
-                conditions: Conditions::default(),
-                me: Weak::clone(me),
+                layout_known: watch::Sender::new(is_known),
+                degraded_states: DegradedStates::default(),
+                this: Weak::clone(this),
             }
         });
         if !router.seeds.is_empty() {
-            let (weak, interval) = (Arc::downgrade(&router), router.common.settings.refresh_interval);
-            supervise::spawn("layout", move || keep_layout(Weak::clone(&weak), interval));
+            let (weak, interval) = (Arc::downgrade(&router), router.context.settings.refresh_interval);
+            supervise::spawn("layout", move || refresh_layout(Weak::clone(&weak), interval));
         }
         let weak = Arc::downgrade(&router);
         supervise::spawn("watch", move || watch(Weak::clone(&weak)));
         router
     }
 
-    /// The node that has a slot, if that is known.
+    /// Returns the node of a slot, if it is known.
     #[inline]
     pub(crate) fn node(&self, slot: u16) -> Option<Arc<Node>> {
         let layout = self.layout.read();
@@ -105,25 +111,21 @@ impl Router {
         }
     }
 
-    /// Whether keys of different slots can't be in one call.
+    /// Whether one call can't have keys of different slots.
     pub(crate) fn is_cluster(&self) -> bool {
-        self.common.is_cluster
+        self.context.is_cluster
     }
 
-    /// Waits until it is known which node has which slot.
-    pub(crate) async fn known(&self) {
-        let mut known = self.known.subscribe();
-        let _ = known.wait_for(|known| *known).await;
+    /// Waits until the layout is known.
+    pub(crate) async fn layout_known(&self) {
+        let mut layout_known = self.layout_known.subscribe();
+        let _ = layout_known.wait_for(|layout_known| *layout_known).await;
     }
 
     /// Waits until every node that has slots is connected.
     pub(crate) async fn connected(&self) {
-        self.known().await;
-        let nodes: Vec<_> = {
-            let layout = self.layout.read();
-            layout.only.iter().chain(layout.nodes.values()).cloned().collect()
-        };
-        for node in nodes {
+        self.layout_known().await;
+        for node in self.nodes() {
             node.connected().await;
         }
     }
@@ -133,53 +135,49 @@ impl Router {
         layout.only.iter().chain(layout.nodes.values()).cloned().collect()
     }
 
-    pub(crate) fn submit(&self, job: Job) {
-        match self.node(job.slot) {
-            Some(node) if node.shared.breaker.lets_through() => node.submit(job),
-            Some(node) => job.fail(node.shared.refusal()),
+    pub(crate) fn submit(&self, request: PendingRequest) {
+        match self.node(request.slot) {
+            Some(node) => node.submit_if_closed(request),
             None => {
-                let trouble = self.note_unserved(job.slot);
-                job.fail(trouble);
+                let error = self.record_unserved(request.slot);
+                request.fail(error);
             }
         }
     }
 
     /// Records a request for a slot without a node. Returns the reason.
-    pub(crate) fn note_unserved(&self, slot: u16) -> Error {
+    pub(crate) fn record_unserved(&self, slot: u16) -> Error {
         if self.layout.read().nodes.is_empty() {
-            self.conditions.note(Cause::Unreachable, || "the layout of the redis cluster is not known".to_owned());
+            self.degraded_states
+                .record(Cause::Unreachable, || "the layout of the redis cluster is not known".to_owned());
             return Error::Unreachable;
         }
-        self.conditions.note(Cause::ClusterDown, || format!("no node of the redis cluster serves slot {slot}"));
+        self.degraded_states.record(Cause::ClusterDown, || format!("no node of the redis cluster serves slot {slot}"));
         Error::ClusterDown
     }
 
-    /// Asks for the layout anew, soon.
+    /// Fetches the layout again, soon.
     pub(crate) fn refresh(&self) {
         self.refresh.notify_one();
     }
 
-    /// Passes a request on to where its slot is said to be. If it has moved for good, later ones go there at once.
-    pub(crate) fn redirect(&self, job: Job, to: &Address) {
-        count(&self.common.counters.redirected);
+    /// Submits a request to the node that another node named. If the slot has moved permanently, later requests go there at once.
+    pub(crate) fn redirect(&self, request: PendingRequest, to: &Address) {
+        count(&self.context.counters.redirected);
         let node = {
             let mut layout = self.layout.write();
-            let node = layout.node(to, &self.common, &self.me);
-            if !job.asking
-                && let Some(slot) = layout.slots.get_mut(usize::from(job.slot))
+            let node = layout.node(to, &self.context, &self.this);
+            if !request.asking
+                && let Some(slot) = layout.slots.get_mut(usize::from(request.slot))
             {
                 *slot = Some(Arc::clone(&node));
             }
             node
         };
-        if !job.asking {
+        if !request.asking {
             self.refresh();
         }
-        if node.shared.breaker.lets_through() {
-            node.submit(job);
-        } else {
-            job.fail(node.shared.refusal());
-        }
+        node.submit_if_closed(request);
     }
 
     fn set_layout(&self, ranges: &[(u16, u16, Address)]) {
@@ -187,17 +185,17 @@ impl Router {
         let mut slots = vec![None; SLOTS.into()];
         let mut nodes = BTreeMap::new();
         for (first, last, address) in ranges {
-            let node = layout.node(address, &self.common, &self.me);
+            let node = layout.node(address, &self.context, &self.this);
             for slot in *first..=(*last).min(SLOTS - 1) {
                 slots[usize::from(slot)] = Some(Arc::clone(&node));
             }
             nodes.insert(address.clone(), node);
         }
-        // Nodes that have no slots any more end with the last request under way to them.
+        // A node without slots is dropped after its last request.
         layout.nodes = nodes;
         layout.slots = slots;
         drop(layout);
-        self.known.send_replace(true);
+        self.layout_known.send_replace(true);
     }
 
     /// Whether every slot has a node.
@@ -208,28 +206,21 @@ impl Router {
     /// Whether every slot has a node that answers.
     fn is_served(&self) -> bool {
         let layout = self.layout.read();
-        layout.slots.iter().all(Option::is_some) && layout.nodes.values().all(|node| node.shared.breaker.lets_through())
+        layout.slots.iter().all(Option::is_some) && layout.nodes.values().all(|node| node.state.breaker.is_closed())
     }
 
-    /// Asks nodes for the layout until one tells it, each time beginning with another: one that is cut off from the rest may
-    /// not know that it is.
-    async fn ask_layout(&self, time: usize) -> Option<Vec<(u16, u16, Address)>> {
-        let mut asked: Vec<Address> = self.layout.read().nodes.keys().cloned().collect();
-        asked.extend(self.seeds.iter().cloned());
-        let first = time % asked.len().max(1);
-        asked.rotate_left(first);
-        let patience = Duration::from_millis(250);
-        for address in asked {
-            let ask = async {
-                let client = self.common.login.client(&address).ok()?;
-                let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-                let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.ok()?;
-                let mut question = redis::cmd("CLUSTER");
-                question.arg("SLOTS");
-                let answer = connection.send_packed_command(&question).await.ok()?;
-                read_slots(&answer, &address).filter(|ranges| !ranges.is_empty())
-            };
-            if let Ok(Some(ranges)) = timeout(patience, ask).await {
+    /// Fetches the layout from the first node that reports it. Each attempt begins with another node, because a node that is
+    /// disconnected from the cluster may report an outdated layout.
+    async fn fetch_layout(&self, time: usize) -> Option<Vec<(u16, u16, Address)>> {
+        let mut candidates: Vec<Address> = self.layout.read().nodes.keys().cloned().collect();
+        candidates.extend(self.seeds.iter().cloned());
+        let first = time % candidates.len().max(1);
+        candidates.rotate_left(first);
+        let command = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
+        for address in candidates {
+            let answer = query(&self.context.login, &address, &command, MAX_LAYOUT_TIME).await;
+            let ranges = answer.and_then(|answer| read_slots(&answer, &address));
+            if let Some(ranges) = ranges.filter(|ranges| !ranges.is_empty()) {
                 return Some(ranges);
             }
         }
@@ -238,8 +229,8 @@ impl Router {
 }
 
 impl Layout {
-    fn node(&mut self, address: &Address, common: &Arc<Common>, router: &Weak<Router>) -> Arc<Node> {
-        let start = || Arc::new(Node::start(common, Place::Fixed(address.clone()), Weak::clone(router)));
+    fn node(&mut self, address: &Address, context: &Arc<NodeContext>, router: &Weak<Router>) -> Arc<Node> {
+        let start = || Arc::new(Node::start(context, ServerLocation::Fixed(address.clone()), Weak::clone(router)));
         Arc::clone(self.nodes.entry(address.clone()).or_insert_with(start))
     }
 }
@@ -247,44 +238,44 @@ impl Layout {
 /// Logs the degraded states that begin and end, until the router is dropped.
 async fn watch(router: Weak<Router>) {
     while let Some(alive) = router.upgrade() {
-        alive.conditions.log_changes(CLUSTER);
+        alive.degraded_states.log_changes(CLUSTER);
         for node in alive.nodes() {
-            node.shared.conditions.log_changes(&node.shared.name);
+            node.state.degraded_states.log_changes(&node.state.name);
         }
         drop(alive);
         stopwatch::pause(WATCH_INTERVAL).await;
     }
 }
 
-/// Keeps the layout of a cluster up to date for as long as somebody needs it.
-async fn keep_layout(router: Weak<Router>, interval: Duration) {
+/// Keeps the layout of a cluster up to date until the router is dropped.
+async fn refresh_layout(router: Weak<Router>, interval: Duration) {
     for time in 0.. {
         let Some(alive) = router.upgrade() else { return };
-        let layout = alive.ask_layout(time).await;
+        let layout = alive.fetch_layout(time).await;
         match &layout {
             Some(ranges) => {
                 alive.set_layout(ranges);
-                alive.conditions.release(Cause::Unreachable);
+                alive.degraded_states.end(Cause::Unreachable);
                 if alive.has_all_slots() {
-                    alive.conditions.succeeded(stopwatch::micros());
+                    alive.degraded_states.record_success(stopwatch::micros());
                 }
             }
             None => {
                 let why = || "no node of the redis cluster reports its layout".to_owned();
-                alive.conditions.hold(Cause::Unreachable, why);
-                alive.known.send_replace(true);
+                alive.degraded_states.begin(Cause::Unreachable, why);
+                alive.layout_known.send_replace(true);
             }
         }
         let healthy = layout.is_some() && alive.is_served();
-        let asked_for = Arc::clone(&alive.refresh);
+        let requested = Arc::clone(&alive.refresh);
         drop(alive);
         stopwatch::pause(REFRESH_PAUSE).await;
         let wait = if healthy { interval } else { REFRESH_PAUSE };
-        let _ = timeout(wait, asked_for.notified()).await;
+        let _ = timeout(wait, requested.notified()).await;
     }
 }
 
-/// The ranges of slots and their masters, as CLUSTER SLOTS tells them.
+/// Reads the ranges of slots and their masters from the answer to CLUSTER SLOTS.
 fn read_slots(answer: &Value, from: &Address) -> Option<Vec<(u16, u16, Address)>> {
     let Value::Array(ranges) = answer else { return None };
     let read = |range: &Value| {

@@ -1,47 +1,47 @@
-//! The script that decides, in one piece.
+//! The script that decides, composed of the files in `scripts`.
 
 use redis::Script;
 
-/// The parts of the script, in the order in which they need each other. What is needed now and then only is inside a function
-/// that makes further functions: making them takes longer than a decision. So each of the two has its own copy of the numbers, and what only keys
-/// with an override need is inside a third.
+/// The source of the script. Each file uses names of the files before it. Functions that few requests need are created inside
+/// another function when they are first called, because creating them takes longer than a decision. So `hash_log_path` and
+/// `general_path` each have their own copy of the integers, and only keys with an override need `make_overrides`.
 const SOURCE: &str = concat!(
-    include_str!("scripts/request.lua"),
-    "local function long_log()\n",
-    include_str!("scripts/numbers.lua"),
-    include_str!("scripts/long_log.lua"),
+    include_str!("scripts/call.lua"),
+    "local function hash_log_path()\n",
+    include_str!("scripts/exact_integers.lua"),
+    include_str!("scripts/hash_log.lua"),
     "end\n",
-    "local function everything()\n",
-    include_str!("scripts/numbers.lua"),
-    include_str!("scripts/runs.lua"),
+    "local function general_path()\n",
+    include_str!("scripts/exact_integers.lua"),
+    include_str!("scripts/records.lua"),
     include_str!("scripts/log.lua"),
-    include_str!("scripts/shape.lua"),
-    include_str!("scripts/tracks.lua"),
-    // Few keys have one.
+    include_str!("scripts/layout.lua"),
+    include_str!("scripts/algorithms.lua"),
     "local make_overrides, made\n",
     "local function overrides() made = made or make_overrides() return made end\n",
     include_str!("scripts/state.lua"),
-    include_str!("scripts/reshape.lua"),
+    include_str!("scripts/migration.lua"),
     "make_overrides = function()\n",
-    include_str!("scripts/override.lua"),
-    "local function overruling()\n",
-    include_str!("scripts/overruling.lua"),
+    include_str!("scripts/override_record.lua"),
+    "local function make_decisions()\n",
+    include_str!("scripts/override_decisions.lua"),
     "end\n",
-    "local function overriding()\n",
-    include_str!("scripts/overriding.lua"),
+    "local function operations()\n",
+    include_str!("scripts/override_operations.lua"),
     "end\n",
-    "local function listing()\n",
-    include_str!("scripts/listing.lua"),
+    "local function list()\n",
+    include_str!("scripts/override_list.lua"),
     "end\n",
-    "return { from = override_from, is_over = is_over, forget_fields = forget_fields, live_on = live_on,\n",
-    "save_beside = save_beside, ruling = overruling(), overriding = overriding, listing = listing }\n",
+    "return { read = read_override, has_ended = has_ended, delete_state_fields = delete_state_fields,\n",
+    "renew_expiry = renew_expiry, save_with_override = save_with_override, decisions = make_decisions(),\n",
+    "operations = operations, list = list }\n",
     "end\n",
-    include_str!("scripts/thorough.lua"),
+    include_str!("scripts/operations.lua"),
     "end\n",
     include_str!("scripts/decide.lua"),
 );
 
-/// The script with its hash, by which it is called.
+/// The script, and the hash by which EVALSHA calls it.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) text: String,
@@ -49,16 +49,15 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The script; `few` for tests, which then see pages and nodes of so many entries come and go.
-    pub(crate) fn new(few: Option<usize>) -> Self {
-        // Comments and indentation need not cross the wire at every load.
+    /// Composes the script. Tests set `page_size`, the number of entries in a page or a node, so that short logs have many.
+    pub(crate) fn new(page_size: Option<usize>) -> Self {
+        // Comments and indentation need not be sent with every load.
         let lines = SOURCE.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("--"));
-        let with_few = |line: &str| match few {
-            Some(few) if line.starts_with("local PAGE = ") => format!("local PAGE = {few}"),
-            Some(few) if line.starts_with("local NODE = ") => format!("local NODE = {few}"),
+        let resized = |line: &str| match (page_size, line.split_once(" = ")) {
+            (Some(entries), Some((name @ ("local PAGE" | "local NODE"), _))) => format!("{name} = {entries}"),
             _ => line.to_owned(),
         };
-        let text = lines.map(with_few).collect::<Vec<_>>().join("\n");
+        let text = lines.map(resized).collect::<Vec<_>>().join("\n");
         let sha = Script::new(&text).get_hash().to_owned();
         Self { text, sha }
     }

@@ -36,7 +36,7 @@ pub(crate) struct Settings {
     /// How requests for new keys are decided at that maximum.
     pub(crate) at_capacity: AtCapacity,
     /// Whether a server's memory and number of keys are checked.
-    pub(crate) looks: bool,
+    pub(crate) checks_health: bool,
     /// Entries to a page of a log, in tests.
     pub(crate) page: Option<usize>,
 }
@@ -57,7 +57,7 @@ impl Default for Settings {
             max_overrides: 10_000,
             max_keys: None,
             at_capacity: AtCapacity::default(),
-            looks: true,
+            checks_health: true,
             page: None,
         }
     }

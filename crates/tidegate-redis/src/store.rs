@@ -12,16 +12,16 @@ use crate::{
     denials::{Denials, Subject},
     error::Error,
     fallback::Fallback,
-    job::{Answer, Job},
-    key_name::{Name, Names},
-    node::{Common, Node},
+    key_name::{KeyName, KeyNames},
+    node::{Node, NodeContext},
+    pending_request::{GroupReply, PendingRequest},
     router::Router,
     script::Source,
     settings::Settings,
     stats::{Counters, Stats, count},
     stopwatch,
     target::{Login, Target, UrlError},
-    wire::{Action, Group, NewKeys, Part, encode_policy},
+    wire::{Action, Group, KeyRequest, NewKeys, encode_policy},
 };
 
 /// Limits shared by many nodes, jobs and languages: the answers of the in-memory store, from Redis, on the server's clock.
@@ -54,9 +54,9 @@ pub struct RedisStore {
 #[derive(Debug)]
 struct Inner {
     router: Arc<Router>,
-    names: Names,
+    names: KeyNames,
     /// Names of states at given times, so that a replay does not touch the states of live requests.
-    given_names: Names,
+    given_names: KeyNames,
     timeout: Duration,
     max_overrides: usize,
     counters: Arc<Counters>,
@@ -80,9 +80,9 @@ impl RedisStore {
     /// Connects to `target`, by itself and again and again.
     pub(crate) fn start(target: Target, login: Login, settings: Settings) -> Self {
         let counters = Arc::new(Counters::default());
-        let (names, given) = (Names::new(&settings.prefix), format!("{}-given", settings.prefix));
+        let (names, given) = (KeyNames::new(&settings.prefix), format!("{}-given", settings.prefix));
         let (timeout, max_overrides, at_capacity) = (settings.timeout, settings.max_overrides, settings.at_capacity);
-        let common = Common {
+        let context = NodeContext {
             is_cluster: matches!(target, Target::Cluster(_)),
             source: Source::new(settings.page),
             settings,
@@ -90,9 +90,9 @@ impl RedisStore {
             counters: Arc::clone(&counters),
         };
         let inner = Inner {
-            router: Router::start(common, target),
+            router: Router::start(context, target),
             names,
-            given_names: Names::new(&given),
+            given_names: KeyNames::new(&given),
             timeout,
             max_overrides,
             fallback: Fallback::new(Arc::clone(&counters), at_capacity),
@@ -132,13 +132,13 @@ impl RedisStore {
 
     /// What has been counted so far.
     pub fn stats(&self) -> Stats {
-        let may_evict = self.inner.router.nodes().iter().any(|node| node.shared.may_evict());
+        let may_evict = self.inner.router.nodes().iter().any(|node| node.state.may_evict());
         self.inner.counters.snapshot(may_evict)
     }
 
     /// Each server that is asked and where its breaker stands.
     pub fn breakers(&self) -> Vec<(String, BreakerState)> {
-        let state = |node: &Arc<Node>| (node.shared.name.clone(), node.shared.breaker.state());
+        let state = |node: &Arc<Node>| (node.state.name.clone(), node.state.breaker.state());
         self.inner.router.nodes().iter().map(state).collect()
     }
 
@@ -147,11 +147,11 @@ impl RedisStore {
         self.inner.names.name(policy, key).bytes
     }
 
-    pub(crate) fn names(&self) -> &Names {
+    pub(crate) fn names(&self) -> &KeyNames {
         if self.time.is_some() { &self.inner.given_names } else { &self.inner.names }
     }
 
-    pub(crate) fn name(&self, policy: &Policy, key: &Key<'_>) -> Name {
+    pub(crate) fn name(&self, policy: &Policy, key: &Key<'_>) -> KeyName {
         self.names().name(policy, key)
     }
 
@@ -182,14 +182,14 @@ impl RedisStore {
     }
 
     /// The subject of a part, for remembered denials.
-    pub(crate) fn subject(&self, part: &Part) -> Subject {
+    pub(crate) fn subject(&self, part: &KeyRequest) -> Subject {
         self.inner.denials.subject(&part.key, &part.policy)
     }
 
     /// Records the decision of Redis on a request that was sent at `asked`.
     #[inline]
     pub(crate) fn note_answer(&self, slot: u16, subject: Subject, op: Op, cost: Cost, decision: &Decision, asked: u64) {
-        self.inner.denials.note(subject, op, cost, decision, asked);
+        self.inner.denials.record(subject, op, cost, decision, asked);
         if decision.charged_at().is_some() && decision.used() <= cost.get() {
             self.note_new_key(slot);
         }
@@ -198,12 +198,12 @@ impl RedisStore {
     /// Whether so many requests wait that one which is known to be limited is not asked about.
     #[inline]
     pub(crate) fn is_under_pressure(&self, slot: u16, op: Op, subject: impl FnOnce() -> Subject, cost: Cost) -> bool {
-        let Some(node) = self.inner.router.node(slot).filter(|node| node.shared.is_under_pressure()) else {
+        let Some(node) = self.inner.router.node(slot).filter(|node| node.state.is_under_pressure()) else {
             return false;
         };
         let known = op != Op::Charge && self.inner.denials.find(subject(), cost).is_some();
         if known {
-            node.shared.note_failed(&Error::Overloaded);
+            node.state.record_error(&Error::Overloaded);
         }
         known
     }
@@ -220,7 +220,7 @@ impl RedisStore {
 
     /// The name of the overflow key for a new key without room. Limits that callers bring have no overflow keys: callers could
     /// create any number of them.
-    pub(crate) fn overflow_name(&self, policy: &Policy, key: &Key<'_>) -> Option<Name> {
+    pub(crate) fn overflow_name(&self, policy: &Policy, key: &Key<'_>) -> Option<KeyName> {
         let shares = self.inner.at_capacity == AtCapacity::Shared && !policy.is_brought_by_caller();
         let name = policy.name().filter(|_| shares)?;
         Some(self.inner.names.overflow(name, key))
@@ -233,7 +233,7 @@ impl RedisStore {
 
     fn note_new_key(&self, slot: u16) {
         if let Some(node) = self.inner.router.node(slot) {
-            node.shared.room.made_one();
+            node.state.keyspace.count_created();
         }
     }
 
@@ -245,17 +245,22 @@ impl RedisStore {
     }
 
     /// Asks the node of a slot for something other than a decision.
-    pub(crate) async fn ask(&self, action: Action, part: Part, slot: u16) -> Result<Answer, Error> {
+    pub(crate) async fn ask(&self, action: Action, part: KeyRequest, slot: u16) -> Result<GroupReply, Error> {
         self.ask_until(action, vec![part], slot, NewKeys::Always, self.deadline()).await
     }
 
     /// Asks for an operation that may end a denial. The remembered denial is removed before and after it: a request that
     /// Redis denied meanwhile may have been decided before the operation.
-    pub(crate) async fn ask_and_forget_denial(&self, action: Action, part: Part, slot: u16) -> Result<Answer, Error> {
+    pub(crate) async fn ask_and_forget_denial(
+        &self,
+        action: Action,
+        part: KeyRequest,
+        slot: u16,
+    ) -> Result<GroupReply, Error> {
         let key = part.key.clone();
-        self.inner.denials.forget(&key);
+        self.inner.denials.remove(&key);
         let answer = self.ask(action, part, slot).await;
-        self.inner.denials.forget(&key);
+        self.inner.denials.remove(&key);
         answer
     }
 
@@ -263,38 +268,47 @@ impl RedisStore {
     pub(crate) async fn ask_until(
         &self,
         action: Action,
-        parts: Vec<Part>,
+        parts: Vec<KeyRequest>,
         slot: u16,
         new_keys: NewKeys,
         deadline: u64,
-    ) -> Result<Answer, Error> {
+    ) -> Result<GroupReply, Error> {
         let began = stopwatch::micros();
         let left = || Duration::from_micros(deadline.saturating_sub(stopwatch::micros()));
         let router = &self.inner.router;
-        if router.node(slot).is_none() && tokio::time::timeout(left(), router.known()).await.is_err() {
-            return Err(router.note_unserved(slot));
+        if router.node(slot).is_none() && tokio::time::timeout(left(), router.layout_known()).await.is_err() {
+            return Err(router.record_unserved(slot));
         }
-        let Some(node) = router.node(slot) else { return Err(router.note_unserved(slot)) };
-        if !node.shared.breaker.lets_through() {
-            return Err(node.shared.refusal());
+        let Some(node) = router.node(slot) else { return Err(router.record_unserved(slot)) };
+        if !node.state.breaker.is_closed() {
+            return Err(node.state.refusal());
         }
         let (answer, answered) = oneshot::channel();
         let group = Group { action, parts, deadline: 0, new_keys };
         let given = self.time;
-        node.submit(Job { group, slot, given, deadline, asking: false, alone: false, answer, outstanding: None });
+        node.submit(PendingRequest {
+            group,
+            slot,
+            given,
+            deadline,
+            asking: false,
+            alone: false,
+            reply_to: answer,
+            outstanding: None,
+        });
         let asked = match tokio::time::timeout(left(), answered).await {
             Ok(Ok(answer)) => answer,
             // The task let go of it: the connection, or the node, is gone.
             Ok(Err(_)) => Err(Error::Lost),
-            Err(_) => Err(node.shared.timed_out(began)),
+            Err(_) => Err(node.state.timed_out(began)),
         };
         match &asked {
             Ok(answer) if answer.no_room => {
                 count(&self.inner.counters.no_room);
-                node.shared.conditions.note(Cause::NoRoom, || node.shared.room.describe());
+                node.state.degraded_states.record(Cause::NoRoom, || node.state.keyspace.describe());
             }
             Ok(_) => {}
-            Err(error) => node.shared.note_failed(error),
+            Err(error) => node.state.record_error(error),
         }
         asked
     }

@@ -1,6 +1,6 @@
-//! [`Target`]: where Redis is, as a URL says it.
+//! [`Target`]: the servers that a URL names.
 //!
-//! | URL | what |
+//! | URL | servers |
 //! | --- | --- |
 //! | `redis://[user[:password]@]host[:port][/db]` | one server |
 //! | `rediss://…` | the same over TLS |
@@ -8,11 +8,11 @@
 //! | `redis-sentinel://[user[:password]@]a:26379,b:26379/mymaster[/db]` | the master that these sentinels name |
 //! | `rediss-cluster://…`, `rediss-sentinel://…` | the same over TLS |
 //!
-//! `valkey` may stand for `redis` in all of them. User and password are percent-encoded where they hold `@`, `:` or `/`.
+//! Each scheme may begin with `valkey` in place of `redis`. `@`, `:` and `/` in the user or the password are percent-encoded.
 
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsCertificates};
 
-/// Where Redis is.
+/// The servers of a store.
 #[derive(Debug, Clone)]
 pub(crate) enum Target {
     Standalone(Address),
@@ -37,7 +37,7 @@ pub(crate) struct Login {
 
 impl std::fmt::Debug for Login {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Passwords stay out of logs.
+        // Passwords must not appear in logs.
         f.debug_struct("Login").field("user", &self.settings.username()).field("tls", &self.tls).finish_non_exhaustive()
     }
 }
@@ -46,22 +46,22 @@ impl std::fmt::Debug for Login {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// It begins with something else than the forms known.
+    /// The scheme is unknown.
     #[error(
-        "`{scheme}` is not a way to reach redis: use redis://, rediss:// (TLS), redis-cluster://a:6379,b:6379 or \
+        "`{scheme}` is not a known scheme: use redis://, rediss:// (TLS), redis-cluster://a:6379,b:6379 or \
          redis-sentinel://a:26379,b:26379/mymaster"
     )]
     Scheme {
-        /// What stands before `://`.
+        /// The text before `://`.
         scheme: String,
     },
-    /// There is no address in it.
+    /// The URL has no address.
     #[error("the URL names no server: write host or host:port after `//`, several separated by commas")]
     NoServer,
     /// An address can't be read.
     #[error("`{address}` is not an address: write host or host:port, such as 127.0.0.1:6379")]
     Address {
-        /// What was written.
+        /// The text in the URL.
         address: String,
     },
     /// The name of the master is missing.
@@ -72,18 +72,18 @@ pub enum UrlError {
     /// A cluster has only one database.
     #[error("a cluster has only database 0: leave `/{path}` out")]
     ClusterDatabase {
-        /// What follows the addresses.
+        /// The text after the addresses.
         path: String,
     },
     /// The database is not a number.
     #[error("`{path}` is not the number of a database: use 0 to 15, or leave it out")]
     Database {
-        /// What follows the addresses.
+        /// The text after the addresses.
         path: String,
     },
-    /// The user or the password is not well percent-encoded.
+    /// The percent-encoding of the user or the password is invalid.
     #[error(
-        "the user or the password is not well percent-encoded: write `@` as %40, `:` as %3A, `/` as %2F, `%` as %25"
+        "the percent-encoding of the user or the password is invalid: write `@` as %40, `:` as %3A, `/` as %2F, `%` as %25"
     )]
     Login,
     /// The certificates can't be used.
@@ -92,24 +92,24 @@ pub enum UrlError {
 }
 
 impl Target {
-    /// Reads a URL; `certificates` are for TLS.
+    /// Parses a URL; `certificates` are for TLS.
     pub(crate) fn parse(url: &str, certificates: Option<TlsCertificates>) -> Result<(Self, Login), UrlError> {
         let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
-        let (kind, tls) = match scheme.replacen("valkey", "redis", 1).as_str() {
-            "redis" => (Kind::Standalone, false),
-            "rediss" => (Kind::Standalone, true),
-            "redis-cluster" => (Kind::Cluster, false),
-            "rediss-cluster" => (Kind::Cluster, true),
-            "redis-sentinel" => (Kind::Sentinel, false),
-            "rediss-sentinel" => (Kind::Sentinel, true),
+        let (deployment, tls) = match scheme.replacen("valkey", "redis", 1).as_str() {
+            "redis" => (Deployment::Standalone, false),
+            "rediss" => (Deployment::Standalone, true),
+            "redis-cluster" => (Deployment::Cluster, false),
+            "rediss-cluster" => (Deployment::Cluster, true),
+            "redis-sentinel" => (Deployment::Sentinel, false),
+            "rediss-sentinel" => (Deployment::Sentinel, true),
             _ => return Err(UrlError::Scheme { scheme: scheme.to_owned() }),
         };
         let (login, rest) = rest.rsplit_once('@').map_or((None, rest), |(login, rest)| (Some(login), rest));
         let (addresses, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let default_port = if matches!(kind, Kind::Sentinel) { 26379 } else { 6379 };
+        let default_port = if matches!(deployment, Deployment::Sentinel) { 26379 } else { 6379 };
         let addresses: Vec<Address> =
             addresses.split(',').map(|text| Address::parse(text, default_port)).collect::<Result<_, _>>()?;
-        // Not every ACL user may name itself.
+        // An ACL user may lack the permission for CLIENT SETINFO.
         let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
         if let Some(login) = login {
             let (user, password) = login.split_once(':').map_or((login, None), |(user, word)| (user, Some(word)));
@@ -126,24 +126,24 @@ impl Target {
             }
             path.parse().ok().filter(|db| *db >= 0).ok_or(UrlError::Database { path: path.to_owned() })
         };
-        match kind {
-            Kind::Standalone => {
+        match deployment {
+            Deployment::Standalone => {
                 let settings = settings.set_db(database(path)?);
                 let [address] = <[Address; 1]>::try_from(addresses)
                     .map_err(|several| UrlError::Address { address: join(&several) })?;
                 Ok((Self::Standalone(address), Login { settings, tls, certificates }))
             }
-            Kind::Cluster if path.is_empty() || path == "0" => {
+            Deployment::Cluster if path.is_empty() || path == "0" => {
                 Ok((Self::Cluster(addresses), Login { settings, tls, certificates }))
             }
-            Kind::Cluster => Err(UrlError::ClusterDatabase { path: path.to_owned() }),
-            Kind::Sentinel => {
+            Deployment::Cluster => Err(UrlError::ClusterDatabase { path: path.to_owned() }),
+            Deployment::Sentinel => {
                 let (master, db) = path.split_once('/').unwrap_or((path, ""));
                 if master.is_empty() {
                     return Err(UrlError::NoMaster);
                 }
                 let settings = settings.set_db(database(db)?);
-                // Sentinels are asked without a login: theirs is another one than that of the servers they watch.
+                // The login of the servers is not sent to the sentinels.
                 let open = Login {
                     settings: RedisConnectionInfo::default().set_skip_set_lib_name(),
                     tls,
@@ -156,7 +156,7 @@ impl Target {
     }
 }
 
-enum Kind {
+enum Deployment {
     Standalone,
     Cluster,
     Sentinel,
@@ -172,7 +172,7 @@ impl Address {
         if text.is_empty() {
             return Err(UrlError::NoServer);
         }
-        // An IPv6 address stands in brackets.
+        // An IPv6 address is in brackets.
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (host, port) = rest.split_once(']').ok_or_else(wrong)?;
@@ -187,7 +187,7 @@ impl Address {
         Ok(Self { host: host.to_owned(), port })
     }
 
-    /// The address that a redirection names; without a host, that of the node that said so.
+    /// The address in a redirection; without a host, it is that of the node that redirects.
     pub(crate) fn redirected(text: &str, from: &Self) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let port = port.parse().ok()?;
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_url_is_read() {
+    fn every_form_of_url_is_parsed() {
         assert!(matches!(parse("redis://localhost"), Ok(Target::Standalone(at)) if at == address("localhost", 6379)));
         assert!(matches!(parse("valkey://h:1/3"), Ok(Target::Standalone(at)) if at == address("h", 1)));
         assert!(matches!(parse("rediss://u:p%40ss@[::1]:7"), Ok(Target::Standalone(at)) if at == address("::1", 7)));
@@ -284,18 +284,18 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_url_is_refused_by_what_is_wrong_with_it() {
+    fn an_invalid_url_is_an_error_that_names_the_problem() {
         let scheme = |scheme: &str| Err(UrlError::Scheme { scheme: scheme.to_owned() });
-        let told = |url: &str| parse(url).map(|_| ());
-        assert_eq!(told("http://a"), scheme("http"));
-        assert_eq!(told("localhost:6379"), scheme("localhost:6379"));
-        assert_eq!(told("redis://"), Err(UrlError::NoServer));
-        assert_eq!(told("redis-cluster://a,,b"), Err(UrlError::NoServer));
-        assert_eq!(told("redis://a:port"), Err(UrlError::Address { address: "a:port".to_owned() }));
-        assert_eq!(told("redis://a:1,b:2"), Err(UrlError::Address { address: "a:1,b:2".to_owned() }));
-        assert_eq!(told("redis-sentinel://a:1"), Err(UrlError::NoMaster));
-        assert_eq!(told("redis-cluster://a/3"), Err(UrlError::ClusterDatabase { path: "3".to_owned() }));
-        assert_eq!(told("redis://a/x"), Err(UrlError::Database { path: "x".to_owned() }));
-        assert_eq!(told("redis://u:%zz@a"), Err(UrlError::Login));
+        let error_of = |url: &str| parse(url).map(|_| ());
+        assert_eq!(error_of("http://a"), scheme("http"));
+        assert_eq!(error_of("localhost:6379"), scheme("localhost:6379"));
+        assert_eq!(error_of("redis://"), Err(UrlError::NoServer));
+        assert_eq!(error_of("redis-cluster://a,,b"), Err(UrlError::NoServer));
+        assert_eq!(error_of("redis://a:port"), Err(UrlError::Address { address: "a:port".to_owned() }));
+        assert_eq!(error_of("redis://a:1,b:2"), Err(UrlError::Address { address: "a:1,b:2".to_owned() }));
+        assert_eq!(error_of("redis-sentinel://a:1"), Err(UrlError::NoMaster));
+        assert_eq!(error_of("redis-cluster://a/3"), Err(UrlError::ClusterDatabase { path: "3".to_owned() }));
+        assert_eq!(error_of("redis://a/x"), Err(UrlError::Database { path: "x".to_owned() }));
+        assert_eq!(error_of("redis://u:%zz@a"), Err(UrlError::Login));
     }
 }

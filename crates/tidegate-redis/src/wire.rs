@@ -1,4 +1,4 @@
-//! What the script is asked, as bytes; `scripts/request.lua` tells the layout. What it answers is `reply`'s.
+//! The arguments of the script as bytes; `scripts/call.lua` describes the layout. `reply` reads the script's answer.
 
 use std::collections::HashSet;
 
@@ -9,39 +9,39 @@ use tidegate::{
 
 use crate::reply::Reader;
 
-/// What is done with a group of parts.
+/// The operation of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Decide(Op),
     Refund,
     Reset,
     Inspect,
-    /// Something about the override of a key.
+    /// An operation on the override of a key.
     Override(OverrideStep),
-    /// Something about the list of a policy's overrides.
-    List(ListStep),
+    /// An operation on the list of a policy's overrides.
+    OverrideList(OverrideListStep),
 }
 
-/// What is done with the override of a key; `scripts/overriding.lua` tells what is asked and answered.
+/// An operation on the override of a key; `scripts/override_operations.lua` describes its request and its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OverrideStep {
     Set = 1,
-    Lift = 2,
+    Remove = 2,
     Show = 3,
 }
 
-/// What is done with a list of overrides; `scripts/listing.lua` tells what is asked and answered.
+/// An operation on a list of overrides; `scripts/override_list.lua` describes its request and its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ListStep {
-    Room = 1,
+pub(crate) enum OverrideListStep {
+    HasRoom = 1,
     Put = 2,
     Remove = 3,
     Page = 4,
 }
 
-/// One key of a group.
+/// The request of a group for one of its keys.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub(crate) struct KeyRequest {
     pub(crate) key: Vec<u8>,
     pub(crate) policy: Vec<u8>,
     pub(crate) limits: usize,
@@ -49,12 +49,12 @@ pub(crate) struct Part {
     pub(crate) charged_at: u64,
 }
 
-/// A decision that is made in one step, or another operation on one key.
+/// One decision on one or more keys, or another operation on one key.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     pub(crate) action: Action,
-    pub(crate) parts: Vec<Part>,
-    /// In server time; what runs later does nothing. Where times are given, the time.
+    pub(crate) parts: Vec<KeyRequest>,
+    /// The time after which the script does nothing, by the server's clock; or the given time of the decision.
     pub(crate) deadline: u64,
     pub(crate) new_keys: NewKeys,
 }
@@ -65,22 +65,22 @@ pub(crate) enum NewKeys {
     Always,
     /// While there is room for keys of policies.
     OfPolicies,
-    /// While there is room for keys under limits that callers bring along.
+    /// While there is room for keys under limits supplied by callers.
     OfCallers,
     Never,
 }
 
-impl Part {
+impl KeyRequest {
     pub(crate) fn new(key: Vec<u8>, policy: &Policy, cost: Cost, charged_at: Option<Timestamp>) -> Self {
         let (policy, limits) = encode_policy(policy);
         Self { key, policy, limits, cost: cost.get(), charged_at: charged_at.map_or(0, Timestamp::as_micros) }
     }
 
-    /// A part with which a step is asked for, and what that needs to know.
-    pub(crate) fn of_step(key: Vec<u8>, policy: &Policy, step: u8, asked: &[u8]) -> Self {
+    /// A request for an operation on an override or on a list of them; `payload` is what the operation needs.
+    pub(crate) fn for_step(key: Vec<u8>, policy: &Policy, step: u8, payload: &[u8]) -> Self {
         let mut part = Self::new(key, policy, Cost::ONE, None);
         part.policy.push(step);
-        part.policy.extend_from_slice(asked);
+        part.policy.extend_from_slice(payload);
         part
     }
 }
@@ -119,13 +119,13 @@ pub(crate) struct Call<'a> {
     pub(crate) arguments: Vec<Vec<u8>>,
 }
 
-/// Added to an operation if a key of it comes earlier in the call, too.
-const AGAIN: u8 = 8;
+/// Added to an operation if one of its keys also occurs earlier in the call.
+const REPEATED_KEY: u8 = 8;
 /// Added to a decision that may create no new keys.
 const NO_NEW_KEYS: u8 = 16;
 
 impl<'a> Call<'a> {
-    /// A call for `groups`, at the server's time or at those given. Keys outlive their use by `grace_ms`.
+    /// A call for `groups`, at the server's time or at given times. Keys live `grace_ms` longer than needed.
     pub(crate) fn new(groups: impl IntoIterator<Item = &'a Group>, given: bool, grace_ms: u32) -> Self {
         let mut header = Vec::with_capacity(5);
         header.push(u8::from(given));
@@ -133,9 +133,9 @@ impl<'a> Call<'a> {
         let mut call = Self { keys: Vec::new(), arguments: vec![header, Vec::new()] };
         let mut seen = HashSet::new();
         let mut encoded = Vec::new();
-        let (mut run, mut parts) = (Run::default(), Vec::new());
+        let (mut run, mut parts) = (GroupRun::default(), Vec::new());
         for group in groups {
-            let mut what = match group.action {
+            let mut operation = match group.action {
                 Action::Decide(Op::Check) => 0,
                 Action::Decide(Op::Peek) => 1,
                 Action::Decide(Op::Charge) => 2,
@@ -143,10 +143,10 @@ impl<'a> Call<'a> {
                 Action::Reset => 4,
                 Action::Inspect => 5,
                 Action::Override(_) => 6,
-                Action::List(_) => 7,
+                Action::OverrideList(_) => 7,
             };
             if group.new_keys == NewKeys::Never {
-                what |= NO_NEW_KEYS;
+                operation |= NO_NEW_KEYS;
             }
             parts.clear();
             for part in &group.parts {
@@ -156,17 +156,17 @@ impl<'a> Call<'a> {
                 put(&mut parts, part.charged_at, 7);
                 call.keys.push(&part.key);
                 if !seen.insert(part.key.as_slice()) {
-                    what |= AGAIN;
+                    operation |= REPEATED_KEY;
                 }
             }
-            let is_like = run.what == what && run.parts == parts;
+            let is_like = run.operation == operation && run.parts == parts;
             if run.count > 0 && is_like && (!given || run.deadline == group.deadline) {
                 run.count += 1;
-                // Whoever is found late too soon asks again.
+                // A request that is rejected too early is sent again.
                 run.deadline = run.deadline.min(group.deadline);
             } else {
                 run.put(&mut encoded);
-                (run.what, run.count, run.deadline) = (what, 1, group.deadline);
+                (run.operation, run.count, run.deadline) = (operation, 1, group.deadline);
                 std::mem::swap(&mut run.parts, &mut parts);
             }
         }
@@ -184,19 +184,19 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Groups that follow each other and differ in nothing but their keys.
+/// Consecutive groups that differ only in their keys.
 #[derive(Default)]
-struct Run {
-    what: u8,
+struct GroupRun {
+    operation: u8,
     parts: Vec<u8>,
     count: u64,
     deadline: u64,
 }
 
-impl Run {
+impl GroupRun {
     fn put(&self, bytes: &mut Vec<u8>) {
         if self.count > 0 {
-            bytes.extend_from_slice(&[self.what, u8::try_from(self.parts.len() / 16).unwrap_or(u8::MAX)]);
+            bytes.extend_from_slice(&[self.operation, u8::try_from(self.parts.len() / 16).unwrap_or(u8::MAX)]);
             put(bytes, self.count, 2);
             put(bytes, self.deadline, 7);
             bytes.extend_from_slice(&self.parts);
@@ -211,15 +211,18 @@ impl Group {
 
     /// Whether it may change a state.
     pub(crate) fn may_write(&self) -> bool {
-        use Action::{Decide, Inspect, List, Override};
-        !matches!(self.action, Decide(Op::Peek) | Inspect | Override(OverrideStep::Show) | List(ListStep::Page))
+        use Action::{Decide, Inspect, Override, OverrideList};
+        !matches!(
+            self.action,
+            Decide(Op::Peek) | Inspect | Override(OverrideStep::Show) | OverrideList(OverrideListStep::Page)
+        )
     }
 
-    /// Whether it is a decision that charged, as its reply tells.
+    /// Whether it is a decision that charged; `reply` is its reply.
     pub(crate) fn has_charged(&self, reply: &[u8]) -> bool {
         let mut reader = Reader::new(reply);
         matches!(self.action, Action::Decide(_))
-            && self.parts.iter().any(|part| reader.part(part.limits).is_ok_and(|part| part.charged))
+            && self.parts.iter().any(|part| reader.key_reply(part.limits).is_ok_and(|reply| reply.charged))
     }
 }
 
@@ -227,16 +230,16 @@ impl Group {
 mod tests {
     use tidegate::{Cost, Op, Policy};
 
-    use super::{Action, Call, Group, NewKeys, Part};
+    use super::{Action, Call, Group, KeyRequest, NewKeys};
 
     fn group(op: Op, key: &str, cost: u64, deadline: u64) -> Group {
         let policy = Policy::new("p", ["5/1s".parse().expect("a limit")]).expect("a policy");
         let cost = Cost::new(cost).expect("in range");
-        let part = Part::new(key.as_bytes().to_vec(), &policy, cost, None);
+        let part = KeyRequest::new(key.as_bytes().to_vec(), &policy, cost, None);
         Group { action: Action::Decide(op), parts: vec![part], deadline, new_keys: NewKeys::Always }
     }
 
-    /// Of each run: the operation, how many groups, the deadline.
+    /// For each run: the operation, the number of groups, the deadline.
     fn runs(groups: &[Group], given: bool) -> Vec<(u8, u8, u8)> {
         let call = Call::new(groups, given, 100);
         assert_eq!(call.keys.len(), groups.len());
@@ -244,17 +247,17 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_differ_in_nothing_but_their_keys_are_told_once_with_the_earliest_deadline() {
+    fn groups_that_differ_only_in_their_keys_are_written_once_with_the_earliest_deadline() {
         let alike = [group(Op::Check, "a", 1, 9), group(Op::Check, "b", 1, 7), group(Op::Check, "c", 1, 8)];
         assert_eq!(runs(&alike, false), [(0, 3, 7)]);
-        assert_eq!(runs(&alike, true), [(0, 1, 9), (0, 1, 7), (0, 1, 8)], "times that are given are each its own");
+        assert_eq!(runs(&alike, true), [(0, 1, 9), (0, 1, 7), (0, 1, 8)], "each group keeps its given time");
         let unlike = [group(Op::Check, "a", 1, 9), group(Op::Check, "b", 2, 9), group(Op::Charge, "c", 2, 9)];
         assert_eq!(runs(&unlike, false), [(0, 1, 9), (0, 1, 9), (2, 1, 9)]);
         assert_eq!(runs(&[], false), []);
     }
 
     #[test]
-    fn a_key_that_comes_again_is_marked() {
+    fn a_repeated_key_is_marked() {
         let groups = ["a", "b", "a", "a", "c"].map(|key| group(Op::Check, key, 1, 9));
         assert_eq!(runs(&groups, false), [(0, 2, 9), (8, 2, 9), (0, 1, 9)]);
     }

@@ -65,7 +65,7 @@ fault! {
             memory.time.advance(Duration::from_micros(1));
             let later = memory.peek(policy, key, cost);
             memory.time.set(now);
-            later
+            if later.is_allowed() { decision } else { later }
         }
     }
     short_waits_break_retry_after: waits::retry_after_is_exact,

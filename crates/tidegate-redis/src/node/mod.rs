@@ -1,18 +1,18 @@
-//! [`Node`]: one Redis server, and the task that talks to it. `connecting`, `sending`, `settling` and `looking` are the
-//! steps of the task; `shared` is the state that the task shares with its callers.
+//! [`Node`]: one Redis server, and the task that sends requests to it. `connection_setup`, `calls`, `results` and `health` are
+//! the steps of the task; `state` is what the task shares with its callers.
 //!
-//! Requests wait in a queue. The task takes all that wait (a bounded number) and sends them as one call of the script, or in a
-//! cluster as one call for each slot; while so many calls are under way, the next requests gather. So a lone request leaves at
-//! once, and many leave together. The task also makes the connection, loads the script, and probes a server that doesn't
-//! answer; requests are refused at once meanwhile.
+//! Requests wait in a queue. The task takes the waiting requests, up to a maximum, and sends them as one call of the script, or in
+//! a cluster as one call for each slot. While the maximum number of calls is under way, requests collect in the queue. So a
+//! single request is sent at once, and many requests are sent together. The task also opens the connection, loads the script,
+//! and probes a server that does not answer. Meanwhile it refuses requests at once.
 //!
-//! Nothing is ever sent twice unless it surely did nothing the first time.
+//! A request is sent again only if it certainly did nothing the first time.
 
-mod connecting;
-mod looking;
-mod sending;
-mod settling;
-mod shared;
+mod calls;
+mod connection_setup;
+mod health;
+mod results;
+mod state;
 
 use std::{
     sync::{Arc, Weak, atomic::Ordering::Relaxed},
@@ -26,40 +26,41 @@ use tokio::{
     time::{MissedTickBehavior, timeout},
 };
 
-pub(crate) use self::shared::Shared;
+pub(crate) use self::state::NodeState;
 use crate::{
     error::Error,
-    job::{Job, Outstanding},
     log,
-    pace::Pace,
+    pending_request::{Outstanding, PendingRequest},
+    response_times::ResponseTimes,
     router::Router,
     script::Source,
     settings::Settings,
     stats::{Counters, count},
-    stopwatch, supervise,
+    stopwatch::{self, to_micros},
+    supervise,
     target::{Address, Login},
 };
 
-/// A connection that ends within so many microseconds is not made anew at once.
-const SHORT_LIFE: u64 = 10_000;
+/// After a connection that lasted less than this many microseconds, the next one is delayed.
+const MIN_LIFETIME: u64 = 10_000;
 
 /// One Redis server.
 #[derive(Debug)]
 pub(crate) struct Node {
-    pub(crate) shared: Arc<Shared>,
-    queue: mpsc::Sender<Job>,
+    pub(crate) state: Arc<NodeState>,
+    queue: mpsc::Sender<PendingRequest>,
 }
 
-/// How a node's server is found.
+/// How to find the server of a node.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+pub(crate) enum ServerLocation {
     Fixed(Address),
     Sentinel { sentinels: Vec<Address>, master: String, login: Login },
 }
 
-/// What every node of a store has in common.
+/// The settings and counters that all nodes of a store share.
 #[derive(Debug)]
-pub(crate) struct Common {
+pub(crate) struct NodeContext {
     pub(crate) settings: Settings,
     pub(crate) login: Login,
     pub(crate) source: Source,
@@ -69,138 +70,149 @@ pub(crate) struct Common {
 
 impl Node {
     /// Starts a node's task.
-    pub(crate) fn start(common: &Arc<Common>, place: Place, router: Weak<Router>) -> Self {
-        let (queue, jobs) = mpsc::channel(common.settings.queue);
-        let name = match &place {
-            Place::Fixed(address) => address.to_string(),
-            Place::Sentinel { master, .. } => format!("the master {master}"),
+    pub(crate) fn start(context: &Arc<NodeContext>, location: ServerLocation, router: Weak<Router>) -> Self {
+        let (queue, requests) = mpsc::channel(context.settings.queue);
+        let name = match &location {
+            ServerLocation::Fixed(address) => address.to_string(),
+            ServerLocation::Sentinel { master, .. } => format!("the master {master}"),
         };
-        let shared = Arc::new(Shared::new(name, common));
-        let driver = Driver {
-            common: Arc::clone(common),
-            shared: Arc::clone(&shared),
-            place,
-            jobs,
+        let state = Arc::new(NodeState::new(name, context));
+        let task = NodeTask {
+            context: Arc::clone(context),
+            state: Arc::clone(&state),
+            location,
+            requests,
             router,
-            again: Vec::new(),
-            pace: Pace::default(),
+            retries: Vec::new(),
+            response_times: ResponseTimes::default(),
         };
-        let driver = Arc::new(Mutex::new(driver));
+        let task = Arc::new(Mutex::new(task));
         supervise::spawn("node", move || {
-            let driver = Arc::clone(&driver);
-            async move { driver.lock().await.run().await }
+            let task = Arc::clone(&task);
+            async move { task.lock().await.run().await }
         });
-        Self { shared, queue }
+        Self { state, queue }
     }
 
-    /// Hands a request to the task. If the queue is full, a decision is shed, and any other request waits for room.
-    pub(crate) fn submit(&self, mut job: Job) {
-        job.outstanding = Some(Outstanding::new(&self.shared.outstanding));
-        match self.queue.try_send(job) {
-            Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(job)) if job.group.is_decision() => job.fail(Error::Overloaded),
-            Err(mpsc::error::TrySendError::Full(job)) => {
-                let queue = self.queue.clone();
-                let left = Duration::from_micros(job.deadline.saturating_sub(stopwatch::micros()));
-                tokio::spawn(async move {
-                    if let Ok(Err(mpsc::error::SendError(job))) = timeout(left, queue.send(job)).await {
-                        job.fail(Error::Unreachable);
-                    }
-                });
-            }
-            Err(mpsc::error::TrySendError::Closed(job)) => job.fail(Error::Unreachable),
+    /// Submits a request if the breaker is closed, else fails it.
+    pub(crate) fn submit_if_closed(&self, request: PendingRequest) {
+        if self.state.breaker.is_closed() {
+            self.submit(request);
+        } else {
+            request.fail(self.state.refusal());
         }
     }
 
-    /// Waits until there is a connection.
+    /// Sends a request to the task. If the queue is full, a decision is shed, and any other request waits for room.
+    pub(crate) fn submit(&self, mut request: PendingRequest) {
+        request.outstanding = Some(Outstanding::new(&self.state.outstanding));
+        match self.queue.try_send(request) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(request)) if request.group.is_decision() => {
+                request.fail(Error::Overloaded);
+            }
+            Err(mpsc::error::TrySendError::Full(request)) => {
+                let queue = self.queue.clone();
+                let left = Duration::from_micros(request.deadline.saturating_sub(stopwatch::micros()));
+                tokio::spawn(async move {
+                    if let Ok(Err(mpsc::error::SendError(request))) = timeout(left, queue.send(request)).await {
+                        request.fail(Error::Unreachable);
+                    }
+                });
+            }
+            Err(mpsc::error::TrySendError::Closed(request)) => request.fail(Error::Unreachable),
+        }
+    }
+
+    /// Waits until the node is connected.
     pub(crate) async fn connected(&self) {
-        let mut connected = self.shared.connected.subscribe();
+        let mut connected = self.state.connected.subscribe();
         let _ = connected.wait_for(|connected| *connected).await;
     }
 }
 
 /// Why a connection is no longer in use.
-enum Ended {
-    /// Nobody is left to ask.
-    Closed,
+enum ConnectionEnd {
+    /// The store was dropped.
+    StoreDropped,
     Lost,
     /// The breaker opened.
-    Tripped,
+    BreakerOpened,
 }
 
-struct Driver {
-    common: Arc<Common>,
-    shared: Arc<Shared>,
-    place: Place,
-    jobs: mpsc::Receiver<Job>,
+struct NodeTask {
+    context: Arc<NodeContext>,
+    state: Arc<NodeState>,
+    location: ServerLocation,
+    requests: mpsc::Receiver<PendingRequest>,
     router: Weak<Router>,
-    /// What is sent again, since surely nothing was done.
-    again: Vec<Job>,
+    /// Requests to send again, because they did nothing.
+    retries: Vec<PendingRequest>,
     /// Whether answers come in time.
-    pace: Pace,
+    response_times: ResponseTimes,
 }
 
-impl Driver {
+impl NodeTask {
     async fn run(&mut self) {
         loop {
-            if self.jobs.is_closed() && self.jobs.is_empty() {
+            if self.requests.is_closed() && self.requests.is_empty() {
                 return;
             }
-            self.shared.connected.send_replace(false);
-            let began = stopwatch::micros();
-            self.shared.breaker.probe();
+            self.state.connected.send_replace(false);
+            let next_probe = stopwatch::micros().saturating_add(to_micros(self.context.settings.probe_interval));
+            self.state.breaker.probe();
             match self.connect().await {
-                Ok(mut link) => {
-                    let connection = link.connection.clone();
-                    if !link.keep_going(self.wait_until_fast(connection)).await {
-                        self.refuse_until(began.saturating_add(micros(self.common.settings.probe_interval))).await;
+                Ok(mut driven) => {
+                    let connection = driven.connection.clone();
+                    if !driven.drive(self.wait_until_fast(connection)).await {
+                        self.refuse_until(next_probe).await;
                         continue;
                     }
-                    self.shared.connected_at.store(stopwatch::micros(), Relaxed);
-                    count(&self.common.counters.connections);
-                    self.shared.close_breaker();
-                    self.pace = Pace::default();
-                    self.shared.connected.send_replace(true);
-                    let connection = link.connection.clone();
-                    let ended = link.keep_going(self.serve(connection)).await;
-                    self.shared.connected.send_replace(false);
+                    self.state.connected_at.store(stopwatch::micros(), Relaxed);
+                    count(&self.context.counters.connections);
+                    self.state.close_breaker();
+                    self.response_times = ResponseTimes::default();
+                    self.state.connected.send_replace(true);
+                    let connection = driven.connection.clone();
+                    let ended = driven.drive(self.serve(connection)).await;
+                    self.state.connected.send_replace(false);
                     match ended {
-                        Ended::Closed => return,
-                        Ended::Lost => {
+                        ConnectionEnd::StoreDropped => return,
+                        ConnectionEnd::Lost => {
                             log::guarded(
-                                || tracing::warn!(node = %self.shared.name, "the connection to redis was lost"),
+                                || tracing::warn!(node = %self.state.name, "the connection to redis was lost"),
                             );
                             self.refresh();
-                            let lived = stopwatch::micros() - self.shared.connected_at.load(Relaxed);
-                            if lived < SHORT_LIFE {
-                                // One connection after the other for nothing would help nobody.
-                                self.refuse_until(stopwatch::micros() + SHORT_LIFE).await;
+                            let lifetime = stopwatch::micros() - self.state.connected_at.load(Relaxed);
+                            if lifetime < MIN_LIFETIME {
+                                // A server that closes every connection must not cause a busy loop.
+                                self.refuse_until(stopwatch::micros() + MIN_LIFETIME).await;
                             }
                             continue;
                         }
-                        Ended::Tripped => self.refresh(),
+                        ConnectionEnd::BreakerOpened => self.refresh(),
                     }
                 }
-                Err(trouble) => {
-                    self.shared.open_breaker(&trouble);
+                Err(error) => {
+                    self.state.open_breaker(&error);
                     self.refresh();
                 }
             }
-            self.refuse_until(began.saturating_add(micros(self.common.settings.probe_interval))).await;
+            self.refuse_until(next_probe).await;
         }
     }
 
-    /// Refuses what comes until the next probe is due.
+    /// Refuses requests until the next probe is due.
     async fn refuse_until(&mut self, due: u64) {
-        for job in std::mem::take(&mut self.again) {
-            job.fail(self.shared.refusal());
+        for request in std::mem::take(&mut self.retries) {
+            request.fail(self.state.refusal());
         }
         let wait = stopwatch::pause(Duration::from_micros(due.saturating_sub(stopwatch::micros()).max(1000)));
         tokio::pin!(wait);
         loop {
             tokio::select! {
-                job = self.jobs.recv() => match job {
-                    Some(job) => job.fail(self.shared.refusal()),
+                request = self.requests.recv() => match request {
+                    Some(request) => request.fail(self.state.refusal()),
                     None => return,
                 },
                 () = &mut wait => return,
@@ -214,65 +226,65 @@ impl Driver {
         }
     }
 
-    /// Sends what comes until the connection ends.
-    async fn serve(&mut self, connection: MultiplexedConnection) -> Ended {
+    /// Sends requests until the connection ends.
+    async fn serve(&mut self, connection: MultiplexedConnection) -> ConnectionEnd {
         let mut under_way = FuturesUnordered::new();
-        let mut looks = FuturesUnordered::new();
-        let mut look_due = tokio::time::interval(looking::INTERVAL);
-        look_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut quiet_ticks = 0;
-        let mut calls_at_look = 0;
+        let mut checks = FuturesUnordered::new();
+        let mut check_due = tokio::time::interval(health::INTERVAL);
+        check_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut idle_ticks = 0;
+        let mut calls_at_check = 0;
         let mut closed = false;
         loop {
-            if closed && under_way.is_empty() && self.again.is_empty() {
-                return Ended::Closed;
+            if closed && under_way.is_empty() && self.retries.is_empty() {
+                return ConnectionEnd::StoreDropped;
             }
-            // Whoever waits for replicas keeps the next call on the connection waiting, too.
-            let calls = if self.common.settings.replicas.is_some() { 1 } else { self.common.settings.calls };
+            // WAIT blocks the connection, so another call would wait, too.
+            let calls = if self.context.settings.replicas.is_some() { 1 } else { self.context.settings.calls };
             let free = under_way.len() < calls;
-            if free && !self.again.is_empty() {
-                let jobs = std::mem::take(&mut self.again);
-                under_way.push(self.send(jobs, &connection));
+            if free && !self.retries.is_empty() {
+                let requests = std::mem::take(&mut self.retries);
+                under_way.push(self.send(requests, &connection));
                 continue;
             }
             tokio::select! {
                 biased;
-                () = self.shared.tripped.notified() => {
-                    // A notice from before this connection was made says nothing about it.
-                    if !self.shared.breaker.lets_through() {
-                        return Ended::Tripped;
+                () = self.state.breaker_opened.notified() => {
+                    // The notification may be about an earlier connection.
+                    if !self.state.breaker.is_closed() {
+                        return ConnectionEnd::BreakerOpened;
                     }
                 }
-                Some(seen) = looks.next(), if !looks.is_empty() => {
-                    if self.note_look(seen) {
-                        return Ended::Lost;
+                Some(report) = checks.next(), if !checks.is_empty() => {
+                    if self.record_health(report) {
+                        return ConnectionEnd::Lost;
                     }
                 }
-                _ = look_due.tick(), if self.common.settings.looks && looks.is_empty() && !closed => {
-                    let calls = self.common.counters.calls.load(Relaxed);
-                    quiet_ticks = if calls == calls_at_look { quiet_ticks + 1 } else { looking::QUIET_TICKS };
-                    if quiet_ticks >= looking::QUIET_TICKS {
-                        (quiet_ticks, calls_at_look) = (0, calls);
-                        looks.push(self.look(connection.clone()));
+                _ = check_due.tick(), if self.context.settings.checks_health && checks.is_empty() && !closed => {
+                    let calls = self.context.counters.calls.load(Relaxed);
+                    idle_ticks = if calls == calls_at_check { idle_ticks + 1 } else { health::IDLE_TICKS };
+                    if idle_ticks >= health::IDLE_TICKS {
+                        (idle_ticks, calls_at_check) = (0, calls);
+                        checks.push(self.check_health(connection.clone()));
                     }
                 }
-                Some(returned) = under_way.next(), if !under_way.is_empty() => {
+                Some(completed_calls) = under_way.next(), if !under_way.is_empty() => {
                     let mut lost = false;
-                    for returned in returned {
-                        lost |= self.settle(returned, &connection).await;
+                    for completed in completed_calls {
+                        lost |= self.handle_result(completed, &connection).await;
                     }
                     if lost {
-                        return Ended::Lost;
+                        return ConnectionEnd::Lost;
                     }
                 }
-                job = self.jobs.recv(), if free && !closed => match job {
-                    Some(job) => {
-                        // While others are under way, those who are about to ask get their turn first.
+                request = self.requests.recv(), if free && !closed => match request {
+                    Some(request) => {
+                        // While calls are under way, other tasks may add their requests to the batch.
                         if !under_way.is_empty() {
                             tokio::task::yield_now().await;
                         }
-                        let jobs = self.gather(job);
-                        under_way.push(self.send(jobs, &connection));
+                        let requests = self.gather(request);
+                        under_way.push(self.send(requests, &connection));
                     }
                     None => closed = true,
                 },
@@ -280,23 +292,19 @@ impl Driver {
         }
     }
 
-    /// A request and those that wait behind it.
-    fn gather(&mut self, first: Job) -> Vec<Job> {
+    /// Takes the requests that wait behind `first`.
+    fn gather(&mut self, first: PendingRequest) -> Vec<PendingRequest> {
         if first.given.is_none() {
-            self.shared.note_wait(first.deadline);
+            self.state.record_wait(first.deadline);
         }
         let mut size = first.group.parts.len();
-        let mut jobs = Vec::with_capacity(self.common.settings.batch.min(self.jobs.len() + 1));
-        jobs.push(first);
-        while size < self.common.settings.batch {
-            let Ok(job) = self.jobs.try_recv() else { break };
-            size += job.group.parts.len();
-            jobs.push(job);
+        let mut requests = Vec::with_capacity(self.context.settings.batch.min(self.requests.len() + 1));
+        requests.push(first);
+        while size < self.context.settings.batch {
+            let Ok(request) = self.requests.try_recv() else { break };
+            size += request.group.parts.len();
+            requests.push(request);
         }
-        jobs
+        requests
     }
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,16 +1,21 @@
--- A log: dated units, oldest first, in pages of a few dozen entries.
+-- A log: dated units, oldest first, in pages.
 --
---   page first … page next-1            sealed: hash fields, as few bytes an entry as their times and units need
---   page next, the tail                 in the header, so that a short log is one field
---   node j                              for each of 256 pages: its first time, and the units since the node began
---   top                                 for each node: its first time, and the units before it
+-- KEYS   not read: a log knows the key of its state
+-- ARGV   not read
+-- reply  none: functions on logs
 --
--- A page, the tail, a node and the top are runs (`runs.lua`). Stored times are less by `shift`. After the clock went
--- far back, a new `shift` moves all entries at once. Units before a page or record are counted from the beginning of
--- the log, modulo 2^53. Entries dated `floor` or before are forgotten, even if their page still exists. A search reads
--- at most a top, a node and a page. It first tries the position where it ended last time (`hints`).
+--   page first … page next-1   sealed: hash fields, with as few bytes for an entry as its time and units need
+--   page next, the tail        in the header, so that a short log is one field
+--   node j                     for each of its 256 pages: first time, and units since the beginning of the node
+--   top                        for each node: first time, and units before it
 --
--- Invariants (`long_log.lua` relies on them, too):
+-- A page, the tail, a node and the top are lists of records (`records.lua`). Stored times are smaller by `shift`.
+-- After the clock went far back, a new `shift` moves all entries at once. Units before a page or record are counted
+-- from the beginning of the log, modulo 2^53. Entries at or before the time `floor` do not count, even if their page
+-- still exists. A search reads at most a top, a node and a page. It first tries the position where it ended last time
+-- (`hints`).
+--
+-- Invariants (`hash_log.lua` also relies on them):
 --
 --   1. Times increase strictly from record to record, through all pages and the tail. So they do in nodes and in the
 --      top, which keep the records of dropped pages until the whole node is dropped.
@@ -19,29 +24,29 @@
 --      units before a page come from its node or from a hint on that page, never from the page before it.
 --   3. Records leave the tail only when `floor` is at or after their time. Then `floor` is also at or after the last
 --      time of every sealed page. Those pages are dropped later, a few with each charge.
---   4. A place is the position of the first record after a horizon: a page, how many of its records come before (k),
---      and the units before the page. k is less than the number of records of a sealed page: if all of them come
---      before, the place is in the next page. In the tail k can be equal to the number of records. The units before a
---      place in the tail are `before` of the log and, with k = 0, `before` of the tail.
---   5. A hint is the place of a horizon that is not after the one searched for: hints are written with a charge, and
+--   4. A position is that of the first record after a horizon: a page, the number of its records that come before (k), and
+--      the units before the page. k is less than the number of records of a sealed page: if all of them come before,
+--      the position is in the next page. In the tail k can be equal to the number of records. The units before a
+--      position in the tail are `before` of the log and, with k = 0, `before` of the tail.
+--   5. A hint is the position of a horizon that is not after the one searched for: hints are written with a charge, and
 --      the time that a state reads never goes back. If the clock went back, entries, hints and `floor` move together.
 --   6. `start` is the units before page `first`. Pages before it, and nodes with only such pages, are dropped.
 
 local PAGE = 128
 local NODE = 256
-local MOST_PAGES = 262144
+local MAX_PAGES = 262144
 -- Maximum number of entries of a tail that can't be sealed yet.
-local MOST_UNSEALED = 32 * PAGE
+local MAX_UNSEALED = 32 * PAGE
 
 local function field(kind, log, number)
-  return kind .. pack('>BI4', log.track, number)
+  return kind .. pack('>BI4', log.limit_number, number)
 end
 
--- A log without entries. `span` is how long entries are kept, by which the widths of records are chosen.
-local function new_log(state, track, span)
+-- Returns an empty log. `span` is how long entries are kept, which determines the widths of records.
+local function new_log(state, limit_number, span)
   return {
-    state = state, track = track, span = span, shift = 0, floor = -TWO53, before = 0, first = 0, next = 0, start = 0,
-    hints = {}, pages = {}, nodes = {}, tail = run('', 1, 0, min(7, width(2 * span)), 2, 0),
+    state = state, limit_number = limit_number, span = span, shift = 0, floor = -TWO53, before = 0, first = 0, next = 0, start = 0,
+    hints = {}, pages = {}, nodes = {}, tail = record_list('', 1, 0, min(7, width(2 * span)), 2, 0),
   }
 end
 
@@ -55,7 +60,7 @@ local function page_of(log, number)
   if number == log.next then return log.tail end
   local page = log.pages[number]
   if not page then
-    page = sealed_run(fetch(log, field('p', log, number)))
+    page = page_list(fetch(log, field('p', log, number)))
     log.pages[number] = page
   end
   return page
@@ -64,7 +69,7 @@ end
 local function node_of(log, number)
   local node = log.nodes[number]
   if not node then
-    node = wide_run(fetch(log, field('n', log, number)), 1)
+    node = wide_list(fetch(log, field('n', log, number)), 1)
     log.nodes[number] = node
   end
   return node
@@ -73,51 +78,51 @@ end
 local function top_of(log)
   if not log.top then
     local value = fetch(log, field('t', log, 0))
-    log.top = wide_run(value, 5)
+    log.top = wide_list(value, 5)
     log.top.first = unpack('>I4', value)
   end
   return log.top
 end
 
 local function set_field(log, name, value)
-  log.state.pending[name] = value
+  log.state.changed_fields[name] = value
 end
 
 local function set_top(log, first, records)
-  log.top = wide_run(records, 1)
+  log.top = wide_list(records, 1)
   log.top.first = first
   set_field(log, field('t', log, 0), pack('>I4', first) .. records)
 end
 
 local function set_node(log, number, records)
-  log.nodes[number] = wide_run(records, 1)
+  log.nodes[number] = wide_list(records, 1)
   set_field(log, field('n', log, number), records)
 end
 
--- Units before a sealed page.
+-- Returns the units before a sealed page.
 local function page_start(log, number)
   local node = floor(number / NODE)
   local top = top_of(log)
   return add(units_to(top, node - top.first + 1), units_to(node_of(log, node), number - node * NODE + 1))
 end
 
--- Units of the whole log, forgotten ones included; what is counted is a difference of two such numbers.
+-- Returns the units of the whole log, with dropped ones. A difference of two such numbers is a number of units in use.
 local function log_end(log)
   return add(log.before, units_to(log.tail, log.tail.n))
 end
 
--- Units before everything that is stored.
+-- Returns the units before the first stored record.
 local function log_start(log)
   if log.first == log.next then return add(log.before, log.tail.before) end
   return log.start
 end
 
--- The place before the first record of a page, or of the tail.
+-- Returns the position before the first record of a page or of the tail.
 local function start_of(log, number)
   return { page = number, k = 0, before = number == log.next and log.before or page_start(log, number) }
 end
 
--- The place of a horizon, given a hint that is not after it.
+-- Returns the position of a horizon, given a hint that is not after it.
 local function locate(log, horizon, hint)
   horizon = max(horizon, log.floor) - log.shift
   local tail = log.tail
@@ -129,11 +134,11 @@ local function locate(log, horizon, hint)
     local page = page_of(log, hint.page)
     local k = count_until(page, horizon, hint.k)
     if k < page.n then return { page = hint.page, k = k, before = hint.before } end
-    local place = start_of(log, hint.page + 1)
-    if place.page == log.next then return place end
-    page = page_of(log, place.page)
-    place.k = count_until(page, horizon, 0)
-    if place.k < page.n then return place end
+    local position = start_of(log, hint.page + 1)
+    if position.page == log.next then return position end
+    page = page_of(log, position.page)
+    position.k = count_until(page, horizon, 0)
+    if position.k < page.n then return position end
   end
   local top = top_of(log)
   local i = max(count_until(top, horizon, 0), 1)
@@ -147,28 +152,28 @@ local function locate(log, horizon, hint)
   return { page = number, k = k, before = add(units_to(top, i), units_to(node, j)) }
 end
 
--- Units before a place, and after it.
-local function units_before(log, place)
-  return add(place.before, units_to(page_of(log, place.page), place.k))
+-- Return the units before a position, and those after it.
+local function units_before(log, position)
+  return add(position.before, units_to(page_of(log, position.page), position.k))
 end
 
-local function units_after(log, place)
-  return sub(log_end(log), units_before(log, place))
+local function units_after(log, position)
+  return sub(log_end(log), units_before(log, position))
 end
 
--- The time of the `units`-th unit from the log's start on; `place` is before it.
-local function time_of_unit(log, units, place)
+-- Returns the time of unit number `units`, counted from the start of the log. `position` is before that unit.
+local function time_of_unit(log, units, position)
   local start = log_start(log)
   local tail = log.tail
   local in_pages = sub(add(log.before, tail.before), start)
   if units > in_pages then
-    local known = place and place.page == log.next and place.k or 0
+    local known = position and position.page == log.next and position.k or 0
     return time_at(tail, count_before(tail, units - in_pages + tail.before, known) + 1) + log.shift
   end
-  if place and place.page < log.next then
-    local page, before = page_of(log, place.page), sub(place.before, start)
+  if position and position.page < log.next then
+    local page, before = page_of(log, position.page), sub(position.before, start)
     if units <= before + units_to(page, page.n) then
-      return time_at(page, count_before(page, units - before, place.k) + 1) + log.shift
+      return time_at(page, count_before(page, units - before, position.k) + 1) + log.shift
     end
   end
   local top = top_of(log)
@@ -192,7 +197,7 @@ local function time_of_unit(log, units, place)
   return time_at(page, count_before(page, wanted, 0) + 1) + log.shift
 end
 
--- The time of the last unit, of which there is one.
+-- Returns the time of the last unit of a log that has one.
 local function last_time(log)
   local tail = log.tail
   local n = tail.n
@@ -200,40 +205,40 @@ local function last_time(log)
   return time_of_unit(log, sub(log_end(log), log_start(log)), nil)
 end
 
--- Makes a page of the tail, and enters it in its node, and the node in the top.
+-- Turns the tail into a page, and adds the page to its node and a new node to the top.
 local function seal(log)
   local tail, number = log.tail, log.next
   local times, units = decode(tail)
   local base, last, start = times[1], tail.n, add(log.before, tail.before)
   local time_width, unit_width = width(times[last] - base), width(units[last] - tail.before)
-  local value = pack(RUN, base, time_width, unit_width, 0)
+  local value = pack(PAGE_HEADER, base, time_width, unit_width, 0)
     .. encode(times, units, tail.before, base, time_width, unit_width)
   for _, hint in pairs(log.hints) do
     if hint.page == number then hint.before = start end
   end
-  log.pages[number] = sealed_run(value)
+  log.pages[number] = page_list(value)
   set_field(log, field('p', log, number), value)
   if log.first == number then log.start = start end
   local node = floor(number / NODE)
   if number == node * NODE then
     local top = number > 0 and top_of(log)
     if top then
-      set_top(log, top.first, slice(top.s, top.from) .. pack(WIDE, base, start))
+      set_top(log, top.first, slice(top.s, top.from) .. pack(WIDE_RECORD, base, start))
     else
-      set_top(log, node, pack(WIDE, base, start))
+      set_top(log, node, pack(WIDE_RECORD, base, start))
     end
-    set_node(log, node, pack(WIDE, base, 0))
+    set_node(log, node, pack(WIDE_RECORD, base, 0))
   else
     local top = top_of(log)
     local since = sub(start, units_to(top, node - top.first + 1))
-    set_node(log, node, node_of(log, node).s .. pack(WIDE, base, since))
+    set_node(log, node, node_of(log, node).s .. pack(WIDE_RECORD, base, since))
   end
   log.before = log_end(log)
   log.next = number + 1
-  log.tail = run('', 1, 0, tail.time_width, tail.unit_width, 0)
+  log.tail = record_list('', 1, 0, tail.time_width, tail.unit_width, 0)
 end
 
--- Writes the tail anew, with records as wide as it takes for `units` more up to `time`, and its units counted from its beginning.
+-- Rewrites the tail with records wide enough for `units` more up to `time`, and counts its units from its beginning.
 local function widen(log, time, units)
   local tail = log.tail
   local times, sums = decode(tail)
@@ -242,33 +247,33 @@ local function widen(log, time, units)
   local time_width = min(7, width(max(2 * log.span, 2 * (time - base))))
   local unit_width = min(7, width(max(255 * 256, 4 * units)))
   local records = encode(times, sums, tail.before, base, time_width, unit_width)
-  log.tail = run(records, 1, base, time_width, unit_width, 0)
+  log.tail = record_list(records, 1, base, time_width, unit_width, 0)
 end
 
--- Whether the slot of a key is being moved to another server of a cluster. There, a key that is not there can't be written: it
--- counts as moved. So a state that would be deleted first, to become a hash, has to wait.
+-- Returns whether the slot of a key is being moved to another server of a cluster. Then a key that does not exist
+-- can't be written, because it counts as moved. So a state that must be deleted before it becomes a hash has to wait.
 local function is_moving(key)
   return type(try('EXISTS', key .. '?')) == 'table'
 end
 
--- Whether a log has to stay a string for now, and to grow as one.
+-- Returns whether a log must remain a string for now, however long it gets.
 local function stays_string(state)
-  return state.was_read and not state.is_hash and not state.beside and is_moving(state.key)
+  return state.was_read and not state.is_hash and not state.read_with_override and is_moving(state.key)
 end
 
--- Puts `units` at `time`, which is not before any entry. With `join` the last entry is dated like this one and takes it in.
--- Whether it had to be joined for want of room.
+-- Adds `units` at `time`, which is not before any entry. With `join`, the newest entry gets this time and these units.
+-- Returns whether they were joined because the log can't grow now.
 local function append(log, time, units, join)
   time = time - log.shift
   local tail, joined = log.tail, false
   local n = tail.n
   if n >= PAGE and not join and time_at(tail, n) ~= time then
-    if log.next - log.first >= MOST_PAGES then
+    if log.next - log.first >= MAX_PAGES then
       join, joined = true, true
     elseif not stays_string(log.state) then
       seal(log)
       tail, n = log.tail, 0
-    elseif n >= MOST_UNSEALED then
+    elseif n >= MAX_UNSEALED then
       join, joined = true, true
     end
   end
@@ -288,52 +293,52 @@ local function append(log, time, units, join)
   return joined
 end
 
--- Forgets what lies before a place: records of the tail at once, a few pages a time.
-local function prune(log, place)
-  if place.page == log.next and place.k > 0 then
-    local tail, k = log.tail, place.k
+-- Drops the entries before a position: the records of the tail at once, and at most four pages.
+local function prune(log, position)
+  if position.page == log.next and position.k > 0 then
+    local tail, k = log.tail, position.k
     tail.before = units_to(tail, k)
     tail.s, tail.n = slice(tail.s, k * tail.size + 1), tail.n - k
     for _, hint in pairs(log.hints) do
       if hint.page == log.next then hint.k = max(0, hint.k - k) end
     end
-    place.k = 0
+    position.k = 0
   end
-  if log.first >= place.page then return end
-  local gone, top = log.state.gone, top_of(log)
+  if log.first >= position.page then return end
+  local deleted_fields, top = log.state.deleted_fields, top_of(log)
   for _ = 1, 4 do
-    if log.first >= place.page then break end
-    gone[#gone + 1] = field('p', log, log.first)
+    if log.first >= position.page then break end
+    deleted_fields[#deleted_fields + 1] = field('p', log, log.first)
     log.pages[log.first] = nil
     log.first = log.first + 1
     if log.first == (top.first + 1) * NODE then
-      gone[#gone + 1] = field('n', log, top.first)
-      set_top(log, top.first + 1, slice(top.s, top.from + WIDE_SIZE))
+      deleted_fields[#deleted_fields + 1] = field('n', log, top.first)
+      set_top(log, top.first + 1, slice(top.s, top.from + WIDE_RECORD_SIZE))
       top = log.top
     end
   end
   if log.first < log.next then log.start = page_start(log, log.first) end
 end
 
--- Tells all times as they are, where they would grow beyond what is exact less `shift`.
+-- Rewrites all times without `shift`, because they would no longer be exact with it.
 local function unshift(log)
   local shift = log.shift
   log.shift, log.tail.base = 0, log.tail.base + shift
-  local function moved(r)
+  local function shifted(list)
     local records = {}
-    for i = 1, r.n do records[i] = pack(WIDE, time_at(r, i) + shift, units_to(r, i)) end
+    for i = 1, list.n do records[i] = pack(WIDE_RECORD, time_at(list, i) + shift, units_to(list, i)) end
     return table.concat(records)
   end
   for number = log.first, log.next - 1 do
     local page = page_of(log, number)
-    local value = pack(RUN, page.base + shift, page.time_width, page.unit_width, page.before) .. slice(page.s, page.from)
-    log.pages[number] = sealed_run(value)
+    local value = pack(PAGE_HEADER, page.base + shift, page.time_width, page.unit_width, page.before) .. slice(page.s, page.from)
+    log.pages[number] = page_list(value)
     set_field(log, field('p', log, number), value)
   end
   if log.next == 0 then return end
   local top = top_of(log)
-  for i = 1, top.n do set_node(log, top.first + i - 1, moved(node_of(log, top.first + i - 1))) end
-  set_top(log, top.first, moved(top))
+  for i = 1, top.n do set_node(log, top.first + i - 1, shifted(node_of(log, top.first + i - 1))) end
+  set_top(log, top.first, shifted(top))
 end
 
 -- Moves every entry by `delta` microseconds. A node and the top keep the times of dropped pages, so the tail alone can
@@ -347,13 +352,13 @@ local function move(log, delta)
   end
 end
 
--- Takes up to `units` back from the entry at exactly `time`; how many there were to take.
-local function take_back(log, time, units)
+-- Removes up to `units` from the entry at exactly `time`. Returns how many were removed.
+local function remove_units(log, time, units)
   if time <= log.floor then return 0 end
-  local place = locate(log, time, nil)
-  local number, k = place.page, place.k
+  local position = locate(log, time, nil)
+  local number, k = position.page, position.k
   if k == 0 then
-    -- The record before the place is the last record of the previous page.
+    -- The record before the position is the last record of the previous page.
     if number == log.first then return 0 end
     number = number - 1
     k = page_of(log, number).n
@@ -369,13 +374,13 @@ local function take_back(log, time, units)
     page.s, page.from = records, 1
     return taken
   end
-  local value = slice(page.s, 1, RUN_SIZE) .. records
-  log.pages[number] = sealed_run(value)
+  local value = slice(page.s, 1, PAGE_HEADER_SIZE) .. records
+  log.pages[number] = page_list(value)
   set_field(log, field('p', log, number), value)
   local node = floor(number / NODE)
-  local function lower(r, from)
-    local parts = { slice(r.s, r.from, r.from + (from - 1) * WIDE_SIZE - 1) }
-    for i = from, r.n do parts[#parts + 1] = pack(WIDE, time_at(r, i), sub(units_to(r, i), taken)) end
+  local function lower(list, from)
+    local parts = { slice(list.s, list.from, list.from + (from - 1) * WIDE_RECORD_SIZE - 1) }
+    for i = from, list.n do parts[#parts + 1] = pack(WIDE_RECORD, time_at(list, i), sub(units_to(list, i), taken)) end
     return table.concat(parts)
   end
   set_node(log, node, lower(node_of(log, node), number - node * NODE + 2))
@@ -388,14 +393,14 @@ local function take_back(log, time, units)
   return taken
 end
 
--- Visits the entries dated after `horizon`, newest first, until `visit` says to stop. Returns how many older entries
--- there are. Up to `counted` of them are counted one by one; beyond that, every record counts as one entry.
-local function each_back(log, horizon, visit, counted)
-  local place, older, stopped = locate(log, horizon, nil), 0, false
-  for number = log.next, place.page, -1 do
-    local oldest = number == place.page and place.k + 1 or 1
+-- Visits the entries after `horizon`, newest first, until `visit` returns true. Returns how many older entries there
+-- are. Up to `counted` of them are counted one by one; beyond that, every record counts as one entry.
+local function visit_newest_first(log, horizon, visit, counted)
+  local position, older, stopped = locate(log, horizon, nil), 0, false
+  for number = log.next, position.page, -1 do
+    local oldest = number == position.page and position.k + 1 or 1
     if stopped and counted <= 0 then
-      older = older + (oldest > 1 and page_of(log, number).n - place.k or PAGE)
+      older = older + (oldest > 1 and page_of(log, number).n - position.k or PAGE)
     else
       local page = page_of(log, number)
       for k = page.n, oldest, -1 do

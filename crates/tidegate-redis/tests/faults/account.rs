@@ -1,31 +1,31 @@
-//! [`Account`]: what became of every decision of a run, what the fullest window held, and what Redis holds.
+//! [`Account`]: the outcome of every decision of a run, the units in the fullest window, and the units in Redis.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-use tidegate::Timestamp;
+use tidegate::{Store as _, Timestamp};
 use tidegate_redis::{RedisStore, Stats};
 
 use crate::{
-    load::{Asked, Outcome, Ran, Record},
+    load::{CompletedRun, Outcome, Record, RequestKind},
     subjects::{SUBJECTS, TIGHT_MAX, key, roomy, tight},
 };
 
-/// What is promised of a fault.
+/// The promise about a fault.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Promise {
     /// Redis keeps everything.
     KeepsAll,
-    /// Redis loses once all that was charged until then.
+    /// Redis loses once all charges up to this time.
     LosesAll { until: Timestamp },
-    /// Redis may lose once what some subjects were charged until then.
+    /// Redis may lose once the charges of some subjects up to this time.
     LosesSome { until: Timestamp, of: [bool; SUBJECTS] },
 }
 
 impl Promise {
-    /// The most that a window of the tight policy may hold: (k + 1) times the limit after k losses.
+    /// The maximum units of the tight policy in a window: (k + 1) times the limit after k losses.
     fn bound(self) -> u64 {
         match self {
             Self::KeepsAll => TIGHT_MAX,
@@ -48,58 +48,58 @@ impl Promise {
     }
 }
 
-/// How often the store tries a server that does not answer.
+/// How often the store probes a server that does not answer.
 const PROBE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What the run amounts to. The numbers are those of a row of the table.
+/// The result of a run: the numbers of a row of the table.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) stats: Stats,
     pub(crate) decisions: u64,
     pub(crate) admitted: u64,
     pub(crate) denied: u64,
-    pub(crate) let_through: u64,
-    pub(crate) turned_away: u64,
-    pub(crate) looks: u64,
+    pub(crate) degraded_admitted: u64,
+    pub(crate) degraded_denied: u64,
+    pub(crate) inspections: u64,
     pub(crate) failed: BTreeMap<&'static str, u64>,
     slowest: Duration,
     fullest: u64,
-    /// Decisions begun later than a probe interval after Redis answered again, and yet made without it.
+    /// Decisions without Redis that began later than a probe interval after Redis answered again.
     too_late: Option<u64>,
-    /// Units of the roomy policy that callers know were admitted, that Redis holds, and that it may have lost.
+    /// Units of the roomy policy that callers know were admitted, that are in Redis, and that Redis may have lost.
     known: u64,
     held: u64,
     lost: u64,
-    /// Units that Redis holds beyond those: of decisions whose reply came too late or never.
+    /// Additional units in Redis: of decisions whose reply came too late or never.
     unexplained: u64,
 }
 
 impl Account {
-    /// Accounts for a run and holds it to what is promised. `url` is where the charges are now; `answered` when Redis
+    /// Accounts for a run and checks the promise. `url` is where the charges are now; `answered` is when Redis
     /// answered a PING again.
     #[track_caller]
-    pub(crate) fn of(ran: &Ran, url: &str, promise: Promise, answered: Option<Instant>) -> Self {
-        let witness = {
-            let _inside = ran.runtime.enter();
+    pub(crate) fn of(run: &CompletedRun, url: &str, promise: Promise, answered: Option<Instant>) -> Self {
+        let observer = {
+            let _inside = run.runtime.enter();
             RedisStore::builder(url).timeout(Duration::from_secs(5)).connect().expect("a store")
         };
-        let held = ran.runtime.block_on(held_by(&witness));
-        let mut account = Self::add_up(ran, answered);
+        let held = run.runtime.block_on(units_in_redis(&observer));
+        let mut account = Self::add_up(run, answered);
         account.agrees_with_the_store();
-        account.fullest = account.fullest_window(&ran.records, promise);
-        account.reconciles(&ran.records, &held, promise);
+        account.fullest = account.fullest_window(&run.records, promise);
+        account.reconciles(&run.records, &held, promise);
         account
     }
 
-    fn add_up(ran: &Ran, answered: Option<Instant>) -> Self {
+    fn add_up(run: &CompletedRun, answered: Option<Instant>) -> Self {
         let mut account = Self {
-            stats: ran.store.stats(),
+            stats: run.store.stats(),
             decisions: 0,
             admitted: 0,
             denied: 0,
-            let_through: 0,
-            turned_away: 0,
-            looks: 0,
+            degraded_admitted: 0,
+            degraded_denied: 0,
+            inspections: 0,
             failed: BTreeMap::new(),
             slowest: Duration::ZERO,
             fullest: 0,
@@ -109,9 +109,9 @@ impl Account {
             lost: 0,
             unexplained: 0,
         };
-        for record in &ran.records {
+        for record in &run.records {
             account.count(record);
-            if record.asked != Asked::Look {
+            if record.kind != RequestKind::Inspect {
                 account.slowest = account.slowest.max(record.took);
             }
             let late = answered.is_some_and(|answered| record.began > answered + PROBE_INTERVAL);
@@ -119,8 +119,8 @@ impl Account {
                 account.too_late = account.too_late.map(|count| count + 1);
             }
         }
-        let all = account.admitted + account.denied + account.degraded() + account.looks;
-        assert_eq!(all, ran.issued, "every request issued came to exactly one end");
+        let all = account.admitted + account.denied + account.degraded() + account.inspections;
+        assert_eq!(all, run.issued, "every request issued came to exactly one end");
         assert!(account.slowest < Duration::from_secs(10), "a decision took {:?}", account.slowest);
         account
     }
@@ -129,44 +129,44 @@ impl Account {
         let counter = match &record.outcome {
             Outcome::Admitted(_) => &mut self.admitted,
             Outcome::Denied => {
-                assert_eq!(record.asked, Asked::Tight, "there is always room under the other policy");
+                assert_eq!(record.kind, RequestKind::Tight, "there is always room under the other policy");
                 &mut self.denied
             }
-            Outcome::Degraded(true, _) => &mut self.let_through,
-            Outcome::Degraded(false, _) => &mut self.turned_away,
-            Outcome::Seen => &mut self.looks,
-            Outcome::Failed(trouble) => {
-                *self.failed.entry(trouble.name()).or_default() += 1;
-                &mut self.looks
+            Outcome::Degraded(true, _) => &mut self.degraded_admitted,
+            Outcome::Degraded(false, _) => &mut self.degraded_denied,
+            Outcome::Inspected => &mut self.inspections,
+            Outcome::Failed(error) => {
+                *self.failed.entry(error.cause()).or_default() += 1;
+                &mut self.inspections
             }
         };
         *counter += 1;
-        self.decisions += u64::from(record.asked != Asked::Look);
+        self.decisions += u64::from(record.kind != RequestKind::Inspect);
     }
 
     pub(crate) fn degraded(&self) -> u64 {
-        self.let_through + self.turned_away
+        self.degraded_admitted + self.degraded_denied
     }
 
-    /// Decisions of which nobody knows whether they were charged: their reply came too late or never.
+    /// Decisions that may have been charged: their reply came too late or never.
     pub(crate) fn unknown(&self) -> u64 {
-        let told = |name| self.stats.troubles.get(name).copied().unwrap_or(0);
-        told("timeout") + told("lost")
+        let outcome_of = |name| self.stats.errors.get(name).copied().unwrap_or(0);
+        outcome_of("timeout") + outcome_of("lost")
     }
 
-    /// The store's own counters say the same as its callers.
+    /// The store's counters agree with its callers.
     fn agrees_with_the_store(&self) {
         let Stats { allowed, denied, degraded_open, degraded_closed, degraded_local, remembered, .. } = self.stats;
         assert_eq!((allowed, denied), (self.admitted, self.denied));
         assert_eq!(degraded_open + degraded_closed + degraded_local + remembered, self.degraded());
-        assert_eq!(self.stats.troubles.values().sum::<u64>(), self.degraded(), "each has a reason");
+        assert_eq!(self.stats.errors.values().sum::<u64>(), self.degraded(), "each has a reason");
     }
 
-    /// The most units of one subject that were admitted by Redis within any window; and in this process, while Redis did
-    /// not answer, no more than half the limit was.
+    /// The maximum units of one subject that Redis admitted within any window. While Redis did not answer, this process
+    /// admitted no more than half the limit.
     fn fullest_window(&self, records: &[Record], promise: Promise) -> u64 {
         let tight = |subject: usize| {
-            records.iter().filter(move |record| record.asked == Asked::Tight && record.subject == subject)
+            records.iter().filter(move |record| record.kind == RequestKind::Tight && record.subject == subject)
         };
         let mut fullest = 0;
         for subject in 0..SUBJECTS {
@@ -178,8 +178,8 @@ impl Account {
                 Outcome::Degraded(true, at) => Some((at.expect("counted here"), record.units)),
                 _ => None,
             });
-            fullest = fullest.max(most_in_a_window(by_redis));
-            let local = most_in_a_window(here);
+            fullest = fullest.max(max_in_a_window(by_redis));
+            let local = max_in_a_window(here);
             assert!(local <= TIGHT_MAX / 2, "{local} were admitted in this process in one window");
         }
         let bound = promise.bound();
@@ -187,12 +187,12 @@ impl Account {
         fullest
     }
 
-    /// Every charge that a caller knows of is in Redis, unless Redis lost it; and Redis holds no others than those of which
-    /// nobody knows.
+    /// Every charge that a caller knows of is in Redis, unless Redis lost it. Redis has no other charges than those whose reply
+    /// was lost.
     fn reconciles(&mut self, records: &[Record], held: &[u64; SUBJECTS], promise: Promise) {
         for (subject, held) in held.iter().enumerate() {
             let (mut all, mut most, mut least) = (0, 0, 0);
-            for record in records.iter().filter(|r| r.asked == Asked::Roomy && r.subject == subject) {
+            for record in records.iter().filter(|r| r.kind == RequestKind::Roomy && r.subject == subject) {
                 if let Outcome::Admitted(at) = record.outcome {
                     all += record.units;
                     most += if promise.may_keep(at) { record.units } else { 0 };
@@ -211,15 +211,15 @@ impl Account {
     /// Prints the row of a fault.
     pub(crate) fn print(&self, fault: &str, promise: Promise) {
         let failed: u64 = self.failed.values().sum();
-        let looks = self.looks;
+        let inspections = self.inspections;
         let late = self.too_late.map_or_else(|| "–".to_owned(), |count| count.to_string());
         println!(
-            "| {fault} | {} | {} | {} | {} + {} | {failed} of {looks} | {:.1} ms | {late} | {} / {TIGHT_MAX} / {} | {} admitted, {} held{}{} |",
+            "| {fault} | {} | {} | {} | {} + {} | {failed} of {inspections} | {:.1} ms | {late} | {} / {TIGHT_MAX} / {} | {} admitted, {} held{}{} |",
             self.decisions,
             self.admitted,
             self.denied,
-            self.let_through,
-            self.turned_away,
+            self.degraded_admitted,
+            self.degraded_denied,
             self.slowest.as_secs_f64() * 1000.0,
             self.fullest,
             promise.bound(),
@@ -236,7 +236,7 @@ impl Account {
 }
 
 /// The units in the fullest of all windows (t - window, t].
-fn most_in_a_window(charges: impl Iterator<Item = (Timestamp, u64)>) -> u64 {
+fn max_in_a_window(charges: impl Iterator<Item = (Timestamp, u64)>) -> u64 {
     let window = u64::try_from(tight().limits()[0].window().as_micros()).expect("half a second");
     let mut charges: Vec<_> = charges.map(|(at, units)| (at.as_micros(), units)).collect();
     charges.sort_unstable();
@@ -252,12 +252,12 @@ fn most_in_a_window(charges: impl Iterator<Item = (Timestamp, u64)>) -> u64 {
     most
 }
 
-/// The units of the roomy policy that Redis holds of each subject.
-async fn held_by(witness: &RedisStore) -> [u64; SUBJECTS] {
-    witness.ready().await;
+/// The units of each subject under the roomy policy in Redis.
+async fn units_in_redis(observer: &RedisStore) -> [u64; SUBJECTS] {
+    observer.ready().await;
     let mut held = [0; SUBJECTS];
     for (subject, held) in held.iter_mut().enumerate() {
-        let inspection = witness.inspect(&roomy(), &key(subject)).await.expect("redis answers");
+        let inspection = observer.inspect(&roomy(), &key(subject)).await.expect("redis answers");
         *held = inspection.map_or(0, |inspection| inspection.limits[0].used);
     }
     held

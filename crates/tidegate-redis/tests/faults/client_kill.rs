@@ -9,17 +9,17 @@ use crate::{
 };
 
 #[test]
-fn a_closed_connection_is_made_again_and_what_was_under_way_is_not_sent_again() {
+fn a_closed_connection_is_reopened_and_outstanding_requests_are_not_sent_again() {
     let server = Server::start();
     let load = Load::start(RedisStore::builder(&server.url()));
-    load.proceed();
+    load.wait_for_progress();
     let mut wire = server.wire();
     let mut killed = 0;
     while killed < 20 {
         killed += wire.command(["CLIENT", "KILL", "TYPE", "normal"]).integer();
-        load.ask_more(1_000);
+        load.wait_for_requests(1_000);
     }
-    load.proceed();
+    load.wait_for_progress();
     let account = Account::of(&load.stop(), &server.url(), Promise::KeepsAll, None);
     account.print("`CLIENT KILL`, 20 times", Promise::KeepsAll);
     assert!(account.stats.connections > 1, "{account:?}");

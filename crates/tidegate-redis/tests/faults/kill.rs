@@ -3,26 +3,27 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use tidegate::Store as _;
 use tidegate_redis::{BreakerState, RedisStore};
 use tidegate_testbed::{Server, ServerBuilder};
 
 use crate::{
     account::{Account, Promise},
     load::Load,
-    patience::wall_clock,
     subjects::{cost, key, roomy},
+    waiting::wall_clock,
 };
 
 fn kill_and_restart(server: ServerBuilder, fault: &str, promise: impl FnOnce(tidegate::Timestamp) -> Promise) {
     let server = server.start();
     let load = Load::start(RedisStore::builder(&server.url()));
-    load.proceed();
+    load.wait_for_progress();
     server.kill();
     let killed = wall_clock();
-    load.suffer(2_000);
+    load.wait_for_degraded(2_000);
     server.restart();
     let answered = Instant::now();
-    load.proceed();
+    load.wait_for_progress();
     let promise = promise(killed);
     let account = Account::of(&load.stop(), &server.url(), promise, Some(answered));
     account.print(fault, promise);
@@ -30,7 +31,7 @@ fn kill_and_restart(server: ServerBuilder, fault: &str, promise: impl FnOnce(tid
 }
 
 #[test]
-fn a_killed_server_that_keeps_nothing_loses_its_windows_once() {
+fn a_killed_server_without_persistence_loses_its_windows_once() {
     kill_and_restart(Server::builder(), "`kill -9`, nothing on disk", |until| Promise::LosesAll { until });
 }
 
@@ -40,7 +41,7 @@ fn a_killed_server_that_writes_every_command_to_disk_loses_nothing() {
     kill_and_restart(server, "`kill -9`, `appendfsync always`", |_| Promise::KeepsAll);
 }
 
-/// Decisions here wait as long as it takes, so that only the store itself can refuse them.
+/// Decisions have a long timeout, so that only the store itself can refuse them.
 #[tokio::test]
 async fn the_first_probe_after_a_restart_succeeds_and_no_decision_fails_from_then_on() {
     let server = Server::start();
@@ -54,13 +55,14 @@ async fn the_first_probe_after_a_restart_succeeds_and_no_decision_fails_from_the
     for losses in 1..=3 {
         server.kill();
         while store.breakers()[0].1 == BreakerState::Closed {
-            let _ = store.check(&policy, &key, cost(1)).await;
+            let _ = store.check(&policy, &key, cost(1)).await.expect("a decision");
         }
         server.restart();
         store.ready().await;
         let stats = store.stats();
         assert_eq!((stats.connections, stats.breaker_closed), (1 + losses, losses), "{stats:?}");
-        let decisions = join_all((0..100).map(|_| store.check(&policy, &key, cost(1)))).await;
+        let decisions =
+            join_all((0..100).map(async |_| store.check(&policy, &key, cost(1)).await.expect("a decision"))).await;
         assert!(decisions.iter().all(|decision| decision.is_allowed() && !decision.is_degraded()));
     }
 }

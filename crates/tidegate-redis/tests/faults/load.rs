@@ -1,4 +1,4 @@
-//! [`Load`]: many tasks that ask a store for one decision after the other.
+//! [`Load`]: many tasks that request one decision after the other.
 
 use std::{
     array,
@@ -9,53 +9,53 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tidegate::{Decision, OnStoreFailure, Op, Policy, Timestamp};
-use tidegate_redis::{Error, RedisStore, RedisStoreBuilder};
+use tidegate::{Decision, OnStoreFailure, Op, Policy, Store as _, StoreError, Timestamp};
+use tidegate_redis::{RedisStore, RedisStoreBuilder};
 use tokio::{runtime::Runtime, task::JoinHandle};
 
 use crate::{
-    patience::wait_until,
     subjects::{SUBJECTS, TIGHT_MAX, cost, key, local_half, roomy, tight},
+    waiting::wait_until,
 };
 
 const TASKS: usize = 128;
 /// Between two decisions of one task: a steady stream, whether decisions take microseconds or their whole timeout.
 const PAUSE: Duration = Duration::from_millis(8);
-/// Decisions by Redis on each subject before the scenario goes on.
+/// Decisions by Redis on each subject before the scenario continues.
 const PROCEED: u64 = 500;
 
-/// What was asked.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum RequestKind {
     Roomy,
     Tight,
-    /// An inspection of a key that nobody charges: unlike a decision it fails where Redis does not answer, and says why.
-    Look,
+    /// An inspection of a key without charges. Unlike a decision it returns an error if Redis does not answer.
+    Inspect,
 }
 
-/// What came of it.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Admitted(Timestamp),
     Denied,
-    /// Decided without Redis: whether it was let through, and when, if it was counted in this process.
+    /// Decided without Redis: whether it was admitted, and when, if it was counted in this process.
     Degraded(bool, Option<Timestamp>),
-    /// A look that was answered.
-    Seen,
-    Failed(Error),
+    /// An inspection that was answered.
+    Inspected,
+    Failed(StoreError),
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     pub(crate) subject: usize,
-    pub(crate) asked: Asked,
+    pub(crate) kind: RequestKind,
     pub(crate) units: u64,
     pub(crate) began: Instant,
     pub(crate) took: Duration,
     pub(crate) outcome: Outcome,
 }
 
-/// What the scenario waits for.
+/// The counters that the scenario waits for.
 #[derive(Debug, Default)]
 struct Progress {
     stopped: AtomicBool,
@@ -65,7 +65,7 @@ struct Progress {
     tight_units: [AtomicU64; SUBJECTS],
 }
 
-/// Tasks that ask until they are told to stop.
+/// Tasks that send requests until they are stopped.
 pub(crate) struct Load {
     runtime: Runtime,
     pub(crate) store: RedisStore,
@@ -73,8 +73,8 @@ pub(crate) struct Load {
     tasks: Vec<JoinHandle<Vec<Record>>>,
 }
 
-/// A run that is over.
-pub(crate) struct Ran {
+/// A completed run.
+pub(crate) struct CompletedRun {
     pub(crate) runtime: Runtime,
     pub(crate) store: RedisStore,
     pub(crate) issued: u64,
@@ -82,12 +82,12 @@ pub(crate) struct Ran {
 }
 
 impl Load {
-    /// Begins to ask as soon as Redis is connected.
+    /// Starts as soon as Redis is connected.
     pub(crate) fn start(store: RedisStoreBuilder) -> Self {
         Self::begin(store, true)
     }
 
-    /// Begins to ask at once.
+    /// Starts at once.
     pub(crate) fn start_without_redis(store: RedisStoreBuilder) -> Self {
         Self::begin(store, false)
     }
@@ -103,14 +103,14 @@ impl Load {
             runtime.block_on(store.ready());
         }
         let progress = Arc::new(Progress::default());
-        let task = |number| runtime.spawn(ask_on(number, store.clone(), Arc::clone(&progress)));
+        let task = |number| runtime.spawn(send_requests(number, store.clone(), Arc::clone(&progress)));
         let tasks = (0..TASKS).map(task).collect();
         Self { runtime, store, progress, tasks }
     }
 
-    /// Waits until Redis has decided so many more requests of every subject, and has filled the tight window twice.
+    /// Waits until Redis has decided [`PROCEED`] more requests of every subject, and has filled the tight window twice.
     #[track_caller]
-    pub(crate) fn proceed(&self) {
+    pub(crate) fn wait_for_progress(&self) {
         let now = |counters: &[AtomicU64; SUBJECTS]| array::from_fn::<_, SUBJECTS, _>(|i| counters[i].load(Relaxed));
         let (answered, tight) = (now(&self.progress.answered), now(&self.progress.tight_units));
         wait_until("redis to decide", || {
@@ -120,73 +120,83 @@ impl Load {
         });
     }
 
-    /// Waits until so many more decisions were issued, whoever made them.
+    /// Waits until this many more decisions were requested.
     #[track_caller]
-    pub(crate) fn ask_more(&self, decisions: u64) {
+    pub(crate) fn wait_for_requests(&self, decisions: u64) {
         let issued = self.progress.issued.load(Relaxed);
-        wait_until("decisions to be asked for", || self.progress.issued.load(Relaxed) >= issued + decisions);
+        wait_until("decisions to be requested", || self.progress.issued.load(Relaxed) >= issued + decisions);
     }
 
-    /// Waits until so many more decisions were made without Redis.
+    /// Waits until this many more decisions were made without Redis.
     #[track_caller]
-    pub(crate) fn suffer(&self, decisions: u64) {
+    pub(crate) fn wait_for_degraded(&self, decisions: u64) {
         let degraded = self.progress.degraded.load(Relaxed);
         wait_until("decisions without redis", || self.progress.degraded.load(Relaxed) >= degraded + decisions);
     }
 
-    /// Tells the tasks to stop, and waits for them.
-    pub(crate) fn stop(self) -> Ran {
+    /// Stops the tasks, and waits for them.
+    pub(crate) fn stop(self) -> CompletedRun {
         self.progress.stopped.store(true, Relaxed);
         let mut records = Vec::new();
         for task in self.tasks {
             records.append(&mut self.runtime.block_on(task).expect("no task panics"));
         }
-        Ran { issued: self.progress.issued.load(Relaxed), runtime: self.runtime, store: self.store, records }
+        CompletedRun { issued: self.progress.issued.load(Relaxed), runtime: self.runtime, store: self.store, records }
     }
 }
 
-async fn ask_on(number: usize, store: RedisStore, progress: Arc<Progress>) -> Vec<Record> {
+async fn send_requests(number: usize, store: RedisStore, progress: Arc<Progress>) -> Vec<Record> {
     let (roomy, tight) = (roomy(), tight());
     let keys: [_; SUBJECTS] = array::from_fn(key);
-    let nobody = key(SUBJECTS + number);
+    let unused_key = key(SUBJECTS + number);
     let mut records = Vec::new();
     let mut turn = number;
     while !progress.stopped.load(Relaxed) {
         turn += 1;
         let subject = turn / 8 % SUBJECTS;
-        let (asked, units) = match turn % 8 {
-            0 => (Asked::Look, 0),
-            1..=3 => (Asked::Roomy, 1),
-            other => (Asked::Tight, other as u64 % 3 + 1),
+        let (kind, units) = match turn % 8 {
+            0 => (RequestKind::Inspect, 0),
+            1..=3 => (RequestKind::Roomy, 1),
+            other => (RequestKind::Tight, other as u64 % 3 + 1),
         };
         progress.issued.fetch_add(1, Relaxed);
         let began = Instant::now();
-        let outcome = match asked {
-            Asked::Look => look(&store, &roomy, &nobody).await,
-            Asked::Roomy => {
+        let outcome = match kind {
+            RequestKind::Inspect => inspect_once(&store, &roomy, &unused_key).await,
+            RequestKind::Roomy => {
                 let choice = if turn.is_multiple_of(2) { OnStoreFailure::Open } else { OnStoreFailure::Closed };
-                told(&store.decide(Op::Check, &roomy, &keys[subject], cost(units), choice).await)
+                outcome_of(
+                    &store
+                        .decide(Op::Check, &roomy.clone().with_on_store_failure(choice), &keys[subject], cost(units))
+                        .await
+                        .expect("a decision"),
+                )
             }
-            Asked::Tight => told(&store.decide(Op::Check, &tight, &keys[subject], cost(units), local_half()).await),
+            RequestKind::Tight => outcome_of(
+                &store
+                    .decide(Op::Check, &tight.clone().with_on_store_failure(local_half()), &keys[subject], cost(units))
+                    .await
+                    .expect("a decision"),
+            ),
         };
         let took = began.elapsed();
         match &outcome {
             Outcome::Degraded(..) => progress.degraded.fetch_add(1, Relaxed),
             Outcome::Admitted(_) | Outcome::Denied => {
-                if asked == Asked::Tight && outcome != Outcome::Denied {
+                if kind == RequestKind::Tight && outcome != Outcome::Denied {
                     progress.tight_units[subject].fetch_add(units, Relaxed);
                 }
                 progress.answered[subject].fetch_add(1, Relaxed)
             }
-            Outcome::Seen | Outcome::Failed(_) => 0,
+            Outcome::Inspected | Outcome::Failed(_) => 0,
         };
-        records.push(Record { subject, asked, units, began, took, outcome });
+        records.push(Record { subject, kind, units, began, took, outcome });
         tokio::time::sleep(PAUSE).await;
     }
     records
 }
 
-fn told(decision: &Decision) -> Outcome {
+fn outcome_of(decision: &Decision) -> Outcome {
     match (decision.is_degraded(), decision.is_allowed()) {
         (true, allowed) => Outcome::Degraded(allowed, decision.charged_at()),
         (false, true) => Outcome::Admitted(decision.charged_at().expect("an admitted check is charged")),
@@ -194,12 +204,12 @@ fn told(decision: &Decision) -> Outcome {
     }
 }
 
-async fn look(store: &RedisStore, policy: &Policy, nobody: &tidegate::Key<'_>) -> Outcome {
-    match store.inspect(policy, nobody).await {
+async fn inspect_once(store: &RedisStore, policy: &Policy, unused_key: &tidegate::Key<'_>) -> Outcome {
+    match store.inspect(policy, unused_key).await {
         Ok(found) => {
-            assert_eq!(found, None, "nobody charges this key");
-            Outcome::Seen
+            assert_eq!(found, None, "no request charges this key");
+            Outcome::Inspected
         }
-        Err(trouble) => Outcome::Failed(trouble),
+        Err(error) => Outcome::Failed(error),
     }
 }

@@ -1,4 +1,4 @@
-//! `maxmemory`, reached; and servers that make room by forgetting.
+//! A server at its `maxmemory`, and servers that may evict keys.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
     load::Load,
 };
 
-/// Fills the server's memory until it takes nothing more.
+/// Fills the server's memory until it refuses writes.
 fn fill(wire: &mut Wire) {
     for size in [256 * 1024, 16 * 1024, 1024, 64] {
         let value = vec![b'x'; size];
@@ -21,18 +21,18 @@ fn fill(wire: &mut Wire) {
 }
 
 #[test]
-fn a_full_server_admits_nothing_more_and_still_knows_what_it_has_admitted() {
+fn a_full_server_admits_nothing_more_and_keeps_its_charges() {
     let server = Server::builder().arg("maxmemory", "24mb").arg("maxmemory-policy", "noeviction").start();
     let load = Load::start(RedisStore::builder(&server.url()));
-    load.proceed();
+    load.wait_for_progress();
     let mut wire = server.wire();
-    let full = || load.store.stats().troubles.get("out_of_memory").copied().unwrap_or(0) >= 1_000;
-    crate::patience::wait_until("memory to be full", || {
+    let full = || load.store.stats().errors.get("out_of_memory").copied().unwrap_or(0) >= 1_000;
+    crate::waiting::wait_until("memory to be full", || {
         fill(&mut wire);
         full()
     });
     assert_eq!(wire.command(["DEL", "filler"]).integer(), 1);
-    load.proceed();
+    load.wait_for_progress();
     let account = Account::of(&load.stop(), &server.url(), Promise::KeepsAll, None);
     account.print("`maxmemory` reached", Promise::KeepsAll);
     assert!(!account.stats.may_evict);

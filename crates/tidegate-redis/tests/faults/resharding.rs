@@ -12,21 +12,21 @@ use crate::{
 };
 
 #[test]
-fn a_slot_that_moves_under_load_takes_its_charges_along() {
+fn a_slot_that_moves_under_load_keeps_its_charges() {
     let cluster = Cluster::start(2, 0);
     // Long enough for any machine: no decision of this run has a reason to be made without Redis.
     let load = Load::start(RedisStore::builder(&cluster.url()).timeout(Duration::from_secs(5)));
-    load.proceed();
+    load.wait_for_progress();
     let slot = cluster.key_slot(load.store.key_name(&roomy(), &key(0)));
     for _ in 0..2 {
         let to = 1 - cluster.master_of_slot(slot);
         let moving = cluster.begin_move(slot, to);
-        load.proceed();
-        // One of the subject's two keys is there and one still here.
+        load.wait_for_progress();
+        // One of the subject's two keys has moved and one has not.
         assert_eq!(moving.move_keys(1), 1);
-        load.proceed();
+        load.wait_for_progress();
         moving.finish();
-        load.proceed();
+        load.wait_for_progress();
     }
     let account = Account::of(&load.stop(), &cluster.url(), Promise::KeepsAll, None);
     account.print("a slot resharded, there and back (timeout 5 s)", Promise::KeepsAll);

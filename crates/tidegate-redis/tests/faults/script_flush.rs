@@ -1,4 +1,4 @@
-//! `SCRIPT FLUSH`: the server forgets the script.
+//! `SCRIPT FLUSH`: the server deletes the script.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use crate::{
 };
 
 #[test]
-fn a_forgotten_script_is_loaded_again_and_nobody_notices() {
+fn a_flushed_script_is_loaded_again_without_a_degraded_decision() {
     let server = Server::start();
     // Long enough for any machine: no decision of this run has a reason to be made without Redis.
     let load = Load::start(RedisStore::builder(&server.url()).timeout(Duration::from_secs(5)));
-    load.proceed();
+    load.wait_for_progress();
     for _ in 0..20 {
         server.wire().command(["SCRIPT", "FLUSH"]).expect_ok();
-        load.ask_more(500);
+        load.wait_for_requests(500);
     }
-    load.proceed();
+    load.wait_for_progress();
     let account = Account::of(&load.stop(), &server.url(), Promise::KeepsAll, None);
     account.print("`SCRIPT FLUSH`, 20 times (timeout 5 s)", Promise::KeepsAll);
     assert_eq!((account.degraded(), account.failed.len()), (0, 0), "{account:?}");

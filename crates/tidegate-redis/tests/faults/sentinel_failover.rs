@@ -1,4 +1,4 @@
-//! A master dies, and the sentinels name another.
+//! A master dies, and the sentinels elect another.
 
 use std::time::Instant;
 
@@ -8,21 +8,21 @@ use tidegate_testbed::Sentinel;
 use crate::{
     account::{Account, Promise},
     load::Load,
-    patience::wall_clock,
     subjects::SUBJECTS,
+    waiting::wall_clock,
 };
 
 #[test]
-fn after_a_failover_the_new_master_is_asked_and_only_the_last_charges_may_be_lost() {
+fn after_a_failover_the_new_master_decides_and_only_the_last_charges_may_be_lost() {
     let watched = Sentinel::start(1, 3);
     let load = Load::start(RedisStore::builder(&watched.url()));
-    load.proceed();
+    load.wait_for_progress();
     watched.kill_master();
     let killed = wall_clock();
-    load.suffer(2_000);
+    load.wait_for_degraded(2_000);
     watched.wait_for_failover();
     let answered = Instant::now();
-    load.proceed();
+    load.wait_for_progress();
     let promise = Promise::LosesSome { until: killed, of: [true; SUBJECTS] };
     let account = Account::of(&load.stop(), &watched.url(), promise, Some(answered));
     account.print("failover of a master, Sentinel", promise);

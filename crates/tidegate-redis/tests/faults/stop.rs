@@ -1,4 +1,4 @@
-//! `SIGSTOP`, and `SIGCONT` after a while: connections stay open, and what was sent is read late.
+//! `SIGSTOP`, and `SIGCONT` after a while: connections stay open, and requests are read late.
 
 use std::{
     thread,
@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use tidegate::Decision;
+use tidegate::{Decision, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 
@@ -17,48 +17,53 @@ use crate::{
 };
 
 #[test]
-fn a_server_that_stands_still_for_seconds_costs_timeouts_and_then_nothing() {
+fn a_stopped_server_causes_timeouts_only_while_it_is_stopped() {
     let server = Server::start();
     let load = Load::start(RedisStore::builder(&server.url()));
-    load.proceed();
+    load.wait_for_progress();
     server.pause();
-    load.suffer(2_000);
+    load.wait_for_degraded(2_000);
     thread::sleep(Duration::from_secs(2));
     server.resume();
     server.wire().command(["PING"]);
     let answered = Instant::now();
-    load.proceed();
+    load.wait_for_progress();
     let account = Account::of(&load.stop(), &server.url(), Promise::KeepsAll, Some(answered));
     account.print("`SIGSTOP` for 2 s", Promise::KeepsAll);
-    assert!(account.stats.troubles["timeout"] > 0 && account.stats.breaker_opened > 0, "{account:?}");
+    assert!(account.stats.errors["timeout"] > 0 && account.stats.breaker_opened > 0, "{account:?}");
 }
 
-/// Nothing is under way when the server stops, so whatever Redis holds more in the end was charged after its deadline.
+/// No request is under way when the server stops, so every additional unit in Redis was charged after its deadline.
 #[tokio::test]
-async fn what_reaches_redis_after_its_deadline_charges_nothing_and_is_not_sent_again() {
+async fn a_request_that_reaches_redis_after_its_deadline_charges_nothing_and_is_not_sent_again() {
     let server = Server::start();
-    let patient = RedisStore::builder(&server.url()).timeout(Duration::from_secs(5)).connect().expect("a store");
-    // The breaker stays closed, so that requests go on to be sent.
+    let store_with_long_timeout =
+        RedisStore::builder(&server.url()).timeout(Duration::from_secs(5)).connect().expect("a store");
+    // The breaker stays closed, so that requests are sent.
     let store = RedisStore::builder(&server.url()).breaker_after(u32::MAX).connect().expect("a store");
-    patient.ready().await;
+    store_with_long_timeout.ready().await;
     store.ready().await;
     let (policy, key) = (roomy(), key(0));
-    let admitted = join_all((0..100).map(|_| patient.check(&policy, &key, cost(1)))).await;
+    let admitted = join_all(
+        (0..100).map(async |_| store_with_long_timeout.check(&policy, &key, cost(1)).await.expect("a decision")),
+    )
+    .await;
     assert!(admitted.iter().all(|decision| decision.is_allowed() && !decision.is_degraded()));
     server.pause();
     for _ in 0..5 {
-        let decisions = join_all((0..400).map(|_| store.check(&policy, &key, cost(1)))).await;
-        assert!(decisions.iter().all(Decision::is_degraded), "nobody can have answered");
+        let decisions =
+            join_all((0..400).map(async |_| store.check(&policy, &key, cost(1)).await.expect("a decision"))).await;
+        assert!(decisions.iter().all(Decision::is_degraded), "the server is stopped");
     }
-    assert!(store.stats().batched > 0, "some are on their way");
+    assert!(store.stats().batched > 0, "some requests were sent");
     thread::sleep(Duration::from_secs(1));
     server.resume();
-    // Over the same connection, behind all that were on their way.
+    // This uses the same connection, so it is executed after all earlier requests.
     while store.inspect(&policy, &key).await.is_err() {}
-    let held = patient.inspect(&policy, &key).await.expect("redis answers").expect("charges");
+    let held = store_with_long_timeout.inspect(&policy, &key).await.expect("redis answers").expect("charges");
     let stats = store.stats();
     assert_eq!(held.limits[0].used, 100, "{stats:?}");
-    // In a crowd a late answer is overload until the server has been silent for a while.
-    let late = stats.troubles["timeout"] + stats.troubles.get("overloaded").copied().unwrap_or(0);
+    // While many requests are outstanding, a late answer is overload until the server has been silent for a while.
+    let late = stats.errors["timeout"] + stats.errors.get("overloaded").copied().unwrap_or(0);
     assert_eq!((stats.connections, stats.sent_again, late), (1, 0, 2_000), "{stats:?}");
 }

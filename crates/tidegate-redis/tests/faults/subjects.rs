@@ -1,8 +1,8 @@
-//! Who is counted, and by which policies.
+//! The subjects of the load, and their policies.
 
 use tidegate::{Cost, Key, OnStoreFailure, Policy, Share};
 
-/// How many subjects the load asks for.
+/// Number of subjects of the load.
 pub(crate) const SUBJECTS: usize = 4;
 
 /// Units in a window of the tight policy.
@@ -13,12 +13,12 @@ pub(crate) fn key(subject: usize) -> Key<'static> {
     Key::join([format!("subject {subject}")]).expect("a short key")
 }
 
-/// Its window outlasts every run and its limit is never reached: Redis holds the sum of all its charges.
+/// A policy whose window is longer than every run and whose limit is never reached: Redis has the sum of all its charges.
 pub(crate) fn roomy() -> Policy {
     Policy::new("roomy", ["1000000000/1h".parse().expect("a limit")]).expect("a policy")
 }
 
-/// Its limit is reached all the time, in a window that outlasts a restart. Without Redis, half of it is admitted here.
+/// A policy whose limit is always reached, with a window longer than a restart. Without Redis, this process admits half of it.
 pub(crate) fn tight() -> Policy {
     let limit = format!("{TIGHT_MAX}/500ms").parse().expect("a limit");
     Policy::new("tight", [limit]).expect("a policy").with_on_store_failure(local_half())

@@ -1,12 +1,12 @@
-//! Ways in: a password, an ACL user with no more rights than are needed, TLS.
+//! Access to Redis: a password, an ACL user with minimal permissions, TLS.
 
 use std::time::Duration;
 
-use tidegate::{Algorithm, Cost, Key, Override, Policy, Reason};
+use tidegate::{Algorithm, Cost, Key, Override, Policy, Reason, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 
-/// What an ACL user needs, as the documentation says.
+/// The permissions that an ACL user needs, as documented.
 pub(crate) const RIGHTS: &str = "resetchannels ~tg:* -@all +evalsha +script|load +time +get +mget +set +setrange +append +hget +hset +hdel +hkeys \
                                  +hlen +hscan +del +exists +pexpire +persist +info";
 
@@ -15,11 +15,11 @@ async fn decides(store: &RedisStore) {
     let key = Key::new("somebody").expect("a key");
     for algorithm in [Algorithm::SlidingLog, Algorithm::SlidingCounter, Algorithm::Gcra(None)] {
         let policy = Policy::new("p", ["2/1h".parse().expect("a limit")]).expect("a policy").with_algorithm(algorithm);
-        let decision = store.check(&policy, &key, Cost::ONE).await;
+        let decision = store.check(&policy, &key, Cost::ONE).await.expect("a decision");
         assert_eq!((decision.reason(), decision.is_degraded()), (Reason::Allowed, false), "{algorithm:?}");
         for by in [Override::ban(), Override::limits(policy.clone())] {
-            store.set_override(&policy, &key, &by).await.expect("redis answers");
-            assert!(store.check(&policy, &key, Cost::ONE).await.is_overridden());
+            store.set_override(&policy, &key, by).await.expect("redis answers");
+            assert!(store.check(&policy, &key, Cost::ONE).await.expect("a decision").is_overridden());
             assert_eq!(store.overrides(&policy).await.expect("redis answers").len(), 1);
         }
         store.remove_override(&policy, &key).await.expect("redis answers");
@@ -27,34 +27,34 @@ async fn decides(store: &RedisStore) {
     }
 }
 
-fn patient(url: &str) -> tidegate_redis::RedisStoreBuilder {
+fn store_with_long_timeout(url: &str) -> tidegate_redis::RedisStoreBuilder {
     RedisStore::builder(url).timeout(Duration::from_secs(10)).connect_timeout(Duration::from_secs(10))
 }
 
 #[tokio::test]
-async fn a_password_lets_in() {
+async fn a_password_logs_in() {
     let server = Server::builder().password("secret").start();
-    decides(&patient(&server.url()).connect().expect("a store")).await;
+    decides(&store_with_long_timeout(&server.url()).connect().expect("a store")).await;
 }
 
 #[tokio::test]
-async fn a_user_with_no_more_rights_than_documented_lacks_none() {
+async fn a_user_with_the_documented_permissions_can_do_everything() {
     let server = Server::builder().acl_user("limiter", "p4ss", RIGHTS).start();
-    decides(&patient(&server.url_as("limiter", "p4ss")).connect().expect("a store")).await;
+    decides(&store_with_long_timeout(&server.url_as("limiter", "p4ss")).connect().expect("a store")).await;
     let denied = server.wire().command(["ACL", "LOG"]);
     assert!(denied.array().is_empty(), "{denied:?}");
 }
 
 #[tokio::test]
-async fn without_the_right_to_info_the_number_of_keys_is_not_bounded_and_that_is_reported() {
+async fn without_permission_for_info_the_number_of_keys_has_no_maximum_and_that_is_reported() {
     let rights = RIGHTS.replace("+info", "");
     let server = Server::builder().acl_user("limiter", "p4ss", &rights).start();
-    let store = patient(&server.url_as("limiter", "p4ss")).max_keys(5).connect().expect("a store");
+    let store = store_with_long_timeout(&server.url_as("limiter", "p4ss")).max_keys(5).connect().expect("a store");
     store.ready().await;
     let policy = Policy::new("p", ["2/1h".parse().expect("a limit")]).expect("a policy");
     let check = async |number: u64| {
         let key = Key::new(&format!("user {number}")).expect("a key").into_owned();
-        store.check(&policy, &key, Cost::ONE).await
+        store.check(&policy, &key, Cost::ONE).await.expect("a decision")
     };
     let reported = || store.degradations().into_iter().find(|one| one.cause == "no_permission");
     while reported().is_none() {
@@ -73,18 +73,18 @@ async fn without_the_right_to_info_the_number_of_keys_is_not_bounded_and_that_is
 }
 
 #[tokio::test]
-async fn a_certificate_authority_of_ones_own_is_trusted() {
+async fn a_custom_certificate_authority_is_trusted() {
     let server = Server::builder().tls().start();
     let ca = std::fs::read(server.ca_pem()).expect("a certificate");
-    decides(&patient(&server.url()).tls_ca(ca).connect().expect("a store")).await;
+    decides(&store_with_long_timeout(&server.url()).tls_ca(ca).connect().expect("a store")).await;
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_an_outage_and_the_policy_answers() {
+async fn a_wrong_password_is_an_outage_and_the_failure_choice_decides() {
     let server = Server::builder().password("secret").start();
     let url = server.url().replace("secret", "wrong");
     let store = RedisStore::builder(&url).timeout(Duration::from_secs(10)).connect().expect("a store");
     let policy = Policy::new("p", ["2/1h".parse().expect("a limit")]).expect("a policy");
-    let decision = store.check(&policy, &Key::new("somebody").expect("a key"), Cost::ONE).await;
+    let decision = store.check(&policy, &Key::new("somebody").expect("a key"), Cost::ONE).await.expect("a decision");
     assert_eq!((decision.reason(), decision.is_degraded()), (Reason::Allowed, true));
 }

@@ -1,12 +1,12 @@
-//! Requests that wait at the same moment leave as one call.
+//! Requests that wait at the same time are sent as one call.
 
 use std::time::Duration;
 
-use tidegate::{Cost, Key, OnStoreFailure, Policy, Reason};
+use tidegate::{Cost, Key, OnStoreFailure, Policy, Reason, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 
-async fn patient(server: &Server) -> RedisStore {
+async fn store_with_long_timeout(server: &Server) -> RedisStore {
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(30)).connect().expect("a store");
     store.ready().await;
     store
@@ -16,7 +16,7 @@ fn policy(name: &str, limit: &str) -> Policy {
     Policy::new(name, [limit.parse().expect("a limit")]).expect("a policy")
 }
 
-/// Waits until so many calls have left.
+/// Waits until this many calls were sent.
 async fn calls(store: &RedisStore, calls: u64) {
     while store.stats().calls < calls {
         tokio::task::yield_now().await;
@@ -24,25 +24,25 @@ async fn calls(store: &RedisStore, calls: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_foreign_value_at_place_17_of_32_fails_its_own_decision_and_no_other() {
+async fn a_foreign_value_at_position_17_of_32_fails_only_its_own_decision() {
     let server = Server::start();
-    let store = patient(&server).await;
+    let store = store_with_long_timeout(&server).await;
     let policy = policy("api", "3/1h").with_on_store_failure(OnStoreFailure::Closed);
     let key = |i: usize| Key::new(&format!("user-{i}")).expect("a key").into_owned();
     server.wire().command([&b"LPUSH"[..], &store.key_name(&policy, &key(17)), b"not ours"]).integer();
 
-    // A server that stands still gathers what comes: two calls are under way, the rest waits.
+    // While the server is stopped, two calls are under way and all other requests wait.
     server.pause();
     let ask = |i: usize| {
         let (store, policy, key) = (store.clone(), policy.clone(), key(i));
-        tokio::spawn(async move { store.check(&policy, &key, Cost::ONE).await })
+        tokio::spawn(async move { store.check(&policy, &key, Cost::ONE).await.expect("a decision") })
     };
     let first = ask(100);
     calls(&store, 1).await;
     let second = ask(101);
     calls(&store, 2).await;
     let batch: Vec<_> = (1..=32).map(ask).collect();
-    // All are waiting once one more, spawned after them, has had its turn as often as they have.
+    // All requests are waiting once a task that was spawned after them has run as often as they have.
     for _ in 0..1000 {
         tokio::task::yield_now().await;
     }
@@ -63,7 +63,7 @@ async fn a_foreign_value_at_place_17_of_32_fails_its_own_decision_and_no_other()
             );
         }
     }
-    assert_eq!(store.stats().troubles.get("wrong_type"), Some(&1));
+    assert_eq!(store.stats().errors.get("wrong_type"), Some(&1));
     assert_eq!(store.stats().batched, 34);
     assert!(store.stats().calls <= 4, "{:?}", store.stats());
     for i in (1..=32).filter(|i| *i != 17) {
@@ -75,25 +75,25 @@ async fn a_foreign_value_at_place_17_of_32_fails_its_own_decision_and_no_other()
 }
 
 #[tokio::test]
-async fn a_lone_request_is_one_call() {
+async fn a_single_request_is_one_call() {
     let server = Server::start();
-    let store = patient(&server).await;
+    let store = store_with_long_timeout(&server).await;
     let policy = policy("api", "100/1h");
     for used in 1..=20 {
-        let decision = store.check(&policy, &Key::new("alone").expect("a key"), Cost::ONE).await;
+        let decision = store.check(&policy, &Key::new("alone").expect("a key"), Cost::ONE).await.expect("a decision");
         assert_eq!((decision.used(), store.stats().calls), (used, used));
     }
 }
 
 #[tokio::test]
-async fn a_forgotten_script_is_loaded_again_and_nothing_is_charged_twice() {
+async fn a_flushed_script_is_loaded_again_and_nothing_is_charged_twice() {
     let server = Server::start();
-    let store = patient(&server).await;
+    let store = store_with_long_timeout(&server).await;
     let policy = policy("api", "100/1h");
     let key = Key::new("flushed").expect("a key");
     for used in 1..=5 {
         server.wire().command(["SCRIPT", "FLUSH"]).expect_ok();
-        let decision = store.check(&policy, &key, Cost::ONE).await;
+        let decision = store.check(&policy, &key, Cost::ONE).await.expect("a decision");
         assert_eq!((decision.reason(), decision.used(), decision.is_degraded()), (Reason::Allowed, used, false));
     }
     assert_eq!(store.stats().scripts_loaded, 6);
@@ -101,9 +101,9 @@ async fn a_forgotten_script_is_loaded_again_and_nothing_is_charged_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_state_and_a_foreign_hash_fail_their_own_decisions_and_can_be_seen_to() {
+async fn a_damaged_state_and_a_foreign_hash_fail_only_their_own_decisions_and_are_reported() {
     let server = Server::start();
-    let store = patient(&server).await;
+    let store = store_with_long_timeout(&server).await;
     let log = policy("log", "100/1h").with_on_store_failure(OnStoreFailure::Closed);
     let counter = policy("counter", "100/1h").with_algorithm(tidegate::Algorithm::SlidingCounter);
     let counter = counter.with_on_store_failure(OnStoreFailure::Closed);
@@ -117,7 +117,7 @@ async fn a_damaged_state_and_a_foreign_hash_fail_their_own_decisions_and_can_be_
     let both = Policy::new("both", limits).expect("a policy").with_on_store_failure(OnStoreFailure::Closed);
     let mut whole = Vec::new();
     for (policy, read) in [(&log, "GET"), (&both, "HGET")] {
-        let _ = store.check(policy, &key("cut"), Cost::ONE).await;
+        let _ = store.check(policy, &key("cut"), Cost::ONE).await.expect("a decision");
         let (name, field) = (store.key_name(policy, &key("cut")), b"h".to_vec());
         let mut question = vec![read.as_bytes().to_vec(), name];
         question.extend((read == "HGET").then_some(field));
@@ -130,7 +130,7 @@ async fn a_damaged_state_and_a_foreign_hash_fail_their_own_decisions_and_can_be_
         server.pause();
         let ask = |policy: &Policy, name: &'static str| {
             let (store, policy) = (store.clone(), policy.clone());
-            tokio::spawn(async move { store.check(&policy, &key(name), Cost::ONE).await })
+            tokio::spawn(async move { store.check(&policy, &key(name), Cost::ONE).await.expect("a decision") })
         };
         let asked = [
             (&log, "foreign"),
@@ -153,7 +153,7 @@ async fn a_damaged_state_and_a_foreign_hash_fail_their_own_decisions_and_can_be_
         "what is ours can be forgotten, damaged or not"
     );
     for policy in [&log, &counter] {
-        let denied = store.charge(policy, &key("foreign"), Cost::ONE).await;
+        let denied = store.charge(policy, &key("foreign"), Cost::ONE).await.expect("a decision");
         assert_eq!(denied.reason(), Reason::StoreUnavailable);
         let length = wire.command([&b"HLEN"[..], &store.key_name(policy, &key("foreign"))]).integer();
         assert_eq!(length, 1, "what is not ours is left as it is");

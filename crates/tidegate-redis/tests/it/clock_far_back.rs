@@ -1,8 +1,8 @@
-//! The clock goes far back soon after a change of limits: what Redis holds is what the in-memory store holds.
+//! The clock goes far back soon after a change of limits: Redis and the in-memory store have the same state.
 
 use std::time::Duration;
 
-use tidegate::{Cost, Key, MemoryStore, Op, Override, Policy, Timestamp};
+use tidegate::{Cost, Key, MemoryStore, Op, Override, Policy, Store as _, Timestamp};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 
@@ -25,20 +25,20 @@ struct Pair {
 
 impl Pair {
     async fn decide(&self, op: Op, policy: &Policy, now: Timestamp) {
-        let shared = self.redis.decide_at(op, policy, &self.key, Cost::ONE, now).await.expect("redis answers");
+        let shared = self.redis.at(now).decide(op, policy, &self.key, Cost::ONE).await.expect("redis answers");
         let own = self.memory.decide(op, policy, &self.key, Cost::ONE, now);
         assert_eq!(shared, own, "{op:?} at {now:?}: redis left, memory right");
     }
 
     async fn refund(&self, policy: &Policy, charged_at: Timestamp, now: Timestamp) {
-        let shared = self.redis.refund_at(policy, &self.key, Cost::ONE, charged_at, now).await.expect("redis answers");
+        let shared = self.redis.at(now).refund(policy, &self.key, Cost::ONE, charged_at).await.expect("redis answers");
         let own = self.memory.refund(policy, &self.key, Cost::ONE, charged_at, now);
         assert_eq!(shared, own, "refund at {now:?}: redis left, memory right");
     }
 
-    /// Compares all that both hold; the units in use of the first limit.
+    /// Compares the inspections of both stores. Returns the units in use of the first limit.
     async fn used(&self, policy: &Policy, now: Timestamp) -> u64 {
-        let shared = self.redis.inspect_at(policy, &self.key, now).await.expect("redis answers");
+        let shared = self.redis.at(now).inspect(policy, &self.key).await.expect("redis answers");
         let own = self.memory.inspect(policy, &self.key, now);
         assert_eq!(shared, own, "inspected at {now:?}: redis left, memory right");
         own.map_or(0, |shown| shown.limits[0].used)
@@ -57,7 +57,7 @@ async fn pairs(server: &Server) -> Vec<Pair> {
     pairs
 }
 
-/// Entries that only the longer window counts keep their ages, as all others do.
+/// Entries that only the longer window counts keep their ages.
 #[tokio::test]
 async fn a_log_keeps_the_ages_of_entries_that_only_a_longer_window_counts() {
     let server = Server::start();
@@ -76,7 +76,7 @@ async fn a_log_keeps_the_ages_of_entries_that_only_a_longer_window_counts() {
             pair.decide(Op::Charge, &other, at(70, 3)).await;
             assert_eq!(pair.used(&other, at(70, 4)).await, 2);
             pair.used(&own, at(70, 4)).await;
-            pair.redis.reset_at(&own, &pair.key, at(70, 5)).await.expect("redis answers");
+            pair.redis.at(at(70, 5)).reset(&own, &pair.key).await.expect("redis answers");
         }
     }
 }
@@ -91,12 +91,12 @@ async fn a_log_keeps_the_ages_of_its_entries_under_an_override_of_a_shorter_wind
         }
         let by = Override::limits(other.clone());
         pair.memory.set_override(&own, &pair.key, by.clone(), at(100, 20)).expect("there is room");
-        pair.redis.set_override_at(&own, &pair.key, &by, at(100, 20)).await.expect("there is room");
+        pair.redis.at(at(100, 20)).set_override(&own, &pair.key, by).await.expect("there is room");
         pair.decide(Op::Check, &own, at(116, 0)).await;
         pair.refund(&own, at(50, 0), at(70, 0)).await;
         assert_eq!(pair.used(&own, at(70, 1)).await, 1);
         pair.memory.remove_override(&own, &pair.key, at(70, 2));
-        pair.redis.remove_override_at(&own, &pair.key, at(70, 2)).await.expect("redis answers");
+        pair.redis.at(at(70, 2)).remove_override(&own, &pair.key).await.expect("redis answers");
         assert_eq!(pair.used(&own, at(70, 3)).await, 21);
         pair.decide(Op::Check, &own, at(70, 4)).await;
     }

@@ -1,17 +1,17 @@
-//! No work that grows with the length of a log.
+//! The work of a decision does not grow with the length of a log.
 
-use tidegate::{Cost, Key, Op, Policy, Timestamp};
+use tidegate::{Cost, Key, Op, Policy, Store as _, Timestamp};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::{Server, Wire};
 
-/// Bytes that Redis says it has read from and written to the network.
+/// Bytes that Redis has read from and written to the network, by its own count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Net {
     read: i64,
     written: i64,
 }
 
-/// What a decision costs: over the network, and inside the server.
+/// The work of a decision: on the network, and inside the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Work {
     net: Net,
@@ -44,7 +44,7 @@ impl Bench {
         Self { server, wire, store }
     }
 
-    /// What Redis has counted so far, and what asking for it adds to it.
+    /// The counters of Redis, and what reading them adds to them.
     fn net(&mut self) -> (Net, Net) {
         let reply = self.wire.command(["INFO", "stats"]);
         let text = reply.as_str_lossy().into_owned();
@@ -56,20 +56,20 @@ impl Bench {
         (counted, Net { read: question, written: length + framing })
     }
 
-    /// Runs one decision and tells what it took.
+    /// Executes one decision and returns its cost.
     async fn work(&mut self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost, now: Timestamp) -> Work {
         let (before, asking) = self.net();
-        let _ = self.store.decide_at(op, policy, key, cost, now).await.expect("redis answers");
+        let _ = self.store.at(now).decide(op, policy, key, cost).await.expect("redis answers");
         let (after, _) = self.net();
         let net = Net {
             read: after.read - before.read - asking.read,
             written: after.written - before.written - asking.written,
         };
-        // The same again, watched, as a peek that changes nothing or a further charge.
+        // The same request again, under MONITOR, as a peek that changes nothing or as another charge.
         let mut monitor = self.server.wire();
         monitor.command(["MONITOR"]).expect_ok();
         let later = now.after(std::time::Duration::from_micros(1));
-        let _ = self.store.decide_at(op, policy, key, cost, later).await.expect("redis answers");
+        let _ = self.store.at(later).decide(op, policy, key, cost).await.expect("redis answers");
         self.wire.command(["PING"]);
         let (mut commands, mut read, mut written) = (0, 0, 0);
         loop {
@@ -79,15 +79,15 @@ impl Bench {
             }
             let Some((_, command)) = line.split_once(" lua] ") else { continue };
             commands += 1;
-            let words = words(command);
-            match words[0].as_slice() {
-                b"HGET" => read += self.wire.command([&b"HSTRLEN"[..], &words[1], &words[2]]).integer(),
+            let text = text(command);
+            match text[0].as_slice() {
+                b"HGET" => read += self.wire.command([&b"HSTRLEN"[..], &text[1], &text[2]]).integer(),
                 b"MGET" => {
-                    let length = self.wire.command([&b"STRLEN"[..], &words[1]]);
+                    let length = self.wire.command([&b"STRLEN"[..], &text[1]]);
                     // A hash is passed over.
                     read += if length.is_error() { 0 } else { length.integer() };
                 }
-                _ => written += words[1..].iter().map(|word| i64::try_from(word.len()).expect("short")).sum::<i64>(),
+                _ => written += text[1..].iter().map(|word| i64::try_from(word.len()).expect("short")).sum::<i64>(),
             }
         }
         Work { net, commands, read, written }
@@ -95,8 +95,8 @@ impl Bench {
 }
 
 /// The words of a line of MONITOR, unquoted.
-fn words(line: &str) -> Vec<Vec<u8>> {
-    let mut words = Vec::new();
+fn text(line: &str) -> Vec<Vec<u8>> {
+    let mut text = Vec::new();
     let mut bytes = line.bytes();
     while bytes.any(|byte| byte == b'"') {
         let mut word = Vec::new();
@@ -119,17 +119,18 @@ fn words(line: &str) -> Vec<Vec<u8>> {
                 other => word.push(other),
             }
         }
-        words.push(word);
+        text.push(word);
     }
-    words
+    text
 }
 
-/// Logs `entries` requests over half a window.
+/// Charges `entries` requests over half a window.
 async fn fill(store: &RedisStore, policy: &Policy, key: &Key<'_>, entries: u64, from: u64, step: u64) -> u64 {
     let mut now = from;
     for _ in 0..entries.div_ceil(64) {
-        let charges = (0..64.min(entries))
-            .map(|i| store.decide_at(Op::Charge, policy, key, Cost::ONE, Timestamp::from_micros(now + i * step)));
+        let charges = (0..64.min(entries)).map(async |i| {
+            store.at(Timestamp::from_micros(now + i * step)).decide(Op::Charge, policy, key, Cost::ONE).await
+        });
         for decision in futures_util::future::join_all(charges).await {
             let _ = decision.expect("redis answers");
         }
@@ -139,7 +140,7 @@ async fn fill(store: &RedisStore, policy: &Policy, key: &Key<'_>, entries: u64, 
 }
 
 #[tokio::test]
-async fn a_decision_takes_the_same_bytes_at_10_and_at_100_000_entries() {
+async fn a_decision_reads_and_writes_the_same_bytes_at_10_and_at_100_000_entries() {
     let mut bench = Bench::new().await;
     let hour = 3_600_000_000;
     let start = 1_700_000_000_000_000;

@@ -6,13 +6,13 @@ use std::{
     time::Duration,
 };
 
-use tidegate::{Cost, Decision, Key, Policy};
-use tidegate_redis::{Degradation, RedisStore};
+use tidegate::{Cost, Decision, Degradation, Key, Policy, Store as _};
+use tidegate_redis::RedisStore;
 use tidegate_testbed::{Server, wait_for};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-async fn patient(url: &str) -> RedisStore {
+async fn store_with_long_timeout(url: &str) -> RedisStore {
     let store = RedisStore::builder(url).timeout(Duration::from_secs(20)).connect().expect("a store");
     store.ready().await;
     store
@@ -23,21 +23,21 @@ fn policy() -> Policy {
 }
 
 async fn ask(store: &RedisStore, name: &str) -> Decision {
-    store.check(&policy(), &Key::new(name).expect("a key"), Cost::ONE).await
+    store.check(&policy(), &Key::new(name).expect("a key"), Cost::ONE).await.expect("a decision")
 }
 
 fn causes(store: &RedisStore) -> Vec<&'static str> {
     store.degradations().iter().map(|one| one.cause).collect()
 }
 
-/// The state of a cause that is reported.
+/// The reported state of a cause.
 #[track_caller]
 fn reported(store: &RedisStore, cause: &str) -> Degradation {
     let found = store.degradations().into_iter().find(|one| one.cause == cause);
     found.unwrap_or_else(|| panic!("{cause} is not reported, only {:?}", store.degradations()))
 }
 
-/// Asks until a state has ended.
+/// Sends requests until a state has ended.
 async fn until_over(store: &RedisStore, cause: &str) {
     for _ in 0..30_000 {
         let _ = ask(store, "recovered").await;
@@ -50,9 +50,9 @@ async fn until_over(store: &RedisStore, cause: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_error_that_redis_tells_is_a_degraded_state_with_its_cause_and_cure() {
+async fn each_error_of_redis_is_a_degraded_state_with_its_cause_and_cure() {
     let server = Server::start();
-    let store = patient(&server.url()).await;
+    let store = store_with_long_timeout(&server.url()).await;
     assert!(!ask(&store, "a").await.is_degraded());
     assert_eq!(causes(&store), Vec::<&str>::new());
     let mut wire = server.wire();
@@ -76,11 +76,15 @@ async fn each_error_that_redis_tells_is_a_degraded_state_with_its_cause_and_cure
     wire.command([b"LPUSH".to_vec(), theirs, b"x".to_vec()]).integer();
     assert!(ask(&store, "theirs").await.is_degraded());
     let wrong = reported(&store, "wrong_type");
-    assert!(wrong.cure.contains("store.prefix") && wrong.node.contains(&server.port().to_string()), "{wrong:?}");
+    assert!(
+        wrong.cure.contains("store.prefix")
+            && wrong.node.as_ref().is_some_and(|node| node.contains(&server.port().to_string())),
+        "{wrong:?}"
+    );
 
     let stats = store.stats();
     for cause in ["out_of_memory", "no_replicas", "no_permission", "wrong_type"] {
-        assert_eq!(stats.troubles.get(cause), Some(&1), "{stats:?}");
+        assert_eq!(stats.errors.get(cause), Some(&1), "{stats:?}");
         until_over(&store, cause).await;
     }
     assert!(!ask(&store, "a").await.is_degraded());
@@ -97,9 +101,9 @@ async fn a_refused_login_is_a_degraded_state_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_eviction_policy_that_an_operator_changes_later_is_noticed_and_so_is_its_end() {
+async fn a_later_change_of_the_eviction_policy_is_noticed() {
     let server = Server::builder().arg("maxmemory", "100mb").start();
-    let store = patient(&server.url()).await;
+    let store = store_with_long_timeout(&server.url()).await;
     assert!(!store.stats().may_evict);
     let mut wire = server.wire();
     for (policy, may_evict) in [("allkeys-lru", true), ("noeviction", false), ("volatile-ttl", true)] {
@@ -116,7 +120,7 @@ async fn an_eviction_policy_that_an_operator_changes_later_is_noticed_and_so_is_
     }
 }
 
-/// Keeps what is logged, and panics with every line as a logger does whose stderr is gone.
+/// Collects log lines, and panics with every line, like a logger whose stderr is closed.
 struct Panicking(Mutex<Vec<String>>);
 
 impl tracing::Subscriber for &'static Panicking {
@@ -151,7 +155,7 @@ impl tracing::Subscriber for &'static Panicking {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_change_of_state_is_logged_and_a_log_that_panics_ends_no_task() {
+async fn each_change_of_state_is_logged_and_a_panicking_logger_ends_no_task() {
     static LOG: OnceLock<Panicking> = OnceLock::new();
     let log = LOG.get_or_init(|| Panicking(Mutex::new(Vec::new())));
     tracing::subscriber::set_global_default(log).expect("no other test sets one");

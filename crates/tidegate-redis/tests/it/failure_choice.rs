@@ -1,9 +1,9 @@
-//! What is answered while Redis does not: by the policy's choice, or the call's.
+//! Decisions while Redis does not answer: by the failure choice of the policy or of the call.
 
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tidegate::{Cost, Decision, Key, OnStoreFailure, Op, Override, Policy, Reason, Share, Spend};
+use tidegate::{Cost, Decision, Key, OnStoreFailure, Op, Override, Policy, Reason, Share, Spend, Store as _};
 use tidegate_redis::{BreakerState, RedisStore};
 use tidegate_testbed::{Proxy, Server};
 
@@ -20,10 +20,13 @@ fn local() -> OnStoreFailure {
     OnStoreFailure::Local(Share::new(0.25).expect("in range"))
 }
 
-/// Asks, so that it is noticed that nobody answers, until nobody is asked any more.
+/// Sends requests until the breaker is open.
 async fn until_open(store: &RedisStore) {
     while store.breakers().iter().any(|(_, state)| *state == BreakerState::Closed) {
-        let _ = store.peek(&policy(OnStoreFailure::Open), &Key::new("nobody").expect("a key"), Cost::ONE).await;
+        let _ = store
+            .peek(&policy(OnStoreFailure::Open), &Key::new("unused").expect("a key"), Cost::ONE)
+            .await
+            .expect("a decision");
     }
 }
 
@@ -32,26 +35,32 @@ fn told(decision: Decision) -> (Reason, bool) {
 }
 
 #[tokio::test]
-async fn a_store_without_redis_starts_and_answers_as_the_policy_says() {
+async fn a_store_without_redis_starts_and_applies_the_failure_choice() {
     let gone = Server::start();
     gone.stop();
     let store = RedisStore::connect(&gone.url()).expect("a store");
     until_open(&store).await;
-    assert_eq!(told(store.check(&policy(OnStoreFailure::Open), &key(), Cost::ONE).await), (Reason::Allowed, true));
+    assert_eq!(
+        told(store.check(&policy(OnStoreFailure::Open), &key(), Cost::ONE).await.expect("a decision")),
+        (Reason::Allowed, true)
+    );
     let closed = policy(OnStoreFailure::Closed);
-    assert_eq!(told(store.check(&closed, &key(), Cost::ONE).await), (Reason::StoreUnavailable, true));
+    assert_eq!(
+        told(store.check(&closed, &key(), Cost::ONE).await.expect("a decision")),
+        (Reason::StoreUnavailable, true)
+    );
     let stats = store.stats();
     assert_eq!((stats.degraded_closed, stats.calls), (1, 0), "no call was made");
-    assert!(stats.troubles.get("unreachable").is_some_and(|times| *times >= 2), "{stats:?}");
+    assert!(stats.errors.get("unreachable").is_some_and(|times| *times >= 2), "{stats:?}");
     store.refund(&closed, &key(), Cost::ONE, tidegate::Timestamp::from_micros(1)).await.expect_err("no answer");
 
     gone.restart();
     store.ready().await;
-    assert_eq!(told(store.check(&closed, &key(), Cost::ONE).await), (Reason::Allowed, false));
+    assert_eq!(told(store.check(&closed, &key(), Cost::ONE).await.expect("a decision")), (Reason::Allowed, false));
 }
 
 #[tokio::test]
-async fn a_call_may_choose_otherwise_than_its_policy() {
+async fn the_failure_choice_of_a_call_wins_over_that_of_its_policy() {
     let gone = Server::start();
     gone.stop();
     let store = RedisStore::connect(&gone.url()).expect("a store");
@@ -62,13 +71,16 @@ async fn a_call_may_choose_otherwise_than_its_policy() {
         (OnStoreFailure::Open, Reason::Allowed),
         (local(), Reason::Allowed),
     ] {
-        let decision = store.decide(Op::Check, &open, &key(), Cost::ONE, choice).await;
+        let decision = store
+            .decide(Op::Check, &open.clone().with_on_store_failure(choice), &key(), Cost::ONE)
+            .await
+            .expect("a decision");
         assert_eq!(told(decision), (expected, true), "{choice:?}");
     }
 }
 
 #[tokio::test]
-async fn a_link_that_comes_and_goes_refills_no_local_share() {
+async fn an_unstable_connection_does_not_refill_the_local_share() {
     let server = Server::start();
     let store =
         RedisStore::builder(&server.url()).probe_interval(Duration::from_millis(20)).connect().expect("a store");
@@ -79,7 +91,7 @@ async fn a_link_that_comes_and_goes_refills_no_local_share() {
         server.kill();
         until_open(&store).await;
         for _ in 0..30 {
-            let decision = store.check(&policy, &key(), Cost::ONE).await;
+            let decision = store.check(&policy, &key(), Cost::ONE).await.expect("a decision");
             assert!(decision.is_degraded());
             admitted += u64::from(decision.is_allowed());
         }
@@ -90,14 +102,14 @@ async fn a_link_that_comes_and_goes_refills_no_local_share() {
     let limited = {
         server.kill();
         until_open(&store).await;
-        store.check(&policy, &key(), Cost::ONE).await
+        store.check(&policy, &key(), Cost::ONE).await.expect("a decision")
     };
     assert_eq!(told(limited), (Reason::Limited, true));
     assert!(limited.retry_after().expect("a wait") > Duration::from_secs(3000), "an honest wait: {limited:?}");
 }
 
 #[tokio::test]
-async fn several_at_once_are_all_or_nothing_without_redis_too() {
+async fn one_decision_over_several_keys_is_all_or_nothing_without_redis() {
     let gone = Server::start();
     gone.stop();
     let store = RedisStore::connect(&gone.url()).expect("a store");
@@ -112,7 +124,7 @@ async fn several_at_once_are_all_or_nothing_without_redis_too() {
     let after = store.stats();
     let parts = (after.degraded_local - before.degraded_local, after.degraded_closed - before.degraded_closed);
     assert_eq!(parts, (1, 1), "each part is counted once");
-    let alone = store.check(&counted, &one, Cost::new(25).expect("in range")).await;
+    let alone = store.check(&counted, &one, Cost::new(25).expect("in range")).await.expect("a decision");
     assert_eq!(told(alone), (Reason::Allowed, true), "nothing was charged by the decision that was denied");
 }
 
@@ -125,32 +137,39 @@ async fn a_key_that_redis_has_denied_stays_denied_without_redis_until_it_is_rese
     let (limited, reset) = (Key::new("limited").expect("a key"), Key::new("reset").expect("a key"));
     let all = Cost::new(100).expect("in range");
     for key in [&limited, &reset] {
-        assert!(store.check(&open, key, all).await.is_allowed());
-        assert_eq!(told(store.check(&open, key, Cost::ONE).await), (Reason::Limited, false));
+        assert!(store.check(&open, key, all).await.expect("a decision").is_allowed());
+        assert_eq!(told(store.check(&open, key, Cost::ONE).await.expect("a decision")), (Reason::Limited, false));
     }
     assert!(store.reset(&open, &reset).await.expect("redis answers"));
     server.kill();
     until_open(&store).await;
-    let denied = store.check(&open, &limited, Cost::ONE).await;
+    let denied = store.check(&open, &limited, Cost::ONE).await.expect("a decision");
     assert_eq!(told(denied), (Reason::Limited, true));
     assert!(denied.retry_after().expect("a wait") <= Duration::from_secs(3600), "{denied:?}");
-    assert_eq!(told(store.check(&open, &limited, Cost::new(2).expect("in range")).await), (Reason::Limited, true));
-    assert_eq!(told(store.check(&open, &reset, Cost::ONE).await), (Reason::Allowed, true));
+    assert_eq!(
+        told(store.check(&open, &limited, Cost::new(2).expect("in range")).await.expect("a decision")),
+        (Reason::Limited, true)
+    );
+    assert_eq!(told(store.check(&open, &reset, Cost::ONE).await.expect("a decision")), (Reason::Allowed, true));
     let spends = [&limited, &reset].map(|key| Spend { policy: &open, key, cost: Cost::ONE });
     assert_eq!(store.check_all(&spends).await.expect("well-formed").overall.reason(), Reason::Limited);
     let wider = Policy::new("api", ["200/1h".parse().expect("a limit")]).expect("a policy");
-    assert_eq!(told(store.check(&wider, &limited, Cost::ONE).await), (Reason::Allowed, true), "other limits");
+    assert_eq!(
+        told(store.check(&wider, &limited, Cost::ONE).await.expect("a decision")),
+        (Reason::Allowed, true),
+        "other limits"
+    );
 }
 
-/// How many of many requests are admitted without Redis, for this cause.
+/// Returns how many requests are admitted without Redis, for this cause.
 async fn admitted_without_redis(store: &RedisStore, policy: &Policy, cause: &str) -> u64 {
     let mut admitted = 0;
     for _ in 0..50 {
-        let decision = store.check(policy, &key(), Cost::ONE).await;
+        let decision = store.check(policy, &key(), Cost::ONE).await.expect("a decision");
         assert!(decision.is_degraded(), "{cause}");
         admitted += u64::from(decision.is_allowed());
     }
-    assert!(store.stats().troubles.contains_key(cause), "{:?}", store.stats());
+    assert!(store.stats().errors.contains_key(cause), "{:?}", store.stats());
     admitted
 }
 
@@ -160,7 +179,7 @@ async fn open_admits_no_more_than_the_limit_while_redis_is_out_of_memory() {
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
     store.ready().await;
     let open = Policy::new("few", ["5/1h".parse().expect("a limit")]).expect("a policy");
-    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await), (Reason::Allowed, false));
+    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await.expect("a decision")), (Reason::Allowed, false));
     server.wire().command(["CONFIG", "SET", "maxmemory", "1"]).expect_ok();
     assert_eq!(admitted_without_redis(&store, &open, "out_of_memory").await, 5);
 }
@@ -173,29 +192,29 @@ async fn open_admits_no_more_than_the_limit_while_redis_is_too_slow() {
     let store = store.connect_timeout(Duration::from_secs(20)).connect().expect("a store");
     store.ready().await;
     let open = Policy::new("few", ["5/1h".parse().expect("a limit")]).expect("a policy");
-    // So slow that the server seems to be silent, until a probe is answered late.
+    // The server is so slow that it seems silent until a probe is answered late.
     proxy.set_delay(Duration::from_millis(500));
     while !store.degradations().iter().any(|one| one.cause == "too_slow") {
-        let _ = store.peek(&open, &key(), Cost::ONE).await;
+        let _ = store.peek(&open, &key(), Cost::ONE).await.expect("a decision");
         tokio::task::yield_now().await;
     }
     assert_eq!(admitted_without_redis(&store, &open, "too_slow").await, 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reset_waits_for_room_in_a_queue_that_a_flood_has_filled() {
+async fn a_reset_waits_for_room_in_a_full_queue() {
     let server = Server::start();
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).queue(1).batch(1);
     let store = store.connect().expect("a store");
     store.ready().await;
     let open = policy(OnStoreFailure::Open);
-    assert!(store.check(&open, &key(), Cost::ONE).await.is_allowed());
+    assert!(store.check(&open, &key(), Cost::ONE).await.expect("a decision").is_allowed());
     let calls = store.stats().calls;
     server.pause();
-    let overloaded = || store.stats().troubles.get("overloaded").copied().unwrap_or(0);
+    let overloaded = || store.stats().errors.get("overloaded").copied().unwrap_or(0);
     let check = || {
         let (store, open) = (store.clone(), open.clone());
-        tokio::spawn(async move { store.check(&open, &key(), Cost::ONE).await })
+        tokio::spawn(async move { store.check(&open, &key(), Cost::ONE).await.expect("a decision") })
     };
     // Three calls are under way at most, and one request waits in the queue. All others are shed.
     let mut checks = Vec::new();
@@ -218,7 +237,7 @@ async fn a_reset_waits_for_room_in_a_queue_that_a_flood_has_filled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_into_the_queue_is_denied_although_the_choice_is_open() {
+async fn requests_beyond_the_queue_are_denied_although_the_choice_is_open() {
     let server = Server::start();
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).queue(1).batch(1);
     let store = store.connect().expect("a store");
@@ -228,10 +247,10 @@ async fn what_does_not_fit_into_the_queue_is_denied_although_the_choice_is_open(
     let checks: Vec<_> = (0..50)
         .map(|_| {
             let (store, open) = (store.clone(), open.clone());
-            tokio::spawn(async move { store.check(&open, &key(), Cost::ONE).await })
+            tokio::spawn(async move { store.check(&open, &key(), Cost::ONE).await.expect("a decision") })
         })
         .collect();
-    while store.stats().troubles.get("overloaded").copied().unwrap_or(0) < 40 {
+    while store.stats().errors.get("overloaded").copied().unwrap_or(0) < 40 {
         tokio::task::yield_now().await;
     }
     assert!(store.degradations().iter().any(|one| one.cause == "overloaded"), "{:?}", store.degradations());
@@ -244,49 +263,50 @@ async fn what_does_not_fit_into_the_queue_is_denied_although_the_choice_is_open(
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(store.stats().troubles["overloaded"], shed);
+    assert_eq!(store.stats().errors["overloaded"], shed);
     assert_eq!(admitted + shed, 50);
 }
 
 #[tokio::test]
-async fn a_banned_key_and_a_key_that_several_at_once_were_denied_for_stay_denied_without_redis() {
+async fn a_banned_key_and_a_key_denied_in_one_decision_over_several_stay_denied_without_redis() {
     let server = Server::start();
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
     store.ready().await;
     let open = policy(OnStoreFailure::Open);
-    let keys = ["banned", "limited", "other", "lifted"].map(|name| Key::new(name).expect("a key"));
+    let keys = ["banned", "limited", "other", "removed"].map(|name| Key::new(name).expect("a key"));
     let [banned, limited, other, lifted] = &keys;
     for key in [banned, lifted] {
-        store.set_override(&open, key, &Override::ban()).await.expect("redis answers");
-        assert_eq!(told(store.check(&open, key, Cost::ONE).await), (Reason::Banned, false));
+        store.set_override(&open, key, Override::ban()).await.expect("redis answers");
+        assert_eq!(told(store.check(&open, key, Cost::ONE).await.expect("a decision")), (Reason::Banned, false));
     }
     store.remove_override(&open, lifted).await.expect("redis answers");
-    assert!(store.check(&open, limited, Cost::new(100).expect("in range")).await.is_allowed());
+    assert!(store.check(&open, limited, Cost::new(100).expect("in range")).await.expect("a decision").is_allowed());
     let spends = [limited, other].map(|key| Spend { policy: &open, key, cost: Cost::ONE });
     assert_eq!(told(store.check_all(&spends).await.expect("well-formed").overall), (Reason::Limited, false));
     server.kill();
     until_open(&store).await;
-    assert_eq!(told(store.check(&open, banned, Cost::ONE).await), (Reason::Banned, true));
-    assert_eq!(told(store.check(&open, limited, Cost::ONE).await), (Reason::Limited, true));
+    assert_eq!(told(store.check(&open, banned, Cost::ONE).await.expect("a decision")), (Reason::Banned, true));
+    assert_eq!(told(store.check(&open, limited, Cost::ONE).await.expect("a decision")), (Reason::Limited, true));
     for key in [other, lifted] {
-        assert_eq!(told(store.check(&open, key, Cost::ONE).await), (Reason::Allowed, true));
+        assert_eq!(told(store.check(&open, key, Cost::ONE).await.expect("a decision")), (Reason::Allowed, true));
     }
 }
 
 #[tokio::test]
-async fn a_denial_is_forgotten_when_redis_admits_the_key_again() {
+async fn a_denial_is_removed_when_redis_admits_the_key_again() {
     let server = Server::start();
-    let patient = || RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
-    let (store, elsewhere) = (patient(), patient());
+    let store_with_long_timeout =
+        || RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
+    let (store, elsewhere) = (store_with_long_timeout(), store_with_long_timeout());
     store.ready().await;
     elsewhere.ready().await;
     let open = policy(OnStoreFailure::Open);
     let all = Cost::new(100).expect("in range");
-    assert!(store.check(&open, &key(), all).await.is_allowed());
-    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await), (Reason::Limited, false));
+    assert!(store.check(&open, &key(), all).await.expect("a decision").is_allowed());
+    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await.expect("a decision")), (Reason::Limited, false));
     assert!(elsewhere.reset(&open, &key()).await.expect("redis answers"));
-    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await), (Reason::Allowed, false));
+    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await.expect("a decision")), (Reason::Allowed, false));
     server.kill();
     until_open(&store).await;
-    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await), (Reason::Allowed, true));
+    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await.expect("a decision")), (Reason::Allowed, true));
 }

@@ -1,8 +1,8 @@
-//! What is left in Redis: Tidegate's own keys, each with an expiry, and in the end nothing.
+//! Keys in Redis: each has an expiry, and in the end none is left.
 
 use std::time::Duration;
 
-use tidegate::{Algorithm, Buckets, Cost, Key, Op, Policy};
+use tidegate::{Algorithm, Buckets, Cost, Key, Op, Policy, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::{Server, Wire};
 
@@ -36,7 +36,7 @@ async fn use_all(store: &RedisStore, limits: &[&str]) {
     let key = Key::new("somebody {with} braces:*").expect("a key");
     for policy in policies(limits) {
         for _ in 0..3 {
-            let decision = store.check(&policy, &key, Cost::new(2).expect("in range")).await;
+            let decision = store.check(&policy, &key, Cost::new(2).expect("in range")).await.expect("a decision");
             assert!(!decision.is_degraded());
             if let Some(charged_at) = decision.charged_at() {
                 store.refund(&policy, &key, Cost::ONE, charged_at).await.expect("redis answers");
@@ -44,7 +44,7 @@ async fn use_all(store: &RedisStore, limits: &[&str]) {
         }
         for algorithm in algorithms() {
             let changed = policy.clone().with_algorithm(algorithm);
-            let _ = store.charge(&changed, &key, Cost::ONE).await;
+            let _ = store.charge(&changed, &key, Cost::ONE).await.expect("a decision");
             let _ = store.inspect(&changed, &key).await.expect("redis answers");
         }
     }
@@ -60,18 +60,17 @@ async fn every_key_has_an_expiry_that_outlives_what_is_counted() {
     for limits in [&["10/1h"][..], &["5/1m", "10/1h"]] {
         for policy in policies(limits) {
             for op in [Op::Check, Op::Charge, Op::Charge, Op::Check, Op::Peek] {
-                let decision =
-                    store.decide(op, &policy, &key, Cost::new(4).expect("in range"), policy.on_store_failure());
-                let decision = decision.await;
+                let cost = Cost::new(4).expect("in range");
+                let decision = store.decide(op, &policy, &key, cost).await.expect("a decision");
                 let left = wire.command([&b"PTTL"[..], &store.key_name(&policy, &key)]).integer();
                 let counted = i64::try_from(decision.reset_after().as_millis()).expect("short");
-                // What remains of the wait by now is less than what it was when it was told.
+                // The wait has become shorter since the decision.
                 assert!(
                     left > counted - 5_000 && left <= 3 * 3_600_000 + 1_000,
                     "{left} of {decision:?} under {policy:?}"
                 );
                 let longest = 3_600_000 - 5_000;
-                assert!(left > longest, "a charge may be asked for until the longest window has passed: {left}");
+                assert!(left > longest, "a charge must be kept until the longest window has passed: {left}");
             }
         }
     }
@@ -88,7 +87,7 @@ async fn after_the_window_nothing_is_left() {
     store.ready().await;
     use_all(&store, &["5/100ms", "10/200ms"]).await;
     let mut wire = server.wire();
-    // Redis counts down on its own clock; how long that takes is no matter, only that it ends.
+    // Redis uses its own clock. The duration does not matter, only that it ends.
     while wire.command(["DBSIZE"]).integer() > 0 {
         for name in keys(&mut wire) {
             assert_ne!(wire.command([&b"PTTL"[..], &name]).integer(), -1, "a key without an expiry");
@@ -111,7 +110,7 @@ async fn no_command_touches_a_key_that_is_not_ours() {
     use_all(&store, &["5/1m", "10/1h"]).await;
     let key = Key::new("somebody").expect("a key");
     for policy in policies(&["10/1h"]) {
-        let _ = store.check(&policy, &key, Cost::ONE).await;
+        let _ = store.check(&policy, &key, Cost::ONE).await.expect("a decision");
         assert!(store.reset(&policy, &key).await.expect("redis answers"));
     }
     wire.command(["PING"]);
@@ -122,13 +121,13 @@ async fn no_command_touches_a_key_that_is_not_ours() {
             break;
         }
         let Some((_, command)) = line.split_once(" lua] ") else { continue };
-        let words: Vec<_> = command.split('"').skip(1).step_by(2).collect();
+        let text: Vec<_> = command.split('"').skip(1).step_by(2).collect();
         seen += 1;
-        match words[0] {
+        match text[0] {
             "TIME" => {}
             "GET" | "MGET" | "SET" | "SETRANGE" | "APPEND" | "HGET" | "HSET" | "HDEL" | "DEL" | "EXISTS"
             | "PEXPIRE" => {
-                assert!(words[1].starts_with("tg:{") && words[1].len() > 31, "{line}");
+                assert!(text[1].starts_with("tg:{") && text[1].len() > 31, "{line}");
             }
             _ => panic!("an unexpected command: {line}"),
         }

@@ -1,9 +1,9 @@
-//! A bound on the number of keys, and what new keys get at it.
+//! The maximum number of keys, and the decisions on new keys at the maximum.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tidegate::{AtCapacity, Cost, Key, Policy, Reason, Spend};
+use tidegate::{AtCapacity, Cost, Key, Policy, Reason, Spend, Store as _};
 use tidegate_redis::{RedisStore, RedisStoreBuilder};
 use tidegate_testbed::{Proxy, Server};
 
@@ -27,12 +27,12 @@ fn keys(server: &Server) -> u64 {
     u64::try_from(server.wire().command(["DBSIZE"]).integer()).expect("not negative")
 }
 
-/// Makes new keys, some at a time, until there is no room for more; how many requests that took.
+/// Creates new keys until there is no room for more. Returns the number of requests.
 async fn fill(store: &RedisStore) -> u64 {
     let policy = policy();
     for first in (0..).step_by(20) {
         let keys: Vec<_> = (first..first + 20).map(key).collect();
-        join_all(keys.iter().map(|key| store.check(&policy, key, Cost::ONE))).await;
+        join_all(keys.iter().map(async |key| store.check(&policy, key, Cost::ONE).await.expect("a decision"))).await;
         if store.stats().no_room > 0 {
             return first + 20;
         }
@@ -41,38 +41,41 @@ async fn fill(store: &RedisStore) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_flood_makes_more_keys_than_the_bound_and_known_keys_are_decided_as_always() {
+async fn a_flood_creates_at_most_max_keys_and_existing_keys_are_decided_as_before() {
     let server = Server::start();
     let store = builder(&server).connect().expect("a store");
     store.ready().await;
     let policy = policy();
     let known = key(1_000_000);
-    assert_eq!(store.check(&policy, &known, Cost::ONE).await.used(), 1);
+    assert_eq!(store.check(&policy, &known, Cost::ONE).await.expect("a decision").used(), 1);
     fill(&store).await;
     let mut decisions = Vec::new();
     // Fewer at a time than the queue takes, so that none is shed.
     for first in (10_000..15_000).step_by(500) {
         let keys: Vec<_> = (first..first + 500).map(key).collect();
-        decisions.extend(join_all(keys.iter().map(|key| store.check(&policy, key, Cost::ONE))).await);
+        decisions.extend(
+            join_all(keys.iter().map(async |key| store.check(&policy, key, Cost::ONE).await.expect("a decision")))
+                .await,
+        );
     }
     let admitted = decisions.iter().filter(|decision| decision.is_allowed()).count();
     assert!(admitted <= 64 * 3, "they share 64 keys of 3 units: {admitted}");
     assert!(decisions.iter().all(|decision| decision.is_degraded() || decision.is_allowed()));
     assert!(keys(&server) <= BOUND + SLACK + 64, "{}", keys(&server));
     for used in 2..=3 {
-        let decision = store.check(&policy, &known, Cost::ONE).await;
+        let decision = store.check(&policy, &known, Cost::ONE).await.expect("a decision");
         assert_eq!((decision.reason(), decision.used(), decision.is_degraded()), (Reason::Allowed, used, false));
     }
-    assert_eq!(store.check(&policy, &known, Cost::ONE).await.reason(), Reason::Limited);
+    assert_eq!(store.check(&policy, &known, Cost::ONE).await.expect("a decision").reason(), Reason::Limited);
     let found = store.degradations();
     let full = found.iter().find(|one| one.cause == "no_room").expect("it is reported");
     assert!(full.detail.contains("max_keys") && full.cure.contains("max_keys"), "{full:?}");
-    assert_eq!(store.stats().troubles["no_room"], store.stats().no_room);
+    assert_eq!(store.stats().errors["no_room"], store.stats().no_room);
 
     server.wire().command(["FLUSHDB"]).expect_ok();
-    // The next look at the server finds room.
+    // The next check of the server finds room.
     loop {
-        let decision = store.check(&policy, &key(7), Cost::ONE).await;
+        let decision = store.check(&policy, &key(7), Cost::ONE).await.expect("a decision");
         if !decision.is_degraded() {
             break;
         }
@@ -81,14 +84,14 @@ async fn no_flood_makes_more_keys_than_the_bound_and_known_keys_are_decided_as_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_key_is_denied_or_admitted_at_the_bound_where_that_is_chosen() {
+async fn a_new_key_at_the_maximum_is_denied_or_admitted_as_configured() {
     for (choice, reason) in [(AtCapacity::Deny, Reason::StoreUnavailable), (AtCapacity::Admit, Reason::Allowed)] {
         let server = Server::start();
         let store = builder(&server).at_capacity(choice).connect().expect("a store");
         store.ready().await;
         fill(&store).await;
         let held = keys(&server);
-        let decision = store.check(&policy(), &key(1_000_000), Cost::ONE).await;
+        let decision = store.check(&policy(), &key(1_000_000), Cost::ONE).await.expect("a decision");
         assert_eq!((decision.reason(), decision.is_degraded()), (reason, true), "{choice:?}");
         let (policy, both) = (policy(), [key(1_000_001), key(0)]);
         let spends = [&both[0], &both[1]].map(|key| Spend { policy: &policy, key, cost: Cost::ONE });
@@ -99,25 +102,26 @@ async fn a_new_key_is_denied_or_admitted_at_the_bound_where_that_is_chosen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_that_callers_bring_fill_half_of_the_bound_and_named_policies_keep_the_rest() {
+async fn limits_supplied_by_callers_fill_at_most_half_of_the_maximum() {
     let server = Server::start();
     let store = builder(&server).connect().expect("a store");
     store.ready().await;
     // Each with a window of its own.
     for i in 0..3 * BOUND {
         let limit = format!("1/{}ms", 3_600_000 + i).parse().expect("a limit");
-        let _ = store.check(&Policy::unnamed([limit]).expect("a policy"), &key(i), Cost::ONE).await;
+        let _ =
+            store.check(&Policy::unnamed([limit]).expect("a policy"), &key(i), Cost::ONE).await.expect("a decision");
     }
     assert!(keys(&server) <= BOUND / 2, "one request at a time exceeds nothing");
-    let decision = store.check(&policy(), &key(0), Cost::ONE).await;
+    let decision = store.check(&policy(), &key(0), Cost::ONE).await.expect("a decision");
     assert_eq!((decision.reason(), decision.used(), decision.is_degraded()), (Reason::Allowed, 1, false));
     let unnamed = Policy::unnamed(["1/2h".parse().expect("a limit")]).expect("a policy");
-    let decision = store.check(&unnamed, &key(1), Cost::ONE).await;
+    let decision = store.check(&unnamed, &key(1), Cost::ONE).await.expect("a decision");
     assert_eq!((decision.reason(), decision.is_degraded()), (Reason::StoreUnavailable, true));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_at_once_share_the_overflow_key_of_a_new_key_only() {
+async fn in_one_decision_over_several_keys_only_a_new_key_uses_its_overflow_key() {
     let server = Server::start();
     let store = builder(&server).connect().expect("a store");
     store.ready().await;
@@ -131,7 +135,7 @@ async fn several_at_once_share_the_overflow_key_of_a_new_key_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_keys_does_not_take_the_last_memory_of_redis_and_new_keys_stay_limited() {
+async fn a_flood_of_keys_does_not_exhaust_the_memory_of_redis_and_new_keys_stay_limited() {
     let server = Server::builder().arg("maxmemory", "6mb").arg("maxmemory-policy", "noeviction").start();
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
     store.ready().await;
@@ -139,13 +143,14 @@ async fn a_flood_of_keys_does_not_take_the_last_memory_of_redis_and_new_keys_sta
     let mut number = 0;
     while store.stats().no_room == 0 {
         let keys: Vec<_> = (number..number + 100).map(key).collect();
-        join_all(keys.iter().map(|key| store.check(&policy, key, Cost::ONE))).await;
+        join_all(keys.iter().map(async |key| store.check(&policy, key, Cost::ONE).await.expect("a decision"))).await;
         number += 100;
         assert!(number < 1_000_000, "memory has an end: {:?}", store.stats());
     }
     let mut admitted = 0;
     for i in 0..2_000 {
-        admitted += u64::from(store.check(&policy, &key(10_000_000 + i), Cost::ONE).await.is_allowed());
+        admitted +=
+            u64::from(store.check(&policy, &key(10_000_000 + i), Cost::ONE).await.expect("a decision").is_allowed());
     }
     assert!(admitted <= 64 * 3, "they share 64 keys of 3 units: {admitted}; {:?}", store.stats());
     assert!(store.degradations().iter().any(|one| one.cause == "no_room" && one.detail.contains("maxmemory")));
@@ -159,11 +164,11 @@ async fn requests_of_one_decision_that_share_an_overflow_key_are_all_charged_to_
     fill(&store).await;
     let narrow = Policy::new("narrow", ["10/1h".parse().expect("a limit")]).expect("a policy");
     let cost = |units| Cost::new(units).expect("in range");
-    assert!(store.check(&narrow, &key(1_000_000), cost(1)).await.is_degraded());
+    assert!(store.check(&narrow, &key(1_000_000), cost(1)).await.expect("a decision").is_degraded());
     // Keys that share the overflow key of that one: no other overflow key of the policy has units in use.
     let mut sharing = Vec::new();
     for number in 1_000_001.. {
-        let found = store.peek(&narrow, &key(number), Cost::ONE).await;
+        let found = store.peek(&narrow, &key(number), Cost::ONE).await.expect("a decision");
         assert!(found.is_degraded(), "a new key");
         if found.used() == 1 {
             sharing.push(key(number));
@@ -176,25 +181,25 @@ async fn requests_of_one_decision_that_share_an_overflow_key_are_all_charged_to_
     let decisions = store.check_all(&spends(3)).await.expect("well-formed");
     let told = decisions.parts.iter().map(|part| (part.reason(), part.used(), part.is_degraded())).collect::<Vec<_>>();
     assert_eq!(told, [(Reason::Allowed, 7, true); 2], "both are charged, and both see it");
-    assert_eq!(store.peek(&narrow, &sharing[0], Cost::ONE).await.used(), 7);
+    assert_eq!(store.peek(&narrow, &sharing[0], Cost::ONE).await.expect("a decision").used(), 7);
     let decisions = store.check_all(&spends(2)).await.expect("well-formed");
     assert_eq!((decisions.overall.reason(), decisions.overall.is_degraded()), (Reason::Limited, true), "7 + 4 > 10");
-    assert_eq!(store.peek(&narrow, &sharing[0], Cost::ONE).await.used(), 7);
+    assert_eq!(store.peek(&narrow, &sharing[0], Cost::ONE).await.expect("a decision").used(), 7);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn named_limits_that_callers_bring_fill_half_of_the_bound_too_and_get_no_overflow_key() {
+async fn named_limits_supplied_by_callers_fill_at_most_half_of_the_maximum_and_get_no_overflow_key() {
     let server = Server::start();
     let store = builder(&server).connect().expect("a store");
     store.ready().await;
     let throttle =
         Policy::new("CL.THROTTLE", ["3/1h".parse().expect("a limit")]).expect("a policy").brought_by_caller();
     for number in 0..BOUND {
-        let _ = store.check(&throttle, &key(number), Cost::ONE).await;
+        let _ = store.check(&throttle, &key(number), Cost::ONE).await.expect("a decision");
     }
     assert!(keys(&server) <= BOUND / 2, "{}", keys(&server));
     let (policy, known, new, named) = (policy(), key(0), key(BOUND), key(BOUND + 1));
-    let decision = store.check(&throttle, &new, Cost::ONE).await;
+    let decision = store.check(&throttle, &new, Cost::ONE).await.expect("a decision");
     assert_eq!((decision.reason(), decision.is_degraded()), (Reason::StoreUnavailable, true));
     let of = |policy, key| Spend { policy, key, cost: Cost::ONE };
     let decisions = store.check_all(&[of(&throttle, &new), of(&policy, &named)]).await.expect("well-formed");
@@ -202,11 +207,11 @@ async fn named_limits_that_callers_bring_fill_half_of_the_bound_too_and_get_no_o
     let held = keys(&server);
     let decisions = store.check_all(&[of(&throttle, &known), of(&policy, &named)]).await.expect("well-formed");
     assert_eq!((decisions.overall.reason(), decisions.overall.is_degraded()), (Reason::Allowed, false));
-    assert_eq!(keys(&server), held + 1, "a policy's key has room beside a known key of a caller");
+    assert_eq!(keys(&server), held + 1, "there is room for a policy's key and for an existing key of a caller");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_known_key_at_its_limit_denies_a_decision_whose_new_key_is_admitted_uncounted() {
+async fn an_existing_key_at_its_limit_denies_a_decision_whose_new_key_is_admitted_uncounted() {
     let server = Server::start();
     let store = builder(&server).at_capacity(AtCapacity::Admit).connect().expect("a store");
     store.ready().await;
@@ -226,7 +231,7 @@ async fn a_known_key_at_its_limit_denies_a_decision_whose_new_key_is_admitted_un
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_decisions_over_several_make_are_counted_at_once() {
+async fn keys_created_by_decisions_over_several_keys_are_counted_at_once() {
     let server = Server::start();
     let store = builder(&server).connect().expect("a store");
     store.ready().await;
@@ -240,19 +245,19 @@ async fn keys_that_decisions_over_several_make_are_counted_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_decision_at_the_bound_takes_one_timeout_and_not_one_for_each_question() {
+async fn a_decision_at_the_maximum_takes_at_most_one_timeout() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let store = RedisStore::builder(&proxy.url()).timeout(Duration::from_secs(1)).max_keys(BOUND);
     let store = store.connect().expect("a store");
     store.ready().await;
     fill(&store).await;
-    let overflowed = || store.stats().troubles.get("no_room").copied().unwrap_or(0);
+    let overflowed = || store.stats().errors.get("no_room").copied().unwrap_or(0);
     let before = overflowed();
-    // One question is answered within the timeout, two are not.
+    // One request is answered within the timeout, two are not.
     proxy.set_delay(Duration::from_millis(600));
     let (policy, new) = (policy(), [key(1_000_000), key(1_000_001)]);
-    assert!(store.check(&policy, &new[0], Cost::ONE).await.is_degraded());
+    assert!(store.check(&policy, &new[0], Cost::ONE).await.expect("a decision").is_degraded());
     assert_eq!(overflowed(), before, "the second question was not answered in time");
-    assert!(store.stats().troubles.keys().any(|cause| ["timeout", "late"].contains(cause)), "{:?}", store.stats());
+    assert!(store.stats().errors.keys().any(|cause| ["timeout", "late"].contains(cause)), "{:?}", store.stats());
 }

@@ -1,12 +1,12 @@
-//! What replicas are waited for, and that a decision stands without them.
+//! Waiting for replicas; a decision stands without their confirmation.
 
 use std::time::Duration;
 
-use tidegate::{Algorithm, Cost, Key, Policy, Reason};
+use tidegate::{Algorithm, Cost, Key, Policy, Reason, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::{Server, Wire};
 
-/// A server and its replica, in touch with each other.
+/// A server and its connected replica.
 struct Pair {
     master: Server,
     replica: Server,
@@ -53,13 +53,13 @@ async fn a_charge_that_a_replica_has_is_confirmed() {
         let name = format!("key {number}");
         let key = Key::new(&name).expect("a key");
         for used in 1..=3 {
-            let decision = store.check(&policy, &key, Cost::ONE).await;
+            let decision = store.check(&policy, &key, Cost::ONE).await.expect("a decision");
             assert_eq!((decision.reason(), decision.used(), decision.is_degraded()), (Reason::Allowed, used, false));
             // It was waited for, so it is there now.
             let there = pair.replica.wire().command([&b"EXISTS"[..], &store.key_name(&policy, &key)]).integer();
             assert_eq!(there, 1);
         }
-        assert_eq!(store.check(&policy, &key, Cost::ONE).await.reason(), Reason::Limited);
+        assert_eq!(store.check(&policy, &key, Cost::ONE).await.expect("a decision").reason(), Reason::Limited);
     }
     assert_eq!(store.stats().unreplicated, 0);
 }
@@ -72,31 +72,31 @@ async fn a_charge_that_no_replica_confirms_stands_and_is_counted() {
     let [policy, _] = policies();
     let key = Key::new("alone").expect("a key");
     for used in 1..=3 {
-        let decision = store.check(&policy, &key, Cost::ONE).await;
+        let decision = store.check(&policy, &key, Cost::ONE).await.expect("a decision");
         assert_eq!((decision.reason(), decision.used(), decision.is_degraded()), (Reason::Allowed, used, false));
         assert_eq!(store.stats().unreplicated, used);
     }
     // Nothing was charged, so there was nothing to confirm.
-    assert_eq!(store.check(&policy, &key, Cost::ONE).await.reason(), Reason::Limited);
+    assert_eq!(store.check(&policy, &key, Cost::ONE).await.expect("a decision").reason(), Reason::Limited);
     assert_eq!(store.stats().unreplicated, 3);
     pair.replica.resume();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_writes_nothing_waits_for_nobody_and_so_does_a_store_that_was_not_told_to() {
+async fn requests_that_write_nothing_and_stores_without_replicas_do_not_wait() {
     let pair = Pair::start();
     let mut wire = pair.master.wire();
     let [policy, _] = policies();
     let key = Key::new("reader").expect("a key");
     let before = calls(&mut wire, "wait");
     let store = pair.store(1, Duration::from_millis(20)).await;
-    let _ = store.peek(&policy, &key, Cost::ONE).await;
+    let _ = store.peek(&policy, &key, Cost::ONE).await.expect("a decision");
     let _ = store.inspect(&policy, &key).await.expect("redis answers");
     assert_eq!(calls(&mut wire, "wait"), before);
     let silent = RedisStore::connect(&pair.master.url()).expect("a store");
     silent.ready().await;
-    let _ = silent.charge(&policy, &key, Cost::ONE).await;
+    let _ = silent.charge(&policy, &key, Cost::ONE).await.expect("a decision");
     assert_eq!(calls(&mut wire, "wait"), before);
-    let _ = store.charge(&policy, &key, Cost::ONE).await;
+    let _ = store.charge(&policy, &key, Cost::ONE).await.expect("a decision");
     assert_eq!(calls(&mut wire, "wait"), before + 1);
 }

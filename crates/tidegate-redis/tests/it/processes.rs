@@ -1,11 +1,11 @@
-//! Many processes spend from one key, and no window holds more than the limit.
+//! Many processes spend from one key, and no window exceeds the limit.
 
 use std::{
     process::{Command, Stdio},
     time::Duration,
 };
 
-use tidegate::{Algorithm, Buckets, Cost, Key, Policy};
+use tidegate::{Algorithm, Buckets, Cost, Key, Policy, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 
@@ -26,7 +26,7 @@ fn algorithm(name: &str) -> Algorithm {
     }
 }
 
-/// One of the processes; started by the test below, which says where and how long.
+/// One of the processes. The test below starts it.
 #[test]
 #[ignore = "a process of the test below"]
 fn worker() {
@@ -45,7 +45,7 @@ fn worker() {
                 let mut first = None;
                 loop {
                     let cost = Cost::new(1 + number % 3).expect("in range");
-                    let decision = store.check(&policy, &key, cost).await;
+                    let decision = store.check(&policy, &key, cost).await.expect("a decision");
                     assert!(!decision.is_degraded(), "{decision:?}");
                     if let Some(at) = decision.charged_at() {
                         admitted.push((at.as_micros(), cost.get()));
@@ -72,7 +72,7 @@ fn run(name: &str) {
     let server = Server::start();
     let worker = || {
         Command::new(std::env::current_exe().expect("this binary"))
-            .args(["together::worker", "--exact", "--ignored", "--nocapture"])
+            .args(["processes::worker", "--exact", "--ignored", "--nocapture"])
             .env("TIDEGATE_TEST_URL", server.url())
             .env("TIDEGATE_TEST_ALGORITHM", name)
             .stdout(Stdio::piped())
@@ -110,11 +110,11 @@ fn run(name: &str) {
 }
 
 #[test]
-fn no_window_of_a_log_holds_more_than_the_limit_whoever_spends() {
+fn no_window_of_a_log_exceeds_the_limit_across_processes() {
     run("sliding_log");
 }
 
 #[test]
-fn no_window_of_buckets_holds_more_than_the_limit_whoever_spends() {
+fn no_window_of_buckets_exceeds_the_limit_across_processes() {
     run("sliding_buckets");
 }

@@ -1,4 +1,4 @@
-//! Waiting for something to come about, with a bound.
+//! Waiting for a condition, with a timeout.
 
 use std::{
     thread,
@@ -7,20 +7,20 @@ use std::{
 
 use tidegate::Timestamp;
 
-/// Long enough for any machine; only a store that never recovers takes it.
+/// Long enough for any machine; only a store that never recovers reaches it.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Waits until it is so.
+/// Waits until the condition is true.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
-    while !is_so() {
+    while !condition() {
         assert!(start.elapsed() < LIMIT, "waited {LIMIT:?} for {what}");
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// The time by the clock that the servers of this machine read, too.
+/// The time of the clock that the servers on this machine also use.
 pub(crate) fn wall_clock() -> Timestamp {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     Timestamp::from_micros(u64::try_from(now.as_micros()).expect("before 2255"))

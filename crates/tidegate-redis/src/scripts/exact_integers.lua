@@ -1,5 +1,11 @@
--- Exact integers. Lua's numbers hold integers up to 2^53; units and times end at 9 * 10^15, just below. What is larger is a
--- pair (high, low) that stands for high * 2^48 + low, or is counted modulo 2^53.
+-- Exact integers.
+--
+-- KEYS   not read
+-- ARGV   not read
+-- reply  none: functions on numbers
+--
+-- Numbers in Lua are exact up to 2^53. Units and times end at 9 * 10^15, which is just below. A larger number is a
+-- pair (high, low) with the value high * 2^48 + low, or is counted modulo 2^53.
 
 local SATURATION = 9000000000000000
 local TWO53, TWO48, TWO24 = 9007199254740992, 281474976710656, 16777216
@@ -8,7 +14,7 @@ local floor, min, max = math.floor, math.min, math.max
 local pack, unpack, slice = struct.pack, struct.unpack, string.sub
 local call, try = redis.call, redis.pcall
 
--- Sum and difference modulo 2^53, of numbers that are.
+-- Return the sum and the difference, modulo 2^53, of numbers below 2^53.
 local function add(a, b)
   local room = TWO53 - b
   if a >= room then return a - room end
@@ -20,7 +26,7 @@ local function sub(a, b)
   return a - b
 end
 
--- a * b as a pair; below 2^99.
+-- Returns a * b as a pair. The product is below 2^99.
 local function mul(a, b)
   local product = a * b
   if product < TWO53 then
@@ -36,7 +42,7 @@ local function mul(a, b)
   return a1 * b1 + one1 + two1 + carry, low - carry * TWO48
 end
 
--- A pair by c: the quotient, which is below 2^53, and the rest.
+-- Divides a pair by c. Returns the quotient, which is below 2^53, and the remainder.
 local function div(high, low, c)
   if high < 32 then
     local dividend = high * TWO48 + low
@@ -49,7 +55,7 @@ local function div(high, low, c)
   if rest_low < 0 then rest_high, rest_low = rest_high - 1, rest_low + TWO48 end
   local c_high = floor(c / TWO48)
   local c_low = c - c_high * TWO48
-  -- The estimate is off by a few at the most.
+  -- The estimate may be wrong by a few.
   while rest_high < 0 do
     quotient, rest_high, rest_low = quotient - 1, rest_high + c_high, rest_low + c_low
     if rest_low >= TWO48 then rest_high, rest_low = rest_high + 1, rest_low - TWO48 end
@@ -61,7 +67,7 @@ local function div(high, low, c)
   return quotient, rest_high * TWO48 + rest_low
 end
 
--- floor(a * b / c) and ceil(a * b / c), exactly.
+-- Return floor(a * b / c) and ceil(a * b / c), exactly.
 local function mul_div(a, b, c)
   local product = a * b
   if product < TWO53 then return floor(product / c) end

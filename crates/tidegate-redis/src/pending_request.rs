@@ -1,4 +1,4 @@
-//! [`Job`]: a request on its way to a server, and its [`Answer`].
+//! [`PendingRequest`]: a request that waits for the reply of a server.
 
 use std::{
     ops::Range,
@@ -13,24 +13,24 @@ use tokio::sync::oneshot;
 
 use crate::{error::Error, stopwatch, wire::Group};
 
-/// A request on its way.
+/// A request that waits for the reply of a server.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct PendingRequest {
     pub(crate) group: Group,
     pub(crate) slot: u16,
     pub(crate) given: Option<Timestamp>,
-    /// When its caller gives up, by the stopwatch.
+    /// When its caller stops waiting, by the stopwatch.
     pub(crate) deadline: u64,
-    /// The slot is being moved, and this node is where it goes.
+    /// The slot is being moved to this node, which requires ASKING.
     pub(crate) asking: bool,
-    /// Not to be sent along with others: they might be at another node.
+    /// Needs a call of its own, because the keys of other requests may be at another node.
     pub(crate) alone: bool,
-    pub(crate) answer: oneshot::Sender<Result<Answer, Error>>,
-    /// Set by the node that the job was handed to.
+    pub(crate) reply_to: oneshot::Sender<Result<GroupReply, Error>>,
+    /// Set by the node that the request was submitted to.
     pub(crate) outstanding: Option<Outstanding>,
 }
 
-/// Counts a request that a node has not answered yet, until this is dropped.
+/// Counts a request as outstanding until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Outstanding(Arc<AtomicUsize>);
 
@@ -47,29 +47,29 @@ impl Drop for Outstanding {
     }
 }
 
-/// The reply to one request within that of its batch.
+/// The reply to one request, as a part of the reply to its batch.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct GroupReply {
     pub(crate) reply: Arc<Vec<u8>>,
     pub(crate) range: Range<usize>,
-    /// Whether nothing was done because no new key may be created. Then the bytes say which parts have a key.
+    /// Whether nothing was done because no new key may be created. Then the bytes show which keys exist.
     pub(crate) no_room: bool,
 }
 
-impl Answer {
+impl GroupReply {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.reply[self.range.clone()]
     }
 }
 
-impl Job {
-    pub(crate) fn fail(self, trouble: Error) {
-        // Whoever asked may have given up.
-        let _ = self.answer.send(Err(trouble));
+impl PendingRequest {
+    pub(crate) fn fail(self, error: Error) {
+        // The caller may have stopped waiting.
+        let _ = self.reply_to.send(Err(error));
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {
-        self.answer.is_closed()
+        self.reply_to.is_closed()
     }
 
     pub(crate) fn is_late(&self) -> bool {

@@ -1,5 +1,5 @@
-//! Under overrides, too, Redis tells what the in-memory store tells, in every field of every answer, whatever is set, lifted
-//! and asked, and whenever.
+//! Under overrides Redis gives the same answers as the in-memory store, in every field, whatever is set, removed
+//! and requested, at any time.
 
 use std::sync::{
     LazyLock,
@@ -8,19 +8,20 @@ use std::sync::{
 
 use proptest::prelude::*;
 use tidegate::{
-    ActiveOverride, Cost, Decision, Key, MemoryStore, Override, OverrideRule, Policy, Spend, Timestamp, external_store,
+    ActiveOverride, Cost, Decision, Key, MemoryStore, Op, Override, OverrideRule, Policy, Reason, Spend, Store as _,
+    StoreError, Timestamp, external_store,
 };
-use tidegate_redis::{OverrideTrouble, RedisStore};
+use tidegate_conformance::convert::{named_policy, timestamp};
+use tidegate_conformance::generators::{self, CostChoice, TimeStep, Timeline};
+use tidegate_conformance::model::{Micros, ModelDecision, ModelPolicy};
+use tidegate_conformance::settings;
+use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 use tokio::runtime::Runtime;
 
-use crate::gate::{library, policy, timestamp};
-use crate::model::{Answer, Micros, Op, Part, Rule, Verdict};
-use crate::scenes::{self, Hop, Moments, Price};
-
 static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
-/// Stores whose logs have 2, 3 and as many entries to a page as in use.
+/// Stores with pages of 2, 3 and the default number of entries.
 static STORES: LazyLock<[RedisStore; 3]> = LazyLock::new(|| {
     let _inside = RUNTIME.enter();
     let url = SERVER.url();
@@ -30,11 +31,11 @@ static STORES: LazyLock<[RedisStore; 3]> = LazyLock::new(|| {
     [small(2), small(3), builder().connect().expect("a store")]
 });
 
-/// When something is asked: anywhere, or beside the end of the override that was set last.
+/// The time of a request: any time, or near the end of the override that was set last.
 #[derive(Clone, Copy, Debug)]
 enum When {
-    Hop(Hop),
-    End { beside: Micros },
+    Step(TimeStep),
+    End { offset: Micros },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,27 +47,27 @@ enum Kind {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Ask {
+    Decide {
         op: Op,
         key: u8,
         when: When,
-        price: Price,
+        cost: CostChoice,
     },
-    /// Charges shortly after each other, so that there are many pages.
+    /// Charges in quick succession, so that there are many pages.
     Run {
         count: usize,
         gap: Micros,
     },
-    AskBoth {
+    DecideAll {
         op: Op,
         when: When,
-        price: Price,
+        cost: CostChoice,
     },
     Refund {
         key: u8,
         when: When,
         charge: usize,
-        price: Price,
+        cost: CostChoice,
     },
     Reset {
         key: u8,
@@ -75,9 +76,9 @@ enum Step {
         key: u8,
         when: When,
         kind: Kind,
-        until: Option<Hop>,
+        until: Option<TimeStep>,
     },
-    Lift {
+    Remove {
         key: u8,
         when: When,
     },
@@ -85,31 +86,31 @@ enum Step {
 
 fn when() -> impl Strategy<Value = When> {
     prop_oneof![
-        4 => scenes::any_hop().prop_map(When::Hop),
-        1 => (-1..=1i128).prop_map(|beside| When::End { beside }),
+        4 => generators::any_time_step().prop_map(When::Step),
+        1 => (-1..=1i128).prop_map(|offset| When::End { offset }),
     ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // For the most part one key, so that much happens to it.
+    // Mostly one key, so that it has many events.
     let key = || prop_oneof![4 => Just(0u8), 1 => Just(1u8)];
     let kind = prop_oneof![3 => Just(Kind::Limits), 1 => Just(Kind::Ban), 1 => Just(Kind::Exempt)];
-    let until = prop_oneof![1 => Just(None), 3 => scenes::onward_hop().prop_map(Some)];
+    let until = prop_oneof![1 => Just(None), 3 => generators::time_step().prop_map(Some)];
     prop_oneof![
-        10 => (scenes::op(), key(), when(), scenes::price())
-            .prop_map(|(op, key, when, price)| Step::Ask { op, key, when, price }),
+        10 => (generators::op(), key(), when(), generators::cost())
+            .prop_map(|(op, key, when, cost)| Step::Decide { op, key, when, cost }),
         1 => (3..40usize, prop_oneof![1..=3i128, 1..=2_000i128]).prop_map(|(count, gap)| Step::Run { count, gap }),
-        3 => (scenes::op(), when(), scenes::price()).prop_map(|(op, when, price)| Step::AskBoth { op, when, price }),
-        3 => (key(), when(), 0..6usize, scenes::price())
-            .prop_map(|(key, when, charge, price)| Step::Refund { key, when, charge, price }),
+        3 => (generators::op(), when(), generators::cost()).prop_map(|(op, when, cost)| Step::DecideAll { op, when, cost }),
+        3 => (key(), when(), 0..6usize, generators::cost())
+            .prop_map(|(key, when, charge, cost)| Step::Refund { key, when, charge, cost }),
         1 => key().prop_map(|key| Step::Reset { key }),
         5 => (key(), when(), kind, until).prop_map(|(key, when, kind, until)| Step::Set { key, when, kind, until }),
-        2 => (key(), when()).prop_map(|(key, when)| Step::Lift { key, when }),
+        2 => (key(), when()).prop_map(|(key, when)| Step::Remove { key, when }),
     ]
 }
 
-/// An override in words that are the same for the same one.
-fn words(by: &Override) -> String {
+/// A text that is equal for equal overrides.
+fn text(by: &Override) -> String {
     let rule = match by.rule() {
         OverrideRule::Limits(limits) => {
             let terms: Vec<_> = external_store::limit_numbers(limits).collect();
@@ -122,52 +123,41 @@ fn words(by: &Override) -> String {
 }
 
 fn shown(one: &ActiveOverride) -> String {
-    format!("{:?} since {:?}: {}", one.key, one.since, words(&one.by))
+    format!("{:?} since {:?}: {}", one.key, one.since, text(&one.by))
 }
 
 struct Pair {
     memory: MemoryStore,
     redis: &'static RedisStore,
     number: u64,
-    rules: [Rule; 2],
+    models: [ModelPolicy; 2],
     policies: [Policy; 2],
     other: Policy,
-    moments: Moments,
+    timeline: Timeline,
     end: Option<Micros>,
-    /// The ends of all overrides, and the latest time that anybody has asked at.
+    /// The ends of all overrides, and the latest time of a request.
     ends: Vec<Micros>,
     reached: Micros,
-    /// What is shown is compared after every so many steps.
+    /// Number of steps between two comparisons of inspections.
     inspected_every: usize,
     steps: usize,
 }
 
 impl Pair {
-    fn new(rules: [Rule; 2], other: &Rule, start: Micros) -> Self {
+    fn new(models: [ModelPolicy; 2], other: &ModelPolicy, start: Micros) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Relaxed);
         let redis = &STORES[usize::try_from(start.rem_euclid(3)).expect("below 3")];
         RUNTIME.block_on(redis.ready());
-        let named = |i: usize, rule: &Rule| {
-            let made = policy(&Part { name: (0, 0), rule: rule.clone(), cost: 1 });
-            let name = format!("policy-{number}-{i}");
-            let named = Policy::new(&name, made.limits().to_vec()).expect("a policy").with_mode(made.mode());
-            match made.algorithm() {
-                tidegate::Algorithm::Gcra(None) => {
-                    let bursts = made.limits().iter().map(|limit| tidegate::Burst::new(made.capacity(*limit)));
-                    named.with_bursts(bursts.map(|burst| burst.expect("in range"))).expect("as many")
-                }
-                algorithm => named.with_algorithm(algorithm),
-            }
-        };
+        let named = |i: usize| named_policy(&format!("policy-{number}-{i}"), &models[i]);
         Self {
             memory: MemoryStore::builder().forget_nothing().build().expect("a store"),
             redis,
             number,
-            policies: [named(0, &rules[0]), named(1, &rules[1])],
-            other: policy(&Part { name: (0, 0), rule: other.clone(), cost: 1 }),
-            rules,
-            moments: Moments::starting(start),
+            policies: [named(0), named(1)],
+            other: named_policy("other", other),
+            models,
+            timeline: Timeline::new(start),
             end: None,
             ends: Vec::new(),
             reached: start,
@@ -180,16 +170,16 @@ impl Pair {
         Key::join([&self.number.to_be_bytes()[..], &[key]]).expect("a short key")
     }
 
-    /// The time that is meant. Once an end is reached, it stays so: an override that is over is forgotten when it is noticed.
+    /// The time of a request. Once the end of an override is reached, the time stays after it: an ended override is removed.
     fn at(&mut self, when: When) -> Timestamp {
         let meant = match when {
-            When::Hop(hop) => self.moments.at(hop, &self.rules[0]),
-            When::End { beside } => self.end.map_or(self.moments.now, |end| (end + beside).max(0)),
+            When::Step(step) => self.timeline.time(step, &self.models[0]),
+            When::End { offset } => self.end.map_or(self.timeline.now, |end| (end + offset).max(0)),
         };
         let passed = self.ends.iter().filter(|end| **end <= self.reached).max();
         let now = passed.map_or(meant, |passed| meant.max(*passed));
         self.reached = self.reached.max(now);
-        self.moments.now = now;
+        self.timeline.now = now;
         timestamp(now)
     }
 
@@ -197,10 +187,10 @@ impl Pair {
         let charged_at = decision.charged_at().map(|at| at.as_micros().into());
         self.reached = self.reached.max(charged_at.unwrap_or(0));
         let span = |span: std::time::Duration| i128::try_from(span.as_micros()).expect("short");
-        let answer = Answer {
-            verdict: Verdict::Allowed,
+        let decision = ModelDecision {
+            reason: Reason::Allowed,
             part: 0,
-            bound: self.rules[0].caps[0],
+            limit: self.models[0].limits[0],
             used: decision.used().into(),
             remaining: decision.remaining().into(),
             retry_after: decision.retry_after().map(span),
@@ -208,57 +198,62 @@ impl Pair {
             charged_at,
             overridden: decision.is_overridden(),
         };
-        self.moments.note(self.moments.now, answer);
+        self.timeline.record(self.timeline.now, decision);
     }
 
-    fn cost(&self, price: Price) -> Cost {
-        let cost = price.of(&self.rules[0], self.moments.last.as_ref());
+    fn cost(&self, cost: CostChoice) -> Cost {
+        let cost = cost.units(&self.models[0], self.timeline.last.as_ref());
         Cost::new(cost.try_into().expect("a cost fits")).expect("in range")
     }
 
-    fn take(&mut self, step: Step) -> Result<(), TestCaseError> {
+    fn apply(&mut self, step: Step) -> Result<(), TestCaseError> {
         match step {
-            Step::Ask { op, key, when, price } => {
-                let (key, cost, now) = (self.key(key), self.cost(price), self.at(when));
-                let (op, policy) = (library(op), &self.policies[0]);
+            Step::Decide { op, key, when, cost } => {
+                let (key, cost, now) = (self.key(key), self.cost(cost), self.at(when));
+                let policy = &self.policies[0];
                 let own = self.memory.decide(op, policy, &key, cost, now);
-                let shared = RUNTIME.block_on(self.redis.decide_at(op, policy, &key, cost, now)).expect("it answers");
+                let shared = RUNTIME.block_on(self.redis.at(now).decide(op, policy, &key, cost)).expect("it answers");
                 prop_assert_eq!(own, shared, "{:?} of {:?} at {:?}: memory left, redis right", op, cost, now);
                 self.note(&own);
                 self.same_state(now)
             }
             Step::Run { count, gap } => {
                 for _ in 0..count {
-                    let ask =
-                        Step::Ask { op: Op::Charge, key: 0, when: When::Hop(Hop::Later(gap)), price: Price::Known(1) };
-                    self.take(ask)?;
+                    let charge = Step::Decide {
+                        op: Op::Charge,
+                        key: 0,
+                        when: When::Step(TimeStep::Later(gap)),
+                        cost: CostChoice::Units(1),
+                    };
+                    self.apply(charge)?;
                 }
                 Ok(())
             }
-            Step::AskBoth { op, when, price } => {
-                let (keys, cost, now) = ([self.key(0), self.key(1)], self.cost(price), self.at(when));
+            Step::DecideAll { op, when, cost } => {
+                let (keys, cost, now) = ([self.key(0), self.key(1)], self.cost(cost), self.at(when));
                 let spend = |key: usize, policy: usize| Spend { policy: &self.policies[policy], key: &keys[key], cost };
                 let spends = [spend(0, 0), spend(1, 0), spend(0, 1)];
-                let own = self.memory.decide_all(library(op), &spends, now).expect("well-formed");
-                let shared = RUNTIME.block_on(self.redis.decide_all_at(library(op), &spends, now));
-                let shared = shared.expect("well-formed").expect("it answers");
+                let own = self.memory.decide_all(op, &spends, now).expect("well-formed");
+                let shared = RUNTIME.block_on(self.redis.at(now).decide_all(op, &spends));
+                let shared = shared.expect("it answers");
                 prop_assert_eq!(&own, &shared, "{:?} of {:?} at {:?}: memory left, redis right", op, cost, now);
                 self.note(&own.parts[0]);
                 self.same_state(now)
             }
-            Step::Refund { key, when, charge, price } => {
-                let charged_at = timestamp(self.moments.charge(charge).max(0));
-                let (key, cost, now) = (self.key(key), self.cost(price), self.at(when));
+            Step::Refund { key, when, charge, cost } => {
+                let charged_at = timestamp(self.timeline.charge_time(charge).max(0));
+                let (key, cost, now) = (self.key(key), self.cost(cost), self.at(when));
                 let own = self.memory.refund(&self.policies[0], &key, cost, charged_at, now);
-                let shared = self.redis.refund_at(&self.policies[0], &key, cost, charged_at, now);
-                let shared = RUNTIME.block_on(shared).expect("it answers");
+                let redis = self.redis.at(now);
+                let shared =
+                    RUNTIME.block_on(redis.refund(&self.policies[0], &key, cost, charged_at)).expect("it answers");
                 prop_assert_eq!(own, shared, "refund of {:?} charged at {:?} at {:?}", cost, charged_at, now);
                 self.same_state(now)
             }
             Step::Reset { key } => {
-                let (key, now) = (self.key(key), timestamp(self.moments.now));
+                let (key, now) = (self.key(key), timestamp(self.timeline.now));
                 let own = self.memory.reset(&self.policies[0], &key);
-                let shared = RUNTIME.block_on(self.redis.reset_at(&self.policies[0], &key, now)).expect("it answers");
+                let shared = RUNTIME.block_on(self.redis.at(now).reset(&self.policies[0], &key)).expect("it answers");
                 prop_assert_eq!(own, shared, "reset");
                 self.same_state(now)
             }
@@ -269,34 +264,34 @@ impl Pair {
                     Kind::Ban => Override::ban(),
                     Kind::Exempt => Override::exempt(),
                 };
-                // Not one that is over before it begins, since somebody has charged later: whether that is noticed is open.
-                let since = self.moments.now;
+                // An override that ends before a later charge may or may not be noticed, so none is set.
+                let since = self.timeline.now;
                 let later = |end: Micros| if end > since { end.max(self.reached + 1) } else { end };
-                let end = until.map(|hop| later(self.moments.at(hop, &self.rules[0])));
+                let end = until.map(|step| later(self.timeline.time(step, &self.models[0])));
                 let by = end.map_or(by.clone(), |end| by.until(timestamp(end)));
                 let by = by.with_note("why").expect("short");
                 let own = self.memory.set_override(&self.policies[0], &key, by.clone(), now);
-                let shared = RUNTIME.block_on(self.redis.set_override_at(&self.policies[0], &key, &by, now));
+                let shared = RUNTIME.block_on(self.redis.at(now).set_override(&self.policies[0], &key, by.clone()));
                 if own.is_ok() {
                     self.end = end.or(self.end);
                     self.ends.extend(end);
                 }
-                let own = own.map(|by| by.as_ref().map(words)).map_err(OverrideTrouble::from);
-                prop_assert_eq!(own, shared.map(|by| by.as_ref().map(words)), "set {:?} at {:?}", by, now);
+                let own = own.map(|by| by.as_ref().map(text)).map_err(StoreError::from);
+                prop_assert_eq!(own, shared.map(|by| by.as_ref().map(text)), "set {:?} at {:?}", by, now);
                 self.same_state(now)
             }
-            Step::Lift { key, when } => {
+            Step::Remove { key, when } => {
                 let (key, now) = (self.key(key), self.at(when));
                 let own = self.memory.remove_override(&self.policies[0], &key, now);
-                let shared = RUNTIME.block_on(self.redis.remove_override_at(&self.policies[0], &key, now));
+                let shared = RUNTIME.block_on(self.redis.at(now).remove_override(&self.policies[0], &key));
                 let shared = shared.expect("it answers");
-                prop_assert_eq!(own.as_ref().map(words), shared.as_ref().map(words), "lift at {:?}", now);
+                prop_assert_eq!(own.as_ref().map(text), shared.as_ref().map(text), "remove at {:?}", now);
                 self.same_state(now)
             }
         }
     }
 
-    /// Both show the same of every key.
+    /// Both stores return the same inspection and override of every key.
     fn same_state(&mut self, now: Timestamp) -> Result<(), TestCaseError> {
         self.steps += 1;
         if !self.steps.is_multiple_of(self.inspected_every) {
@@ -305,69 +300,69 @@ impl Pair {
         let policy = &self.policies[0];
         for key in [self.key(0), self.key(1)] {
             let own = self.memory.inspect(policy, &key, now);
-            let shared = RUNTIME.block_on(self.redis.inspect_at(policy, &key, now)).expect("it answers");
+            let shared = RUNTIME.block_on(self.redis.at(now).inspect(policy, &key)).expect("it answers");
             prop_assert_eq!(own, shared, "inspected at {:?}: memory left, redis right", now);
             let own = self.memory.override_of(policy, &key, now);
-            let shared = RUNTIME.block_on(self.redis.override_of_at(policy, &key, now)).expect("it answers");
+            let shared = RUNTIME.block_on(self.redis.at(now).override_of(policy, &key)).expect("it answers");
             prop_assert_eq!(own.as_ref().map(shown), shared.as_ref().map(shown), "the override at {:?}", now);
         }
         Ok(())
     }
 
-    /// Both list the same, once no charge is ahead of the time.
+    /// Both stores list the same overrides, once no charge is ahead of the time.
     fn same_list(&mut self) -> Result<(), TestCaseError> {
         let now = timestamp(self.reached);
         let own: Vec<_> = self.memory.overrides(&self.policies[0], now).iter().map(shown).collect();
-        let shared = RUNTIME.block_on(self.redis.overrides_at(&self.policies[0], now)).expect("it answers");
+        let shared = RUNTIME.block_on(self.redis.at(now).overrides(&self.policies[0])).expect("it answers");
         prop_assert_eq!(own, shared.iter().map(shown).collect::<Vec<_>>(), "listed at {:?}", now);
         Ok(())
     }
 }
 
-fn rules() -> impl Strategy<Value = ([Rule; 2], Rule)> {
-    let far = ([scenes::rule(), scenes::rule()], scenes::rule());
-    // Windows near each other, so that what one holds matters to the other.
-    let near = scenes::rules_of_one_limit(scenes::algo(), 3)
-        .prop_map(|rules| ([rules[0].clone(), rules[1].clone()], rules[2].clone()));
-    (prop_oneof![far, near], any::<[bool; 2]>()).prop_map(|((mut rules, other), shadow)| {
-        rules[0].shadow = shadow[0] && shadow[1];
-        rules[1].shadow = shadow[0];
-        (rules, other)
+fn models() -> impl Strategy<Value = ([ModelPolicy; 2], ModelPolicy)> {
+    let far = ([generators::policy(), generators::policy()], generators::policy());
+    // The windows are similar, so that units of one matter to the other.
+    let near = generators::single_limit_policies(generators::algorithm(), 3)
+        .prop_map(|models| ([models[0].clone(), models[1].clone()], models[2].clone()));
+    (prop_oneof![far, near], any::<[bool; 2]>()).prop_map(|((mut models, other), shadow)| {
+        models[0].shadow = shadow[0] && shadow[1];
+        models[1].shadow = shadow[0];
+        (models, other)
     })
 }
 
 proptest! {
-    #![proptest_config(scenes::config(500))]
+    #![proptest_config(settings::config(500))]
 
     #[test]
-    fn redis_tells_what_memory_tells_under_overrides(
-        rules in rules(),
-        start in scenes::start(),
-        steps in prop::collection::vec(step(), scenes::steps(30)),
+    fn redis_equals_memory_under_overrides(
+        models in models(),
+        start in generators::start_time(),
+        steps in prop::collection::vec(step(), settings::steps(30)),
     ) {
-        let (rules, other) = rules;
-        let mut pair = Pair::new(rules, &other, start);
+        let (models, other) = models;
+        let mut pair = Pair::new(models, &other, start);
         for step in steps {
-            pair.take(step)?;
+            pair.apply(step)?;
         }
         pair.same_list()?;
     }
 }
 
 proptest! {
-    #![proptest_config(scenes::long_config(8))]
+    #![proptest_config(settings::long_config(8))]
 
     #[test]
-    fn redis_tells_what_memory_tells_under_overrides_in_a_long_history(
-        rules in rules(),
-        start in scenes::start(),
-        steps in prop::collection::vec(step(), scenes::long_history()),
+    fn redis_equals_memory_under_overrides_in_a_long_history(
+        models in models(),
+        start in generators::start_time(),
+        steps in prop::collection::vec(step(), settings::long_steps()),
     ) {
-        let (rules, other) = rules;
-        let mut pair = Pair::new(rules, &other, start);
+        let (models, other) = models;
+        let mut pair = Pair::new(models, &other, start);
         pair.inspected_every = 7;
         for step in steps {
-            pair.take(step)?;
+            pair.apply(step)?;
         }
         pair.same_list()?;
     }

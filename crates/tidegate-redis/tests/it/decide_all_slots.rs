@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tidegate::{Cost, Key, OnStoreFailure, Op, Policy, Reason, Spend};
+use tidegate::{Cost, Key, OnStoreFailure, Op, Policy, Reason, Spend, Store as _};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::{Cluster, wait_for};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_slot_denies_is_given_back_in_the_others() {
+async fn charges_of_other_slots_are_refunded_if_one_slot_denies() {
     let cluster = Cluster::start(3, 0);
     let store = RedisStore::builder(&cluster.url()).timeout(Duration::from_secs(10)).connect().expect("a store");
     store.ready().await;
@@ -43,7 +43,7 @@ async fn what_one_slot_denies_is_given_back_in_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slot_that_does_not_answer_counts_as_the_call_says() {
+async fn the_failure_choice_decides_for_a_slot_that_does_not_answer() {
     let cluster = Cluster::builder().masters(3).replicas_each(0).arg("cluster-require-full-coverage", "no").start();
     let store = RedisStore::builder(&cluster.url()).timeout(Duration::from_secs(10)).connect().expect("a store");
     store.ready().await;
@@ -53,14 +53,18 @@ async fn a_slot_that_does_not_answer_counts_as_the_call_says() {
     let dead = keys.iter().find(|key| node(key) == 0).expect("a key at the first node");
     let alive = keys.iter().find(|key| node(key) == 1).expect("a key at the second node");
     cluster.nodes()[0].kill();
-    let spends = [alive, dead].map(|key| Spend { policy: &policy, key, cost: Cost::ONE });
     for (choice, charged) in [(OnStoreFailure::Closed, 0), (OnStoreFailure::Open, 1), (OnStoreFailure::Closed, 1)] {
-        let decisions = store.decide_all(Op::Check, &spends, Some(choice)).await.expect("well-formed");
+        let policy = policy.clone().with_on_store_failure(choice);
+        let spends = [alive, dead].map(|key| Spend { policy: &policy, key, cost: Cost::ONE });
+        let decisions = store.decide_all(Op::Check, &spends).await.expect("well-formed");
         assert_eq!(decisions.overall.is_allowed(), choice == OnStoreFailure::Open, "{choice:?}");
         assert!(decisions.overall.is_degraded());
         let shown = store.inspect(&policy, alive).await.expect("redis answers");
         let used = shown.map_or(0, |shown| shown.limits[0].used);
-        assert_eq!(used, charged, "what is denied is charged nowhere, what is let through where it can be: {choice:?}");
+        assert_eq!(
+            used, charged,
+            "a denied decision charges nothing, an admitted one charges the slots that answer: {choice:?}"
+        );
     }
 }
 
@@ -74,21 +78,21 @@ async fn a_request_for_a_slot_without_a_node_is_reported() {
     let owner = cluster.master_of_slot(slot);
     let unassign = |node: usize| cluster.nodes()[node].wire().command(["CLUSTER", "DELSLOTS", &slot.to_string()]);
     unassign(owner).expect_ok();
-    // The other nodes may learn the old owner once more from a message that was under way.
+    // A message under way may tell the other nodes the old owner again.
     wait_for("the slot to have no node", Duration::from_secs(30), || {
         let refused = (0..3).filter(|node| unassign(*node).is_error()).count();
         if refused == 3 { Ok(()) } else { Err(format!("{} nodes still knew one", 3 - refused)) }
     });
     let store = connect();
     store.ready().await;
-    assert!(store.check(&policy, &key, Cost::ONE).await.is_degraded());
+    assert!(store.check(&policy, &key, Cost::ONE).await.expect("a decision").is_degraded());
     let found = store.degradations();
     let down = found.iter().find(|one| one.cause == "cluster_down").expect("it is reported");
     assert!(down.detail.contains(&slot.to_string()), "{down:?}");
 }
 
 #[tokio::test]
-async fn a_node_of_a_cluster_is_not_taken_for_a_server_of_its_own() {
+async fn a_cluster_node_is_not_used_as_a_standalone_server() {
     let cluster = Cluster::start(3, 0);
     let url = cluster.nodes()[0].url();
     let store = RedisStore::builder(&url).timeout(Duration::from_secs(10)).connect().expect("a store");
@@ -99,8 +103,8 @@ async fn a_node_of_a_cluster_is_not_taken_for_a_server_of_its_own() {
         let name = format!("user-{i}");
         match store.inspect(&policy, &Key::new(&name).expect("a key")).await {
             Ok(_) => here += 1,
-            Err(trouble) => {
-                assert!(trouble.to_string().contains("MOVED"), "{trouble}");
+            Err(error) => {
+                assert!(error.to_string().contains("MOVED"), "{error}");
                 refused += 1;
             }
         }

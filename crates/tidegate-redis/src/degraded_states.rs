@@ -1,8 +1,8 @@
-//! [`Conditions`]: the degraded states of one server.
+//! [`DegradedStates`]: the degraded states of one server.
 //!
 //! A state begins with the first affected request. It ends when no request was affected for [`QUIET`] while other
-//! requests succeeded, or for [`FORGOTTEN`] if none succeeded. So an intermittent fault is one state. A state that is
-//! held (an open breaker, a server that may evict) ends when it is released.
+//! requests succeeded, or for [`EXPIRY`] if none succeeded. So an intermittent fault is one state. A lasting state (an
+//! open breaker, a server that may evict) ends when its cause does.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -15,16 +15,16 @@ use tidegate::Degradation;
 
 use crate::{cause::Cause, log, stopwatch};
 
-/// A state ends after so many microseconds without a failure, if requests succeed.
+/// A state ends after this many microseconds without a failure, if requests succeed.
 const QUIET: u64 = 2_000_000;
-/// A state ends after so many microseconds without a failure in any case.
-const FORGOTTEN: u64 = 30_000_000;
+/// A state ends after this many microseconds without a failure in any case.
+const EXPIRY: u64 = 30_000_000;
 /// Maximum length of a detail in bytes: an error message may be long.
-const LONGEST_DETAIL: usize = 300;
+const MAX_DETAIL: usize = 300;
 
 /// The degraded states of one server, by cause.
-#[derive(Debug)]
-pub(crate) struct Conditions {
+#[derive(Debug, Default)]
+pub(crate) struct DegradedStates {
     states: [State; Cause::ALL.len()],
     /// When a request last succeeded.
     succeeded_at: AtomicU64,
@@ -35,24 +35,18 @@ pub(crate) struct Conditions {
 struct State {
     since: AtomicU64,
     last: AtomicU64,
-    held: AtomicBool,
+    is_lasting: AtomicBool,
     detail: Mutex<String>,
-    /// The beginning of the state that was logged last; `None` if its end was logged, too.
+    /// The beginning of the state that was logged last; `None` if its end was also logged.
     logged: Mutex<Option<u64>>,
 }
 
-impl Default for Conditions {
-    fn default() -> Self {
-        Self { states: std::array::from_fn(|_| State::default()), succeeded_at: AtomicU64::new(0) }
-    }
-}
-
-impl Conditions {
+impl DegradedStates {
     /// Records a request that was affected.
-    pub(crate) fn note(&self, cause: Cause, detail: impl FnOnce() -> String) {
+    pub(crate) fn record(&self, cause: Cause, detail: impl FnOnce() -> String) {
         let now = stopwatch::micros() + 1;
         let state = &self.states[cause.index()];
-        self.end_if_over(cause, now);
+        self.end_if_recovered(cause, now);
         state.last.store(now, Relaxed);
         if state.since.load(Relaxed) == 0 {
             *state.detail.lock() = shortened(detail());
@@ -60,35 +54,35 @@ impl Conditions {
         }
     }
 
-    /// Begins a state that lasts until it is released.
-    pub(crate) fn hold(&self, cause: Cause, detail: impl FnOnce() -> String) {
-        self.states[cause.index()].held.store(true, Relaxed);
-        self.note(cause, detail);
+    /// Begins a state that lasts until [`end`](Self::end) is called.
+    pub(crate) fn begin(&self, cause: Cause, detail: impl FnOnce() -> String) {
+        self.states[cause.index()].is_lasting.store(true, Relaxed);
+        self.record(cause, detail);
     }
 
-    /// Ends a state that was held.
-    pub(crate) fn release(&self, cause: Cause) {
+    /// Ends a lasting state.
+    pub(crate) fn end(&self, cause: Cause) {
         let state = &self.states[cause.index()];
-        if state.held.swap(false, Relaxed) {
+        if state.is_lasting.swap(false, Relaxed) {
             state.since.store(0, Relaxed);
         }
     }
 
     /// Records a request that succeeded at this time.
     #[inline]
-    pub(crate) fn succeeded(&self, now: u64) {
+    pub(crate) fn record_success(&self, now: u64) {
         self.succeeded_at.store(now + 1, Relaxed);
     }
 
-    fn end_if_over(&self, cause: Cause, now: u64) {
+    fn end_if_recovered(&self, cause: Cause, now: u64) {
         let state = &self.states[cause.index()];
         let (since, last) = (state.since.load(Relaxed), state.last.load(Relaxed));
-        if since == 0 || state.held.load(Relaxed) {
+        if since == 0 || state.is_lasting.load(Relaxed) {
             return;
         }
         let quiet = now.saturating_sub(last);
         let recovered = quiet >= QUIET && self.succeeded_at.load(Relaxed) > last;
-        if recovered || quiet >= FORGOTTEN {
+        if recovered || quiet >= EXPIRY {
             let _ = state.since.compare_exchange(since, 0, Relaxed, Relaxed);
         }
     }
@@ -97,7 +91,7 @@ impl Conditions {
     pub(crate) fn list(&self, node: &str) -> Vec<Degradation> {
         let now = stopwatch::micros() + 1;
         let lasting = |cause: Cause| {
-            self.end_if_over(cause, now);
+            self.end_if_recovered(cause, now);
             let state = &self.states[cause.index()];
             let since = state.since.load(Relaxed);
             (since > 0).then(|| Degradation {
@@ -115,7 +109,7 @@ impl Conditions {
     pub(crate) fn log_changes(&self, node: &str) {
         let now = stopwatch::micros() + 1;
         for cause in Cause::ALL {
-            self.end_if_over(cause, now);
+            self.end_if_recovered(cause, now);
             let state = &self.states[cause.index()];
             let since = Some(state.since.load(Relaxed)).filter(|since| *since > 0);
             let before = std::mem::replace(&mut *state.logged.lock(), since);
@@ -145,8 +139,8 @@ impl Conditions {
 }
 
 fn shortened(mut text: String) -> String {
-    if text.len() > LONGEST_DETAIL {
-        let end = (0..=LONGEST_DETAIL).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    if text.len() > MAX_DETAIL {
+        let end = (0..=MAX_DETAIL).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
         text.truncate(end);
         text.push('…');
     }
@@ -155,40 +149,40 @@ fn shortened(mut text: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Conditions, FORGOTTEN, QUIET};
+    use super::{DegradedStates, EXPIRY, QUIET};
     use crate::{cause::Cause, stopwatch};
 
     /// Whether a state still lasts `later` microseconds from now.
-    fn lasts(conditions: &Conditions, cause: Cause, later: u64) -> bool {
-        conditions.end_if_over(cause, stopwatch::micros() + later);
-        conditions.list("n").iter().any(|one| one.cause == cause.name())
+    fn lasts(degraded_states: &DegradedStates, cause: Cause, later: u64) -> bool {
+        degraded_states.end_if_recovered(cause, stopwatch::micros() + later);
+        degraded_states.list("n").iter().any(|one| one.cause == cause.name())
     }
 
     #[test]
-    fn a_state_lasts_until_requests_have_succeeded_for_a_while_without_it() {
-        let conditions = Conditions::default();
-        conditions.note(Cause::OutOfMemory, || "full".to_owned());
-        assert!(lasts(&conditions, Cause::OutOfMemory, QUIET + 10_000_000), "nothing has succeeded since");
-        conditions.succeeded(stopwatch::micros() + 1);
-        assert!(lasts(&conditions, Cause::OutOfMemory, 0), "not after one success");
-        assert!(!lasts(&conditions, Cause::OutOfMemory, QUIET + 10_000_000));
+    fn a_state_ends_after_requests_have_succeeded_for_a_while() {
+        let degraded_states = DegradedStates::default();
+        degraded_states.record(Cause::OutOfMemory, || "full".to_owned());
+        assert!(lasts(&degraded_states, Cause::OutOfMemory, QUIET + 10_000_000), "nothing has succeeded since");
+        degraded_states.record_success(stopwatch::micros() + 1);
+        assert!(lasts(&degraded_states, Cause::OutOfMemory, 0), "not after one success");
+        assert!(!lasts(&degraded_states, Cause::OutOfMemory, QUIET + 10_000_000));
     }
 
     #[test]
-    fn a_state_without_requests_is_forgotten_and_a_held_one_is_not() {
-        let conditions = Conditions::default();
-        conditions.note(Cause::WrongType, String::new);
-        conditions.hold(Cause::MayEvict, String::new);
-        assert!(!lasts(&conditions, Cause::WrongType, FORGOTTEN + 10_000_000));
-        assert!(lasts(&conditions, Cause::MayEvict, FORGOTTEN + 10_000_000));
-        conditions.release(Cause::MayEvict);
-        assert!(!lasts(&conditions, Cause::MayEvict, 0));
+    fn a_state_without_requests_expires_and_a_lasting_state_does_not() {
+        let degraded_states = DegradedStates::default();
+        degraded_states.record(Cause::WrongType, String::new);
+        degraded_states.begin(Cause::MayEvict, String::new);
+        assert!(!lasts(&degraded_states, Cause::WrongType, EXPIRY + 10_000_000));
+        assert!(lasts(&degraded_states, Cause::MayEvict, EXPIRY + 10_000_000));
+        degraded_states.end(Cause::MayEvict);
+        assert!(!lasts(&degraded_states, Cause::MayEvict, 0));
     }
 
     #[test]
     fn a_long_detail_is_cut() {
-        let conditions = Conditions::default();
-        conditions.note(Cause::Refused, || "é".repeat(10_000));
-        assert!(conditions.list("n")[0].detail.len() < 400);
+        let degraded_states = DegradedStates::default();
+        degraded_states.record(Cause::Refused, || "é".repeat(10_000));
+        assert!(degraded_states.list("n")[0].detail.len() < 400);
     }
 }
