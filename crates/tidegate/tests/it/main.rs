@@ -2,10 +2,10 @@
 //!
 //! - `conformance`: the suites that every store passes
 //! - `bad_input`: invalid input
-//! - `capacity`, `storm`: more keys and shapes than there is room for
+//! - `capacity`, `floods`: more keys and shapes than there is room for
 //! - `fail_safe`: a store that gives no answer or a wrong one
 //! - `operations`: peek, charge, refund, reset and inspect
-//! - `overrides`, `overrides_kept`: overrides of single keys, and how the store keeps them
+//! - `overrides`, `override_storage`: overrides of single keys, and how the store keeps them
 
 #![allow(
     clippy::duration_suboptimal_units,
@@ -17,7 +17,7 @@ mod bad_input;
 mod capacity;
 mod conformance;
 mod fail_safe;
+mod floods;
 mod operations;
+mod override_storage;
 mod overrides;
-mod overrides_kept;
-mod storm;
