@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::model::Micros;
+use tidegate_conformance::model::Micros;
 
 /// The time now.
 pub(crate) fn now() -> Micros {

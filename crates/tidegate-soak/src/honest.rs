@@ -13,12 +13,11 @@ use std::{
     time::Duration,
 };
 
+use tidegate::{Op, Reason};
+use tidegate_conformance::model::{Micros, Model, ModelAlgorithm, ModelLimit, ModelPolicy, ModelRequest, Units};
 use tidegate_testbed::{Reply, Wire};
 
-use crate::{
-    clock,
-    model::{self, Algo, Cap, Micros, Rule, Subject, Units, Verdict},
-};
+use crate::clock;
 
 /// Maximum difference between the clock of a service and the clock of this program.
 const CLOCKS_DIFFER: Micros = 20_000;
@@ -28,24 +27,28 @@ const REQUESTS_PER_KEY: usize = 300;
 const DESCRIBED: usize = 20;
 
 /// The policies of the services' configuration, as the model knows them.
-pub(crate) fn policies() -> [(&'static str, &'static str, Rule); 5] {
+pub(crate) fn policies() -> [(&'static str, &'static str, ModelPolicy); 5] {
     let second = 1_000_000;
-    let two = vec![Cap::new(20, 2 * second), Cap::new(100, 20 * second)];
-    let burst = Cap { capacity: 10, ..Cap::new(50, 5 * second) };
+    let two = vec![ModelLimit::new(20, 2 * second), ModelLimit::new(100, 20 * second)];
+    let burst = ModelLimit { capacity: 10, ..ModelLimit::new(50, 5 * second) };
     [
-        ("log", "limits = [\"20/2s\"]", Rule::new(Algo::Log, vec![Cap::new(20, 2 * second)])),
-        ("two", "limits = [\"20/2s\", \"100/20s\"]", Rule::new(Algo::Log, two)),
+        (
+            "log",
+            "limits = [\"20/2s\"]",
+            ModelPolicy::new(ModelAlgorithm::SlidingLog, vec![ModelLimit::new(20, 2 * second)]),
+        ),
+        ("two", "limits = [\"20/2s\", \"100/20s\"]", ModelPolicy::new(ModelAlgorithm::SlidingLog, two)),
         (
             "counter",
             "limits = [\"30/3s\"]\nalgorithm = \"sliding_counter\"",
-            Rule::new(Algo::Counter, vec![Cap::new(30, 3 * second)]),
+            ModelPolicy::new(ModelAlgorithm::SlidingCounter, vec![ModelLimit::new(30, 3 * second)]),
         ),
         (
             "buckets",
             "limits = [\"25/5s\"]\nalgorithm = \"sliding_buckets:10\"",
-            Rule::new(Algo::Buckets(10), vec![Cap::new(25, 5 * second)]),
+            ModelPolicy::new(ModelAlgorithm::SlidingBuckets(10), vec![ModelLimit::new(25, 5 * second)]),
         ),
-        ("gcra", "limits = [\"50/5s\"]\nalgorithm = \"gcra:10\"", Rule::new(Algo::Gcra, vec![burst])),
+        ("gcra", "limits = [\"50/5s\"]\nalgorithm = \"gcra:10\"", ModelPolicy::new(ModelAlgorithm::Gcra, vec![burst])),
     ]
 }
 
@@ -89,14 +92,14 @@ struct Answered {
 pub(crate) fn run(client: usize, address: &str, totals: &Totals, stop: &AtomicBool) {
     let policies = policies();
     for number in 0.. {
-        let (name, _, rule) = &policies[(client + number) % policies.len()];
+        let (name, _, policy) = &policies[(client + number) % policies.len()];
         let Ok(mut connection) = Wire::try_connect(address) else {
             totals.lost.fetch_add(1, Relaxed);
             thread::sleep(Duration::from_millis(100));
             continue;
         };
         let key = format!("honest-{client}-{number}");
-        let mut subject = Subject::default();
+        let mut model = Model::default();
         for _ in 0..REQUESTS_PER_KEY {
             if stop.load(Relaxed) {
                 return;
@@ -119,7 +122,7 @@ pub(crate) fn run(client: usize, address: &str, totals: &Totals, stop: &AtomicBo
             totals.compared.fetch_add(1, Relaxed);
             let counter = if answered.allowed { &totals.admitted } else { &totals.denied };
             counter.fetch_add(1, Relaxed);
-            if let Err(why) = compare(&mut subject, rule, cost, &answered, (sent, received)) {
+            if let Err(why) = compare(&mut model, &ModelRequest::new(policy, cost), &answered, (sent, received)) {
                 totals.wrong(format!("{name} {key} cost {cost} at {sent}: {why}: {answered:?}"));
                 break;
             }
@@ -134,9 +137,8 @@ fn pause() {
 }
 
 fn compare(
-    subject: &mut Subject,
-    rule: &Rule,
-    cost: Units,
+    model: &mut Model,
+    request: &ModelRequest,
     answered: &Answered,
     (sent, received): (Micros, Micros),
 ) -> Result<(), String> {
@@ -144,11 +146,11 @@ fn compare(
         if !(sent - CLOCKS_DIFFER..=received + CLOCKS_DIFFER).contains(&at) {
             return Err(format!("charged at {at}, outside of {sent} to {received}"));
         }
-        let expected = model::peek(subject, rule, cost, at);
-        if expected.verdict != Verdict::Allowed {
+        let expected = model.decide(Op::Peek, request, at);
+        if expected.reason != Reason::Allowed {
             return Err(format!("the model denies it: {expected:?}"));
         }
-        let expected = model::charge(subject, rule, cost, at);
+        let expected = model.decide(Op::Charge, request, at);
         let same = expected.remaining == answered.remaining
             && rounded_up(expected.reset_after) == answered.reset_after_ms
             && answered.reason == "allowed";
@@ -158,12 +160,12 @@ fn compare(
         return Err("an answer that no policy here gives".to_owned());
     }
     let earliest = sent - CLOCKS_DIFFER;
-    let expected = model::peek(subject, rule, cost, earliest);
-    let (Some(wait), Some(told)) = (expected.retry_after, answered.retry_after_ms) else {
+    let expected = model.decide(Op::Peek, request, earliest);
+    let (Some(wait), Some(retry_after_ms)) = (expected.retry_after, answered.retry_after_ms) else {
         return Err(format!("the model admits it: {expected:?}"));
     };
     // The time of the decision, computed from its retry time, up to rounding.
-    let decided = earliest + wait - told * 1000;
+    let decided = earliest + wait - retry_after_ms * 1000;
     let range = earliest - 1000..=received + CLOCKS_DIFFER;
     if range.contains(&decided) { Ok(()) } else { Err(format!("the model says {expected:?} at {earliest}")) }
 }

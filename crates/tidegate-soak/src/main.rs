@@ -11,7 +11,6 @@ mod clock;
 mod faults;
 mod honest;
 mod memory;
-mod model;
 mod report;
 mod service;
 

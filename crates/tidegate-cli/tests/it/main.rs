@@ -5,7 +5,6 @@ mod configuration;
 mod degraded;
 mod http;
 mod logging;
-mod model;
 mod overriding;
 mod process;
 mod replay;

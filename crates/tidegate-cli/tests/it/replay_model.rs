@@ -1,18 +1,17 @@
 //! `tidegate replay --decisions` against a brute-force model: every algorithm, one to three limits, memory and Redis.
 
-use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
+use std::{fmt::Write as _, fs, path::Path};
 
 use proptest::{prelude::*, sample::select, sample::subsequence, test_runner::TestRunner};
+use tidegate::Op;
+use tidegate_conformance::model::{Micros, Model, ModelAlgorithm, ModelLimit, ModelPolicy, ModelRequest, Units};
 use tidegate_testbed::{Reply, Server};
 
-use crate::{
-    model::{self, Algo, Cap, Micros, Rule, Subject, Units, Verdict},
-    process::{folder, run},
-};
+use crate::process::{folder, run};
 
 const SECOND: Micros = 1_000_000;
 
-/// Windows, and how limits write them.
+/// Windows, and their text in a limit.
 const WINDOWS: [(Micros, &str); 6] = [
     (1_000, "1ms"),
     (250_000, "250ms"),
@@ -23,21 +22,25 @@ const WINDOWS: [(Micros, &str); 6] = [
 ];
 
 #[derive(Debug, Clone)]
-struct Scene {
-    rule: Rule,
+struct Case {
+    policy: ModelPolicy,
     limits: Vec<String>,
     algorithm: String,
     trace: Vec<(Micros, u8, Units)>,
 }
 
-fn algorithm() -> impl Strategy<Value = (Algo, String, Option<Units>)> {
+fn algorithm() -> impl Strategy<Value = (ModelAlgorithm, String, Option<Units>)> {
     prop_oneof![
-        Just((Algo::Log, "sliding_log".to_owned(), None)),
-        Just((Algo::Counter, "sliding_counter".to_owned(), None)),
-        select(vec![1, 2, 7, 10, 60]).prop_map(|n| (Algo::Buckets(n), format!("sliding_buckets:{n}"), None)),
-        Just((Algo::Fixed, "fixed_window".to_owned(), None)),
-        Just((Algo::Gcra, "gcra".to_owned(), None)),
-        (1..=9_i128).prop_map(|burst| (Algo::Gcra, format!("gcra:{burst}"), Some(burst))),
+        Just((ModelAlgorithm::SlidingLog, "sliding_log".to_owned(), None)),
+        Just((ModelAlgorithm::SlidingCounter, "sliding_counter".to_owned(), None)),
+        select(vec![1, 2, 7, 10, 60]).prop_map(|n| (
+            ModelAlgorithm::SlidingBuckets(n),
+            format!("sliding_buckets:{n}"),
+            None
+        )),
+        Just((ModelAlgorithm::FixedWindow, "fixed_window".to_owned(), None)),
+        Just((ModelAlgorithm::Gcra, "gcra".to_owned(), None)),
+        (1..=9_i128).prop_map(|burst| (ModelAlgorithm::Gcra, format!("gcra:{burst}"), Some(burst))),
     ]
 }
 
@@ -55,22 +58,25 @@ fn trace(longest: Micros) -> impl Strategy<Value = Vec<(Micros, u8, Units)>> {
     })
 }
 
-fn scene() -> impl Strategy<Value = Scene> {
+fn case() -> impl Strategy<Value = Case> {
     let windows =
         prop_oneof![2 => subsequence(WINDOWS.to_vec(), 1), 1 => subsequence(WINDOWS.to_vec(), 2..=3).prop_shuffle()];
     (algorithm(), windows, [1..=12_i128, 1..=12_i128, 1..=12_i128]).prop_flat_map(
-        |((algo, algorithm, burst), windows, maxes)| {
-            let caps: Vec<Cap> = windows
+        |((model_algorithm, algorithm, burst), windows, maxes)| {
+            let model_limits: Vec<ModelLimit> = windows
                 .iter()
                 .zip(maxes)
-                .map(|((window, _), max)| Cap { capacity: burst.unwrap_or(max), ..Cap::new(max, *window) })
+                .map(|((window, _), max)| ModelLimit {
+                    capacity: burst.unwrap_or(max),
+                    ..ModelLimit::new(max, *window)
+                })
                 .collect();
             let limits =
                 windows.iter().zip(maxes).map(|((_, window), max)| format!("{max}/{window}")).collect::<Vec<_>>();
             let shortest = windows.iter().map(|(window, _)| *window).min().unwrap_or(SECOND);
-            let rule = Rule::new(algo, caps);
-            trace(shortest).prop_map(move |trace| Scene {
-                rule: rule.clone(),
+            let policy = ModelPolicy::new(model_algorithm, model_limits);
+            trace(shortest).prop_map(move |trace| Case {
+                policy: policy.clone(),
                 limits: limits.clone(),
                 algorithm: algorithm.clone(),
                 trace,
@@ -79,36 +85,31 @@ fn scene() -> impl Strategy<Value = Scene> {
     )
 }
 
-/// What the model says to each request, as rows of the decisions.
-fn expected(scene: &Scene) -> String {
+/// The decisions of the model as CSV.
+fn expected(case: &Case) -> String {
     let mut out = String::from("time_us,key,cost,reason,remaining,retry_after_us,reset_after_us\n");
-    let mut subjects: BTreeMap<u8, Subject> = BTreeMap::new();
-    for (time, client, cost) in &scene.trace {
-        let answer = model::check(subjects.entry(*client).or_default(), &scene.rule, *cost, *time);
-        let reason = match answer.verdict {
-            Verdict::Allowed => "allowed",
-            Verdict::Limited => "limited",
-            Verdict::Impossible => "impossible",
-            Verdict::Shadow => "shadow",
-            Verdict::Banned => "banned",
-        };
-        let retry = answer.retry_after.map_or(String::new(), |wait| wait.to_string());
-        let (remaining, reset) = (answer.remaining, answer.reset_after);
+    let mut model = Model::default();
+    for (time, client, cost) in &case.trace {
+        let request = ModelRequest { id: (0, *client), ..ModelRequest::new(&case.policy, *cost) };
+        let decision = model.decide(Op::Check, &request, *time);
+        let reason = decision.reason;
+        let retry = decision.retry_after.map_or(String::new(), |wait| wait.to_string());
+        let (remaining, reset) = (decision.remaining, decision.reset_after);
         let _ = writeln!(out, "{time},client {client},{cost},{reason},{remaining},{retry},{reset}");
     }
     out
 }
 
-fn replayed(scene: &Scene, folder: &Path, store: &[&str]) -> String {
+fn replayed(case: &Case, folder: &Path, store: &[&str]) -> String {
     let (trace, out) = (folder.join("trace.csv"), folder.join("decisions.csv"));
     let mut text = String::from("time_us,key,cost\n");
-    for (time, client, cost) in &scene.trace {
+    for (time, client, cost) in &case.trace {
         let _ = writeln!(text, "{time},client {client},{cost}");
     }
-    fs::write(&trace, text).expect("it can be written");
-    let mut arguments = vec!["replay", trace.to_str().expect("text"), "--algorithm", &scene.algorithm];
-    arguments.extend(scene.limits.iter().flat_map(|limit| ["--limit", limit]));
-    // A candidate beside it changes nothing about its decisions.
+    fs::write(&trace, text).expect("the file is written");
+    let mut arguments = vec!["replay", trace.to_str().expect("text"), "--algorithm", &case.algorithm];
+    arguments.extend(case.limits.iter().flat_map(|limit| ["--limit", limit]));
+    // A candidate must not change the decisions.
     arguments.extend(["--candidate", "3/1s sliding_counter", "--decisions", out.to_str().expect("text")]);
     arguments.extend(store);
     let output = run(&arguments);
@@ -119,8 +120,8 @@ fn replayed(scene: &Scene, folder: &Path, store: &[&str]) -> String {
 fn compare(cases: u32, store: &[&str], name: &str) {
     let folder = folder(name);
     let mut runner = TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() });
-    let done = runner.run(&scene(), |scene| {
-        prop_assert_eq!(expected(&scene), replayed(&scene, &folder, store));
+    let done = runner.run(&case(), |case| {
+        prop_assert_eq!(expected(&case), replayed(&case, &folder, store));
         Ok(())
     });
     if let Err(error) = done {
@@ -129,13 +130,13 @@ fn compare(cases: u32, store: &[&str], name: &str) {
 }
 
 #[test]
-fn decisions_are_those_of_the_model() {
+fn decisions_equal_the_model() {
     compare(150, &[], "model-memory");
 }
 
 #[test]
-fn decisions_are_those_of_the_model_through_redis_and_nothing_stays_behind() {
+fn decisions_through_redis_equal_the_model_and_leave_no_keys() {
     let redis = Server::start();
     compare(40, &["--store", &redis.url()], "model-redis");
-    assert_eq!(redis.wire().command(["DBSIZE"]), Reply::Integer(0), "what a replay has written is forgotten with it");
+    assert_eq!(redis.wire().command(["DBSIZE"]), Reply::Integer(0), "a replay deletes its keys");
 }

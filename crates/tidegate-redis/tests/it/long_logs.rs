@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidegate::{Cost, Decision, Key, MemoryStore, Op, Policy, Store as _, Timestamp};
+use tidegate_conformance::convert;
+use tidegate_conformance::model::{Micros, Model, ModelAlgorithm, ModelLimit, ModelPolicy, ModelRequest};
 use tidegate_redis::{RedisStore, RedisStoreBuilder};
 use tidegate_testbed::Server;
 
-use crate::gate::{self, Gate};
-use crate::model::{self, Algo, Cap, Micros, Part, Rule, World};
-
 /// Pseudo-random numbers that are the same in every run.
-struct PseudoRandom(u64);
+struct RandomNumbers(u64);
 
-impl PseudoRandom {
+impl RandomNumbers {
     fn below(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
@@ -24,11 +23,11 @@ impl PseudoRandom {
 async fn agree(store: &RedisStore, policy: &Policy, steps: usize, costs: u64, max_costs: bool) {
     let memory = MemoryStore::default();
     let key = Key::new("long").expect("a key");
-    let mut random = PseudoRandom(20_261_115);
+    let mut random = RandomNumbers(20_261_115);
     let mut now = 1_700_000_000_000_000;
     let mut charged: Vec<(Timestamp, Cost)> = Vec::new();
     for round in 0..steps / 100 {
-        let mut requests = Vec::new();
+        let mut asked = Vec::new();
         for _ in 0..100 {
             now += random.below(2_000);
             let op = if random.below(8) == 0 {
@@ -39,12 +38,12 @@ async fn agree(store: &RedisStore, policy: &Policy, steps: usize, costs: u64, ma
                 Op::Check
             };
             let cost = if max_costs { costs - random.below(2) } else { 1 + random.below(costs) };
-            requests.push((op, Cost::new(cost).expect("in range"), Timestamp::from_micros(now)));
+            asked.push((op, Cost::new(cost).expect("in range"), Timestamp::from_micros(now)));
         }
         let shared =
-            join_all(requests.iter().map(async |(op, cost, at)| store.at(*at).decide(*op, policy, &key, *cost).await))
+            join_all(asked.iter().map(async |(op, cost, at)| store.at(*at).decide(*op, policy, &key, *cost).await))
                 .await;
-        for ((op, cost, at), shared) in requests.into_iter().zip(shared) {
+        for ((op, cost, at), shared) in asked.into_iter().zip(shared) {
             let own: Decision = memory.decide(op, policy, &key, cost, at);
             assert_eq!(shared.expect("redis answers"), own, "round {round}, {op:?} of {cost:?} at {at:?}");
             charged.extend(own.charged_at().map(|at| (at, cost)));
@@ -118,58 +117,56 @@ async fn sums_beyond_two_to_the_53_agree() {
 /// Redis and the in-memory store give the same answers, and so does the model if it is not too slow.
 async fn agree_after_an_idle_period(
     store: &RedisStore,
-    rule: &Rule,
+    model_policy: &ModelPolicy,
     entries: u64,
     idle_periods: &[Micros],
     with_model: bool,
 ) {
-    let part = |cost: u64| Part { name: (0, 0), rule: rule.clone(), cost: cost.into() };
-    let policy = gate::policy(&part(1));
-    let window = rule.longest_window();
+    let request = |cost: u64| ModelRequest::new(model_policy, cost.into());
+    let policy = convert::policy(&request(1));
+    let window = model_policy.longest_window();
     for idle in idle_periods {
-        let (mut model, memory) = (World::default(), MemoryStore::default());
-        let key = Key::new(&format!("idle for {idle} {:?}", rule.algo)).expect("a key").into_owned();
-        let mut random = PseudoRandom(3);
+        let (mut model, memory) = (Model::default(), MemoryStore::default());
+        let key = Key::new(&format!("idle for {idle} {:?}", model_policy.algorithm)).expect("a key").into_owned();
+        let mut random = RandomNumbers(3);
         let mut now = 1_700_000_000_000_000;
         let mut requests = Vec::new();
         let gap = u64::try_from(window * 7 / 8 * 2).expect("it fits") / entries;
         for _ in 0..entries {
             now += 1 + Micros::from(random.below(gap));
-            requests.push((model::Op::Charge, 1, now));
+            requests.push((Op::Charge, 1, now));
         }
         now += idle;
-        let check = model::Op::Check;
         for (later, op, cost) in [
-            (0, check, 125),
-            (0, check, 1),
-            (5, check, 1),
-            (5, model::Op::Peek, 400),
-            (6, model::Op::Charge, 2),
-            (9, check, 3),
+            (0, Op::Check, 125),
+            (0, Op::Check, 1),
+            (5, Op::Check, 1),
+            (5, Op::Peek, 400),
+            (6, Op::Charge, 2),
+            (9, Op::Check, 3),
         ] {
             requests.push((op, cost, now + later));
         }
         for _ in 0..300 {
             now += 10 + Micros::from(random.below(gap));
-            requests.push((check, 1 + random.below(3), now));
+            requests.push((Op::Check, 1 + random.below(3), now));
         }
         for some in requests.chunks(200) {
-            let one = |(op, cost, at): &(model::Op, u64, Micros)| {
-                (gate::library(*op), gate::cost(&part(*cost)), gate::timestamp(*at))
-            };
-            let shared = join_all(some.iter().map(async |request| {
-                let (op, cost, at) = one(request);
+            let one =
+                |(op, cost, at): &(Op, u64, Micros)| (*op, convert::cost(&request(*cost)), convert::timestamp(*at));
+            let shared = join_all(some.iter().map(async |ask| {
+                let (op, cost, at) = one(ask);
                 store.at(at).decide(op, &policy, &key, cost).await
             }));
-            for (request, shared) in some.iter().zip(shared.await) {
-                let (op, cost, at) = one(request);
+            for (ask, shared) in some.iter().zip(shared.await) {
+                let (op, cost, at) = one(ask);
                 let shared = shared.expect("redis answers");
-                let context = format!("{rule:?}, idle for {idle} us: {request:?}");
+                let context = format!("{model_policy:?}, idle for {idle} us: {ask:?}");
                 assert_eq!(shared, memory.decide(op, &policy, &key, cost, at), "{context}: redis left, memory right");
                 if with_model {
-                    let expected = model.decide(request.0, &part(request.1), request.2);
+                    let expected = model.decide(ask.0, &request(ask.1), ask.2);
                     assert_eq!(
-                        gate::told(&shared, 0, &part(request.1)),
+                        convert::decision(&shared, 0, &request(ask.1)),
                         expected,
                         "{context}: redis left, the model right"
                     );
@@ -227,18 +224,18 @@ const HOUR: Micros = 3_600_000_000;
 async fn a_long_log_drops_all_entries_after_an_idle_window() {
     let server = Server::start();
     let store = store(&server).await;
-    let rule = Rule::new(Algo::Log, vec![Cap::new(1_000, HOUR)]);
-    agree_after_an_idle_period(&store, &rule, 700, &idle_periods(HOUR), true).await;
+    let policy = ModelPolicy::new(ModelAlgorithm::SlidingLog, vec![ModelLimit::new(1_000, HOUR)]);
+    agree_after_an_idle_period(&store, &policy, 700, &idle_periods(HOUR), true).await;
 }
 
 #[tokio::test]
 async fn a_long_log_of_several_limits_drops_all_entries_after_an_idle_window() {
     let server = Server::start();
     let store = store(&server).await;
-    let caps = vec![Cap::new(50, HOUR / 60), Cap::new(1_000, HOUR), Cap::new(400, HOUR / 4)];
-    let rule = Rule::new(Algo::Log, caps);
+    let limits = vec![ModelLimit::new(50, HOUR / 60), ModelLimit::new(1_000, HOUR), ModelLimit::new(400, HOUR / 4)];
+    let policy = ModelPolicy::new(ModelAlgorithm::SlidingLog, limits);
     for silent in [HOUR / 60, HOUR / 4, HOUR] {
-        agree_after_an_idle_period(&store, &rule, 650, &idle_periods(silent)[2..5], true).await;
+        agree_after_an_idle_period(&store, &policy, 650, &idle_periods(silent)[2..5], true).await;
     }
 }
 
@@ -246,16 +243,16 @@ async fn a_long_log_of_several_limits_drops_all_entries_after_an_idle_window() {
 async fn many_buckets_drop_all_units_after_an_idle_window() {
     let server = Server::start();
     let store = store(&server).await;
-    let rule = Rule::new(Algo::Buckets(1_000), vec![Cap::new(1_000, HOUR)]);
-    agree_after_an_idle_period(&store, &rule, 1_800, &idle_periods(HOUR), false).await;
+    let policy = ModelPolicy::new(ModelAlgorithm::SlidingBuckets(1_000), vec![ModelLimit::new(1_000, HOUR)]);
+    agree_after_an_idle_period(&store, &policy, 1_800, &idle_periods(HOUR), false).await;
 }
 
 #[tokio::test]
 async fn thousands_of_entries_are_dropped_after_an_idle_window() {
     let server = Server::start();
     let store = store(&server).await;
-    let rule = Rule::new(Algo::Log, vec![Cap::new(9_000, HOUR)]);
-    agree_after_an_idle_period(&store, &rule, 6_000, &[HOUR - 1, HOUR, HOUR * 5 / 4], false).await;
+    let policy = ModelPolicy::new(ModelAlgorithm::SlidingLog, vec![ModelLimit::new(9_000, HOUR)]);
+    agree_after_an_idle_period(&store, &policy, 6_000, &[HOUR - 1, HOUR, HOUR * 5 / 4], false).await;
 }
 
 #[tokio::test]
@@ -264,9 +261,10 @@ async fn small_pages_are_dropped_after_an_idle_window() {
     for entries in [2, 3] {
         let store = store_with_long_timeout(&server).page(entries).connect().expect("a store");
         store.ready().await;
-        for algo in [Algo::Log, Algo::Buckets(60)] {
-            let rule = Rule::new(algo, vec![Cap::new(100, HOUR + Micros::try_from(entries).expect("few"))]);
-            agree_after_an_idle_period(&store, &rule, 40, &idle_periods(HOUR), true).await;
+        for algorithm in [ModelAlgorithm::SlidingLog, ModelAlgorithm::SlidingBuckets(60)] {
+            let policy =
+                ModelPolicy::new(algorithm, vec![ModelLimit::new(100, HOUR + Micros::try_from(entries).expect("few"))]);
+            agree_after_an_idle_period(&store, &policy, 40, &idle_periods(HOUR), true).await;
         }
     }
 }

@@ -8,16 +8,16 @@ use std::sync::{
 
 use proptest::prelude::*;
 use tidegate::{
-    ActiveOverride, Cost, Decision, Key, MemoryStore, Override, OverrideRule, Policy, Spend, Store as _, StoreError,
-    Timestamp, external_store,
+    ActiveOverride, Cost, Decision, Key, MemoryStore, Op, Override, OverrideRule, Policy, Reason, Spend, Store as _,
+    StoreError, Timestamp, external_store,
 };
+use tidegate_conformance::convert::{named_policy, timestamp};
+use tidegate_conformance::generators::{self, CostChoice, TimeStep, Timeline};
+use tidegate_conformance::model::{Micros, ModelDecision, ModelPolicy};
+use tidegate_conformance::settings;
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
 use tokio::runtime::Runtime;
-
-use crate::gate::{library, policy, timestamp};
-use crate::model::{Answer, Micros, Op, Part, Rule, Verdict};
-use crate::scenes::{self, Hop, Moments, Price};
 
 static SERVER: LazyLock<Server> = LazyLock::new(Server::start);
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("a runtime"));
@@ -34,12 +34,12 @@ static STORES: LazyLock<[RedisStore; 3]> = LazyLock::new(|| {
 /// The time of a request: any time, or near the end of the override that was set last.
 #[derive(Clone, Copy, Debug)]
 enum When {
-    Hop(Hop),
-    End { beside: Micros },
+    Step(TimeStep),
+    End { offset: Micros },
 }
 
 #[derive(Clone, Copy, Debug)]
-enum OverrideKind {
+enum Kind {
     Limits,
     Ban,
     Exempt,
@@ -51,7 +51,7 @@ enum Step {
         op: Op,
         key: u8,
         when: When,
-        price: Price,
+        cost: CostChoice,
     },
     /// Charges in quick succession, so that there are many pages.
     Run {
@@ -61,13 +61,13 @@ enum Step {
     DecideAll {
         op: Op,
         when: When,
-        price: Price,
+        cost: CostChoice,
     },
     Refund {
         key: u8,
         when: When,
         charge: usize,
-        price: Price,
+        cost: CostChoice,
     },
     Reset {
         key: u8,
@@ -75,8 +75,8 @@ enum Step {
     Set {
         key: u8,
         when: When,
-        kind: OverrideKind,
-        until: Option<Hop>,
+        kind: Kind,
+        until: Option<TimeStep>,
     },
     Remove {
         key: u8,
@@ -86,24 +86,23 @@ enum Step {
 
 fn when() -> impl Strategy<Value = When> {
     prop_oneof![
-        4 => scenes::any_hop().prop_map(When::Hop),
-        1 => (-1..=1i128).prop_map(|beside| When::End { beside }),
+        4 => generators::any_time_step().prop_map(When::Step),
+        1 => (-1..=1i128).prop_map(|offset| When::End { offset }),
     ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
     // Mostly one key, so that it has many events.
     let key = || prop_oneof![4 => Just(0u8), 1 => Just(1u8)];
-    let kind =
-        prop_oneof![3 => Just(OverrideKind::Limits), 1 => Just(OverrideKind::Ban), 1 => Just(OverrideKind::Exempt)];
-    let until = prop_oneof![1 => Just(None), 3 => scenes::onward_hop().prop_map(Some)];
+    let kind = prop_oneof![3 => Just(Kind::Limits), 1 => Just(Kind::Ban), 1 => Just(Kind::Exempt)];
+    let until = prop_oneof![1 => Just(None), 3 => generators::time_step().prop_map(Some)];
     prop_oneof![
-        10 => (scenes::op(), key(), when(), scenes::price())
-            .prop_map(|(op, key, when, price)| Step::Decide { op, key, when, price }),
+        10 => (generators::op(), key(), when(), generators::cost())
+            .prop_map(|(op, key, when, cost)| Step::Decide { op, key, when, cost }),
         1 => (3..40usize, prop_oneof![1..=3i128, 1..=2_000i128]).prop_map(|(count, gap)| Step::Run { count, gap }),
-        3 => (scenes::op(), when(), scenes::price()).prop_map(|(op, when, price)| Step::DecideAll { op, when, price }),
-        3 => (key(), when(), 0..6usize, scenes::price())
-            .prop_map(|(key, when, charge, price)| Step::Refund { key, when, charge, price }),
+        3 => (generators::op(), when(), generators::cost()).prop_map(|(op, when, cost)| Step::DecideAll { op, when, cost }),
+        3 => (key(), when(), 0..6usize, generators::cost())
+            .prop_map(|(key, when, charge, cost)| Step::Refund { key, when, charge, cost }),
         1 => key().prop_map(|key| Step::Reset { key }),
         5 => (key(), when(), kind, until).prop_map(|(key, when, kind, until)| Step::Set { key, when, kind, until }),
         2 => (key(), when()).prop_map(|(key, when)| Step::Remove { key, when }),
@@ -123,7 +122,7 @@ fn text(by: &Override) -> String {
     format!("{rule} until {:?}, {}", by.end(), by.note())
 }
 
-fn describe(one: &ActiveOverride) -> String {
+fn shown(one: &ActiveOverride) -> String {
     format!("{:?} since {:?}: {}", one.key, one.since, text(&one.by))
 }
 
@@ -131,10 +130,10 @@ struct Pair {
     memory: MemoryStore,
     redis: &'static RedisStore,
     number: u64,
-    rules: [Rule; 2],
+    models: [ModelPolicy; 2],
     policies: [Policy; 2],
     other: Policy,
-    moments: Moments,
+    timeline: Timeline,
     end: Option<Micros>,
     /// The ends of all overrides, and the latest time of a request.
     ends: Vec<Micros>,
@@ -145,31 +144,20 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(rules: [Rule; 2], other: &Rule, start: Micros) -> Self {
+    fn new(models: [ModelPolicy; 2], other: &ModelPolicy, start: Micros) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Relaxed);
         let redis = &STORES[usize::try_from(start.rem_euclid(3)).expect("below 3")];
         RUNTIME.block_on(redis.ready());
-        let named = |i: usize, rule: &Rule| {
-            let made = policy(&Part { name: (0, 0), rule: rule.clone(), cost: 1 });
-            let name = format!("policy-{number}-{i}");
-            let named = Policy::new(&name, made.limits().to_vec()).expect("a policy").with_mode(made.mode());
-            match made.algorithm() {
-                tidegate::Algorithm::Gcra(None) => {
-                    let bursts = made.limits().iter().map(|limit| tidegate::Burst::new(made.capacity(*limit)));
-                    named.with_bursts(bursts.map(|burst| burst.expect("in range"))).expect("as many")
-                }
-                algorithm => named.with_algorithm(algorithm),
-            }
-        };
+        let named = |i: usize| named_policy(&format!("policy-{number}-{i}"), &models[i]);
         Self {
             memory: MemoryStore::builder().keep_expired().build().expect("a store"),
             redis,
             number,
-            policies: [named(0, &rules[0]), named(1, &rules[1])],
-            other: policy(&Part { name: (0, 0), rule: other.clone(), cost: 1 }),
-            rules,
-            moments: Moments::starting(start),
+            policies: [named(0), named(1)],
+            other: named_policy("other", other),
+            models,
+            timeline: Timeline::new(start),
             end: None,
             ends: Vec::new(),
             reached: start,
@@ -185,13 +173,13 @@ impl Pair {
     /// The time of a request. Once the end of an override is reached, the time stays after it: an ended override is removed.
     fn at(&mut self, when: When) -> Timestamp {
         let meant = match when {
-            When::Hop(hop) => self.moments.at(hop, &self.rules[0]),
-            When::End { beside } => self.end.map_or(self.moments.now, |end| (end + beside).max(0)),
+            When::Step(step) => self.timeline.time(step, &self.models[0]),
+            When::End { offset } => self.end.map_or(self.timeline.now, |end| (end + offset).max(0)),
         };
         let passed = self.ends.iter().filter(|end| **end <= self.reached).max();
         let now = passed.map_or(meant, |passed| meant.max(*passed));
         self.reached = self.reached.max(now);
-        self.moments.now = now;
+        self.timeline.now = now;
         timestamp(now)
     }
 
@@ -199,10 +187,10 @@ impl Pair {
         let charged_at = decision.charged_at().map(|at| at.as_micros().into());
         self.reached = self.reached.max(charged_at.unwrap_or(0));
         let span = |span: std::time::Duration| i128::try_from(span.as_micros()).expect("short");
-        let answer = Answer {
-            verdict: Verdict::Allowed,
+        let decision = ModelDecision {
+            reason: Reason::Allowed,
             part: 0,
-            bound: self.rules[0].caps[0],
+            limit: self.models[0].limits[0],
             used: decision.used().into(),
             remaining: decision.remaining().into(),
             retry_after: decision.retry_after().map(span),
@@ -210,19 +198,19 @@ impl Pair {
             charged_at,
             overridden: decision.is_overridden(),
         };
-        self.moments.note(self.moments.now, answer);
+        self.timeline.record(self.timeline.now, decision);
     }
 
-    fn cost(&self, price: Price) -> Cost {
-        let cost = price.of(&self.rules[0], self.moments.last.as_ref());
+    fn cost(&self, cost: CostChoice) -> Cost {
+        let cost = cost.units(&self.models[0], self.timeline.last.as_ref());
         Cost::new(cost.try_into().expect("a cost fits")).expect("in range")
     }
 
-    fn take(&mut self, step: Step) -> Result<(), TestCaseError> {
+    fn apply(&mut self, step: Step) -> Result<(), TestCaseError> {
         match step {
-            Step::Decide { op, key, when, price } => {
-                let (key, cost, now) = (self.key(key), self.cost(price), self.at(when));
-                let (op, policy) = (library(op), &self.policies[0]);
+            Step::Decide { op, key, when, cost } => {
+                let (key, cost, now) = (self.key(key), self.cost(cost), self.at(when));
+                let policy = &self.policies[0];
                 let own = self.memory.decide(op, policy, &key, cost, now);
                 let shared = RUNTIME.block_on(self.redis.at(now).decide(op, policy, &key, cost)).expect("it answers");
                 prop_assert_eq!(own, shared, "{:?} of {:?} at {:?}: memory left, redis right", op, cost, now);
@@ -231,30 +219,30 @@ impl Pair {
             }
             Step::Run { count, gap } => {
                 for _ in 0..count {
-                    let request = Step::Decide {
+                    let charge = Step::Decide {
                         op: Op::Charge,
                         key: 0,
-                        when: When::Hop(Hop::Later(gap)),
-                        price: Price::Known(1),
+                        when: When::Step(TimeStep::Later(gap)),
+                        cost: CostChoice::Units(1),
                     };
-                    self.take(request)?;
+                    self.apply(charge)?;
                 }
                 Ok(())
             }
-            Step::DecideAll { op, when, price } => {
-                let (keys, cost, now) = ([self.key(0), self.key(1)], self.cost(price), self.at(when));
+            Step::DecideAll { op, when, cost } => {
+                let (keys, cost, now) = ([self.key(0), self.key(1)], self.cost(cost), self.at(when));
                 let spend = |key: usize, policy: usize| Spend { policy: &self.policies[policy], key: &keys[key], cost };
                 let spends = [spend(0, 0), spend(1, 0), spend(0, 1)];
-                let own = self.memory.decide_all(library(op), &spends, now).expect("well-formed");
-                let shared = RUNTIME.block_on(self.redis.at(now).decide_all(library(op), &spends));
+                let own = self.memory.decide_all(op, &spends, now).expect("well-formed");
+                let shared = RUNTIME.block_on(self.redis.at(now).decide_all(op, &spends));
                 let shared = shared.expect("it answers");
                 prop_assert_eq!(&own, &shared, "{:?} of {:?} at {:?}: memory left, redis right", op, cost, now);
                 self.note(&own.parts[0]);
                 self.same_state(now)
             }
-            Step::Refund { key, when, charge, price } => {
-                let charged_at = timestamp(self.moments.charge(charge).max(0));
-                let (key, cost, now) = (self.key(key), self.cost(price), self.at(when));
+            Step::Refund { key, when, charge, cost } => {
+                let charged_at = timestamp(self.timeline.charge_time(charge).max(0));
+                let (key, cost, now) = (self.key(key), self.cost(cost), self.at(when));
                 let own = self.memory.refund(&self.policies[0], &key, cost, charged_at, now);
                 let redis = self.redis.at(now);
                 let shared =
@@ -263,7 +251,7 @@ impl Pair {
                 self.same_state(now)
             }
             Step::Reset { key } => {
-                let (key, now) = (self.key(key), timestamp(self.moments.now));
+                let (key, now) = (self.key(key), timestamp(self.timeline.now));
                 let own = self.memory.reset(&self.policies[0], &key);
                 let shared = RUNTIME.block_on(self.redis.at(now).reset(&self.policies[0], &key)).expect("it answers");
                 prop_assert_eq!(own, shared, "reset");
@@ -272,14 +260,14 @@ impl Pair {
             Step::Set { key, when, kind, until } => {
                 let (key, now) = (self.key(key), self.at(when));
                 let by = match kind {
-                    OverrideKind::Limits => Override::limits(self.other.clone()),
-                    OverrideKind::Ban => Override::ban(),
-                    OverrideKind::Exempt => Override::exempt(),
+                    Kind::Limits => Override::limits(self.other.clone()),
+                    Kind::Ban => Override::ban(),
+                    Kind::Exempt => Override::exempt(),
                 };
                 // An override that ends before a later charge may or may not be noticed, so none is set.
-                let since = self.moments.now;
+                let since = self.timeline.now;
                 let later = |end: Micros| if end > since { end.max(self.reached + 1) } else { end };
-                let end = until.map(|hop| later(self.moments.at(hop, &self.rules[0])));
+                let end = until.map(|step| later(self.timeline.time(step, &self.models[0])));
                 let by = end.map_or(by.clone(), |end| by.until(timestamp(end)));
                 let by = by.with_note("why").expect("short");
                 let own = self.memory.set_override(&self.policies[0], &key, by.clone(), now);
@@ -316,7 +304,7 @@ impl Pair {
             prop_assert_eq!(own, shared, "inspected at {:?}: memory left, redis right", now);
             let own = self.memory.override_of(policy, &key, now);
             let shared = RUNTIME.block_on(self.redis.at(now).override_of(policy, &key)).expect("it answers");
-            prop_assert_eq!(own.as_ref().map(describe), shared.as_ref().map(describe), "the override at {:?}", now);
+            prop_assert_eq!(own.as_ref().map(shown), shared.as_ref().map(shown), "the override at {:?}", now);
         }
         Ok(())
     }
@@ -324,57 +312,57 @@ impl Pair {
     /// Both stores list the same overrides, once no charge is ahead of the time.
     fn same_list(&mut self) -> Result<(), TestCaseError> {
         let now = timestamp(self.reached);
-        let own: Vec<_> = self.memory.overrides(&self.policies[0], now).iter().map(describe).collect();
+        let own: Vec<_> = self.memory.overrides(&self.policies[0], now).iter().map(shown).collect();
         let shared = RUNTIME.block_on(self.redis.at(now).overrides(&self.policies[0])).expect("it answers");
-        prop_assert_eq!(own, shared.iter().map(describe).collect::<Vec<_>>(), "listed at {:?}", now);
+        prop_assert_eq!(own, shared.iter().map(shown).collect::<Vec<_>>(), "listed at {:?}", now);
         Ok(())
     }
 }
 
-fn rules() -> impl Strategy<Value = ([Rule; 2], Rule)> {
-    let far = ([scenes::rule(), scenes::rule()], scenes::rule());
+fn models() -> impl Strategy<Value = ([ModelPolicy; 2], ModelPolicy)> {
+    let far = ([generators::policy(), generators::policy()], generators::policy());
     // The windows are similar, so that units of one matter to the other.
-    let near = scenes::rules_of_one_limit(scenes::algo(), 3)
-        .prop_map(|rules| ([rules[0].clone(), rules[1].clone()], rules[2].clone()));
-    (prop_oneof![far, near], any::<[bool; 2]>()).prop_map(|((mut rules, other), shadow)| {
-        rules[0].shadow = shadow[0] && shadow[1];
-        rules[1].shadow = shadow[0];
-        (rules, other)
+    let near = generators::single_limit_policies(generators::algorithm(), 3)
+        .prop_map(|models| ([models[0].clone(), models[1].clone()], models[2].clone()));
+    (prop_oneof![far, near], any::<[bool; 2]>()).prop_map(|((mut models, other), shadow)| {
+        models[0].shadow = shadow[0] && shadow[1];
+        models[1].shadow = shadow[0];
+        (models, other)
     })
 }
 
 proptest! {
-    #![proptest_config(scenes::config(500))]
+    #![proptest_config(settings::config(500))]
 
     #[test]
-    fn redis_tells_what_memory_tells_under_overrides(
-        rules in rules(),
-        start in scenes::start(),
-        steps in prop::collection::vec(step(), scenes::steps(30)),
+    fn redis_equals_memory_under_overrides(
+        models in models(),
+        start in generators::start_time(),
+        steps in prop::collection::vec(step(), settings::steps(30)),
     ) {
-        let (rules, other) = rules;
-        let mut pair = Pair::new(rules, &other, start);
+        let (models, other) = models;
+        let mut pair = Pair::new(models, &other, start);
         for step in steps {
-            pair.take(step)?;
+            pair.apply(step)?;
         }
         pair.same_list()?;
     }
 }
 
 proptest! {
-    #![proptest_config(scenes::long_config(8))]
+    #![proptest_config(settings::long_config(8))]
 
     #[test]
-    fn redis_tells_what_memory_tells_under_overrides_in_a_long_history(
-        rules in rules(),
-        start in scenes::start(),
-        steps in prop::collection::vec(step(), scenes::long_history()),
+    fn redis_equals_memory_under_overrides_in_a_long_history(
+        models in models(),
+        start in generators::start_time(),
+        steps in prop::collection::vec(step(), settings::long_steps()),
     ) {
-        let (rules, other) = rules;
-        let mut pair = Pair::new(rules, &other, start);
+        let (models, other) = models;
+        let mut pair = Pair::new(models, &other, start);
         pair.inspected_every = 7;
         for step in steps {
-            pair.take(step)?;
+            pair.apply(step)?;
         }
         pair.same_list()?;
     }

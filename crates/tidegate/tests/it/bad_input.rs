@@ -1,4 +1,4 @@
-//! Bad input: each case has a decided outcome, and a message that says what would be right.
+//! Invalid input: each case has a defined outcome and a message that says how to fix it.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn limit(text: &str) -> Limit {
 }
 
 #[test]
-fn limits_out_of_range_are_refused() {
+fn limits_out_of_range_are_rejected() {
     let minute = Duration::from_secs(60);
     assert_eq!(Limit::new(0, minute), Err(LimitError::Max { max: 0 }));
     assert_eq!(Limit::new(1_000_000_000_001, minute), Err(LimitError::Max { max: 1_000_000_000_001 }));
@@ -30,7 +30,7 @@ fn limits_out_of_range_are_refused() {
 }
 
 #[test]
-fn limits_are_read_as_they_are_written() {
+fn limits_parse_from_the_text_they_print() {
     for (text, max, micros) in [
         ("5/1s", 5, 1_000_000),
         ("60/1m", 60, 60_000_000),
@@ -81,7 +81,7 @@ fn limits_are_read_as_they_are_written() {
 }
 
 #[test]
-fn algorithms_are_read_as_they_are_written() {
+fn algorithms_parse_from_the_text_they_print() {
     for text in [
         "sliding_log",
         "sliding_counter",
@@ -106,7 +106,7 @@ fn algorithms_are_read_as_they_are_written() {
 }
 
 #[test]
-fn keys_are_from_1_to_1024_bytes_and_lists_never_meet() {
+fn keys_have_1_to_1024_bytes_and_lists_of_parts_never_collide() {
     assert_eq!(Key::new(""), Err(KeyError::Empty));
     assert!(Key::new(&[b'x'; 1024]).is_ok());
     assert_eq!(Key::new(&[b'x'; 1025]), Err(KeyError::TooLong { len: 1025 }));
@@ -122,15 +122,15 @@ fn keys_are_from_1_to_1024_bytes_and_lists_never_meet() {
     let now = Timestamp::from_micros(START);
     for list in lists {
         let decision = store.decide(Op::Check, &policy, &Key::join(list).unwrap(), Cost::ONE, now);
-        assert!(decision.is_allowed(), "{list:?} met another list");
+        assert!(decision.is_allowed(), "{list:?} collides with another list");
         let joined = Key::join(list).unwrap();
         let plain = store.decide(Op::Check, &policy, &Key::new(joined.as_bytes()).unwrap(), Cost::ONE, now);
-        assert!(plain.is_allowed(), "{list:?} met the plain key of its bytes");
+        assert!(plain.is_allowed(), "{list:?} collides with the plain key of its bytes");
     }
 }
 
 #[test]
-fn policies_keep_their_states_apart() {
+fn policies_have_separate_states() {
     let store = MemoryStore::default();
     let now = Timestamp::from_micros(START);
     let key = Key::new("k").unwrap();
@@ -139,16 +139,16 @@ fn policies_keep_their_states_apart() {
     assert_eq!(first(&Policy::new("a", [minute]).unwrap()), 9);
     assert_eq!(first(&Policy::new("b", [minute]).unwrap()), 9);
     assert_eq!(first(&Policy::unnamed([minute]).unwrap()), 9);
-    assert_eq!(first(&Policy::unnamed([hour]).unwrap()), 9, "other windows, other state");
+    assert_eq!(first(&Policy::unnamed([hour]).unwrap()), 9, "other windows have another state");
     assert_eq!(first(&Policy::unnamed([minute]).unwrap().with_algorithm(Algorithm::FixedWindow)), 9);
-    // Another max is the same state.
+    // Another max has the same state.
     assert_eq!(first(&Policy::unnamed([limit("5/1m")]).unwrap()), 3);
     assert_eq!(first(&Policy::unnamed([minute, hour]).unwrap()), 9);
     assert_eq!(first(&Policy::unnamed([hour, minute]).unwrap()), 8, "the order of limits does not matter");
 }
 
 #[test]
-fn policies_out_of_range_are_refused() {
+fn policies_out_of_range_are_rejected() {
     for name in ["", "with space", "quo\"te", "back\\slash", "ümlaut", "line\nbreak", &"x".repeat(129)] {
         assert_eq!(Policy::new(name, [limit("1/1m")]).unwrap_err(), PolicyError::Name, "{name:?}");
     }
@@ -164,7 +164,7 @@ fn policies_out_of_range_are_refused() {
 }
 
 #[test]
-fn costs_are_from_1_and_above_the_limit_impossible() {
+fn costs_start_at_1_and_costs_above_the_limit_are_impossible() {
     assert!(Cost::new(0).unwrap_err().to_string().contains("peek"));
     assert!(Cost::new(1_000_000_000_001).is_err());
     let store = MemoryStore::default();
@@ -193,12 +193,12 @@ fn buckets_that_do_not_divide_the_window_are_counted_exactly() {
 }
 
 #[test]
-fn several_requests_out_of_range_are_refused_and_nothing_is_charged() {
+fn invalid_decisions_over_several_requests_are_rejected_and_charge_nothing() {
     let store = MemoryStore::default();
     let now = Timestamp::from_micros(START);
     let policy = Policy::new("p", [limit("1_000_000_000_000/1m")]).unwrap();
-    let (key, most) = (Key::new("k").unwrap(), Cost::new(1_000_000_000_000).unwrap());
-    let spend = Spend { policy: &policy, key: &key, cost: most };
+    let (key, max_cost) = (Key::new("k").unwrap(), Cost::new(1_000_000_000_000).unwrap());
+    let spend = Spend { policy: &policy, key: &key, cost: max_cost };
     let decide = |spends: &[Spend<'_>]| store.decide_all(Op::Check, spends, now).map(|_| ());
     assert_eq!(decide(&[]), Err(SpendError::Parts { parts: 0 }));
     assert_eq!(decide(&[spend; 65]), Err(SpendError::Parts { parts: 65 }));
@@ -212,14 +212,14 @@ fn several_requests_out_of_range_are_refused_and_nothing_is_charged() {
 }
 
 #[test]
-fn stores_that_would_limit_nobody_are_refused() {
+fn stores_without_room_for_a_key_are_rejected() {
     assert_eq!(MemoryStore::builder().max_keys(0).build().unwrap_err(), MemoryStoreError::NoKeys);
     let few = MemoryStore::builder().max_bytes(1000).build();
     assert_eq!(few.unwrap_err(), MemoryStoreError::FewBytes { max_bytes: 1000 });
 }
 
 #[test]
-fn a_clock_that_jumps_a_year_either_way_forgives_nothing_that_is_in_use() {
+fn a_clock_that_jumps_by_a_year_keeps_the_units_in_use() {
     let year = 365 * DAY;
     for algorithm in ["sliding_log", "sliding_counter", "sliding_buckets:7", "fixed_window", "gcra"] {
         let store = MemoryStore::default();
@@ -227,14 +227,14 @@ fn a_clock_that_jumps_a_year_either_way_forgives_nothing_that_is_in_use() {
         let key = Key::new("k").unwrap();
         let check = |now| store.decide(Op::Check, &policy, &key, Cost::ONE, Timestamp::from_micros(now));
         assert!(check(START).is_allowed() && check(START).is_allowed());
-        // Back by a year: believed, and what was in use is in use then.
+        // A year back: the time is accepted, and the units stay in use.
         let decision = check(START - year);
         assert_eq!(decision.reason(), Reason::Limited, "{algorithm}");
         assert!(decision.retry_after().unwrap() <= Duration::from_secs(120), "{algorithm}");
-        // Ahead by a year: nothing is in use any more.
+        // A year ahead: no units are in use any more.
         assert!(check(START).is_allowed() && check(START).is_allowed());
         assert_eq!(check(START).reason(), Reason::Limited, "{algorithm}");
-        // To both ends of time.
+        // To the first and the last possible time.
         assert_eq!(check(0).reason(), Reason::Limited, "{algorithm}");
         assert!(check(u64::MAX).is_allowed());
         assert!(check(u64::MAX).is_allowed());

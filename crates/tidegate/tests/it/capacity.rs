@@ -1,5 +1,5 @@
-//! What a store does when it is full: bounded whatever comes, never forgetting who is in debt, and each of the three
-//! choices for a new key.
+//! A full store stays within its bounds, never evicts a key with units in use, and applies one of three choices to a new
+//! key.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn check(store: &MemoryStore, policy: &Policy, key: &str, now: Timestamp) -> tid
     store.decide(Op::Check, policy, &Key::new(key).unwrap(), Cost::ONE, now)
 }
 
-/// Floods a store with distinct keys; it must stay within its bounds all along.
+/// Floods a store with distinct keys. The store must always stay within its bounds.
 fn flood(store: &MemoryStore, policy: &Policy, keys: u64, max_keys: usize, max_bytes: usize) {
     let mut name = [0; 12];
     for n in 0..keys {
@@ -39,23 +39,23 @@ fn flood(store: &MemoryStore, policy: &Policy, keys: u64, max_keys: usize, max_b
 }
 
 #[test]
-fn ten_million_keys_stay_within_the_bounds_and_who_was_limited_still_is() {
+fn ten_million_keys_stay_within_the_bounds_and_a_limited_key_stays_limited() {
     let (max_keys, max_bytes) = (200_000, 16 << 20);
     let store = store(max_keys, max_bytes, AtCapacity::Shared);
     let policy = policy("2/1h", "sliding_counter");
     for _ in 0..2 {
-        assert!(check(&store, &policy, "the limited one", at(0)).is_allowed());
+        assert!(check(&store, &policy, "limited", at(0)).is_allowed());
     }
-    assert_eq!(check(&store, &policy, "the limited one", at(0)).reason(), Reason::Limited);
+    assert_eq!(check(&store, &policy, "limited", at(0)).reason(), Reason::Limited);
     flood(&store, &policy, 10_000_000, max_keys, max_bytes);
-    let decision = check(&store, &policy, "the limited one", at(1_000_000));
+    let decision = check(&store, &policy, "limited", at(1_000_000));
     assert_eq!(decision.reason(), Reason::Limited);
     assert!(!decision.is_degraded());
     assert!(store.stats().refused > 9_000_000);
 }
 
 #[test]
-fn keys_with_windows_of_a_year_stay_within_the_bounds_too() {
+fn keys_with_windows_of_a_year_stay_within_the_bounds() {
     for algorithm in ["sliding_log", "sliding_buckets:1000", "gcra"] {
         for at_capacity in [AtCapacity::Shared, AtCapacity::Deny, AtCapacity::Admit] {
             let (max_keys, max_bytes) = (1_000_000, 4 << 20);
@@ -63,16 +63,16 @@ fn keys_with_windows_of_a_year_stay_within_the_bounds_too() {
             let policy = Policy::new("p", ["3/366d".parse().unwrap(), "2/1s".parse().unwrap()]).unwrap();
             let policy = policy.with_algorithm(algorithm.parse().unwrap());
             for _ in 0..2 {
-                assert!(check(&store, &policy, "the limited one", at(0)).is_allowed());
+                assert!(check(&store, &policy, "limited", at(0)).is_allowed());
             }
             flood(&store, &policy, 300_000, max_keys, max_bytes);
-            assert_eq!(check(&store, &policy, "the limited one", at(0)).reason(), Reason::Limited, "{algorithm}");
+            assert_eq!(check(&store, &policy, "limited", at(0)).reason(), Reason::Limited, "{algorithm}");
         }
     }
 }
 
 #[test]
-fn long_logs_stay_within_the_bounds_and_only_ever_get_stricter() {
+fn long_logs_stay_within_the_bounds_and_only_get_stricter() {
     let max_bytes = 256 << 10;
     let store = store(1000, max_bytes, AtCapacity::Shared);
     let policy = policy("1_000_000/1d", "sliding_log");
@@ -83,19 +83,19 @@ fn long_logs_stay_within_the_bounds_and_only_ever_get_stricter() {
         let now = at(n * 999_983 % 7_919 + n * 8_000);
         let bounded = check(&store, &policy, key, now);
         let unbounded = check(&exact, &policy, key, now);
-        assert!(bounded.remaining() <= unbounded.remaining(), "forgot something at {n}");
+        assert!(bounded.remaining() <= unbounded.remaining(), "lost units at {n}");
         joined += u64::from(bounded.is_degraded());
         assert!(store.stats().bytes <= max_bytes);
     }
-    assert!(joined > 0, "the bound was never met");
+    assert!(joined > 0, "the bound was never reached");
     assert_eq!(store.stats().joined, joined);
 }
 
 #[test]
-fn expired_keys_go_as_others_come() {
+fn expired_keys_are_evicted_as_new_keys_arrive() {
     let store = store(50_000, 64 << 20, AtCapacity::Deny);
     let policy = policy("5/1s", "sliding_log");
-    // A million keys, of which ten thousand come within any window.
+    // A million keys, with ten thousand in each window.
     for n in 0..1_000_000_u64 {
         let decision = check(&store, &policy, &format!("key {n}"), at(n * 100));
         assert!(decision.is_allowed() && !decision.is_degraded(), "no room for key {n}");
@@ -106,18 +106,18 @@ fn expired_keys_go_as_others_come() {
 }
 
 #[test]
-fn a_key_in_debt_is_never_forgotten_to_make_room() {
+fn a_key_with_units_in_use_is_never_evicted() {
     for algorithm in ["sliding_log", "sliding_counter", "sliding_buckets:10", "gcra"] {
         let store = store(100, 1 << 20, AtCapacity::Shared);
         let policy = policy("10/1m", algorithm);
-        let names: Vec<_> = (0..100).map(|n| format!("debtor {n}")).collect();
+        let names: Vec<_> = (0..100).map(|n| format!("in use {n}")).collect();
         for name in &names {
             let decision = store.decide(Op::Charge, &policy, &Key::new(name).unwrap(), Cost::new(10).unwrap(), at(0));
             assert!(!decision.is_degraded());
         }
-        // Just before anything is free again, after thousands of others came.
+        // Thousands of other keys arrive before any unit is free again.
         for n in 0..5_000 {
-            let _ = check(&store, &policy, &format!("passer-by {n}"), at(1_000_000));
+            let _ = check(&store, &policy, &format!("new {n}"), at(1_000_000));
         }
         for name in &names {
             let decision = check(&store, &policy, name, at(1_000_000));
@@ -127,7 +127,7 @@ fn a_key_in_debt_is_never_forgotten_to_make_room() {
 }
 
 #[test]
-fn without_room_shared_limits_more_and_never_less() {
+fn overflow_keys_that_share_are_limited_more_and_never_less() {
     let store = store(1, 1 << 20, AtCapacity::Shared);
     for algorithm in ["sliding_log", "sliding_counter", "sliding_buckets:10", "fixed_window", "gcra"] {
         let policy = Policy::new(algorithm, ["10/1m".parse().unwrap()]).unwrap();
@@ -142,12 +142,12 @@ fn without_room_shared_limits_more_and_never_less() {
             }
         }
         assert!(admitted.iter().all(|units| *units <= 10), "{algorithm}: {admitted:?}");
-        assert!(admitted.iter().sum::<u64>() >= 10, "{algorithm}: nobody was served");
+        assert!(admitted.iter().sum::<u64>() >= 10, "{algorithm}: too few requests were admitted");
     }
 }
 
 #[test]
-fn a_key_that_shared_is_not_forgiven_when_room_comes() {
+fn a_key_that_shared_keeps_its_units_when_there_is_room() {
     for algorithm in ["sliding_log", "sliding_counter", "sliding_buckets:10", "gcra"] {
         let store = store(1, 1 << 20, AtCapacity::Shared);
         let policy = Policy::new("p", ["10/1h".parse().unwrap(), "7/1m".parse().unwrap()]).unwrap();
@@ -160,7 +160,7 @@ fn a_key_that_shared_is_not_forgiven_when_room_comes() {
         assert!(store.reset(&policy, &Key::new("first").unwrap()));
         let decision = check(&store, &policy, "second", at(1));
         assert_eq!((decision.reason(), decision.is_degraded()), (Reason::Limited, true), "{algorithm}");
-        // By then the minute is over, and three of the ten of the hour are left.
+        // The minute is over, and three of the ten units of the hour are left.
         let later = at(121_000_000);
         let admitted = (0..10).filter(|_| check(&store, &policy, "second", later).is_allowed()).count();
         assert!((1..=3).contains(&admitted), "{algorithm}: {admitted}");
@@ -168,7 +168,7 @@ fn a_key_that_shared_is_not_forgiven_when_room_comes() {
 }
 
 #[test]
-fn without_room_deny_denies_and_admit_admits_uncounted() {
+fn new_keys_without_room_are_denied_or_admitted_uncounted() {
     let policy = policy("10/1m", "sliding_log");
     let denying = store(1, 1 << 20, AtCapacity::Deny);
     let _ = check(&denying, &policy, "first", at(0));
@@ -185,14 +185,14 @@ fn without_room_deny_denies_and_admit_admits_uncounted() {
         assert_eq!(decision.charged_at(), None);
     }
     assert_eq!(admitting.stats().refused, 50);
-    // What costs more than the limit is impossible even then.
+    // A cost above the limit is impossible in any case.
     let eleven = Cost::new(11).unwrap();
     let decision = admitting.decide(Op::Check, &policy, &Key::new("second").unwrap(), eleven, at(0));
     assert_eq!(decision.reason(), Reason::Impossible);
 }
 
 #[test]
-fn known_keys_are_served_exactly_while_others_find_no_room() {
+fn known_keys_are_decided_exactly_while_new_keys_find_no_room() {
     for at_capacity in [AtCapacity::Shared, AtCapacity::Deny, AtCapacity::Admit] {
         let store = store(1, 1 << 20, at_capacity);
         let policy = policy("3/1s", "sliding_log");
@@ -207,7 +207,7 @@ fn known_keys_are_served_exactly_while_others_find_no_room() {
 }
 
 #[test]
-fn a_decision_of_several_without_room_for_one_charges_none() {
+fn a_check_of_several_requests_without_room_for_one_charges_none() {
     let store = store(1, 1 << 20, AtCapacity::Deny);
     let policy = Policy::new("p", ["10/1m".parse().unwrap()]).unwrap().with_algorithm(Algorithm::SlidingCounter);
     let (known, unknown) = (Key::new("known").unwrap(), Key::new("unknown").unwrap());
@@ -221,20 +221,20 @@ fn a_decision_of_several_without_room_for_one_charges_none() {
 }
 
 #[test]
-fn a_store_that_forgets_nothing_finds_everybody_again_whatever_others_have_asked_for_since() {
+fn a_store_that_keeps_expired_states_evicts_none() {
     let policy = policy("1/1s", "sliding_log");
     let evicted = |builder: tidegate::MemoryStoreBuilder| {
         let store = builder.shards(1).build().unwrap();
         for i in 0..5_000_u64 {
             assert!(check(&store, &policy, &i.to_string(), at(i * 1_000_000)).is_allowed());
         }
-        // The first one, whose clock is as it was: its unit is in use for it.
+        // At the time of the first key, its unit is in use.
         let again = store.decide(Op::Peek, &policy, &Key::new("0").unwrap(), Cost::ONE, at(0));
         (store.stats().evicted, again.is_allowed())
     };
     assert_eq!(evicted(MemoryStore::builder().keep_expired()), (0, false));
-    let (forgotten, _) = evicted(MemoryStore::builder());
-    assert!(forgotten > 4_000, "{forgotten}");
+    let (count, _) = evicted(MemoryStore::builder());
+    assert!(count > 4_000, "{count}");
 }
 
 const ALGORITHMS: [&str; 5] = ["sliding_log", "sliding_counter", "sliding_buckets:10", "fixed_window", "gcra"];
@@ -259,7 +259,7 @@ fn sharing(policy: &Policy, units: u64) -> (MemoryStore, String) {
 }
 
 #[test]
-fn parts_of_one_decision_that_share_an_overflow_state_are_all_counted() {
+fn requests_of_one_decision_that_share_an_overflow_state_are_all_counted() {
     // In the next aligned minute, but before the state has expired.
     let later = at(45_000_000);
     for algorithm in ALGORITHMS {
@@ -282,7 +282,7 @@ fn parts_of_one_decision_that_share_an_overflow_state_are_all_counted() {
 }
 
 #[test]
-fn parts_of_one_decision_that_share_an_overflow_state_must_fit_together() {
+fn requests_of_one_decision_that_share_an_overflow_state_must_fit_together() {
     for algorithm in ALGORITHMS {
         let policy = policy("10/1m", algorithm);
         let (store, b) = sharing(&policy, 3);
@@ -290,7 +290,7 @@ fn parts_of_one_decision_that_share_an_overflow_state_must_fit_together() {
         assert_eq!((limited.overall.reason(), limited.overall.part()), (Reason::Limited, 1), "{algorithm}");
         let wait = limited.overall.retry_after().unwrap();
         assert!(wait > Duration::ZERO, "{algorithm}");
-        // No wait helps while they share, but room does.
+        // While they share a state, no wait is long enough.
         let never = spend(&store, Op::Check, &policy, &[("a", 6), (&b, 5)], at(1));
         assert_eq!((never.overall.reason(), never.overall.retry_after()), (Reason::StoreUnavailable, None));
         assert_eq!(used(&store, &policy, "a", at(1)), 3, "{algorithm}: a denial charges nothing");
@@ -315,7 +315,7 @@ fn peeks_of_keys_that_share_an_overflow_state_agree_after_the_clock_went_back() 
 }
 
 #[test]
-fn a_charge_of_several_without_room_for_one_charges_none() {
+fn a_charge_of_several_requests_without_room_for_one_charges_none() {
     let store = store(1, 1 << 20, AtCapacity::Deny);
     let policy = policy("10/1m", "sliding_counter");
     let _ = check(&store, &policy, "known", at(0));
@@ -327,7 +327,7 @@ fn a_charge_of_several_without_room_for_one_charges_none() {
 }
 
 #[test]
-fn expired_overflow_states_give_their_memory_back_as_new_keys_arrive() {
+fn expired_overflow_states_free_their_memory_as_new_keys_arrive() {
     let year = 365 * 86_400 * 1_000_000;
     // Keys of another policy never use the overflow states of this one.
     let [early, late] = ["early", "late"]
@@ -349,7 +349,7 @@ fn expired_overflow_states_give_their_memory_back_as_new_keys_arrive() {
 }
 
 #[test]
-fn states_of_a_clock_that_was_far_ahead_stay_for_a_peek_and_in_a_store_that_forgets_nothing() {
+fn states_from_a_clock_far_ahead_survive_a_peek_and_a_store_that_keeps_expired_states() {
     let (year, policy) = (365 * 86_400 * 1_000_000, policy("5/1m", "fixed_window"));
     let builder = || MemoryStore::builder().max_keys(10).shards(1);
     for (store, op) in [(builder(), Op::Peek), (builder().keep_expired(), Op::Check)] {

@@ -1,39 +1,25 @@
-//! Tidegate's promises, attacked.
+//! The promises of the library, tested from outside.
 //!
-//! `model` is a brute-force limiter written from the contract alone; `scenes` makes up policies, costs and times;
-//! `agreement` and the `promise_…` files compare the two or assert a promise outright; `vectors` replays the conformance
-//! vectors; `tested` is what is tested. `bad_input`, `capacity`, `operations`
-//! and `overrides` are what a user can do wrong, do too much of, do, and do to single keys.
+//! - `conformance`: the suites that every store passes
+//! - `bad_input`: invalid input
+//! - `capacity`, `floods`: more keys and shapes than there is room for
+//! - `fail_safe`: a store that gives no answer or a wrong one
+//! - `key_state`: the state of one key, for stores outside the library
+//! - `operations`: peek, charge, refund, reset and inspect
+//! - `overrides`, `override_storage`: overrides of single keys, and how the store keeps them
 
 #![allow(
     clippy::duration_suboptimal_units,
     clippy::unchecked_time_subtraction,
-    reason = "exact microseconds are what is tested"
+    reason = "exact microseconds are tested"
 )]
 
-mod agreement;
 mod bad_input;
 mod capacity;
-mod duet;
+mod conformance;
 mod fail_safe;
-mod gate;
+mod floods;
 mod key_state;
-mod long_history;
-mod model;
 mod operations;
+mod override_storage;
 mod overrides;
-mod overrides_kept;
-mod promise_no_trace;
-mod promise_overrides;
-mod promise_parts;
-mod promise_refund;
-mod promise_reshape;
-mod promise_saturation;
-mod promise_shadow;
-mod promise_unnamed;
-mod promise_waits;
-mod promise_window;
-mod scenes;
-mod storm;
-mod tested;
-mod vectors;

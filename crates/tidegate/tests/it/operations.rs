@@ -1,4 +1,4 @@
-//! Reset, inspect and the clockwork of a limiter, as a user would meet them.
+//! Reset, inspect, refund and the clock of a limiter.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn policy(limits: &[&str], algorithm: &str) -> Policy {
 }
 
 #[test]
-fn a_limiter_reads_its_clock_and_waits_are_true() {
+fn a_limiter_reads_its_clock_and_its_waits_are_exact() {
     let time = ManualClock::at(at(0));
     let limiter = Limiter::new(MemoryStore::default()).with_clock(time.clock());
     let policy = policy(&["2/1m"], "sliding_log");
@@ -36,7 +36,7 @@ fn a_limiter_reads_its_clock_and_waits_are_true() {
 }
 
 #[test]
-fn the_system_clock_goes_forwards_from_the_present() {
+fn the_system_clock_starts_at_the_present_and_never_goes_back() {
     let clock = Limiter::default().clock().clone();
     let mut before = clock.now();
     assert!(before > Timestamp::from_micros(1_760_000_000_000_000));
@@ -48,14 +48,14 @@ fn the_system_clock_goes_forwards_from_the_present() {
 }
 
 #[test]
-fn reserve_then_settle() {
+fn a_cost_is_reserved_then_settled() {
     let time = ManualClock::at(at(0));
     let limiter = Limiter::new(MemoryStore::default()).with_clock(time.clock());
     let tokens = policy(&["1000/1m"], "sliding_log");
     let key = Key::new("tenant").unwrap();
     let reserved = limiter.check(&tokens, &key, Cost::new(400).unwrap());
     time.advance(Duration::from_secs(3));
-    // It took 150 only; then one took 700 more than it had reserved.
+    // The first request cost only 150. The next one costs more than is left.
     let refund = limiter.refund(&tokens, &key, Cost::new(250).unwrap(), reserved.charged_at().unwrap());
     assert!(refund.is_returned());
     assert_eq!((refund.remaining(), refund.reset_after()), (850, Duration::from_secs(57)));
@@ -66,7 +66,7 @@ fn reserve_then_settle() {
 }
 
 #[test]
-fn reset_forgets_one_key_under_one_policy() {
+fn reset_deletes_the_state_of_one_key_under_one_policy() {
     let store = MemoryStore::default();
     let key = Key::new("k").unwrap();
     let (a, b) = (Policy::new("a", ["1/1m".parse().unwrap()]).unwrap(), policy(&["1/1m"], "gcra"));
@@ -74,7 +74,7 @@ fn reset_forgets_one_key_under_one_policy() {
         assert!(store.decide(Op::Check, policy, &key, Cost::ONE, at(0)).is_allowed());
     }
     assert!(store.reset(&a, &key));
-    assert!(!store.reset(&a, &key), "there was nothing left to forget");
+    assert!(!store.reset(&a, &key), "the state was deleted before");
     assert!(store.decide(Op::Check, &a, &key, Cost::ONE, at(0)).is_allowed());
     assert!(!store.decide(Op::Check, &b, &key, Cost::ONE, at(0)).is_allowed());
 }
@@ -91,10 +91,10 @@ fn inspect_shows_entries_and_slots() {
     for (units, micros) in [(1, 0), (2, 500_000), (3, 1_500_000)] {
         spend(&log, units, micros);
     }
-    let seen = store.inspect(&log, &key, at(1_600_000)).unwrap();
-    assert_eq!(seen.newest_charge, at(1_500_000));
-    let entry = |first, last, units| Entry::new(at(first), at(last), units);
-    let [second, minute] = &seen.limits[..] else { panic!("two limits") };
+    let inspection = store.inspect(&log, &key, at(1_600_000)).unwrap();
+    assert_eq!(inspection.newest_charge, at(1_500_000));
+    let entry = |first, last, units| Entry { first: at(first), last: at(last), units };
+    let [second, minute] = &inspection.limits[..] else { panic!("two limits") };
     assert_eq!((second.used, second.remaining, second.reset_after), (3, 2, Duration::from_micros(900_000)));
     assert_eq!(second.entries, [entry(1_500_000, 1_500_000, 3)]);
     assert_eq!((minute.used, minute.remaining), (6, 54));
@@ -105,15 +105,15 @@ fn inspect_shows_entries_and_slots() {
     for (units, micros) in [(1, 0), (2, 250_000), (3, 299_999)] {
         spend(&buckets, units, micros);
     }
-    let seen = store.inspect(&buckets, &key, at(300_000)).unwrap();
-    assert_eq!(seen.limits[0].entries, [entry(0, 99_999, 1), entry(200_000, 299_999, 5)]);
+    let inspection = store.inspect(&buckets, &key, at(300_000)).unwrap();
+    assert_eq!(inspection.limits[0].entries, [entry(0, 99_999, 1), entry(200_000, 299_999, 5)]);
 
     let counter = Policy::new("c", ["60/1s".parse().unwrap()]).unwrap().with_algorithm(Algorithm::SlidingCounter);
     for (units, micros) in [(1, 0), (2, 1_000_000)] {
         spend(&counter, units, micros);
     }
-    let seen = store.inspect(&counter, &key, at(1_000_000)).unwrap();
-    assert_eq!(seen.limits[0].entries, [entry(0, 999_999, 1), entry(1_000_000, 1_999_999, 2)]);
+    let inspection = store.inspect(&counter, &key, at(1_000_000)).unwrap();
+    assert_eq!(inspection.limits[0].entries, [entry(0, 999_999, 1), entry(1_000_000, 1_999_999, 2)]);
 }
 
 #[test]
@@ -123,13 +123,13 @@ fn inspect_lists_a_bounded_number_of_entries() {
     for n in 0..2500 {
         let _ = store.decide(Op::Check, &policy, &key, Cost::ONE, at(n * 1000));
     }
-    let seen = store.inspect(&policy, &key, at(2_500_000)).unwrap();
-    assert_eq!((seen.limits[0].entries.len(), seen.limits[0].unlisted), (1000, 1500));
-    assert_eq!(seen.limits[0].entries[999].first, at(2_499_000));
+    let inspection = store.inspect(&policy, &key, at(2_500_000)).unwrap();
+    assert_eq!((inspection.limits[0].entries.len(), inspection.limits[0].unlisted), (1000, 1500));
+    assert_eq!(inspection.limits[0].entries[999].first, at(2_499_000));
 }
 
 #[test]
-fn inspecting_leaves_no_trace_even_of_a_clock_that_went_far_back() {
+fn inspect_changes_nothing_even_if_the_clock_went_far_back() {
     let store = MemoryStore::default();
     let (key, policy) = (Key::new("k").unwrap(), policy(&["10/1m"], "sliding_counter"));
     let _ = store.decide(Op::Check, &policy, &key, Cost::ONE, at(0));

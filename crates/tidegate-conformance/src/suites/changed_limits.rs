@@ -1,0 +1,211 @@
+//! A changed window, number of buckets or algorithm keeps the history, and alternating shapes don't re-date it.
+
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use tidegate::{Op, Reason};
+
+use crate::comparison::Comparison;
+use crate::generators::{self, CostChoice, TimeStep, Timeline};
+use crate::model::{Micros, ModelAlgorithm, ModelLimit, ModelPolicy, ModelRequest, Units};
+use crate::property::{check, expect};
+use crate::suites::windows::charged_within;
+use crate::test_store::TestStore;
+use crate::{StoreUnderTest, settings};
+
+type Request = (Op, TimeStep, CostChoice);
+
+fn requests(time_step: impl Strategy<Value = TimeStep>, end: usize) -> impl Strategy<Value = Vec<Request>> {
+    prop::collection::vec((generators::op(), time_step, generators::cost()), 1..end)
+}
+
+/// Compares a request. `time` computes the time of a step.
+fn decide<S: StoreUnderTest>(
+    comparison: &mut Comparison<S>,
+    policy: &ModelPolicy,
+    request: Request,
+    time: fn(&Timeline, TimeStep, &ModelPolicy) -> Micros,
+) -> Result<(), TestCaseError> {
+    let (op, time_step, cost) = request;
+    // Few enough units that no shape saturates.
+    let cost = cost.units(policy, comparison.timeline.last.as_ref()).min(20);
+    let now = time(&comparison.timeline, time_step, policy);
+    comparison.decide(op, &ModelRequest::new(policy, cost), now)
+}
+
+/// Compares requests under one policy, then requests under another.
+fn decide_before_and_after<S: StoreUnderTest>(
+    policies: &[ModelPolicy],
+    start: Micros,
+    requests: [Vec<Request>; 2],
+    time: fn(&Timeline, TimeStep, &ModelPolicy) -> Micros,
+) -> Result<(), TestCaseError> {
+    let mut comparison = Comparison::<S>::new(start);
+    for (policy, requests) in policies.iter().zip(requests) {
+        for request in requests {
+            decide(&mut comparison, policy, request, time)?;
+        }
+    }
+    Ok(())
+}
+
+fn all_are_gcra(policies: &[ModelPolicy]) -> bool {
+    policies.iter().all(|policy| policy.algorithm == ModelAlgorithm::Gcra)
+}
+
+/// After a change of shape, the answers equal those of the model.
+///
+/// # Panics
+/// If the store breaks this promise.
+pub fn a_changed_shape_keeps_the_history<S: StoreUnderTest>() {
+    let cases = (
+        generators::single_limit_policies(generators::algorithm(), 2),
+        generators::start_time(),
+        requests(generators::any_time_step(), 12),
+        requests(generators::any_time_step(), 12),
+    );
+    let promise = "a changed window, number of buckets or algorithm keeps the history";
+    check::<S, _>(promise, settings::config(1500), &cases, |(policies, start, before, after)| {
+        prop_assume!(!all_are_gcra(&policies));
+        decide_before_and_after::<S>(&policies, start, [before, after], Timeline::time)
+    });
+}
+
+/// Two nodes that alternate between an old and a new shape don't re-date the charges.
+///
+/// # Panics
+/// If the store breaks this promise.
+pub fn alternating_shapes_do_not_redate_charges<S: StoreUnderTest>() {
+    let cases = (
+        generators::single_limit_policies(generators::algorithm(), 2),
+        generators::start_time(),
+        prop::collection::vec((0..2usize, requests(generators::time_step(), 4)), settings::steps(12)),
+    );
+    let promise = "two shapes that alternate do not re-date the charges";
+    check::<S, _>(promise, settings::config(1500), &cases, |(policies, start, requests)| {
+        prop_assume!(!all_are_gcra(&policies));
+        let mut comparison = Comparison::<S>::new(start);
+        for (which, requests) in requests {
+            for request in requests {
+                decide(&mut comparison, &policies[which], request, Timeline::time_not_far_behind)?;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// The units in use of a gcra debt become one charge under another window.
+///
+/// # Panics
+/// If the store breaks this promise.
+pub fn a_gcra_debt_under_another_window_becomes_one_charge<S: StoreUnderTest>() {
+    let cases = (
+        generators::single_limit_policies(Just(ModelAlgorithm::Gcra), 2),
+        generators::start_time(),
+        requests(generators::any_time_step(), 12),
+        requests(generators::any_time_step(), 12),
+    );
+    let promise = "a gcra debt under another window becomes one charge of the units in use";
+    check::<S, _>(promise, settings::config(300), &cases, |(policies, start, before, after)| {
+        prop_assume!(!policies[0].same_shape(&policies[1]));
+        decide_before_and_after::<S>(&policies, start, [before, after], Timeline::time)
+    });
+}
+
+/// Two policies with two limits each. One policy is gcra. They may share windows, in any order.
+fn to_or_from_gcra() -> impl Strategy<Value = [ModelPolicy; 2]> {
+    let windows = || subsequence(vec![1_000i128, 1_003, 10_000, 1_000_000], 2).prop_shuffle();
+    let other =
+        generators::algorithm().prop_filter("one of the two is gcra", |algorithm| *algorithm != ModelAlgorithm::Gcra);
+    let maxes = prop::collection::vec(1..=12i128, 4);
+    (other, windows(), windows(), maxes, any::<bool>()).prop_map(|(other, one, two, maxes, to_gcra)| {
+        let limits = |windows: &[Micros], maxes: &[Units]| {
+            windows.iter().zip(maxes).map(|(window, max)| ModelLimit::new(*max, *window)).collect()
+        };
+        let gcra = ModelPolicy::new(ModelAlgorithm::Gcra, limits(&one, &maxes[..2]));
+        let other = ModelPolicy::new(other, limits(&two, &maxes[2..]));
+        // The limits of a log share one history, which can't hold another number of units for each.
+        if to_gcra || other.algorithm == ModelAlgorithm::SlidingLog { [other, gcra] } else { [gcra, other] }
+    })
+}
+
+/// The limits of a changed policy are matched by window, then by position.
+///
+/// # Panics
+/// If the store breaks this promise.
+pub fn limits_are_matched_by_window_then_by_position<S: StoreUnderTest>() {
+    let cases = (
+        to_or_from_gcra(),
+        generators::start_time(),
+        requests(generators::time_step(), 12),
+        requests(generators::time_step(), 12),
+    );
+    let promise = "the limits of a changed policy are matched by window, then by position";
+    check::<S, _>(promise, settings::config(500), &cases, |(policies, start, before, after)| {
+        decide_before_and_after::<S>(&policies, start, [before, after], Timeline::time_not_far_behind)
+    });
+}
+
+/// Two policies with the same limits in another order, and with any two algorithms except gcra.
+fn two_shapes() -> impl Strategy<Value = (ModelPolicy, ModelPolicy)> {
+    let algorithm = || {
+        let buckets = select(vec![1i128, 3, 7, 10]).prop_map(ModelAlgorithm::SlidingBuckets);
+        prop_oneof![
+            2 => Just(ModelAlgorithm::SlidingLog),
+            2 => buckets,
+            1 => Just(ModelAlgorithm::SlidingCounter),
+            1 => Just(ModelAlgorithm::FixedWindow),
+        ]
+    };
+    let windows = subsequence(vec![1_000i128, 1_003, 10_000, 1_000_000, 60_000_000], 2..=3);
+    let limits = windows.prop_flat_map(|windows| {
+        let count = windows.len();
+        prop::collection::vec(1..=12i128, count).prop_map(move |maxes| {
+            windows.iter().zip(maxes).map(|(window, max)| ModelLimit::new(max, *window)).collect::<Vec<_>>()
+        })
+    });
+    (algorithm(), algorithm(), limits).prop_flat_map(|(one, two, limits)| {
+        let shuffled = Just(limits.clone()).prop_shuffle();
+        (Just(ModelPolicy::new(one, limits)), shuffled.prop_map(move |limits| ModelPolicy::new(two, limits)))
+    })
+}
+
+/// Several limits that change their shape keep the weaker promise of both shapes.
+///
+/// # Panics
+/// If the store breaks this promise.
+pub fn alternating_shapes_of_several_limits_keep_the_window_promise<S: StoreUnderTest>() {
+    let request = (prop::bool::weighted(0.3), generators::time_step(), generators::cost());
+    let cases = (two_shapes(), generators::start_time(), prop::collection::vec(request, settings::steps(60)));
+    let promise = "no window holds more than both shapes promise while several limits alternate between them";
+    check::<S, _>(promise, settings::config(1500), &cases, |((one, two), start, requests)| {
+        let store = TestStore::<S>::new(start);
+        let mut timeline = Timeline::new(start);
+        let mut charges: Vec<(Micros, Units)> = Vec::new();
+        let mut is_one = true;
+        for (switch, time_step, cost) in requests {
+            is_one ^= switch;
+            let policy = if is_one { &one } else { &two };
+            let now = timeline.time_not_far_behind(time_step, policy);
+            let request = ModelRequest::new(policy, cost.units(policy, timeline.last.as_ref()));
+            let decision = store.check(&request, now);
+            if decision.reason == Reason::Allowed {
+                charges.push((decision.charged_at.expect("an admitted check is charged"), request.cost));
+            }
+            timeline.record(now, decision);
+        }
+        let is_exact = |algorithm| matches!(algorithm, ModelAlgorithm::SlidingLog | ModelAlgorithm::SlidingBuckets(_));
+        let factor = if is_exact(one.algorithm) && is_exact(two.algorithm) { 1 } else { 2 };
+        for limit in &one.limits {
+            let max = factor * limit.max;
+            for (end, _) in &charges {
+                let sum = charged_within(&charges, end - limit.window, *end);
+                expect(sum <= max, || {
+                    format!(
+                        "units in the window of {limit:?} up to {end} us\n  under {one:?}\n  and {two:?}\n  expected: at most {max}\n  got:      {sum}\n  charges:  {charges:?}"
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    });
+}

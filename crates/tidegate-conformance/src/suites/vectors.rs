@@ -1,0 +1,195 @@
+//! The conformance vectors: traces with the expected answer to each step.
+//!
+//! Some exceed the range of the contract, with a cost of 10^12 + 1 or a max of 2 * 10^12. The arithmetic is exact there,
+//! too.
+
+use std::fmt::Debug;
+
+use serde::Deserialize;
+use tidegate::Op;
+
+use crate::StoreUnderTest;
+use crate::model::{Micros, Model, ModelAlgorithm, ModelDecision, ModelLimit, ModelPolicy, ModelRefund, ModelRequest};
+use crate::test_store::TestStore;
+
+/// The files of the vectors: the name of the algorithm, and the JSON text.
+pub const FILES: [(&str, &str); 5] = [
+    ("sliding_log", include_str!("../../vectors/sliding_log.json")),
+    ("sliding_counter", include_str!("../../vectors/sliding_counter.json")),
+    ("sliding_buckets", include_str!("../../vectors/sliding_buckets.json")),
+    ("fixed_window", include_str!("../../vectors/fixed_window.json")),
+    ("gcra", include_str!("../../vectors/gcra.json")),
+];
+
+#[derive(Deserialize)]
+struct Trace {
+    name: String,
+    algorithm: String,
+    limits: Vec<VectorLimit>,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+struct VectorLimit {
+    max: u64,
+    window_us: u64,
+    buckets: Option<u64>,
+    burst: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+enum Step {
+    Check(Request),
+    Peek(Request),
+    Charge(Request),
+    Refund { t_us: u64, cost: u64, charged_at_us: u64, remaining: u64, reset_after_us: u64 },
+    SetMax { max: Vec<u64> },
+}
+
+#[derive(Deserialize)]
+struct Request {
+    t_us: u64,
+    cost: u64,
+    #[serde(flatten)]
+    expected: Expected,
+}
+
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+struct Expected {
+    reason: String,
+    remaining: u64,
+    retry_after_us: Option<u64>,
+    reset_after_us: u64,
+}
+
+impl From<ModelDecision> for Expected {
+    fn from(decision: ModelDecision) -> Self {
+        let number = |value: i128| u64::try_from(value).expect("a number of the vectors fits 64 bits");
+        Self {
+            reason: decision.reason.to_string(),
+            remaining: number(decision.remaining),
+            retry_after_us: decision.retry_after.map(number),
+            reset_after_us: number(decision.reset_after),
+        }
+    }
+}
+
+impl Trace {
+    fn policy(&self) -> ModelPolicy {
+        let algorithm = match self.algorithm.as_str() {
+            "sliding_log" => ModelAlgorithm::SlidingLog,
+            "sliding_counter" => ModelAlgorithm::SlidingCounter,
+            "sliding_buckets" => {
+                let buckets = self.limits[0].buckets.expect("sliding_buckets has buckets");
+                ModelAlgorithm::SlidingBuckets(buckets.into())
+            }
+            "fixed_window" => ModelAlgorithm::FixedWindow,
+            "gcra" => ModelAlgorithm::Gcra,
+            other => panic!("{}: unknown algorithm {other}", self.name),
+        };
+        let limit = |limit: &VectorLimit| ModelLimit {
+            max: limit.max.into(),
+            window: limit.window_us.into(),
+            capacity: limit.burst.unwrap_or(limit.max).into(),
+        };
+        ModelPolicy::new(algorithm, self.limits.iter().map(limit).collect())
+    }
+}
+
+/// The model or a store.
+trait Limiter {
+    fn decide(&mut self, op: Op, request: &ModelRequest, now: Micros) -> ModelDecision;
+    fn refund(&mut self, request: &ModelRequest, charged_at: Micros, now: Micros) -> ModelRefund;
+}
+
+impl Limiter for Model {
+    fn decide(&mut self, op: Op, request: &ModelRequest, now: Micros) -> ModelDecision {
+        self.decide(op, request, now)
+    }
+
+    fn refund(&mut self, request: &ModelRequest, charged_at: Micros, now: Micros) -> ModelRefund {
+        self.refund(request, charged_at, now)
+    }
+}
+
+impl<S: StoreUnderTest> Limiter for TestStore<S> {
+    fn decide(&mut self, op: Op, request: &ModelRequest, now: Micros) -> ModelDecision {
+        TestStore::decide(self, op, request, now)
+    }
+
+    fn refund(&mut self, request: &ModelRequest, charged_at: Micros, now: Micros) -> ModelRefund {
+        TestStore::refund(self, request, charged_at, now)
+    }
+}
+
+fn replay(file: &str, trace: &Trace, limiter: &mut impl Limiter) {
+    let mut policy = trace.policy();
+    for (i, step) in trace.steps.iter().enumerate() {
+        let (op, request) = match step {
+            Step::Check(request) => (Op::Check, request),
+            Step::Peek(request) => (Op::Peek, request),
+            Step::Charge(request) => (Op::Charge, request),
+            Step::Refund { t_us, cost, charged_at_us, remaining, reset_after_us } => {
+                let request = ModelRequest::new(&policy, (*cost).into());
+                let refund = limiter.refund(&request, (*charged_at_us).into(), (*t_us).into());
+                let expected = ((*remaining).into(), (*reset_after_us).into());
+                assert_equal(file, trace, i, &policy, &expected, &(refund.remaining, refund.reset_after));
+                continue;
+            }
+            Step::SetMax { max } => {
+                for (limit, max) in policy.limits.iter_mut().zip(max) {
+                    *limit = ModelLimit::new((*max).into(), limit.window);
+                }
+                continue;
+            }
+        };
+        let decision = limiter.decide(op, &ModelRequest::new(&policy, request.cost.into()), request.t_us.into());
+        assert_equal(file, trace, i, &policy, &request.expected, &decision.into());
+    }
+}
+
+fn assert_equal<T: Debug + PartialEq>(
+    file: &str,
+    trace: &Trace,
+    step: usize,
+    policy: &ModelPolicy,
+    expected: &T,
+    got: &T,
+) {
+    let name = &trace.name;
+    assert!(
+        expected == got,
+        "broken promise: every vector is reproduced\n{file}.json, {name}, step {step}, under {policy:?}\n  expected: {expected:?}\n  got:      {got:?}"
+    );
+}
+
+fn replay_all<L: Limiter>(new: impl Fn(Micros) -> L) {
+    let mut steps = 0;
+    for (file, text) in FILES {
+        let traces: Vec<Trace> = serde_json::from_str(text).unwrap_or_else(|error| panic!("{file}.json: {error}"));
+        for (seed, trace) in (0..).zip(&traces) {
+            replay(file, trace, &mut new(seed));
+            steps += trace.steps.len();
+        }
+    }
+    assert!(steps > 20_000, "there are only {steps} steps: vectors are missing");
+}
+
+/// Replays every vector.
+///
+/// # Panics
+/// If an answer of the store differs from the vector.
+pub fn the_store_reproduces_every_vector<S: StoreUnderTest>() {
+    replay_all(TestStore::<S>::new);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_reproduces_every_vector() {
+        replay_all(|_| Model::default());
+    }
+}
