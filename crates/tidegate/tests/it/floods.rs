@@ -116,7 +116,7 @@ fn at_capacity_decides_for_callers_with_too_many_windows() {
         }
         let stats = store.stats();
         assert_eq!(denied > 1_000, at_capacity != AtCapacity::Admit, "{at_capacity:?}: {denied}");
-        assert!(stats.caller_refused > 1_000 && stats.caller_refused == stats.caller_refused_shapes, "{stats:?}");
+        assert!(stats.caller_refused > 1_000 && stats.caller_refused == stats.caller_refused_layouts, "{stats:?}");
         // Known keys and windows are decided as before.
         assert!(!decide(&store, Op::Check, &supplied(3), "k", at(0)).is_allowed());
         assert!(decide(&store, Op::Check, &supplied(3), "another", at(0)).charged_at().is_some());
