@@ -4,7 +4,7 @@ use std::{fmt::Write as _, io::Read as _, path::Path};
 
 use anyhow::Context as _;
 use serde_json::json;
-use tidegate_server::config::{Config, Overrides};
+use tidegate_server::config::{Config, SettingSources};
 
 use crate::{
     arguments::Format,
@@ -14,7 +14,7 @@ use crate::{
 
 /// Says what a file comes to, as it would be served here.
 pub(crate) fn check(file: &Path, format: Format) -> anyhow::Result<Outcome> {
-    let config = match Overrides::from_environment().and_then(|overrides| Config::load(Some(file), &overrides)) {
+    let config = match SettingSources::from_environment().and_then(|overrides| Config::load(Some(file), &overrides)) {
         Ok(config) => config,
         Err(error) if format == Format::Json => {
             let told = json!({ "good": false, "origin": error.origin, "line": error.line, "error": error.message });
@@ -24,7 +24,7 @@ pub(crate) fn check(file: &Path, format: Format) -> anyhow::Result<Outcome> {
         Err(error) => return Err(error.into()),
     };
     if format == Format::Json {
-        let policy = |(name, configured): (&str, &tidegate_server::config::Configured)| {
+        let policy = |(name, configured): (&str, &tidegate_server::config::ConfiguredPolicy)| {
             let limits: Vec<String> = configured.policy.limits().iter().map(ToString::to_string).collect();
             json!({ "name": name, "limits": limits, "algorithm": configured.policy.algorithm().to_string() })
         };

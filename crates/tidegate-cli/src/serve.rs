@@ -5,7 +5,7 @@ use std::{path::PathBuf, process};
 use anyhow::Context as _;
 use tidegate_server::{
     Server, Transport,
-    config::{Config, Overrides, ServerSettings},
+    config::{Config, ServerSettings, SettingSources},
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -27,7 +27,7 @@ pub(crate) fn file_or_default(named: Option<&PathBuf>) -> Option<PathBuf> {
 }
 
 pub(crate) fn run(arguments: &ServeArguments, format: Format) -> anyhow::Result<Outcome> {
-    let mut overrides = Overrides::from_environment()?;
+    let mut overrides = SettingSources::from_environment()?;
     for (flag, key, value) in
         [("--http", "http", &arguments.http), ("--resp", "resp", &arguments.resp), ("--grpc", "grpc", &arguments.grpc)]
     {
@@ -67,7 +67,7 @@ fn leave_descriptors(config: &mut Config) {
     }
 }
 
-async fn serve(config: Config, overrides: Overrides) -> anyhow::Result<Outcome> {
+async fn serve(config: Config, overrides: SettingSources) -> anyhow::Result<Outcome> {
     // Before any door opens, so that no signal is lost.
     let mut signals = Signals::new().context("signals can't be waited for")?;
     let (settings, file, store) = (config.server.clone(), config.file.clone(), store_name(&config.store.url));

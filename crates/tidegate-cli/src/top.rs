@@ -11,7 +11,6 @@ mod picture;
 mod samples;
 mod state;
 mod terminal;
-mod told;
 mod words;
 
 use std::io::IsTerminal as _;
@@ -39,7 +38,7 @@ fn once(place: &Place, format: Format) -> anyhow::Result<Outcome> {
     if status != 200 || format == Format::Json {
         return ask::tell(status, &body, format, |_| String::new());
     }
-    let overview = serde_json::from_value(body).context("what the service tells can't be read")?;
+    let overview = serde_json::from_value(body).context("the overview of the service can't be read")?;
     say(&once::text(&picture::Picture::new(overview), &place.server))?;
     Ok(Outcome::Good)
 }

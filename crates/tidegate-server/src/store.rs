@@ -6,7 +6,7 @@ use tidegate::{
 };
 use tidegate_redis::{BreakerState, Degradation, Error, OverrideTrouble, RedisStore};
 
-use crate::{config::StoreSettings, degraded::Found};
+use crate::{config::StoreSettings, service::StateReport};
 
 /// Where the state lives.
 #[derive(Debug)]
@@ -62,9 +62,9 @@ impl Store {
     }
 
     /// The degraded states that the store itself reports.
-    pub(crate) fn degradations(&self) -> Vec<Found> {
+    pub(crate) fn degradations(&self) -> Vec<StateReport> {
         let Self::Redis(redis) = self else { return Vec::new() };
-        let found = |state: Degradation| Found {
+        let found = |state: Degradation| StateReport {
             cause: state.cause,
             node: Some(state.node),
             detail: state.detail,
@@ -82,7 +82,7 @@ impl Store {
                 let breakers = redis.breakers();
                 !breakers.is_empty()
                     && breakers.iter().all(|(_, state)| *state == BreakerState::Closed)
-                    && !self.degradations().iter().any(Found::is_without_store)
+                    && !self.degradations().iter().any(StateReport::is_without_store)
             }
         }
     }

@@ -9,10 +9,9 @@ use std::{
 
 use serde::de::DeserializeOwned;
 
-use super::{
-    events::{Event, Events},
-    told::{Hits, Overview, Problem, Tick},
-};
+use tidegate_server::dashboard::{Overview, PolicyHits, Tick};
+
+use super::events::{Event, Events};
 use crate::ask::{Place, hinted};
 
 /// How long it waits before it tries again: twice as long each time.
@@ -27,7 +26,7 @@ const LONGEST_STREAM: Duration = Duration::from_secs(600);
 pub(crate) enum Heard {
     Overview(Box<Overview>),
     Tick(Box<Tick>),
-    Hits(Box<Hits>),
+    Hits(Box<PolicyHits>),
     /// Something could not be told.
     Problem(String),
     /// The service does not answer; it is tried again.
@@ -63,6 +62,13 @@ impl Feed {
     pub(crate) fn heard(&self) -> impl Iterator<Item = Heard> {
         self.heard.try_iter()
     }
+}
+
+/// An error of the service.
+#[derive(Debug, serde::Deserialize)]
+struct Problem {
+    error: String,
+    field: Option<String>,
 }
 
 /// Nobody listens any more.

@@ -2,7 +2,7 @@
 
 use ratatui::text::Span;
 
-use super::told::Counts;
+use tidegate_server::dashboard::OutcomeTotals;
 
 /// `0`, `1.2`, `123`, `12.3k`, `4.5M`.
 pub(crate) fn rate(per_second: f64) -> String {
@@ -32,7 +32,7 @@ pub(crate) fn share(of_one: f64) -> String {
 
 /// The share of decisions that denied.
 #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
-pub(crate) fn share_denied(counts: Counts) -> String {
+pub(crate) fn share_denied(counts: OutcomeTotals) -> String {
     share(counts.denied() as f64 / counts.all().max(1) as f64)
 }
 
@@ -48,9 +48,9 @@ pub(crate) fn micros(micros: Option<f64>) -> String {
 
 /// `12.5 KiB`, `6.1 MiB`, `1.5 GiB`.
 #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
-pub(crate) fn bytes(count: u64) -> String {
+pub(crate) fn bytes(count: usize) -> String {
     let (unit, size) = match count {
-        0..0x10_0000 => ("KiB", 1_u64 << 10),
+        0..0x10_0000 => ("KiB", 1_usize << 10),
         0x10_0000..0x4000_0000 => ("MiB", 1 << 20),
         _ => ("GiB", 1 << 30),
     };

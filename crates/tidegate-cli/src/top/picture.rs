@@ -2,7 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::told::{Counts, History, Hits, Line, Now, Overview, Point, PolicyLately, Tick};
+use tidegate_server::dashboard::{
+    CurrentState, DecisionHistory, JournalLine, OutcomeTotals, Overview, PolicyHistory, PolicyHits, PolicySummary,
+    SecondSummary, Tick,
+};
 
 /// How many seconds of the past are kept.
 const SECONDS: usize = 300;
@@ -16,13 +19,13 @@ pub(crate) struct Picture {
     pub(crate) version: String,
     pub(crate) started_ms: u64,
     /// How it is; the policies that decide most first.
-    pub(crate) now: Now,
+    pub(crate) now: CurrentState,
     /// The last seconds, the newest last.
     pub(crate) seconds: VecDeque<Second>,
     /// The newest lines, the newest last.
-    pub(crate) journal: VecDeque<Line>,
+    pub(crate) journal: VecDeque<JournalLine>,
     /// Whom the policy hits that is looked at.
-    pub(crate) hits: Option<Hits>,
+    pub(crate) hits: Option<PolicyHits>,
     /// Why that could not be told.
     pub(crate) problem: Option<String>,
 }
@@ -31,12 +34,12 @@ pub(crate) struct Picture {
 #[derive(Debug, Clone)]
 pub(crate) struct Second {
     pub(crate) at_ms: u64,
-    pub(crate) policies: Vec<(String, Counts)>,
+    pub(crate) policies: Vec<(String, OutcomeTotals)>,
 }
 
 impl Picture {
     pub(crate) fn new(overview: Overview) -> Self {
-        let Overview { started_ms, version, now, history, journal } = overview;
+        let Overview { started_ms, version, now, history, journal, .. } = overview;
         let mut picture = Self {
             version,
             started_ms,
@@ -59,7 +62,7 @@ impl Picture {
     }
 
     /// Adds a second, or puts the newest in place of what was told of it before; those that were missed had nothing, as far as is known.
-    fn append(&mut self, point: Point) {
+    fn append(&mut self, point: SecondSummary) {
         if self.seconds.back().is_some_and(|second| second.at_ms == point.at_ms) {
             self.seconds.pop_back();
         }
@@ -77,19 +80,19 @@ impl Picture {
         self.seconds.drain(..self.seconds.len().saturating_sub(SECONDS));
     }
 
-    fn write_down(&mut self, lines: Vec<Line>) {
+    fn write_down(&mut self, lines: Vec<JournalLine>) {
         let newest = self.journal.back().map_or(0, |line| line.id);
         self.journal.extend(lines.into_iter().filter(|line| line.id > newest));
         self.journal.drain(..self.journal.len().saturating_sub(LINES));
     }
 
     /// What a policy has decided lately.
-    pub(crate) fn policy(&self, name: &str) -> Option<&PolicyLately> {
+    pub(crate) fn policy(&self, name: &str) -> Option<&PolicySummary> {
         self.now.policies.iter().find(|policy| policy.name == name)
     }
 
     /// A number of each of the last seconds, of one policy or of all.
-    pub(crate) fn series(&self, policy: Option<&str>, count: impl Fn(Counts) -> u64) -> Vec<u64> {
+    pub(crate) fn series(&self, policy: Option<&str>, count: impl Fn(OutcomeTotals) -> u64) -> Vec<u64> {
         let of_second = |second: &Second| {
             let counted = second.policies.iter().filter(|(name, _)| policy.is_none_or(|policy| policy == name));
             counted.map(|(_, counts)| count(*counts)).fold(0, u64::saturating_add)
@@ -98,32 +101,22 @@ impl Picture {
     }
 }
 
-fn sorted(mut now: Now) -> Now {
+fn sorted(mut now: CurrentState) -> CurrentState {
     now.policies.sort_by(|a, b| b.counts.all().cmp(&a.counts.all()).then_with(|| a.name.cmp(&b.name)));
     now
 }
 
-fn seconds(history: &History) -> VecDeque<Second> {
-    let series = |policy: &super::told::PolicyHistory| {
-        let super::told::PolicyHistory { allowed, limited, impossible, store_unavailable, shadow, banned, .. } = policy;
-        [allowed, limited, impossible, store_unavailable, shadow, banned].map(Clone::clone)
-    };
-    let policies: Vec<(&str, [Vec<u64>; 6])> =
-        history.policies.iter().map(|policy| (policy.name.as_str(), series(policy))).collect();
+fn seconds(history: &DecisionHistory) -> VecDeque<Second> {
     let length = history.p50_us.len();
-    let second = |place: usize| {
-        let at = |series: &Vec<u64>| series.get(place).copied().unwrap_or(0);
-        let counts = |[allowed, limited, impossible, store_unavailable, shadow, banned]: &[Vec<u64>; 6]| Counts {
-            allowed: at(allowed),
-            limited: at(limited),
-            impossible: at(impossible),
-            store_unavailable: at(store_unavailable),
-            shadow: at(shadow),
-            banned: at(banned),
+    let second = |index: usize| {
+        let counts = |policy: &PolicyHistory| {
+            let PolicyHistory { allowed, limited, impossible, store_unavailable, shadow, banned, .. } = policy;
+            let series = [allowed, limited, impossible, store_unavailable, shadow, banned];
+            OutcomeTotals::new(series.map(|series| series.get(index).copied().map_or(0, u64::from)))
         };
-        let counted = policies.iter().map(|(name, series)| ((*name).to_owned(), counts(series)));
+        let counted = history.policies.iter().map(|policy| (policy.name.clone(), counts(policy)));
         Second {
-            at_ms: history.from_ms.saturating_add(place as u64 * 1_000),
+            at_ms: history.from_ms.saturating_add(index as u64 * 1_000),
             policies: counted.filter(|(_, counts)| counts.all() > 0).collect(),
         }
     };
@@ -134,7 +127,7 @@ fn seconds(history: &History) -> VecDeque<Second> {
 mod tests {
     use serde_json::json;
 
-    use super::{super::told::Tick, LINES, Picture, SECONDS};
+    use super::{LINES, Picture, SECONDS, Tick};
     use crate::top::samples;
 
     fn tick(at_ms: u64, allowed: u64, id: u64) -> Tick {

@@ -1,6 +1,8 @@
 //! [`State`]: what is on the screen, changed by what is heard and by what is pressed.
 
-use super::{feed::Heard, picture::Picture, told::PolicyLately};
+use tidegate_server::dashboard::PolicySummary;
+
+use super::{feed::Heard, picture::Picture};
 
 /// After this long without a word, what is shown is no longer how things are.
 const LIVE_MS: u64 = 3_000;
@@ -177,7 +179,7 @@ impl State {
         place.unwrap_or(0)
     }
 
-    fn policies(&self) -> &[PolicyLately] {
+    fn policies(&self) -> &[PolicySummary] {
         self.picture().map_or(&[], |picture| &picture.now.policies)
     }
 

@@ -1,9 +1,9 @@
 //! A wrong configuration is refused with its line and what would be right.
 
-use tidegate_server::config::{Config, Overrides};
+use tidegate_server::config::{Config, SettingSources};
 
 fn refused(text: &str) -> String {
-    Config::parse("t.toml", text, &Overrides::default()).expect_err("it is wrong").to_string()
+    Config::parse("t.toml", text, &SettingSources::default()).expect_err("it is wrong").to_string()
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
 #[test]
 fn the_environment_overrides_the_file_and_flags_override_both() {
     let text = "[server]\nhttp = \"127.0.0.1:1\"\n[store]\nmax_keys = 5\n";
-    let environment = Overrides::default()
+    let environment = SettingSources::default()
         .server("TIDEGATE_SERVER_HTTP", "http", "127.0.0.1:2")
         .store("TIDEGATE_STORE_MAX_KEYS", "max_keys", "1_000")
         .server("TIDEGATE_SERVER_HOSTS", "hosts", "[\"limits.internal\"]")
@@ -92,15 +92,15 @@ fn the_environment_overrides_the_file_and_flags_override_both() {
 fn a_wrong_override_is_refused_by_its_name() {
     for (overrides, expected) in [
         (
-            Overrides::default().server("TIDEGATE_SERVER_HTPP", "htpp", "x"),
+            SettingSources::default().server("TIDEGATE_SERVER_HTPP", "htpp", "x"),
             "TIDEGATE_SERVER_HTPP: unknown key `htpp`: did you mean `http`?",
         ),
-        (Overrides::default().server("--http", "http", "x"), "--http: `x` is not an address"),
+        (SettingSources::default().server("--http", "http", "x"), "--http: `x` is not an address"),
         (
-            Overrides::default().server("TIDEGATE_SERVER_ADMIN_TOKEN", "admin_token", "short"),
+            SettingSources::default().server("TIDEGATE_SERVER_ADMIN_TOKEN", "admin_token", "short"),
             "TIDEGATE_SERVER_ADMIN_TOKEN: `admin_token` is too short",
         ),
-        (Overrides::default().store("TIDEGATE_STORE_MAX_KEYS", "max_keys", "many"), "TIDEGATE_STORE_MAX_KEYS: "),
+        (SettingSources::default().store("TIDEGATE_STORE_MAX_KEYS", "max_keys", "many"), "TIDEGATE_STORE_MAX_KEYS: "),
     ] {
         let error = Config::parse("t.toml", "", &overrides).expect_err("it is wrong").to_string();
         assert!(error.starts_with(expected), "{error}\n expected {expected}");
@@ -145,7 +145,7 @@ domain = "edge"
 descriptors = [["remote_address"], ["user=alice", "path=/v1/*"]]
 policy = "public-api"
 "#;
-    let config = Config::parse("t.toml", text, &Overrides::default()).expect("it is right");
+    let config = Config::parse("t.toml", text, &SettingSources::default()).expect("it is right");
     assert_eq!(config.policies.len(), 3);
     assert_eq!(config.policies.envoy().len(), 2);
     let youtube = config.policies.get("youtube").expect("it is there");
@@ -159,7 +159,7 @@ policy = "public-api"
 
 #[test]
 fn silent_connections_stay_open_unless_an_idle_timeout_is_set() {
-    let idle = |text: &str, overrides: &Overrides| {
+    let idle = |text: &str, overrides: &SettingSources| {
         let config = Config::parse("t.toml", text, overrides).expect("it is right");
         config.server.bounds.idle_timeout
     };
@@ -170,8 +170,8 @@ fn silent_connections_stay_open_unless_an_idle_timeout_is_set() {
         ("[server]\nidle_timeout = \"0\"", None),
         ("[server]\nidle_timeout = \"5m\"", five_minutes),
     ] {
-        assert_eq!(idle(text, &Overrides::default()), expected, "{text}");
+        assert_eq!(idle(text, &SettingSources::default()), expected, "{text}");
     }
-    let off = Overrides::default().server("TIDEGATE_SERVER_IDLE_TIMEOUT", "idle_timeout", "off");
+    let off = SettingSources::default().server("TIDEGATE_SERVER_IDLE_TIMEOUT", "idle_timeout", "off");
     assert_eq!(idle("[server]\nidle_timeout = \"5m\"", &off), None);
 }

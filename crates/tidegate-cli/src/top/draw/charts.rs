@@ -8,8 +8,10 @@ use ratatui::{
     widgets::{Paragraph, Sparkline},
 };
 
+use tidegate_server::dashboard::OutcomeTotals;
+
 use super::{
-    super::{look::Look, picture::Picture, told::Counts},
+    super::{look::Look, picture::Picture},
     title,
 };
 
@@ -27,10 +29,10 @@ pub(super) fn height(screen: u16) -> u16 {
 
 /// Of one policy, or of all.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture, policy: Option<&str>, look: Look) {
-    type Outcome = (&'static str, fn(Counts) -> u64, Style);
+    type Outcome = (&'static str, fn(OutcomeTotals) -> u64, Style);
     let outcomes: [Outcome; 3] = [
         ("allowed", |counts| counts.allowed, look.allowed()),
-        ("denied", Counts::denied, look.denied()),
+        ("denied", OutcomeTotals::denied, look.denied()),
         ("shadow", |counts| counts.shadow, look.shadow()),
     ];
     let room = usize::from(area.width.saturating_sub(WORDS));

@@ -37,7 +37,7 @@ fn status(state: &State) -> Option<(String, bool)> {
     }
     let Some(picture) = state.picture() else { return Some(("connecting".to_owned(), false)) };
     if state.is_paused() {
-        return Some((format!("paused at {}: p goes on", times::moment(picture.now.at_ms)), false));
+        return Some((format!("paused at {}: p goes on", times::moment(picture.now.now_ms)), false));
     }
     let error = picture.now.configuration_error.as_ref()?;
     Some((format!("the configuration was refused: {}", visible(error)), true))

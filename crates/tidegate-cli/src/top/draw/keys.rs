@@ -7,12 +7,13 @@ use ratatui::{
     widgets::{Paragraph, Wrap},
 };
 
+use tidegate_server::dashboard::{DeniedKey, NearLimitKey, PolicyHits};
+
 use super::{
     super::{
         figures::{fit, per_second, share_denied},
         look::Look,
         picture::Picture,
-        told::{HardHit, Hits, NearLimit},
     },
     title,
 };
@@ -67,7 +68,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture, name: &
     list(frame, right, "Nearest the limit: in use, key", nearest);
 }
 
-fn summary(hits: &Hits, is_shadow: bool) -> String {
+fn summary(hits: &PolicyHits, is_shadow: bool) -> String {
     let denials = if is_shadow { "would-be denials" } else { "denials" };
     let since = times::time_of_day(hits.since_ms);
     let sampled = if hits.sampled { ", partly estimated" } else { "" };
@@ -88,21 +89,21 @@ fn list(frame: &mut Frame<'_>, area: Rect, name: &str, lines: impl Iterator<Item
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-fn hard(hit: &HardHit, width: u16) -> String {
+fn hard(hit: &DeniedKey, width: u16) -> String {
     let count = if hit.error > 0 {
         format!("{} to {}", hit.denials.saturating_sub(hit.error), hit.denials)
     } else {
         hit.denials.to_string()
     };
-    fit(&format!("{count:>10}  {}", label(&hit.label)), width.into())
+    fit(&format!("{count:>10}  {}", label(&hit.label.label)), width.into())
 }
 
-fn close(near: &NearLimit, width: u16) -> String {
+fn close(near: &NearLimitKey, width: u16) -> String {
     let used = format!("{}/{}", near.used, near.capacity);
     let wait = near.retry_after_ms.map_or(String::new(), |wait| format!(", fits in {}", times::span(wait)));
     let end = format!("  {}{wait}", visible(&near.limit));
     let room = usize::from(width).saturating_sub(12 + Line::raw(end.as_str()).width());
-    format!("{used:>10}  {}{end}", fit(&label(&near.label), room))
+    format!("{used:>10}  {}{end}", fit(&label(&near.label.label), room))
 }
 
 fn label(label: &str) -> String {

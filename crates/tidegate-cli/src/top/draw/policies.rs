@@ -7,11 +7,12 @@ use ratatui::{
     widgets::{Cell, Row, Table, TableState},
 };
 
+use tidegate_server::dashboard::PolicySummary;
+
 use super::super::{
     figures::{fit, per_second, share_denied},
     look::Look,
     picture::Picture,
-    told::PolicyLately,
 };
 use crate::visible::visible;
 
@@ -21,7 +22,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture, place: 
     let (name, limits) = (texts * 3 / 5, texts - texts * 3 / 5);
     let seconds = picture.now.last.seconds;
     let right = |text: String, style| Cell::new(Text::from(Line::styled(text, style).right_aligned()));
-    let row = |policy: &PolicyLately| {
+    let row = |policy: &PolicySummary| {
         let counts = policy.counts;
         let plain = ratatui::style::Style::new();
         let if_any = |count: u64, style| if count > 0 { style } else { plain };
