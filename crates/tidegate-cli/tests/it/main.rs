@@ -1,12 +1,12 @@
 //! The command as people and scripts use it.
 
-mod asking;
+mod client;
 mod configuration;
 mod degraded;
 mod http;
 mod logging;
 mod model;
-mod overriding;
+mod overrides;
 mod process;
 mod replay;
 mod replay_model;

@@ -17,8 +17,8 @@ fn what_is_wrong_is_said_with_its_field() {
     let running = Running::start(CONFIG);
     let key = |len: usize| "k".repeat(len);
     for (body, status, field, said) in [
-        (json!({}), 400, "policy", "by which limit?"),
-        (json!({ "policy": "api" }), 400, "key", "who is counted?"),
+        (json!({}), 400, "policy", "the limit is missing"),
+        (json!({ "policy": "api" }), 400, "key", "`key` is missing"),
         (json!({ "policy": "api", "key": "" }), 400, "key", "the key is empty"),
         (json!({ "policy": "api", "key": [] }), 400, "key", "the key is empty"),
         (json!({ "policy": "api", "key": key(1025) }), 400, "key", "use 1 to 1024"),

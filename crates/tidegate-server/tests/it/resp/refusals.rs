@@ -27,7 +27,7 @@ fn a_wrong_command_is_told_what_would_be_right() {
         ("TG.CHECK api k ONFAIL local:2", "ERR a share of `2` is out of range"),
         ("TG.CHECK api k OPERATION x", "ERR the policy has no operation `x`; it has: none"),
         ("TG.CHECK quota k OPERATION x", "ERR the policy has no operation `x`; it has: search.list"),
-        ("TG.CHECK quota k OPERATION x COST 1", "ERR COST and OPERATION both say what it costs: give one"),
+        ("TG.CHECK quota k OPERATION x COST 1", "ERR COST and OPERATION exclude each other: use one"),
         ("TG.CHECK api ", "ERR the key is empty: use 1 to 1024 bytes"),
         ("TG.CHECKALL api k", "ERR wrong number of arguments for 'tg.checkall' command: use TG.CHECKALL policy"),
         ("TG.CHECKALL api k 1 api", "ERR wrong number of arguments for 'tg.checkall' command"),
@@ -37,11 +37,11 @@ fn a_wrong_command_is_told_what_would_be_right() {
         ("TG.LIMIT k COST 1", "ERR a policy has 1 to 8 limits"),
         ("TG.LIMIT k 5", "ERR `5` is not a limit: write units and window, as in `100/1m`"),
         ("TG.LIMIT k 5/1s 6/1s", "ERR a second limit has the window of `6/1s`"),
-        ("TG.LIMIT k 5/2d", "ERR the window of `5/2d` is longer than callers may bring: use 5/1d at most"),
+        ("TG.LIMIT k 5/2d", "ERR the window of `5/2d` is longer than callers may supply: use at most 5/1d"),
         ("TG.LIMIT k 5/1s 5/2s 5/3s 5/4s 5/5s 5/6s 5/7s 5/8s 5/9s", "ERR a policy has 1 to 8 limits"),
         (
             "TG.PEEK api k ONFAIL open",
-            "ERR syntax error: `ONFAIL` is no option, use TG.PEEK policy key [COST n] [FULL]",
+            "ERR syntax error: `ONFAIL` is not an option, use TG.PEEK policy key [COST n] [FULL]",
         ),
         ("TG.CHARGE api k", "ERR wrong number of arguments for 'tg.charge' command"),
         ("TG.CHARGE api k 0", "ERR a cost of 0 is out of range"),
@@ -56,15 +56,15 @@ fn a_wrong_command_is_told_what_would_be_right() {
         ("CL.THROTTLE k 1 0 60", "ERR a limit of 0 units is out of range"),
         ("CL.THROTTLE k 1 30 0", "ERR the window is out of range"),
         ("CL.THROTTLE k 1 30 31622401", "ERR the window is out of range"),
-        ("CL.THROTTLE k -1 30 60", "ERR max_burst `-1` is not a whole number from 0 on"),
-        ("CL.THROTTLE k 1 30 60 -1", "ERR quantity `-1` is not a whole number from 0 on"),
+        ("CL.THROTTLE k -1 30 60", "ERR max_burst `-1` is not a whole number"),
+        ("CL.THROTTLE k 1 30 60 -1", "ERR quantity `-1` is not a whole number"),
         ("CL.THROTTLE k 1000000000000 30 60", "ERR max_burst + 1: a burst of 1000000000001 is out of range"),
         ("CL.THROTTLE k 18446744073709551615 30 60", "ERR max_burst + 1: a burst of"),
         ("CL.THROTTLE k 1 30 60 1000000000001", "ERR quantity: a cost of 1000000000001 is out of range"),
         ("GET k", "ERR unknown command 'GET', with args beginning with: 'k' "),
         ("MULTI now", "ERR wrong number of arguments for 'multi' command"),
         ("EXEC", "ERR EXEC without MULTI"),
-        ("CONFIG SET save x", "ERR CONFIG SET does nothing here"),
+        ("CONFIG SET save x", "ERR CONFIG SET is not supported"),
         ("CLUSTER INFO", "ERR This instance has cluster support disabled"),
         ("SELECT 1", "ERR DB index is out of range"),
         ("SELECT x", "ERR value is not an integer or out of range"),
@@ -106,5 +106,5 @@ fn limits_of_callers_can_be_turned_off() {
     let service = service_with("caller_limits = false");
     let mut client = Client::connect(service.resp);
     let reply = client.ask("TG.LIMIT k 5/1s");
-    assert_eq!(reply.error(), "ERR limits brought by callers are turned off here: name a policy");
+    assert_eq!(reply.error(), "ERR limits supplied by callers are disabled here: name a policy");
 }

@@ -1,15 +1,15 @@
-//! [`Look`]: colours that can be read on light and on dark terminals. None says anything that words don't.
+//! [`Theme`]: colours for light and dark terminals. All information is also in words.
 
 use ratatui::style::{Color, Modifier, Style};
 
 /// Whether there are colours.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look {
+pub(crate) struct Theme {
     pub(crate) has_colours: bool,
 }
 
-impl Look {
-    /// As `NO_COLOR` wants it.
+impl Theme {
+    /// Respects `NO_COLOR`.
     pub(crate) fn from_environment() -> Self {
         Self { has_colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) }
     }

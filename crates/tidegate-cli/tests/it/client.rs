@@ -23,13 +23,13 @@ fn exit_codes_mean_something() {
     let ask = |arguments: &[&str]| told(&[arguments, &server[..]].concat());
     assert_eq!(
         ask(&["check", "alice", "--policy", "api"]),
-        (Some(0), "allowed: 1 in use under 2/1h, 1 left\n".to_owned())
+        (Some(0), "allowed: 1 in use under 2/1h, 1 remaining\n".to_owned())
     );
     assert_eq!(ask(&["peek", "alice", "--policy", "api"]).0, Some(0));
     assert_eq!(ask(&["check", "alice", "--policy", "api"]).0, Some(0));
     let (code, said) = ask(&["check", "alice", "--policy", "api"]);
     assert_eq!(code, Some(1));
-    assert!(said.starts_with("limited: 2 in use under 2/1h, 0 left, fits in "), "{said}");
+    assert!(said.starts_with("limited: 2 in use under 2/1h, 0 remaining, fits in "), "{said}");
     assert_eq!(ask(&["check", "bob", "--policy", "api", "--cost", "3"]).0, Some(3));
     assert_eq!(ask(&["charge", "alice", "--policy", "api", "--cost", "5"]).0, Some(0));
     let (code, said) = ask(&["check", "alice", "--policy", "apo"]);
@@ -37,8 +37,8 @@ fn exit_codes_mean_something() {
     assert_eq!(ask(&["check", "alice"]).0, Some(2), "by which limit?");
     assert_eq!(ask(&["check", "alice", "--limit", "5 a day"]).0, Some(2));
     assert_eq!(ask(&["check", "alice", "--limit", "5/1s", "--limit", "60/1m", "--algorithm", "gcra"]).0, Some(0));
-    assert_eq!(ask(&["reset", "alice", "--policy", "api"]), (Some(0), "forgotten\n".to_owned()));
-    assert_eq!(ask(&["check", "al", "ice", "--policy", "api"]).1, "allowed: 1 in use under 2/1h, 1 left\n");
+    assert_eq!(ask(&["reset", "alice", "--policy", "api"]), (Some(0), "reset\n".to_owned()));
+    assert_eq!(ask(&["check", "al", "ice", "--policy", "api"]).1, "allowed: 1 in use under 2/1h, 1 remaining\n");
 
     let output = run(&[
         "check",
@@ -56,10 +56,10 @@ fn exit_codes_mean_something() {
     assert_eq!((&body["used"], &body["allowed"]), (&Value::from(100), &Value::from(true)));
     let at = body["charged_at_us"].to_string();
     let refund = ["refund", "carol", "--policy", "youtube", "--cost", "40", "--charged-at-us", &at];
-    assert_eq!(ask(&refund), (Some(0), "given back\n".to_owned()));
+    assert_eq!(ask(&refund), (Some(0), "refunded\n".to_owned()));
     let shown = ask(&["inspect", "carol", "--policy", "youtube"]).1;
     assert!(
-        shown.contains("\n  9500/1d: 60 of 9500 in use, 9440 left; the next frees in 1d, all are free in 1d\n"),
+        shown.contains("\n  9500/1d: 60 of 9500 in use, 9440 remaining; the next unit is free in 1d, all in 1d\n"),
         "{shown}"
     );
     let shown = ask(&["inspect", "carol", "--policy", "youtube", "--format", "json"]).1;

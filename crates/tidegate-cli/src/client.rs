@@ -1,24 +1,24 @@
-//! check, peek, charge, refund, reset and inspect: asked of a service, or of the Redis behind it.
+//! check, peek, charge, refund, reset and inspect: sent to a service, or executed on a Redis directly.
 
-mod direct;
-mod over_http;
-mod show;
+mod http;
+mod in_process;
+mod key_text;
 
 use anyhow::Context as _;
-pub(crate) use over_http::{Place, put as put_to_service};
+pub(crate) use http::{Endpoint, send as send_to_service};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    arguments::{AskArguments, Format, RefundArguments, SubjectArguments, WhereArguments},
+    arguments::{CheckArguments, Format, RefundArguments, SubjectArguments, TargetArguments},
     outcome::Outcome,
     say::{complain, say},
     times,
     visible::visible,
 };
 
-/// What to do.
+/// An operation on a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum Operation {
     Check,
     Peek,
     Charge,
@@ -27,9 +27,9 @@ pub(crate) enum Verb {
     Inspect,
 }
 
-/// A question in the terms of the HTTP protocol, whoever it is put to.
+/// A request of the HTTP API.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct ApiRequest {
     /// Whether it has a body.
     is_post: bool,
     /// Path and query.
@@ -37,7 +37,7 @@ pub(crate) struct Question {
     body: Map<String, Value>,
 }
 
-impl Question {
+impl ApiRequest {
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self { is_post: false, path: path.into(), body: Map::new() }
     }
@@ -47,16 +47,16 @@ impl Question {
     }
 }
 
-pub(crate) fn decide(verb: Verb, arguments: &AskArguments, format: Format) -> anyhow::Result<Outcome> {
+pub(crate) fn decide(operation: Operation, arguments: &CheckArguments, format: Format) -> anyhow::Result<Outcome> {
     let mut request = subject(&arguments.subject);
     let mut set = |name: &str, value: Option<Value>| value.map(|value| request.insert(name.to_owned(), value));
     set("cost", arguments.cost.map(Value::from));
     set("operation", arguments.operation.clone().map(Value::from));
-    // Nobody has said what a limit of one's own does without its Redis: then nothing is let through unseen.
-    let unsaid =
-        (arguments.subject.place.store.is_some() && arguments.subject.policy.is_none()).then(|| "closed".to_owned());
-    set("on_store_failure", arguments.on_store_failure.clone().or(unsaid).map(Value::from));
-    ask(verb, &arguments.subject, request, format)
+    // Without a policy nothing is configured for a failure of Redis. Then requests are denied.
+    let default =
+        (arguments.subject.target.store.is_some() && arguments.subject.policy.is_none()).then(|| "closed".to_owned());
+    set("on_store_failure", arguments.on_store_failure.clone().or(default).map(Value::from));
+    run(operation, &arguments.subject, request, format)
 }
 
 pub(crate) fn refund(arguments: &RefundArguments, format: Format) -> anyhow::Result<Outcome> {
@@ -65,18 +65,18 @@ pub(crate) fn refund(arguments: &RefundArguments, format: Format) -> anyhow::Res
     if let Some(cost) = arguments.cost {
         request.insert("cost".to_owned(), cost.into());
     }
-    ask(Verb::Refund, &arguments.subject, request, format)
+    run(Operation::Refund, &arguments.subject, request, format)
 }
 
 pub(crate) fn reset(arguments: &SubjectArguments, format: Format) -> anyhow::Result<Outcome> {
-    ask(Verb::Reset, arguments, subject(arguments), format)
+    run(Operation::Reset, arguments, subject(arguments), format)
 }
 
 pub(crate) fn inspect(arguments: &SubjectArguments, format: Format) -> anyhow::Result<Outcome> {
-    ask(Verb::Inspect, arguments, subject(arguments), format)
+    run(Operation::Inspect, arguments, subject(arguments), format)
 }
 
-/// The request's part about whom it counts, as the HTTP protocol has it.
+/// Returns the fields of a request for the key and its limits.
 fn subject(arguments: &SubjectArguments) -> Map<String, Value> {
     let mut request = Map::new();
     request.insert("key".to_owned(), key(&arguments.key));
@@ -90,7 +90,7 @@ fn subject(arguments: &SubjectArguments) -> Map<String, Value> {
     request
 }
 
-/// A key as the HTTP protocol has it: one text, or a list of several.
+/// Returns a key as JSON: one text, or a list of texts.
 pub(crate) fn key(parts: &[String]) -> Value {
     match parts {
         [one] => json!(one),
@@ -98,27 +98,27 @@ pub(crate) fn key(parts: &[String]) -> Value {
     }
 }
 
-fn ask(
-    verb: Verb,
+fn run(
+    operation: Operation,
     arguments: &SubjectArguments,
     request: Map<String, Value>,
     format: Format,
 ) -> anyhow::Result<Outcome> {
-    let question = question(verb, arguments, request)?;
-    let (status, body) = put(&question, &arguments.place)?;
-    tell(status, &body, format, |body| text(verb, body))
+    let request = api_request(operation, arguments, request)?;
+    let (status, body) = send(&request, &arguments.target)?;
+    print_response(status, &body, format, |body| text(operation, body))
 }
 
-/// Puts a question to the service, or to the Redis behind it; the answer's status and body.
-pub(crate) fn put(question: &Question, place: &WhereArguments) -> anyhow::Result<(u16, Value)> {
-    match &place.store {
-        Some(url) => direct::put(question, url, place.config.as_ref()),
-        None => over_http::put(question, &Place::new(&place.server, place.token.as_deref())?),
+/// Sends a request to the service, or executes it on a Redis. Returns the status and the body of the response.
+pub(crate) fn send(request: &ApiRequest, target: &TargetArguments) -> anyhow::Result<(u16, Value)> {
+    match &target.store {
+        Some(url) => in_process::send(request, url, target.config.as_ref()),
+        None => http::send(request, &Endpoint::new(&target.server, target.token.as_deref())?),
     }
 }
 
-/// Prints an answer, of which `text` is what people read unless it is an error, and says what it comes to.
-pub(crate) fn tell(
+/// Prints a response and returns its outcome. `text` formats a response without an error for people.
+pub(crate) fn print_response(
     status: u16,
     body: &Value,
     format: Format,
@@ -140,59 +140,63 @@ pub(crate) fn tell(
     Ok(outcome)
 }
 
-/// An error of the service, with what to do about it here.
+/// Adds a hint about the command line to an error of the service.
 pub(crate) fn hinted(field: Option<&str>, error: &str) -> String {
     match field {
-        Some("authorization") => format!("{error}: give a token with --token or TIDEGATE_TOKEN"),
+        Some("authorization") => format!("{error}: set a token with --token or TIDEGATE_TOKEN"),
         _ => error.to_owned(),
     }
 }
 
-/// The limits that an answer lists.
-pub(crate) fn limits(told: &Value) -> Vec<String> {
-    told["limits"].as_array().into_iter().flatten().filter_map(Value::as_str).map(visible).collect()
+/// Returns the limits in a response.
+pub(crate) fn limits(body: &Value) -> Vec<String> {
+    body["limits"].as_array().into_iter().flatten().filter_map(Value::as_str).map(visible).collect()
 }
 
-fn question(verb: Verb, arguments: &SubjectArguments, body: Map<String, Value>) -> anyhow::Result<Question> {
-    let path = match verb {
-        Verb::Check => "/v1/check",
-        Verb::Peek => "/v1/peek",
-        Verb::Charge => "/v1/charge",
-        Verb::Refund => "/v1/refund",
-        Verb::Reset => "/v1/reset",
-        Verb::Inspect => {
-            let policy = arguments.policy.as_ref().context("only keys of policies are shown: use --policy")?;
+fn api_request(
+    operation: Operation,
+    arguments: &SubjectArguments,
+    body: Map<String, Value>,
+) -> anyhow::Result<ApiRequest> {
+    let path = match operation {
+        Operation::Check => "/v1/check",
+        Operation::Peek => "/v1/peek",
+        Operation::Charge => "/v1/charge",
+        Operation::Refund => "/v1/refund",
+        Operation::Reset => "/v1/reset",
+        Operation::Inspect => {
+            let policy = arguments.policy.as_ref().context("only keys of a policy can be inspected: use --policy")?;
             let mut query = form_urlencoded::Serializer::new(String::from("/v1/inspect?"));
             query.append_pair("policy", policy);
             query.extend_pairs(arguments.key.iter().map(|key| ("key", key)));
             let path = query.finish().replacen("?&", "?", 1);
-            return Ok(Question::get(path));
+            return Ok(ApiRequest::get(path));
         }
     };
-    Ok(Question::post(path, body))
+    Ok(ApiRequest::post(path, body))
 }
 
-/// What people read of an answer.
-fn text(verb: Verb, body: &Value) -> String {
+/// Formats a response for people.
+fn text(operation: Operation, body: &Value) -> String {
     let number = |field: &str| body[field].as_u64().unwrap_or(0);
-    let degraded = if body["degraded"] == true { " (degraded: the store did not decide this)" } else { "" };
-    match verb {
-        Verb::Refund if body["returned"] == true => "given back\n".to_owned(),
-        Verb::Refund => "nothing to give back\n".to_owned(),
-        Verb::Reset if body["reset"] == true => "forgotten\n".to_owned(),
-        Verb::Reset => "nothing to forget\n".to_owned(),
-        Verb::Inspect => show::shown(body),
-        Verb::Check | Verb::Peek | Verb::Charge if body["reason"] == "banned" => {
+    let degraded = if body["degraded"] == true { " (degraded: decided without the store)" } else { "" };
+    match operation {
+        Operation::Refund if body["returned"] == true => "refunded\n".to_owned(),
+        Operation::Refund => "nothing to refund\n".to_owned(),
+        Operation::Reset if body["reset"] == true => "reset\n".to_owned(),
+        Operation::Reset => "nothing to reset\n".to_owned(),
+        Operation::Inspect => key_text::key_text(body),
+        Operation::Check | Operation::Peek | Operation::Charge if body["reason"] == "banned" => {
             match body["retry_after_ms"].as_u64() {
                 Some(wait) => format!("banned: the ban ends in {}{degraded}\n", times::span(wait)),
                 None => format!("banned permanently{degraded}\n"),
             }
         }
-        Verb::Check | Verb::Peek | Verb::Charge => {
+        Operation::Check | Operation::Peek | Operation::Charge => {
             let (limit, reason) = (body["limit"].as_str().unwrap_or("?"), body["reason"].as_str().unwrap_or("?"));
-            let standing = format!("{} in use under {limit}, {} left", number("used"), number("remaining"));
+            let state = format!("{} in use under {limit}, {} remaining", number("used"), number("remaining"));
             let wait = body["retry_after_ms"].as_u64().map_or(String::new(), |wait| format!(", fits in {wait} ms"));
-            format!("{reason}: {standing}{wait}{degraded}\n")
+            format!("{reason}: {state}{wait}{degraded}\n")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Put to a service, over HTTP.
+//! Sends a request to a service over HTTP.
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use ureq::{Agent, Body, http::Response};
 
-use super::Question;
+use super::ApiRequest;
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a response may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A service, and what it wants to be shown.
+/// A service and the token for it.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct Endpoint {
     /// Its address, without a slash at the end.
     pub(crate) server: String,
     bearer: Option<String>,
     agent: Agent,
 }
 
-impl Place {
+impl Endpoint {
     pub(crate) fn new(server: &str, token: Option<&str>) -> anyhow::Result<Self> {
         anyhow::ensure!(
             server.starts_with("http://") || server.starts_with("https://"),
-            "`{server}` is no address of a service: write http://127.0.0.1:8080"
+            "`{server}` is not the URL of a service: write it as http://127.0.0.1:8080"
         );
         let config = Agent::config_builder().proxy(None).http_status_as_error(false);
         Ok(Self {
@@ -34,13 +34,13 @@ impl Place {
         })
     }
 
-    /// Asks for something that may take as long as `longest` to read.
+    /// Sends a GET request. Reading its response may take as long as `longest`.
     pub(crate) fn get(&self, path: &str, longest: Duration) -> Result<Response<Body>, ureq::Error> {
         let mut request = self.agent.get(format!("{}{path}", self.server));
         if let Some(bearer) = &self.bearer {
             request = request.header("authorization", bearer);
         }
-        let request = request.config().timeout_connect(Some(PATIENCE)).timeout_recv_response(Some(PATIENCE));
+        let request = request.config().timeout_connect(Some(TIMEOUT)).timeout_recv_response(Some(TIMEOUT));
         request.timeout_recv_body(Some(longest)).build().call()
     }
 
@@ -49,15 +49,18 @@ impl Place {
         if let Some(bearer) = &self.bearer {
             request = request.header("authorization", bearer);
         }
-        request.config().timeout_global(Some(PATIENCE)).build().send_json(body)
+        request.config().timeout_global(Some(TIMEOUT)).build().send_json(body)
     }
 }
 
-/// The service's answer; of one that does not answer, what a service says whose store doesn't.
-pub(crate) fn put(question: &Question, place: &Place) -> anyhow::Result<(u16, Value)> {
-    let sent =
-        if question.is_post { place.post(&question.path, &question.body) } else { place.get(&question.path, PATIENCE) };
-    let server = &place.server;
+/// Returns the response of the service. A service that does not answer counts as a failed store (503).
+pub(crate) fn send(request: &ApiRequest, endpoint: &Endpoint) -> anyhow::Result<(u16, Value)> {
+    let sent = if request.is_post {
+        endpoint.post(&request.path, &request.body)
+    } else {
+        endpoint.get(&request.path, TIMEOUT)
+    };
+    let server = &endpoint.server;
     let mut response = match sent {
         Ok(response) => response,
         Err(error) => {
@@ -67,5 +70,5 @@ pub(crate) fn put(question: &Question, place: &Place) -> anyhow::Result<(u16, Va
     };
     let status = response.status().as_u16();
     let body = response.body_mut().read_json();
-    Ok((status, body.with_context(|| format!("{server} answers {status}, but not as tidegate does"))?))
+    Ok((status, body.with_context(|| format!("{server} returned {status}, but not a response of tidegate"))?))
 }

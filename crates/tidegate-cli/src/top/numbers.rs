@@ -1,4 +1,4 @@
-//! Numbers and texts in little room.
+//! Formats numbers and texts for few columns.
 
 use ratatui::text::Span;
 
@@ -15,13 +15,13 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
-/// How many a second that is.
+/// Formats a number per second.
 #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
 pub(crate) fn per_second(count: u64, seconds: u32) -> String {
     rate(count as f64 / f64::from(seconds.max(1)))
 }
 
-/// `2.8%`; what is little and not nothing is `<0.1%`.
+/// `2.8%`; a small share above zero is `<0.1%`.
 pub(crate) fn share(of_one: f64) -> String {
     match of_one * 100.0 {
         none if none <= 0.0 => "0%".to_owned(),
@@ -30,13 +30,13 @@ pub(crate) fn share(of_one: f64) -> String {
     }
 }
 
-/// The share of decisions that denied.
+/// Formats the share of denials.
 #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
 pub(crate) fn share_denied(counts: OutcomeTotals) -> String {
     share(counts.denied() as f64 / counts.all().max(1) as f64)
 }
 
-/// `12 µs`, `1.8 ms`; a dash where nothing was measured.
+/// `12 µs`, `1.8 ms`; a dash without a measurement.
 pub(crate) fn micros(micros: Option<f64>) -> String {
     match micros {
         None => "–".to_owned(),
@@ -57,11 +57,11 @@ pub(crate) fn bytes(count: usize) -> String {
     format!("{:.1} {unit}", count as f64 / size as f64)
 }
 
-/// The text if it fits into so many columns, otherwise its beginning and `…`.
+/// Returns the text if it fits into the columns, otherwise its beginning and `…`.
 pub(crate) fn fit(text: &str, columns: usize) -> String {
     let mut end = 0;
-    for (place, letter) in text.char_indices() {
-        let next = place + letter.len_utf8();
+    for (index, letter) in text.char_indices() {
+        let next = index + letter.len_utf8();
         if Span::raw(&text[..next]).width() > columns {
             while end > 0 && Span::raw(&text[..end]).width() + 1 > columns {
                 end = text[..end].char_indices().next_back().map_or(0, |(before, _)| before);
@@ -78,7 +78,7 @@ mod tests {
     use super::{bytes, fit, micros, rate, share};
 
     #[test]
-    fn numbers_take_little_room() {
+    fn numbers_are_short() {
         let rates = [0.0, 0.1, 12.34, 99.94, 99.96, 123.4, 9_999.4, 12_345.0, 4_500_000.0].map(rate);
         assert_eq!(rates, ["0", "0.1", "12.3", "99.9", "100", "123", "9999", "12.3k", "4.5M"]);
         assert_eq!([0.0, 0.0001, 0.0275, 1.0].map(share), ["0%", "<0.1%", "2.8%", "100.0%"]);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_end_where_the_room_does() {
+    fn long_texts_are_cut() {
         assert_eq!(fit("alice", 5), "alice");
         assert_eq!(fit("alice", 4), "ali…");
         assert_eq!(fit("東京都", 5), "東京…");

@@ -35,20 +35,20 @@ fn a_ban_holds_until_it_is_lifted() {
     let (code, said) = ask(&["override", "set", "alice", "--policy", "api", "--ban", "--for-good"]);
     assert_eq!(
         (code, said.as_str()),
-        (Some(0), "alice is banned under api for good; this takes the place of an older override\n")
+        (Some(0), "alice is banned under api permanently; it replaces an earlier override\n")
     );
     assert_eq!(ask(&["check", "alice", "--policy", "api"]), (Some(5), "banned permanently\n".to_owned()));
     assert_eq!(ask(&["peek", "alice", "--policy", "api", "--cost", "9"]).0, Some(5), "also where it never fits");
     let lift = ["override", "lift", "alice", "--policy", "api"];
-    assert_eq!(ask(&lift), (Some(0), "lifted: the limits of api hold again for alice\n".to_owned()));
+    assert_eq!(ask(&lift), (Some(0), "removed: the limits of api apply to alice again\n".to_owned()));
     assert_eq!(ask(&["check", "alice", "--policy", "api"]).0, Some(0));
-    assert_eq!(ask(&lift), (Some(0), "nothing to lift: alice has no override under api\n".to_owned()));
+    assert_eq!(ask(&lift), (Some(0), "nothing to remove: alice has no override under api\n".to_owned()));
 }
 
 #[test]
 fn other_limits_and_exemptions_are_listed_and_shown() {
     let (_serving, ask) = serving("list");
-    assert_eq!(ask(&["override", "list"]), (Some(0), "no overrides are in force\n".to_owned()));
+    assert_eq!(ask(&["override", "list"]), (Some(0), "there are no overrides\n".to_owned()));
     let until = "2100-12-01T08:00:00Z";
     let limits = ["--limit", "100/1m", "--limit", "9/1s", "--algorithm", "sliding_counter", "--until", until];
     assert_eq!(ask(&[&["override", "set", "al", "ice", "--policy", "api"], &limits[..]].concat()).0, Some(0));
@@ -58,8 +58,8 @@ fn other_limits_and_exemptions_are_listed_and_shown() {
     assert_eq!((code, lines.len()), (Some(0), 2), "{said}");
     let limited = "al · ice has 100/1m and 9/1s by sliding_counter under api until 2100-12-01 08:00:00 UTC (in ";
     assert!(lines[0].starts_with(limited), "{said}");
-    assert_eq!(lines[1], "cron is exempt from login for good");
-    assert_eq!(ask(&["override", "list", "--policy", "login"]).1, "cron is exempt from login for good\n");
+    assert_eq!(lines[1], "cron is exempt from login permanently");
+    assert_eq!(ask(&["override", "list", "--policy", "login"]).1, "cron is exempt from login permanently\n");
     let (_, json) = ask(&["override", "list", "--policy", "api", "--format", "json"]);
     let listed: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(listed["overrides"][0]["key"], serde_json::json!(["al", "ice"]));
@@ -68,8 +68,8 @@ fn other_limits_and_exemptions_are_listed_and_shown() {
     let (_, shown) = ask(&["inspect", "al", "ice", "--policy", "api"]);
     let lines: Vec<&str> = shown.lines().map(str::trim).collect();
     assert_eq!(lines[0], "al · ice under api, by sliding_counter");
-    assert!(lines[1].starts_with("other limits than the policy's until 2100-12-01 08:00:00 UTC (in "), "{shown}");
-    assert!(lines[2].starts_with("100/1m: 1 of 100 in use, 99 left; the next frees in "), "{shown}");
+    assert!(lines[1].starts_with("other limits until 2100-12-01 08:00:00 UTC (in "), "{shown}");
+    assert!(lines[2].starts_with("100/1m: 1 of 100 in use, 99 remaining; the next unit is free in "), "{shown}");
     for _ in 0..9 {
         assert_eq!(ask(&["check", "cron", "--policy", "login"]).0, Some(0), "nothing is counted");
     }
@@ -98,7 +98,7 @@ fn wrong_input_is_told_with_what_would_be_right() {
         assert!(code == Some(2) && said.contains(expected), "{rest:?}: {code:?} {said}");
     }
     assert!(ask(&["override", "list", "--policy", "logon"]).1.contains("did you mean `login`?"));
-    assert_eq!(ask(&["override", "list"]).1, "no overrides are in force\n");
+    assert_eq!(ask(&["override", "list"]).1, "there are no overrides\n");
     let (code, said) = told(&["override", "list", "--server", "http://127.0.0.1:1"]);
     assert!(code == Some(4) && said.contains("tidegate serve"), "{code:?} {said}");
 }
@@ -127,9 +127,9 @@ fn redis_itself_is_told() {
     let place = ["--store", url.as_str(), "--config", path.to_str().expect("text")];
     let ask = |arguments: &[&str]| told(&[arguments, &place[..]].concat());
     let (code, said) = ask(&["override", "set", "alice", "--policy", "api", "--ban", "--for-good"]);
-    assert_eq!((code, said.as_str()), (Some(0), "alice is banned under api for good\n"));
+    assert_eq!((code, said.as_str()), (Some(0), "alice is banned under api permanently\n"));
     assert_eq!(ask(&["check", "alice", "--policy", "api"]).0, Some(5));
-    assert_eq!(ask(&["override", "list"]).1, "alice is banned under api for good\n");
+    assert_eq!(ask(&["override", "list"]).1, "alice is banned under api permanently\n");
     assert_eq!(ask(&["override", "lift", "alice", "--policy", "api"]).0, Some(0));
     assert_eq!(ask(&["check", "alice", "--policy", "api"]).0, Some(0));
     drop(redis);

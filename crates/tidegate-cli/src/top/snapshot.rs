@@ -1,4 +1,4 @@
-//! [`Picture`]: what is known of the service, kept up to date by what it tells.
+//! [`Snapshot`]: the last known state of the service, updated by its events.
 
 use std::collections::VecDeque;
 
@@ -7,26 +7,26 @@ use tidegate_server::dashboard::{
     SecondSummary, Tick,
 };
 
-/// How many seconds of the past are kept.
+/// Number of seconds of the history.
 const SECONDS: usize = 300;
 
-/// How many lines of the journal are kept.
+/// Number of events that are kept.
 const LINES: usize = 200;
 
-/// What is known of the service.
+/// The last known state of the service.
 #[derive(Debug, Clone)]
-pub(crate) struct Picture {
+pub(crate) struct Snapshot {
     pub(crate) version: String,
     pub(crate) started_ms: u64,
-    /// How it is; the policies that decide most first.
+    /// The current state, with the policies in descending order of decisions.
     pub(crate) now: CurrentState,
-    /// The last seconds, the newest last.
+    /// The last seconds, oldest first.
     pub(crate) seconds: VecDeque<Second>,
-    /// The newest lines, the newest last.
+    /// The newest events, oldest first.
     pub(crate) journal: VecDeque<JournalLine>,
-    /// Whom the policy hits that is looked at.
+    /// The most denied keys of the shown policy.
     pub(crate) hits: Option<PolicyHits>,
-    /// Why that could not be told.
+    /// The error about the shown policy.
     pub(crate) problem: Option<String>,
 }
 
@@ -37,10 +37,10 @@ pub(crate) struct Second {
     pub(crate) policies: Vec<(String, OutcomeTotals)>,
 }
 
-impl Picture {
+impl Snapshot {
     pub(crate) fn new(overview: Overview) -> Self {
         let Overview { started_ms, version, now, history, journal, .. } = overview;
-        let mut picture = Self {
+        let mut snapshot = Self {
             version,
             started_ms,
             now: sorted(now),
@@ -49,19 +49,19 @@ impl Picture {
             hits: None,
             problem: None,
         };
-        picture.write_down(journal);
-        picture
+        snapshot.add_events(journal);
+        snapshot
     }
 
     pub(crate) fn tick(&mut self, tick: Tick) {
         self.now = sorted(tick.now);
-        self.write_down(tick.journal);
+        self.add_events(tick.journal);
         if let Some(point) = tick.point {
             self.append(point);
         }
     }
 
-    /// Adds a second, or puts the newest in place of what was told of it before; those that were missed had nothing, as far as is known.
+    /// Adds a second, or replaces the last one if it is the same. Missed seconds are empty.
     fn append(&mut self, point: SecondSummary) {
         if self.seconds.back().is_some_and(|second| second.at_ms == point.at_ms) {
             self.seconds.pop_back();
@@ -80,18 +80,18 @@ impl Picture {
         self.seconds.drain(..self.seconds.len().saturating_sub(SECONDS));
     }
 
-    fn write_down(&mut self, lines: Vec<JournalLine>) {
+    fn add_events(&mut self, lines: Vec<JournalLine>) {
         let newest = self.journal.back().map_or(0, |line| line.id);
         self.journal.extend(lines.into_iter().filter(|line| line.id > newest));
         self.journal.drain(..self.journal.len().saturating_sub(LINES));
     }
 
-    /// What a policy has decided lately.
+    /// Returns the recent decisions of a policy.
     pub(crate) fn policy(&self, name: &str) -> Option<&PolicySummary> {
         self.now.policies.iter().find(|policy| policy.name == name)
     }
 
-    /// A number of each of the last seconds, of one policy or of all.
+    /// Returns a number for each of the last seconds, of one policy or of all.
     pub(crate) fn series(&self, policy: Option<&str>, count: impl Fn(OutcomeTotals) -> u64) -> Vec<u64> {
         let of_second = |second: &Second| {
             let counted = second.policies.iter().filter(|(name, _)| policy.is_none_or(|policy| policy == name));
@@ -127,7 +127,7 @@ fn seconds(history: &DecisionHistory) -> VecDeque<Second> {
 mod tests {
     use serde_json::json;
 
-    use super::{LINES, Picture, SECONDS, Tick};
+    use super::{LINES, SECONDS, Snapshot, Tick};
     use crate::top::samples;
 
     fn tick(at_ms: u64, allowed: u64, id: u64) -> Tick {
@@ -137,44 +137,44 @@ mod tests {
         serde_json::from_value(now).expect("a tick")
     }
 
-    fn picture() -> Picture {
-        Picture::new(serde_json::from_value(samples::overview()).expect("an overview"))
+    fn snapshot() -> Snapshot {
+        Snapshot::new(serde_json::from_value(samples::overview()).expect("an overview"))
     }
 
     #[test]
-    fn seconds_come_once_and_in_order_and_missed_ones_are_empty() {
-        let mut picture = picture();
-        let newest = picture.seconds.back().expect("a past").at_ms;
-        assert_eq!(picture.seconds.len(), SECONDS);
-        picture.tick(tick(newest, 9, 100));
+    fn seconds_are_unique_and_in_order_and_missed_ones_are_empty() {
+        let mut snapshot = snapshot();
+        let newest = snapshot.seconds.back().expect("a past").at_ms;
+        assert_eq!(snapshot.seconds.len(), SECONDS);
+        snapshot.tick(tick(newest, 9, 100));
         assert!(
-            picture.series(None, |counts| counts.allowed).ends_with(&[9]),
-            "what was told later of a second counts"
+            snapshot.series(None, |counts| counts.allowed).ends_with(&[9]),
+            "a later update of a second replaces it"
         );
-        picture.tick(tick(newest - 1_000, 5, 100));
-        assert_eq!(picture.seconds.back().map(|second| second.at_ms), Some(newest), "what is past is not told again");
-        picture.tick(tick(newest + 3_000, 7, 101));
-        let series = picture.series(Some("public-api"), |counts| counts.allowed);
+        snapshot.tick(tick(newest - 1_000, 5, 100));
+        assert_eq!(snapshot.seconds.back().map(|second| second.at_ms), Some(newest), "an earlier second is ignored");
+        snapshot.tick(tick(newest + 3_000, 7, 101));
+        let series = snapshot.series(Some("public-api"), |counts| counts.allowed);
         assert!(series.ends_with(&[9, 0, 0, 7]), "{series:?}");
-        assert_eq!(picture.seconds.back().map(|second| second.at_ms), Some(newest + 3_000));
-        picture.tick(tick(newest + 9_000_000_000, 1, 102));
-        assert_eq!(picture.seconds.len(), SECONDS, "however long nothing was heard");
+        assert_eq!(snapshot.seconds.back().map(|second| second.at_ms), Some(newest + 3_000));
+        snapshot.tick(tick(newest + 9_000_000_000, 1, 102));
+        assert_eq!(snapshot.seconds.len(), SECONDS, "after any gap");
     }
 
     #[test]
-    fn the_journal_is_bounded_and_has_no_line_twice() {
-        let mut picture = picture();
+    fn the_journal_is_bounded_and_has_no_duplicates() {
+        let mut snapshot = snapshot();
         for id in [100, 100].into_iter().chain(101..500) {
-            picture.tick(tick(1, 0, id));
+            snapshot.tick(tick(1, 0, id));
         }
-        assert_eq!(picture.journal.len(), LINES);
-        assert_eq!(picture.journal.back().map(|line| line.id), Some(499));
+        assert_eq!(snapshot.journal.len(), LINES);
+        assert_eq!(snapshot.journal.back().map(|line| line.id), Some(499));
     }
 
     #[test]
-    fn policies_are_sorted_by_what_they_decide() {
-        let picture = picture();
-        let names: Vec<_> = picture.now.policies.iter().map(|policy| policy.name.as_str()).collect();
+    fn policies_are_sorted_by_their_decisions() {
+        let snapshot = snapshot();
+        let names: Vec<_> = snapshot.now.policies.iter().map(|policy| policy.name.as_str()).collect();
         assert_eq!(names, ["public-api", "login", "(limits)", "batch"]);
     }
 }
