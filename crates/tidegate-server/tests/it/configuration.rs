@@ -25,7 +25,7 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
         ("\n[policies.\"a b\"]\nlimits = [\"5/1s\"]".to_owned(), "t.toml:2: policy `a b`: a policy's name"),
         (
             "[policies.\"CL.THROTTLE\"]\nlimits = [\"5/1s\"]".to_owned(),
-            "t.toml:1: policy `CL.THROTTLE`: the name is taken",
+            "t.toml:1: policy `CL.THROTTLE`: this name is reserved",
         ),
         (
             policy("[[envoy]]\ndomain = \"edge\"\ndescriptors = [[\"a\"]]\npolicy = \"apo\""),
@@ -48,8 +48,11 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
         ("[store]\n\ncaller_share = 0.0".to_owned(), "t.toml:3: a share of `0` is out of range"),
         ("[store]\n\ncaller_share = 1.5".to_owned(), "t.toml:3: a share of `1.5` is out of range"),
         ("[store]\nprefix = \"\"".to_owned(), "t.toml:2: `prefix` is invalid: use 1 to 64"),
-        ("[server]\ntrusted_hops = 0".to_owned(), "t.toml:2: 0 hops would trust nobody"),
-        ("[server]\ntrusted_proxies = [\"my.proxy\"]".to_owned(), "t.toml:2: `my.proxy` is neither an address nor a network"),
+        ("[server]\ntrusted_hops = 0".to_owned(), "t.toml:2: 0 hops would trust no proxy"),
+        (
+            "[server]\ntrusted_proxies = [\"my.proxy\"]".to_owned(),
+            "t.toml:2: `my.proxy` is neither an address nor a network",
+        ),
         ("[server]\nipv6_prefix = 300".to_owned(), "t.toml:2: 300 bits are out of range"),
         ("[server]\nmax_connections = 9223372036854775807".to_owned(), "t.toml:2: `max_connections` is out of range"),
         ("[server]\nadmin_token = 1234567890".to_owned(), "t.toml:2: a token is a text: put it in quotes"),
