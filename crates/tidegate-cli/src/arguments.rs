@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The arguments of the command line.
 
 mod overrides;
 mod replay;
@@ -7,7 +7,7 @@ mod simulate;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-pub(crate) use overrides::{ListArguments, OverriddenArguments, OverrideCommand, SetArguments};
+pub(crate) use overrides::{ListArguments, OverrideCommand, OverrideKeyArguments, SetArguments};
 pub(crate) use replay::{LogArguments, LogFormat, ReplayArguments};
 pub(crate) use simulate::{
     AccuracyArguments, BoundaryArguments, CompareArguments, SimulateCommand, TrafficArguments, TrafficFormat,
@@ -20,12 +20,12 @@ pub(crate) use simulate::{
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// How to print.
+    /// Output format.
     #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 }
 
-/// For people or for programs.
+/// The output format: for people or for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     Text,
@@ -34,102 +34,102 @@ pub(crate) enum Format {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Answer over HTTP, RESP (any Redis client) and gRPC (Envoy).
+    /// Run the service over HTTP, RESP (any Redis client) and gRPC (Envoy).
     Serve(ServeArguments),
-    /// Spend if it fits. Exit code: 0 allowed, 1 limited, 2 usage or configuration, 3 impossible, 4 store failed, 5
-    /// banned.
-    Check(AskArguments),
-    /// Answer as check would; spend nothing.
-    Peek(AskArguments),
-    /// Spend regardless.
-    Charge(AskArguments),
-    /// Give back to the moment of the charge.
+    /// Spend the cost if it fits. Exit code: 0 allowed, 1 limited, 2 usage or configuration, 3 impossible, 4 store
+    /// failed, 5 banned.
+    Check(CheckArguments),
+    /// Print the decision that check would make, and spend nothing.
+    Peek(CheckArguments),
+    /// Spend the cost even beyond the limit.
+    Charge(CheckArguments),
+    /// Refund units to the moment of their charge.
     Refund(RefundArguments),
-    /// Forget a key.
+    /// Reset a key.
     Reset(SubjectArguments),
     /// Show the state of a key.
     Inspect(SubjectArguments),
-    /// Ban a key, exempt it, or give it other limits than its policy's: for a while or for good.
+    /// Ban a key, exempt it, or give it other limits: for a time or permanently.
     #[command(subcommand)]
     Override(OverrideCommand),
-    /// Watch a service: decisions, policies and whom they hit, each second.
+    /// Watch a service: decisions, policies and the keys that they deny, each second.
     Top(TopArguments),
-    /// Tell what a limit would have done to the requests of an access log, and which limit would have hurt nobody.
+    /// Show what a limit would have done to the requests of an access log, and which limit would have denied none.
     Replay(ReplayArguments),
-    /// Try limits on traffic that is made up.
+    /// Try limits on generated traffic.
     #[command(subcommand)]
     Simulate(SimulateCommand),
-    /// Check a configuration, or make one from another's.
+    /// Check a configuration, or convert one of Envoy's rate limit service.
     #[command(subcommand)]
     Config(ConfigCommand),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
-    /// The configuration; `tidegate.toml` here if there is one.
+    /// Configuration file; by default `tidegate.toml` in this directory if it exists.
     #[arg(long, short, env = "TIDEGATE_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where to listen for HTTP, or `off`.
+    /// Address for HTTP, or `off`.
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<String>,
-    /// Where to listen for RESP, or `off`.
+    /// Address for RESP, or `off`.
     #[arg(long, value_name = "ADDR")]
     pub(crate) resp: Option<String>,
-    /// Where to listen for gRPC, or `off`.
+    /// Address for gRPC, or `off`.
     #[arg(long, value_name = "ADDR")]
     pub(crate) grpc: Option<String>,
-    /// Where the state lives: `memory`, `redis://…`, `rediss://…`, `redis-cluster://…`, `redis-sentinel://…`.
+    /// Store: `memory`, `redis://…`, `rediss://…`, `redis-cluster://…`, `redis-sentinel://…`.
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
 }
 
-/// Whom to ask.
+/// The service or the store that receives a request.
 #[derive(Debug, Args)]
-pub(crate) struct WhereArguments {
-    /// The service to ask.
+pub(crate) struct TargetArguments {
+    /// URL of the service.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", env = "TIDEGATE_SERVER")]
     pub(crate) server: String,
-    /// Or the Redis itself: `redis://…`.
+    /// URL of a Redis to use directly, without a service: `redis://…`.
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
-    /// With --store: the configuration that knows the policies; `tidegate.toml` here if there is one.
+    /// With --store: the configuration file with the policies; by default `tidegate.toml` in this directory if it exists.
     #[arg(long, short, value_name = "FILE", requires = "store")]
     pub(crate) config: Option<PathBuf>,
-    /// A token of the service.
+    /// Token of the service.
     #[arg(long, env = "TIDEGATE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
 }
 
-/// Who is counted, and by what.
+/// A key and its limits.
 #[derive(Debug, Args)]
 pub(crate) struct SubjectArguments {
-    /// Who is counted; several are one key made of a list.
+    /// The key; several values are one key that is a list.
     #[arg(required = true, value_name = "KEY")]
     pub(crate) key: Vec<String>,
-    /// By a policy of the configuration.
+    /// Policy of the configuration.
     #[arg(long, short, required_unless_present = "limit", conflicts_with = "limit", value_name = "NAME")]
     pub(crate) policy: Option<String>,
-    /// Or by these limits, such as 60/1m.
+    /// Limits instead of a policy, such as 60/1m.
     #[arg(long, short, value_name = "LIMIT")]
     pub(crate) limit: Vec<String>,
-    /// How units are counted under --limit.
+    /// Algorithm for --limit.
     #[arg(long, requires = "limit", value_name = "NAME")]
     pub(crate) algorithm: Option<String>,
     #[command(flatten)]
-    pub(crate) place: WhereArguments,
+    pub(crate) target: TargetArguments,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct AskArguments {
+pub(crate) struct CheckArguments {
     #[command(flatten)]
     pub(crate) subject: SubjectArguments,
-    /// Units to spend; 1 if unsaid.
+    /// Units to spend; 1 by default.
     #[arg(long, value_name = "N", conflicts_with = "operation")]
     pub(crate) cost: Option<u64>,
-    /// Or what the policy says this costs.
+    /// Operation of the policy, instead of the cost.
     #[arg(long, requires = "policy", value_name = "NAME")]
     pub(crate) operation: Option<String>,
-    /// What to answer if the store fails: open, closed, local, local:0.25.
+    /// Choice if the store fails: open, closed, local, local:0.25.
     #[arg(long, value_name = "CHOICE")]
     pub(crate) on_store_failure: Option<String>,
 }
@@ -138,35 +138,35 @@ pub(crate) struct AskArguments {
 pub(crate) struct RefundArguments {
     #[command(flatten)]
     pub(crate) subject: SubjectArguments,
-    /// Units to give back; 1 if unsaid.
+    /// Units to refund; 1 by default.
     #[arg(long, value_name = "N")]
     pub(crate) cost: Option<u64>,
-    /// When they were charged, as the decision told it.
+    /// Time of the charge: `charged_at_us` of the decision.
     #[arg(long, value_name = "MICROSECONDS")]
     pub(crate) charged_at_us: u64,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TopArguments {
-    /// The service to watch.
+    /// URL of the service.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", env = "TIDEGATE_SERVER")]
     pub(crate) server: String,
-    /// A token of the service.
+    /// Token of the service.
     #[arg(long, env = "TIDEGATE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
-    /// Print how it is now and end, as without a terminal and with --format json.
+    /// Print the current state once and exit. This is the default without a terminal and with --format json.
     #[arg(long)]
     pub(crate) once: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Say what a configuration comes to, or what is wrong with it.
+    /// Print the policies of a configuration, or its first error.
     Check {
         /// The file.
         file: PathBuf,
     },
-    /// Turn the YAML of Envoy's rate limit service (envoyproxy/ratelimit) into a configuration of ours.
+    /// Convert the YAML of Envoy's rate limit service (envoyproxy/ratelimit) to a configuration of Tidegate.
     ImportEnvoy {
         /// The file, or `-` for standard input.
         file: PathBuf,

@@ -1,10 +1,10 @@
-//! `tidegate config`: what a configuration comes to, and how to get one.
+//! `tidegate config`: checks a configuration, or converts one of Envoy's rate limit service.
 
 use std::{fmt::Write as _, io::Read as _, path::Path};
 
 use anyhow::Context as _;
 use serde_json::json;
-use tidegate_server::config::{Config, Overrides};
+use tidegate_server::config::{Config, SettingSources};
 
 use crate::{
     arguments::Format,
@@ -12,25 +12,25 @@ use crate::{
     say::{complain, say},
 };
 
-/// Says what a file comes to, as it would be served here.
+/// Prints the policies of a file, with the settings of the environment.
 pub(crate) fn check(file: &Path, format: Format) -> anyhow::Result<Outcome> {
-    let config = match Overrides::from_environment().and_then(|overrides| Config::load(Some(file), &overrides)) {
+    let config = match SettingSources::from_environment().and_then(|sources| Config::load(Some(file), &sources)) {
         Ok(config) => config,
         Err(error) if format == Format::Json => {
-            let told = json!({ "good": false, "origin": error.origin, "line": error.line, "error": error.message });
-            say(&format!("{told}\n"))?;
+            let result = json!({ "good": false, "origin": error.origin, "line": error.line, "error": error.message });
+            say(&format!("{result}\n"))?;
             return Ok(Outcome::Usage);
         }
         Err(error) => return Err(error.into()),
     };
     if format == Format::Json {
-        let policy = |(name, configured): (&str, &tidegate_server::config::Configured)| {
+        let policy = |(name, configured): (&str, &tidegate_server::config::ConfiguredPolicy)| {
             let limits: Vec<String> = configured.policy.limits().iter().map(ToString::to_string).collect();
             json!({ "name": name, "limits": limits, "algorithm": configured.policy.algorithm().to_string() })
         };
         let policies: Vec<_> = config.policies.iter().map(policy).collect();
-        let told = json!({ "good": true, "policies": policies, "envoy": config.policies.envoy().len() });
-        say(&format!("{told}\n"))?;
+        let result = json!({ "good": true, "policies": policies, "envoy": config.policies.envoy().len() });
+        say(&format!("{result}\n"))?;
         return Ok(Outcome::Good);
     }
     let mut text = format!("{} is good\n", file.display());
@@ -45,7 +45,7 @@ pub(crate) fn check(file: &Path, format: Format) -> anyhow::Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// Prints the configuration that the YAML of Envoy's rate limit service comes to.
+/// Converts the YAML of Envoy's rate limit service and prints the configuration.
 pub(crate) fn import_envoy(file: &Path, format: Format) -> anyhow::Result<Outcome> {
     let mut text = String::new();
     if file == Path::new("-") {

@@ -1,7 +1,7 @@
-//! The command `tidegate`: serve limits, ask for them, try them on logs, check a configuration.
+//! The command `tidegate`: runs the service, sends requests to it, tries limits on logs, checks a configuration.
 
 mod arguments;
-mod ask;
+mod client;
 mod configuration;
 mod logging;
 mod outcome;
@@ -25,12 +25,12 @@ fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
         Command::Serve(serve) => serve::run(&serve, arguments.format),
-        Command::Check(ask) => ask::decide(ask::Verb::Check, &ask, arguments.format),
-        Command::Peek(ask) => ask::decide(ask::Verb::Peek, &ask, arguments.format),
-        Command::Charge(ask) => ask::decide(ask::Verb::Charge, &ask, arguments.format),
-        Command::Refund(refund) => ask::refund(&refund, arguments.format),
-        Command::Reset(subject) => ask::reset(&subject, arguments.format),
-        Command::Inspect(subject) => ask::inspect(&subject, arguments.format),
+        Command::Check(check) => client::decide(client::Operation::Check, &check, arguments.format),
+        Command::Peek(check) => client::decide(client::Operation::Peek, &check, arguments.format),
+        Command::Charge(check) => client::decide(client::Operation::Charge, &check, arguments.format),
+        Command::Refund(refund) => client::refund(&refund, arguments.format),
+        Command::Reset(subject) => client::reset(&subject, arguments.format),
+        Command::Inspect(subject) => client::inspect(&subject, arguments.format),
         Command::Override(command) => overrides::run(&command, arguments.format),
         Command::Top(top) => top::run(&top, arguments.format),
         Command::Replay(replay) => replay::run(&replay, arguments.format),
@@ -40,7 +40,7 @@ fn main() -> std::process::ExitCode {
     };
     done.unwrap_or_else(|error| {
         say::complain(format_args!("{error:#}"));
-        // Whoever asked wrongly is told so; whatever else went wrong is told apart by where it happens.
+        // All other errors have exit codes of their own where they occur.
         Outcome::Usage
     })
     .into()

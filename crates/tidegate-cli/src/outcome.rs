@@ -1,4 +1,4 @@
-//! [`Outcome`]: what the exit code says.
+//! [`Outcome`]: the exit code of a command.
 
 use std::process::ExitCode;
 
@@ -9,15 +9,15 @@ pub(crate) enum Outcome {
     Good,
     /// Limited.
     Limited,
-    /// Wrongly asked, or wrongly configured.
+    /// Wrong arguments or a wrong configuration.
     Usage,
-    /// It costs more than the limit ever allows.
+    /// The cost is higher than the limit ever allows.
     Impossible,
     /// The store or the service did not answer.
     StoreFailed,
     /// The key is banned.
     Banned,
-    /// Ctrl-C came before the end.
+    /// Interrupted by Ctrl-C.
     Interrupted,
 }
 

@@ -1,11 +1,11 @@
-//! `tidegate serve`: the service, until a signal ends it.
+//! `tidegate serve`: runs the service until a signal stops it.
 
 use std::{path::PathBuf, process};
 
 use anyhow::Context as _;
 use tidegate_server::{
     Server, Transport,
-    config::{Config, Overrides, ServerSettings},
+    config::{Config, ServerSettings, SettingSources},
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -15,40 +15,41 @@ use crate::{
     outcome::Outcome,
 };
 
-/// The file that is read where none is named.
+/// The configuration file by default.
 const DEFAULT_FILE: &str = "tidegate.toml";
 
 /// File descriptors that are kept for listeners, Redis, files and the runtime.
 const RESERVED_DESCRIPTORS: usize = 128;
 
-/// The file named, or the one that lies here.
+/// Returns the given file, or the default file if it exists.
 pub(crate) fn file_or_default(named: Option<&PathBuf>) -> Option<PathBuf> {
     named.cloned().or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists()))
 }
 
 pub(crate) fn run(arguments: &ServeArguments, format: Format) -> anyhow::Result<Outcome> {
-    let mut overrides = Overrides::from_environment()?;
+    let mut sources = SettingSources::from_environment()?;
     for (flag, key, value) in
         [("--http", "http", &arguments.http), ("--resp", "resp", &arguments.resp), ("--grpc", "grpc", &arguments.grpc)]
     {
         if let Some(value) = value {
-            overrides = overrides.server(flag, key, value);
+            sources = sources.server(flag, key, value);
         }
     }
     if let Some(url) = &arguments.store {
-        overrides = overrides.store("--store", "url", url);
+        sources = sources.store("--store", "url", url);
     }
-    let mut config = Config::load(file_or_default(arguments.config.as_ref()).as_deref(), &overrides)?;
+    let mut config = Config::load(file_or_default(arguments.config.as_ref()).as_deref(), &sources)?;
     let _log = logging::begin(format)?;
     leave_descriptors(&mut config);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime can be had")?;
-    let done = runtime.block_on(serve(config, overrides));
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("the runtime can't be started")?;
+    let done = runtime.block_on(serve(config, sources));
     // A file read that hangs must not keep the process alive.
     runtime.shutdown_background();
     done
 }
 
-/// Lowers `max_connections` so far that connections can't use up the file descriptors. Otherwise a flood of connections could
+/// Lowers `max_connections` so that connections can't use all file descriptors. Otherwise a flood of connections could
 /// keep the service from connecting to Redis again.
 fn leave_descriptors(config: &mut Config) {
     let Ok(descriptors) = rlimit::increase_nofile_limit(u64::MAX) else { return };
@@ -67,12 +68,12 @@ fn leave_descriptors(config: &mut Config) {
     }
 }
 
-async fn serve(config: Config, overrides: Overrides) -> anyhow::Result<Outcome> {
-    // Before any door opens, so that no signal is lost.
+async fn serve(config: Config, sources: SettingSources) -> anyhow::Result<Outcome> {
+    // Before any listener starts, so that no signal is lost.
     let mut signals = Signals::new().context("signals can't be waited for")?;
     let (settings, file, store) = (config.server.clone(), config.file.clone(), store_name(&config.store.url));
     let policies = config.policies.len();
-    let server = Server::start(config, overrides).await?;
+    let server = Server::start(config, sources).await?;
     let at = |transport| server.address(transport).map_or("off".to_owned(), |address| address.to_string());
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -82,17 +83,15 @@ async fn serve(config: Config, overrides: Overrides) -> anyhow::Result<Outcome> 
         store,
         policies,
         file = file.as_ref().map_or("none".to_owned(), |file| file.display().to_string()),
-        "tidegate serves"
+        "tidegate is running"
     );
     if let Some(address) = server.address(Transport::Http) {
         let scheme = if settings.tls.is_some() { "https" } else { "http" };
-        tracing::info!("look at it in a browser at {scheme}://{address}, or with `tidegate top`");
+        tracing::info!("open {scheme}://{address} in a browser, or run `tidegate top`");
     }
     warn_if_open(&settings);
     if policies == 0 {
-        tracing::warn!(
-            "no policies: only limits that callers bring along are decided; see tidegate.toml for an example"
-        );
+        tracing::warn!("no policies: only limits supplied by callers are decided; see tidegate.toml for an example");
     }
     loop {
         tokio::select! {
@@ -102,15 +101,15 @@ async fn serve(config: Config, overrides: Overrides) -> anyhow::Result<Outcome> 
             _ = signals.interrupt.recv() => break,
         }
     }
-    tracing::info!(within = ?settings.drain, "stopping: nobody new is let in, who was is still served");
+    tracing::info!(within = ?settings.drain, "stopping: no new connections are accepted, open ones are finished");
     let left = tokio::select! {
         left = server.stop() => left,
-        // Who asks twice means it.
+        // A second signal stops the process at once.
         _ = signals.terminate.recv() => process::exit(1),
         _ = signals.interrupt.recv() => process::exit(1),
     };
     if left > 0 {
-        tracing::warn!(connections = left, "stopped while some were still open");
+        tracing::warn!(connections = left, "stopped while connections were still open");
     } else {
         tracing::info!("stopped");
     }
@@ -133,10 +132,10 @@ impl Signals {
     }
 }
 
-/// The store without its password.
+/// Returns the URL of the store without its password.
 fn store_name(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, place))) => format!("{scheme}://…@{place}"),
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),
         _ => url.to_owned(),
     }
 }

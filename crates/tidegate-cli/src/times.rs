@@ -1,9 +1,9 @@
-//! Times and lengths of time as people read them.
+//! Formats times and durations for people.
 
 use jiff::Timestamp;
 use tidegate::Clock;
 
-/// The time now, in milliseconds since the epoch.
+/// Returns the time in milliseconds since the epoch.
 pub(crate) fn now_ms(clock: &Clock) -> u64 {
     clock.now().as_micros() / 1_000
 }
@@ -46,13 +46,13 @@ mod tests {
     use super::{moment, span};
 
     #[test]
-    fn spans_have_two_units_at_the_most() {
-        let told = [0, 250, 1_000, 11_001, 60_000, 125_000, 7_199_990, 7_290_000, 86_400_000, 273_600_000].map(span);
-        assert_eq!(told, ["0ms", "250ms", "1s", "12s", "1m", "2m 5s", "2h", "2h 1m", "1d", "3d 4h"]);
+    fn durations_have_at_most_two_units() {
+        let texts = [0, 250, 1_000, 11_001, 60_000, 125_000, 7_199_990, 7_290_000, 86_400_000, 273_600_000].map(span);
+        assert_eq!(texts, ["0ms", "250ms", "1s", "12s", "1m", "2m 5s", "2h", "2h 1m", "1d", "3d 4h"]);
     }
 
     #[test]
-    fn moments_are_in_utc_and_none_is_too_late_to_be_told() {
+    fn times_are_in_utc_and_very_late_times_are_numbers() {
         assert_eq!(moment(1_794_842_458_000), "2026-11-16 15:20:58 UTC");
         assert_eq!(moment(u64::MAX), "18446744073709551615 ms after 1970");
     }

@@ -1,18 +1,17 @@
-//! `tidegate top`: a service watched from a terminal.
+//! `tidegate top`: shows a service in a terminal.
 
 mod draw;
 mod events;
-mod feed;
-mod figures;
-mod look;
+mod live_stream;
+mod numbers;
 mod once;
-mod picture;
 #[cfg(test)]
 mod samples;
+mod snapshot;
 mod state;
+mod status_text;
 mod terminal;
-mod told;
-mod words;
+mod theme;
 
 use std::io::IsTerminal as _;
 
@@ -20,26 +19,26 @@ use anyhow::Context as _;
 
 use crate::{
     arguments::{Format, TopArguments},
-    ask::{self, Place, Question},
+    client::{self, ApiRequest, Endpoint},
     outcome::Outcome,
     say::say,
 };
 
 pub(crate) fn run(arguments: &TopArguments, format: Format) -> anyhow::Result<Outcome> {
-    let place = Place::new(&arguments.server, arguments.token.as_deref())?;
+    let endpoint = Endpoint::new(&arguments.server, arguments.token.as_deref())?;
     if arguments.once || format == Format::Json || !std::io::stdout().is_terminal() {
-        return once(&place, format);
+        return once(&endpoint, format);
     }
-    terminal::watch(&place)
+    terminal::watch(&endpoint)
 }
 
-/// Prints how it is now.
-fn once(place: &Place, format: Format) -> anyhow::Result<Outcome> {
-    let (status, body) = ask::put_to_service(&Question::get("/v1/overview"), place)?;
+/// Prints the current state.
+fn once(endpoint: &Endpoint, format: Format) -> anyhow::Result<Outcome> {
+    let (status, body) = client::send_to_service(&ApiRequest::get("/v1/overview"), endpoint)?;
     if status != 200 || format == Format::Json {
-        return ask::tell(status, &body, format, |_| String::new());
+        return client::print_response(status, &body, format, |_| String::new());
     }
-    let overview = serde_json::from_value(body).context("what the service tells can't be read")?;
-    say(&once::text(&picture::Picture::new(overview), &place.server))?;
+    let overview = serde_json::from_value(body).context("the overview of the service can't be read")?;
+    say(&once::text(&snapshot::Snapshot::new(overview), &endpoint.server))?;
     Ok(Outcome::Good)
 }

@@ -1,4 +1,4 @@
-//! [`InProcess`]: the HTTP protocol without a wire, for commands that ask a store themselves.
+//! [`InProcess`]: the HTTP API without a network, for commands that use a store themselves.
 
 use std::sync::Arc;
 
@@ -12,29 +12,29 @@ use tower::ServiceExt as _;
 
 use crate::{
     config::{Config, ConfigError, Tokens},
-    door::House,
+    context::Context,
     service::Service,
     transports::http,
 };
 
-/// A service that is asked by the process it is in. Whoever can start it needs no token.
+/// A service that only its own process uses, so it needs no token.
 #[derive(Debug)]
 pub struct InProcess(Router);
 
 impl InProcess {
-    /// A service by this configuration, without doors. Must be called inside a tokio runtime.
+    /// Creates a service without listeners. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// If the store's settings are wrong.
+    /// If the settings of the store are wrong.
     pub fn new(mut config: Config) -> Result<Self, ConfigError> {
         config.server.tokens = Tokens::default();
         let settings = Arc::new(config.server.clone());
         let service = Arc::new(Service::new(config)?);
-        Ok(Self(http::router(&House::new(service, settings, None, "tidegate".into()))))
+        Ok(Self(http::router(&Context::new(service, settings, None, "tidegate".into()), None)))
     }
 
-    /// Asks as over HTTP; the answer's status and body.
-    pub async fn ask(&self, method: Method, path: &str, body: Vec<u8>) -> (StatusCode, Vec<u8>) {
+    /// Sends a request as over HTTP. Returns the status and the body of the response.
+    pub async fn send(&self, method: Method, path: &str, body: Vec<u8>) -> (StatusCode, Vec<u8>) {
         let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, "application/json");
         let Ok(request) = request.body(Body::from(body)) else { return (StatusCode::BAD_REQUEST, Vec::new()) };
         let Ok(response) = self.0.clone().oneshot(request).await;

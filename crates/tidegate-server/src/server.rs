@@ -1,40 +1,47 @@
-//! [`Server`]: the service with its doors open, until it is stopped.
+//! [`Server`]: a service with its listeners, until it is stopped.
 
-use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    io,
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    time::Duration,
+};
 
-use tidegate::Store;
+use tidegate::{AnyStore, Store};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    certificates::Certificates,
-    config::{Config, ConfigError, Overrides},
-    door::{Door, House, Stream, bind},
-    insight::Event,
+    config::{Config, ConfigError, SettingSources, StoreSettings},
+    connections::{Certificates, ConnectionSlot, ConnectionSlots, Listener, Stream, bind},
+    context::Context,
+    dashboard::Dashboard,
     metrics::Transport,
-    places::{Place, Places},
-    service::Service,
+    reload::FileWatcher,
+    service::{Event, Service},
+    store,
     supervise::supervise,
     transports::{grpc, http, resp},
-    watch::Watched,
 };
 
-/// A service that answers.
+/// A running service.
 #[derive(Debug)]
 pub struct Server {
-    house: House,
+    context: Context,
     addresses: [Option<SocketAddr>; 3],
-    watched: Arc<Watched>,
+    files: Arc<FileWatcher>,
     drain: Duration,
 }
 
-/// Why a service could not start.
+/// The reason why a service could not start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StartError {
-    /// Something in the configuration is wrong.
+    /// The configuration is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A port can't be had.
+    /// The service can't listen at an address.
     #[error(transparent)]
     Listen(#[from] io::Error),
     /// The certificate or its key can't be used.
@@ -43,125 +50,116 @@ pub enum StartError {
 }
 
 impl Server {
-    /// Opens all doors. `overrides` are those that the configuration was loaded with: a reload needs them again.
+    /// Starts all listeners. `sources` are those that the configuration was loaded with: a reload needs them again.
     ///
     /// # Errors
-    /// If a port is taken, a certificate can't be used, or the store's settings are wrong.
-    #[expect(clippy::unused_async, reason = "it spawns tasks: being async says that it needs a runtime")]
-    pub async fn start(config: Config, overrides: Overrides) -> Result<Self, StartError> {
-        Self::launch(config, overrides, Service::new)
+    /// If a port is taken, a certificate can't be used, or the settings of the store are wrong.
+    #[expect(clippy::unused_async, reason = "it spawns tasks: `async` shows that it needs a runtime")]
+    pub async fn start(config: Config, sources: SettingSources) -> Result<Self, StartError> {
+        Self::launch(config, sources, store::open)
     }
 
-    /// Starts the service with a store of your own. The store settings of the configuration are not used.
+    /// Starts all listeners with a store of your own. The store settings of the configuration are not used.
     ///
     /// # Errors
     /// If a port is taken, or a certificate can't be used.
-    #[expect(clippy::unused_async, reason = "it spawns tasks: being async says that it needs a runtime")]
+    #[expect(clippy::unused_async, reason = "it spawns tasks: `async` shows that it needs a runtime")]
     pub async fn start_with_store(
         config: Config,
-        overrides: Overrides,
+        sources: SettingSources,
         store: impl Store + 'static,
     ) -> Result<Self, StartError> {
-        Self::launch(config, overrides, |config| Ok(Service::with_store(config, store)))
+        Self::launch(config, sources, |_| Ok(AnyStore::new(store)))
     }
 
     fn launch(
         config: Config,
-        overrides: Overrides,
-        service: impl FnOnce(Config) -> Result<Service, ConfigError>,
+        sources: SettingSources,
+        open_store: impl FnOnce(&StoreSettings) -> Result<AnyStore, ConfigError>,
     ) -> Result<Self, StartError> {
         let settings = Arc::new(config.server.clone());
         let file = config.file.clone().map(|path| (path, config.version));
         let certificates = settings.tls.as_ref().map(Certificates::load).transpose();
         let certificates = certificates.map_err(StartError::Certificates)?.map(Arc::new);
-        // All ports before anything else, so that a taken one is told before anything has begun.
-        let listen =
-            |transport, address: Option<SocketAddr>| address.map(|address| bind(transport, address)).transpose();
-        let http_listener = listen(Transport::Http, settings.http)?;
-        let resp_listener = listen(Transport::Resp, settings.resp)?;
-        let grpc_listener = listen(Transport::Grpc, settings.grpc)?;
-        let address = |listener: &Option<std::net::TcpListener>| {
-            listener.as_ref().map(std::net::TcpListener::local_addr).transpose()
-        };
-        let addresses = [address(&http_listener)?, address(&resp_listener)?, address(&grpc_listener)?];
-        let store = config.store.clone();
-        let service = Arc::new(service(config)?);
+        // All ports are bound first, so that a taken port is reported before anything has started.
+        let mut sockets = [None, None, None];
+        let mut addresses = [None; 3];
+        for (transport, address) in Transport::ALL.into_iter().zip([settings.http, settings.resp, settings.grpc]) {
+            let socket = address.map(|address| bind(transport, address)).transpose()?;
+            addresses[transport as usize] = socket.as_ref().map(TcpListener::local_addr).transpose()?;
+            sockets[transport as usize] = socket;
+        }
+        let (store_settings, store) = (config.store.clone(), open_store(&config.store)?);
+        let dashboard = Dashboard::new();
+        let service = Arc::new(Service::observed(config, store, dashboard.observer()));
         let cookie = format!("tidegate-{}", addresses[0].map_or(0, |address| address.port())).into();
-        let house = House::new(Arc::clone(&service), Arc::clone(&settings), certificates.clone(), cookie);
+        let context = Context::new(Arc::clone(&service), Arc::clone(&settings), certificates.clone(), cookie);
         let bounds = settings.bounds;
-        let places = || Places::new(bounds.connections, bounds.connections_per_address);
-        if let Some(listener) = http_listener {
-            open_http(
-                Listening { listener, transport: Transport::Http, places: places() },
-                &house,
-                http::router(&house),
-            );
+        let slots = || ConnectionSlots::new(bounds.connections, bounds.connections_per_address);
+        let [http, resp, grpc] = sockets;
+        if let Some(socket) = http {
+            let router = http::router(&context, Some(dashboard.routes(&context)));
+            start_http(AcceptLoop { socket, transport: Transport::Http, slots: slots() }, &context, router);
         }
-        if let Some(listener) = grpc_listener {
-            open_http(
-                Listening { listener, transport: Transport::Grpc, places: places() },
-                &house,
-                grpc::router(&house),
-            );
+        if let Some(socket) = grpc {
+            let router = grpc::router(&context);
+            start_http(AcceptLoop { socket, transport: Transport::Grpc, slots: slots() }, &context, router);
         }
-        if let Some(listener) = resp_listener {
-            open_resp(&listener, &places(), &house)?;
+        if let Some(socket) = resp {
+            start_resp(&socket, &slots(), &context)?;
         }
-        service.insight().journal.happened(Event::Started, service.now_ms(), "the service has started");
-        keep("seconds", &house, seconds);
-        keep("degraded states", &house, degraded_states);
-        let watched = Arc::new(Watched::new(service, certificates, file, overrides, (*settings).clone(), store));
-        let watching = Arc::clone(&watched);
-        keep("files", &house, move |_, stop| Arc::clone(&watching).changes(stop));
-        Ok(Self { house, addresses, watched, drain: settings.drain })
+        service.observer().event(Event::Started, service.now_ms(), "the service has started".to_owned());
+        run_task("seconds", &context, async |service, stop| {
+            every(Duration::from_secs(1), &stop, || service.tick()).await;
+        });
+        // Each degraded state is reported within a second.
+        run_task("degraded states", &context, async |service, stop| {
+            every(Duration::from_millis(250), &stop, || drop(service.check_degraded_states())).await;
+        });
+        let files =
+            Arc::new(FileWatcher::new(service, certificates, file, sources, (*settings).clone(), store_settings));
+        let watched = Arc::clone(&files);
+        run_task("files", &context, move |_, stop| Arc::clone(&watched).run(stop));
+        Ok(Self { context, addresses, files, drain: settings.drain })
     }
 
-    /// Where a transport listens, if it does.
+    /// Returns the address that a transport listens on, if it is enabled.
     pub fn address(&self, transport: Transport) -> Option<SocketAddr> {
         self.addresses[transport as usize]
     }
 
-    /// The service behind the doors.
+    /// Returns the service that all listeners share.
     pub fn service(&self) -> &Arc<Service> {
-        &self.house.service
+        &self.context.service
     }
 
-    /// Reads the configuration again, as SIGHUP asks for.
+    /// Reads the configuration again, as on SIGHUP.
     pub fn reload(&self) -> impl Future<Output = ()> + Send + use<> {
-        let watched = Arc::clone(&self.watched);
-        async move { watched.reload().await }
+        let files = Arc::clone(&self.files);
+        async move { files.reload().await }
     }
 
-    /// Lets nobody in any more, and waits until those inside are served, but no longer than the settings say; how many were
-    /// still being served then.
+    /// Stops all listeners, and waits until all connections have ended, but at most for the configured drain time. Returns the number
+    /// of connections that were still open then.
     pub async fn stop(self) -> usize {
-        self.house.stop.cancel();
-        self.house.guests.close();
-        let _ = tokio::time::timeout(self.drain, self.house.guests.wait()).await;
-        self.house.guests.len()
+        let Context { stop, connections, .. } = &self.context;
+        stop.cancel();
+        connections.close();
+        let _ = tokio::time::timeout(self.drain, connections.wait()).await;
+        connections.len()
     }
 }
 
-/// Keeps a task alive until the service stops.
-fn keep<S, F>(name: &'static str, house: &House, start: S)
+/// Runs a supervised task until the service stops.
+fn run_task<S, F>(name: &'static str, context: &Context, start: S)
 where
     S: Fn(Arc<Service>, CancellationToken) -> F + Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
-    let (service, stop) = (Arc::clone(&house.service), house.stop.clone());
+    let (service, stop) = (Arc::clone(&context.service), context.stop.clone());
     tokio::spawn(async move {
         supervise(name, service.metrics(), &stop, || start(Arc::clone(&service), stop.clone())).await;
     });
-}
-
-/// Ends each second for those who look on.
-async fn seconds(service: Arc<Service>, stop: CancellationToken) {
-    every(Duration::from_secs(1), &stop, || service.tick()).await;
-}
-
-/// Looks for degraded states, so that each is reported within a second.
-async fn degraded_states(service: Arc<Service>, stop: CancellationToken) {
-    every(Duration::from_millis(250), &stop, || drop(service.look_for_degraded_states())).await;
 }
 
 async fn every(period: Duration, stop: &CancellationToken, work: impl Fn()) {
@@ -172,28 +170,28 @@ async fn every(period: Duration, stop: &CancellationToken, work: impl Fn()) {
     }
 }
 
-/// A listening socket. It is kept while the service runs, so that the accept loop can be started again.
-struct Listening {
-    listener: std::net::TcpListener,
+/// The accept loop of a socket. It keeps the socket, so that a failed loop can be started again.
+struct AcceptLoop {
+    socket: TcpListener,
     transport: Transport,
-    places: Arc<Places>,
+    slots: Arc<ConnectionSlots>,
 }
 
-impl Listening {
-    /// Accepts connections until the service stops, each served by a task of its own.
-    async fn accept<F, S>(self, house: House, serve: F)
+impl AcceptLoop {
+    /// Accepts connections until the service stops. Each is served by its own task.
+    async fn run<F, S>(self, context: Context, serve: F)
     where
-        F: Fn(Stream, SocketAddr, Arc<Place>) -> S + Clone + Send + Sync + 'static,
+        F: Fn(Stream, SocketAddr, Arc<ConnectionSlot>) -> S + Clone + Send + Sync + 'static,
         S: Future<Output = ()> + Send + 'static,
     {
-        let (service, stop) = (Arc::clone(&house.service), house.stop.clone());
+        let (service, stop) = (Arc::clone(&context.service), context.stop.clone());
         supervise(self.transport.name(), service.metrics(), &stop, move || {
-            let listener = self.listener.try_clone();
-            let (transport, places, house, serve) =
-                (self.transport, Arc::clone(&self.places), house.clone(), serve.clone());
+            let socket = self.socket.try_clone();
+            let (transport, slots, context, serve) =
+                (self.transport, Arc::clone(&self.slots), context.clone(), serve.clone());
             async move {
-                match listener.and_then(|listener| Door::new(listener, transport, places, house)) {
-                    Ok(door) => door.open(serve).await,
+                match socket.and_then(|socket| Listener::new(socket, transport, slots, context)) {
+                    Ok(listener) => listener.run(serve).await,
                     Err(error) => tracing::error!(transport = transport.name(), %error, "a listener can't be started"),
                 }
             }
@@ -202,38 +200,36 @@ impl Listening {
     }
 }
 
-fn open_http(listening: Listening, house: &House, router: axum::Router) {
-    let transport = listening.transport;
-    let unread = Arc::clone(&house.unread[transport as usize]);
-    keep("unread responses", house, move |service, stop| Arc::clone(&unread).watch(service, transport, stop));
-    // The accept loop also serves clients that connected before the service stopped, so it is waited for, too.
-    let (house, own, guests) = (house.clone(), house.clone(), house.guests.clone());
-    let serve = move |stream, peer, place| {
-        http::connection::serve(house.clone(), transport, router.clone(), stream, peer, place)
-    };
-    guests.spawn(listening.accept(own, serve));
+fn start_http(accept_loop: AcceptLoop, context: &Context, router: axum::Router) {
+    let transport = accept_loop.transport;
+    let unread = Arc::clone(&context.unread[transport as usize]);
+    run_task("unread responses", context, move |service, stop| Arc::clone(&unread).watch(service, transport, stop));
+    let own = context.clone();
+    let serve =
+        move |stream, peer, slot| http::connection::serve(own.clone(), transport, router.clone(), stream, peer, slot);
+    // The accept loop also serves clients that connected before the service stopped, so the service waits for it, too.
+    context.connections.spawn(accept_loop.run(context.clone(), serve));
 }
 
-/// RESP has threads of its own, each with its connections for good: a command takes less time than handing it to another
-/// thread would.
-fn open_resp(listener: &std::net::TcpListener, places: &Arc<Places>, house: &House) -> io::Result<()> {
+/// RESP has threads of its own. A connection stays on its thread, because handing a command to another thread would take longer
+/// than the command.
+fn start_resp(socket: &TcpListener, slots: &Arc<ConnectionSlots>, context: &Context) -> io::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     for number in 0..cores.div_ceil(2) {
-        let (listener, places) = (listener.try_clone()?, Arc::clone(places));
-        let listening = Listening { listener, transport: Transport::Resp, places };
-        let (house, own) = (house.clone(), house.clone());
-        // Held while this thread accepts: clients that connected before the service stopped are served and waited for,
-        // too.
-        let accepting = house.guests.token();
+        let accept_loop =
+            AcceptLoop { socket: socket.try_clone()?, transport: Transport::Resp, slots: Arc::clone(slots) };
+        let (context, own) = (context.clone(), context.clone());
+        // Clients that connected before the service stopped are served, so the service waits for the accept loop, too.
+        let accepting = context.connections.token();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serve = async move {
-            let (guests, stop) = (house.guests.clone(), house.stop.clone());
-            // A RESP connection waits for its late replies itself, so it needs its place no longer than it lasts.
-            listening.accept(own, move |stream, peer, _| resp::serve(house.clone(), stream, peer)).await;
+            let (connections, stop) = (context.connections.clone(), context.stop.clone());
+            // A RESP connection waits for its late replies itself, so it needs its slot no longer than it lasts.
+            accept_loop.run(own, move |stream, peer, _| resp::serve(context.clone(), stream, peer)).await;
             drop(accepting);
-            // Those who are still served live on this thread.
+            // Open connections live on this thread.
             stop.cancelled().await;
-            guests.wait().await;
+            connections.wait().await;
         };
         std::thread::Builder::new().name(format!("resp-{number}")).spawn(move || runtime.block_on(serve))?;
     }

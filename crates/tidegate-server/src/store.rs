@@ -3,15 +3,19 @@
 use tidegate::{AnyStore, Limiter, MemoryStore};
 use tidegate_redis::RedisStore;
 
-use crate::config::StoreSettings;
+use crate::config::{ConfigError, StoreSettings};
 
 /// Opens the store of `settings.url`: `memory`, or a URL of Redis. A Redis that does not answer yet is not an error: the
 /// store connects as soon as it does.
-pub(crate) fn open(settings: &StoreSettings) -> Result<AnyStore, String> {
-    match &*settings.url {
+///
+/// # Errors
+/// If a setting is wrong.
+pub fn open(settings: &StoreSettings) -> Result<AnyStore, ConfigError> {
+    let store = match &*settings.url {
         "memory" => open_memory(settings),
         _ => open_redis(settings),
-    }
+    };
+    store.map_err(|message| ConfigError { origin: "store".to_owned(), line: None, message, unreadable: false })
 }
 
 fn open_memory(settings: &StoreSettings) -> Result<AnyStore, String> {

@@ -45,14 +45,14 @@ mod tests {
 
     use super::supervise;
     use crate::{
-        config::{Config, Overrides},
+        config::{Config, SettingSources},
         metrics::Exposition,
         service::Service,
     };
 
     #[tokio::test]
     async fn a_task_that_panics_or_ends_is_started_again_until_the_service_stops() {
-        let config = Config::parse("test", "", &Overrides::default()).expect("nothing is wrong with it");
+        let config = Config::parse("test", "", &SettingSources::default()).expect("nothing is wrong with it");
         let service = Service::new(config).expect("a service");
         let (stop, starts) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
         let start = || {
@@ -67,7 +67,7 @@ mod tests {
         };
         supervise("test", service.metrics(), &stop, start).await;
         assert_eq!(starts.load(Relaxed), 3);
-        let text = service.metrics().text(Exposition::Text, 0);
+        let text = service.metrics().text(Exposition::Text);
         assert!(text.contains("tidegate_task_restarts_total{task=\"test\"} 2"), "{text}");
     }
 }

@@ -1,59 +1,60 @@
-//! What can be said to `tidegate override`.
+//! The arguments of `tidegate override`.
 
 use clap::{ArgGroup, Args, Subcommand};
 
-use super::WhereArguments;
+use super::TargetArguments;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OverrideCommand {
-    /// Put other limits, a ban or an exemption of a key in force, in place of an older one.
+    /// Set other limits, a ban or an exemption for a key. It replaces an earlier override.
     Set(SetArguments),
-    /// Lift it: the policy's own limits hold again.
-    Lift(OverriddenArguments),
-    /// Tell which are in force.
+    /// Remove an override: the limits of the policy apply again.
+    #[command(name = "lift")]
+    Remove(OverrideKeyArguments),
+    /// List the active overrides.
     List(ListArguments),
 }
 
-/// Whose override.
+/// The key of an override.
 #[derive(Debug, Args)]
-pub(crate) struct OverriddenArguments {
-    /// Whom it is for; several are one key made of a list.
+pub(crate) struct OverrideKeyArguments {
+    /// The key; several values are one key that is a list.
     #[arg(required = true, value_name = "KEY")]
     pub(crate) key: Vec<String>,
-    /// The policy whose limits it takes the place of.
+    /// The policy.
     #[arg(long, short, value_name = "NAME")]
     pub(crate) policy: String,
     #[command(flatten)]
-    pub(crate) place: WhereArguments,
+    pub(crate) target: TargetArguments,
 }
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").required(true), group = ArgGroup::new("end").required(true))]
 pub(crate) struct SetArguments {
     #[command(flatten)]
-    pub(crate) whose: OverriddenArguments,
+    pub(crate) key: OverrideKeyArguments,
     /// Other limits, such as 100/1m.
     #[arg(long, short, value_name = "LIMIT", group = "what")]
     pub(crate) limit: Vec<String>,
-    /// How units are counted under --limit; unsaid, as the policy does.
+    /// Algorithm for --limit; by default that of the policy.
     #[arg(long, value_name = "NAME", requires = "limit", conflicts_with_all = ["ban", "exempt"])]
     pub(crate) algorithm: Option<String>,
-    /// Nothing fits.
+    /// Deny all requests of the key.
     #[arg(long, group = "what")]
     pub(crate) ban: bool,
-    /// Everything fits, and nothing is counted.
+    /// Allow all requests of the key, and count nothing.
     #[arg(long, group = "what")]
     pub(crate) exempt: bool,
-    /// For how long from now, such as 2h.
+    /// Duration from now on, such as 2h.
     #[arg(long, value_name = "SPAN", group = "end")]
     pub(crate) r#for: Option<String>,
-    /// Or until when, such as 2026-12-01T08:00:00Z.
+    /// End, such as 2026-12-01T08:00:00Z.
     #[arg(long, value_name = "TIME", group = "end", value_parser = milliseconds)]
     pub(crate) until: Option<u64>,
-    /// Or until it is lifted.
+    /// Permanently, until it is removed.
     #[arg(long, group = "end")]
     pub(crate) for_good: bool,
-    /// Why, for those who find it.
+    /// Reason, shown with the override.
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
 }
@@ -64,12 +65,12 @@ pub(crate) struct ListArguments {
     #[arg(long, short, value_name = "NAME")]
     pub(crate) policy: Option<String>,
     #[command(flatten)]
-    pub(crate) place: WhereArguments,
+    pub(crate) target: TargetArguments,
 }
 
-/// Reads a time as milliseconds since the epoch; what was before is as much in the past as the epoch is.
+/// Parses a time as milliseconds since the epoch. A time before the epoch counts as the epoch.
 fn milliseconds(text: &str) -> Result<u64, String> {
     let time: jiff::Timestamp =
-        text.parse().map_err(|_| "not a time with its zone: write it as 2026-12-01T08:00:00Z".to_owned())?;
+        text.parse().map_err(|_| "not a time with a zone: write it as 2026-12-01T08:00:00Z".to_owned())?;
     Ok(u64::try_from(time.as_millisecond()).unwrap_or(0))
 }

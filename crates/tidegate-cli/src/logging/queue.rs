@@ -26,7 +26,7 @@ const MAX_LINES: usize = 1024;
 const MAX_BYTES: usize = 1 << 20;
 
 /// How often suppressed lines are checked while there is nothing to write.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long the process waits for the last lines to be written when it ends.
 const LAST_LINES: Duration = Duration::from_millis(500);
@@ -34,12 +34,12 @@ const LAST_LINES: Duration = Duration::from_millis(500);
 /// The sending side of the queue.
 #[derive(Debug, Clone)]
 pub(super) struct Queue {
-    entries: SyncSender<Entry>,
+    items: SyncSender<QueueItem>,
     bytes: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
-enum Entry {
+enum QueueItem {
     Line(Vec<u8>),
     /// Answered once all earlier lines are written.
     Flush(SyncSender<()>),
@@ -48,19 +48,19 @@ enum Entry {
 impl Queue {
     /// Starts the thread that writes the lines.
     pub(super) fn start(repeats: Arc<Repeats>) -> io::Result<Self> {
-        let (entries, waiting) = sync_channel(MAX_LINES);
+        let (items, waiting) = sync_channel(MAX_LINES);
         let bytes = Arc::new(AtomicUsize::new(0));
         // The thread writes through its own descriptor, so that other writers to standard error never wait for its
         // lock.
         let out = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         let counted = Arc::clone(&bytes);
         thread::Builder::new().name("log".to_owned()).spawn(move || write(&waiting, &counted, out, &repeats))?;
-        Ok(Self { entries, bytes })
+        Ok(Self { items, bytes })
     }
 
     fn push(&self, line: &[u8]) {
         let before = self.bytes.fetch_add(line.len(), Relaxed);
-        if before + line.len() > MAX_BYTES || self.entries.try_send(Entry::Line(line.to_vec())).is_err() {
+        if before + line.len() > MAX_BYTES || self.items.try_send(QueueItem::Line(line.to_vec())).is_err() {
             self.bytes.fetch_sub(line.len(), Relaxed);
             LOG_LINES.dropped();
         }
@@ -69,22 +69,22 @@ impl Queue {
     /// Waits until all lines are written, but only for a short time.
     pub(super) fn flush(&self) {
         let (done, written) = sync_channel(1);
-        if self.entries.try_send(Entry::Flush(done)).is_ok() {
+        if self.items.try_send(QueueItem::Flush(done)).is_ok() {
             let _ = written.recv_timeout(LAST_LINES);
         }
     }
 }
 
-fn write(waiting: &Receiver<Entry>, bytes: &AtomicUsize, mut out: impl Write, repeats: &Repeats) {
+fn write(waiting: &Receiver<QueueItem>, bytes: &AtomicUsize, mut out: impl Write, repeats: &Repeats) {
     loop {
-        match waiting.recv_timeout(BETWEEN_LOOKS) {
-            Ok(Entry::Line(line)) => {
+        match waiting.recv_timeout(CHECK_INTERVAL) {
+            Ok(QueueItem::Line(line)) => {
                 bytes.fetch_sub(line.len(), Relaxed);
                 if out.write_all(&line).is_err() {
                     LOG_LINES.dropped();
                 }
             }
-            Ok(Entry::Flush(done)) => {
+            Ok(QueueItem::Flush(done)) => {
                 let _ = done.try_send(());
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -95,17 +95,17 @@ fn write(waiting: &Receiver<Entry>, bytes: &AtomicUsize, mut out: impl Write, re
 }
 
 /// The writer for one line.
-pub(super) struct Line<'a>(&'a Queue);
+pub(super) struct LineWriter<'a>(&'a Queue);
 
 impl<'a> MakeWriter<'a> for Queue {
-    type Writer = Line<'a>;
+    type Writer = LineWriter<'a>;
 
-    fn make_writer(&'a self) -> Line<'a> {
-        Line(self)
+    fn make_writer(&'a self) -> LineWriter<'a> {
+        LineWriter(self)
     }
 }
 
-impl Write for Line<'_> {
+impl Write for LineWriter<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.0.push(line);
         Ok(line.len())

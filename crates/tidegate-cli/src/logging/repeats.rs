@@ -62,7 +62,7 @@ impl Repeats {
         if [AUDIT, REPORTS].contains(&metadata.target()) {
             return true;
         }
-        let mut kind = Kind::default();
+        let mut kind = LineKind::default();
         let _ = write!(kind.key, "{}:{}", metadata.file().unwrap_or(metadata.target()), metadata.line().unwrap_or(0));
         event.record(&mut kind);
         let Ok(key) = Key::new(&kind.key) else { return true };
@@ -101,12 +101,12 @@ impl Repeats {
 
 /// The kind of a line.
 #[derive(Default)]
-struct Kind {
+struct LineKind {
     key: String,
     message: String,
 }
 
-impl tracing::field::Visit for Kind {
+impl tracing::field::Visit for LineKind {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
             self.message = format!("{value:?}").chars().take(MAX_QUOTED).collect();
@@ -116,7 +116,7 @@ impl tracing::field::Visit for Kind {
     }
 }
 
-/// The layer that asks [`Repeats`].
+/// The layer that applies [`Repeats`].
 pub(super) struct Layer(pub(super) std::sync::Arc<Repeats>);
 
 impl<S: Subscriber> tracing_subscriber::Layer<S> for Layer {

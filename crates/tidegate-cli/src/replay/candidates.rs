@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tidegate::{Algorithm, Limit, Policy, parse_duration};
 use tidegate_replay::{logs::By, replay::Candidate};
-use tidegate_server::config::{Config, KeySource, Overrides};
+use tidegate_server::config::{Config, KeySource, SettingSources};
 
 use crate::{arguments::ReplayArguments, serve::file_or_default};
 
@@ -73,7 +73,7 @@ pub(super) fn key_of_policy(arguments: &ReplayArguments) -> anyhow::Result<Optio
 
 fn load(arguments: &ReplayArguments) -> anyhow::Result<Config> {
     let file = file_or_default(arguments.config.as_ref());
-    Ok(Config::load(file.as_deref(), &Overrides::from_environment()?)?)
+    Ok(Config::load(file.as_deref(), &SettingSources::from_environment()?)?)
 }
 
 fn configured(arguments: &ReplayArguments) -> anyhow::Result<Vec<Candidate>> {

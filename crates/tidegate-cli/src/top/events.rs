@@ -1,27 +1,27 @@
-//! Server-sent events, read as they come in.
+//! [`Events`]: parses server-sent events.
 
-/// The longest line and the longest event, in bytes: many times what the fullest overview takes.
+/// Maximum bytes of a line and of an event: many times the size of the largest overview.
 const LONGEST: usize = 16 << 20;
 
-/// An event: its name and what it tells.
+/// An event: its name and its data.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) name: String,
     pub(crate) data: String,
 }
 
-/// What has come in and is no whole event yet.
+/// The part of an event that has arrived.
 #[derive(Debug)]
 pub(crate) struct Events {
     line: Vec<u8>,
     name: String,
     data: String,
-    /// Whether the last byte was a `\r`, which a `\n` belongs to.
+    /// Whether the last byte was a `\r`: then a `\n` belongs to it.
     after_return: bool,
     longest: usize,
 }
 
-/// Longer than anything that the service tells.
+/// An event is longer than any event of the service.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
@@ -34,7 +34,7 @@ impl Events {
         Self { line: Vec::new(), name: String::new(), data: String::new(), after_return: false, longest }
     }
 
-    /// Takes in the next bytes; the events that they end.
+    /// Adds bytes. Returns the events that are complete.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Vec<Event>, TooLong> {
         let mut events = Vec::new();
         let mut rest = bytes;
@@ -91,17 +91,17 @@ mod tests {
     }
 
     #[test]
-    fn events_are_the_same_however_they_are_cut() {
+    fn events_do_not_depend_on_the_chunks_of_the_input() {
         for size in 1..=STREAM.len() {
             let mut events = Events::new();
-            let heard: Vec<Event> =
+            let parsed: Vec<Event> =
                 STREAM.as_bytes().chunks(size).flat_map(|chunk| events.push(chunk).expect("short")).collect();
-            assert_eq!(heard, expected(), "in chunks of {size}");
+            assert_eq!(parsed, expected(), "in chunks of {size}");
         }
     }
 
     #[test]
-    fn what_never_ends_is_refused() {
+    fn lines_and_events_that_are_too_long_are_refused() {
         let mut line = Events::bounded(100);
         assert!((0..10).all(|_| line.push(b"data: 1234").is_ok()));
         assert_eq!(line.push(b"5"), Err(TooLong));

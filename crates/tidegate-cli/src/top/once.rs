@@ -1,30 +1,30 @@
-//! How the service is now, as text.
+//! The current state of the service as text.
 
 use std::fmt::Write as _;
 
 use super::{
-    figures::{per_second, share_denied},
-    picture::Picture,
-    words,
+    numbers::{per_second, share_denied},
+    snapshot::Snapshot,
+    status_text,
 };
 use crate::visible::visible;
 
-/// How many lines of the journal are printed.
+/// Number of events that are printed.
 const LINES: usize = 10;
 
-pub(crate) fn text(picture: &Picture, server: &str) -> String {
+pub(crate) fn text(snapshot: &Snapshot, server: &str) -> String {
     let mut text = format!(
         "{}\n{}\n{}\n",
-        words::service(picture, server),
-        words::store(&picture.now.store),
-        words::decisions(picture)
+        status_text::service(snapshot, server),
+        status_text::store(&snapshot.now.store),
+        status_text::decisions(snapshot)
     );
-    if let Some(error) = &picture.now.configuration_error {
+    if let Some(error) = &snapshot.now.configuration_error {
         let _ = writeln!(text, "the configuration was refused: {}", visible(error));
     }
     let head = ["POLICY", "MODE", "LIMITS", "ALLOWED/S", "DENIED/S", "SHADOW/S", "DENIED"].map(str::to_owned);
-    let seconds = picture.now.last.seconds;
-    let rows = picture.now.policies.iter().map(|policy| {
+    let seconds = snapshot.now.last.seconds;
+    let rows = snapshot.now.policies.iter().map(|policy| {
         [
             visible(&policy.name),
             visible(policy.mode.as_deref().unwrap_or("-")),
@@ -47,19 +47,19 @@ pub(crate) fn text(picture: &Picture, server: &str) -> String {
         let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  "));
     }
     text.push('\n');
-    for line in picture.journal.iter().skip(picture.journal.len().saturating_sub(LINES)) {
-        let _ = writeln!(text, "{}", words::line(line));
+    for line in snapshot.journal.iter().skip(snapshot.journal.len().saturating_sub(LINES)) {
+        let _ = writeln!(text, "{}", status_text::line(line));
     }
     text
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::samples, Picture, text};
+    use super::{super::samples, Snapshot, text};
 
     #[test]
     fn a_script_can_read_it() {
-        let picture = Picture::new(serde_json::from_value(samples::overview()).expect("an overview"));
-        insta::assert_snapshot!(text(&picture, "http://127.0.0.1:8080"));
+        let snapshot = Snapshot::new(serde_json::from_value(samples::overview()).expect("an overview"));
+        insta::assert_snapshot!(text(&snapshot, "http://127.0.0.1:8080"));
     }
 }

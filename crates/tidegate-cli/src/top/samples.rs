@@ -1,10 +1,10 @@
-//! What a service might tell, for tests.
+//! Sample responses of a service for tests.
 
 use serde_json::{Value, json};
 
-use super::feed::Heard;
+use super::live_stream::LiveUpdate;
 
-/// When all this is.
+/// The time of the samples.
 pub(crate) const NOW_MS: u64 = 1_794_842_458_000;
 
 pub(crate) fn overview() -> Value {
@@ -59,31 +59,31 @@ pub(crate) fn hits() -> Value {
     })
 }
 
-pub(crate) fn heard_overview() -> Heard {
+pub(crate) fn overview_update() -> LiveUpdate {
     overview_with(|_| {})
 }
 
-pub(crate) fn overview_with(change: impl FnOnce(&mut Value)) -> Heard {
+pub(crate) fn overview_with(change: impl FnOnce(&mut Value)) -> LiveUpdate {
     let mut overview = overview();
     change(&mut overview);
-    Heard::Overview(serde_json::from_value(overview).expect("an overview"))
+    LiveUpdate::Overview(serde_json::from_value(overview).expect("an overview"))
 }
 
-/// The next second, which tells the same but for a change; `login` is the first policy in it.
-pub(crate) fn heard_tick(change: impl FnOnce(&mut Value)) -> Heard {
+/// Returns the next second with a change; `login` is its first policy.
+pub(crate) fn tick_update(change: impl FnOnce(&mut Value)) -> LiveUpdate {
     let mut tick = overview();
     tick["point"] = json!({"at_ms": NOW_MS, "policies": []});
     tick["policies"].as_array_mut().expect("a list").swap(0, 2);
     change(&mut tick);
-    Heard::Tick(serde_json::from_value(tick).expect("a tick"))
+    LiveUpdate::Tick(serde_json::from_value(tick).expect("a tick"))
 }
 
-pub(crate) fn heard_hits() -> Heard {
+pub(crate) fn hits_update() -> LiveUpdate {
     hits_with(|_| {})
 }
 
-pub(crate) fn hits_with(change: impl FnOnce(&mut Value)) -> Heard {
+pub(crate) fn hits_with(change: impl FnOnce(&mut Value)) -> LiveUpdate {
     let mut hits = hits();
     change(&mut hits);
-    Heard::Hits(serde_json::from_value(hits).expect("hits"))
+    LiveUpdate::Hits(serde_json::from_value(hits).expect("hits"))
 }

@@ -1,4 +1,4 @@
-//! The terminal: taken, drawn on, and given back however it ends.
+//! The terminal: it is restored however the command ends.
 
 use std::{
     io,
@@ -20,21 +20,21 @@ use tidegate::Clock;
 
 use super::{
     draw::draw,
-    feed::Feed,
-    look::Look,
-    state::{Press, State, Wish},
+    live_stream::LiveStream,
+    state::{Action, Press, State},
+    theme::Theme,
 };
-use crate::{ask::Place, outcome::Outcome, times, visible::visible};
+use crate::{client::Endpoint, outcome::Outcome, times, visible::visible};
 
-/// How long a key or an event may wait to be seen.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Interval of checks for keys and events.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The terminal while it is ours.
+/// The terminal in raw mode.
 struct Screen(DefaultTerminal);
 
 impl Screen {
-    /// Takes it; a panic gives it back before it is told.
-    fn take() -> io::Result<Self> {
+    /// Enters raw mode. A panic restores the terminal before its message.
+    fn enter() -> io::Result<Self> {
         ratatui::try_init().map(Self)
     }
 }
@@ -45,16 +45,16 @@ impl Drop for Screen {
     }
 }
 
-pub(crate) fn watch(place: &Place) -> anyhow::Result<Outcome> {
+pub(crate) fn watch(endpoint: &Endpoint) -> anyhow::Result<Outcome> {
     let is_over = Arc::new(AtomicBool::new(false));
     take_signals(&is_over).context("signals can't be waited for")?;
     let clock = Clock::system();
-    let mut state = State::new(&place.server, times::now_ms(&clock));
-    let mut feed = Feed::start(place, None).context("no thread can be had")?;
-    let screen = Screen::take().context("the terminal can't be drawn on: use --once")?;
-    let ended = run(screen, &mut state, &mut feed, place, &clock, &is_over);
+    let mut state = State::new(&endpoint.server, times::now_ms(&clock));
+    let mut live = LiveStream::start(endpoint, None).context("the thread can't be started")?;
+    let screen = Screen::enter().context("the terminal can't be used: use --once")?;
+    let ended = run(screen, &mut state, &mut live, endpoint, &clock, &is_over);
     match ended? {
-        Wish::GiveUp(why) => {
+        Action::Exit(why) => {
             crate::say::complain(visible(&why));
             Ok(Outcome::Usage)
         }
@@ -62,8 +62,7 @@ pub(crate) fn watch(place: &Place) -> anyhow::Result<Outcome> {
     }
 }
 
-/// Ends it by signals. A terminal that is gone can't be given back, and waiting for its keys would have no end: that ends it at once, as
-/// does a second signal of the others.
+/// Handles signals. SIGHUP means that the terminal is gone, so it exits at once, like a second SIGINT or SIGTERM.
 fn take_signals(is_over: &Arc<AtomicBool>) -> io::Result<()> {
     flag::register_conditional_shutdown(SIGHUP, 128 + SIGHUP, Arc::new(AtomicBool::new(true)))?;
     for signal in [SIGINT, SIGTERM] {
@@ -73,57 +72,57 @@ fn take_signals(is_over: &Arc<AtomicBool>) -> io::Result<()> {
     Ok(())
 }
 
-/// Until somebody has seen enough, or the service says no; gives the terminal back in any case.
+/// Draws until the user quits or the service refuses the stream.
 fn run(
     mut screen: Screen,
     state: &mut State,
-    feed: &mut Feed,
-    place: &Place,
+    live: &mut LiveStream,
+    endpoint: &Endpoint,
     clock: &Clock,
     is_over: &AtomicBool,
-) -> anyhow::Result<Wish> {
-    let look = Look::from_environment();
+) -> anyhow::Result<Action> {
+    let theme = Theme::from_environment();
     let (mut is_new, mut drawn_s) = (true, 0);
     while !is_over.load(Ordering::Relaxed) {
         let now_ms = times::now_ms(clock);
-        let mut wishes = vec![state.pass(now_ms)];
-        for heard in feed.heard() {
-            wishes.push(state.hear(heard));
+        let mut actions = vec![state.advance(now_ms)];
+        for update in live.updates() {
+            actions.push(state.update(update));
             is_new = true;
         }
-        // Silence is told by the second.
+        // The time without updates is shown in seconds.
         if is_new || now_ms / 1_000 != drawn_s {
-            screen.0.draw(|frame| draw(frame, state, look)).context("the terminal can't be drawn on")?;
+            screen.0.draw(|frame| draw(frame, state, theme)).context("the terminal can't be drawn on")?;
             (is_new, drawn_s) = (false, now_ms / 1_000);
         }
-        match event::poll(LOOK_EVERY) {
+        match event::poll(CHECK_INTERVAL) {
             Ok(true) => {
                 is_new = true;
                 if let Event::Key(key) = event::read().context("keys can't be read")?
-                    && let Some(press) = meant(key)
+                    && let Some(press) = press(key)
                 {
-                    wishes.push(state.press(press));
+                    actions.push(state.press(press));
                 }
             }
             Ok(false) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error).context("keys can't be read"),
         }
-        for wish in wishes {
-            match wish {
-                Wish::Nothing => {}
-                Wish::Listen(policy) => {
-                    *feed = Feed::start(place, policy.as_deref()).context("no thread can be had")?;
+        for action in actions {
+            match action {
+                Action::Nothing => {}
+                Action::StartStream(policy) => {
+                    *live = LiveStream::start(endpoint, policy.as_deref()).context("the thread can't be started")?;
                 }
-                end @ (Wish::Quit | Wish::GiveUp(_)) => return Ok(end),
+                end @ (Action::Quit | Action::Exit(_)) => return Ok(end),
             }
         }
     }
-    Ok(Wish::Quit)
+    Ok(Action::Quit)
 }
 
-/// What a key means.
-fn meant(key: KeyEvent) -> Option<Press> {
+/// Returns the meaning of a key.
+fn press(key: KeyEvent) -> Option<Press> {
     if key.kind == KeyEventKind::Release {
         return None;
     }

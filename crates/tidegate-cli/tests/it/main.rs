@@ -1,11 +1,11 @@
 //! The command as people and scripts use it.
 
-mod asking;
+mod client;
 mod configuration;
 mod degraded;
 mod http;
 mod logging;
-mod overriding;
+mod overrides;
 mod process;
 mod replay;
 mod replay_model;

@@ -60,7 +60,7 @@ impl Serving {
             .expect("the binary runs");
         let log = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut serving = Self { http: String::new(), resp: String::new(), child, log };
-        let start = serving.wait_for("tidegate serves");
+        let start = serving.wait_for("tidegate is running");
         let address = |transport: &str| start[transport].as_str().expect("an address").to_owned();
         (serving.http, serving.resp) = (format!("http://{}", address("http")), address("resp"));
         serving

@@ -81,13 +81,13 @@ fn a_terminal_shows_what_the_service_decides() {
     let tmux = Tmux::start("top");
     tmux.press(&[&format!("{BINARY} top --server {server}; echo ended with $?"), "Enter"]);
     tmux.wait_for("the service", &format!("tidegate {} at {server}, up ", env!("CARGO_PKG_VERSION")));
-    tmux.wait_for("the store", "memory store answers, 1 of ");
+    tmux.wait_for("the store", "memory store: healthy, 1 of ");
     tmux.wait_for("the policies", "> api");
     tmux.wait_for("the journal", " the service has started");
     assert!(tmux.is_full_screen());
 
     tmux.press(&["Enter"]);
-    tmux.wait_for("the keys", "Hit hardest");
+    tmux.wait_for("the keys", "Most denied");
     let shown = tmux.wait_for("the denials", "17 denials since ");
     assert_eq!(get(&format!("{server}/v1/hits?policy=api"))["denials"], 17, "{shown}");
     tmux.wait_for("who was denied", "17  mallory");
@@ -108,9 +108,9 @@ fn a_terminal_shows_what_the_service_decides() {
 
     serving.signal("TERM");
     assert_eq!(serving.ended(), Some(0), "whoever looks on keeps nobody from stopping");
-    tmux.wait_for("that it is gone", "not live: last heard ");
+    tmux.wait_for("that it is gone", "not live: last update ");
     let again = Serving::start(&arguments);
-    tmux.wait_for("the one after it", "memory store answers, 0 of ");
+    tmux.wait_for("the one after it", "memory store: healthy, 0 of ");
     wait_for("live", PATIENCE, || {
         let screen = tmux.screen();
         if screen.contains("not live") { Err(screen) } else { Ok(()) }
@@ -133,7 +133,7 @@ fn signals_give_the_terminal_back() {
         let program = format!("echo $$ > {}; exec {BINARY} top --server {}", pid.display(), serving.http);
         tmux.press(&["clear", "Enter"]);
         tmux.press(&[&format!("sh -c '{program}'; echo {signal} gave $?"), "Enter"]);
-        tmux.wait_for("the service", "memory store answers");
+        tmux.wait_for("the service", "memory store: healthy");
         let pid = std::fs::read_to_string(&pid).expect("it was written");
         let sent = Command::new("kill").args([&format!("-{signal}"), pid.trim()]).status();
         assert!(sent.expect("kill is there").success());
@@ -149,7 +149,7 @@ fn it_ends_with_its_terminal() {
     let pid = folder("top").join("gone");
     let program = format!("echo $$ > {}; exec {BINARY} top --server {}", pid.display(), serving.http);
     tmux.press(&[&format!("sh -c '{program}'"), "Enter"]);
-    tmux.wait_for("the service", "memory store answers");
+    tmux.wait_for("the service", "memory store: healthy");
     let pid = std::fs::read_to_string(&pid).expect("it was written");
     drop(tmux);
     let process = PathBuf::from("/proc").join(pid.trim());
@@ -161,7 +161,7 @@ fn without_a_terminal_it_is_told_once() {
     let path = file("top-once", CONFIG);
     let serving = Serving::start(&["--config", path.to_str().expect("text")]);
     let (code, said) = told(&["top", "--server", &serving.http]);
-    assert!(code == Some(0) && said.contains("memory store answers") && said.contains("\nquiet "), "{code:?} {said}");
+    assert!(code == Some(0) && said.contains("memory store: healthy") && said.contains("\nquiet "), "{code:?} {said}");
     let (code, json) = told(&["top", "--once", "--format", "json", "--server", &serving.http]);
     let overview: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!((code, &overview["policies"][0]["name"]), (Some(0), &Value::from("api")));

@@ -1,43 +1,43 @@
-//! [`Descriptors`]: which rule a descriptor of Envoy's falls under.
+//! [`Descriptors`]: finds the rule for an Envoy descriptor.
 //!
-//! A rule has as many entries as the descriptor, with the same names in the same order. Where several fit, the first entry
-//! in which they differ decides: `key=value` goes before `key=prefix*` (the longer prefix first), and that before `key`. The
-//! rules are a tree with one level an entry, so that a descriptor is found by a few lookups however many rules there are.
+//! A rule has as many entries as the descriptor, with the same names in the same order. If several rules match, the first entry
+//! in which they differ decides: `key=value` has priority over `key=prefix*` (longer prefixes first), and that over `key`. The
+//! rules are a tree with one level for each entry, so a lookup takes a few steps for any number of rules.
 //!
-//! Rules are text. Descriptors are bytes, as the headers that they are made of: one that is no text falls under `key`, and
-//! under `key=prefix*` if it begins like that.
+//! Rules are text. Descriptors are bytes, because they are made of headers. A value that is not text matches `key`, and
+//! `key=prefix*` if it has that prefix.
 
 use std::collections::HashMap;
 
 use super::policies::{EntryMatch, EnvoyRule};
 
-/// What is to become of a descriptor.
+/// What a rule does with a descriptor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// The policy of this name decides.
+pub enum DescriptorAction {
+    /// The policy with this name decides.
     Policy(Box<str>),
-    /// It is let through, always.
+    /// The request is always admitted.
     Unlimited,
-    /// It is never let through.
+    /// The request is always denied.
     Denied,
 }
 
-/// All rules, to be found by descriptor.
+/// All rules.
 #[derive(Debug, Default)]
 pub(super) struct Descriptors {
     domains: HashMap<Box<str>, Level>,
 }
 
-/// Everything below the entries that were read so far.
+/// The rules that match the entries so far.
 #[derive(Debug, Default)]
 struct Level {
-    /// If no entry follows.
-    verdict: Option<Verdict>,
+    /// The action if no entry follows.
+    action: Option<DescriptorAction>,
     /// By the name of the next entry.
     names: HashMap<Box<[u8]>, Values>,
 }
 
-/// Levels by value, or by the start of one.
+/// Levels by value, or by prefix.
 type Levels = HashMap<Box<[u8]>, Level>;
 
 /// The levels below one name, by value.
@@ -50,17 +50,17 @@ struct Values {
 }
 
 impl Descriptors {
-    /// Adds a rule; false if there is one for the same entries already.
+    /// Adds a rule. Returns false if another one has the same entries.
     pub(super) fn add(&mut self, rule: &EnvoyRule) -> bool {
         let mut level = self.domains.entry(rule.domain.as_str().into()).or_default();
         for entry in &rule.entries {
             level = level.below(entry);
         }
-        level.verdict.replace(rule.verdict.clone()).is_none()
+        level.action.replace(rule.action.clone()).is_none()
     }
 
-    /// The verdict on a descriptor of these names and values, if there is a rule for it.
-    pub(super) fn find(&self, domain: &str, entries: &[(&[u8], &[u8])]) -> Option<&Verdict> {
+    /// Returns the action for a descriptor with these names and values, if a rule matches.
+    pub(super) fn find(&self, domain: &str, entries: &[(&[u8], &[u8])]) -> Option<&DescriptorAction> {
         self.domains.get(domain)?.find(entries)
     }
 }
@@ -78,9 +78,9 @@ impl Level {
         self.names.entry(name.as_bytes().into()).or_default()
     }
 
-    /// The first that fits, from the most specific on. Each level of the tree is entered once at the most.
-    fn find(&self, entries: &[(&[u8], &[u8])]) -> Option<&Verdict> {
-        let [(name, value), rest @ ..] = entries else { return self.verdict.as_ref() };
+    /// Returns the action of the most specific rule that matches. Each level of the tree is visited at most once.
+    fn find(&self, entries: &[(&[u8], &[u8])]) -> Option<&DescriptorAction> {
+        let [(name, value), rest @ ..] = entries else { return self.action.as_ref() };
         let values = self.names.get(*name)?;
         let exact = values.exact.get(*value);
         let starting = values.prefixes.iter().filter_map(|(len, levels)| levels.get(value.get(..*len)?));
@@ -91,14 +91,14 @@ impl Level {
 
 impl Values {
     fn prefix(&mut self, start: &str) -> &mut Level {
-        let place = match self.prefixes.binary_search_by(|(len, _)| start.len().cmp(len)) {
-            Ok(place) => place,
-            Err(place) => {
-                self.prefixes.insert(place, (start.len(), HashMap::new()));
-                place
+        let index = match self.prefixes.binary_search_by(|(len, _)| start.len().cmp(len)) {
+            Ok(index) => index,
+            Err(index) => {
+                self.prefixes.insert(index, (start.len(), HashMap::new()));
+                index
             }
         };
-        self.prefixes[place].1.entry(start.as_bytes().into()).or_default()
+        self.prefixes[index].1.entry(start.as_bytes().into()).or_default()
     }
 }
 
@@ -110,7 +110,8 @@ mod tests {
         let mut all = Descriptors::default();
         for (policy, entries) in texts {
             let entries = entries.iter().map(|text| EntryMatch::parse(text).expect("it is an entry")).collect();
-            let rule = EnvoyRule { domain: "edge".to_owned(), entries, verdict: Verdict::Policy((*policy).into()) };
+            let rule =
+                EnvoyRule { domain: "edge".to_owned(), entries, action: DescriptorAction::Policy((*policy).into()) };
             assert!(all.add(&rule), "the rules of a test are distinct");
         }
         all
@@ -118,14 +119,14 @@ mod tests {
 
     fn found<'d, T: AsRef<[u8]>>(all: &'d Descriptors, entries: &[(&str, T)]) -> Option<&'d str> {
         let entries: Vec<_> = entries.iter().map(|(name, value)| (name.as_bytes(), value.as_ref())).collect();
-        all.find("edge", &entries).map(|verdict| match verdict {
-            Verdict::Policy(name) => &**name,
+        all.find("edge", &entries).map(|action| match action {
+            DescriptorAction::Policy(name) => &**name,
             _ => "none",
         })
     }
 
     #[test]
-    fn the_most_specific_rule_wins_whatever_their_order() {
+    fn the_most_specific_rule_wins_in_any_order() {
         let all = rules(&[
             ("any", &["path"]),
             ("short", &["path=/a*"]),
@@ -149,36 +150,36 @@ mod tests {
     }
 
     #[test]
-    fn a_specific_entry_that_leads_nowhere_does_not_hide_a_general_one() {
+    fn a_specific_entry_without_a_rule_does_not_hide_a_general_one() {
         let all = rules(&[("nested", &["user=alice", "path"]), ("other", &["user", "method"])]);
         assert_eq!(found(&all, &[("user", "alice"), ("method", "GET")]), Some("other"));
     }
 
     #[test]
-    fn entries_count_in_order_and_in_full_number() {
+    fn the_order_and_the_number_of_entries_must_match() {
         let all = rules(&[("both", &["a", "b"])]);
         assert_eq!(found(&all, &[("a", "1"), ("b", "2")]), Some("both"));
         for other in [&[("a", "1")][..], &[("b", "2"), ("a", "1")], &[("a", "1"), ("b", "2"), ("c", "3")], &[]] {
             assert_eq!(found(&all, other), None, "{other:?}");
         }
-        assert_eq!(all.find("other", &[(b"a", b"1"), (b"b", b"2")]), None, "the domain counts, too");
+        assert_eq!(all.find("other", &[(b"a", b"1"), (b"b", b"2")]), None, "the domain must match, too");
     }
 
     #[test]
-    fn a_prefix_that_ends_inside_a_character_fits_nothing_and_breaks_nothing() {
+    fn a_prefix_that_ends_inside_a_character_does_not_match() {
         let all = rules(&[("e", &["word=e*"]), ("any", &["word"])]);
         assert_eq!(found(&all, &[("word", "é")]), Some("any"));
     }
 
     #[test]
-    fn what_is_no_text_falls_under_the_start_that_it_has_or_under_the_name() {
+    fn a_value_that_is_not_text_matches_its_prefix_or_any_value() {
         let all = rules(&[("start", &["path=/a/*"]), ("exact", &["path=/a/\u{fffd}"]), ("any", &["path"])]);
         assert_eq!(found(&all, &[("path", b"/a/\xff")]), Some("start"));
         assert_eq!(found(&all, &[("path", b"\xff/a/")]), Some("any"));
     }
 
     #[test]
-    fn thousands_of_rules_are_no_matter() {
+    fn thousands_of_rules_are_found() {
         let names: Vec<String> = (0..10_000).map(|i| format!("user=u{i}")).collect();
         let prefixes: Vec<String> = (0..10_000).map(|i| format!("path=/p{i}/*")).collect();
         let texts: Vec<[&str; 2]> = names.iter().zip(&prefixes).map(|(n, p)| [n.as_str(), p.as_str()]).collect();

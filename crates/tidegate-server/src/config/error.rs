@@ -1,19 +1,19 @@
-//! [`ConfigError`]: what is wrong with a configuration, where, and what would be right.
+//! [`ConfigError`]: an error in a configuration, its place, and what would be right.
 
 use std::{fmt, ops::Range};
 
-use super::environment::Said;
+use super::sources::Setting;
 
-/// What is wrong with a configuration.
+/// An error in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// The file, variable or flag at fault.
     pub origin: String,
-    /// The line in the file, where there is one.
+    /// The line in the file, if known.
     pub line: Option<usize>,
     /// What was wrong and what would be right.
     pub message: String,
-    /// Whether the file could not be read, whatever is in it.
+    /// Whether the file could not be read.
     pub unreadable: bool,
 }
 
@@ -28,27 +28,28 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// A text to point into.
+/// The text of a configuration, for errors that name a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin<'a> {
     pub(super) name: &'a str,
-    /// Empty where a line would tell nothing.
+    /// Empty if errors should not name a line.
     pub(super) text: &'a str,
-    /// What was said elsewhere in its place.
-    pub(super) overridden: &'a [Said],
+    /// The settings that replace those of the text.
+    pub(super) replaced_by: &'a [Setting],
 }
 
 impl Origin<'_> {
-    /// An error at a place in the text.
+    /// Returns an error at a place in the text.
     pub(super) fn error(&self, span: Option<Range<usize>>, message: impl Into<String>) -> ConfigError {
         let line_of = |start: usize| self.text.get(..start).map_or(1, |before| before.matches('\n').count() + 1);
         let line = span.filter(|_| !self.text.is_empty()).map(|span| line_of(span.start));
         ConfigError { origin: self.name.to_owned(), line, message: message.into(), unreadable: false }
     }
 
-    /// An error about a key of a table: in the line where the file has it, or under the name of what overrides it.
+    /// Returns an error about a key of a table: with its line in the file, or with the name of the setting that replaces it.
     pub(super) fn error_at(&self, table: &str, key: &str, message: impl Into<String>) -> ConfigError {
-        if let Some(name) = self.overridden.iter().find(|said| said.is(table, key)).map(|said| &said.name) {
+        if let Some(name) = self.replaced_by.iter().find(|setting| setting.is(table, key)).map(|setting| &setting.name)
+        {
             return ConfigError { origin: name.clone(), line: None, message: message.into(), unreadable: false };
         }
         let mut current = "";
@@ -64,7 +65,7 @@ impl Origin<'_> {
         ConfigError { origin: self.name.to_owned(), line: found, message: message.into(), unreadable: false }
     }
 
-    /// What the parser says, in our words where it is about an unknown key.
+    /// Returns an error of the parser, with a suggestion if a key is unknown.
     pub(super) fn parser_error(&self, error: &toml::de::Error) -> ConfigError {
         self.error(error.span(), unknown_key(error.message()).unwrap_or_else(|| error.message().to_owned()))
     }
@@ -83,9 +84,9 @@ fn unknown_key(message: &str) -> Option<String> {
     })
 }
 
-/// The known name that was probably meant.
+/// Returns the known name that is most similar, if one is.
 pub(crate) fn nearest<'a>(unknown: &str, known: &[&'a str]) -> Option<&'a str> {
-    // What is longer than a name can be is none, and comparing it would take long.
+    // No name is longer, and comparing long texts takes long.
     if unknown.len() > 128 {
         return None;
     }

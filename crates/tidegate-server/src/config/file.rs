@@ -1,4 +1,4 @@
-//! The tables of a configuration, as they are written.
+//! The tables of a configuration file.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(super) struct File {
     pub(super) envoy: Vec<EnvoyTable>,
 }
 
-/// Declares a table whose every key may be unsaid, and which another of its kind overrides key by key.
+/// Declares a table with optional keys. Another table of the same type can replace single keys.
 macro_rules! table {
     ($(#[$doc:meta])* $name:ident { $($(#[$key_doc:meta])* $key:ident: $type:ty),* $(,)? }) => {
         $(#[$doc])*
@@ -35,8 +35,8 @@ macro_rules! table {
         }
 
         impl $name {
-            /// These values, overridden by what the other says.
-            pub(super) fn overridden_by(self, other: Self) -> Self {
+            /// Returns this table with the keys of the other one, where it has them.
+            pub(super) fn replaced_by(self, other: Self) -> Self {
                 Self { $($key: other.$key.or(self.$key),)* }
             }
         }
@@ -103,7 +103,7 @@ pub(super) struct PolicyTable {
     pub(super) operations: BTreeMap<String, OperationValue>,
 }
 
-/// An operation's cost, or its cost and what to do when the store fails.
+/// The cost of an operation, and what to do when the store fails.
 #[derive(Debug)]
 pub(super) struct OperationValue {
     pub(super) cost: Units,
@@ -147,10 +147,10 @@ pub(super) struct EnvoyTable {
     pub(super) domain: Spanned<String>,
     pub(super) descriptors: Spanned<Vec<Vec<String>>>,
     pub(super) policy: Option<Spanned<String>>,
-    /// Let through without being counted.
+    /// Admit without counting.
     #[serde(default)]
     pub(super) unlimited: bool,
-    /// Never let through.
+    /// Always deny.
     #[serde(default)]
     pub(super) deny: bool,
 }

@@ -1,4 +1,4 @@
-//! [`Policies`]: what is decided by, and what of a configuration is replaced as a whole while the service runs.
+//! [`Policies`]: the part of a configuration that is replaced while the service runs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,67 +7,67 @@ use tidegate_tower::{KeySource, KeySourceError, Labels};
 use toml::Spanned;
 
 use super::{
-    descriptors::{Descriptors, Verdict},
+    descriptors::{DescriptorAction, Descriptors},
     error::{ConfigError, Origin, nearest},
     file::{EnvoyTable, OperationValue, PolicyTable},
 };
 
-/// The name of the policy that holds what `CL.THROTTLE` counts; no policy of a file can have it.
+/// The policy name for the keys of `CL.THROTTLE`. A policy of a file can't have it.
 pub const RESERVED_NAME: &str = "CL.THROTTLE";
 
-/// The most policies in a file: each has its own metrics.
+/// Maximum number of policies in a file: each has its own metrics.
 const MAX_POLICIES: usize = 10_000;
 
-/// All policies, and which of Envoy's descriptors they are for.
+/// All policies, and the rules for Envoy descriptors.
 #[derive(Debug, Default)]
 pub struct Policies {
-    by_name: HashMap<Box<str>, Configured>,
+    by_name: HashMap<Box<str>, ConfiguredPolicy>,
     envoy: Vec<EnvoyRule>,
     descriptors: Descriptors,
 }
 
-/// A policy with what belongs to it in a configuration.
+/// A policy and its settings in a configuration.
 #[derive(Debug)]
-pub struct Configured {
+pub struct ConfiguredPolicy {
     /// The policy.
     pub policy: Policy,
     /// Where the key of a forwarded request comes from.
     pub key: KeySource,
     /// Whether keys are shown to people as hashes only.
     pub hide_keys: bool,
-    /// Its place among all, by name.
-    pub(crate) place: usize,
-    /// What headers say of it, and of each of its operations.
+    /// Its index among all policies, sorted by name.
+    pub(crate) index: usize,
+    /// Its labels in response headers.
     pub(crate) labels: Labels,
     operations: BTreeMap<String, Operation>,
 }
 
-/// What one kind of request costs.
+/// A named kind of request with its own cost.
 #[derive(Debug)]
 pub struct Operation {
-    /// Its cost.
+    /// The cost.
     pub cost: Cost,
-    /// The policy, with what this operation does when the store fails.
+    /// The policy, with the choice of this operation for store failures.
     pub policy: Policy,
 }
 
-/// Which of Envoy's descriptors a policy is for.
+/// A rule for Envoy descriptors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvoyRule {
     /// The domain of the request.
     pub domain: String,
-    /// The entries, in order and in full number.
+    /// The entries of the descriptor, in order.
     pub entries: Vec<EntryMatch>,
-    /// What is to become of it.
-    pub verdict: Verdict,
+    /// What the rule does.
+    pub action: DescriptorAction,
 }
 
-/// What one entry of a descriptor has to be. In the order from the most specific to the least.
+/// A pattern for one entry of a descriptor. The order is from the most specific to the least.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntryMatch {
     /// `key=value`
     Exact(String, String),
-    /// `key=value*`: a value that begins so.
+    /// `key=value*`: a value with this prefix.
     Prefix(String, String),
     /// `key`: any value.
     Any(String),
@@ -80,17 +80,17 @@ impl Policies {
         origin: &Origin<'_>,
     ) -> Result<Self, ConfigError> {
         if tables.len() > MAX_POLICIES {
-            return Err(origin.error(None, format!("{} policies: use {MAX_POLICIES} at most", tables.len())));
+            return Err(origin.error(None, format!("{} policies: use at most {MAX_POLICIES}", tables.len())));
         }
         let mut by_name = HashMap::with_capacity(tables.len());
-        for (place, (name, table)) in tables.into_iter().enumerate() {
+        for (index, (name, table)) in tables.into_iter().enumerate() {
             let span = name.span();
             let name = name.into_inner();
             if name == RESERVED_NAME {
-                let message = format!("policy `{name}`: the name is taken by the command of that name: use another");
+                let message = format!("policy `{name}`: this name is reserved for the command: use another");
                 return Err(origin.error(Some(span), message));
             }
-            let configured = Configured::new(&name, place, table.into_inner(), span, origin)?;
+            let configured = ConfiguredPolicy::new(&name, index, table.into_inner(), span, origin)?;
             by_name.insert(name.into_boxed_str(), configured);
         }
         let (mut rules, mut descriptors) = (Vec::new(), Descriptors::default());
@@ -103,8 +103,8 @@ impl Policies {
             }
             for rule in envoy_rules(table, &by_name, origin)? {
                 if !descriptors.add(&rule) {
-                    let shown: Vec<String> = rule.entries.iter().map(ToString::to_string).collect();
-                    let message = format!("a second rule for `{shown:?}` in `{}`: keep one of them", rule.domain);
+                    let entries: Vec<String> = rule.entries.iter().map(ToString::to_string).collect();
+                    let message = format!("a second rule for `{entries:?}` in `{}`: keep one of them", rule.domain);
                     return Err(origin.error(Some(span), message));
                 }
                 rules.push(rule);
@@ -113,49 +113,49 @@ impl Policies {
         Ok(Self { by_name, envoy: rules, descriptors })
     }
 
-    /// The policy of a name.
+    /// Returns the policy with this name.
     #[inline]
-    pub fn get(&self, name: &str) -> Option<&Configured> {
+    pub fn get(&self, name: &str) -> Option<&ConfiguredPolicy> {
         self.by_name.get(name)
     }
 
-    /// A known name that was probably meant by an unknown one.
+    /// Returns the name that is most similar to an unknown one, if one is.
     pub fn nearest(&self, name: &str) -> Option<&str> {
         nearest(name, &self.by_name.keys().map(AsRef::as_ref).collect::<Vec<_>>())
     }
 
-    /// All policies, by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Configured)> {
+    /// Returns all policies, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &ConfiguredPolicy)> {
         let mut all: Vec<_> = self.by_name.iter().map(|(name, configured)| (&**name, configured)).collect();
-        all.sort_by_key(|(_, configured)| configured.place);
+        all.sort_by_key(|(_, configured)| configured.index);
         all.into_iter()
     }
 
-    /// How many there are.
+    /// Returns the number of policies.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no policies.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
 
-    /// Which descriptors of Envoy's are for which policy.
+    /// Returns the rules for Envoy descriptors.
     pub fn envoy(&self) -> &[EnvoyRule] {
         &self.envoy
     }
 
-    /// What is to become of a descriptor with these names and values, if there is a rule for it.
-    pub(crate) fn descriptor(&self, domain: &str, entries: &[(&[u8], &[u8])]) -> Option<&Verdict> {
+    /// Returns the action for a descriptor with these names and values, if a rule matches.
+    pub(crate) fn descriptor(&self, domain: &str, entries: &[(&[u8], &[u8])]) -> Option<&DescriptorAction> {
         self.descriptors.find(domain, entries)
     }
 }
 
-impl Configured {
+impl ConfiguredPolicy {
     fn new(
         name: &str,
-        place: usize,
+        index: usize,
         table: PolicyTable,
         span: std::ops::Range<usize>,
         origin: &Origin<'_>,
@@ -189,20 +189,20 @@ impl Configured {
             (name, Operation { cost: value.cost.0, policy: policy.clone().with_on_store_failure(choice) })
         };
         let operations = table.operations.into_iter().map(operation).collect();
-        Ok(Self { labels: Labels::new(&policy), policy, key, hide_keys: table.hide_keys, place, operations })
+        Ok(Self { labels: Labels::new(&policy), policy, key, hide_keys: table.hide_keys, index, operations })
     }
 
-    /// The operation of a name.
+    /// Returns the operation with this name.
     pub fn operation(&self, name: &str) -> Option<&Operation> {
         self.operations.get(name)
     }
 
-    /// The names of the operations.
+    /// Returns all operations with their names.
     pub fn operations(&self) -> impl Iterator<Item = (&str, &Operation)> {
         self.operations.iter().map(|(name, operation)| (name.as_str(), operation))
     }
 
-    /// What to do when the store fails, unless an operation or a call says otherwise.
+    /// Returns what to do when the store fails, unless an operation or a call has its own choice.
     pub fn on_store_failure(&self) -> OnStoreFailure {
         self.policy.on_store_failure()
     }
@@ -234,13 +234,13 @@ impl std::fmt::Display for EntryMatch {
 
 fn envoy_rules(
     table: EnvoyTable,
-    policies: &HashMap<Box<str>, Configured>,
+    policies: &HashMap<Box<str>, ConfiguredPolicy>,
     origin: &Origin<'_>,
 ) -> Result<Vec<EnvoyRule>, ConfigError> {
     if table.domain.get_ref().is_empty() {
-        return Err(origin.error(Some(table.domain.span()), "`domain` is empty: write the one that Envoy sends"));
+        return Err(origin.error(Some(table.domain.span()), "`domain` is empty: write the domain that Envoy sends"));
     }
-    let verdict = match (&table.policy, table.unlimited, table.deny) {
+    let action = match (&table.policy, table.unlimited, table.deny) {
         (Some(policy), false, false) => {
             let name = policy.get_ref();
             if !policies.contains_key(name.as_str()) {
@@ -248,10 +248,10 @@ fn envoy_rules(
                 let hint = nearest(name, &known).map_or(String::new(), |near| format!(": did you mean `{near}`?"));
                 return Err(origin.error(Some(policy.span()), format!("there is no policy `{name}`{hint}")));
             }
-            Verdict::Policy(name.as_str().into())
+            DescriptorAction::Policy(name.as_str().into())
         }
-        (None, true, false) => Verdict::Unlimited,
-        (None, false, true) => Verdict::Denied,
+        (None, true, false) => DescriptorAction::Unlimited,
+        (None, false, true) => DescriptorAction::Denied,
         _ => {
             let message = "an [[envoy]] needs one of `policy = \"…\"`, `unlimited = true` and `deny = true`";
             return Err(origin.error(Some(table.domain.span()), message));
@@ -262,12 +262,12 @@ fn envoy_rules(
         let read: Option<Vec<EntryMatch>> = texts.iter().map(|text| EntryMatch::parse(text)).collect();
         read.filter(|entries| !entries.is_empty()).ok_or_else(|| {
             let message =
-                format!("`{texts:?}` is no descriptor: write entries as \"key\", \"key=value\" or \"key=value*\"");
+                format!("`{texts:?}` is not a descriptor: write entries as \"key\", \"key=value\" or \"key=value*\"");
             origin.error(Some(span.clone()), message)
         })
     };
     let rule = |texts| {
-        Ok(EnvoyRule { domain: table.domain.get_ref().clone(), entries: entries(texts)?, verdict: verdict.clone() })
+        Ok(EnvoyRule { domain: table.domain.get_ref().clone(), entries: entries(texts)?, action: action.clone() })
     };
     table.descriptors.into_inner().into_iter().map(rule).collect()
 }

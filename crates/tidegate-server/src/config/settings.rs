@@ -1,4 +1,4 @@
-//! What `[server]` and `[store]` come to, defaults filled in.
+//! [`ServerSettings`] and [`StoreSettings`]: the settings of `[server]` and `[store]`, with their defaults.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -17,30 +17,30 @@ use super::{
     values::{AtCapacityText, DialectText, Listen, Net, Secret, ShareNumber, Size, Time, TimeOrOff},
 };
 
-/// Where the service listens, whom it believes, and what bounds it.
+/// The settings of `[server]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSettings {
-    /// HTTP and JSON.
+    /// The address for HTTP; `None` if it is off.
     pub http: Option<SocketAddr>,
-    /// The Redis protocol.
+    /// The address for RESP; `None` if it is off.
     pub resp: Option<SocketAddr>,
-    /// Envoy's rate limit service.
+    /// The address for gRPC; `None` if it is off.
     pub grpc: Option<SocketAddr>,
-    /// Certificate and key, for all of them.
+    /// The certificate and its key, for all listeners.
     pub tls: Option<Tls>,
-    /// Who may ask, who may change.
+    /// The tokens.
     pub tokens: Tokens,
-    /// Names by which this service may be called, beside `localhost` and plain addresses; `*` for any.
+    /// Host names of this service, in addition to `localhost` and IP addresses; `*` permits any.
     pub hosts: Vec<String>,
-    /// Which headers tell an HTTP client where it stands.
+    /// The rate limit headers of HTTP responses.
     pub headers: Dialect,
-    /// Whose word counts about where a forwarded request came from.
+    /// How the address of a forwarded client is found.
     pub forwarding: Forwarding,
-    /// Whether callers may bring limits of their own.
+    /// Limits supplied by callers.
     pub caller_limits: CallerLimits,
-    /// What input may not exceed.
+    /// Bounds for input and connections.
     pub bounds: Bounds,
-    /// How long a stopping service waits for those who are still served.
+    /// How long a stopping service waits for open connections.
     pub drain: Duration,
     /// Whether a reload may remove all policies, or more than it keeps.
     pub allow_removal: bool,
@@ -48,18 +48,18 @@ pub struct ServerSettings {
 
 /// Files of a certificate chain and of its key, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(missing_docs, reason = "as the names say")]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Tls {
     pub cert: PathBuf,
     pub key: PathBuf,
 }
 
-/// What has to be shown, if anything, to ask and to change.
+/// The tokens of the service; `None` if none is needed.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Tokens {
-    /// Asked of everyone who wants a decision.
+    /// Needed for decisions.
     pub usage: Option<String>,
-    /// Asked of those who reset, refund or inspect; good for decisions, too.
+    /// Needed to refund, reset, inspect and override; valid for decisions, too.
     pub admin: Option<String>,
 }
 
@@ -69,65 +69,65 @@ impl std::fmt::Debug for Tokens {
     }
 }
 
-/// How the client's address is found where a proxy asks for it.
+/// How the address of a forwarded client is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forwarding {
-    /// Whose word about it counts, and how much of it.
+    /// The trusted proxies.
     pub client: ClientAddress,
-    /// Whether it was said whose, and is not just the default.
-    pub is_said: bool,
+    /// Whether trusted proxies are configured; the default is loopback.
+    pub is_configured: bool,
 }
 
-/// Limits that callers bring along.
+/// Limits supplied by callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallerLimits {
-    /// Whether they may.
+    /// Whether callers may supply limits.
     pub allowed: bool,
-    /// The longest window they may bring.
+    /// The longest window that callers may supply.
     pub max_window: Duration,
 }
 
-/// What input may not exceed.
+/// Bounds for input and connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes of a body, and of a command.
+    /// Maximum bytes of a body, and of a command.
     pub body: usize,
-    /// Connections of each transport.
+    /// Maximum connections of each transport.
     pub connections: usize,
-    /// Connections of each transport from one address, or from one IPv6 network (/64).
+    /// Maximum connections of each transport from one address, or from one IPv6 network (/64).
     pub connections_per_address: usize,
-    /// Bytes of responses that peers have not read, for each transport.
+    /// Maximum bytes of unread responses of each transport.
     pub response_memory: usize,
     /// How long a head, a body or a handshake may take to arrive.
     pub header_timeout: Duration,
-    /// How long a peer may read nothing of its responses.
+    /// How long a peer may leave a response unread.
     pub write_timeout: Duration,
     /// Delay of the answer to a wrong token after too many wrong tokens from its address.
     pub wrong_token_delay: Duration,
-    /// How long a RESP connection may be idle; `None` is forever, as in Redis.
+    /// How long a RESP connection may be idle; `None` permits any time, as in Redis.
     pub idle_timeout: Option<Duration>,
 }
 
-/// Where the state lives.
+/// The settings of `[store]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreSettings {
-    /// `memory`, or a Redis to be asked.
+    /// `memory`, or the URL of a Redis.
     pub url: String,
-    /// How long a decision may take.
+    /// Maximum duration of a decision.
     pub timeout: Duration,
-    /// Keys held in memory.
+    /// Maximum number of keys in memory.
     pub max_keys: usize,
-    /// Keys in the database of each Redis server, if `max_keys` is set.
+    /// Maximum number of keys in the database of each Redis server, if `max_keys` is set.
     pub redis_max_keys: Option<usize>,
-    /// Bytes held in memory.
+    /// Maximum bytes of all states in memory.
     pub max_bytes: usize,
-    /// What a new key gets when there is no room.
+    /// What happens to a new key when there is no room.
     pub at_capacity: AtCapacity,
-    /// The share of keys and bytes in memory that may be used for limits that callers bring.
+    /// The share of keys and bytes in memory that may be used for limits supplied by callers.
     pub caller_share: Share,
-    /// What the names of our keys in Redis begin with.
+    /// The prefix of all keys in Redis.
     pub prefix: String,
-    /// Certificates to believe a Redis by.
+    /// Trusted certificates for Redis.
     pub tls_ca: Option<PathBuf>,
 }
 
@@ -142,18 +142,15 @@ impl ServerSettings {
         let tls = match (table.tls_cert, table.tls_key) {
             (Some(cert), Some(key)) => Some(Tls { cert, key }),
             (None, None) => None,
-            _ => return Err(error("tls_cert", "`tls_cert` and `tls_key` belong together: give both or neither")),
+            _ => return Err(error("tls_cert", "`tls_cert` and `tls_key` belong together: set both or neither")),
         };
         if table.trusted_proxies.is_some() && table.trusted_hops.is_some() {
-            return Err(error(
-                "trusted_hops",
-                "`trusted_proxies` and `trusted_hops` are two ways to say whom to believe: use one",
-            ));
+            return Err(error("trusted_hops", "`trusted_proxies` and `trusted_hops` exclude each other: use one"));
         }
-        let is_said = table.trusted_proxies.is_some() || table.trusted_hops.is_some();
+        let is_configured = table.trusted_proxies.is_some() || table.trusted_hops.is_some();
         let client = match (table.trusted_hops, table.trusted_proxies) {
             (Some(hops), _) => ClientAddress::behind_hops(hops).map_err(|_| {
-                error("trusted_hops", "0 hops would trust nobody: use 1 or more, or `trusted_proxies = []`")
+                error("trusted_hops", "0 hops would trust no proxy: use 1 or more, or `trusted_proxies = []`")
             })?,
             (None, Some(nets)) => ClientAddress::behind(nets.into_iter().map(|Net(net)| net)),
             (None, None) => ClientAddress::behind(loopback()),
@@ -162,7 +159,7 @@ impl ServerSettings {
         let client = client
             .with_ipv6_prefix(u8::try_from(prefix).unwrap_or(0))
             .map_err(|_| error("ipv6_prefix", &format!("{prefix} bits are out of range: use 1 to 128")))?;
-        let forwarding = Forwarding { client, is_said };
+        let forwarding = Forwarding { client, is_configured };
         let token = |name: &str, token: Option<Secret>| match token.map(|Secret(token)| token) {
             Some(token) if token.len() < 8 || !token.bytes().all(|b| b.is_ascii_graphic()) => {
                 let message = format!("`{name}` is too short or has spaces: use 8 printable ASCII characters or more");
@@ -174,7 +171,7 @@ impl ServerSettings {
         if tokens.usage.is_some() && tokens.admin.is_none() {
             return Err(error(
                 "token",
-                "`token` without `admin_token` would leave reset, refund and inspect open: give both",
+                "`token` without `admin_token` would leave reset, refund and inspect open: set both",
             ));
         }
         let caller_limits = CallerLimits {
@@ -206,7 +203,7 @@ impl ServerSettings {
             return Err(error("max_response_memory", "`max_response_memory` is out of range: use 1MB or more"));
         }
         if bounds.wrong_token_delay > Duration::from_secs(60) {
-            return Err(error("wrong_token_delay", "`wrong_token_delay` is out of range: use 1m at most"));
+            return Err(error("wrong_token_delay", "`wrong_token_delay` is out of range: use at most 1m"));
         }
         Ok(Self {
             http: listen(table.http, 8080),
@@ -225,7 +222,7 @@ impl ServerSettings {
     }
 }
 
-/// A proxy on this machine is believed unless it is said whom to believe.
+/// Returns the networks of this machine. Proxies there are trusted by default.
 fn loopback() -> impl Iterator<Item = IpNet> {
     [IpAddr::from([127, 0, 0, 0]), IpAddr::from(std::net::Ipv6Addr::LOCALHOST)]
         .into_iter()
@@ -237,11 +234,11 @@ impl StoreSettings {
     pub(super) fn new(table: StoreTable, origin: &Origin<'_>) -> Result<Self, ConfigError> {
         let url = table.url.unwrap_or_else(|| "memory".to_owned());
         if url != "memory"
-            && let Err(wrong) = RedisStore::check_url(&url)
+            && let Err(error) = RedisStore::check_url(&url)
         {
-            // Not quoted: it may hold a password.
+            // The URL is not quoted, because it may contain a password.
             let message = format!(
-                "the url names no store: use memory, redis://…, rediss://…, redis-cluster://… or redis-sentinel://… ({wrong})"
+                "the url is not one of a store: use memory, redis://…, rediss://…, redis-cluster://… or redis-sentinel://… ({error})"
             );
             return Err(origin.error_at("store", "url", message));
         }
@@ -257,11 +254,11 @@ impl StoreSettings {
             tls_ca: table.tls_ca,
         };
         if settings.max_keys == 0 {
-            return Err(origin.error_at("store", "max_keys", "`max_keys` of 0 would limit nobody: use 1 or more"));
+            return Err(origin.error_at("store", "max_keys", "`max_keys` of 0 would permit no key: use 1 or more"));
         }
         let plain = |b: u8| b.is_ascii_graphic() && !b"{}".contains(&b);
         if settings.prefix.is_empty() || settings.prefix.len() > 64 || !settings.prefix.bytes().all(plain) {
-            let message = "`prefix` has 1 to 64 printable ASCII characters, without spaces and braces";
+            let message = "`prefix` is invalid: use 1 to 64 printable ASCII characters without spaces and braces";
             return Err(origin.error_at("store", "prefix", message));
         }
         Ok(settings)

@@ -1,4 +1,4 @@
-//! Values as they are written in a configuration: each says what would be right when it is not.
+//! The values of a configuration file. The error of each type says what would be right.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use tidegate::{Algorithm, AtCapacity, Cost, Limit, Mode, OnStoreFailure, Share};
 use tidegate_tower::{Dialect, DialectError};
 
-/// Implements `Deserialize` by a text and a function that reads it.
+/// Implements `Deserialize` for a type that is written as text.
 macro_rules! from_text {
     ($type:ty, $read:expr) => {
         impl<'de> Deserialize<'de> for $type {
@@ -64,7 +64,7 @@ from_text!(Size, |text| {
     size.map(Size).ok_or_else(|| format!("`{text}` is not a size: write a number and B, KB, MB or GB, as in `512MB`"))
 });
 
-/// Where a transport listens, if anywhere.
+/// The address of a transport, or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Listen(pub(crate) Option<SocketAddr>);
 
@@ -75,8 +75,8 @@ impl std::str::FromStr for Listen {
         if text == "off" {
             return Ok(Self(None));
         }
-        let spelt = text.replacen("localhost:", "127.0.0.1:", 1);
-        let address = spelt.parse().map_err(|_| {
+        let address = text.replacen("localhost:", "127.0.0.1:", 1);
+        let address = address.parse().map_err(|_| {
             format!("`{text}` is not an address: write `127.0.0.1:8080`, `[::1]:8080`, `0.0.0.0:8080` or `off`")
         })?;
         Ok(Self(Some(address)))
@@ -103,14 +103,21 @@ from_text!(AlgorithmText, |text| {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ModeText(pub(crate) Mode);
 
-from_text!(ModeText, |text| text.parse().map(ModeText).map_err(|error: tidegate::ModeError| error.to_string()));
+from_text!(ModeText, |text| match text {
+    "enforce" => Ok(ModeText(Mode::Enforce)),
+    "shadow" => Ok(ModeText(Mode::Shadow)),
+    _ => Err(format!("`{text}` is not a mode: use enforce or shadow")),
+});
 
 /// `shared`, `deny` or `admit`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AtCapacityText(pub(crate) AtCapacity);
 
-from_text!(AtCapacityText, |text| {
-    text.parse().map(AtCapacityText).map_err(|error: tidegate::AtCapacityError| error.to_string())
+from_text!(AtCapacityText, |text| match text {
+    "shared" => Ok(AtCapacityText(AtCapacity::Shared)),
+    "deny" => Ok(AtCapacityText(AtCapacity::Deny)),
+    "admit" => Ok(AtCapacityText(AtCapacity::Admit)),
+    _ => Err(format!("`{text}` is not a choice for new keys without room: use shared, deny or admit")),
 });
 
 /// `open`, `closed`, `local`, `local:0.25` or `{ local = 0.25 }`.
@@ -161,7 +168,7 @@ impl<'de> Deserialize<'de> for Units {
     }
 }
 
-/// Which headers tell a client where it stands.
+/// The rate limit headers of HTTP responses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DialectText(pub(crate) Dialect);
 
@@ -173,10 +180,10 @@ pub(crate) struct Net(pub(crate) IpNet);
 
 from_text!(Net, |text| {
     let net = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-    net.map(Net).map_err(|_| format!("`{text}` is no address and no network: write `10.0.0.1` or `10.0.0.0/8`"))
+    net.map(Net).map_err(|_| format!("`{text}` is neither an address nor a network: write `10.0.0.1` or `10.0.0.0/8`"))
 });
 
-/// A text that is never shown, not even when it is wrong.
+/// A text that no error and no log shows.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(pub(crate) String);
 

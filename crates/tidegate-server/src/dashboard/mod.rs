@@ -1,91 +1,61 @@
-//! The page that people look at: its files, which are part of the program, each also compressed.
+//! The dashboard: a page that shows the service, and the API of the page and of `tidegate top`.
+//!
+//! `asset` has the files of the page, `data` collects what the service reports to its observer, `routes` answers requests, and `dto`
+//! has the JSON types. The rest of the server does not depend on the dashboard: [`Dashboard`] gives it an observer and routes.
 
-use std::{io::Write as _, sync::LazyLock};
+mod asset;
+mod data;
+mod dto;
+mod routes;
 
-use flate2::{Compression, write::GzEncoder};
-use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
 
-/// A file of the page.
+use axum::extract::FromRef;
+use tidegate::Clock;
+
+use self::data::DashboardData;
+pub use self::dto::{
+    CurrentState, DecisionHistory, DegradedDecisions, DeniedKey, JournalLine, NearLimitKey, NodeState, OutcomeTotals,
+    Overview, PolicyHistory, PolicyHits, PolicySecond, PolicySummary, RecentDecisions, SecondSummary, StoreErrorCount,
+    StoreState, Tick,
+};
+use crate::{context::Context, service::Observer, transports::http::ExtraRoutes};
+
+/// The dashboard of one service.
 #[derive(Debug)]
-pub(crate) struct Asset {
-    pub(crate) name: &'static str,
-    pub(crate) kind: &'static str,
-    pub(crate) bytes: &'static [u8],
-    /// The same, as browsers like to get it.
-    pub(crate) gzip: Vec<u8>,
-    /// What tells this version of it from others.
-    pub(crate) tag: String,
-}
+pub(crate) struct Dashboard(Arc<DashboardData>);
 
-macro_rules! files {
-    ($($name:literal),* $(,)?) => {
-        [$(($name, include_bytes!(concat!("assets/", $name)).as_slice())),*]
-    };
-}
+impl Dashboard {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(DashboardData::new(Clock::system().now().as_micros() / 1_000_000)))
+    }
 
-static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
-    let files = files![
-        "actions.js",
-        "api.js",
-        "board.js",
-        "chart.js",
-        "degraded.js",
-        "dom.js",
-        "favicon.svg",
-        "index.html",
-        "key.js",
-        "lanes.js",
-        "live.js",
-        "login.js",
-        "main.js",
-        "meter.js",
-        "overview.js",
-        "parts.js",
-        "policy.js",
-        "style.css",
-        "timeline.js",
-        "try.js",
-        "words.js",
-    ];
-    files.into_iter().map(|(name, bytes)| Asset::new(name, bytes)).collect()
-});
+    /// Returns the observer to create the service with.
+    pub(crate) fn observer(&self) -> Arc<dyn Observer> {
+        Arc::<DashboardData>::clone(&self.0)
+    }
 
-/// The file of a name.
-pub(crate) fn asset(name: &str) -> Option<&'static Asset> {
-    ASSETS.iter().find(|asset| asset.name == name)
-}
-
-impl Asset {
-    fn new(name: &'static str, bytes: &'static [u8]) -> Self {
-        let kind = match name.rsplit_once('.').map(|(_, ending)| ending) {
-            Some("html") => "text/html; charset=utf-8",
-            Some("css") => "text/css; charset=utf-8",
-            Some("js") => "text/javascript; charset=utf-8",
-            Some("svg") => "image/svg+xml",
-            _ => "application/octet-stream",
-        };
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-        gzip.write_all(bytes).expect("a list takes all bytes");
-        let digest = Sha256::digest(bytes);
-        let tag = format!("\"{:x}\"", u64::from_be_bytes(*digest.first_chunk().expect("a digest is longer")));
-        Self { name, kind, bytes, gzip: gzip.finish().expect("a list takes all bytes"), tag }
+    /// Returns the routes of the page and of its API.
+    pub(crate) fn routes(&self, context: &Context) -> ExtraRoutes {
+        routes::routes(RouteState { context: Arc::new(context.clone()), data: Arc::clone(&self.0) })
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
+/// The state of the routes.
+#[derive(Debug, Clone)]
+struct RouteState {
+    context: Arc<Context>,
+    data: Arc<DashboardData>,
+}
 
-    use super::{ASSETS, asset};
+impl FromRef<RouteState> for Arc<Context> {
+    fn from_ref(state: &RouteState) -> Self {
+        Arc::clone(&state.context)
+    }
+}
 
-    #[test]
-    fn every_file_is_served_and_all_of_them_are_light() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dashboard/assets");
-        for file in std::fs::read_dir(folder).unwrap() {
-            let name = file.unwrap().file_name().into_string().unwrap();
-            assert!(asset(&name).is_some_and(|asset| asset.kind != "application/octet-stream"), "{name}");
-        }
-        let weight: usize = ASSETS.iter().map(|asset| asset.gzip.len()).sum();
-        assert!(weight <= 150_000, "{weight} bytes are too heavy");
+impl FromRef<RouteState> for Arc<DashboardData> {
+    fn from_ref(state: &RouteState) -> Self {
+        Arc::clone(&state.data)
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::import_envoy;
-use crate::config::{Config, Overrides, Verdict};
+use crate::config::{Config, DescriptorAction, SettingSources};
 
 /// A descriptor of the original: key, value, its limit's number if it has one, and what is below.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ fn an_import_gives_the_verdicts_of_the_original_wherever_it_does_not_warn() {
         let mut yaml = "domain: d\ndescriptors:\n".to_owned();
         write(&nodes, 2, &mut yaml);
         let imported = import_envoy("t.yaml", &yaml).expect("the tree is right");
-        let config = Config::parse("t.toml", &imported.toml, &Overrides::default());
+        let config = Config::parse("t.toml", &imported.toml, &SettingSources::default());
         let policies = config.unwrap_or_else(|error| panic!("{error}\n{}", imported.toml)).policies;
         if !imported.warnings.is_empty() {
             warned += 1;
@@ -95,7 +95,7 @@ fn an_import_gives_the_verdicts_of_the_original_wherever_it_does_not_warn() {
         for entries in descriptors.iter().filter(|entries| !entries.is_empty()) {
             let bytes: Vec<_> = entries.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
             let ours = policies.descriptor("d", &bytes).and_then(|verdict| match verdict {
-                Verdict::Policy(name) => policies.get(name).map(|found| found.policy.limits()[0].max()),
+                DescriptorAction::Policy(name) => policies.get(name).map(|found| found.policy.limits()[0].max()),
                 _ => None,
             });
             let theirs = original(&nodes, entries).map(u64::from);

@@ -1,24 +1,23 @@
 //! [`Durations`]: how long decisions took, by policy and transport.
 //!
-//! A policy takes 1.8 KB of memory here and up to 63 lines of a scrape. So only [`APART`] policies have a label of
-//! their own; the others are counted together.
+//! A policy takes 1.8 KB of memory here and up to 63 lines of a scrape. So only [`MAX_POLICIES`] policies have a label of
+//! their own; further policies share one label.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use parking_lot::Mutex;
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder, metrics::MetricType, registry::Unit};
 
-use super::Transport;
-use crate::insight::{Counts, Latency};
+use super::{DurationCounts, Latency, Transport};
 
 /// Maximum number of policies with a label of their own.
-pub(super) const APART: usize = 64;
+pub(super) const MAX_POLICIES: usize = 64;
 
 /// The label of all further policies.
 const OTHERS: &str = "(others)";
 
 /// The durations of one policy, by transport in the order of [`Transport::ALL`].
-pub(super) type OfPolicy = [Latency; 3];
+pub(super) type PolicyDurations = [Latency; 3];
 
 /// The durations of all policies.
 #[derive(Debug, Default)]
@@ -26,27 +25,27 @@ pub(super) struct Durations(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    policies: BTreeMap<Arc<str>, Arc<OfPolicy>>,
-    others: Arc<OfPolicy>,
-    /// Counts of policies that are no longer configured.
-    retired: Counts,
+    policies: BTreeMap<Arc<str>, Arc<PolicyDurations>>,
+    others: Arc<PolicyDurations>,
+    /// DurationCounts of policies that are no longer configured.
+    retired: DurationCounts,
 }
 
 impl Durations {
     /// The durations of a policy. The same name always returns the same durations.
-    pub(super) fn of(&self, policy: &str) -> Arc<OfPolicy> {
+    pub(super) fn of(&self, policy: &str) -> Arc<PolicyDurations> {
         let mut inner = self.0.lock();
         if let Some(known) = inner.policies.get(policy) {
             return Arc::clone(known);
         }
-        if inner.policies.len() >= APART {
+        if inner.policies.len() >= MAX_POLICIES {
             return Arc::clone(&inner.others);
         }
         Arc::clone(inner.policies.entry(policy.into()).or_default())
     }
 
     /// Removes a policy that is no longer configured.
-    pub(super) fn forget(&self, policy: &str) {
+    pub(super) fn remove(&self, policy: &str) {
         let mut inner = self.0.lock();
         if let Some(gone) = inner.policies.remove(policy) {
             inner.retired = gone.iter().fold(inner.retired, |sum, one| sum.plus(&one.counts()));
@@ -54,7 +53,7 @@ impl Durations {
     }
 
     /// The counts of all policies together.
-    pub(super) fn total(&self) -> Counts {
+    pub(super) fn total(&self) -> DurationCounts {
         let inner = self.0.lock();
         let each = inner.policies.values().chain([&inner.others]).flat_map(|policy| policy.iter());
         each.fold(inner.retired, |sum, one| sum.plus(&one.counts()))
@@ -63,11 +62,11 @@ impl Durations {
 
 /// The collector of a registry.
 #[derive(Debug)]
-pub(super) struct Collected(pub(super) Arc<Durations>);
+pub(super) struct DurationCollector(pub(super) Arc<Durations>);
 
-impl Collector for Collected {
+impl Collector for DurationCollector {
     fn encode(&self, mut out: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let help = "Time that a decision took, from when its request was read, by policy and transport";
+        let help = "Duration of decisions, from when their request was read, by policy and transport";
         let mut family = out.encode_descriptor("decision", help, Some(&Unit::Seconds), MetricType::Histogram)?;
         let inner = self.0.0.lock();
         for (policy, durations) in
@@ -96,18 +95,18 @@ impl Collector for Collected {
 mod tests {
     use std::sync::Arc;
 
-    use super::{APART, Durations};
+    use super::{Durations, MAX_POLICIES};
 
     #[test]
-    fn only_so_many_policies_are_told_apart_and_nothing_is_lost_when_one_goes() {
+    fn policies_beyond_the_maximum_share_a_label_and_removal_keeps_the_total() {
         let durations = Durations::default();
-        for number in 0..APART + 3 {
+        for number in 0..MAX_POLICIES + 3 {
             durations.of(&format!("policy-{number}"))[0].observe(5_000);
         }
         let beyond = durations.of("policy-64");
         assert!(Arc::ptr_eq(&beyond, &durations.of("policy-66")) && beyond[0].counts().total() == 3);
-        durations.forget("policy-1");
-        assert_eq!(durations.total().total(), APART as u64 + 3);
+        durations.remove("policy-1");
+        assert_eq!(durations.total().total(), MAX_POLICIES as u64 + 3);
         assert!(!Arc::ptr_eq(&beyond, &durations.of("policy-64")), "there is room for one more");
     }
 }

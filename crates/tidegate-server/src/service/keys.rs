@@ -1,91 +1,112 @@
-//! What is done to single keys beside deciding: giving back, forgetting, looking, overriding.
+//! Operations on single keys other than decisions: refund, reset, inspect and overrides.
 
 use std::time::Duration;
 
 use tidegate::{ActiveOverride, Inspection, Key, Override, OverrideRule, Policy, Refund, Store as _, Timestamp};
 
-use super::{Ask, By, Live, Refusal, Service, Who};
-use crate::{
-    insight::{Deed, Event, Eyes},
-    log_lines::AUDIT,
-};
+use super::{ActivePolicies, Actor, Event, KeyChange, KeyRequest, KeyVisibility, LimitSource, Refusal, Service};
+use crate::metrics::AUDIT;
 
 impl Service {
-    /// Gives units back to the moment they were charged at.
+    /// Refunds units to the moment of their charge.
     ///
     /// # Errors
-    /// If the request names something unknown, or the store does not answer.
-    pub async fn refund(&self, live: &Live, ask: &Ask<'_>, charged_at: Timestamp) -> Result<Refund, Refusal> {
-        let resolved = self.resolve(live, ask)?;
-        Ok(self.store.store().refund(resolved.ruling.policy(), &ask.key, resolved.cost, charged_at).await?)
+    /// If the request contains an unknown name, or the store does not answer.
+    pub async fn refund(
+        &self,
+        active: &ActivePolicies,
+        request: &KeyRequest<'_>,
+        charged_at: Timestamp,
+    ) -> Result<Refund, Refusal> {
+        let resolved = self.resolve(active, request)?;
+        Ok(self.store.store().refund(&resolved.policy, &request.key, resolved.cost, charged_at).await?)
     }
 
-    /// Forgets a key; whether there was anything to forget.
+    /// Resets a key. Returns whether it had a state.
     ///
     /// # Errors
-    /// If the request names something unknown, or the store does not answer.
-    pub async fn reset(&self, live: &Live, ask: &Ask<'_>, who: Who) -> Result<bool, Refusal> {
-        let reset = self.store.store().reset(self.resolve(live, ask)?.ruling.policy(), &ask.key).await?;
-        if let By::Policy(name) = ask.by {
-            let outcome = if reset { "" } else { ": there was nothing to forget" };
-            let (key, after) = (ask.key.as_borrowed(), outcome.to_owned());
-            self.audit(Event::Reset, who, live, name, Deed { before: "reset", key, after, note: String::new() });
+    /// If the request contains an unknown name, or the store does not answer.
+    pub async fn reset(
+        &self,
+        active: &ActivePolicies,
+        request: &KeyRequest<'_>,
+        actor: Actor,
+    ) -> Result<bool, Refusal> {
+        let reset = self.store.store().reset(&self.resolve(active, request)?.policy, &request.key).await?;
+        if let LimitSource::Policy(name) = request.source {
+            let after = if reset { "" } else { ": it had no state" };
+            self.audit(Event::Reset, actor, active, name, change("reset", &request.key, after, ""));
         }
         Ok(reset)
     }
 
-    /// Puts an override in force; and whether another one was before.
+    /// Returns the state of a key, if it has one.
     ///
     /// # Errors
-    /// If the policy is unknown, the override can't be, or the store does not answer.
+    /// If the request contains an unknown name, or the store does not answer.
+    pub async fn inspect(
+        &self,
+        active: &ActivePolicies,
+        request: &KeyRequest<'_>,
+    ) -> Result<Option<Inspection>, Refusal> {
+        Ok(self.store.store().inspect(&self.resolve(active, request)?.policy, &request.key).await?)
+    }
+
+    /// Sets an override. Returns it, and whether it replaces another one.
+    ///
+    /// # Errors
+    /// If the policy is unknown, the override is invalid, or the store does not answer.
     pub async fn set_override(
         &self,
-        live: &Live,
+        active: &ActivePolicies,
         policy: &str,
         key: &Key<'_>,
         by: Override,
-        who: Who,
+        actor: Actor,
     ) -> Result<(ActiveOverride, bool), Refusal> {
-        let configured = live.find(policy)?;
+        let configured = active.find(policy)?;
         let what = match by.rule() {
             OverrideRule::Limits(limits) => {
-                let limits: Vec<String> = limits.limits().iter().map(ToString::to_string).collect();
-                format!(": {}", limits.join(", "))
+                limits.limits().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
             }
-            OverrideRule::Ban => ": banned".to_owned(),
-            OverrideRule::Exempt => ": exempt".to_owned(),
+            OverrideRule::Ban => "banned".to_owned(),
+            OverrideRule::Exempt => "exempt".to_owned(),
         };
         let length = match by.end() {
-            None => " for good".to_owned(),
+            None => "permanently".to_owned(),
             Some(end) => {
                 let left = end.as_micros().saturating_sub(self.clock.now().as_micros()).div_ceil(1_000_000);
-                format!(" for {}", lasting(Duration::from_secs(left)))
+                format!("for {}", duration_text(Duration::from_secs(left)))
             }
         };
         let (note, since) = (by.note().to_owned(), self.clock.now());
-        let put = ActiveOverride::new(key.clone().into_owned(), by.clone(), since);
+        let sent = ActiveOverride::new(key.clone().into_owned(), by.clone(), since);
         let replaced = self.store.store().set_override(&configured.policy, key, by).await?.is_some();
-        let deed = Deed { before: "override of", key: key.as_borrowed(), after: format!("{what}{length}"), note };
-        self.audit(Event::Override, who, live, policy, deed);
-        // As the store tells it; it may have been lifted again.
-        let overridden = self.store.store().override_of(&configured.policy, key).await.ok().flatten();
-        Ok((overridden.unwrap_or(put), replaced))
+        let change = change("override of", key, format!(": {what} {length}"), note);
+        self.audit(Event::Override, actor, active, policy, change);
+        // The store may have rounded it, or it may have been removed again.
+        let stored = self.store.store().override_of(&configured.policy, key).await.ok().flatten();
+        Ok((stored.unwrap_or(sent), replaced))
     }
 
-    /// Lifts an override; whether there was one.
+    /// Removes an override. Returns whether there was one.
     ///
     /// # Errors
     /// If the policy is unknown, or the store does not answer.
-    pub async fn remove_override(&self, live: &Live, policy: &str, key: &Key<'_>, who: Who) -> Result<bool, Refusal> {
-        let lifted = self.store.store().remove_override(&live.find(policy)?.policy, key).await?.is_some();
-        let outcome = if lifted { "" } else { ": there was none" };
-        let (key, after) = (key.as_borrowed(), outcome.to_owned());
-        let deed = Deed { before: "override lifted of", key, after, note: String::new() };
-        self.audit(Event::Lift, who, live, policy, deed);
-        Ok(lifted)
+    pub async fn remove_override(
+        &self,
+        active: &ActivePolicies,
+        policy: &str,
+        key: &Key<'_>,
+        actor: Actor,
+    ) -> Result<bool, Refusal> {
+        let removed = self.store.store().remove_override(&active.find(policy)?.policy, key).await?.is_some();
+        let after = if removed { "" } else { ": there was none" };
+        self.audit(Event::OverrideRemoved, actor, active, policy, change("removed override of", key, after, ""));
+        Ok(removed)
     }
 
-    /// The overrides of a policy that are in force.
+    /// Returns the active overrides of a policy.
     ///
     /// # Errors
     /// If the store does not answer.
@@ -93,34 +114,35 @@ impl Service {
         Ok(self.store.store().overrides(policy).await?)
     }
 
-    /// Writes down what somebody did to a key, here and in the log.
-    fn audit(&self, event: Event, who: Who, live: &Live, policy: &str, deed: Deed<'_>) {
-        let hide = live.policies.get(policy).is_some_and(|configured| configured.hide_keys);
-        let key = self.insight.labeller.label(&deed.key, hide, Eyes::Open).label;
-        let by = who.address.map_or_else(|| "this process".to_owned(), |address| address.to_string());
-        tracing::info!(target: AUDIT, policy, key, by, note = deed.note, "{} a key{}", deed.before, deed.after);
-        self.insight.journal.done(event, self.now_ms(), who.address, policy, deed);
-    }
-
-    /// Shows the state of a key, if it has one.
-    ///
-    /// # Errors
-    /// If the request names something unknown, or the store does not answer.
-    pub async fn inspect(&self, live: &Live, ask: &Ask<'_>) -> Result<Option<Inspection>, Refusal> {
-        Ok(self.store.store().inspect(self.resolve(live, ask)?.ruling.policy(), &ask.key).await?)
+    /// Reports a change of a key to the audit log and to the observer.
+    fn audit(&self, event: Event, actor: Actor, active: &ActivePolicies, policy: &str, change: KeyChange<'_>) {
+        let hide = active.policies.get(policy).is_some_and(|configured| configured.hide_keys);
+        let key = self.key_labeller.label(&change.key, hide, KeyVisibility::Visible).label;
+        let by = actor.address.map_or_else(|| "this process".to_owned(), |address| address.to_string());
+        tracing::info!(target: AUDIT, policy, key, by, note = change.note, "{} a key{}", change.before, change.after);
+        self.observer.key_changed(event, self.now_ms(), actor, policy, change);
     }
 }
 
-/// A length of time in the two largest units that it has.
-fn lasting(length: Duration) -> String {
+fn change<'k>(
+    before: &'static str,
+    key: &'k Key<'_>,
+    after: impl Into<String>,
+    note: impl Into<String>,
+) -> KeyChange<'k> {
+    KeyChange { before, key: key.as_borrowed(), after: after.into(), note: note.into() }
+}
+
+/// Formats a duration with its two largest units.
+fn duration_text(length: Duration) -> String {
     let seconds = length.as_secs();
     let units = [(seconds / 86_400, "d"), (seconds / 3_600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
-    let said: Vec<String> = units
+    let shown: String = units
         .iter()
         .skip_while(|(count, _)| *count == 0)
         .take(2)
         .filter(|(count, _)| *count > 0)
         .map(|(count, unit)| format!("{count}{unit}"))
         .collect();
-    if said.is_empty() { "0s".to_owned() } else { said.join("") }
+    if shown.is_empty() { "0s".to_owned() } else { shown }
 }

@@ -1,6 +1,6 @@
-//! The ways in. Each turns bytes into an [`Ask`](crate::Ask) and an answer into bytes, and nothing more.
+//! The protocols. Each turns bytes into a [`KeyRequest`](crate::KeyRequest) and a decision into bytes.
 
-pub(crate) mod body;
+pub(crate) mod decision_body;
 pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod long_key;

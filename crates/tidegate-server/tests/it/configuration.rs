@@ -1,9 +1,9 @@
 //! A wrong configuration is refused with its line and what would be right.
 
-use tidegate_server::config::{Config, Overrides};
+use tidegate_server::config::{Config, SettingSources};
 
 fn refused(text: &str) -> String {
-    Config::parse("t.toml", text, &Overrides::default()).expect_err("it is wrong").to_string()
+    Config::parse("t.toml", text, &SettingSources::default()).expect_err("it is wrong").to_string()
 }
 
 #[test]
@@ -12,7 +12,7 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
     for (text, expected) in [
         ("[server]\nhtpp = \"127.0.0.1:1\"".to_owned(), "t.toml:2: unknown key `htpp`: did you mean `http`?"),
         (policy("limts = []"), "t.toml:3: unknown key `limts`: did you mean `limits`?"),
-        (policy("algorithm = \"sliding\""), "t.toml:3: `sliding` is not an algorithm"),
+        (policy("algorithm = \"sliding\""), "t.toml:3: `sliding` is no algorithm"),
         (policy("mode = \"dry\""), "t.toml:3: `dry` is not a mode: use enforce or shadow"),
         (policy("key = \"cookie:x\""), "t.toml:3: policy `api`: `cookie:x` is no source of a key"),
         (policy("on_store_failure = { local = 2.0 }"), "t.toml:3: a share of `2` is out of range"),
@@ -25,7 +25,7 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
         ("\n[policies.\"a b\"]\nlimits = [\"5/1s\"]".to_owned(), "t.toml:2: policy `a b`: a policy's name"),
         (
             "[policies.\"CL.THROTTLE\"]\nlimits = [\"5/1s\"]".to_owned(),
-            "t.toml:1: policy `CL.THROTTLE`: the name is taken",
+            "t.toml:1: policy `CL.THROTTLE`: this name is reserved",
         ),
         (
             policy("[[envoy]]\ndomain = \"edge\"\ndescriptors = [[\"a\"]]\npolicy = \"apo\""),
@@ -42,14 +42,17 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
             "t.toml:4: an [[envoy]] needs one of",
         ),
         ("[store]\nmax_bytes = \"12 apples\"".to_owned(), "t.toml:2: `12 apples` is not a size"),
-        ("[store]\nurl = \"postgres://x\"".to_owned(), "t.toml:2: the url names no store"),
-        ("[store]\nurl = \"redisfoo://x\"".to_owned(), "t.toml:2: the url names no store"),
+        ("[store]\nurl = \"postgres://x\"".to_owned(), "t.toml:2: the url is not one of a store"),
+        ("[store]\nurl = \"redisfoo://x\"".to_owned(), "t.toml:2: the url is not one of a store"),
         ("[store]\n\nmax_keys = 0".to_owned(), "t.toml:3: `max_keys` of 0"),
         ("[store]\n\ncaller_share = 0.0".to_owned(), "t.toml:3: a share of `0` is out of range"),
         ("[store]\n\ncaller_share = 1.5".to_owned(), "t.toml:3: a share of `1.5` is out of range"),
-        ("[store]\nprefix = \"\"".to_owned(), "t.toml:2: `prefix` has 1 to 64"),
-        ("[server]\ntrusted_hops = 0".to_owned(), "t.toml:2: 0 hops would trust nobody"),
-        ("[server]\ntrusted_proxies = [\"my.proxy\"]".to_owned(), "t.toml:2: `my.proxy` is no address and no network"),
+        ("[store]\nprefix = \"\"".to_owned(), "t.toml:2: `prefix` is invalid: use 1 to 64"),
+        ("[server]\ntrusted_hops = 0".to_owned(), "t.toml:2: 0 hops would trust no proxy"),
+        (
+            "[server]\ntrusted_proxies = [\"my.proxy\"]".to_owned(),
+            "t.toml:2: `my.proxy` is neither an address nor a network",
+        ),
         ("[server]\nipv6_prefix = 300".to_owned(), "t.toml:2: 300 bits are out of range"),
         ("[server]\nmax_connections = 9223372036854775807".to_owned(), "t.toml:2: `max_connections` is out of range"),
         ("[server]\nadmin_token = 1234567890".to_owned(), "t.toml:2: a token is a text: put it in quotes"),
@@ -74,7 +77,7 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
 #[test]
 fn the_environment_overrides_the_file_and_flags_override_both() {
     let text = "[server]\nhttp = \"127.0.0.1:1\"\n[store]\nmax_keys = 5\n";
-    let environment = Overrides::default()
+    let environment = SettingSources::default()
         .server("TIDEGATE_SERVER_HTTP", "http", "127.0.0.1:2")
         .store("TIDEGATE_STORE_MAX_KEYS", "max_keys", "1_000")
         .server("TIDEGATE_SERVER_HOSTS", "hosts", "[\"limits.internal\"]")
@@ -92,15 +95,15 @@ fn the_environment_overrides_the_file_and_flags_override_both() {
 fn a_wrong_override_is_refused_by_its_name() {
     for (overrides, expected) in [
         (
-            Overrides::default().server("TIDEGATE_SERVER_HTPP", "htpp", "x"),
+            SettingSources::default().server("TIDEGATE_SERVER_HTPP", "htpp", "x"),
             "TIDEGATE_SERVER_HTPP: unknown key `htpp`: did you mean `http`?",
         ),
-        (Overrides::default().server("--http", "http", "x"), "--http: `x` is not an address"),
+        (SettingSources::default().server("--http", "http", "x"), "--http: `x` is not an address"),
         (
-            Overrides::default().server("TIDEGATE_SERVER_ADMIN_TOKEN", "admin_token", "short"),
+            SettingSources::default().server("TIDEGATE_SERVER_ADMIN_TOKEN", "admin_token", "short"),
             "TIDEGATE_SERVER_ADMIN_TOKEN: `admin_token` is too short",
         ),
-        (Overrides::default().store("TIDEGATE_STORE_MAX_KEYS", "max_keys", "many"), "TIDEGATE_STORE_MAX_KEYS: "),
+        (SettingSources::default().store("TIDEGATE_STORE_MAX_KEYS", "max_keys", "many"), "TIDEGATE_STORE_MAX_KEYS: "),
     ] {
         let error = Config::parse("t.toml", "", &overrides).expect_err("it is wrong").to_string();
         assert!(error.starts_with(expected), "{error}\n expected {expected}");
@@ -145,7 +148,7 @@ domain = "edge"
 descriptors = [["remote_address"], ["user=alice", "path=/v1/*"]]
 policy = "public-api"
 "#;
-    let config = Config::parse("t.toml", text, &Overrides::default()).expect("it is right");
+    let config = Config::parse("t.toml", text, &SettingSources::default()).expect("it is right");
     assert_eq!(config.policies.len(), 3);
     assert_eq!(config.policies.envoy().len(), 2);
     let youtube = config.policies.get("youtube").expect("it is there");
@@ -159,7 +162,7 @@ policy = "public-api"
 
 #[test]
 fn silent_connections_stay_open_unless_an_idle_timeout_is_set() {
-    let idle = |text: &str, overrides: &Overrides| {
+    let idle = |text: &str, overrides: &SettingSources| {
         let config = Config::parse("t.toml", text, overrides).expect("it is right");
         config.server.bounds.idle_timeout
     };
@@ -170,8 +173,8 @@ fn silent_connections_stay_open_unless_an_idle_timeout_is_set() {
         ("[server]\nidle_timeout = \"0\"", None),
         ("[server]\nidle_timeout = \"5m\"", five_minutes),
     ] {
-        assert_eq!(idle(text, &Overrides::default()), expected, "{text}");
+        assert_eq!(idle(text, &SettingSources::default()), expected, "{text}");
     }
-    let off = Overrides::default().server("TIDEGATE_SERVER_IDLE_TIMEOUT", "idle_timeout", "off");
+    let off = SettingSources::default().server("TIDEGATE_SERVER_IDLE_TIMEOUT", "idle_timeout", "off");
     assert_eq!(idle("[server]\nidle_timeout = \"5m\"", &off), None);
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use axum::{Router, body::Body, http::Request, response::Response, routing::get};
-use tidegate_server::config::{Config, Overrides};
+use tidegate_server::config::{Config, SettingSources};
 use tidegate_tower::{PeerAddress, RateLimitLayer, Rule};
 use tower::ServiceExt as _;
 
@@ -22,7 +22,7 @@ key = "header:x-api-key"
 
 /// A router behind one of the configuration's policies.
 fn limited(name: &str) -> Router {
-    let config = Config::parse("test.toml", CONFIG, &Overrides::default()).expect("it is right");
+    let config = Config::parse("test.toml", CONFIG, &SettingSources::default()).expect("it is right");
     let configured = config.policies.get(name).expect("it is there");
     let rule = Rule::new(configured.policy.clone()).by(configured.key.clone());
     let layer = RateLimitLayer::new(rule).client_address(config.server.forwarding.client);

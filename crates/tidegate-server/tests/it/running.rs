@@ -7,7 +7,7 @@ use std::{
 
 use tidegate_server::{
     Server, Transport,
-    config::{Config, Overrides},
+    config::{Config, SettingSources},
 };
 use tidegate_testbed::free_port;
 use tokio::runtime::Runtime;
@@ -27,7 +27,7 @@ pub(crate) struct Stopped {
 }
 
 impl Stopped {
-    /// One that is yet to be started, on ports that no other test is given meanwhile: those that the system picks by itself go to whoever asks next.
+    /// One that is yet to be started, on ports that no other test is given meanwhile: those that the system picks by itself go to whoever requests next.
     pub(crate) fn anywhere() -> Self {
         Self { addresses: [(); 3].map(|()| (Ipv4Addr::LOCALHOST, free_port()).into()) }
     }
@@ -37,7 +37,7 @@ impl Stopped {
         let overrides = names
             .iter()
             .zip(self.addresses)
-            .fold(Overrides::default(), |all, (key, address)| all.server(key, key, address.to_string()));
+            .fold(SettingSources::default(), |all, (key, address)| all.server(key, key, address.to_string()));
         let config = Config::parse("test.toml", config, &overrides).expect("the test's configuration is right");
         Running::with(config, overrides)
     }
@@ -57,7 +57,7 @@ impl Running {
         Self::with(Config::load(Some(file), &overrides).expect("the test's configuration is right"), overrides)
     }
 
-    fn with(config: Config, overrides: Overrides) -> Self {
+    fn with(config: Config, overrides: SettingSources) -> Self {
         let runtime = Runtime::new().expect("a runtime can be made");
         let server = runtime.block_on(Server::start(config, overrides)).expect("the service starts");
         let address = |transport| server.address(transport).expect("every transport is open");
@@ -74,7 +74,7 @@ impl Running {
         self.server.as_ref().expect("it runs")
     }
 
-    /// Reads the configuration again, as SIGHUP asks for, and waits until that is done.
+    /// Reads the configuration again, as on SIGHUP, and waits until that is done.
     pub(crate) fn reload(&self) {
         self.runtime.block_on(self.server().reload());
     }
@@ -96,8 +96,8 @@ impl Running {
     }
 }
 
-fn any_ports() -> Overrides {
-    ["http", "resp", "grpc"].iter().fold(Overrides::default(), |all, key| all.server(key, key, "127.0.0.1:0"))
+fn any_ports() -> SettingSources {
+    ["http", "resp", "grpc"].iter().fold(SettingSources::default(), |all, key| all.server(key, key, "127.0.0.1:0"))
 }
 
 impl Drop for Running {

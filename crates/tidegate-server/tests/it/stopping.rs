@@ -8,7 +8,7 @@ use std::{
 };
 
 use tidegate::{Key, Op};
-use tidegate_server::{Ask, By, Price, Service, Transport, Who};
+use tidegate_server::{Actor, KeyRequest, LimitSource, Price, Service, Transport};
 
 use tidegate_testbed::Server;
 
@@ -20,9 +20,9 @@ const CONFIG: &str = "[server]\ndrain = \"30s\"\n[policies.api]\nlimits = [\"100
 const ENDLESS: &str =
     "[server]\ndrain = \"30s\"\n[policies.api]\nlimits = [\"1_000_000_000/366d\"]\nalgorithm = \"fixed_window\"\n";
 
-fn ask() -> Ask<'static> {
-    Ask {
-        by: By::Policy("api"),
+fn ask() -> KeyRequest<'static> {
+    KeyRequest {
+        source: LimitSource::Policy("api"),
         key: Key::new("k").expect("a key"),
         price: Price::Cost(tidegate::Cost::ONE),
         on_failure: None,
@@ -30,7 +30,7 @@ fn ask() -> Ask<'static> {
 }
 
 fn used(running: &Running, service: &Service) -> u64 {
-    let live = service.live();
+    let live = service.active_policies();
     let answer = running.block_on(service.decide(Transport::Http, &live, Op::Peek, &ask()));
     answer.expect("the policy is known").decision.used()
 }
@@ -101,7 +101,7 @@ fn whatever_was_charged_over_resp_was_answered(store: &str) {
     for _ in 0..5 {
         let mut running = Running::start(&format!("[store]\nurl = \"{store}\"\ntimeout = \"10s\"\n{ENDLESS}"));
         let service = std::sync::Arc::clone(running.server().service());
-        let reset = running.block_on(service.reset(&service.live(), &ask(), Who::default()));
+        let reset = running.block_on(service.reset(&service.active_policies(), &ask(), Actor::default()));
         reset.expect("the store answers");
         let (address, answered) = (running.resp, AtomicU64::new(0));
         std::thread::scope(|scope| {

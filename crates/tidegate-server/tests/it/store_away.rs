@@ -102,7 +102,7 @@ fn what_one_node_overrides_all_obey_at_once() {
     assert_eq!(post(one.http, "/v1/override", &ban).status, 200);
     assert_eq!(post(other.http, "/v1/check", &ask).status, 403, "with the very next decision");
     assert_eq!(post(other.http, "/v1/reset", &ask).json(), json!({ "reset": true }));
-    assert_eq!(post(one.http, "/v1/check", &ask).status, 403, "a reset does not lift a ban");
+    assert_eq!(post(one.http, "/v1/check", &ask).status, 403, "a reset does not remove a ban");
     let list = get(other.http, "/v1/overrides").json();
     let listed = &list["overrides"][0];
     assert_eq!((&listed["key"], &listed["override"]["note"]), (&json!("alice"), &json!("scraper")), "{list}");

@@ -12,7 +12,7 @@ use std::{
 
 use tidegate_server::{
     Server, Transport,
-    config::{Config, Overrides},
+    config::{Config, SettingSources},
 };
 use tidegate_testbed::free_port;
 use tokio::{
@@ -85,7 +85,7 @@ impl Chain {
             tokio::spawn(serve(listener));
             let overrides = ["http", "resp", "grpc"]
                 .iter()
-                .fold(Overrides::default(), |all, key| all.server(key, key, "127.0.0.1:0"));
+                .fold(SettingSources::default(), |all, key| all.server(key, key, "127.0.0.1:0"));
             let config = Config::parse("test.toml", LIMITS, &overrides).expect("it is right");
             let server = Server::start(config, overrides).await.expect("it starts");
             let limits = server.address(Transport::Grpc).expect("it is open").port();
@@ -168,7 +168,7 @@ impl Chain {
         self.get(path, &[("x-user", user)])
     }
 
-    /// Stops the service that Envoy asks.
+    /// Stops the service that Envoy requests.
     fn stop_service(&mut self) {
         let server = self.server.take().expect("it runs");
         self.runtime.block_on(server.stop());

@@ -20,7 +20,7 @@ token = "usage-token"
 admin_token = "admin-token"
 "#;
 
-/// One service that asks for nothing, and one that asks for tokens.
+/// One service without tokens, and one with tokens.
 fn services() -> (Running, Running) {
     (Running::start(CONFIG), Running::start(&format!("{TOKENS}{CONFIG}")))
 }

@@ -1,4 +1,4 @@
-//! Decisions of the last minutes, a chart for each outcome.
+//! Draws the decisions of the last minutes, with a chart for each outcome.
 
 use ratatui::{
     Frame,
@@ -8,15 +8,17 @@ use ratatui::{
     widgets::{Paragraph, Sparkline},
 };
 
+use tidegate_server::dashboard::OutcomeTotals;
+
 use super::{
-    super::{look::Look, picture::Picture, told::Counts},
+    super::{snapshot::Snapshot, theme::Theme},
     title,
 };
 
-/// Columns for the words beside a chart.
+/// Columns for the text next to a chart.
 const WORDS: u16 = 20;
 
-/// How many rows a chart has on a screen of this height.
+/// Returns the rows of a chart on a screen of this height.
 pub(super) fn height(screen: u16) -> u16 {
     match screen {
         0..32 => 1,
@@ -25,22 +27,22 @@ pub(super) fn height(screen: u16) -> u16 {
     }
 }
 
-/// Of one policy, or of all.
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture, policy: Option<&str>, look: Look) {
-    type Outcome = (&'static str, fn(Counts) -> u64, Style);
+/// Draws the charts of one policy or of all.
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, policy: Option<&str>, theme: Theme) {
+    type Outcome = (&'static str, fn(OutcomeTotals) -> u64, Style);
     let outcomes: [Outcome; 3] = [
-        ("allowed", |counts| counts.allowed, look.allowed()),
-        ("denied", Counts::denied, look.denied()),
-        ("shadow", |counts| counts.shadow, look.shadow()),
+        ("allowed", |counts| counts.allowed, theme.allowed()),
+        ("denied", OutcomeTotals::denied, theme.denied()),
+        ("shadow", |counts| counts.shadow, theme.shadow()),
     ];
     let room = usize::from(area.width.saturating_sub(WORDS));
-    let shown = picture.seconds.len().min(room);
+    let shown = snapshot.seconds.len().min(room);
     let [above, rest @ ..]: [Rect; 4] =
         Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Fill(1), Constraint::Fill(1)])
             .areas(area);
     frame.render_widget(title(&format!("Decisions a second, the last {shown} s"), area.width), above);
     for ((name, count, style), area) in outcomes.into_iter().zip(rest) {
-        let series = picture.series(policy, count);
+        let series = snapshot.series(policy, count);
         let newest = &series[series.len() - shown..];
         let peak = newest.iter().max().copied().unwrap_or(0);
         let [words, chart] = Layout::horizontal([Constraint::Length(WORDS), Constraint::Fill(1)]).areas(area);

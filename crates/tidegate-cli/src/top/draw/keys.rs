@@ -1,4 +1,4 @@
-//! One policy: the keys that it hits hardest, and those nearest its limit.
+//! Draws one policy: its most denied keys, and those nearest to its limit.
 
 use ratatui::{
     Frame,
@@ -7,23 +7,24 @@ use ratatui::{
     widgets::{Paragraph, Wrap},
 };
 
+use tidegate_server::dashboard::{DeniedKey, NearLimitKey, PolicyHits};
+
 use super::{
     super::{
-        figures::{fit, per_second, share_denied},
-        look::Look,
-        picture::Picture,
-        told::{HardHit, Hits, NearLimit},
+        numbers::{fit, per_second, share_denied},
+        snapshot::Snapshot,
+        theme::Theme,
     },
     title,
 };
 use crate::{times, visible::visible};
 
-/// The policy in a line.
-pub(super) fn draw_policy(frame: &mut Frame<'_>, area: Rect, picture: &Picture, name: &str, look: Look) {
-    let line = match picture.policy(name) {
-        None => Line::styled(format!("{} is gone from the configuration", visible(name)), look.denied()),
+/// Draws the policy in one line.
+pub(super) fn draw_policy(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, name: &str, theme: Theme) {
+    let line = match snapshot.policy(name) {
+        None => Line::styled(format!("{} is no longer configured", visible(name)), theme.denied()),
         Some(policy) => {
-            let seconds = picture.now.last.seconds;
+            let seconds = snapshot.now.last.seconds;
             let counts = policy.counts;
             let mode = policy.mode.as_deref().unwrap_or("-");
             let shadow = if counts.shadow > 0 {
@@ -40,40 +41,40 @@ pub(super) fn draw_policy(frame: &mut Frame<'_>, area: Rect, picture: &Picture, 
                 per_second(counts.denied(), seconds),
                 share_denied(counts)
             );
-            Line::styled(fit(&text, area.width.into()), Look::title())
+            Line::styled(fit(&text, area.width.into()), Theme::title())
         }
     };
     frame.render_widget(line, area);
 }
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, picture: &Picture, name: &str, look: Look) {
-    if let Some(problem) = &picture.problem {
-        let text = format!("whom it hits can't be told: {}", visible(problem));
-        frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }).style(look.denied()), area);
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, name: &str, theme: Theme) {
+    if let Some(problem) = &snapshot.problem {
+        let text = format!("the keys can't be shown: {}", visible(problem));
+        frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }).style(theme.denied()), area);
         return;
     }
-    let Some(hits) = picture.hits.as_ref().filter(|hits| hits.policy == name) else {
-        frame.render_widget(Line::raw("asking whom it hits"), area);
+    let Some(hits) = snapshot.hits.as_ref().filter(|hits| hits.policy == name) else {
+        frame.render_widget(Line::raw("loading the keys"), area);
         return;
     };
-    let is_shadow = picture.policy(name).is_some_and(|policy| policy.mode.as_deref() == Some("shadow"));
+    let is_shadow = snapshot.policy(name).is_some_and(|policy| policy.mode.as_deref() == Some("shadow"));
     let [words, lists] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
     frame.render_widget(Line::raw(fit(&summary(hits, is_shadow), area.width.into())), words);
     let [left, _, right] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Length(2), Constraint::Fill(1)]).areas(lists);
-    let hardest = hits.hardest.iter().map(|hit| hard(hit, left.width));
-    list(frame, left, "Hit hardest: denials, key", hardest);
-    let nearest = hits.nearest.iter().map(|near| close(near, right.width));
-    list(frame, right, "Nearest the limit: in use, key", nearest);
+    let hardest = hits.hardest.iter().map(|hit| denied(hit, left.width));
+    list(frame, left, "Most denied: denials, key", hardest);
+    let nearest = hits.nearest.iter().map(|near| near_limit(near, right.width));
+    list(frame, right, "Nearest to the limit: in use, key", nearest);
 }
 
-fn summary(hits: &Hits, is_shadow: bool) -> String {
+fn summary(hits: &PolicyHits, is_shadow: bool) -> String {
     let denials = if is_shadow { "would-be denials" } else { "denials" };
     let since = times::time_of_day(hits.since_ms);
     let sampled = if hits.sampled { ", partly estimated" } else { "" };
     let keys = match hits.keys.as_str() {
-        "hidden" => "; keys are hidden: show the admin token with --token",
-        "hashed" => "; keys are hashed, as the policy wants it",
+        "hidden" => "; keys are hidden: set the admin token with --token",
+        "hashed" => "; keys are hashed: the policy hides them",
         _ => "",
     };
     format!("{} {denials} since {since}{sampled}{keys}", hits.denials)
@@ -88,21 +89,21 @@ fn list(frame: &mut Frame<'_>, area: Rect, name: &str, lines: impl Iterator<Item
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-fn hard(hit: &HardHit, width: u16) -> String {
+fn denied(hit: &DeniedKey, width: u16) -> String {
     let count = if hit.error > 0 {
         format!("{} to {}", hit.denials.saturating_sub(hit.error), hit.denials)
     } else {
         hit.denials.to_string()
     };
-    fit(&format!("{count:>10}  {}", label(&hit.label)), width.into())
+    fit(&format!("{count:>10}  {}", label(&hit.label.label)), width.into())
 }
 
-fn close(near: &NearLimit, width: u16) -> String {
+fn near_limit(near: &NearLimitKey, width: u16) -> String {
     let used = format!("{}/{}", near.used, near.capacity);
     let wait = near.retry_after_ms.map_or(String::new(), |wait| format!(", fits in {}", times::span(wait)));
     let end = format!("  {}{wait}", visible(&near.limit));
     let room = usize::from(width).saturating_sub(12 + Line::raw(end.as_str()).width());
-    format!("{used:>10}  {}{end}", fit(&label(&near.label), room))
+    format!("{used:>10}  {}{end}", fit(&label(&near.label.label), room))
 }
 
 fn label(label: &str) -> String {

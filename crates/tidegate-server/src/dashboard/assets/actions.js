@@ -56,14 +56,14 @@ export function askReset(subject) {
   });
 }
 
-export function askLift(subject) {
+export function askRemove(subject) {
   const { override } = subject.now;
   return confirmed({
-    title: "Lift the override", subject, go: "Lift",
+    title: "Remove the override", subject, go: "Remove",
     says: says(`The override (${overrideWords(override)}, ${untilWords(override.until_ms)}) ends now, and the policy's own limits hold again. What was counted stays counted. It is written in the journal.`),
     async send() {
-      const { lifted } = await api.lift(subject.policy, subject.key);
-      return lifted ? "Lifted: the policy's own limits hold again." : "There was no override any more.";
+      const { lifted } = await api.removeOverride(subject.policy, subject.key);
+      return lifted ? "Removed: the limits of the policy apply again." : "There was no override.";
     },
   });
 }
@@ -83,11 +83,11 @@ const localTime = (ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_00
 export function askOverride(subject, policy) {
   const own = policy?.limits ?? [];
   const limits = h("input", { name: "limits", type: "text", value: own.join(", "), autocomplete: "off", spellcheck: "false", input: retell });
-  const algorithm = h("select", { name: "algorithm", change: retell }, option("", "as the policy says"), ALGORITHMS.map(([name]) => option(name)));
+  const algorithm = h("select", { name: "algorithm", change: retell }, option("", "as the policy"), ALGORITHMS.map(([name]) => option(name)));
   const during = h("input", { name: "for", type: "text", value: DEFAULT_FOR, "aria-label": "how long, such as 30m, 2h or 1d", autocomplete: "off", class: "short", input: retell });
   const until = h("input", { name: "until_ms", type: "datetime-local", value: localTime(Date.now() + 7_200_000), "aria-label": "until when", input: retell });
   const note = h("input", { name: "note", type: "text", autocomplete: "off", maxlength: 200 });
-  const kind = radios("kind", "What it gets", [["limits", "other limits"], ["ban", "a ban"], ["exempt", "an exemption"]], retell);
+  const kind = radios("kind", "Kind", [["limits", "other limits"], ["ban", "a ban"], ["exempt", "an exemption"]], retell);
   const end = radios("end", "How long", [["for", "for", during], ["until", "until", until], ["good", "permanently"]], retell);
   const limitFields = h("div", { class: "row" }, field("Limits", limits, "such as 100/1m; several with commas"), field("Counted by", algorithm));
   const told = says("");
@@ -118,15 +118,15 @@ export function askOverride(subject, policy) {
       exempt: "No request of it is denied by this policy, however many there are.",
     }[kind.value()];
     const untilMs = new Date(until.value).getTime();
-    const time = { for: `for ${visible(during.value) || "…"}`, until: Number.isFinite(untilMs) ? untilWords(untilMs) : "until …", good: "until someone lifts it" }[end.value()];
-    const replaced = subject.now.override ? " It takes the place of the override in force." : "";
+    const time = { for: `for ${visible(during.value) || "…"}`, until: Number.isFinite(untilMs) ? untilWords(untilMs) : "until …", good: "until someone removes it" }[end.value()];
+    const replaced = subject.now.override ? " It replaces the current override." : "";
     say(told, `${what} It holds at once, ${time}.${replaced} It is written in the journal.`);
   }
   retell();
 
   return confirmed({
     title: "Override the limits of this key", subject, go: "Override", says: told,
-    fields: [kind.set, limitFields, end.set, field("Note", note, "why, for those who read the journal")],
+    fields: [kind.set, limitFields, end.set, field("Note", note, "reason, shown in the journal")],
     async send() {
       const { override, replaced } = await api.override(request());
       const until = override.until_ms === null || override.until_ms === undefined ? "permanently" : `until ${fullTime(override.until_ms)}`;

@@ -42,7 +42,7 @@ export const policies = () => asked("GET", "/v1/policies");
 export const overrides = () => asked("GET", "/v1/overrides");
 export const reset = (policy, key) => asked("POST", "/v1/reset", { policy, key });
 export const override = (request) => asked("POST", "/v1/override", request);
-export const lift = (policy, key) => asked("POST", "/v1/override/lift", { policy, key });
+export const removeOverride = (policy, key) => asked("POST", "/v1/override/lift", { policy, key });
 
 /** A decision. A denial is an answer as good as any, and no failed request that the browser would complain about. */
 export async function check(request) {

@@ -45,7 +45,7 @@ function addPoint(history, point) {
   const at = Math.round((point.at_ms - history.from_ms) / history.step_ms);
   if (at < 0) return;
   let length = history.p50_us.length;
-  // Seconds that nobody told of were seconds without decisions that we know of.
+  // Missing seconds had no known decisions.
   const grow = Math.max(0, Math.min(at + 1 - length, KEPT_POINTS));
   if (at + 1 - length > KEPT_POINTS) history.from_ms = point.at_ms - (length + grow - 1) * history.step_ms;
   for (const policy of point.policies) {

@@ -53,7 +53,7 @@ const mean = (values) => {
 };
 
 /**
- * `series`: [{id, name, told}], drawn in that order; `kind`: "stack" or "lines"; `format` writes a value, `axis` one on the axis.
+ * `series`: [{id, name, meaning}], drawn in that order; `kind`: "stack" or "lines"; `format` writes a value, `axis` one on the axis.
  * `tool`: something to choose with, beside the title.
  * `draw({from_ms, step_ms, values: {id: […]}, gist})` draws; a series without values is left out.
  */
@@ -144,7 +144,7 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
 
   function tell() {
     rows(legend, shown(), ({ id }) => id,
-      ({ id, name, told }) => h("li", { class: id, "data-series": id, title: told },
+      ({ id, name, meaning }) => h("li", { class: id, "data-series": id, title: meaning },
         h("i", { class: "swatch", "aria-hidden": "true" }), h("span", {}, name), h("b")),
       (row, { id }) => {
         const values = data.values[id];

@@ -3,7 +3,7 @@
 // #key-override; buttons data-action="reset|override|lift"; #overrides rows data-policy data-label.
 
 import * as api from "./api.js";
-import { askLift, askOverride, askReset } from "./actions.js";
+import { askRemove, askOverride, askReset } from "./actions.js";
 import { h, say, attribute, rows, keyShown, field, option } from "./dom.js";
 import { figure, setFigure, ago } from "./parts.js";
 import { timeline } from "./timeline.js";
@@ -42,18 +42,18 @@ export function keyView(context) {
   const actions = h("div", { class: "actions" },
     h("button", { type: "button", "data-action": "reset", click: () => act(askReset) }, "Reset…"),
     h("button", { type: "button", "data-action": "override", click: () => act(askOverride) }, "Override…"),
-    h("button", { type: "button", "data-action": "lift", click: () => act(askLift) }, "Lift the override…"));
+    h("button", { type: "button", "data-action": "lift", click: () => act(askRemove) }, "Remove the override…"));
   const limits = h("div", { id: "key-limits" });
   const result = h("section", { "aria-labelledby": "key-h", hidden: true }, heading, sentence, overriding, actions, limits);
   const inForce = h("tbody", { id: "overrides" });
   const noOverrides = h("p", { class: "soft" }, "There are none.");
-  const overrideTable = h("table", { class: "fold" }, h("caption", { class: "unseen" }, "Overrides in force"),
+  const overrideTable = h("table", { class: "fold" }, h("caption", { class: "unseen" }, "Active overrides"),
     h("thead", {}, h("tr", {}, ["policy", "key", "what", "until", "note"].map((name) => h("th", { scope: "col" }, name)), h("th", { scope: "col" }, h("span", { class: "unseen" }, "action")))), inForce);
 
   const element = h("div", { class: "view" }, h("h1", { tabindex: -1 }, "Key"),
     session.may_change ? [form, problem, outcome, result,
-      h("section", { class: "panel", "aria-labelledby": "overrides-h" }, h("h2", { id: "overrides-h" }, "Overrides in force"), noOverrides, overrideTable)]
-      : h("p", { class: "note" }, session.login === "out" ? "Looking into a key, resetting it and overriding its limits needs a login." : "You may look at the figures only: this token does not permit looking into keys."));
+      h("section", { class: "panel", "aria-labelledby": "overrides-h" }, h("h2", { id: "overrides-h" }, "Active overrides"), noOverrides, overrideTable)]
+      : h("p", { class: "note" }, session.login === "out" ? "Log in to inspect, reset and override keys." : "You may look at the figures only: this token does not permit looking into keys."));
 
   function part(value) {
     const n = parts.children.length;
@@ -115,8 +115,8 @@ export function keyView(context) {
     say(noOverrides, "There are none.");
     rows(inForce, list, (one) => JSON.stringify(one), (one) => {
       const { key, label, override } = one;
-      const lift = async () => {
-        const done = await askLift({ policy: one.policy, key, label, now: { override } });
+      const remove = async () => {
+        const done = await askRemove({ policy: one.policy, key, label, now: { override } });
         if (!done) return;
         say(outcome, done);
         listOverrides();
@@ -127,7 +127,7 @@ export function keyView(context) {
         h("td", { "data-column": "what" }, overrideWords(override)),
         h("td", { "data-column": "until" }, override.until_ms === null ? "permanently" : h("time", { datetime: new Date(override.until_ms).toISOString() }, fullTime(override.until_ms))),
         h("td", { "data-column": "note", class: "note-text" }, h("bdi", {}, visible(override.note) || "–")),
-        h("td", {}, key === null ? null : h("button", { type: "button", "data-action": "lift", click: lift }, "Lift…")));
+        h("td", {}, key === null ? null : h("button", { type: "button", "data-action": "lift", click: remove }, "Remove…")));
     });
   }
 

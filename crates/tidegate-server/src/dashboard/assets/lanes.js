@@ -74,7 +74,7 @@ export function lane(algorithm, remark, { max, window }) {
     let path = "";
     for (const [column, n] of stacks) {
       const x = SIDE + column * UNIT;
-      // Marks one above the other as long as they can be told apart, and one column where they cannot.
+      // Marks one above the other while they can be distinguished, otherwise one column.
       if (step < 2.4) path += `M${px(x - 2)} ${px(MIDDLE + direction)}h4v${px(direction * n * step)}h-4z`;
       else for (let k = 0; k < n; k++) path += `M${px(x - 2)} ${px(MIDDLE + direction * (1 + k * step))}h4v${px(direction * (step - 1))}h-4z`;
     }

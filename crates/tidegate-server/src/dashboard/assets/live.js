@@ -61,7 +61,7 @@ export function openLive({ heard, changed }) {
     const seconds = WAITS_S[Math.min(attempts++, WAITS_S.length - 1)];
     clearTimeout(retry);
     retry = setTimeout(connect, seconds * 1000);
-    // An event source does not tell the status it got, and a refusal has to be told from silence.
+    // An event source does not report its status, and a refusal must be distinguished from no answer.
     const why = await whyNoStream(asking);
     if (opened === source && now.state !== "live") become("broken", why);
   }
@@ -94,7 +94,7 @@ export function openLive({ heard, changed }) {
   window.addEventListener("pageshow", (event) => event.persisted && connect());
 
   return {
-    /** Listens for a policy, or a key of it, beside what is always told. */
+    /** Listens for a policy, or a key of it, in addition to the overview. */
     want(policy, key) {
       const wanted = `/v1/live${subject(policy, key)}`;
       if (wanted === path && source && source.readyState !== EventSource.CLOSED) return;

@@ -56,7 +56,7 @@ export function loginView(context) {
   form.append(h("div", { class: "actions" }, submit));
   return {
     element: h("div", { class: "view narrow" }, h("h1", { tabindex: -1 }, "Log in"),
-      h("p", {}, "This service shows its figures only to those who have a token."), h("div", { class: "panel" }, form)),
+      h("p", {}, "This service needs a token to show its figures."), h("div", { class: "panel" }, form)),
     title: "Log in",
   };
 }

@@ -8,8 +8,8 @@ import { figure, setFigure, bar, ago } from "./parts.js";
 import { DENIED, OUTCOMES, JOURNAL, WITHOUT_POLICY, count, rate, briefRate, share, micros, size, visible, plural, sumOf, deniedOf, span } from "./words.js";
 
 const LATENCY = [
-  { id: "p99", name: "p99", told: "99 of 100 decisions were as fast or faster" },
-  { id: "p50", name: "p50", told: "half of the decisions were as fast or faster" },
+  { id: "p99", name: "p99", meaning: "99 of 100 decisions were at least as fast" },
+  { id: "p50", name: "p50", meaning: "half of the decisions were at least as fast" },
 ];
 
 /** Some denials are what limits are for; from this share on the figure is marked. */
@@ -51,10 +51,10 @@ export function overviewView({ board }) {
           h("th", { scope: "col" }, "policy"), h("th", { scope: "col" }, "limits"), h("th", { scope: "col", class: "n" }, "a second"),
           h("th", { scope: "col" }, "denied"), h("th", { scope: "col", class: "spark-col" }, "denials, 5 min"))),
         policies),
-      h("p", { class: "none soft" }, "No policy is in force, and nobody brings limits.")),
+      h("p", { class: "none soft" }, "There are no policies, and no caller supplies limits.")),
     h("section", { class: "panel", "aria-labelledby": "journal-h" },
       h("h2", { id: "journal-h" }, "Journal"),
-      h("p", { class: "soft small" }, "Starts, reloads and failures; who reset, overrode or lifted what. Newest first."),
+      h("p", { class: "soft small" }, "Starts, reloads and failures; resets and overrides by people. Newest first."),
       h("div", { class: "scroll tall", tabindex: 0, role: "group", "aria-label": "journal lines" }, journal)));
 
   function drawDecisions() {
@@ -91,7 +91,7 @@ export function overviewView({ board }) {
 
   function drawTrouble({ configuration_error, store }) {
     const notes = [];
-    if (configuration_error) notes.push(["conf", "The configuration file has a mistake; the policies in force are those from before.", configuration_error]);
+    if (configuration_error) notes.push(["conf", "The configuration file was refused; the previous policies stay active.", configuration_error]);
     if (store.may_evict) notes.push(["evict", "The store may throw counters away when its memory is full: limits can then be exceeded.", null]);
     if (store.no_room) notes.push(["room", `There was no room for ${plural(store.no_room, "new key")} so far.`, null]);
     rows(trouble, notes, ([id]) => id, () => h("p", { class: "note" }, h("b", { "aria-hidden": "true" }, "▲ "), h("span"), h("code")),
@@ -112,7 +112,7 @@ export function overviewView({ board }) {
       store.max_keys && store.keys > 0.9 * store.max_keys ? "warn" : null);
     setFigure(figures.bytes, size(store.bytes), store.bytes, store.max_bytes === null ? elsewhere : `of ${size(store.max_bytes)}`,
       store.max_bytes && store.bytes > 0.9 * store.max_bytes ? "warn" : null);
-    const words = { closed: ["✓", "breaker closed: in use"], half_open: ["▲", "breaker half open: trying again"], open: ["■", "breaker open: not asked"] };
+    const words = { closed: ["✓", "breaker closed: in use"], half_open: ["▲", "breaker half open: probed"], open: ["■", "breaker open: not used"] };
     const lines = store.nodes.map((node) => [node.node, node.breaker, ...(words[node.breaker] ?? ["", node.breaker])]);
     const { degraded } = store;
     if (degraded && degraded.open + degraded.closed + degraded.local > 0) {

@@ -8,7 +8,7 @@ import { figure, setFigure, bar } from "./parts.js";
 import { DENIED, OUTCOMES, count, rate, briefRate, share, visible, plural, sumOf, deniedOf, span, wait } from "./words.js";
 
 const DENIALS = OUTCOMES.filter(({ id }) => id !== "allowed");
-const FAILURE = { open: "requests are let through", closed: "requests are denied" };
+const FAILURE = { open: "requests are allowed", closed: "requests are denied" };
 
 function failureWords(failure) {
   if (typeof failure === "string" && FAILURE[failure]) return FAILURE[failure];
@@ -43,7 +43,7 @@ export function policyView(context, name) {
     words, problem,
     h("section", { "aria-label": "The last ten seconds" }, h("dl", { class: "tiles few" }, Object.values(figures))),
     h("div", { class: "pair third" },
-      h("section", { class: "panel", "aria-labelledby": "says-h" }, h("h2", { id: "says-h" }, "What it says"), facts),
+      h("section", { class: "panel", "aria-labelledby": "says-h" }, h("h2", { id: "says-h" }, "Settings"), facts),
       h("section", { class: "panel", "aria-label": "Denials over time" }, denials.element)),
     comparison.element,
     hidden,
@@ -58,7 +58,7 @@ export function policyView(context, name) {
 
   const keyCell = ({ key, label }, place) => h("th", { scope: "row" },
     key !== null && session.may_change
-      ? h("button", { type: "button", class: "link", title: "look into this key", click: () => showKey(name, key) }, keyShown(label))
+      ? h("button", { type: "button", class: "link", title: "inspect this key", click: () => showKey(name, key) }, keyShown(label))
       : label === "" ? h("span", { class: "soft" }, place) : keyShown(label));
 
   // The label alone may be the same for two keys, and where keys are hidden it is for all.
@@ -99,8 +99,8 @@ export function policyView(context, name) {
     const lines = policy ? [
       ["limits", policy.limits.map(visible).join(" and ")],
       ["counted by", visible(policy.algorithm)],
-      ["mode", policy.mode === "shadow" ? "shadow: counts what it would deny, denies nothing" : "enforce: what is over the limit is denied"],
-      ["key", visible(policy.key ?? "as the caller says")],
+      ["mode", policy.mode === "shadow" ? "shadow: counts would-be denials, denies nothing" : "enforce: requests beyond the limit are denied"],
+      ["key", visible(policy.key ?? "set by the caller")],
       ["without the store", failureWords(policy.on_store_failure)],
       ...Object.keys(policy.operations ?? {}).length ? [["prices", Object.entries(policy.operations)
         .map(([operation, cost]) => `${visible(operation)} ${count(typeof cost === "object" ? cost.cost : cost)}`).join(", ")]] : [],
@@ -132,7 +132,7 @@ export function policyView(context, name) {
       if (Object.keys(values).length === 0) values[shadow ? "shadow" : "limited"] = overview.history.p50_us.map(() => 0);
       const sum = Object.values(values).flat().reduce((a, b) => a + b, 0);
       denials.draw({ from_ms: overview.history.from_ms, step_ms: overview.history.step_ms, values,
-        gist: `Denials a second by ${visible(name)}: ${count(sum)} in the last ${span(overview.history.p50_us.length * 1000)}${shadow ? ", all let through: it is a shadow policy" : ""}.` });
+        gist: `Denials a second by ${visible(name)}: ${count(sum)} in the last ${span(overview.history.p50_us.length * 1000)}${shadow ? ", all allowed: it is a shadow policy" : ""}.` });
       comparison.update(shadow);
     },
     heard(event, data) {
@@ -154,7 +154,7 @@ function compareWith(board, name) {
   const there = figure("share_there", "the other denies");
   const verdict = h("p", { class: "gist", id: "verdict" });
   const element = h("section", { class: "panel spaced", "aria-labelledby": "compare-h", hidden: true },
-    h("h2", { id: "compare-h" }, "Beside the one in force"),
+    h("h2", { id: "compare-h" }, "Compared with the active policy"),
     h("div", { class: "choice" }, h("label", { for: "compare-with" }, "compare with"), choice), verdict,
     h("dl", { class: "tiles few" }, here, there), both.element);
 

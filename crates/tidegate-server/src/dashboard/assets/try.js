@@ -47,7 +47,7 @@ export function tryView({ session }) {
   const boundary = h("button", { type: "button", id: "try-boundary", click: acrossBoundary }, "Burst across a window’s boundary");
 
   const element = h("div", { class: "view" }, title,
-    h("p", { class: "gist" }, "What would each algorithm let through? These are real decisions of this service, under random keys that are no one’s."),
+    h("p", { class: "gist" }, "What would each algorithm admit? These are real decisions of this service with random keys that nobody uses."),
     h("form", { class: "panel try-form", submit: (event) => { event.preventDefault(); renew(); } },
       field("Limit", limit, "such as 10/5s or 100/1m"),
       h("fieldset", { class: "algorithms" }, h("legend", {}, "Algorithms"), boxes.map(({ name, box }) => h("span", { class: "check" }, box,
@@ -105,7 +105,7 @@ export function tryView({ session }) {
   }
 
   function fire(n) {
-    if (run.waiting + n * run.lanes.length > MOST_WAITING) return say(saying, "Still waiting for answers: try again in a moment.");
+    if (run.waiting + n * run.lanes.length > MOST_WAITING) return say(saying, "Still waiting for responses: try again in a moment.");
     const all = [];
     for (let i = 0; i < n; i++) for (const target of run.lanes) all.push(one(target));
     return Promise.all(all);

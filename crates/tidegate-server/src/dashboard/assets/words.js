@@ -82,12 +82,12 @@ export function readLimit(text) {
 
 /** Outcomes in the order they are stacked, those that were let through below. */
 export const OUTCOMES = [
-  { id: "allowed", name: "allowed", told: "let through" },
-  { id: "shadow", name: "would be denied", told: "over a shadow policy's limit and let through" },
-  { id: "limited", name: "limited", told: "denied: over the limit" },
-  { id: "impossible", name: "impossible", told: "denied: costs more than the limit ever has" },
-  { id: "store_unavailable", name: "store away", told: "denied: the store did not answer" },
-  { id: "banned", name: "banned", told: "denied: an operator has banned the key" },
+  { id: "allowed", name: "allowed", meaning: "allowed" },
+  { id: "shadow", name: "would be denied", meaning: "beyond the limit of a shadow policy, and allowed" },
+  { id: "limited", name: "limited", meaning: "denied: beyond the limit" },
+  { id: "impossible", name: "impossible", meaning: "denied: the cost is higher than the limit ever allows" },
+  { id: "store_unavailable", name: "store away", meaning: "denied: the store did not answer" },
+  { id: "banned", name: "banned", meaning: "denied: an operator has banned the key" },
 ];
 
 export const sumOf = (o) => OUTCOMES.reduce((sum, { id }) => sum + (o[id] ?? 0), 0);
@@ -121,14 +121,14 @@ export const JOURNAL = {
   recovered: ["✓", "recovered", "good"],
   reset: ["○", "reset", "calm"],
   override: ["◆", "override", "calm"],
-  lift: ["◇", "lift", "calm"],
+  lift: ["◇", "override removed", "calm"],
 };
 
 export function overrideWords(override) {
   const what = {
     limits: `limits ${override.limits.map(visible).join(" and ")}${override.algorithm ? ` by ${visible(override.algorithm)}` : ""}`,
     ban: "banned: every request is denied",
-    exempt: "exempt: nothing is denied",
+    exempt: "exempt: no request is denied",
   }[override.kind];
   return what ?? visible(override.kind);
 }

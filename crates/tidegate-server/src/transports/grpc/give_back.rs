@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use futures_util::{StreamExt as _, stream};
 use tidegate::{Cost, InUse, Inspection, Timestamp};
 
-use crate::service::{Ask, Live, Price, Service};
+use crate::service::{ActivePolicies, KeyRequest, Price, Service};
 
 /// The most moments that units are given back to by one descriptor.
 const MAX_MOMENTS: usize = 1000;
@@ -20,7 +20,7 @@ const MAX_MOMENTS: usize = 1000;
 const AT_ONCE: usize = 64;
 
 /// Gives back what an ask says.
-pub(super) async fn give_back(service: &Service, live: &Live, ask: &Ask<'_>) {
+pub(super) async fn give_back(service: &Service, live: &ActivePolicies, ask: &KeyRequest<'_>) {
     let Price::Cost(cost) = ask.price else { return };
     let found = match service.inspect(live, ask).await {
         Ok(found) => found,
@@ -28,7 +28,7 @@ pub(super) async fn give_back(service: &Service, live: &Live, ask: &Ask<'_>) {
     };
     let Some(found) = found else { return };
     let refunds = oldest(&found, cost).into_iter().map(|(charged_at, cost)| {
-        let ask = Ask { price: Price::Cost(cost), ..ask.clone() };
+        let ask = KeyRequest { price: Price::Cost(cost), ..ask.clone() };
         async move { service.refund(live, &ask, charged_at).await }
     });
     let mut refunds = stream::iter(refunds).buffered(AT_ONCE);

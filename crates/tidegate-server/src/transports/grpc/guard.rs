@@ -11,7 +11,7 @@ use axum::{
 };
 use tonic::{Status, body::Body};
 
-use crate::{access::Access, config::Tokens};
+use crate::{auth::Access, config::Tokens};
 
 /// Turns away what is not gRPC, and what a web page sends: none drives a service on loopback, nor one that the page's own name
 /// was made to point at. Browsers say where a page comes from, and without TLS they speak no HTTP/2.
@@ -58,7 +58,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 
 /// Whether tokens are configured and a caller sent a wrong one.
 pub(super) fn shows_wrong_token(tokens: &Tokens, headers: &HeaderMap) -> bool {
-    tokens.are_configured() && bearer(headers).is_some_and(|shown| !tokens.knows(shown))
+    tokens.are_configured() && bearer(headers).is_some_and(|shown| !tokens.contains(shown))
 }
 
 /// Whether a caller may do what needs `wanted`.
@@ -68,7 +68,7 @@ pub(super) fn admit(tokens: &Tokens, headers: &HeaderMap, wanted: Access) -> Res
         return Ok(());
     }
     Err(match shown {
-        Some(token) if tokens.knows(token) => {
+        Some(token) if tokens.contains(token) => {
             Status::permission_denied("giving hits back needs the admin token in `authorization: Bearer …`")
         }
         Some(_) => Status::unauthenticated("the token in `authorization: Bearer …` is not known here"),

@@ -16,16 +16,16 @@ mod status;
 use tonic::service::Routes;
 use tonic_health::pb::health_server::HealthServer;
 
-use crate::door::House;
+use crate::context::Context;
 use ratelimit::RateLimits;
 
 /// The services, to be spoken over HTTP/2.
-pub(crate) fn router(house: &House) -> axum::Router {
-    let bounds = house.settings.bounds;
-    let limits = server::RateLimitServer::new(RateLimits::new(house));
-    // Only here: who watches the health of the service, or asks what it looks like, may take long.
+pub(crate) fn router(context: &Context) -> axum::Router {
+    let bounds = context.settings.bounds;
+    let limits = server::RateLimitServer::new(RateLimits::new(context));
+    // Only here: who watches the health of the service, or requests what it looks like, may take long.
     let limits = guard::in_time(Routes::new(limits).into_axum_router(), bounds.header_timeout);
-    let health = HealthServer::new(health::Health::new(house.stop.clone())).max_decoding_message_size(bounds.body);
+    let health = HealthServer::new(health::Health::new(context.stop.clone())).max_decoding_message_size(bounds.body);
     let router = Routes::from(limits)
         .add_service(health)
         .add_service(reflection::v1().max_decoding_message_size(bounds.body))

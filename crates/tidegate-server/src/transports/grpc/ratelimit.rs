@@ -21,11 +21,11 @@ use super::{
     status,
 };
 use crate::{
-    access::Access,
+    auth::Access,
     config::ServerSettings,
-    door::House,
+    context::Context,
     metrics::Transport,
-    service::{Answer, Ask, Live, Price, Refusal, Service},
+    service::{ActivePolicies, KeyRequest, PolicyDecision, Price, Refusal, Service},
 };
 
 /// The service of that name.
@@ -36,13 +36,13 @@ pub(super) struct RateLimits {
 }
 
 impl RateLimits {
-    pub(super) fn new(house: &House) -> Self {
-        Self { service: Arc::clone(&house.service), settings: Arc::clone(&house.settings) }
+    pub(super) fn new(context: &Context) -> Self {
+        Self { service: Arc::clone(&context.service), settings: Arc::clone(&context.settings) }
     }
 
-    async fn answer(&self, live: &Live, wishes: &[Wish<'_>]) -> Result<RateLimitResponse, Refusal> {
+    async fn answer(&self, live: &ActivePolicies, wishes: &[Wish<'_>]) -> Result<RateLimitResponse, Refusal> {
         let looked = self.look(live, wishes).await?;
-        let is_denied = |(wish, looked): (&Wish<'_>, &Option<Answer<'_>>)| {
+        let is_denied = |(wish, looked): (&Wish<'_>, &Option<PolicyDecision<'_>>)| {
             matches!(wish, Wish::Denied(_)) || looked.as_ref().is_some_and(|answer| !answer.decision.is_allowed())
         };
         let op = if wishes.iter().zip(&looked).any(is_denied) { Op::Peek } else { Op::Check };
@@ -54,7 +54,7 @@ impl RateLimits {
                 (Wish::Free, _) => status::free(),
                 (Wish::Unlimited, _) => status::unlimited(),
                 (Wish::Denied(limit), _) => {
-                    self.service.metrics().denied();
+                    self.service.metrics().denied.inc();
                     status::denied(*limit)
                 }
                 (Wish::GiveBack(ask), _) => {
@@ -71,7 +71,11 @@ impl RateLimits {
     }
 
     /// Looks for those who want that and nothing more.
-    async fn look<'l>(&self, live: &'l Live, wishes: &[Wish<'_>]) -> Result<Vec<Option<Answer<'l>>>, Refusal> {
+    async fn look<'l>(
+        &self,
+        live: &'l ActivePolicies,
+        wishes: &[Wish<'_>],
+    ) -> Result<Vec<Option<PolicyDecision<'l>>>, Refusal> {
         try_join_all(wishes.iter().map(async |wish| match wish {
             Wish::Look(ask) => self.service.decide(Transport::Grpc, live, Op::Peek, ask).await.map(Some),
             _ => Ok(None),
@@ -80,24 +84,29 @@ impl RateLimits {
     }
 
     /// Decides for all who spend, as one.
-    async fn spend<'l>(&self, live: &'l Live, op: Op, wishes: &[Wish<'_>]) -> Result<Vec<Answer<'l>>, Refusal> {
-        let mut asks = Vec::new();
+    async fn spend<'l>(
+        &self,
+        live: &'l ActivePolicies,
+        op: Op,
+        wishes: &[Wish<'_>],
+    ) -> Result<Vec<PolicyDecision<'l>>, Refusal> {
+        let mut requests = Vec::new();
         for wish in wishes {
             if let Wish::Spend(ask) = wish {
-                asks.push(ask.clone());
+                requests.push(ask.clone());
             }
         }
-        match &*asks {
+        match &*requests {
             [] => Ok(Vec::new()),
             [ask] => Ok(vec![self.service.decide(Transport::Grpc, live, op, ask).await?]),
-            asks => Ok(self.service.decide_all(Transport::Grpc, live, op, asks).await?.parts),
+            requests => Ok(self.service.decide_all(Transport::Grpc, live, op, requests).await?.parts),
         }
     }
 }
 
 /// The same for a single hit.
-fn one<'a>(ask: &Ask<'a>) -> Ask<'a> {
-    Ask { price: Price::Cost(Cost::ONE), ..ask.clone() }
+fn one<'a>(ask: &KeyRequest<'a>) -> KeyRequest<'a> {
+    KeyRequest { price: Price::Cost(Cost::ONE), ..ask.clone() }
 }
 
 impl RateLimits {
@@ -111,23 +120,17 @@ impl RateLimits {
         guard::shows_wrong_token(&self.settings.tokens, headers)
     }
 
-    /// Counts a request that was not decided.
-    pub(super) fn refused(&self) {
-        self.service.metrics().refused(Transport::Grpc);
-    }
-
     /// Decides for a caller who was admitted.
     pub(super) async fn should_rate_limit(
         &self,
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
-        let refused = |_: &Status| self.refused();
         if request.get_ref().descriptors.iter().any(|descriptor| descriptor.is_negative_hits) {
-            guard::admit(&self.settings.tokens, request.metadata().as_ref(), Access::Admin).inspect_err(refused)?;
+            guard::admit(&self.settings.tokens, request.metadata().as_ref(), Access::Admin)?;
         }
         let request = request.into_inner();
-        let live = self.service.live();
-        let wishes = request::read(&live.policies, &request).inspect_err(refused)?;
+        let live = self.service.active_policies();
+        let wishes = request::read(&live.policies, &request)?;
         Ok(Response::new(self.answer(&live, &wishes).await.map_err(|refusal| told(&refusal))?))
     }
 }
@@ -136,6 +139,6 @@ fn told(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::Malformed { message, .. } => Status::invalid_argument(message),
         Refusal::UnknownPolicy { .. } => Status::not_found(refusal.to_string()),
-        Refusal::Store(_) => Status::unavailable(refusal.to_string()),
+        _ => Status::unavailable(refusal.to_string()),
     }
 }

@@ -14,8 +14,8 @@ use super::{
     status::window_of,
 };
 use crate::{
-    config::{Policies, Verdict},
-    service::{Ask, By, Price},
+    config::{DescriptorAction, Policies},
+    service::{KeyRequest, LimitSource, Price},
     transports::long_key,
 };
 
@@ -37,11 +37,11 @@ pub(super) enum Wish<'r> {
     /// A rule or the override says that it is never let through.
     Denied(Option<(Unit, Duration)>),
     /// To spend.
-    Spend(Ask<'r>),
+    Spend(KeyRequest<'r>),
     /// To look whether a hit would fit.
-    Look(Ask<'r>),
+    Look(KeyRequest<'r>),
     /// To have units given back.
-    GiveBack(Ask<'r>),
+    GiveBack(KeyRequest<'r>),
 }
 
 /// Reads a request.
@@ -67,7 +67,7 @@ pub(super) fn read<'r>(policies: &'r Policies, request: &'r RateLimitRequest) ->
 /// Takes from costs of the same key what they add up to beyond the most that a cost can be: together they are one request.
 fn cap(wishes: &mut [Wish<'_>]) {
     let cost = |wish: &Wish<'_>| match wish {
-        Wish::Spend(Ask { price: Price::Cost(cost), .. }) => cost.get(),
+        Wish::Spend(KeyRequest { price: Price::Cost(cost), .. }) => cost.get(),
         _ => 0,
     };
     if wishes.iter().map(cost).sum::<u64>() <= MAX_HITS {
@@ -75,7 +75,7 @@ fn cap(wishes: &mut [Wish<'_>]) {
     }
     let mut by_key: HashMap<&Key<'_>, Vec<&mut Cost>> = HashMap::new();
     for wish in wishes {
-        if let Wish::Spend(Ask { key, price: Price::Cost(cost), .. }) = wish {
+        if let Wish::Spend(KeyRequest { key, price: Price::Cost(cost), .. }) = wish {
             by_key.entry(key).or_default().push(cost);
         }
     }
@@ -104,25 +104,27 @@ fn wish<'r>(
     let (by, key) = match (&descriptor.limit, rule) {
         (Some(limit), rule) => {
             let name = match rule {
-                Some(Verdict::Policy(name)) => Some(&**name),
+                Some(DescriptorAction::Policy(name)) => Some(&**name),
                 _ => None,
             };
             match overriding(*limit)? {
-                Override::Limit(limit) => (By::Override(limit, name), key(Some(&request.domain), &entries)),
+                Override::Limit(limit) => {
+                    (LimitSource::EnvoyOverride(limit, name), key(Some(&request.domain), &entries))
+                }
                 Override::Nothing(unit, window) => {
                     return Ok(denied(Some((unit, window)), descriptor.is_negative_hits));
                 }
             }
         }
-        (None, Some(Verdict::Policy(name))) => (By::Policy(name), key(None, &entries)),
-        (None, Some(Verdict::Unlimited)) => return Ok(Wish::Unlimited),
-        (None, Some(Verdict::Denied)) => return Ok(denied(None, descriptor.is_negative_hits)),
+        (None, Some(DescriptorAction::Policy(name))) => (LimitSource::Policy(name), key(None, &entries)),
+        (None, Some(DescriptorAction::Unlimited)) => return Ok(Wish::Unlimited),
+        (None, Some(DescriptorAction::Denied)) => return Ok(denied(None, descriptor.is_negative_hits)),
         (None, None) => return Ok(Wish::Free),
     };
     // A cost beyond all limits is denied by every one of them. Refused as malformed, it would be let through: Envoy goes on
     // where its service answers with an error, unless it is told otherwise.
     let cost = Cost::new(hits.clamp(1, MAX_HITS)).map_err(|error| Status::invalid_argument(error.to_string()))?;
-    let ask = Ask { by, key, price: Price::Cost(cost), on_failure: None };
+    let ask = KeyRequest { source: by, key, price: Price::Cost(cost), on_failure: None };
     Ok(match hits {
         0 => Wish::Look(ask),
         _ if descriptor.is_negative_hits => Wish::GiveBack(ask),

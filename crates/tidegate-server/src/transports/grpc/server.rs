@@ -2,10 +2,7 @@
 
 use std::{
     convert::Infallible,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -23,7 +20,7 @@ use tonic_prost::ProstCodec;
 use tower::{Service, service_fn};
 
 use super::ratelimit::RateLimits;
-use crate::access::WrongToken;
+use crate::auth::WrongToken;
 
 /// The only method.
 const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -68,19 +65,11 @@ async fn answer(limits: &RateLimits, request: Request<Body>) -> Response<Body> {
     // Before the message is read: whom we don't know gets no memory for it.
     let shows_wrong_token = limits.shows_wrong_token(request.headers());
     if let Err(status) = limits.admit(request.headers()) {
-        limits.refused();
         return marked(status.into_http(), shows_wrong_token);
     }
-    let is_read = AtomicBool::new(false);
-    let decide = service_fn(|message| {
-        is_read.store(true, Ordering::Relaxed);
-        limits.should_rate_limit(message)
-    });
+    let decide = service_fn(|message| limits.should_rate_limit(message));
     let mut grpc = Grpc::new(ProstCodec::default()).max_decoding_message_size(MAX_MESSAGE);
     let answer = grpc.unary(decide, request).await;
-    if !is_read.load(Ordering::Relaxed) {
-        limits.refused();
-    }
     marked(answer, shows_wrong_token)
 }
 

@@ -12,7 +12,7 @@ use envoy_types::pb::{
 use tidegate::Reason;
 use tidegate_tower::seconds;
 
-use crate::service::Answer;
+use crate::service::PolicyDecision;
 
 /// Envoy's units and their lengths.
 const UNITS: [(Unit, Duration); 7] = [
@@ -36,7 +36,7 @@ pub(super) fn window_of(unit: Unit) -> Option<Duration> {
 /// request through unless its `failure_mode_deny` is set, and the policy has said what it wants.
 ///
 /// A banned key is `OVER_LIMIT` until the ban ends. If the ban has no end, there is no `duration_until_reset`.
-pub(super) fn of(answer: &Answer<'_>) -> DescriptorStatus {
+pub(super) fn of(answer: &PolicyDecision<'_>) -> DescriptorStatus {
     let decision = &answer.decision;
     let over = !decision.is_allowed();
     let wait = match decision.reason() {
@@ -47,12 +47,12 @@ pub(super) fn of(answer: &Answer<'_>) -> DescriptorStatus {
 }
 
 /// The same after something was given back, which is never denied.
-pub(super) fn given_back(answer: &Answer<'_>) -> DescriptorStatus {
+pub(super) fn given_back(answer: &PolicyDecision<'_>) -> DescriptorStatus {
     filled(answer, Code::Ok, Some(answer.decision.reset_after()))
 }
 
-fn filled(answer: &Answer<'_>, code: Code, wait: Option<Duration>) -> DescriptorStatus {
-    let (policy, limit) = (answer.ruling.policy(), answer.decision.limit());
+fn filled(answer: &PolicyDecision<'_>, code: Code, wait: Option<Duration>) -> DescriptorStatus {
+    let (policy, limit) = (&answer.policy, answer.decision.limit());
     let unit = UNITS.iter().find(|(_, window)| *window == limit.window()).map_or(Unit::Unknown, |(unit, _)| *unit);
     let name = match unit {
         Unit::Unknown => limit.to_string(),

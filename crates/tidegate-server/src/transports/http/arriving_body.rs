@@ -1,4 +1,4 @@
-//! [`ArrivingBody`]: the body of a request, which is watched until it has arrived.
+//! [`ArrivingBody`]: the body of a request. Its arrival is watched.
 
 use std::{
     pin::Pin,
@@ -8,16 +8,16 @@ use std::{
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use crate::unread::Arriving;
+use crate::connections::ArrivingRequest;
 
-/// A body that may be still to come.
+/// A body that may not have arrived completely.
 pub(super) struct ArrivingBody {
     body: Incoming,
-    arriving: Option<Arriving>,
+    arriving: Option<ArrivingRequest>,
 }
 
 impl ArrivingBody {
-    pub(super) fn new(body: Incoming, arriving: Option<Arriving>) -> Self {
+    pub(super) fn new(body: Incoming, arriving: Option<ArrivingRequest>) -> Self {
         Self { body, arriving }
     }
 }

@@ -1,4 +1,4 @@
-//! One connection that speaks HTTP/1 or HTTP/2, from its first byte to its last.
+//! Serves one HTTP/1 or HTTP/2 connection. gRPC connections are served here, too.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -20,32 +20,32 @@ use tower::Service as _;
 
 use super::{
     arriving_body::ArrivingBody,
-    patience::Patient,
+    problem::Refused,
+    timeout_stream::TimeoutStream,
     unread_body::{self, UnreadBody},
-    wrong_tokens::{self, Caller},
+    wrong_token::{TokenCheck, late_refusal},
 };
 use crate::{
     config::Bounds,
-    door::{House, Stream},
+    connections::{ConnectionSlot, ResponseReader, Stream},
+    context::Context,
     metrics::Transport,
-    places::Place,
-    unread::Reader,
 };
 
-/// The address at the other end.
+/// The address of the peer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) SocketAddr);
 
-/// How long a stopping service listens for requests that lie in its sockets already.
-const LAST_WORDS: Duration = Duration::from_millis(20);
+/// How long a stopping service reads requests that have already arrived in its sockets.
+const LAST_REQUESTS: Duration = Duration::from_millis(20);
 
-/// How long the peer may take to read the late answers to wrong tokens, once they are due.
-const LATE_ANSWERS: Duration = Duration::from_secs(10);
+/// How long the peer may take to read late responses to wrong tokens.
+const LATE_RESPONSES: Duration = Duration::from_secs(10);
 
 /// Waits until the service stops, and a moment more.
-async fn last_words(stop: &CancellationToken) {
+async fn stopped(stop: &CancellationToken) {
     stop.cancelled().await;
-    tokio::time::sleep(LAST_WORDS).await;
+    tokio::time::sleep(LAST_REQUESTS).await;
 }
 
 fn stalled(peer: SocketAddr) {
@@ -55,35 +55,35 @@ fn stalled(peer: SocketAddr) {
 /// Maximum number of concurrent requests on an HTTP/2 connection: each takes memory until its response is read.
 const STREAMS: u32 = 128;
 
-/// How many bytes of one response HTTP/2 buffers.
+/// Maximum bytes of one response in the buffers of HTTP/2.
 const SEND_BUFFER: usize = 64 << 10;
 
-/// The parts that answer the requests of a connection.
-struct Serving {
-    house: House,
+/// A connection that is served.
+struct Connection {
+    context: Context,
     transport: Transport,
     router: axum::Router,
     peer: SocketAddr,
-    reader: Arc<Reader>,
+    reader: Arc<ResponseReader>,
     closing: Closing,
 }
 
-/// Ends a connection on which too many wrong tokens were shown.
+/// Closes a connection that has sent too many wrong tokens.
 pub(super) struct Closing {
-    /// Cancelled when the connection ends with what was begun.
+    /// Cancelled when the connection accepts no further requests.
     begun: CancellationToken,
-    place: Arc<Place>,
+    slot: Arc<ConnectionSlot>,
 }
 
 impl Closing {
-    /// Ends the connection after what was begun. Its place stays taken for `delay`, also if the peer hangs up before that:
-    /// otherwise it could connect again at once and show the next token.
+    /// Closes the connection after the requests that have begun. Its slot stays taken for `delay`, even if the peer closes the
+    /// connection before that: otherwise the peer could connect again at once and send the next token.
     pub(super) fn begin(&self, delay: Duration) {
         self.begun.cancel();
-        let place = Arc::clone(&self.place);
+        let slot = Arc::clone(&self.slot);
         tokio::spawn(async move {
             tokio::time::sleep(delay).await;
-            drop(place);
+            drop(slot);
         });
     }
 
@@ -92,47 +92,46 @@ impl Closing {
     }
 }
 
-/// Serves a connection until it ends; when the service stops, until what was begun is answered.
+/// Serves a connection until it ends. When the service stops, the requests that have begun are answered.
 pub(crate) async fn serve(
-    house: House,
+    context: Context,
     transport: Transport,
     router: axum::Router,
     stream: Stream,
     peer: SocketAddr,
-    place: Arc<Place>,
+    slot: Arc<ConnectionSlot>,
 ) {
-    let bounds = house.settings.bounds;
-    let watched = house.unread[transport as usize].reader();
+    let bounds = context.settings.bounds;
+    let watched = context.unread[transport as usize].reader();
     let closing = CancellationToken::new();
-    // Its own, so that looking at it needs no lock that others hold.
-    let stop = house.stop.child_token();
+    // A child token, so that checking it takes no lock of other connections.
+    let stop = context.stop.child_token();
     let reader = Arc::clone(watched.reader());
-    let serving = Arc::new(Serving {
-        house,
+    let own = Arc::new(Connection {
+        context,
         transport,
         router,
         peer,
         reader,
-        closing: Closing { begun: closing.clone(), place },
+        closing: Closing { begun: closing.clone(), slot },
     });
-    let answer = service_fn(move |request| Arc::clone(&serving).answer(request));
-    let patient = Patient::new(stream, bounds.header_timeout, bounds.write_timeout);
+    let answer = service_fn(move |request| Arc::clone(&own).answer(request));
+    let stream = TimeoutStream::new(stream, bounds.header_timeout, bounds.write_timeout);
     let builder = builder(bounds);
-    let connection = builder.serve_connection(TokioIo::new(patient), answer);
+    let connection = builder.serve_connection(TokioIo::new(stream), answer);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         biased;
         ended = connection.as_mut() => ended,
         () = watched.stalls() => return stalled(peer),
-        () = last_words(&stop) => {
+        () = stopped(&stop) => {
             connection.as_mut().graceful_shutdown();
             tokio::select! { ended = connection => ended, () = watched.stalls() => return stalled(peer) }
         }
         () = closing.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            // A peer that guesses tokens may never close the connection. It gets time for the late answers, and no
-            // more.
-            let longest = bounds.wrong_token_delay + LATE_ANSWERS;
+            // A peer that guesses tokens may never close the connection. It gets time only for the late responses.
+            let longest = bounds.wrong_token_delay + LATE_RESPONSES;
             tokio::select! { ended = connection => ended, () = tokio::time::sleep(longest) => return }
         }
     };
@@ -143,7 +142,7 @@ pub(crate) async fn serve(
 
 fn builder(bounds: Bounds) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    // Counted from the end of the last answer, so an idle connection ends by it, too.
+    // This time starts at the end of the last response, so it ends idle connections, too.
     builder.http1().timer(TokioTimer::new()).header_read_timeout(bounds.header_timeout).max_buf_size(64 << 10);
     builder
         .http2()
@@ -156,22 +155,22 @@ fn builder(bounds: Bounds) -> Builder<TokioExecutor> {
     builder
 }
 
-impl Serving {
+impl Connection {
     async fn answer(self: Arc<Self>, mut request: Request<Incoming>) -> Result<Response<UnreadBody>, h2::Error> {
         let version = request.version();
         let is_http2 = version == Version::HTTP_2;
         let reservation = if is_http2 {
-            // If it is refused, nothing was done, and the client knows that: it can try again.
+            // The client knows that a refused stream was not processed, so it can try again.
             self.reader.begin().ok_or(h2::Reason::REFUSED_STREAM)?
         } else {
             self.reader.begin_only()
         };
         let is_refusable = matches!(*request.method(), Method::GET | Method::HEAD);
-        let Self { house, transport, peer, closing, .. } = &*self;
-        let caller = Caller::new(house, *transport, request.headers(), *peer);
+        let Self { context, transport, peer, closing, .. } = &*self;
+        let tokens = TokenCheck::new(context, *transport, request.headers(), *peer);
         let response = if closing.has_begun() {
-            // No further token is looked at here.
-            wrong_tokens::refused(house, *transport, None).await
+            // No further token is checked on this connection.
+            late_refusal(context, *transport, None).await
         } else {
             request.extensions_mut().insert(Peer(*peer));
             request.extensions_mut().insert(Arc::clone(&reservation));
@@ -180,11 +179,23 @@ impl Serving {
                 Body::new(ArrivingBody::new(body, arriving))
             });
             let Ok(response) = self.router.clone().call(request).await;
-            match caller {
-                Some(caller) => caller.answered(house, response, closing).await,
+            match tokens {
+                Some(tokens) => tokens.finish(context, response, closing).await,
                 None => response,
             }
         };
+        if is_refusal(&response) {
+            context.service.metrics().refused[*transport].inc();
+        }
         Ok(unread_body::count(response, version, is_refusable, reservation))
     }
+}
+
+/// Returns whether a response refuses its request as malformed or not permitted.
+fn is_refusal(response: &Response<Body>) -> bool {
+    use tonic::{Code, Status};
+    response.extensions().get::<Refused>().is_some()
+        || response.headers().contains_key(Status::GRPC_STATUS)
+            && Status::from_header_map(response.headers())
+                .is_some_and(|status| !matches!(status.code(), Code::Ok | Code::Unavailable | Code::Unimplemented))
 }

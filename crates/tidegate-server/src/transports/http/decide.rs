@@ -10,63 +10,71 @@ use axum::{
 };
 use tidegate::{Decision, Op, Reason};
 
-use super::{headers, problem::Problem, query, request::Asked, unread_body};
-use crate::{access::Access, door::House, metrics::Transport, transports::body::Body, unread::Reservation};
+use super::{
+    headers,
+    problem::Problem,
+    query::{Query, wrong},
+    request::DecisionRequest,
+    unread_body,
+};
+use crate::{
+    auth::Access, connections::Reservation, context::Context, metrics::Transport,
+    transports::decision_body::DecisionBody,
+};
 
-/// Spends if it fits.
+/// Spends the cost if it fits.
 #[utoipa::path(
     post, path = "/v1/check", tag = "decisions", request_body = super::openapi::CheckRequest,
-    params(("deny_status" = Option<u16>, Query, minimum = 200, maximum = 200, description = "200 for a denial, too: the body tells it")),
+    params(("deny_status" = Option<u16>, Query, minimum = 200, maximum = 200, description = "200 for a denial, too: the body contains the decision")),
     responses(super::openapi::DecisionResponses)
 )]
-pub(super) async fn check(State(house): State<Arc<House>>, request: HttpRequest) -> Result<Response, Problem> {
-    decide(&house, Op::Check, request).await
+pub(super) async fn check(State(context): State<Arc<Context>>, request: HttpRequest) -> Result<Response, Problem> {
+    decide(&context, Op::Check, request).await
 }
 
-/// Answers as check would; nothing is spent.
+/// Returns the decision that check would make, and spends nothing.
 #[utoipa::path(
     post, path = "/v1/peek", tag = "decisions", request_body = super::openapi::CheckRequest,
-    params(("deny_status" = Option<u16>, Query, minimum = 200, maximum = 200, description = "200 for a denial, too: the body tells it")),
+    params(("deny_status" = Option<u16>, Query, minimum = 200, maximum = 200, description = "200 for a denial, too: the body contains the decision")),
     responses(super::openapi::DecisionResponses)
 )]
-pub(super) async fn peek(State(house): State<Arc<House>>, request: HttpRequest) -> Result<Response, Problem> {
-    decide(&house, Op::Peek, request).await
+pub(super) async fn peek(State(context): State<Arc<Context>>, request: HttpRequest) -> Result<Response, Problem> {
+    decide(&context, Op::Peek, request).await
 }
 
-/// Spends regardless, for costs known only afterwards.
+/// Spends the cost even beyond the limit, for costs that are known only afterwards.
 #[utoipa::path(
     post, path = "/v1/charge", tag = "decisions", request_body = super::openapi::CheckRequest,
-    params(("deny_status" = Option<u16>, Query, minimum = 200, maximum = 200, description = "200 for a denial, too: the body tells it")),
+    params(("deny_status" = Option<u16>, Query, minimum = 200, maximum = 200, description = "200 for a denial, too: the body contains the decision")),
     responses(super::openapi::DecisionResponses)
 )]
-pub(super) async fn charge(State(house): State<Arc<House>>, request: HttpRequest) -> Result<Response, Problem> {
-    decide(&house, Op::Charge, request).await
+pub(super) async fn charge(State(context): State<Arc<Context>>, request: HttpRequest) -> Result<Response, Problem> {
+    decide(&context, Op::Charge, request).await
 }
 
-async fn decide(house: &House, op: Op, request: HttpRequest) -> Result<Response, Problem> {
-    let service = &house.service;
+async fn decide(context: &Context, op: Op, request: HttpRequest) -> Result<Response, Problem> {
+    let service = &context.service;
     let denied = deny_status(request.uri())?;
     let reservation = request.extensions().get::<Arc<Reservation>>().cloned();
-    let body = super::body(house, Access::Usage, request).await?;
-    let request = super::understand(house, &body)?;
-    let asked = request.asked().inspect_err(|_| service.metrics().refused(Transport::Http))?;
-    let live = service.live();
-    match asked {
-        Asked::One(ask) => {
-            let answer = service.decide(Transport::Http, &live, op, &ask).await?;
-            let body = Body::from(&answer);
-            Ok(respond(&body, &answer.decision, denied, |told| headers::of_one(told, house, &answer)))
+    let body = super::body(context, Access::Usage, request).await?;
+    let request = super::parse(&body)?;
+    let active = service.active_policies();
+    match request.decision()? {
+        DecisionRequest::One(request) => {
+            let one = service.decide(Transport::Http, &active, op, &request).await?;
+            let body = DecisionBody::from(&one);
+            Ok(respond(&body, &one.decision, denied, |headers| headers::write(headers, context, &one)))
         }
-        Asked::Several(asks) => {
-            unread_body::make_room(reservation.as_ref(), asks.len())?;
-            let answers = service.decide_all(Transport::Http, &live, op, &asks).await?;
-            let body = Body::from(&answers);
-            Ok(respond(&body, &answers.overall, denied, |told| headers::of_several(told, house, &answers)))
+        DecisionRequest::Several(requests) => {
+            unread_body::make_room(reservation.as_ref(), requests.len())?;
+            let all = service.decide_all(Transport::Http, &active, op, &requests).await?;
+            let body = DecisionBody::from(&all);
+            Ok(respond(&body, &all.overall, denied, |headers| headers::write_all(headers, context, &all)))
         }
     }
 }
 
-/// The status that a decision has.
+/// Returns the HTTP status of a decision.
 pub(super) fn status(decision: &Decision) -> StatusCode {
     match decision.reason() {
         Reason::Allowed | Reason::Shadow => StatusCode::OK,
@@ -77,24 +85,21 @@ pub(super) fn status(decision: &Decision) -> StatusCode {
     }
 }
 
-/// The status of denials, for callers to whom one is no failure: a browser writes each into its console.
+/// Returns the status for denials, if the caller wants another one: a browser logs each error status.
 fn deny_status(uri: &Uri) -> Result<Option<StatusCode>, Problem> {
     let Some(query) = uri.query() else { return Ok(None) };
-    match query::read(query, &["deny_status"])?.only("deny_status")? {
+    match Query::parse(Some(query), &["deny_status"])?.only("deny_status")? {
         None => Ok(None),
         Some("200") => Ok(Some(StatusCode::OK)),
-        Some(_) => {
-            let message = "`deny_status` is 200 here: the body says whether it was allowed";
-            Err(Problem::new(StatusCode::BAD_REQUEST, "deny_status", message))
-        }
+        Some(_) => Err(wrong("deny_status", "`deny_status` must be 200 here: the body contains the decision")),
     }
 }
 
 fn respond(
-    body: &Body,
+    body: &DecisionBody,
     decision: &Decision,
     denied: Option<StatusCode>,
-    tell: impl FnOnce(&mut HeaderMap),
+    write_headers: impl FnOnce(&mut HeaderMap),
 ) -> Response {
     let mut json = Vec::with_capacity(256);
     serde_json::to_writer(&mut json, body).expect("numbers and texts are always JSON");
@@ -103,7 +108,7 @@ fn respond(
     *response.status_mut() = denied.filter(|_| !decision.is_allowed()).unwrap_or(usual);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if matches!(usual, StatusCode::OK | StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN) {
-        tell(response.headers_mut());
+        write_headers(response.headers_mut());
     }
     response
 }

@@ -1,11 +1,10 @@
-//! `/v1/forward`: for proxies that ask before they pass a request on. The key is in a header, or it is the client's
-//! address as the proxy reports it.
+//! `/v1/forward`: for proxies that request a decision before they forward a request. The key is in a header, or it is the address
+//! of the client as the proxy reports it.
 //!
-//! A proxy sends the `Host`, the `Origin` and the method of the request that it asks about, so any of them are
-//! accepted. Without a token, a web page on this machine can therefore spend units through this path. It can change
-//! nothing else.
+//! A proxy sends the `Host`, the `Origin` and the method of the original request, so any of them are accepted. Without a token, a
+//! web page on this machine can therefore spend units through this path. It can change nothing else.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     Extension, Json,
@@ -17,89 +16,98 @@ use axum::{
 use tidegate::{Cost, Decision, Key, Op};
 use tidegate_tower::{AddressText, KeyHeaderError, KeySource};
 
-use super::{connection::Peer, decide, headers, problem::Problem, query};
+use super::{
+    connection::Peer,
+    decide, headers,
+    problem::Problem,
+    query::{Query, wrong},
+};
 use crate::{
-    access::Access,
-    door::House,
+    auth::Access,
+    context::Context,
     metrics::Transport,
-    service::{Ask, By, Price},
-    transports::{body::Body, long_key},
+    service::{KeyRequest, LimitSource, Price},
+    transports::{decision_body::DecisionBody, long_key},
 };
 
-/// Routes for the methods of requests that proxies ask about.
-pub(super) fn routes() -> MethodRouter<Arc<House>> {
+/// Returns routes for all methods that an original request can have.
+pub(super) fn routes() -> MethodRouter<Arc<Context>> {
     // The route for GET answers HEAD as well.
     get(forward).post(forward).put(forward).patch(forward).delete(forward).options(forward)
 }
 
 const KNOWN: [&str; 4] = ["policy", "deny_status", "cost", "operation"];
 
-/// What the proxy's URL asks for.
-struct Question<'q> {
+/// The query of the proxy's URL.
+struct ForwardQuery<'q> {
     policy: &'q str,
     deny_status: Option<StatusCode>,
     price: Price<'q>,
 }
 
-/// Decides on a request that a proxy holds back until it is answered.
+/// Decides whether a proxy should forward a request.
 ///
-/// It accepts the other methods, too: some proxies ask with the method of the request that they hold back.
+/// It accepts the other methods, too: some proxies use the method of the original request.
 #[utoipa::path(
     get, path = "/v1/forward", tag = "decisions",
     params(
         ("policy" = String, Query, description = "The policy"),
         ("cost" = Option<u64>, Query, minimum = 1, maximum = 1_000_000_000_000_u64, description = "Units to spend; 1 by default"),
         ("operation" = Option<String>, Query, description = "An operation of the policy, instead of the cost"),
-        ("deny_status" = Option<u16>, Query, minimum = 400, maximum = 599, description = "Status of a denial in place of 429, for nginx"),
+        ("deny_status" = Option<u16>, Query, minimum = 400, maximum = 599, description = "Status of a denial instead of 429, for nginx"),
     ),
     responses(
-        (status = 200, description = "Pass it on", body = Body),
-        (status = 429, description = "Deny it", body = Body),
+        (status = 200, description = "Forward it", body = DecisionBody),
+        (status = 429, description = "Deny it", body = DecisionBody),
         (status = "4XX", description = "A denial with `deny_status`, or the request is wrong"),
         (status = "5XX", description = "A denial with `deny_status`, or the store failed and the policy is closed"),
     )
 )]
 pub(super) async fn forward(
-    State(house): State<Arc<House>>,
+    State(context): State<Arc<Context>>,
     Extension(Peer(peer)): Extension<Peer>,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let query = query.unwrap_or_default();
-    let refused = |problem: &Problem| {
-        house.service.metrics().refused(Transport::Http);
-        report(problem, peer.ip());
-    };
-    super::access(&house, &headers, Access::Usage).inspect_err(refused)?;
-    let query = query::read(&query, &KNOWN).inspect_err(refused)?;
-    let question = Question::read(&query).inspect_err(refused)?;
-    let live = house.service.live();
-    let configured = live.find(question.policy).map_err(Problem::from).inspect_err(refused)?;
-    let found = &house.settings.forwarding.client;
-    let client = found.text(found.find(&headers, Some(peer.ip())).unwrap_or(peer.ip()));
-    // The client causes this error, not the configuration of the proxy. It is a denial, because a proxy that fails open
-    // must not pass the request on.
-    let key = key(&configured.key, &headers, &client)
-        .map_err(|error| {
-            let status = question.deny_status.unwrap_or(StatusCode::BAD_REQUEST);
-            Problem::new(status, "key", error.to_string())
-        })
-        .inspect_err(refused)?;
-    let ask = Ask { by: By::Policy(question.policy), key, price: question.price, on_failure: None };
-    let decided = house.service.decide(Transport::Http, &live, Op::Check, &ask).await;
-    // The service has already counted the refusal.
-    let answer = decided.map_err(Problem::from).inspect_err(|problem| report(problem, peer.ip()))?;
-    let mut response = (status(&answer.decision, question.deny_status), Json(Body::from(&answer))).into_response();
-    // A ban has a retry time and no quota; the remaining answers have neither.
+    decide_for_proxy(&context, peer.ip(), &headers, query.as_deref()).await.inspect_err(|problem| {
+        // The clients of the proxy see only an error of the proxy, so the reason is logged.
+        let (proxy, status, reason) = (peer.ip(), problem.status().as_u16(), problem.error());
+        tracing::warn!(%proxy, status, reason, "refused a request to /v1/forward");
+    })
+}
+
+async fn decide_for_proxy(
+    context: &Context,
+    peer: IpAddr,
+    headers: &HeaderMap,
+    query: Option<&str>,
+) -> Result<Response, Problem> {
+    super::access(context, headers, Access::Usage)?;
+    let query = Query::parse(query, &KNOWN)?;
+    let asked = ForwardQuery::parse(&query)?;
+    let active = context.service.active_policies();
+    let configured = active.find(asked.policy)?;
+    let found = &context.settings.forwarding.client;
+    let client = found.text(found.find(headers, Some(peer)).unwrap_or(peer));
+    // The client causes this error, not the configuration of the proxy. It is a denial, because a proxy that fails open must not
+    // forward the request.
+    let key = key(&configured.key, headers, &client).map_err(|error| {
+        let status = asked.deny_status.unwrap_or(StatusCode::BAD_REQUEST);
+        wrong("key", error.to_string()).with_status(status)
+    })?;
+    let request = KeyRequest { source: LimitSource::Policy(asked.policy), key, price: asked.price, on_failure: None };
+    let answer = context.service.decide(Transport::Http, &active, Op::Check, &request).await?;
+    let mut response = (status(&answer.decision, asked.deny_status), Json(DecisionBody::from(&answer))).into_response();
+    // A ban has a retry time and no quota; other denials have neither.
     let has_headers = [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS, StatusCode::FORBIDDEN];
     if has_headers.contains(&decide::status(&answer.decision)) {
-        headers::of_one(response.headers_mut(), &house, &answer);
+        headers::write(response.headers_mut(), context, &answer);
     }
     Ok(response)
 }
 
-/// The status of the answer to a proxy. A proxy can only pass a request on or deny it, so a cost that never fits is
-/// denied like a cost that does not fit now.
+/// Returns the status for a proxy. A proxy can only forward or deny a request, so a cost that never fits is denied like a cost that
+/// does not fit now.
 fn status(decision: &Decision, deny_status: Option<StatusCode>) -> StatusCode {
     match decide::status(decision) {
         StatusCode::OK => StatusCode::OK,
@@ -108,7 +116,7 @@ fn status(decision: &Decision, deny_status: Option<StatusCode>) -> StatusCode {
     }
 }
 
-/// The key of a request. A header that is too long for a key is counted by its digest.
+/// Returns the key of a request. A header that is too long for a key is counted by its digest.
 fn key<'r>(source: &KeySource, headers: &'r HeaderMap, client: &'r AddressText) -> Result<Key<'r>, KeyHeaderError> {
     match (source.key(headers, client), source) {
         (Err(KeyHeaderError::Key(_)), KeySource::Header(name)) => {
@@ -119,36 +127,28 @@ fn key<'r>(source: &KeySource, headers: &'r HeaderMap, client: &'r AddressText) 
     }
 }
 
-/// Logs why a proxy got no decision: its clients see only an error of the proxy.
-fn report(problem: &Problem, proxy: std::net::IpAddr) {
-    tracing::warn!(%proxy, status = problem.status().as_u16(), reason = problem.error(), "refused a request to /v1/forward");
-}
-
-impl<'q> Question<'q> {
-    fn read(query: &'q query::Query<'_>) -> Result<Self, Problem> {
-        let wrong = |field: &'static str, message: &str| Problem::new(StatusCode::BAD_REQUEST, field, message);
-        let policy =
-            query.only("policy")?.ok_or_else(|| wrong("policy", "the query lacks `policy`: ask `?policy=…`"))?;
-        let deny_status =
-            match query.only("deny_status")? {
-                None => None,
-                Some(text) => {
-                    let status = text.parse().ok().filter(|status| (400..=599).contains(status));
-                    let status = status.and_then(|status: u16| StatusCode::from_u16(status).ok());
-                    Some(status.ok_or_else(|| {
-                        wrong("deny_status", "`deny_status` is a status from 400 to 599, such as 403")
-                    })?)
-                }
-            };
+impl<'q> ForwardQuery<'q> {
+    fn parse(query: &'q Query<'_>) -> Result<Self, Problem> {
+        let policy = query.required("policy")?;
+        let deny_status = match query.only("deny_status")? {
+            None => None,
+            Some(text) => {
+                let status = text.parse().ok().filter(|status| (400..=599).contains(status));
+                let status = status.and_then(|status: u16| StatusCode::from_u16(status).ok());
+                Some(status.ok_or_else(|| {
+                    wrong("deny_status", "`deny_status` must be a status from 400 to 599, such as 403")
+                })?)
+            }
+        };
         let price = match (query.only("cost")?, query.only("operation")?) {
             (None, None) => Price::Cost(Cost::ONE),
             (None, Some(operation)) => Price::Operation(operation),
             (Some(cost), None) => {
                 let cost = cost.parse().ok().and_then(|cost| Cost::new(cost).ok());
-                Price::Cost(cost.ok_or_else(|| wrong("cost", "`cost` is a number from 1 to 1000000000000"))?)
+                Price::Cost(cost.ok_or_else(|| wrong("cost", "`cost` must be a number from 1 to 1000000000000"))?)
             }
             (Some(_), Some(_)) => {
-                return Err(wrong("cost", "`cost` and `operation` are two ways to say the cost: use one"));
+                return Err(wrong("cost", "`cost` and `operation` exclude each other: use one"));
             }
         };
         Ok(Self { policy, deny_status, price })

@@ -1,45 +1,41 @@
-//! The headers that tell a client where it stands, in the dialect of the settings.
+//! The rate limit headers of responses, in the configured dialect.
 
 use axum::http::HeaderMap;
 use tidegate::{Decision, Reason};
 use tidegate_tower::{Labels, Standing};
 
 use crate::{
-    door::House,
-    service::{Answer, Answers, Ruling},
+    context::Context,
+    service::{PolicyDecision, PolicyDecisions, ResolvedPolicy},
 };
 
-/// Tells of a decision under one policy.
-pub(super) fn of_one(headers: &mut HeaderMap, house: &House, answer: &Answer<'_>) {
-    let labels = answer.ruling.labels();
-    tell(headers, house, [&*labels], &labels, &answer.decision);
+/// Writes the headers for a decision by one policy.
+pub(super) fn write(headers: &mut HeaderMap, context: &Context, decided: &PolicyDecision<'_>) {
+    let labels = decided.policy.labels();
+    write_labels(headers, context, [&*labels], &labels, &decided.decision);
 }
 
-/// Tells of a decision over several: all their policies, and where the one that bound stands.
-pub(super) fn of_several(headers: &mut HeaderMap, house: &House, answers: &Answers<'_>) {
-    let mut rulings: Vec<&Ruling<'_>> = Vec::new();
-    for ruling in answers.parts.iter().map(|answer| &answer.ruling) {
-        let is_same = |known: &&Ruling<'_>| {
-            let (known, policy) = (known.policy(), ruling.policy());
-            known.name() == policy.name() && known.limits() == policy.limits()
-        };
-        if !rulings.iter().any(is_same) {
-            rulings.push(ruling);
+/// Writes the headers for a decision over several policies: all policies, and the state of the one that decided.
+pub(super) fn write_all(headers: &mut HeaderMap, context: &Context, decided: &PolicyDecisions<'_>) {
+    let mut policies: Vec<&ResolvedPolicy<'_>> = Vec::new();
+    for policy in decided.parts.iter().map(|part| &part.policy) {
+        if !policies.iter().any(|known| known.name() == policy.name() && known.limits() == policy.limits()) {
+            policies.push(policy);
         }
     }
-    let labels: Vec<_> = rulings.iter().map(|ruling| ruling.labels()).collect();
-    let bound = answers.parts[answers.overall.part()].ruling.labels();
-    tell(headers, house, labels.iter().map(|labels| &**labels), &bound, &answers.overall);
+    let labels: Vec<_> = policies.iter().map(|policy| policy.labels()).collect();
+    let deciding = decided.parts[decided.overall.part()].policy.labels();
+    write_labels(headers, context, labels.iter().map(|labels| &**labels), &deciding, &decided.overall);
 }
 
-fn tell<'a>(
+fn write_labels<'a>(
     headers: &mut HeaderMap,
-    house: &House,
+    context: &Context,
     policies: impl IntoIterator<Item = &'a Labels, IntoIter: Clone>,
     bound: &Labels,
     decision: &Decision,
 ) {
     let retry_after = decision.retry_after().filter(|_| matches!(decision.reason(), Reason::Limited | Reason::Banned));
-    let standing = Standing { bound, decision, retry_after, clock: house.service.clock() };
-    house.settings.headers.tell(headers, policies, &standing);
+    let standing = Standing { bound, decision, retry_after, clock: context.service.clock() };
+    context.settings.headers.tell(headers, policies, &standing);
 }

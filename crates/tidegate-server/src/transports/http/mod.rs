@@ -1,30 +1,31 @@
-//! HTTP and JSON. A request's way: `connection` reads it, `guard` lets it in, `request` says what it asks for, `decide`,
-//! `admin` and `forward` ask the service, `headers` and the shared `body` write the answer.
+//! HTTP and JSON. The path of a request: `connection` reads it, `guard` and `caller` check whether it is permitted, `request` parses
+//! it, `decide`, `admin`, `overrides` and `forward` call the service, `headers` and the shared `decision_body` write the answer.
 
 mod admin;
+pub mod api;
 mod arriving_body;
+mod caller;
 pub(crate) mod connection;
-pub(crate) mod dashboard;
 mod decide;
 mod forward;
 mod guard;
-mod guest;
 mod headers;
-mod openapi;
+pub(crate) mod login_cookie;
+pub(crate) mod openapi;
 mod overrides;
-mod patience;
+mod policy_text;
 mod problem;
-mod query;
+pub(crate) mod query;
 mod request;
-mod status;
+pub(crate) mod status;
+mod timeout_stream;
 mod unread_body;
-mod words;
-mod wrong_tokens;
+mod wrong_token;
 
 use std::{pin::pin, sync::Arc};
 
 use axum::{
-    Router,
+    Extension, Router,
     body::Bytes,
     extract::Request as HttpRequest,
     http::{HeaderMap, Method, StatusCode, Uri},
@@ -33,12 +34,22 @@ use axum::{
 use futures_util::FutureExt as _;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
-pub(crate) use self::openapi::KeySchema;
-use self::{problem::Problem, request::Request};
-use crate::{access::Access, door::House, metrics::Transport};
+use self::openapi::Document;
+pub(crate) use self::{
+    admin::key_state, caller::Caller, connection::Peer, guard::origin, problem::Problem, request::Request,
+};
+use crate::{auth::Access, context::Context};
 
-/// What is served where.
-pub(crate) fn router(house: &House) -> Router {
+/// Routes that another part of the server adds to the API, and their documentation.
+pub(crate) struct ExtraRoutes {
+    pub(crate) router: Router,
+    pub(crate) document: utoipa::openapi::OpenApi,
+}
+
+/// Returns all routes.
+pub(crate) fn router(context: &Context, extra: Option<ExtraRoutes>) -> Router {
+    let ExtraRoutes { router, document } =
+        extra.unwrap_or_else(|| ExtraRoutes { router: Router::new(), document: Default::default() });
     Router::new()
         .route("/v1/check", post(decide::check))
         .route("/v1/peek", post(decide::peek))
@@ -46,81 +57,74 @@ pub(crate) fn router(house: &House) -> Router {
         .route("/v1/refund", post(admin::refund))
         .route("/v1/reset", post(admin::reset))
         .route("/v1/inspect", get(admin::inspect))
-        .route("/v1/override", post(overrides::put))
-        .route("/v1/override/lift", post(overrides::lift))
+        .route("/v1/override", post(overrides::set))
+        .route("/v1/override/lift", post(overrides::remove))
         .route("/v1/overrides", get(overrides::list))
         .route("/v1/forward", forward::routes())
         .route("/v1/policies", get(status::policies))
-        .route("/v1/overview", get(dashboard::overview))
-        .route("/v1/hits", get(dashboard::hits))
-        .route("/v1/live", get(dashboard::live))
-        .route("/v1/session", get(dashboard::session).post(dashboard::log_in).delete(dashboard::log_out))
-        .route("/", get(dashboard::page))
-        .route("/assets/{name}", get(dashboard::asset))
         .route("/healthz", get(status::healthz))
         .route("/readyz", get(status::readyz))
         .route("/metrics", get(status::metrics))
-        .route("/openapi.json", get(openapi::document))
-        .fallback(nowhere)
-        .method_not_allowed_fallback(not_so)
-        // A request takes its state along: one count to keep, instead of one for all that is in it.
-        .with_state(Arc::new(house.clone()))
+        .route("/openapi.json", get(openapi::document).layer(Extension(Arc::new(Document::new(document)))))
+        // One shared state, so that a request clones one reference count.
+        .with_state(Arc::new(context.clone()))
+        .merge(router)
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
 }
 
-async fn nowhere(uri: Uri) -> Problem {
-    let message = format!("there is nothing at `{}`: /openapi.json tells what there is", uri.path());
+pub(crate) async fn not_found(uri: Uri) -> Problem {
+    let message = format!("there is nothing at `{}`: /openapi.json lists all paths", uri.path());
     Problem::new(StatusCode::NOT_FOUND, "", message)
 }
 
-async fn not_so(method: Method, uri: Uri) -> Problem {
-    let message = format!("`{}` takes no {method}: /openapi.json tells what it takes", uri.path());
+async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
+    let message = format!("`{}` does not accept {method}: /openapi.json lists the methods", uri.path());
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "", message)
 }
 
-/// Lets a request with a body in and reads the body, within its bounds of size and time.
-async fn body(house: &House, needed: Access, request: HttpRequest) -> Result<Bytes, Problem> {
-    admit(house, request.headers(), request.uri(), needed)?;
-    read(house, request).await.inspect_err(|_| house.service.metrics().refused(Transport::Http))
+/// Checks whether a request is permitted, and reads its body within the bounds of size and time.
+async fn body(context: &Context, needed: Access, request: HttpRequest) -> Result<Bytes, Problem> {
+    admit(context, request.headers(), request.uri(), needed)?;
+    read_json(context, request).await
 }
 
-async fn read(house: &House, request: HttpRequest) -> Result<Bytes, Problem> {
+/// Reads a JSON body within the bounds of size and time.
+pub(crate) async fn read_json(context: &Context, request: HttpRequest) -> Result<Bytes, Problem> {
     guard::content_type(request.headers())?;
-    let bounds = &house.settings.bounds;
-    let too_large = || {
-        let message = format!("the body has more than {} bytes: send less at once", bounds.body);
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "", message)
-    };
+    let bounds = &context.settings.bounds;
     let mut whole = pin!(Limited::new(request.into_body(), bounds.body).collect());
-    // Nearly always all of it is there already, and no timer is needed.
+    // Nearly always the whole body has arrived already, and no timer is needed.
     let read = match whole.as_mut().now_or_never() {
         Some(read) => Ok(read),
         None => tokio::time::timeout(bounds.header_timeout, whole).await,
     };
     match read {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let message = format!("the body has more than {} bytes: send less at once", bounds.body);
+            Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "", message))
+        }
         Ok(Err(_)) => Err(Problem::new(StatusCode::BAD_REQUEST, "", "the body could not be read to its end")),
         Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "", "the body took too long to arrive")),
     }
 }
 
-/// Lets a request without a body in.
-fn admit(house: &House, headers: &HeaderMap, uri: &Uri, needed: Access) -> Result<(), Problem> {
-    let admitted = guard::origin(&house.settings, headers, uri);
-    let admitted = admitted.and_then(|()| access(house, headers, needed));
-    admitted.inspect_err(|_| house.service.metrics().refused(Transport::Http))
+/// Checks the origin and the access of a request.
+fn admit(context: &Context, headers: &HeaderMap, uri: &Uri, needed: Access) -> Result<(), Problem> {
+    guard::origin(&context.settings, headers, uri)?;
+    access(context, headers, needed)
 }
 
-/// Refuses callers who may not do this.
-fn access(house: &House, headers: &HeaderMap, needed: Access) -> Result<(), Problem> {
-    match guest::granted(house, headers) {
+/// Refuses callers without the needed access.
+fn access(context: &Context, headers: &HeaderMap, needed: Access) -> Result<(), Problem> {
+    match caller::access(context, headers) {
         granted if granted >= needed => Ok(()),
-        granted => Err(guard::refusal(&house.settings.tokens, headers, granted)),
+        granted => Err(guard::access_problem(&context.settings.tokens, headers, granted)),
     }
 }
 
-/// Reads what a body asks for.
-fn understand<'a>(house: &House, body: &'a [u8]) -> Result<Request<'a>, Problem> {
-    let request = Request::read(body).map_err(|(field, error)| Problem::new(StatusCode::BAD_REQUEST, field, error));
-    request.inspect_err(|_| house.service.metrics().refused(Transport::Http))
+/// Parses the body of a request.
+fn parse(body: &[u8]) -> Result<Request<'_>, Problem> {
+    Request::read(body).map_err(|(field, error)| Problem::new(StatusCode::BAD_REQUEST, field, error))
 }

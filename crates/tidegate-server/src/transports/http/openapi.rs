@@ -1,8 +1,9 @@
-//! The `OpenAPI` document, made from the types of requests and answers.
+//! The `OpenAPI` document, derived from the types of requests and responses.
 
 use std::sync::{Arc, OnceLock};
 
 use axum::{
+    Extension,
     extract::State,
     http::{HeaderMap, Uri, header::CONTENT_TYPE},
     response::IntoResponse,
@@ -10,54 +11,71 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{
-    IntoResponses, Modify, OpenApi, ToSchema,
+    IntoResponses, OpenApi, ToSchema,
     openapi::{
         path::Operation,
         security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
     },
 };
 
-use super::{admin, dashboard, decide, forward, overrides, problem::Problem, status};
-use crate::{door::House, transports::body::Body};
+use super::{admin, decide, forward, overrides, problem::Problem, status};
+use crate::{context::Context, service::KeyText, transports::decision_body::DecisionBody};
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Tidegate", description = "Sliding-window rate limits, exact.", license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")),
     paths(
         decide::check, decide::peek, decide::charge, forward::forward, admin::refund, admin::reset, admin::inspect,
-        overrides::put, overrides::lift, overrides::list,
-        dashboard::overview, dashboard::hits, dashboard::live, dashboard::session, dashboard::log_in, dashboard::log_out,
+        overrides::set, overrides::remove, overrides::list,
         status::policies, status::healthz, status::readyz, status::metrics, document,
     ),
-    components(schemas(Body, Problem, BannedOrProblem)),
-    modifiers(&Tokens),
+    components(schemas(DecisionBody, Problem, BannedOrProblem)),
     tags(
-        (name = "decisions", description = "May it go ahead?"),
-        (name = "admin", description = "Giving back, forgetting, looking, overriding"),
-        (name = "dashboard", description = "What people look at"),
-        (name = "status", description = "How the service is"),
+        (name = "decisions", description = "Decisions"),
+        (name = "admin", description = "Refunds, resets, inspections and overrides"),
+        (name = "status", description = "Health, metrics and policies"),
     )
 )]
-struct Document;
+struct Api;
 
-/// The tokens as security schemes.
-struct Tokens;
+/// The document. It is written at the first request.
+pub(super) struct Document {
+    extra: utoipa::openapi::OpenApi,
+    text: OnceLock<String>,
+}
 
-impl Modify for Tokens {
-    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
-        let components = document.components.get_or_insert_default();
-        for (name, description) in [
-            (USAGE, "`token` of the settings. If the service has none, these operations need no token."),
-            (ADMIN, "`admin_token` of the settings. If the service has none, these operations need no token."),
-        ] {
-            let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(description)).build();
-            components.add_security_scheme(name, SecurityScheme::Http(bearer));
-        }
-        for (path, item) in &mut document.paths.paths {
-            let operations = [&mut item.get, &mut item.post, &mut item.delete];
-            for operation in operations.into_iter().filter_map(Option::as_mut) {
-                operation.security = needed(path, operation);
-            }
+impl Document {
+    /// Adds the paths of another document to those of the API.
+    pub(super) fn new(extra: utoipa::openapi::OpenApi) -> Self {
+        Self { extra, text: OnceLock::new() }
+    }
+
+    fn text(&self) -> &str {
+        self.text.get_or_init(|| {
+            let mut document = Api::openapi();
+            document.merge(self.extra.clone());
+            add_security(&mut document);
+            let mut document = serde_json::to_value(document).expect("the document is JSON");
+            separate_references(&mut document);
+            document.to_string()
+        })
+    }
+}
+
+/// Adds the tokens as security schemes.
+fn add_security(document: &mut utoipa::openapi::OpenApi) {
+    let components = document.components.get_or_insert_default();
+    for (name, description) in [
+        (USAGE, "`token` of the settings. If the service has none, these operations need no token."),
+        (ADMIN, "`admin_token` of the settings. If the service has none, these operations need no token."),
+    ] {
+        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(description)).build();
+        components.add_security_scheme(name, SecurityScheme::Http(bearer));
+    }
+    for (path, item) in &mut document.paths.paths {
+        let operations = [&mut item.get, &mut item.post, &mut item.delete];
+        for operation in operations.into_iter().filter_map(Option::as_mut) {
+            operation.security = needed(path, operation);
         }
     }
 }
@@ -68,7 +86,7 @@ const ADMIN: &str = "admin_token";
 /// Paths that never need a token.
 const OPEN: [&str; 4] = ["/healthz", "/readyz", "/openapi.json", "/v1/session"];
 
-/// The tokens that an operation accepts; one of them is enough.
+/// Returns the tokens that an operation accepts; one of them is enough.
 fn needed(path: &str, operation: &Operation) -> Option<Vec<SecurityRequirement>> {
     let is_admin = operation.tags.iter().flatten().any(|tag| tag == "admin");
     let names = match (OPEN.contains(&path), is_admin) {
@@ -108,35 +126,28 @@ fn separate_references(value: &mut Value) {
     }
 }
 
-fn text() -> String {
-    let mut document = serde_json::to_value(Document::openapi()).expect("the document is JSON");
-    separate_references(&mut document);
-    document.to_string()
-}
-
 /// This document.
 #[utoipa::path(get, path = "/openapi.json", tag = "status", responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value)))]
 pub(super) async fn document(
-    State(house): State<Arc<House>>,
+    State(context): State<Arc<Context>>,
+    Extension(document): Extension<Arc<Document>>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<impl IntoResponse, Problem> {
-    static TEXT: OnceLock<String> = OnceLock::new();
-    super::guard::origin(&house.settings, &headers, &uri)?;
-    let text = TEXT.get_or_init(text);
-    Ok(([(CONTENT_TYPE, "application/json")], text.as_str()))
+    super::guard::origin(&context.settings, &headers, &uri)?;
+    Ok(([(CONTENT_TYPE, "application/json")], document.text().to_owned()))
 }
 
-/// What check, peek and charge take. `request.rs` reads them all as one, to say in words what is wrong.
+/// The request of check, peek and charge. `request.rs` parses all of them with one type, for better errors.
 #[derive(ToSchema, Deserialize)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) enum CheckRequest {
-    /// By a policy of the configuration.
+    /// By a configured policy.
     Policy(ByPolicy),
-    /// By limits that the caller brings.
+    /// By limits supplied by the caller.
     Limits(ByLimits),
-    /// Several as one decision, all or nothing.
+    /// Several checks as one decision, all or nothing.
     Checks(Several),
 }
 
@@ -147,21 +158,21 @@ pub(super) enum CheckRequest {
 pub(super) struct ByPolicy {
     #[schema(min_length = 1, max_length = 128, example = "public-api")]
     policy: String,
-    key: KeySchema,
+    key: KeyText,
     #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
     cost: Option<u64>,
-    /// In place of the cost: what the policy says this costs.
+    /// An operation of the policy, instead of the cost.
     #[schema(example = "search.list")]
     operation: Option<String>,
     on_store_failure: Option<FailureWord>,
 }
 
-/// One decision by limits that the caller brings.
+/// One decision by limits supplied by the caller.
 #[derive(ToSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) struct ByLimits {
-    key: KeySchema,
+    key: KeyText,
     #[schema(min_items = 1, max_items = 8, example = json!(["5/1s", "60/1m"]))]
     limits: Vec<String>,
     #[schema(example = "sliding_log")]
@@ -171,7 +182,7 @@ pub(super) struct ByLimits {
     on_store_failure: Option<FailureWord>,
 }
 
-/// Several as one.
+/// Several checks as one decision.
 #[derive(ToSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -180,7 +191,7 @@ pub(super) struct Several {
     checks: Vec<OneOfSeveral>,
 }
 
-/// One of several.
+/// One of several checks.
 #[derive(ToSchema, Deserialize)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -189,53 +200,32 @@ pub(super) enum OneOfSeveral {
     Limits(ByLimits),
 }
 
-/// What refund takes.
+/// The request of refund.
 #[derive(ToSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) struct RefundRequest {
     #[schema(min_length = 1, max_length = 128, example = "public-api")]
     policy: String,
-    key: KeySchema,
+    key: KeyText,
     #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
     cost: Option<u64>,
-    /// As the decision told it.
+    /// `charged_at_us` of the decision.
     #[schema(maximum = 9_000_000_000_000_000_u64)]
     charged_at_us: u64,
 }
 
-/// What reset takes.
+/// The request of reset.
 #[derive(ToSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) struct ResetRequest {
     #[schema(min_length = 1, max_length = 128, example = "public-api")]
     policy: String,
-    key: KeySchema,
+    key: KeyText,
 }
 
-/// Who is counted: a text, or a list of texts of which no two collide.
-#[derive(ToSchema, Deserialize)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "only its schema is used")]
-pub(crate) enum KeySchema {
-    One(KeyText),
-    Several(KeyList),
-}
-
-/// One text.
-#[derive(ToSchema, Deserialize)]
-#[schema(min_length = 1, max_length = 1024)]
-#[expect(dead_code, reason = "only its schema is used")]
-pub(crate) struct KeyText(String);
-
-/// Several texts; their bytes, and two more for each, are 1024 at the most.
-#[derive(ToSchema, Deserialize)]
-#[schema(min_items = 1, max_items = 512)]
-#[expect(dead_code, reason = "only its schema is used")]
-pub(crate) struct KeyList(Vec<String>);
-
-/// What to answer when the store fails: `open`, `closed`, `local` or `local:0.25`.
+/// What to do when the store fails: `open`, `closed`, `local` or `local:0.25`.
 #[derive(ToSchema, Deserialize)]
 #[schema(pattern = "^(open|closed|local|local:0\\.[0-9]{0,5}[1-9]|local:1)$")]
 #[expect(dead_code, reason = "only its schema is used")]
@@ -244,19 +234,19 @@ pub(super) struct FailureWord(String);
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) enum DecisionResponses {
-    /// It may go ahead.
+    /// Allowed.
     #[response(status = 200)]
-    Allowed(Body),
-    /// Limited: `retry_after_ms` says for how long.
+    Allowed(DecisionBody),
+    /// Limited: `retry_after_ms` is the time until it would fit.
     #[response(status = 429)]
-    Limited(Body),
-    /// It costs more than the limit ever allows.
+    Limited(DecisionBody),
+    /// The cost is higher than the limit ever allows.
     #[response(status = 422)]
-    Impossible(Body),
-    /// The store failed and the policy says closed.
+    Impossible(DecisionBody),
+    /// The store failed, and the policy denies requests then.
     #[response(status = 503)]
-    StoreUnavailable(Body),
-    /// The request could not be understood.
+    StoreUnavailable(DecisionBody),
+    /// The request is malformed.
     #[response(status = 400)]
     Malformed(Problem),
     /// A token is needed.
@@ -274,30 +264,30 @@ pub(super) enum DecisionResponses {
     /// The body is too large.
     #[response(status = 413)]
     TooLarge(Problem),
-    /// The body is not said to be JSON.
+    /// The body is not declared as JSON.
     #[response(status = 415)]
     NotJson(Problem),
 }
 
-/// The decision on a banned key, or why the caller lacks the permission.
+/// The decision for a banned key, or the reason why the caller lacks the permission.
 #[derive(ToSchema, Serialize)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) enum BannedOrProblem {
-    Banned(Body),
+    Banned(DecisionBody),
     Problem(Problem),
 }
 
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) enum Problems {
-    /// The request could not be understood.
+pub(crate) enum Problems {
+    /// The request is malformed.
     #[response(status = 400)]
     Malformed(Problem),
     /// A token is needed.
     #[response(status = 401)]
     NoToken(Problem),
-    /// The caller may not.
+    /// The caller lacks the permission.
     #[response(status = 403)]
     Forbidden(Problem),
     /// There is no such policy.
@@ -309,7 +299,7 @@ pub(super) enum Problems {
     /// The body is too large.
     #[response(status = 413)]
     TooLarge(Problem),
-    /// The body is not said to be JSON.
+    /// The body is not declared as JSON.
     #[response(status = 415)]
     NotJson(Problem),
     /// Too many wrong tokens came from this address.

@@ -1,4 +1,4 @@
-//! [`Problem`]: why a request got no decision, as a body.
+//! [`Problem`]: an error response.
 
 use axum::{
     Json,
@@ -12,32 +12,51 @@ use serde::Serialize;
 use tidegate::StoreError;
 use utoipa::ToSchema;
 
-use crate::{access::WrongToken, service::Refusal};
+use crate::{auth::WrongToken, service::Refusal};
+
+/// Marks a response that refuses its request. The connection counts it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refused;
 
 /// Maximum number of characters of a message: long input is not sent back in full.
-const LONGEST: usize = 600;
+const MAX_MESSAGE: usize = 600;
 
-/// What was wrong with a request.
+/// The reason why a request failed.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     #[serde(skip)]
     status: StatusCode,
     /// What was wrong and what would be right.
     error: String,
-    /// Where in the request it was; empty if it was the whole.
+    /// The field of the request that was wrong; empty if it was the whole request.
     field: String,
     /// Whether the caller sent a wrong token.
     #[serde(skip)]
     wrong_token: bool,
     /// Whether the same request may succeed in a second.
     #[serde(skip)]
-    is_passing: bool,
+    is_temporary: bool,
+    /// Whether the request was malformed or not permitted.
+    #[serde(skip)]
+    is_refusal: bool,
 }
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, field: impl Into<String>, error: impl Into<String>) -> Self {
-        let (field, error) = (shortened(field.into(), 128), shortened(error.into(), LONGEST));
-        Self { status, error, field, wrong_token: false, is_passing: false }
+    pub(crate) fn new(status: StatusCode, field: impl Into<String>, error: impl Into<String>) -> Self {
+        let (field, error) = (shortened(field.into(), 128), shortened(error.into(), MAX_MESSAGE));
+        Self {
+            status,
+            error,
+            field,
+            wrong_token: false,
+            is_temporary: false,
+            is_refusal: status != StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// Returns the same error with another status.
+    pub(super) fn with_status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -48,26 +67,26 @@ impl Problem {
         &self.error
     }
 
-    /// There is no memory for the response.
+    /// Returns the error for a response without memory.
     pub(super) fn no_memory() -> Self {
         let message = "too many responses are not read yet: read those of this connection, or try again later";
-        Self { is_passing: true, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "", message) }
+        Self { is_temporary: true, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "", message) }
     }
 
-    /// The same about a token that is none of ours.
-    pub(super) fn for_wrong_token(self) -> Self {
+    /// Marks the error as caused by a wrong token.
+    pub(crate) fn for_wrong_token(self) -> Self {
         Self { wrong_token: true, ..self }
     }
 }
 
-/// The beginning and the end of a text that has more characters than `most`. The input is in the middle of a message.
-fn shortened(text: String, most: usize) -> String {
+/// Removes the middle of a text that has more characters than `max`. The middle of a message contains the input.
+fn shortened(text: String, max: usize) -> String {
     // Each character takes at least one byte.
-    if text.len() <= most {
+    if text.len() <= max {
         return text;
     }
-    let Some((cut, _)) = text.char_indices().nth(most / 2) else { return text };
-    let Some((end, _)) = text.char_indices().rev().nth(most / 2 - 1).filter(|(end, _)| *end > cut) else { return text };
+    let Some((cut, _)) = text.char_indices().nth(max / 2) else { return text };
+    let Some((end, _)) = text.char_indices().rev().nth(max / 2 - 1).filter(|(end, _)| *end > cut) else { return text };
     format!("{} … {}", &text[..cut], &text[end..])
 }
 
@@ -86,13 +105,16 @@ impl From<Refusal> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let Self { status, wrong_token, is_passing, .. } = self;
+        let Self { status, wrong_token, is_temporary, is_refusal, .. } = self;
         let mut response = (status, Json(self)).into_response();
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if is_passing {
+        if is_temporary {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if is_refusal {
+            response.extensions_mut().insert(Refused);
         }
         if wrong_token {
             response.extensions_mut().insert(WrongToken);
@@ -106,7 +128,7 @@ mod tests {
     use super::shortened;
 
     #[test]
-    fn the_middle_of_a_long_message_is_left_out() {
+    fn the_middle_of_a_long_message_is_removed() {
         let short = "é".repeat(10);
         assert_eq!(shortened(short.clone(), 10), short);
         let long = format!("`{}` is unknown", "é".repeat(10_000));

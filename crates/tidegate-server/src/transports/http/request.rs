@@ -1,4 +1,4 @@
-//! [`Request`]: what a body asks for, and the [`Ask`] it comes to.
+//! [`Request`]: the JSON body of a request. It is converted to a [`KeyRequest`].
 
 use std::{borrow::Cow, fmt};
 
@@ -8,14 +8,15 @@ use serde::{
 };
 use tidegate::{Algorithm, Cost, Key, Limit, OnStoreFailure, Timestamp};
 
-use crate::service::{Ask, By, Price, Refusal};
+use crate::service::{KeyRequest, LimitSource, Price, Refusal};
 
-const LATEST: u64 = Timestamp::MAX.as_micros();
+/// The latest time of a charge.
+const LATEST_US: u64 = 9_000_000_000_000_000;
 
-/// A body, whatever is asked with it.
+/// The body of any request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request<'a> {
+pub(crate) struct Request<'a> {
     #[serde(borrow, default)]
     policy: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -34,7 +35,7 @@ pub(super) struct Request<'a> {
     checks: Option<Vec<Object<'a>>>,
 }
 
-/// A request that is written as an object. Read by itself, a list of its values in order would do, too.
+/// A request that must be a JSON object. The derived implementation would also accept a list of values.
 #[derive(Debug)]
 struct Object<'a>(Request<'a>);
 
@@ -56,7 +57,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     }
 }
 
-/// A key: one text, or several that are joined.
+/// A key: one text, or a list of texts.
 #[derive(Debug)]
 pub(super) enum KeyForm<'a> {
     One(Cow<'a, str>),
@@ -94,7 +95,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for KeyForm<'a> {
 }
 
 impl KeyForm<'_> {
-    /// The key.
+    /// Returns the key.
     pub(super) fn key(&self) -> Result<Key<'_>, Refusal> {
         let key = match self {
             Self::One(text) => Key::new(&**text),
@@ -104,20 +105,20 @@ impl KeyForm<'_> {
     }
 }
 
-/// What a request asks for: one decision, or several as one.
-pub(super) enum Asked<'a> {
-    One(Ask<'a>),
-    Several(Vec<Ask<'a>>),
+/// One decision, or several as one.
+pub(super) enum DecisionRequest<'a> {
+    One(KeyRequest<'a>),
+    Several(Vec<KeyRequest<'a>>),
 }
 
 impl<'a> Request<'a> {
-    /// Reads a body; what is wrong with it is told by the field it is in.
+    /// Parses a body. An error contains the field that is wrong.
     pub(super) fn read(body: &'a [u8]) -> Result<Self, (String, String)> {
         serde_json::from_slice(body).map(|Object(request)| request).map_err(|error| explain(body, &error))
     }
 
-    /// Takes a query apart into a request, as `/v1/inspect` has it: several keys are a list, and one is if that is said.
-    pub(super) fn of_query(policy: &'a str, key: Vec<&'a str>, is_list: bool) -> Self {
+    /// Returns a request for the key in a query. Several values are a list; a single value is one if `is_list` is set.
+    pub(crate) fn of_query(policy: &'a str, key: Vec<&'a str>, is_list: bool) -> Self {
         let key = match key.as_slice() {
             [one] if !is_list => KeyForm::One(Cow::Borrowed(*one)),
             _ => KeyForm::Several(key.into_iter().map(Cow::Borrowed).collect()),
@@ -125,41 +126,43 @@ impl<'a> Request<'a> {
         Self { policy: Some(Cow::Borrowed(policy)), key: Some(key), ..Self::default() }
     }
 
-    /// What check, peek and charge are asked for.
-    pub(super) fn asked(&'a self) -> Result<Asked<'a>, Refusal> {
+    /// Returns the request of check, peek and charge.
+    pub(super) fn decision(&'a self) -> Result<DecisionRequest<'a>, Refusal> {
         if self.charged_at_us.is_some() {
-            return Err(Refusal::malformed("charged_at_us", "only a refund says when it was charged"));
+            return Err(Refusal::malformed("charged_at_us", "only a refund has `charged_at_us`"));
         }
-        let Some(checks) = &self.checks else { return self.ask().map(Asked::One) };
-        self.nothing_beside_checks()?;
+        let Some(checks) = &self.checks else { return self.key_request().map(DecisionRequest::One) };
+        self.only_checks()?;
         let one = |Object(check): &'a Object<'a>| match (&check.checks, check.charged_at_us) {
-            (Some(_), _) => Err(Refusal::malformed("checks", "checks can't hold further checks: list them all in one")),
-            (None, Some(_)) => Err(Refusal::malformed("charged_at_us", "only a refund says when it was charged")),
-            (None, None) => check.ask(),
+            (Some(_), _) => {
+                Err(Refusal::malformed("checks", "checks can't contain further checks: write them into one list"))
+            }
+            (None, Some(_)) => Err(Refusal::malformed("charged_at_us", "only a refund has `charged_at_us`")),
+            (None, None) => check.key_request(),
         };
-        let mut asks = checks.iter().map(one).collect::<Result<Vec<_>, _>>()?;
-        // What the call says for all, each can say otherwise.
+        let mut requests = checks.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+        // The choice for all checks applies to those without their own.
         let for_all = self.on_failure()?;
-        for ask in &mut asks {
-            ask.on_failure = ask.on_failure.or(for_all);
+        for request in &mut requests {
+            request.on_failure = request.on_failure.or(for_all);
         }
-        Ok(Asked::Several(asks))
+        Ok(DecisionRequest::Several(requests))
     }
 
-    /// What a refund is asked for: each with the moment that it goes back to.
-    pub(super) fn refunds(&'a self) -> Result<Vec<(Ask<'a>, Timestamp)>, Refusal> {
+    /// Returns the refunds, each with the time of its charge.
+    pub(super) fn refunds(&'a self) -> Result<Vec<(KeyRequest<'a>, Timestamp)>, Refusal> {
         let one = |request: &'a Self| {
-            let at = request.charged_at_us.ok_or_else(|| {
-                Refusal::malformed("charged_at_us", "a refund needs `charged_at_us`, as the decision told it")
-            })?;
-            if at > LATEST {
-                let message = format!("{at} is no time of a charge: times end at {LATEST}");
+            let at = request
+                .charged_at_us
+                .ok_or_else(|| Refusal::malformed("charged_at_us", "a refund needs `charged_at_us` of the decision"))?;
+            if at > LATEST_US {
+                let message = format!("{at} is not the time of a charge: use at most {LATEST_US}");
                 return Err(Refusal::malformed("charged_at_us", message));
             }
-            Ok((request.ask()?, Timestamp::from_micros(at)))
+            Ok((request.key_request()?, Timestamp::from_micros(at)))
         };
         let Some(checks) = &self.checks else { return Ok(vec![one(self)?]) };
-        self.nothing_beside_checks()?;
+        self.only_checks()?;
         if !(1..=64).contains(&checks.len()) {
             return Err(Refusal::malformed("checks", format!("{} refunds at once: use 1 to 64", checks.len())));
         }
@@ -170,33 +173,30 @@ impl<'a> Request<'a> {
         self.checks.is_some()
     }
 
-    fn nothing_beside_checks(&self) -> Result<(), Refusal> {
-        let beside = self.policy.is_some() || self.key.is_some() || self.limits.is_some() || self.algorithm.is_some();
-        if beside || self.cost.is_some() || self.operation.is_some() || self.charged_at_us.is_some() {
-            let message = "beside `checks`, only `on_store_failure` can be said: the rest belongs into each of them";
+    fn only_checks(&self) -> Result<(), Refusal> {
+        let others = self.policy.is_some() || self.key.is_some() || self.limits.is_some() || self.algorithm.is_some();
+        if others || self.cost.is_some() || self.operation.is_some() || self.charged_at_us.is_some() {
+            let message = "with `checks`, only `on_store_failure` is permitted: write the other fields into each check";
             return Err(Refusal::malformed("checks", message));
         }
         Ok(())
     }
 
-    /// Whom a reset or an inspection is about.
-    pub(super) fn subject(&'a self) -> Result<Ask<'a>, Refusal> {
+    /// Returns the key of a reset or an inspection.
+    pub(super) fn subject(&'a self) -> Result<KeyRequest<'a>, Refusal> {
         let spends = self.cost.is_some() || self.operation.is_some() || self.charged_at_us.is_some();
         if spends || self.checks.is_some() || self.on_store_failure.is_some() {
-            return Err(Refusal::malformed(
-                "",
-                "this takes `policy` (or `limits` and `algorithm`) and `key`, nothing else",
-            ));
+            return Err(Refusal::malformed("", "this accepts only `policy` (or `limits` and `algorithm`) and `key`"));
         }
-        self.ask()
+        self.key_request()
     }
 
-    /// The policy and the key of what is about a policy of the configuration only.
+    /// Returns the configured policy and the key.
     pub(super) fn policy_and_key(&'a self) -> Result<(&'a str, Key<'a>), Refusal> {
-        let ask = self.subject()?;
-        match ask.by {
-            By::Policy(policy) => Ok((policy, ask.key)),
-            _ => Err(Refusal::malformed("limits", "limits that a caller brings are not overridden: name a `policy`")),
+        let request = self.subject()?;
+        match request.source {
+            LimitSource::Policy(policy) => Ok((policy, request.key)),
+            _ => Err(Refusal::malformed("limits", "this needs a configured policy: use `policy` instead of `limits`")),
         }
     }
 
@@ -205,26 +205,25 @@ impl<'a> Request<'a> {
         choice.map_err(|error| Refusal::malformed("on_store_failure", error))
     }
 
-    /// This request alone.
-    fn ask(&'a self) -> Result<Ask<'a>, Refusal> {
-        let by = match (&self.policy, &self.limits) {
-            (Some(policy), None) if self.algorithm.is_none() => By::Policy(policy),
+    /// Returns this request without its checks.
+    fn key_request(&'a self) -> Result<KeyRequest<'a>, Refusal> {
+        let source = match (&self.policy, &self.limits) {
+            (Some(policy), None) if self.algorithm.is_none() => LimitSource::Policy(policy),
             (Some(_), None) => {
-                return Err(Refusal::malformed("algorithm", "the policy knows its algorithm: leave `algorithm` out"));
+                return Err(Refusal::malformed("algorithm", "the policy has its own algorithm: remove `algorithm`"));
             }
-            (None, Some(limits)) => By::Limits(read_limits(limits)?, read_algorithm(self.algorithm.as_deref())?),
+            (None, Some(limits)) => {
+                LimitSource::Limits(read_limits(limits)?, read_algorithm(self.algorithm.as_deref())?)
+            }
             (Some(_), Some(_)) => {
-                return Err(Refusal::malformed(
-                    "limits",
-                    "`policy` and `limits` are two ways to say the limit: use one",
-                ));
+                return Err(Refusal::malformed("limits", "`policy` and `limits` exclude each other: use one"));
             }
             (None, None) => {
-                return Err(Refusal::malformed("policy", "by which limit? Give `policy`, `limits` or `checks`"));
+                return Err(Refusal::malformed("policy", "the limit is missing: set `policy`, `limits` or `checks`"));
             }
         };
         let Some(key) = &self.key else {
-            return Err(Refusal::malformed("key", "who is counted? Give `key`, a text or a list of texts"));
+            return Err(Refusal::malformed("key", "`key` is missing: set it to a text or a list of texts"));
         };
         let price = match (self.cost, &self.operation) {
             (None, Some(operation)) => Price::Operation(operation),
@@ -232,25 +231,25 @@ impl<'a> Request<'a> {
                 Price::Cost(Cost::new(cost.unwrap_or(1)).map_err(|error| Refusal::malformed("cost", error))?)
             }
             (Some(_), Some(_)) => {
-                return Err(Refusal::malformed("cost", "`cost` and `operation` are two ways to say the cost: use one"));
+                return Err(Refusal::malformed("cost", "`cost` and `operation` exclude each other: use one"));
             }
         };
         let on_failure = self.on_failure()?;
-        Ok(Ask { by, key: key.key()?, price, on_failure })
+        Ok(KeyRequest { source, key: key.key()?, price, on_failure })
     }
 }
 
-fn read_limits(texts: &[Cow<'_, str>]) -> Result<Vec<Limit>, Refusal> {
-    // No more than can be right are read.
+pub(super) fn read_limits(texts: &[Cow<'_, str>]) -> Result<Vec<Limit>, Refusal> {
+    // A policy has at most 8 limits, so no more are parsed.
     texts.iter().take(9).map(|text| text.parse().map_err(|error| Refusal::malformed("limits", error))).collect()
 }
 
-fn read_algorithm(text: Option<&str>) -> Result<Algorithm, Refusal> {
+pub(super) fn read_algorithm(text: Option<&str>) -> Result<Algorithm, Refusal> {
     let read = text.map(str::parse).transpose().map_err(|error| Refusal::malformed("algorithm", error))?;
     Ok(read.unwrap_or_default())
 }
 
-/// The field that a body is wrong in, and how. It is read a second time for that: most bodies are right.
+/// Returns the field of a body that is wrong, and the error. It parses the body a second time, because most bodies are right.
 fn explain(body: &[u8], error: &serde_json::Error) -> (String, String) {
     let deserializer = &mut serde_json::Deserializer::from_slice(body);
     let found = serde_path_to_error::deserialize::<_, Object<'_>>(deserializer).err();

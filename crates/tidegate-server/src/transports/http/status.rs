@@ -1,4 +1,4 @@
-//! How the service is: health, readiness, metrics, and the policies in force.
+//! Health, readiness, metrics and the active policies.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use axum::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{problem::Problem, words};
-use crate::{access::Access, config::Configured, degraded::State as DegradedState, door::House, metrics::Exposition};
+use super::{policy_text, problem::Problem};
+use crate::{auth::Access, config::ConfiguredPolicy, context::Context, metrics::Exposition, service::DegradedState};
 
-/// Whether the service takes requests, and what is not as it should be.
+/// Whether the service accepts requests, and its degraded states.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Readiness {
-    /// Whether it takes requests.
+    /// Whether it accepts requests.
     ready: bool,
     /// `ok`, or `degraded` if there is a degraded state.
     status: &'static str,
@@ -28,109 +28,109 @@ pub(super) struct Readiness {
     degraded: Vec<DegradedState>,
     /// `memory` or `redis`.
     store: &'static str,
-    /// Whether the store answers. If not, policies say what is decided.
+    /// Whether the store answers. If not, the policies decide what happens to requests.
     store_answers: bool,
-    /// What was wrong with the configuration at the last reload; null if it is in force.
+    /// The error in the configuration at the last reload; null if the file is active.
     configuration_error: Option<String>,
 }
 
-/// A policy in force.
+/// An active policy.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct ShownPolicy {
+pub(super) struct PolicyInfo {
     /// Its name.
     name: String,
     /// Its limits.
     #[schema(example = json!(["60/1m"]))]
     limits: Vec<String>,
-    /// How units in use are counted.
+    /// The algorithm.
     #[schema(example = "sliding_log")]
     algorithm: String,
     /// `enforce` or `shadow`.
     mode: &'static str,
-    /// Where `/v1/forward` finds the key.
+    /// The source of the key for `/v1/forward`.
     key: String,
-    /// What is answered when the store fails.
+    /// What happens to requests when the store fails.
     on_store_failure: String,
     /// Whether keys are shown as hashes only.
     hide_keys: bool,
-    /// All that in sentences.
+    /// The policy in sentences.
     words: String,
-    /// What operations cost.
+    /// The costs of operations.
     operations: std::collections::BTreeMap<String, u64>,
 }
 
-/// All policies in force.
+/// All active policies.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct ShownPolicies {
-    /// By name.
-    policies: Vec<ShownPolicy>,
+pub(super) struct PolicyList {
+    /// The policies, sorted by name.
+    policies: Vec<PolicyInfo>,
 }
 
-/// Says that the process lives.
-#[utoipa::path(get, path = "/healthz", tag = "status", responses((status = 200, description = "It lives", body = String, content_type = "text/plain")))]
+/// Returns 200 while the process runs.
+#[utoipa::path(get, path = "/healthz", tag = "status", responses((status = 200, description = "The process runs", body = String, content_type = "text/plain")))]
 pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Says whether the service takes requests.
+/// Returns whether the service accepts requests.
 #[utoipa::path(
     get, path = "/readyz", tag = "status",
-    responses((status = 200, description = "It takes requests", body = Readiness), (status = 503, description = "It is stopping", body = Readiness))
+    responses((status = 200, description = "It accepts requests", body = Readiness), (status = 503, description = "It is stopping", body = Readiness))
 )]
 pub(super) async fn readyz(
-    State(house): State<Arc<House>>,
+    State(context): State<Arc<Context>>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<impl IntoResponse, Problem> {
-    super::guard::origin(&house.settings, &headers, &uri)?;
-    let ready = !house.stop.is_cancelled();
-    let degraded = house.service.look_for_degraded_states();
-    let store = house.service.store_report();
+    super::guard::origin(&context.settings, &headers, &uri)?;
+    let ready = !context.stop.is_cancelled();
+    let degraded = context.service.check_degraded_states();
+    let store = context.service.store_report();
     let readiness = Readiness {
         ready,
         status: if degraded.is_empty() { "ok" } else { "degraded" },
         degraded,
         store: store.kind,
         store_answers: store.answers,
-        configuration_error: house.service.refused_file(),
+        configuration_error: context.service.refused_file(),
     };
     Ok((if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(readiness)))
 }
 
-/// What is counted, for Prometheus.
-#[utoipa::path(get, path = "/metrics", tag = "status", responses((status = 200, description = "In the text format of Prometheus, or in OpenMetrics if `Accept` prefers that", content((String = "text/plain"), (String = "application/openmetrics-text")))))]
+/// Returns the metrics for Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "status", responses((status = 200, description = "The text format of Prometheus, or OpenMetrics if `Accept` prefers it", content((String = "text/plain"), (String = "application/openmetrics-text")))))]
 pub(super) async fn metrics(
-    State(house): State<Arc<House>>,
+    State(context): State<Arc<Context>>,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<impl IntoResponse, Problem> {
-    super::admit(&house, &headers, &uri, Access::Usage)?;
-    house.service.look_for_degraded_states();
+    super::admit(&context, &headers, &uri, Access::Usage)?;
+    context.service.check_degraded_states();
     let format = Exposition::accepted(&headers);
-    let text = house.service.metrics().text(format, house.service.insight().onlookers());
+    let text = context.service.metrics().text(format);
     // The format depends on the request.
     Ok(([(CONTENT_TYPE, format.media_type()), (VARY, "accept")], text))
 }
 
-/// The policies in force.
+/// Returns the active policies.
 #[utoipa::path(
     get, path = "/v1/policies", tag = "status",
-    responses((status = 200, description = "The policies in force", body = ShownPolicies), super::openapi::Problems)
+    responses((status = 200, description = "The active policies", body = PolicyList), super::openapi::Problems)
 )]
 pub(super) async fn policies(
-    State(house): State<Arc<House>>,
+    State(context): State<Arc<Context>>,
     headers: HeaderMap,
     uri: Uri,
-) -> Result<Json<ShownPolicies>, Problem> {
-    super::admit(&house, &headers, &uri, Access::Usage)?;
-    let live = house.service.live();
-    let policies = live.policies.iter().map(|(name, configured)| shown(name, configured)).collect();
-    Ok(Json(ShownPolicies { policies }))
+) -> Result<Json<PolicyList>, Problem> {
+    super::admit(&context, &headers, &uri, Access::Usage)?;
+    let active = context.service.active_policies();
+    let policies = active.policies.iter().map(|(name, configured)| policy_info(name, configured)).collect();
+    Ok(Json(PolicyList { policies }))
 }
 
-fn shown(name: &str, configured: &Configured) -> ShownPolicy {
+fn policy_info(name: &str, configured: &ConfiguredPolicy) -> PolicyInfo {
     let policy = &configured.policy;
-    ShownPolicy {
+    PolicyInfo {
         name: name.to_owned(),
         limits: policy.limits().iter().map(ToString::to_string).collect(),
         algorithm: policy.algorithm().to_string(),
@@ -138,7 +138,7 @@ fn shown(name: &str, configured: &Configured) -> ShownPolicy {
         key: configured.key.to_string(),
         on_store_failure: policy.on_store_failure().to_string(),
         hide_keys: configured.hide_keys,
-        words: words::of(policy),
+        words: policy_text::describe(policy),
         operations: configured.operations().map(|(name, operation)| (name.to_owned(), operation.cost.get())).collect(),
     }
 }

@@ -17,22 +17,22 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
 use super::problem::Problem;
-use crate::unread::{Charge, Reservation};
+use crate::connections::{MemoryCharge, Reservation};
 
-/// Number of bytes that are handed to the protocol at once. When a part has been read, the peer counts as reading.
-const PART: usize = 16 << 10;
+/// Number of bytes that are handed to the protocol at once. A peer that has read a chunk counts as reading.
+const CHUNK: usize = 16 << 10;
 
 /// Over HTTP/1 a connection has one response at a time. Smaller responses count as memory of the connection itself.
 const COUNTED_OVER_HTTP1: u64 = 4 << 10;
 
-/// What is reserved of the response for each of several checks.
-const CHECK: usize = 512;
+/// Bytes of the response that are reserved for each of several checks.
+const BYTES_PER_CHECK: usize = 512;
 
 /// A body, or the rest of it.
 pub(super) struct UnreadBody {
     /// Known bytes that have not been handed over yet, and their charge.
     known: Bytes,
-    charge: Option<Arc<Charge>>,
+    charge: Option<Arc<MemoryCharge>>,
     /// The body after the known bytes.
     rest: Option<Body>,
     /// The reserved memory for the rest of the body, if the rest is counted.
@@ -40,21 +40,21 @@ pub(super) struct UnreadBody {
 }
 
 /// Bytes with the charge for their memory.
-struct Part {
+struct Chunk {
     bytes: Bytes,
-    charge: Arc<Charge>,
+    charge: Arc<MemoryCharge>,
 }
 
-/// Makes room for the response to several checks before any of them is decided, so that none is charged in vain.
+/// Reserves memory for the response to several checks before any of them is decided, so that none is charged in vain.
 pub(super) fn make_room(reservation: Option<&Arc<Reservation>>, checks: usize) -> Result<(), Problem> {
-    // The decision as a whole is one more.
-    if reservation.is_none_or(|reservation| reservation.make_room((checks + 1) * CHECK)) {
+    // The overall decision counts as one more.
+    if reservation.is_none_or(|reservation| reservation.make_room((checks + 1) * BYTES_PER_CHECK)) {
         return Ok(());
     }
     Err(Problem::no_memory())
 }
 
-/// Counts the body of a response. If there is no memory for it and it is refusable, another response says so.
+/// Counts the body of a response. If there is no memory for it and it is refusable, an error is sent instead.
 ///
 /// A response is not refusable if the request may have changed something.
 pub(super) fn count(
@@ -75,7 +75,7 @@ pub(super) fn count(
         let unread = UnreadBody { known: Bytes::new(), charge: None, rest: Some(body), reservation };
         return Response::from_parts(parts, unread);
     };
-    // A buffer that grew may be half empty; one that is shared, such as a file of the page, takes nothing.
+    // A buffer that grew may be half empty. A shared buffer, such as a file of the page, needs no memory of its own.
     let memory = if known.is_unique() { known.len().next_power_of_two() } else { 0 };
     let fits = reservation.make_room(memory);
     if !fits && is_refusable {
@@ -91,7 +91,7 @@ pub(super) fn count(
 }
 
 impl UnreadBody {
-    /// A body that takes almost no memory.
+    /// Returns a body that is not counted, because it needs almost no memory.
     pub(super) fn uncounted(body: Body) -> Self {
         Self { known: Bytes::new(), charge: None, rest: Some(body), reservation: None }
     }
@@ -107,19 +107,19 @@ impl HttpBody for UnreadBody {
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = &mut *self;
         if let Some(charge) = &this.charge {
-            let bytes = this.known.split_to(this.known.len().min(PART));
-            let part = Part { bytes, charge: Arc::clone(charge) };
+            let bytes = this.known.split_to(this.known.len().min(CHUNK));
+            let chunk = Chunk { bytes, charge: Arc::clone(charge) };
             if this.known.is_empty() {
                 this.charge = None;
             }
-            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(part)))));
+            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(chunk)))));
         }
         let Some(rest) = &mut this.rest else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(rest).poll_frame(context));
         Poll::Ready(match (&this.reservation, frame) {
             (Some(reservation), Some(Ok(frame))) => Some(Ok(frame.map_data(|bytes| {
                 let charge = Arc::new(reservation.charge(bytes.len().next_power_of_two()));
-                Bytes::from_owner(Part { bytes, charge })
+                Bytes::from_owner(Chunk { bytes, charge })
             }))),
             (_, frame) => frame,
         })
@@ -138,13 +138,13 @@ impl HttpBody for UnreadBody {
     }
 }
 
-impl AsRef<[u8]> for Part {
+impl AsRef<[u8]> for Chunk {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for Part {
+impl Drop for Chunk {
     fn drop(&mut self) {
         self.charge.progressed();
     }

@@ -1,15 +1,15 @@
-//! What the service says about itself: `INFO`, `COMMAND`, and of `CONFIG` what Redis's own tools ask for.
+//! Commands about the service: `INFO`, `COMMAND`, and the part of `CONFIG` that the tools of Redis use.
 
 use std::fmt::Write as _;
 
 use super::{
-    catalogue::{ENTRIES, Entry, Verb},
     command::{argument, shown},
+    commands::{COMMANDS, CommandInfo, Verb},
     reply::Replies,
     request::Args,
     session::REDIS_VERSION,
 };
-use crate::{access::Access, metrics::Transport, service::Service};
+use crate::{auth::Access, metrics::Transport, service::Service};
 
 /// `INFO [section …]`
 pub(super) fn service(args: Args<'_>, service: &Service, out: &mut Replies) {
@@ -33,13 +33,13 @@ pub(super) fn service(args: Args<'_>, service: &Service, out: &mut Replies) {
             ("redis_mode", "standalone".to_owned()),
             ("tidegate_version", env!("CARGO_PKG_VERSION").to_owned()),
             ("tidegate_store", store.to_owned()),
-            ("tidegate_policies", service.live().policies.len().to_string()),
+            ("tidegate_policies", service.active_policies().policies.len().to_string()),
             ("process_id", std::process::id().to_string()),
             ("uptime_in_seconds", service.uptime().as_secs().to_string()),
             ("uptime_in_days", (service.uptime().as_secs() / 86_400).to_string()),
         ],
     );
-    let clients = service.metrics().connections(Transport::Resp).get();
+    let clients = service.metrics().connections[Transport::Resp].get();
     section("Clients", &[("connected_clients", clients.to_string())]);
     section("Persistence", &[("loading", "0".to_owned())]);
     section("Replication", &[("role", "master".to_owned()), ("connected_slaves", "0".to_owned())]);
@@ -54,90 +54,90 @@ fn is_all(word: &[u8]) -> bool {
 
 /// `COMMAND [COUNT | LIST | INFO [name …] | DOCS [name …]]`
 pub(super) fn commands(args: Args<'_>, out: &mut Replies) {
-    let named = || args.iter().skip(2).map(|name| Verb::named(name).map(Verb::entry));
+    let named = || args.iter().skip(2).map(|name| Verb::named(name).map(Verb::info));
     match argument(args, 1).to_ascii_uppercase().as_slice() {
-        b"COUNT" => out.integer(ENTRIES.len()),
+        b"COUNT" => out.integer(COMMANDS.len()),
         b"LIST" => {
-            out.array(ENTRIES.len());
-            for entry in ENTRIES {
-                out.bulk(entry.name.to_ascii_lowercase());
+            out.array(COMMANDS.len());
+            for command in COMMANDS {
+                out.bulk(command.name.to_ascii_lowercase());
             }
         }
         b"INFO" if args.len() > 2 => {
             out.array(args.len() - 2);
-            for entry in named() {
-                match entry {
-                    Some(entry) => details(entry, out),
+            for command in named() {
+                match command {
+                    Some(command) => details(command, out),
                     None => out.null(),
                 }
             }
         }
         b"" | b"INFO" => {
-            out.array(ENTRIES.len());
-            for entry in ENTRIES {
-                details(entry, out);
+            out.array(COMMANDS.len());
+            for command in COMMANDS {
+                details(command, out);
             }
         }
         b"DOCS" => {
-            let chosen: Vec<&Entry> =
-                if args.len() > 2 { named().flatten().collect() } else { ENTRIES.iter().collect() };
+            let chosen: Vec<&CommandInfo> =
+                if args.len() > 2 { named().flatten().collect() } else { COMMANDS.iter().collect() };
             out.map(chosen.len());
-            for entry in chosen {
-                documentation(entry, out);
+            for command in chosen {
+                documentation(command, out);
             }
         }
         _ => {
-            let (word, usage) = (shown(argument(args, 1)), Verb::Command.entry().usage);
+            let (word, usage) = (shown(argument(args, 1)), Verb::Command.info().usage);
             out.error(&format!("ERR unknown subcommand '{word}'. Use COMMAND {usage}"));
         }
     }
 }
 
-/// A command's details, in the order that Redis has: name, arity, flags, first key, last key, step, categories, tips, key
+/// Writes the details of a command in the order of Redis: name, arity, flags, first key, last key, step, categories, tips, key
 /// specifications, subcommands.
-fn details(entry: &Entry, out: &mut Replies) {
+fn details(command: &CommandInfo, out: &mut Replies) {
     out.array(10);
-    out.bulk(entry.name.to_ascii_lowercase());
-    out.integer(entry.arity);
-    // A key is never looked up in a cluster here, and a replica would have nothing to say: every decision may write.
-    let flags: &[&str] = match entry.access {
+    out.bulk(command.name.to_ascii_lowercase());
+    out.integer(command.arity);
+    // Every decision may write, so no command is read-only.
+    let flags: &[&str] = match command.access {
         Access::Nothing => &["fast", "no_auth"],
-        _ if entry.key > 0 => &["write", "fast"],
+        _ if command.key > 0 => &["write", "fast"],
         _ => &["fast"],
     };
     out.set(flags.len());
     for flag in flags {
         out.simple(flag);
     }
-    // Of several keys, the first: that is what a proxy would choose a server by.
-    out.integer(entry.key);
-    out.integer(entry.key);
-    out.integer(usize::from(entry.key > 0));
+    // Only the first of several keys: a proxy would choose a server by it.
+    out.integer(command.key);
+    out.integer(command.key);
+    out.integer(usize::from(command.key > 0));
     out.set(0);
     out.array(0);
     out.array(0);
     out.array(0);
 }
 
-fn documentation(entry: &Entry, out: &mut Replies) {
-    out.bulk(entry.name.to_ascii_lowercase());
+fn documentation(command: &CommandInfo, out: &mut Replies) {
+    out.bulk(command.name.to_ascii_lowercase());
     out.map(3);
     out.bulk("summary");
-    out.bulk(format!("{}: {} {}", entry.summary, entry.name, entry.usage));
+    out.bulk(format!("{}: {} {}", command.summary, command.name, command.usage));
     out.bulk("since");
     out.bulk("0.1.0");
     out.bulk("group");
-    out.bulk(if entry.key > 0 { "generic" } else { "connection" });
+    out.bulk(if command.key > 0 { "generic" } else { "connection" });
 }
 
-/// `CONFIG GET name …`: as much as redis-benchmark and redis-cli want to know. Settings are in the file, and stay there.
+/// `CONFIG GET name …`: the settings that redis-benchmark and redis-cli read. The settings of the service are in its file.
 pub(super) fn config(args: Args<'_>, out: &mut Replies) {
     const KNOWN: [(&str, &str); 3] = [("save", ""), ("appendonly", "no"), ("databases", "1")];
     match argument(args, 1).to_ascii_uppercase().as_slice() {
         b"GET" if args.len() > 2 => {
-            let asked =
+            let is_requested =
                 |name: &str| args.iter().skip(2).any(|word| word == b"*" || word.eq_ignore_ascii_case(name.as_bytes()));
-            let found: Vec<_> = KNOWN.iter().filter(|(name, _)| asked(name)).collect();
+            let found: Vec<_> = KNOWN.iter().filter(|(name, _)| is_requested(name)).collect();
             out.map(found.len());
             for (name, value) in found {
                 out.bulk(name);
@@ -147,7 +147,7 @@ pub(super) fn config(args: Args<'_>, out: &mut Replies) {
         b"GET" => out.error("ERR wrong number of arguments for 'config|get' command"),
         _ => {
             let word = shown(argument(args, 1));
-            out.error(&format!("ERR CONFIG {word} does nothing here: settings are in the configuration file"));
+            out.error(&format!("ERR CONFIG {word} is not supported: the settings are in the configuration file"));
         }
     }
 }

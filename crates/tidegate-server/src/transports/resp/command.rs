@@ -1,34 +1,34 @@
-//! [`Command`]: the arguments of a command that decides, to what is asked of the service.
+//! [`Command`]: parses the arguments of the commands that the service answers.
 
 use std::str::FromStr;
 
 use tidegate::{Algorithm, Cost, Key, Limit, OnStoreFailure, Op, Timestamp};
 
-use super::{catalogue::Verb, request::Args, throttle};
-use crate::service::{Ask, By, Price};
+use super::{commands::Verb, request::Args, throttle};
+use crate::service::{KeyRequest, LimitSource, Price};
 
-/// What is asked of the service.
+/// A command for the service.
 #[derive(Debug)]
 pub(crate) enum Command<'a> {
-    Decide { op: Op, ask: Ask<'a>, shape: Shape },
-    DecideAll { asks: Vec<Ask<'a>>, shape: Shape },
-    Refund { ask: Ask<'a>, charged_at: Timestamp },
-    Forget(Ask<'a>),
-    Inspect(Ask<'a>),
+    Decide { op: Op, request: KeyRequest<'a>, format: ReplyFormat },
+    DecideAll { requests: Vec<KeyRequest<'a>>, format: ReplyFormat },
+    Refund { request: KeyRequest<'a>, charged_at: Timestamp },
+    Reset(KeyRequest<'a>),
+    Inspect(KeyRequest<'a>),
 }
 
-/// How a decision is told.
+/// The format of the reply to a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// In six numbers.
+pub(crate) enum ReplyFormat {
+    /// Six numbers.
     Six,
-    /// By name.
+    /// Names and values.
     Full,
-    /// As redis-cell does; whether the caller only looks.
-    Throttle { capacity: u64, looks: bool },
+    /// The format of redis-cell.
+    Throttle { capacity: u64, peeks: bool },
 }
 
-/// What follows the arguments that have a place.
+/// The options after the positional arguments.
 #[derive(Debug, Default)]
 struct Options<'a> {
     cost: Option<Cost>,
@@ -39,7 +39,7 @@ struct Options<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Name {
+enum OptionName {
     Cost,
     Operation,
     Algorithm,
@@ -47,7 +47,7 @@ enum Name {
     Full,
 }
 
-impl Name {
+impl OptionName {
     fn of(word: &[u8]) -> Option<Self> {
         let names = [
             ("COST", Self::Cost),
@@ -61,114 +61,124 @@ impl Name {
 }
 
 impl<'a> Command<'a> {
-    /// Reads a command that asks for something only the service can say; what is wrong with it otherwise. `None` for those
-    /// that the session answers.
+    /// Parses a command for the service. Returns `None` for commands that the session answers.
     #[inline]
-    pub(crate) fn read(verb: Verb, args: Args<'a>) -> Result<Option<Self>, String> {
+    pub(crate) fn parse(verb: Verb, args: Args<'a>) -> Result<Option<Self>, String> {
         Ok(Some(match verb {
             Verb::Check => {
                 let options = match args.len() {
                     3 => Options::default(),
-                    _ => Options::read(verb, args, 3, &[Name::Cost, Name::Operation, Name::OnFail, Name::Full])?,
+                    _ => Options::parse(
+                        verb,
+                        args,
+                        3,
+                        &[OptionName::Cost, OptionName::Operation, OptionName::OnFail, OptionName::Full],
+                    )?,
                 };
                 Self::one(Op::Check, args, &options)?
             }
-            Verb::Peek => Self::one(Op::Peek, args, &Options::read(verb, args, 3, &[Name::Cost, Name::Full])?)?,
+            Verb::Peek => {
+                Self::one(Op::Peek, args, &Options::parse(verb, args, 3, &[OptionName::Cost, OptionName::Full])?)?
+            }
             Verb::Charge => {
-                let mut options = Options::read(verb, args, 4, &[Name::Full])?;
+                let mut options = Options::parse(verb, args, 4, &[OptionName::Full])?;
                 options.cost = Some(cost("the cost", argument(args, 3))?);
                 Self::one(Op::Charge, args, &options)?
             }
             Verb::CheckAll => Self::several(verb, args)?,
             Verb::Limit => Self::by_limits(verb, args)?,
             Verb::Refund => Self::Refund {
-                ask: by_policy(args, Price::Cost(cost("the cost", argument(args, 3))?), None)?,
+                request: by_policy(args, Price::Cost(cost("the cost", argument(args, 3))?), None)?,
                 charged_at: charged_at(argument(args, 4))?,
             },
-            Verb::Forget => Self::Forget(by_policy(args, Price::Cost(Cost::ONE), None)?),
+            Verb::Forget => Self::Reset(by_policy(args, Price::Cost(Cost::ONE), None)?),
             Verb::Inspect => Self::Inspect(by_policy(args, Price::Cost(Cost::ONE), None)?),
-            Verb::Throttle => throttle::read(args)?,
+            Verb::Throttle => throttle::parse(args)?,
             _ => return Ok(None),
         }))
     }
 
-    /// How many decisions it asks for.
-    pub(crate) fn parts(&self) -> usize {
+    /// Returns the number of decisions.
+    pub(crate) fn decisions(&self) -> usize {
         match self {
-            Self::DecideAll { asks, .. } => asks.len(),
+            Self::DecideAll { requests, .. } => requests.len(),
             _ => 1,
         }
     }
 
-    /// Whether others of the same caller may be under way together with it. Those that give back, forget or show wait for
-    /// what came before them.
+    /// Returns whether it may run concurrently with other commands of the same caller. Refund, reset and inspect wait for the
+    /// commands before them.
     pub(crate) fn decides(&self) -> bool {
         matches!(self, Self::Decide { .. } | Self::DecideAll { .. })
     }
 
     #[inline]
     fn one(op: Op, args: Args<'a>, options: &Options<'a>) -> Result<Self, String> {
-        let ask = by_policy(args, options.price()?, options.on_failure)?;
-        Ok(Self::Decide { op, ask, shape: options.shape() })
+        let request = by_policy(args, options.price()?, options.on_failure)?;
+        Ok(Self::Decide { op, request, format: options.format() })
     }
 
     fn several(verb: Verb, args: Args<'a>) -> Result<Self, String> {
         let given = args.len() - 1;
-        let full = given % 3 == 1 && Name::of(argument(args, given)) == Some(Name::Full);
+        let full = given % 3 == 1 && OptionName::of(argument(args, given)) == Some(OptionName::Full);
         if given % 3 != usize::from(full) {
-            return Err(verb.entry().wrong_number());
+            return Err(verb.info().wrong_number());
         }
-        let ask = |at: usize| {
-            Ok(Ask {
-                by: By::Policy(text("policy's name", argument(args, at))?),
+        let request = |at: usize| {
+            Ok(KeyRequest {
+                source: LimitSource::Policy(text("policy's name", argument(args, at))?),
                 key: key(argument(args, at + 1))?,
                 price: Price::Cost(cost("the cost", argument(args, at + 2))?),
                 on_failure: None,
             })
         };
-        let asks = (1..given).step_by(3).map(ask).collect::<Result<_, String>>()?;
-        Ok(Self::DecideAll { asks, shape: if full { Shape::Full } else { Shape::Six } })
+        let requests = (1..given).step_by(3).map(request).collect::<Result<_, String>>()?;
+        Ok(Self::DecideAll { requests, format: if full { ReplyFormat::Full } else { ReplyFormat::Six } })
     }
 
     fn by_limits(verb: Verb, args: Args<'a>) -> Result<Self, String> {
-        let is_limit = |at: &usize| args.get(*at).is_some_and(|word| Name::of(word).is_none());
+        let is_limit = |at: &usize| args.get(*at).is_some_and(|word| OptionName::of(word).is_none());
         let limits: Vec<usize> = (2..args.len()).take_while(is_limit).collect();
         let read = |at: &usize| parsed::<Limit>("limit", argument(args, *at));
-        let options =
-            Options::read(verb, args, 2 + limits.len(), &[Name::Cost, Name::Algorithm, Name::OnFail, Name::Full])?;
+        let options = Options::parse(
+            verb,
+            args,
+            2 + limits.len(),
+            &[OptionName::Cost, OptionName::Algorithm, OptionName::OnFail, OptionName::Full],
+        )?;
         let limits = limits.iter().map(read).collect::<Result<_, String>>()?;
-        let ask = Ask {
-            by: By::Limits(limits, options.algorithm.unwrap_or_default()),
+        let request = KeyRequest {
+            source: LimitSource::Limits(limits, options.algorithm.unwrap_or_default()),
             key: key(argument(args, 1))?,
             price: options.price()?,
             on_failure: options.on_failure,
         };
-        Ok(Self::Decide { op: Op::Check, ask, shape: options.shape() })
+        Ok(Self::Decide { op: Op::Check, request, format: options.format() })
     }
 }
 
 impl<'a> Options<'a> {
-    fn read(verb: Verb, args: Args<'a>, first: usize, known: &[Name]) -> Result<Self, String> {
+    fn parse(verb: Verb, args: Args<'a>, first: usize, known: &[OptionName]) -> Result<Self, String> {
         let mut options = Self::default();
         let mut at = first;
         while let Some(word) = args.get(at) {
-            let Some(name) = Name::of(word).filter(|name| known.contains(name)) else {
-                let (word, entry) = (shown(word), verb.entry());
-                return Err(format!("ERR syntax error: `{word}` is no option, use {} {}", entry.name, entry.usage));
+            let Some(name) = OptionName::of(word).filter(|name| known.contains(name)) else {
+                let (word, info) = (shown(word), verb.info());
+                return Err(format!("ERR syntax error: `{word}` is not an option, use {} {}", info.name, info.usage));
             };
             at += 1;
-            if name == Name::Full {
+            if name == OptionName::Full {
                 options.full = true;
                 continue;
             }
-            let value = args.get(at).ok_or_else(|| verb.entry().wrong_number())?;
+            let value = args.get(at).ok_or_else(|| verb.info().wrong_number())?;
             at += 1;
             match name {
-                Name::Cost => options.cost = Some(cost("COST", value)?),
-                Name::Operation => options.operation = Some(text("operation's name", value)?),
-                Name::Algorithm => options.algorithm = Some(parsed("algorithm", value)?),
-                Name::OnFail => options.on_failure = Some(on_failure(value)?),
-                Name::Full => {}
+                OptionName::Cost => options.cost = Some(cost("COST", value)?),
+                OptionName::Operation => options.operation = Some(text("operation's name", value)?),
+                OptionName::Algorithm => options.algorithm = Some(parsed("algorithm", value)?),
+                OptionName::OnFail => options.on_failure = Some(on_failure(value)?),
+                OptionName::Full => {}
             }
         }
         Ok(options)
@@ -180,26 +190,30 @@ impl<'a> Options<'a> {
             (None, None) => Ok(Price::Cost(Cost::ONE)),
             (Some(cost), None) => Ok(Price::Cost(cost)),
             (None, Some(operation)) => Ok(Price::Operation(operation)),
-            (Some(_), Some(_)) => Err("ERR COST and OPERATION both say what it costs: give one of them".to_owned()),
+            (Some(_), Some(_)) => Err("ERR COST and OPERATION exclude each other: use one".to_owned()),
         }
     }
 
     #[inline]
-    fn shape(&self) -> Shape {
-        if self.full { Shape::Full } else { Shape::Six }
+    fn format(&self) -> ReplyFormat {
+        if self.full { ReplyFormat::Full } else { ReplyFormat::Six }
     }
 }
 
 #[inline]
-fn by_policy<'a>(args: Args<'a>, price: Price<'a>, on_failure: Option<OnStoreFailure>) -> Result<Ask<'a>, String> {
+fn by_policy<'a>(
+    args: Args<'a>,
+    price: Price<'a>,
+    on_failure: Option<OnStoreFailure>,
+) -> Result<KeyRequest<'a>, String> {
     let name = text("policy's name", argument(args, 1))?;
-    Ok(Ask { by: By::Policy(name), key: key(argument(args, 2))?, price, on_failure })
+    Ok(KeyRequest { source: LimitSource::Policy(name), key: key(argument(args, 2))?, price, on_failure })
 }
 
-/// An argument that is there: the number of them was looked at before.
+/// Returns an argument. The number of arguments was checked before.
 #[inline]
-pub(super) fn argument(args: Args<'_>, place: usize) -> &[u8] {
-    args.get(place).unwrap_or_default()
+pub(super) fn argument(args: Args<'_>, index: usize) -> &[u8] {
+    args.get(index).unwrap_or_default()
 }
 
 #[inline]
@@ -229,17 +243,17 @@ fn cost(what: &str, bytes: &[u8]) -> Result<Cost, String> {
 fn charged_at(bytes: &[u8]) -> Result<Timestamp, String> {
     whole(bytes).map(Timestamp::from_micros).ok_or_else(|| {
         let given = shown(bytes);
-        format!("ERR charged_at_us `{given}` is not a time: use the sixth number of the answer that charged")
+        format!("ERR charged_at_us `{given}` is not a time: use the sixth number of the reply to the charge")
     })
 }
 
-/// Digits alone, as far as 64 bits go.
+/// Parses a number of digits only.
 pub(super) fn whole(bytes: &[u8]) -> Option<u64> {
     let digits = !bytes.is_empty() && bytes.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(bytes).ok().filter(|_| digits)?.parse().ok()
 }
 
-/// What a caller sent, as an error can show it.
+/// Returns input of a caller as text for an error.
 pub(super) fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(128)]).into_owned()
 }

@@ -1,12 +1,11 @@
-//! One connection, from its first byte to its last: what was read is answered before more is read, with one write.
+//! Serves one connection. The commands of one read are answered with one write before more is read.
 
 use std::{
     future::{pending, poll_fn},
     io,
     net::SocketAddr,
-    pin::Pin,
-    pin::pin,
-    task::{Context, Poll},
+    pin::{Pin, pin},
+    task::{self, Poll},
     time::Duration,
 };
 
@@ -18,19 +17,21 @@ use tokio::{
 use super::{batch::Batch, input::Input, reply::Replies, request::Ending, session::Session};
 use crate::{
     config::Bounds,
-    door::{House, Stream},
+    connections::{Stream, UnreadResponses},
+    context::Context,
     metrics::Transport,
-    unread::UnreadResponses,
 };
 
-/// How long a stopping service continues to read commands, and after how much silence it stops reading earlier.
+/// How long a stopping service continues to read commands.
 const READ_ON: Duration = Duration::from_millis(250);
-const SILENCE: Duration = Duration::from_millis(5);
 
-/// How often a write that is stuck is checked.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// A stopping service stops reading earlier if no bytes arrive for this long.
+const QUIET: Duration = Duration::from_millis(5);
 
-/// A caller that has read so many bytes more has the whole write timeout again.
+/// How often a blocked write is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The write timeout starts again after the caller has read this many bytes.
 const PROGRESS: usize = 32 << 10;
 
 /// After that, the service waits until a caller that was sending closes the connection or has been silent for this
@@ -39,18 +40,18 @@ const LINGER: Duration = Duration::from_secs(1);
 
 /// Serves one connection to its end. When the service stops, it answers the commands that have arrived, and waits until
 /// the caller has read the replies.
-pub(crate) async fn serve(house: House, stream: Stream, peer: SocketAddr) {
-    let bounds = house.settings.bounds;
+pub(crate) async fn serve(context: Context, stream: Stream, peer: SocketAddr) {
+    let bounds = context.settings.bounds;
     let mut connection = Connection {
         input: Input::new(bounds.body),
         batch: Batch::default(),
-        session: Session::new(peer, &house.settings.tokens),
+        session: Session::new(peer, &context.settings.tokens),
         lingers: false,
         replies: Replies::default(),
         bounds,
         peer,
         stream,
-        house,
+        context,
     };
     if let Err(error) = connection.run().await {
         // Its replies are not counted any more, so they must not wait for a peer that does not read.
@@ -64,7 +65,7 @@ pub(crate) async fn serve(house: House, stream: Stream, peer: SocketAddr) {
 }
 
 struct Connection {
-    house: House,
+    context: Context,
     stream: Stream,
     peer: SocketAddr,
     bounds: Bounds,
@@ -72,34 +73,34 @@ struct Connection {
     batch: Batch,
     session: Session,
     replies: Replies,
-    /// Whether the caller may still be sending when the service ends the connection.
+    /// Whether the caller may still be sending when the service closes the connection.
     lingers: bool,
 }
 
-/// Whether a connection goes on.
+/// Whether a connection continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
-    GoOn,
+    Continue,
     Close,
 }
 
 impl Connection {
     async fn run(&mut self) -> io::Result<()> {
-        // Its own, so that looking at it needs no lock that others hold.
-        let stop = self.house.stop.child_token();
+        // A child token, so that checking it takes no lock of other connections.
+        let stop = self.context.stop.child_token();
         let mut stopping = pin!(stop.cancelled());
-        let mut silence = Silence::new(self.bounds.idle_timeout);
-        // Until when a caller must have shown a token, if it needs one.
+        let mut idle = IdleTimer::new(self.bounds.idle_timeout);
+        // The time by which a caller must have sent a token, if it needs one.
         let mut token_by: Option<Instant> = None;
-        // Until when a command that has begun must be there as a whole.
-        let mut patience: Option<Instant> = None;
+        // The time by which a command that has begun must be complete.
+        let mut command_by: Option<Instant> = None;
         loop {
             let waiting = async {
                 tokio::select! {
                     biased;
                     read = self.stream.read(self.input.room()) => Some(read),
                     () = stopping.as_mut() => None,
-                    () = silence.lasts() => Some(Ok(0)),
+                    () = idle.expired() => Some(Ok(0)),
                 }
             };
             token_by = match token_by {
@@ -107,7 +108,7 @@ impl Connection {
                 None => Some(Instant::now() + self.bounds.header_timeout),
                 since => since,
             };
-            let until = patience.into_iter().chain(token_by).min();
+            let until = command_by.into_iter().chain(token_by).min();
             let read = match until {
                 None => waiting.await,
                 Some(until) => match timeout_at(until, waiting).await {
@@ -115,7 +116,7 @@ impl Connection {
                     Err(_) => {
                         return Err(io::Error::new(
                             io::ErrorKind::TimedOut,
-                            "a command was not finished in time, or no token was shown",
+                            "a command was not complete in time, or no token was sent",
                         ));
                     }
                 },
@@ -125,16 +126,16 @@ impl Connection {
                 0 => return Ok(()),
                 count => self.input.filled(count),
             }
-            silence.broken();
+            idle.reset();
             let (next, answered) = self.answer().await?;
             if next == Next::Close {
                 return Ok(());
             }
             if self.input.is_empty() {
-                self.batch.rest();
-                patience = None;
-            } else if answered || patience.is_none() {
-                patience = Some(Instant::now() + self.bounds.header_timeout);
+                self.batch.clear();
+                command_by = None;
+            } else if answered || command_by.is_none() {
+                command_by = Some(Instant::now() + self.bounds.header_timeout);
             }
             if stop.is_cancelled() {
                 self.lingers = true;
@@ -143,16 +144,16 @@ impl Connection {
         }
     }
 
-    /// Answers all commands that are there as a whole; whether there was one.
+    /// Answers all complete commands. Also returns whether there was one.
     async fn answer(&mut self) -> io::Result<(Next, bool)> {
         let mut answered = false;
         loop {
-            let Self { house, batch, input, session, replies, .. } = self;
-            let unread = &house.unread[Transport::Resp as usize];
+            let Self { context, batch, input, session, replies, .. } = self;
+            let unread = &context.unread[Transport::Resp as usize];
             let (count, ending) = batch.read(input.bytes_mut(), self.bounds.body);
             answered |= !batch.is_empty();
             while !batch.is_answered() {
-                batch.answer(input.bytes(), &house.service, &house.settings, session, replies).await;
+                batch.answer(input.bytes(), &context.service, &context.settings, session, replies).await;
                 if let Some(delay) = session.delay {
                     tokio::time::sleep(delay).await;
                 }
@@ -160,22 +161,23 @@ impl Connection {
                     send(&mut self.stream, replies, unread).await?;
                 }
                 if session.over {
+                    context.service.metrics().refused[Transport::Resp].inc_by(replies.take_errors());
                     return Ok((Next::Close, true));
                 }
             }
             input.done(count);
             if let Ending::Broken(reason) = &ending {
-                house.service.metrics().refused(Transport::Resp);
                 replies.error(&format!("ERR Protocol error: {reason}"));
             }
+            context.service.metrics().refused[Transport::Resp].inc_by(replies.take_errors());
             send(&mut self.stream, replies, unread).await?;
             match ending {
                 Ending::Enough => {}
-                Ending::Incomplete => return Ok((Next::GoOn, answered)),
+                Ending::Incomplete => return Ok((Next::Continue, answered)),
                 Ending::Broken(_) => return Ok((Next::Close, answered)),
                 Ending::Http => {
-                    house.service.metrics().refused(Transport::Resp);
-                    tracing::warn!(peer = %self.peer, "a connection that speaks HTTP is closed: this is the port for RESP");
+                    context.service.metrics().refused[Transport::Resp].inc();
+                    tracing::warn!(peer = %self.peer, "a connection that uses HTTP is closed: this port is for RESP");
                     return Ok((Next::Close, answered));
                 }
             }
@@ -188,8 +190,8 @@ impl Connection {
         self.lingers |= !self.input.is_empty();
         let until = Instant::now() + READ_ON;
         while Instant::now() < until {
-            // What lies in the socket may not have been noticed yet.
-            let Ok(read) = timeout(SILENCE, self.stream.read(self.input.room())).await else { break };
+            // Bytes that have arrived may not have been reported yet.
+            let Ok(read) = timeout(QUIET, self.stream.read(self.input.room())).await else { break };
             let count = read?;
             if count == 0 {
                 self.lingers = false;
@@ -219,16 +221,16 @@ async fn send(stream: &mut Stream, replies: &mut Replies, unread: &UnreadRespons
     if bytes.is_empty() {
         return Ok(());
     }
-    // Nearly always all of it goes at once, and no timer is needed.
+    // Nearly always all bytes are written at once, and no timer is needed.
     let (mut sent, flushed) = poll_fn(|cx| Poll::Ready(write_now(Pin::new(&mut *stream), cx, bytes))).await?;
     if sent < bytes.len() || !flushed {
-        let _held = unread
-            .hold(bytes.len())
+        let _counted = unread
+            .count(bytes.len())
             .ok_or_else(|| io::Error::other("replies were not read, and the memory for unread replies is used up"))?;
         let (mut waited, mut read_before) = (Duration::ZERO, sent);
         loop {
-            // Waits in small steps, because the patience depends on the memory that other connections hold meanwhile.
-            let step = unread.patience().min(LOOK_AGAIN);
+            // Waits in small steps, because the timeout depends on the memory that other connections use meanwhile.
+            let step = unread.timeout().min(CHECK_INTERVAL);
             let written = async {
                 if sent < bytes.len() { stream.write(&bytes[sent..]).await } else { stream.flush().await.map(|()| 0) }
             };
@@ -241,7 +243,7 @@ async fn send(stream: &mut Stream, replies: &mut Replies, unread: &UnreadRespons
             if sent - read_before >= PROGRESS {
                 (waited, read_before) = (Duration::ZERO, sent);
             }
-            if waited >= unread.patience() {
+            if waited >= unread.timeout() {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "replies were not read"));
             }
         }
@@ -250,8 +252,8 @@ async fn send(stream: &mut Stream, replies: &mut Replies, unread: &UnreadRespons
     Ok(())
 }
 
-/// Writes what can be written without waiting; how much that was, and whether all of it has left this process.
-fn write_now(mut stream: Pin<&mut Stream>, cx: &mut Context<'_>, bytes: &[u8]) -> io::Result<(usize, bool)> {
+/// Writes without waiting. Returns the number of bytes, and whether all buffers are flushed.
+fn write_now(mut stream: Pin<&mut Stream>, cx: &mut task::Context<'_>, bytes: &[u8]) -> io::Result<(usize, bool)> {
     let Poll::Ready(sent) = stream.as_mut().poll_write(cx, bytes) else { return Ok((0, false)) };
     match (sent?, stream.poll_flush(cx)) {
         (sent, Poll::Ready(flushed)) => flushed.map(|()| (sent, true)),
@@ -259,17 +261,17 @@ fn write_now(mut stream: Pin<&mut Stream>, cx: &mut Context<'_>, bytes: &[u8]) -
     }
 }
 
-/// Measures how long a connection is idle, in quarters of the longest time, so that commands set no timer of their own.
-/// Without a longest time, it measures nothing.
-struct Silence {
+/// Measures how long a connection is idle, in quarters of the timeout, so that commands need no timer of their own. Without a
+/// timeout, it never expires.
+struct IdleTimer {
     quarters: Option<Interval>,
     passed: u32,
 }
 
-impl Silence {
-    fn new(longest: Option<Duration>) -> Self {
-        let quarters = longest.map(|longest| {
-            let quarter = (longest / 4).max(Duration::from_millis(1));
+impl IdleTimer {
+    fn new(timeout: Option<Duration>) -> Self {
+        let quarters = timeout.map(|timeout| {
+            let quarter = (timeout / 4).max(Duration::from_millis(1));
             let mut quarters = interval_at(Instant::now() + quarter, quarter);
             quarters.set_missed_tick_behavior(MissedTickBehavior::Delay);
             quarters
@@ -277,13 +279,13 @@ impl Silence {
         Self { quarters, passed: 0 }
     }
 
-    /// Something was said.
-    fn broken(&mut self) {
+    /// Starts again after input.
+    fn reset(&mut self) {
         self.passed = 0;
     }
 
-    /// Ends when the silence has lasted long enough. The first quarter may have begun before it.
-    async fn lasts(&mut self) {
+    /// Waits until the connection has been idle for the timeout. The first quarter may have begun before that.
+    async fn expired(&mut self) {
         let Some(quarters) = &mut self.quarters else { return pending().await };
         while self.passed <= 4 {
             quarters.tick().await;
@@ -298,17 +300,17 @@ mod tests {
 
     use tokio::time::timeout;
 
-    use super::Silence;
+    use super::IdleTimer;
 
     /// Uses tokio's paused time, which advances without waiting.
     #[tokio::test(start_paused = true)]
     async fn an_idle_connection_ends_only_if_a_timeout_is_set() {
         let year = Duration::from_secs(366 * 86_400);
-        assert!(timeout(year, Silence::new(None).lasts()).await.is_err(), "off is forever");
-        let mut silence = Silence::new(Some(Duration::from_secs(300)));
-        assert!(timeout(Duration::from_secs(299), silence.lasts()).await.is_err());
-        silence.broken();
-        assert!(timeout(Duration::from_secs(299), silence.lasts()).await.is_err(), "it begins again with each command");
-        assert!(timeout(Duration::from_secs(300), silence.lasts()).await.is_ok());
+        assert!(timeout(year, IdleTimer::new(None).expired()).await.is_err(), "`off` never expires");
+        let mut idle = IdleTimer::new(Some(Duration::from_secs(300)));
+        assert!(timeout(Duration::from_secs(299), idle.expired()).await.is_err());
+        idle.reset();
+        assert!(timeout(Duration::from_secs(299), idle.expired()).await.is_err(), "it starts again with each command");
+        assert!(timeout(Duration::from_secs(300), idle.expired()).await.is_ok());
     }
 }

@@ -1,34 +1,33 @@
-//! What a decision, and the state of a key, look like in RESP.
+//! The replies to decisions and to the inspection of a key.
 
 use tidegate::{Decision, Inspection, Reason};
 
-use super::{command::Shape, reply::Replies, throttle};
+use super::{command::ReplyFormat, reply::Replies, throttle};
 use crate::{
-    service::{Answer, Answers},
-    transports::body::{Body, millis},
+    service::{PolicyDecision, PolicyDecisions},
+    transports::decision_body::{DecisionBody, millis},
 };
 
-/// A decision over one.
+/// Writes a decision for one request.
 #[inline]
-pub(super) fn one(answer: &Answer<'_>, shape: Shape, out: &mut Replies) {
-    match shape {
-        Shape::Six => {
-            let charged_at = answer.decision.charged_at().map_or(0, tidegate::Timestamp::as_micros);
-            six(&answer.decision, charged_at, out);
+pub(super) fn one(decided: &PolicyDecision<'_>, format: ReplyFormat, out: &mut Replies) {
+    match format {
+        ReplyFormat::Six => {
+            let charged_at = decided.decision.charged_at().map_or(0, tidegate::Timestamp::as_micros);
+            six(&decided.decision, charged_at, out);
         }
-        Shape::Full => full(&Body::from(answer), out),
-        Shape::Throttle { capacity, looks } => throttle::write(&answer.decision, capacity, looks, out),
+        ReplyFormat::Full => full(&DecisionBody::from(decided), out),
+        ReplyFormat::Throttle { capacity, peeks } => throttle::write(&decided.decision, capacity, peeks, out),
     }
 }
 
-/// A decision over several.
-pub(super) fn several(answers: &Answers<'_>, shape: Shape, out: &mut Replies) {
-    if shape == Shape::Full {
-        return full(&Body::from(answers), out);
+/// Writes a decision over several requests.
+pub(super) fn several(decided: &PolicyDecisions<'_>, format: ReplyFormat, out: &mut Replies) {
+    if format == ReplyFormat::Full {
+        return full(&DecisionBody::from(decided), out);
     }
-    let charged = answers.parts.iter().filter_map(|part| part.decision.charged_at()).max();
-    let charged_at = charged.map_or(0, tidegate::Timestamp::as_micros);
-    six(&answers.overall, charged_at, out);
+    let charged = decided.parts.iter().filter_map(|part| part.decision.charged_at()).max();
+    six(&decided.overall, charged.map_or(0, tidegate::Timestamp::as_micros), out);
 }
 
 #[inline]
@@ -47,70 +46,48 @@ fn six(decision: &Decision, charged_at: u64, out: &mut Replies) {
     out.integer(charged_at);
 }
 
-/// A decision by name: the names are those of the HTTP body.
-fn full(body: &Body, out: &mut Replies) {
+/// Writes a decision with the names of the HTTP body.
+fn full(body: &DecisionBody, out: &mut Replies) {
     out.map(10 + usize::from(body.checks.is_some()));
-    out.bulk("allowed");
-    out.boolean(body.allowed);
-    out.bulk("reason");
-    out.bulk(body.reason);
-    out.bulk("policy");
-    match &body.policy {
+    out.named("allowed", |out| out.boolean(body.allowed));
+    out.named("reason", |out| out.bulk(body.reason));
+    out.named("policy", |out| match &body.policy {
         Some(name) => out.bulk(name),
         None => out.null(),
-    }
-    out.bulk("limit");
-    out.bulk(body.limit.to_string());
-    out.bulk("used");
-    out.integer(body.used);
-    out.bulk("remaining");
-    out.integer(body.remaining);
-    out.bulk("retry_after_ms");
-    out.optional(body.retry_after_ms);
-    out.bulk("reset_after_ms");
-    out.integer(body.reset_after_ms);
-    out.bulk("charged_at_us");
-    out.optional(body.charged_at_us);
-    out.bulk("degraded");
-    out.boolean(body.degraded);
+    });
+    out.named("limit", |out| out.bulk(body.limit.to_string()));
+    out.named("used", |out| out.integer(body.used));
+    out.named("remaining", |out| out.integer(body.remaining));
+    out.named("retry_after_ms", |out| out.optional(body.retry_after_ms));
+    out.named("reset_after_ms", |out| out.integer(body.reset_after_ms));
+    out.named("charged_at_us", |out| out.optional(body.charged_at_us));
+    out.named("degraded", |out| out.boolean(body.degraded));
     if let Some(checks) = &body.checks {
-        out.bulk("checks");
-        out.array(checks.len());
+        out.named("checks", |out| out.array(checks.len()));
         for check in checks {
             full(check, out);
         }
     }
 }
 
-/// The state of a key.
+/// Writes the state of a key.
 pub(super) fn state(inspection: &Inspection, out: &mut Replies) {
     out.map(2);
-    out.bulk("newest_charge_us");
-    out.integer(inspection.newest_charge.as_micros());
-    out.bulk("limits");
-    out.array(inspection.limits.len());
+    out.named("newest_charge_us", |out| out.integer(inspection.newest_charge.as_micros()));
+    out.named("limits", |out| out.array(inspection.limits.len()));
     for in_use in &inspection.limits {
         out.map(6);
-        out.bulk("limit");
-        out.bulk(in_use.limit.to_string());
-        out.bulk("used");
-        out.integer(in_use.used);
-        out.bulk("remaining");
-        out.integer(in_use.remaining);
-        out.bulk("reset_after_ms");
-        out.integer(millis(in_use.reset_after));
-        out.bulk("entries");
-        out.array(in_use.entries.len());
+        out.named("limit", |out| out.bulk(in_use.limit.to_string()));
+        out.named("used", |out| out.integer(in_use.used));
+        out.named("remaining", |out| out.integer(in_use.remaining));
+        out.named("reset_after_ms", |out| out.integer(millis(in_use.reset_after)));
+        out.named("entries", |out| out.array(in_use.entries.len()));
         for entry in &in_use.entries {
             out.map(3);
-            out.bulk("first_us");
-            out.integer(entry.first.as_micros());
-            out.bulk("last_us");
-            out.integer(entry.last.as_micros());
-            out.bulk("units");
-            out.integer(entry.units);
+            out.named("first_us", |out| out.integer(entry.first.as_micros()));
+            out.named("last_us", |out| out.integer(entry.last.as_micros()));
+            out.named("units", |out| out.integer(entry.units));
         }
-        out.bulk("unlisted");
-        out.integer(in_use.unlisted);
+        out.named("unlisted", |out| out.integer(in_use.unlisted));
     }
 }

@@ -1,9 +1,9 @@
-//! [`Input`]: what was read and not yet understood. It grows with what comes and shrinks when that is over.
+//! [`Input`]: the buffer of a connection for bytes that are not parsed yet. It grows with the input and shrinks again.
 
-/// What an idle connection holds.
+/// Size for an idle connection.
 const SMALL: usize = 4 << 10;
 
-/// What it grows to for a caller that sends much at once.
+/// Size for a caller that sends much at once.
 const LARGE: usize = 64 << 10;
 
 /// Bytes read from a connection.
@@ -13,41 +13,41 @@ pub(crate) struct Input {
     start: usize,
     end: usize,
     was_full: bool,
-    /// Beyond this it does not grow.
-    most: usize,
+    /// Maximum size.
+    max: usize,
 }
 
 impl Input {
-    /// For commands of up to `longest` bytes.
+    /// Creates a buffer for commands of up to `longest` bytes.
     pub(crate) fn new(longest: usize) -> Self {
-        Self { bytes: vec![0; SMALL], start: 0, end: 0, was_full: false, most: LARGE.max(longest + 1) }
+        Self { bytes: vec![0; SMALL], start: 0, end: 0, was_full: false, max: LARGE.max(longest + 1) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// Where to read to. It is never empty as long as commands of the longest size are taken out.
+    /// Returns the free part of the buffer. It is never empty if complete commands are removed.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         if self.start > 0 {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
-        // What filled it was probably not all that was sent.
+        // If the buffer was full, more input is probably waiting.
         if self.was_full && (self.bytes.len() < LARGE || self.end == self.bytes.len()) {
-            self.bytes.resize((self.bytes.len() * 2).min(self.most), 0);
+            self.bytes.resize((self.bytes.len() * 2).min(self.max), 0);
         }
         self.was_full = false;
         &mut self.bytes[self.end..]
     }
 
-    /// So many bytes were read.
+    /// Records that bytes were read.
     pub(crate) fn filled(&mut self, count: usize) {
         self.end += count;
         self.was_full = self.end == self.bytes.len();
     }
 
-    /// What was read.
+    /// Returns the bytes that were read.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
@@ -56,11 +56,11 @@ impl Input {
         &mut self.bytes[self.start..self.end]
     }
 
-    /// So many bytes are done with.
+    /// Removes bytes that were parsed.
     pub(crate) fn done(&mut self, count: usize) {
         self.start += count;
         if self.is_empty() {
-            // One that was not even a quarter full need not be as large; and a huge command is rare.
+            // A buffer that was less than a quarter full need not be as large, and huge commands are rare.
             let kept = if self.end < self.bytes.len() / 4 { SMALL } else { LARGE };
             if self.bytes.len() > kept {
                 self.bytes.truncate(kept);
@@ -75,17 +75,17 @@ impl Input {
 mod tests {
     use super::{Input, LARGE, SMALL};
 
-    /// Fills all the room there is, for a command of so many bytes.
+    /// Fills the buffer with a command of so many bytes.
     fn fill(input: &mut Input, bytes: usize) {
         while input.bytes().len() < bytes {
             let room = input.room().len();
-            assert!(room > 0, "there is always room for the longest command");
+            assert!(room > 0, "the longest command always fits");
             input.filled(room.min(bytes - input.bytes().len()));
         }
     }
 
     #[test]
-    fn it_grows_with_what_comes_and_shrinks_when_that_is_over() {
+    fn the_buffer_grows_with_the_input_and_shrinks_again() {
         let longest = 1 << 20;
         let mut input = Input::new(longest);
         fill(&mut input, longest + 1);

@@ -1,14 +1,13 @@
-//! RESP: what any Redis client speaks, in its second and third version.
+//! RESP, the protocol of Redis clients, in its versions 2 and 3.
 //!
-//! A connection's way: `connection` reads into `input`; `batch` cuts what was read into commands with `request`, and answers
-//! them in order: `catalogue` knows their names, `command` makes an [`Ask`](crate::Ask) of those that decide, `session`
-//! answers those that client libraries need, `transaction` queues those between MULTI and EXEC; `reply` writes
-//! replies, and `decision` writes decisions.
+//! The path of a command: `connection` reads bytes into `input`; `batch` finds the commands with `request` and answers them in order.
+//! `commands` is the table of all commands, `command` parses those that the service answers, `session` and `about` answer those
+//! that client libraries need, `transaction` queues those between MULTI and EXEC; `reply` and `decision` write replies.
 
 mod about;
 mod batch;
-mod catalogue;
 mod command;
+mod commands;
 mod connection;
 mod decision;
 mod input;
@@ -20,21 +19,20 @@ mod transaction;
 
 pub(crate) use connection::serve;
 
-/// What input is cut into: the commands, how many bytes they are, and whether what follows can be none. Every command is
-/// understood or complained about, too.
-pub(crate) fn fuzzed(input: &[u8], most: usize) -> (Vec<Vec<Vec<u8>>>, usize, bool) {
+/// Returns the commands in the input, their total length, and whether the rest violates the protocol. Every command is also parsed.
+pub(crate) fn fuzzed(input: &[u8], max: usize) -> (Vec<Vec<Vec<u8>>>, usize, bool) {
     let mut input = input.to_vec();
     let mut requests = request::Requests::default();
     let (mut found, mut at) = (Vec::new(), 0);
     loop {
-        let (count, ending) = requests.read(&mut input[at..], most);
-        for place in 0..requests.len() {
-            let args = requests.get(&input[at..], place);
-            if let Some(verb) = args.get(0).and_then(catalogue::Verb::named)
-                && verb.entry().takes(args.len())
-                && let Err(complaint) = command::Command::read(verb, args)
+        let (count, ending) = requests.read(&mut input[at..], max);
+        for index in 0..requests.len() {
+            let args = requests.get(&input[at..], index);
+            if let Some(verb) = args.get(0).and_then(commands::Verb::named)
+                && verb.info().takes(args.len())
+                && let Err(error) = command::Command::parse(verb, args)
             {
-                assert!(complaint.starts_with("ERR ") && complaint.len() < 1024, "{complaint}");
+                assert!(error.starts_with("ERR ") && error.len() < 1024, "{error}");
             }
             found.push(args.iter().map(<[u8]>::to_vec).collect());
         }

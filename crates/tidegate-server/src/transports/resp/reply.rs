@@ -1,17 +1,19 @@
-//! [`Replies`]: what is written back, in either version of the protocol.
+//! [`Replies`]: writes replies in both versions of the protocol.
 //!
-//! redis-protocol encodes trees of frames, whose maps have no order, and another kind of tree for each version. A decision
-//! is six numbers: they are written as they are known, into one buffer for all replies of a batch.
+//! The crate redis-protocol encodes trees of frames, with another type for each version and maps without an order. A decision is six
+//! numbers, so this writes directly into one buffer for all replies of a batch.
 
 /// Replies that wait to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
     bytes: Vec<u8>,
-    /// Whether the caller has asked for the third version.
+    /// Whether the caller uses the third version.
     pub(crate) resp3: bool,
+    /// Number of error replies since the last [`Replies::take_errors`].
+    errors: u64,
 }
 
-/// What a buffer may keep when it is empty.
+/// Capacity that an empty buffer may keep.
 const KEPT: usize = 64 << 10;
 
 impl Replies {
@@ -25,14 +27,14 @@ impl Replies {
         self.bytes.len()
     }
 
-    /// All are sent.
+    /// Removes all replies after they are sent.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT);
     }
 
-    /// Takes back what was written since.
+    /// Removes all replies after the first `len` bytes.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.bytes.truncate(len);
     }
@@ -64,8 +66,9 @@ impl Replies {
         self.simple("OK");
     }
 
-    /// An error, with its code in front. What the caller sent may be part of it, so it is kept to one line.
+    /// Writes an error, which begins with its code. It may contain input of the caller, so control characters are replaced.
     pub(crate) fn error(&mut self, text: &str) {
+        self.errors += 1;
         self.bytes.push(b'-');
         self.bytes.extend(text.bytes().map(|byte| if byte.is_ascii_control() { b' ' } else { byte }));
         self.raw(b"\r\n");
@@ -78,7 +81,7 @@ impl Replies {
         self.raw(b"\r\n");
     }
 
-    /// A text for people, of several lines.
+    /// Writes a text of several lines for people.
     pub(crate) fn text(&mut self, text: &str) {
         if self.resp3 {
             self.line(b'=', text.len() + 4);
@@ -94,14 +97,25 @@ impl Replies {
         self.line(b'*', len);
     }
 
-    /// A map of so many pairs, whose names and values follow in turn.
+    /// Writes the start of a map. Its names and values follow in turn.
     pub(crate) fn map(&mut self, pairs: usize) {
         if self.resp3 { self.line(b'%', pairs) } else { self.array(pairs * 2) }
     }
 
-    /// Words without an order.
+    /// Writes the start of a set.
     pub(crate) fn set(&mut self, len: usize) {
         self.line(if self.resp3 { b'~' } else { b'*' }, len);
+    }
+
+    /// Writes a name and its value.
+    pub(crate) fn named(&mut self, name: &str, value: impl FnOnce(&mut Self)) {
+        self.bulk(name);
+        value(self);
+    }
+
+    /// Returns the number of error replies since the last call.
+    pub(crate) fn take_errors(&mut self) -> u64 {
+        std::mem::take(&mut self.errors)
     }
 
     pub(crate) fn null(&mut self) {

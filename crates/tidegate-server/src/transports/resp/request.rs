@@ -1,30 +1,33 @@
-//! [`Requests`]: bytes to the arguments of commands. An array of bulk strings, as client libraries send it in either version of
+//! [`Requests`]: finds commands in the input. A command is an array of bulk strings, as client libraries send it in both versions of
 //! the protocol, or a line, as a person types it.
 //!
-//! The crate redis-protocol reads any frame, into a tree that is allocated for each and as deep as the input says. Here
-//! every length must be checked before anything waits for what it announces, and who has done that knows where the arguments
-//! are. So this reads commands and nothing else, allocates nothing, and is tried against that crate in the tests and in the
-//! fuzzing.
+//! The crate redis-protocol parses any frame into an allocated tree of any depth. Here every length must be checked before the service
+//! waits for the announced bytes, and that check finds the arguments already. So this parses only commands and allocates nothing.
+//! Tests and fuzzing compare it with that crate.
 
-/// The most arguments of a command: more than any takes, so that one with too many is told so.
-const MOST_ARGUMENTS: i64 = 1024;
+/// Maximum number of arguments. It is more than any command accepts, so that a command with too many gets its own error.
+const MAX_ARGUMENTS: i64 = 1024;
 
-/// The longest line, and the longest that a length may be written.
-const MOST_INLINE: usize = 64 << 10;
-const MOST_DIGITS: usize = 18;
+/// Maximum length of a line.
+const MAX_INLINE: usize = 64 << 10;
 
-/// Commands answered at one go, with one write, and their arguments; those beyond wait.
-const MOST_COMMANDS: usize = 1024;
-const MOST_SPANS: usize = 8 << 10;
+/// Maximum number of digits of a length.
+const MAX_DIGITS: usize = 18;
 
-/// Room for arguments that an idle connection keeps.
+/// Maximum number of commands in one batch.
+const MAX_COMMANDS: usize = 1024;
+
+/// Maximum number of arguments in one batch.
+const MAX_SPANS: usize = 8 << 10;
+
+/// Number of arguments that an idle connection keeps memory for.
 const KEPT_SPANS: usize = 1024;
 
-/// Commands found in the input: where their arguments are.
+/// The commands in the input, as the positions of their arguments.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     spans: Vec<Span>,
-    /// Where each command's arguments end among the spans.
+    /// The end of each command in `spans`.
     ends: Vec<usize>,
 }
 
@@ -34,16 +37,16 @@ struct Span {
     end: usize,
 }
 
-/// Why no more commands were found.
+/// The reason why no more commands were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The rest is not a whole command yet.
+    /// The rest is not a complete command yet.
     Incomplete,
-    /// Enough for now.
+    /// The batch is full.
     Enough,
-    /// The input makes no sense, and what follows can't either.
+    /// The input violates the protocol.
     Broken(String),
-    /// Somebody speaks HTTP: perhaps a web page that was told to.
+    /// The input is HTTP. It may come from a hostile web page.
     Http,
 }
 
@@ -61,8 +64,8 @@ impl<'a> Args<'a> {
     }
 
     #[inline]
-    pub(crate) fn get(&self, place: usize) -> Option<&'a [u8]> {
-        self.spans.get(place).map(|span| &self.input[span.start..span.end])
+    pub(crate) fn get(&self, index: usize) -> Option<&'a [u8]> {
+        self.spans.get(index).map(|span| &self.input[span.start..span.end])
     }
 
     pub(crate) fn iter(self) -> impl Iterator<Item = &'a [u8]> {
@@ -71,24 +74,24 @@ impl<'a> Args<'a> {
 }
 
 impl Requests {
-    /// Finds the commands at the beginning of the input, none of more than `most` bytes; how many bytes they are. Lines with
-    /// quotes are unquoted in place.
-    pub(crate) fn read(&mut self, input: &mut [u8], most: usize) -> (usize, Ending) {
+    /// Finds the commands at the start of the input, each with at most `max` bytes. Returns their total length. Quoted lines are
+    /// unquoted in index.
+    pub(crate) fn read(&mut self, input: &mut [u8], max: usize) -> (usize, Ending) {
         self.spans.clear();
         self.ends.clear();
         let mut at = 0;
-        while self.ends.len() < MOST_COMMANDS && self.spans.len() < MOST_SPANS {
+        while self.ends.len() < MAX_COMMANDS && self.spans.len() < MAX_SPANS {
             let known = self.spans.len();
-            match self.next(input, at, most) {
+            match self.next(input, at, max) {
                 Ok(Some(end)) => {
                     at = end;
                     if self.spans.len() > known {
                         self.ends.push(self.spans.len());
                     }
                 }
-                Ok(None) if input.len() - at > most => {
+                Ok(None) if input.len() - at > max => {
                     self.spans.truncate(known);
-                    return (at, broken(format!("a command has at most {most} bytes")));
+                    return (at, broken(format!("a command has at most {max} bytes")));
                 }
                 Ok(None) => {
                     self.spans.truncate(known);
@@ -103,8 +106,8 @@ impl Requests {
         (at, Ending::Enough)
     }
 
-    /// Forgets the commands, and what a large batch has made it grow by.
-    pub(crate) fn rest(&mut self) {
+    /// Removes the commands, and releases the memory of a large batch.
+    pub(crate) fn clear(&mut self) {
         if self.spans.capacity() > KEPT_SPANS {
             self.spans = Vec::new();
         }
@@ -112,7 +115,7 @@ impl Requests {
         self.ends.clear();
     }
 
-    /// How many commands were found.
+    /// Returns the number of commands.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -127,29 +130,29 @@ impl Requests {
         self.ends.push(self.spans.len());
     }
 
-    /// A command that was found in this input.
+    /// Returns a command that was found in this input.
     #[inline]
-    pub(crate) fn get<'a>(&'a self, input: &'a [u8], place: usize) -> Args<'a> {
-        let start = if place == 0 { 0 } else { self.ends[place - 1] };
-        Args { input, spans: &self.spans[start..self.ends[place]] }
+    pub(crate) fn get<'a>(&'a self, input: &'a [u8], index: usize) -> Args<'a> {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        Args { input, spans: &self.spans[start..self.ends[index]] }
     }
 
-    /// Reads one command; where it ends, if it is there as a whole. An empty one has no arguments.
+    /// Parses one command. Returns its end if it is complete. An empty command has no arguments.
     #[inline]
-    fn next(&mut self, input: &mut [u8], start: usize, most: usize) -> Result<Option<usize>, Ending> {
+    fn next(&mut self, input: &mut [u8], start: usize, max: usize) -> Result<Option<usize>, Ending> {
         match input.get(start) {
             None => Ok(None),
-            Some(b'*') => self.array(input, start, most),
-            Some(_) => self.line(input, start, most),
+            Some(b'*') => self.array(input, start, max),
+            Some(_) => self.line(input, start, max),
         }
     }
 
     #[inline]
-    fn array(&mut self, input: &[u8], start: usize, most: usize) -> Result<Option<usize>, Ending> {
+    fn array(&mut self, input: &[u8], start: usize, max: usize) -> Result<Option<usize>, Ending> {
         let count = match number(input, start + 1) {
-            Number::Read(count, end) if count <= MOST_ARGUMENTS => (count, end),
+            Number::Read(count, end) if count <= MAX_ARGUMENTS => (count, end),
             Number::Incomplete => return Ok(None),
-            _ => return Err(broken(format!("invalid multibulk length, use {MOST_ARGUMENTS} at most"))),
+            _ => return Err(broken(format!("invalid multibulk length, use at most {MAX_ARGUMENTS}"))),
         };
         let (count, mut at) = count;
         for _ in 0..count {
@@ -160,8 +163,8 @@ impl Requests {
             }
             let (len, data) = match number(input, at + 1) {
                 Number::Read(len, end) => match usize::try_from(len) {
-                    Ok(len) if end - start + len + 2 <= most => (len, end),
-                    _ => return Err(broken(format!("invalid bulk length, a command has at most {most} bytes"))),
+                    Ok(len) if end - start + len + 2 <= max => (len, end),
+                    _ => return Err(broken(format!("invalid bulk length, a command has at most {max} bytes"))),
                 },
                 Number::Incomplete => return Ok(None),
                 Number::Wrong => return Err(broken("invalid bulk length")),
@@ -177,11 +180,11 @@ impl Requests {
         Ok(Some(at))
     }
 
-    fn line(&mut self, input: &mut [u8], start: usize, most: usize) -> Result<Option<usize>, Ending> {
-        let most = most.min(MOST_INLINE);
+    fn line(&mut self, input: &mut [u8], start: usize, max: usize) -> Result<Option<usize>, Ending> {
+        let max = max.min(MAX_INLINE);
         let seen = &input[start..];
-        let Some(len) = seen.iter().take(most).position(|byte| *byte == b'\n') else {
-            return if seen.len() >= most { Err(broken("too big inline request")) } else { Ok(None) };
+        let Some(len) = seen.iter().take(max).position(|byte| *byte == b'\n') else {
+            return if seen.len() >= max { Err(broken("too big inline request")) } else { Ok(None) };
         };
         let end = start + len;
         let line = &mut input[start..end];
@@ -192,8 +195,8 @@ impl Requests {
         if split(line, |from, to| self.spans.push(Span { start: start + from, end: start + to })).is_none() {
             return Err(broken("unbalanced quotes in request"));
         }
-        if self.spans.len() - known > usize::try_from(MOST_ARGUMENTS).unwrap_or(usize::MAX) {
-            return Err(broken(format!("too many arguments, use {MOST_ARGUMENTS} at most")));
+        if self.spans.len() - known > usize::try_from(MAX_ARGUMENTS).unwrap_or(usize::MAX) {
+            return Err(broken(format!("too many arguments, use at most {MAX_ARGUMENTS}")));
         }
         Ok(Some(end + 1))
     }
@@ -209,7 +212,7 @@ enum Number {
     Wrong,
 }
 
-/// Reads a number with its end of line.
+/// Parses a number and the end of its line.
 #[inline]
 fn number(input: &[u8], start: usize) -> Number {
     let negative = input.get(start) == Some(&b'-');
@@ -217,7 +220,7 @@ fn number(input: &[u8], start: usize) -> Number {
     let (mut at, mut value) = (first, 0_i64);
     loop {
         match input.get(at) {
-            Some(digit @ b'0'..=b'9') if at - first < MOST_DIGITS => value = value * 10 + i64::from(digit - b'0'),
+            Some(digit @ b'0'..=b'9') if at - first < MAX_DIGITS => value = value * 10 + i64::from(digit - b'0'),
             Some(b'\r') if at > first => break,
             Some(_) => return Number::Wrong,
             None => return Number::Incomplete,
@@ -231,7 +234,7 @@ fn number(input: &[u8], start: usize) -> Number {
     }
 }
 
-/// Whether a line is of an HTTP request. A web page can send such a request to any port, with commands in its body.
+/// Returns whether a line belongs to an HTTP request. A web page can send such a request to any port, with commands in its body.
 fn speaks_http(line: &[u8]) -> bool {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let (Some(first), second) = (words.next(), words.next()) else { return false };
@@ -244,8 +247,8 @@ fn speaks_http(line: &[u8]) -> bool {
                 || words.next().is_some_and(|version| version.starts_with(b"HTTP/")))
 }
 
-/// Splits a line at its spaces, as a shell would: `"…"` with escapes, `'…'` with `\'` alone. Quoted arguments are unquoted in
-/// place. `None` if a quote is not closed, or is not followed by a space.
+/// Splits a line at its spaces like a shell: `"…"` with escapes, `'…'` with `\'` alone. Quoted arguments are unquoted in
+/// index. Returns `None` if a quote is not closed, or is not followed by a space.
 fn split(line: &mut [u8], mut found: impl FnMut(usize, usize)) -> Option<()> {
     let mut at = 0;
     loop {
@@ -295,9 +298,9 @@ fn split(line: &mut [u8], mut found: impl FnMut(usize, usize)) -> Option<()> {
     }
 }
 
-/// What follows a backslash, and how many bytes it is.
+/// Returns the byte that an escape sequence stands for, and the length of the sequence after the backslash.
 fn escaped(rest: &[u8]) -> Option<(u8, usize)> {
-    let digit = |place: usize| rest.get(place).and_then(|byte| char::from(*byte).to_digit(16));
+    let digit = |index: usize| rest.get(index).and_then(|byte| char::from(*byte).to_digit(16));
     if let (Some(b'x'), Some(high), Some(low)) = (rest.first(), digit(1), digit(2)) {
         return Some((u8::try_from(high * 16 + low).ok()?, 3));
     }
@@ -314,17 +317,17 @@ fn escaped(rest: &[u8]) -> Option<(u8, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ending, KEPT_SPANS, MOST_ARGUMENTS, MOST_SPANS, Requests};
+    use super::{Ending, KEPT_SPANS, MAX_ARGUMENTS, MAX_SPANS, Requests};
 
     #[test]
-    fn arguments_of_one_batch_are_bounded_and_an_idle_connection_keeps_few() {
+    fn the_arguments_of_a_batch_and_the_memory_of_an_idle_connection_are_bounded() {
         let line = format!("{}\r\n", "x ".repeat(1_000));
         let mut input = line.repeat(32).into_bytes();
         let mut requests = Requests::default();
         let (read, ending) = requests.read(&mut input, 64 << 10);
         assert_eq!((ending, read % line.len()), (Ending::Enough, 0));
-        assert!(requests.spans.len() < MOST_SPANS + usize::try_from(MOST_ARGUMENTS).expect("it is small"));
-        requests.rest();
+        assert!(requests.spans.len() < MAX_SPANS + usize::try_from(MAX_ARGUMENTS).expect("it is small"));
+        requests.clear();
         assert!(requests.len() == 0 && requests.spans.capacity() <= KEPT_SPANS);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Session`]: what a connection has been told, and the commands by which client libraries tell it.
+//! [`Session`]: the state of a connection, and the commands that change or show it.
 
 use std::{
     borrow::Cow,
@@ -12,20 +12,19 @@ use tidegate_tower::seconds;
 
 use super::{
     about,
-    catalogue::{Entry, Verb},
     command::{argument, shown, whole},
+    commands::{CommandInfo, Verb},
     reply::Replies,
     request::Args,
 };
 use crate::{
-    access::Access,
+    auth::{Access, TooManyWrongTokens},
     config::Tokens,
-    guesses::TooMany,
     metrics::Transport,
-    service::{Service, Who},
+    service::{Actor, Service},
 };
 
-/// What a Redis of this version can, clients may expect here of what is no data: HELLO, CLIENT SETINFO and the like.
+/// The Redis version whose connection commands are supported, such as HELLO and CLIENT SETINFO.
 pub(super) const REDIS_VERSION: &str = "7.2.0";
 
 static SESSIONS: AtomicU64 = AtomicU64::new(1);
@@ -36,7 +35,7 @@ const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is dis
 const NO_TOKENS: &str = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?";
 const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
 
-/// A connection's own state.
+/// The state of a connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     id: u64,
@@ -44,20 +43,20 @@ pub(crate) struct Session {
     access: Access,
     name: Vec<u8>,
     library: [Vec<u8>; 2],
-    hearing: Hearing,
-    /// Whether the connection ends once what was said is sent.
+    reply_mode: ReplyMode,
+    /// Whether the connection is closed after the replies are sent.
     pub(crate) over: bool,
-    /// The delay before that: a wrong token beyond the limit is answered late.
+    /// The delay before the replies are sent: a wrong token beyond the limit is answered late.
     pub(crate) delay: Option<Duration>,
 }
 
 /// Whether the caller wants replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hearing {
-    All,
-    Nothing,
-    /// Not to so many commands from here on.
-    NotTo(u8),
+enum ReplyMode {
+    On,
+    Off,
+    /// Not to the next commands, this many.
+    Skip(u8),
 }
 
 impl Session {
@@ -68,51 +67,51 @@ impl Session {
             access: tokens.grant(None),
             name: Vec::new(),
             library: [Vec::new(), Vec::new()],
-            hearing: Hearing::All,
+            reply_mode: ReplyMode::On,
             over: false,
             delay: None,
         }
     }
 
-    /// Who is at the other end.
+    /// Returns the actor for the audit log.
     #[inline]
-    pub(crate) fn who(&self) -> Who {
-        Who { address: Some(self.peer.ip().to_canonical()) }
+    pub(crate) fn actor(&self) -> Actor {
+        Actor { address: Some(self.peer.ip().to_canonical()) }
     }
 
-    /// Whether the caller may do nothing before it shows a token.
+    /// Returns whether the caller must send a token first.
     pub(crate) fn needs_token(&self) -> bool {
         self.access == Access::Nothing
     }
 
-    /// Why a caller may not use a command, if so.
+    /// Returns an error if the caller may not use a command.
     #[inline]
-    pub(crate) fn forbids(&self, entry: &Entry) -> Option<String> {
-        if self.access >= entry.access {
+    pub(crate) fn forbids(&self, command: &CommandInfo) -> Option<String> {
+        if self.access >= command.access {
             return None;
         }
         Some(match self.access {
             Access::Nothing => NOAUTH.to_owned(),
-            _ => format!("NOPERM {} needs the admin token: AUTH with it first", entry.name),
+            _ => format!("NOPERM {} needs the admin token: AUTH with it first", command.name),
         })
     }
 
-    /// Whether the reply to the command that was just answered is to be sent.
+    /// Returns whether the reply to the last command is sent.
     #[inline]
-    pub(crate) fn hears(&mut self) -> bool {
-        match self.hearing {
-            Hearing::All => return true,
-            Hearing::NotTo(count) if count > 1 => self.hearing = Hearing::NotTo(count - 1),
-            Hearing::NotTo(_) => self.hearing = Hearing::All,
-            Hearing::Nothing => {}
+    pub(crate) fn wants_reply(&mut self) -> bool {
+        match self.reply_mode {
+            ReplyMode::On => return true,
+            ReplyMode::Skip(count) if count > 1 => self.reply_mode = ReplyMode::Skip(count - 1),
+            ReplyMode::Skip(_) => self.reply_mode = ReplyMode::On,
+            ReplyMode::Off => {}
         }
         false
     }
 
-    /// Answers a command that decides nothing.
+    /// Answers a command that does not need the store.
     pub(crate) fn answer(&mut self, verb: Verb, args: Args<'_>, tokens: &Tokens, service: &Service, out: &mut Replies) {
         match verb {
-            Verb::Ping if args.len() > 2 => out.error(&verb.entry().wrong_number()),
+            Verb::Ping if args.len() > 2 => out.error(&verb.info().wrong_number()),
             Verb::Ping => match args.get(1) {
                 Some(message) => out.bulk(message),
                 None => out.simple("PONG"),
@@ -121,7 +120,7 @@ impl Session {
             Verb::Hello => self.hello(args, tokens, service, out),
             Verb::Auth => match args.len() {
                 2 | 3 => self.auth(argument(args, args.len() - 1), tokens, service, out),
-                _ => out.error(&verb.entry().wrong_number()),
+                _ => out.error(&verb.info().wrong_number()),
             },
             Verb::Quit => {
                 self.over = true;
@@ -130,7 +129,7 @@ impl Session {
             Verb::Reset => {
                 self.access = tokens.grant(None);
                 self.name.clear();
-                self.hearing = Hearing::All;
+                self.reply_mode = ReplyMode::On;
                 out.resp3 = false;
                 out.simple("RESET");
             }
@@ -150,25 +149,25 @@ impl Session {
     }
 
     fn auth(&mut self, token: &[u8], tokens: &Tokens, service: &Service, out: &mut Replies) {
-        match self.show(token, tokens, service) {
+        match self.authenticate(token, tokens, service) {
             Ok(()) => out.ok(),
             Err(error) => out.error(&error),
         }
     }
 
-    fn show(&mut self, token: &[u8], tokens: &Tokens, service: &Service) -> Result<(), Cow<'static, str>> {
+    fn authenticate(&mut self, token: &[u8], tokens: &Tokens, service: &Service) -> Result<(), Cow<'static, str>> {
         if !tokens.are_configured() {
             return Err(NO_TOKENS.into());
         }
-        if tokens.knows(token) {
+        if tokens.contains(token) {
             self.access = tokens.grant(Some(token));
             return Ok(());
         }
-        let guesses = service.guesses();
-        match guesses.wrong(service.metrics(), Transport::Resp, Some(self.peer.ip())) {
+        let wrong_tokens = service.wrong_tokens();
+        match wrong_tokens.count(service.metrics(), Transport::Resp, Some(self.peer.ip())) {
             Ok(()) => Err(WRONGPASS.into()),
-            Err(TooMany(wait)) => {
-                (self.over, self.delay) = (true, Some(guesses.delay()));
+            Err(TooManyWrongTokens(wait)) => {
+                (self.over, self.delay) = (true, Some(wrong_tokens.delay()));
                 let wait = seconds(wait);
                 Err(format!("ERR too many wrong tokens from your address: try again in {wait} seconds").into())
             }
@@ -201,7 +200,7 @@ impl Session {
             return out.error(BAD_NAME);
         }
         if let Some(token) = token
-            && let Err(error) = self.show(token, tokens, service)
+            && let Err(error) = self.authenticate(token, tokens, service)
         {
             return out.error(&error);
         }
@@ -233,7 +232,7 @@ impl Session {
         let word = argument(args, 1).to_ascii_uppercase();
         match (word.as_slice(), args.len()) {
             (b"ID", 2) => out.integer(self.id),
-            // In a list, too, one sees oneself alone: who else is here is nobody's business.
+            // A list contains only this connection, so that callers don't see each other.
             (b"INFO", 2) | (b"LIST", _) => out.text(&self.line(out.resp3)),
             (b"GETNAME", 2) if self.name.is_empty() => out.null(),
             (b"GETNAME", 2) => out.bulk(&self.name),
@@ -250,14 +249,14 @@ impl Session {
                 out.error(&format!("ERR wrong number of arguments for 'client|{}' command", shown(&name)));
             }
             _ => {
-                let usage = Verb::Client.entry().usage;
+                let usage = Verb::Client.info().usage;
                 out.error(&format!("ERR unknown subcommand '{}'. Use CLIENT {usage}", shown(argument(args, 1))));
             }
         }
     }
 
     fn set_info(&mut self, attribute: &[u8], value: &[u8], out: &mut Replies) {
-        let place = match attribute.to_ascii_uppercase().as_slice() {
+        let index = match attribute.to_ascii_uppercase().as_slice() {
             b"LIB-NAME" => 0,
             b"LIB-VER" => 1,
             _ => return out.error(&format!("ERR Unrecognized option '{}'", shown(attribute))),
@@ -266,19 +265,19 @@ impl Session {
             let name = shown(attribute);
             return out.error(&format!("ERR {name} cannot contain spaces, newlines or special characters."));
         }
-        value.clone_into(&mut self.library[place]);
+        value.clone_into(&mut self.library[index]);
         out.ok();
     }
 
     fn reply(&mut self, choice: &[u8], out: &mut Replies) {
         match choice.to_ascii_uppercase().as_slice() {
             b"ON" => {
-                self.hearing = Hearing::All;
+                self.reply_mode = ReplyMode::On;
                 out.ok();
             }
-            b"OFF" => self.hearing = Hearing::Nothing,
-            // Neither to this one nor to the next.
-            b"SKIP" if self.hearing == Hearing::All => self.hearing = Hearing::NotTo(2),
+            b"OFF" => self.reply_mode = ReplyMode::Off,
+            // No reply to this command and to the next one.
+            b"SKIP" if self.reply_mode == ReplyMode::On => self.reply_mode = ReplyMode::Skip(2),
             b"SKIP" => {}
             _ => out.error("ERR syntax error: use CLIENT REPLY on, off or skip"),
         }
@@ -292,7 +291,7 @@ impl Session {
     }
 }
 
-/// What is said to an unknown command, in the words that clients know.
+/// Returns the error for an unknown command, in the words of Redis.
 pub(crate) fn unknown(args: Args<'_>) -> String {
     let name = argument(args, 0);
     let mut message = format!("ERR unknown command '{}', with args beginning with: ", shown(name));

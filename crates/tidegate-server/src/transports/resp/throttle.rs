@@ -1,4 +1,4 @@
-//! `CL.THROTTLE`, as redis-cell has it: numbers in a row, seconds, and 0 for allowed.
+//! `CL.THROTTLE` of redis-cell: positional numbers, seconds, and 0 for allowed.
 
 use std::time::Duration;
 
@@ -6,45 +6,45 @@ use tidegate::{Burst, Cost, Decision, Limit, Op};
 use tidegate_tower::seconds;
 
 use super::{
-    command::{Command, Shape, argument, key, shown, whole},
+    command::{Command, ReplyFormat, argument, key, shown, whole},
     reply::Replies,
     request::Args,
 };
 use crate::{
-    service::{Ask, By, Price},
-    transports::resp::catalogue::Verb,
+    service::{KeyRequest, LimitSource, Price},
+    transports::resp::commands::Verb,
 };
 
 /// `CL.THROTTLE key max_burst count period_seconds [quantity]`
-pub(super) fn read(args: Args<'_>) -> Result<Command<'_>, String> {
+pub(super) fn parse(args: Args<'_>) -> Result<Command<'_>, String> {
     if args.len() > 6 {
-        return Err(Verb::Throttle.entry().wrong_number());
+        return Err(Verb::Throttle.info().wrong_number());
     }
-    let number = |what: &str, place: usize| {
-        let given = argument(args, place);
-        whole(given).ok_or_else(|| format!("ERR {what} `{}` is not a whole number from 0 on", shown(given)))
+    let number = |what: &str, index: usize| {
+        let given = argument(args, index);
+        whole(given).ok_or_else(|| format!("ERR {what} `{}` is not a whole number", shown(given)))
     };
     let capacity = number("max_burst", 2)?.saturating_add(1);
     let (count, period) = (number("count", 3)?, number("period_seconds", 4)?);
     let quantity = if args.len() == 6 { number("quantity", 5)? } else { 1 };
     let burst = Burst::new(capacity).map_err(|error| format!("ERR max_burst + 1: {error}"))?;
     let limit = Limit::new(count, Duration::from_secs(period)).map_err(|error| format!("ERR {error}"))?;
-    // There is no cost of 0; who only looks may look with any.
-    let looks = quantity == 0;
+    // A cost of 0 does not exist. A quantity of 0 peeks, which works with any cost.
+    let peeks = quantity == 0;
     let cost = Cost::new(quantity.max(1)).map_err(|error| format!("ERR quantity: {error}"))?;
-    let ask = Ask {
-        by: By::Throttle(burst, limit),
+    let request = KeyRequest {
+        source: LimitSource::Throttle(burst, limit),
         key: key(argument(args, 1))?,
         price: Price::Cost(cost),
         on_failure: None,
     };
-    let op = if looks { Op::Peek } else { Op::Check };
-    Ok(Command::Decide { op, ask, shape: Shape::Throttle { capacity, looks } })
+    let op = if peeks { Op::Peek } else { Op::Check };
+    Ok(Command::Decide { op, request, format: ReplyFormat::Throttle { capacity, peeks } })
 }
 
-/// Five numbers. Nothing always fits, so who only looks is never limited.
-pub(super) fn write(decision: &Decision, capacity: u64, looks: bool, out: &mut Replies) {
-    let allowed = looks || decision.is_allowed();
+/// Writes five numbers. A quantity of 0 always fits.
+pub(super) fn write(decision: &Decision, capacity: u64, peeks: bool, out: &mut Replies) {
+    let allowed = peeks || decision.is_allowed();
     out.array(5);
     out.integer(u8::from(!allowed));
     out.integer(capacity);

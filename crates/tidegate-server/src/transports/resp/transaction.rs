@@ -2,14 +2,13 @@
 //! After an error while queueing, EXEC runs none of them.
 //!
 //! Unlike in Redis, a transaction is not atomic: its commands run in order, each as a decision of its own, and commands
-//! of other connections may run in between. WATCH has no effect. For one decision over several keys there is
-//! `TG.CHECKALL`.
+//! of other connections may run in between. WATCH has no effect. `TG.CHECKALL` makes one decision over several keys.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::{
-    catalogue::Verb,
     command::argument,
+    commands::Verb,
     reply::Replies,
     request::{Args, Requests},
 };
@@ -21,7 +20,7 @@ const MAX_COMMANDS: usize = 10_000;
 const MAX_BYTES: usize = 1 << 20;
 const MAX_TOTAL_BYTES: usize = 64 << 20;
 
-/// A transaction of at most this many bytes always finds room, so that large ones that are never finished can't keep
+/// A transaction of at most this many bytes always has room, so that large ones that are never finished can't keep
 /// others from using MULTI.
 const ALWAYS: usize = 4 << 10;
 
@@ -46,7 +45,7 @@ struct Queue {
     bytes: Vec<u8>,
     requests: Requests,
     /// The bytes of this queue that are counted in [`TOTAL_BYTES`].
-    held: usize,
+    counted: usize,
     aborted: bool,
 }
 
@@ -56,7 +55,7 @@ pub(crate) struct Running {
     queue: Queue,
     next: usize,
     /// Whether the caller wants the reply.
-    is_heard: bool,
+    is_reply_wanted: bool,
 }
 
 impl Transaction {
@@ -70,7 +69,7 @@ impl Transaction {
         self.running.is_some()
     }
 
-    /// Takes the commands that EXEC has begun to run. They are put back if they are not finished.
+    /// Takes the commands that EXEC runs. The caller puts them back if they are not finished.
     #[inline]
     pub(crate) fn take_running(&mut self) -> Option<Box<Running>> {
         self.running.take()
@@ -81,9 +80,9 @@ impl Transaction {
     }
 
     /// Suppresses the reply to an EXEC that has just begun.
-    pub(crate) fn unheard(&mut self) {
+    pub(crate) fn suppress_reply(&mut self) {
         if let Some(running) = &mut self.running {
-            running.is_heard = false;
+            running.is_reply_wanted = false;
         }
     }
 
@@ -139,7 +138,7 @@ impl Transaction {
             Some(queue) if queue.aborted => out.error(ABORTED),
             Some(queue) => {
                 out.array(queue.requests.len());
-                self.running = Some(Box::new(Running { queue: *queue, next: 0, is_heard: true }));
+                self.running = Some(Box::new(Running { queue: *queue, next: 0, is_reply_wanted: true }));
             }
         }
     }
@@ -153,16 +152,16 @@ impl Queue {
         }
         let bytes: usize = args.iter().map(|argument| argument.len() + BYTES_PER_ARGUMENT).sum();
         let bytes = bytes + BYTES_PER_COMMAND;
-        if self.requests.len() == MAX_COMMANDS || self.held + bytes > MAX_BYTES {
+        if self.requests.len() == MAX_COMMANDS || self.counted + bytes > MAX_BYTES {
             return Err(format!(
-                "ERR a transaction takes at most {MAX_COMMANDS} commands and {MAX_BYTES} bytes: use several, or a pipeline without MULTI"
+                "ERR a transaction may have at most {MAX_COMMANDS} commands and {MAX_BYTES} bytes: use several transactions, or a pipeline without MULTI"
             ));
         }
-        if TOTAL_BYTES.fetch_add(bytes, Relaxed) + bytes > MAX_TOTAL_BYTES && self.held + bytes > ALWAYS {
+        if TOTAL_BYTES.fetch_add(bytes, Relaxed) + bytes > MAX_TOTAL_BYTES && self.counted + bytes > ALWAYS {
             TOTAL_BYTES.fetch_sub(bytes, Relaxed);
             return Err("ERR too many transactions are open: use a pipeline without MULTI".to_owned());
         }
-        self.held += bytes;
+        self.counted += bytes;
         self.requests.push(args, &mut self.bytes);
         Ok(())
     }
@@ -170,7 +169,7 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        TOTAL_BYTES.fetch_sub(self.held, Relaxed);
+        TOTAL_BYTES.fetch_sub(self.counted, Relaxed);
     }
 }
 
@@ -184,8 +183,8 @@ impl Running {
         self.next == self.queue.requests.len()
     }
 
-    pub(crate) fn is_heard(&self) -> bool {
-        self.is_heard
+    pub(crate) fn is_reply_wanted(&self) -> bool {
+        self.is_reply_wanted
     }
 }
 
@@ -195,7 +194,7 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
-    fn all_transactions_together_have_a_bound_and_give_back_what_they_held() {
+    fn the_memory_of_all_transactions_is_bounded_and_released() {
         let mut input = format!("*2\r\n$4\r\nECHO\r\n$60000\r\n{}\r\n", "x".repeat(60_000)).into_bytes();
         let mut requests = Requests::default();
         requests.read(&mut input, 64 << 10);
@@ -214,13 +213,13 @@ mod tests {
             }
         };
         assert!(error.starts_with("ERR "));
-        let held = TOTAL_BYTES.load(Relaxed);
-        assert!(held <= MAX_TOTAL_BYTES && held > MAX_TOTAL_BYTES - MAX_BYTES, "{held}");
+        let total = TOTAL_BYTES.load(Relaxed);
+        assert!(total <= MAX_TOTAL_BYTES && total > MAX_TOTAL_BYTES - MAX_BYTES, "{total}");
         let mut line = b"ECHO small\r\n".to_vec();
         let mut few = Requests::default();
         few.read(&mut line, 64 << 10);
         let mut small = Queue::default();
-        small.push(few.get(&line, 0)).expect("a small transaction always finds room");
+        small.push(few.get(&line, 0)).expect("a small transaction always has room");
         assert!(small.push(args).is_err(), "a large one does not");
         drop(small);
         drop(queues);

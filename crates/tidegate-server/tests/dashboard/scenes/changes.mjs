@@ -31,7 +31,7 @@ await scene(async (browser) => {
     await page.locator('input[name="for"]').fill("soon");
   });
   await page.waitForFunction(() => document.querySelector("#confirm-problem").textContent !== "");
-  assert.match(await page.locator("#confirm-problem").innerText(), /no length of time/, "what is wrong is said in the dialog");
+  assert.match(await page.locator("#confirm-problem").innerText(), /not a duration/, "what is wrong is said in the dialog");
   await page.locator('input[name="for"]').fill("30m");
   await page.locator('input[name="note"]').fill("<b>scraper</b>");
   await page.locator("#confirm-go").click();

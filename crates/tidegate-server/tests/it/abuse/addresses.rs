@@ -7,7 +7,7 @@ use std::{
 
 use crate::{http::client::request, running::Running};
 
-/// Connects from this address of the machine and asks; whether it is served.
+/// Connects from this address of the machine and requests; whether it is served.
 fn connect(from: &str, to: SocketAddr, ask: &[u8]) -> Option<TcpStream> {
     let from: IpAddr = from.parse().expect("an address");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -36,7 +36,7 @@ fn one_address_does_not_take_the_places_of_others() {
         let other = connect("127.0.0.2", address, ask);
         assert!(other.is_some(), "{transport}: another address has its own");
         drop(held);
-        // Places are free as soon as the service has seen that they are left.
+        // ConnectionSlots are free as soon as the service has seen that they are left.
         while connect("127.0.0.1", address, ask).is_none() {}
     }
     let metrics = loop {

@@ -232,7 +232,7 @@ fn hanging_up_after_a_wrong_token_does_not_free_its_place() {
             }
             while counted(&running, transport) < before + guess {}
         }
-        // Those that guessed are gone, but for the one that asks.
+        // Those that guessed are gone, but for the one that requests.
         let own = u64::from(transport == "http");
         while connections(&running, transport) > own {}
         let mut others = Vec::new();

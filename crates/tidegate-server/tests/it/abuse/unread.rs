@@ -223,12 +223,12 @@ fn pipelined_requests_whose_responses_nobody_reads_hold_little() {
     is_served(service.http);
     let _ = get(service.http, "/metrics");
     let before = service.resident_kb();
-    let asks: [(SocketAddr, &[u8]); 2] = [
+    let requests: [(SocketAddr, &[u8]); 2] = [
         (service.http, b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n"),
         (service.resp, b"TG.PEEK api k FULL\r\n"),
     ];
     let mut held = Vec::new();
-    for (address, ask) in asks {
+    for (address, ask) in requests {
         for _ in 0..20 {
             let mut stream = TcpStream::connect(address).expect("it listens");
             stream.set_nonblocking(true).expect("a socket can");

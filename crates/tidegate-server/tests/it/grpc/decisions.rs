@@ -4,7 +4,7 @@ use envoy_types::pb::envoy::service::ratelimit::v3::{
     RateLimitRequest,
     rate_limit_response::Code::{Ok as Fine, OverLimit},
 };
-use tidegate_server::config::{Config, Overrides};
+use tidegate_server::config::{Config, SettingSources};
 
 use super::{Asked, code, codes, descriptor, hits, of_user, request, user};
 
@@ -157,7 +157,7 @@ fn a_new_file_of_policies_decides_from_then_on() {
     let mut asked = Asked::start(&of_user("[\"1/1h\"]", ""));
     assert_eq!([code(&asked.one(user("a"))), code(&asked.one(user("a")))], [Fine, OverLimit]);
     let text = of_user("[\"5/1h\"]", "").replace("[\"user\"]", "[\"account\"]");
-    let config = Config::parse("new.toml", &text, &Overrides::default()).expect("it is right");
+    let config = Config::parse("new.toml", &text, &SettingSources::default()).expect("it is right");
     asked.running.server().service().replace(config.policies);
     assert_eq!(asked.one(user("a")).current_limit, None, "the rule is gone");
     assert_eq!(asked.one(descriptor(&[("account", "a")])).limit_remaining, 4);

@@ -2,7 +2,7 @@
 
 use tidegate_server::{
     Server, Transport,
-    config::{Config, Overrides},
+    config::{Config, SettingSources},
 };
 use tonic::{Code, transport::Channel};
 use tonic_health::pb::{
@@ -17,7 +17,7 @@ fn about(service: &str) -> HealthCheckRequest {
 
 async fn start() -> (Server, HealthClient<Channel>) {
     let overrides =
-        ["http", "resp", "grpc"].iter().fold(Overrides::default(), |all, key| all.server(key, key, "127.0.0.1:0"));
+        ["http", "resp", "grpc"].iter().fold(SettingSources::default(), |all, key| all.server(key, key, "127.0.0.1:0"));
     let config = Config::parse("test.toml", "", &overrides).expect("it is right");
     let server = Server::start(config, overrides).await.expect("it starts");
     let address = server.address(Transport::Grpc).expect("it is open");

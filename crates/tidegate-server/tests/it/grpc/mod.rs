@@ -23,7 +23,7 @@ use envoy_types::pb::{
     google::protobuf::UInt64Value,
 };
 use tidegate::{Inspection, Key};
-use tidegate_server::{Ask, By, Price};
+use tidegate_server::{KeyRequest, LimitSource, Price};
 use tonic::{Request, Status, transport::Channel};
 
 use crate::running::Running;
@@ -62,13 +62,13 @@ impl Asked {
     /// The state of a key that is this list over HTTP.
     fn inspect(&self, policy: &str, key: &[&str]) -> Option<Inspection> {
         let service = self.running.server().service();
-        let ask = Ask {
-            by: By::Policy(policy),
+        let ask = KeyRequest {
+            source: LimitSource::Policy(policy),
             key: Key::join(key).expect("it is a key"),
             price: Price::Cost(tidegate::Cost::ONE),
             on_failure: None,
         };
-        let live = service.live();
+        let live = service.active_policies();
         self.running.block_on(service.inspect(&live, &ask)).expect("the policy is known")
     }
 

@@ -17,8 +17,8 @@ fn what_is_wrong_is_said_with_its_field() {
     let running = Running::start(CONFIG);
     let key = |len: usize| "k".repeat(len);
     for (body, status, field, said) in [
-        (json!({}), 400, "policy", "by which limit?"),
-        (json!({ "policy": "api" }), 400, "key", "who is counted?"),
+        (json!({}), 400, "policy", "the limit is missing"),
+        (json!({ "policy": "api" }), 400, "key", "`key` is missing"),
         (json!({ "policy": "api", "key": "" }), 400, "key", "the key is empty"),
         (json!({ "policy": "api", "key": [] }), 400, "key", "the key is empty"),
         (json!({ "policy": "api", "key": key(1025) }), 400, "key", "use 1 to 1024"),
@@ -33,7 +33,7 @@ fn what_is_wrong_is_said_with_its_field() {
         (json!({ "policy": "api", "key": "a", "operation": "x" }), 400, "operation", "no operation `x`"),
         (json!({ "policy": "api", "key": "a", "cost": 1, "operation": "x" }), 400, "cost", "use one"),
         (json!({ "policy": "api", "key": "a", "limits": ["1/1s"] }), 400, "limits", "use one"),
-        (json!({ "policy": "api", "key": "a", "algorithm": "gcra" }), 400, "algorithm", "leave `algorithm` out"),
+        (json!({ "policy": "api", "key": "a", "algorithm": "gcra" }), 400, "algorithm", "remove `algorithm`"),
         (json!({ "policy": "api", "key": "a", "on_store_failure": "maybe" }), 400, "on_store_failure", "open, closed"),
         (json!({ "policy": "api", "key": "a", "charged_at_us": 1 }), 400, "charged_at_us", "only a refund"),
         (json!({ "key": "a", "limits": [] }), 400, "limits", "1 to 8 limits"),
@@ -41,7 +41,7 @@ fn what_is_wrong_is_said_with_its_field() {
         (json!({ "key": "a", "limits": ["1 per second"] }), 400, "limits", "100/1m"),
         (json!({ "key": "a", "limits": ["1/1s"], "algorithm": "leaky" }), 400, "algorithm", "sliding_log"),
         (json!({ "checks": [] }), 400, "checks", "use 1 to 64"),
-        (json!({ "checks": [{ "policy": "api", "key": "a" }], "cost": 1 }), 400, "checks", "belongs into each"),
+        (json!({ "checks": [{ "policy": "api", "key": "a" }], "cost": 1 }), 400, "checks", "into each check"),
         (json!({ "checks": [{ "checks": [] }] }), 400, "checks", "further checks"),
         (json!(["api", "a"]), 400, "", "expected an object"),
         (json!({ "checks": [["api", "a"]] }), 400, "checks[0]", "expected an object"),

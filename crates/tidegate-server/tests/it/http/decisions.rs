@@ -109,7 +109,7 @@ fn operations_and_limits_of_ones_own_are_priced() {
     assert_eq!(own(&["60/1m"]).json()["used"], 2, "other windows are another state");
     let long = own(&["60/2d"]);
     assert_eq!((long.status, &long.json()["field"]), (400, &json!("limits")));
-    assert!(long.json()["error"].as_str().expect("a text").contains("use 60/1d at most"));
+    assert!(long.json()["error"].as_str().expect("a text").contains("use at most 60/1d"));
 }
 
 #[test]

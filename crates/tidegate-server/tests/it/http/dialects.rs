@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tidegate::Clock;
-use tidegate_server::config::{Config, Overrides};
+use tidegate_server::config::{Config, SettingSources};
 
 use super::client::{Answer, post};
 use crate::running::Running;
@@ -66,7 +66,7 @@ fn off_leaves_only_when_to_come_back() {
 #[test]
 fn an_unknown_dialect_is_refused_by_what_is_known() {
     let text = "[server]\nheaders = \"draft-7\"\n";
-    let error = Config::parse("t.toml", text, &Overrides::default()).expect_err("no dialect").to_string();
+    let error = Config::parse("t.toml", text, &SettingSources::default()).expect_err("no dialect").to_string();
     assert_eq!(
         error,
         "t.toml:2: `draft-7` is no dialect of rate limit headers: use draft-10, draft-6, x-ratelimit, \

@@ -29,7 +29,7 @@ fn what_holds_for_one_key_is_decided_by_and_for_no_other() {
     assert!(wait > 299 * day && wait <= 300 * day, "until the ban ends: {wait}");
     assert_eq!(check(&running, &json!("alice")).status, 200, "another key");
     assert_eq!(post(running.http, "/v1/reset", &json!({ "policy": "api", "key": key })).status, 200);
-    assert_eq!(check(&running, &key).status, 403, "a reset does not lift a ban");
+    assert_eq!(check(&running, &key).status, 403, "a reset does not remove a ban");
 
     let more = json!({ "policy": "api", "key": key, "kind": "limits", "limits": ["3/1h"], "for_good": true });
     assert_eq!(put(&running, &more).json()["replaced"], true);
@@ -90,7 +90,7 @@ fn overrides_are_listed_and_the_journal_tells_who_did_what() {
         told[1].1.starts_with("override of #") && told[1].1.ends_with(" under secret: exempt for 1h (why)"),
         "{told:?}"
     );
-    assert_eq!(told[3].1, "reset alice under api: there was nothing to forget");
+    assert_eq!(told[3].1, "reset alice under api: it had no state");
     let elsewhere = journal(&[("x-forwarded-for", "10.0.0.1")]);
     let is_hidden = |text: &str| text.contains("a key") && !text.contains("alice") && !text.contains("why");
     assert!(elsewhere.iter().all(|(_, text)| is_hidden(text)), "{elsewhere:?}");
@@ -115,13 +115,13 @@ fn what_is_no_override_is_refused_by_name() {
         (json!({ "policy": null }), 400, "policy"),
         (json!({ "key": "" }), 400, "empty"),
         (json!({ "kind": "bann" }), 400, "expected one of"),
-        (json!({ "for": null }), 400, "until when?"),
-        (json!({ "for_good": true }), 400, "until when?"),
+        (json!({ "for": null }), 400, "the end is missing"),
+        (json!({ "for_good": true }), 400, "the end is missing"),
         (json!({ "for": "soon" }), 400, "30m, 2h or 7d"),
         (json!({ "for": null, "until_ms": 1 }), 400, "changes nothing"),
         (json!({ "for": null, "until_ms": 9_000_000_000_001_u64 }), 400, "9000000000000"),
         (json!({ "limits": ["1/1s"] }), 400, "only an override of kind `limits`"),
-        (json!({ "kind": "limits" }), 400, "which limits?"),
+        (json!({ "kind": "limits" }), 400, "`limits` is missing"),
         (json!({ "kind": "limits", "limits": [] }), 400, "1 to 8"),
         (json!({ "kind": "limits", "limits": ["0/1s"] }), 400, "0"),
         (json!({ "kind": "limits", "limits": ["1/1s"], "algorithm": "guess" }), 400, "guess"),

@@ -83,8 +83,8 @@ fn policies_and_readiness_are_shown() {
         json!({ "policies": [{
             "name": "api", "limits": ["5/1m"], "algorithm": "sliding_log", "mode": "enforce", "key": "client-ip",
             "on_store_failure": "open", "operations": { "big": 3 }, "hide_keys": false,
-            "words": "At most 5 units in any minute. Each request is remembered, so this is exact. What does not fit is denied. \
-                      If the store fails, requests are let through."
+            "words": "At most 5 units in any minute. Each request is stored, so the limit is exact. Requests beyond the limit are \
+                      denied. If the store fails, requests are allowed."
         }] })
     );
     assert_eq!(get(running.http, "/healthz").body, b"ok\n");

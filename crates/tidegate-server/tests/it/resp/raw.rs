@@ -44,7 +44,7 @@ fn what_makes_no_sense_is_told_so_and_ends_the_connection() {
         (b"*1\r\n*1\r\n$4\r\nPING\r\n", "ERR Protocol error: expected '$', got '*'"),
         (&deep, "ERR Protocol error: expected '$', got '*'"),
         (b"*99999999999999999999\r\n", "ERR Protocol error: invalid multibulk length"),
-        (b"*1025\r\n", "ERR Protocol error: invalid multibulk length, use 1024 at most"),
+        (b"*1025\r\n", "ERR Protocol error: invalid multibulk length, use at most 1024"),
         (b"*2147483648\r\n", "ERR Protocol error: invalid multibulk length"),
         (b"*x\r\n", "ERR Protocol error: invalid multibulk length"),
         (b"*\r\n", "ERR Protocol error: invalid multibulk length"),

@@ -174,7 +174,7 @@ fn a_queue_has_a_bound_and_past_it_nothing_is_charged() {
             for _ in 0..20 {
                 let reply = client.read();
                 if reply != queued() {
-                    assert!(reply.error().starts_with("ERR a transaction takes at most "), "{reply:?}");
+                    assert!(reply.error().starts_with("ERR a transaction may have at most "), "{reply:?}");
                     refused += 1;
                 }
             }

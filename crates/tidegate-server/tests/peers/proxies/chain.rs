@@ -1,4 +1,4 @@
-//! A client's way to a server: a real proxy with a configuration of docs/proxies.md, which asks the service.
+//! A client's way to a server: a real proxy with a configuration of docs/proxies.md, which requests the service.
 
 use std::{
     fs,
@@ -52,7 +52,7 @@ pub(super) enum Fails {
     Open,
 }
 
-/// The proxy, the service that it asks and the server behind it; all end with it.
+/// The proxy, the service that it requests and the server behind it; all end with it.
 pub(super) struct Chain {
     pub(super) front: SocketAddr,
     pub(super) upstream: Upstream,
@@ -62,7 +62,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Starts it with policies; the proxy asks by `public-api`.
+    /// Starts it with policies; the proxy requests by `public-api`.
     pub(super) fn start(proxy: Proxy, fails: Fails, policies: &str) -> Self {
         // Traefik sends a token only by the entry point of its other configuration.
         let tokens = if (proxy, fails) == (Proxy::Traefik, Fails::Closed) { "" } else { TOKENS };
@@ -103,12 +103,12 @@ impl Chain {
         request(self.front, method, path, headers, body)
     }
 
-    /// Stops the service that the proxy asks.
+    /// Stops the service that the proxy requests.
     pub(super) fn stop_service(&mut self) -> Stopped {
         self.service.take().expect("it runs").stopped()
     }
 
-    /// Starts the service again, where the proxy asks.
+    /// Starts the service again, where the proxy requests.
     pub(super) fn start_service(&mut self, stopped: Stopped, config: &str) {
         self.service = Some(stopped.started(config));
     }

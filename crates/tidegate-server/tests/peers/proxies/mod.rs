@@ -24,7 +24,7 @@ const BROWSER: [(&str, &str); 9] = [
     ("x-forwarded-for", "6.6.6.6"),
 ];
 
-/// The headers that a browser asks with whether another site's page may send a request.
+/// The headers that a browser requests with whether another site's page may send a request.
 const PREFLIGHT: [(&str, &str); 4] = [
     ("host", "shop.example"),
     ("origin", "https://other.example"),

@@ -1,0 +1,32 @@
+//! Executes a request on a Redis, with a service inside this process.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use serde_json::Value;
+use tidegate_server::{
+    InProcess,
+    config::{Config, SettingSources},
+};
+
+use super::ApiRequest;
+use crate::serve::file_or_default;
+
+pub(super) fn send(request: &ApiRequest, url: &str, config: Option<&PathBuf>) -> anyhow::Result<(u16, Value)> {
+    anyhow::ensure!(
+        url != "memory",
+        "the memory of a command ends with the command: use the URL of a Redis, or a service with --server"
+    );
+    // A person can wait longer than a request.
+    let sources = SettingSources::from_environment()?.store("--store", "url", url).store("--store", "timeout", "2s");
+    let config = Config::load(file_or_default(config).as_deref(), &sources)?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime can't be started")?;
+    let body = if request.is_post { serde_json::to_vec(&request.body)? } else { Vec::new() };
+    let method = if request.is_post { "POST" } else { "GET" };
+    let (status, body) = runtime.block_on(async {
+        let service = InProcess::new(config)?;
+        anyhow::Ok(service.send(method.parse()?, &request.path, body).await)
+    })?;
+    Ok((status.as_u16(), serde_json::from_slice(&body).context("the response can't be read")?))
+}

@@ -1,0 +1,56 @@
+//! The state of the service in lines, for the screen and for scripts.
+
+use tidegate_server::dashboard::{JournalLine, StoreState};
+
+use super::{
+    numbers::{bytes, micros, rate, share},
+    snapshot::Snapshot,
+};
+use crate::{times, visible::visible};
+
+/// Returns the service, its version and its uptime.
+pub(crate) fn service(snapshot: &Snapshot, server: &str) -> String {
+    let up = times::span(snapshot.now.now_ms.saturating_sub(snapshot.started_ms) / 1_000 * 1_000);
+    let (version, server) = (visible(&snapshot.version), visible(server));
+    format!("tidegate {version} at {server}, up {up} since {}", times::moment(snapshot.started_ms))
+}
+
+/// Returns the health of the store, its size and its servers.
+pub(crate) fn store(store: &StoreState) -> String {
+    let health = if store.answers { "healthy" } else { "DOES NOT ANSWER" };
+    let mut parts = vec![format!("{} store: {health}", visible(&store.kind))];
+    if let (Some(keys), Some(max_keys)) = (store.keys, store.max_keys) {
+        parts.push(format!("{keys} of {max_keys} keys"));
+    }
+    if let (Some(used), Some(max)) = (store.bytes, store.max_bytes) {
+        parts.push(format!("{} of {}", bytes(used), bytes(max)));
+    }
+    // Failed servers first, because the line may be cut.
+    for (state, words) in [("open", "OPEN"), ("half_open", "half open"), ("closed", "closed")] {
+        let nodes = store.nodes.iter().filter(|node| node.breaker == state).map(|node| visible(&node.node));
+        let nodes = nodes.collect::<Vec<_>>().join(" ");
+        if !nodes.is_empty() {
+            parts.push(format!("breaker {words}: {nodes}"));
+        }
+    }
+    parts.join(", ")
+}
+
+/// Returns the decisions of the last seconds.
+pub(crate) fn decisions(snapshot: &Snapshot) -> String {
+    let last = &snapshot.now.last;
+    format!(
+        "{} decisions/s, {} denied, p50 {}, p99 {} (last {} s)",
+        rate(last.per_second),
+        share(last.denied_share),
+        micros(last.p50_us),
+        micros(last.p99_us),
+        last.seconds
+    )
+}
+
+/// Returns an event as a line.
+pub(crate) fn line(line: &JournalLine) -> String {
+    let by = line.by.as_ref().map_or(String::new(), |by| format!("by {}: ", visible(by)));
+    format!("{} {by}{}", times::time_of_day(line.at_ms), visible(&line.text))
+}

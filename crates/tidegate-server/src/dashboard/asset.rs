@@ -1,0 +1,91 @@
+//! [`Asset`]: a file of the page. The files are part of the program, plain and compressed.
+
+use std::{io::Write as _, sync::LazyLock};
+
+use flate2::{Compression, write::GzEncoder};
+use sha2::{Digest as _, Sha256};
+
+/// A file of the page.
+#[derive(Debug)]
+pub(super) struct Asset {
+    pub(super) name: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) bytes: &'static [u8],
+    /// The compressed bytes.
+    pub(super) gzip: Vec<u8>,
+    /// The entity tag.
+    pub(super) tag: String,
+}
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_bytes!(concat!("assets/", $name)).as_slice())),*]
+    };
+}
+
+static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
+    let files = files![
+        "actions.js",
+        "api.js",
+        "board.js",
+        "chart.js",
+        "degraded.js",
+        "dom.js",
+        "favicon.svg",
+        "index.html",
+        "key.js",
+        "lanes.js",
+        "live.js",
+        "login.js",
+        "main.js",
+        "meter.js",
+        "overview.js",
+        "parts.js",
+        "policy.js",
+        "style.css",
+        "timeline.js",
+        "try.js",
+        "words.js",
+    ];
+    files.into_iter().map(|(name, bytes)| Asset::new(name, bytes)).collect()
+});
+
+/// Returns the file with this name.
+pub(super) fn asset(name: &str) -> Option<&'static Asset> {
+    ASSETS.iter().find(|asset| asset.name == name)
+}
+
+impl Asset {
+    fn new(name: &'static str, bytes: &'static [u8]) -> Self {
+        let kind = match name.rsplit_once('.').map(|(_, ending)| ending) {
+            Some("html") => "text/html; charset=utf-8",
+            Some("css") => "text/css; charset=utf-8",
+            Some("js") => "text/javascript; charset=utf-8",
+            Some("svg") => "image/svg+xml",
+            _ => "application/octet-stream",
+        };
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        gzip.write_all(bytes).expect("a list takes all bytes");
+        let digest = Sha256::digest(bytes);
+        let tag = format!("\"{:x}\"", u64::from_be_bytes(*digest.first_chunk().expect("a digest is longer")));
+        Self { name, kind, bytes, gzip: gzip.finish().expect("a list takes all bytes"), tag }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{ASSETS, asset};
+
+    #[test]
+    fn every_file_is_served_and_their_total_size_is_small() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dashboard/assets");
+        for file in std::fs::read_dir(folder).unwrap() {
+            let name = file.unwrap().file_name().into_string().unwrap();
+            assert!(asset(&name).is_some_and(|asset| asset.kind != "application/octet-stream"), "{name}");
+        }
+        let size: usize = ASSETS.iter().map(|asset| asset.gzip.len()).sum();
+        assert!(size <= 150_000, "{size} bytes are too many");
+    }
+}

@@ -1,0 +1,125 @@
+//! [`Journal`]: the newest events of the service and the newest changes by people.
+
+use std::{collections::VecDeque, net::IpAddr, sync::Arc};
+
+use parking_lot::Mutex;
+
+use crate::service::{Event, KeyChange, KeyLabeller, KeyVisibility};
+
+/// Number of events that are kept. The log of the process has all of them.
+const MAX_RECORDS: usize = 200;
+
+/// The newest events.
+#[derive(Debug, Default)]
+pub(crate) struct Journal(Mutex<Records>);
+
+#[derive(Debug, Default)]
+struct Records {
+    next: u64,
+    records: VecDeque<JournalRecord>,
+}
+
+/// One event.
+#[derive(Debug, Clone)]
+pub(crate) struct JournalRecord {
+    pub(crate) id: u64,
+    pub(crate) at_ms: u64,
+    pub(crate) event: Event,
+    text: String,
+    /// The change of a key, instead of a text: the key and the note are only for viewers who may see keys.
+    change: Option<PolicyChange>,
+    pub(crate) by: Option<IpAddr>,
+}
+
+/// A change of a key under a policy.
+#[derive(Debug, Clone)]
+struct PolicyChange {
+    change: KeyChange<'static>,
+    policy: Arc<str>,
+}
+
+impl JournalRecord {
+    /// Returns the text. `hides` returns whether a policy hides its keys.
+    pub(crate) fn text(
+        &self,
+        visibility: KeyVisibility,
+        labeller: &KeyLabeller,
+        hides: impl Fn(&str) -> bool,
+    ) -> String {
+        let Some(PolicyChange { change: KeyChange { before, key, after, note }, policy }) = &self.change else {
+            return self.text.clone();
+        };
+        if visibility == KeyVisibility::Hidden {
+            return format!("{before} a key under {policy}{after}");
+        }
+        let label = labeller.label(key, hides(policy), visibility).label;
+        let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
+        format!("{before} {label} under {policy}{after}{note}")
+    }
+}
+
+impl Journal {
+    /// Adds an event of the service.
+    pub(crate) fn add_event(&self, event: Event, at_ms: u64, text: impl Into<String>) {
+        self.push(JournalRecord { id: 0, at_ms, event, text: text.into(), change: None, by: None });
+    }
+
+    /// Adds a change of a key by a person.
+    pub(crate) fn add_change(&self, event: Event, at_ms: u64, by: Option<IpAddr>, policy: &str, change: KeyChange<'_>) {
+        let change = KeyChange { key: change.key.into_owned(), ..change };
+        let change = Some(PolicyChange { change, policy: policy.into() });
+        self.push(JournalRecord { id: 0, at_ms, event, text: String::new(), change, by });
+    }
+
+    fn push(&self, mut record: JournalRecord) {
+        let mut inner = self.0.lock();
+        inner.next += 1;
+        record.id = inner.next;
+        if inner.records.len() == MAX_RECORDS {
+            inner.records.pop_front();
+        }
+        inner.records.push_back(record);
+    }
+
+    /// Returns the events after this one, oldest first.
+    pub(crate) fn after(&self, id: u64) -> Vec<JournalRecord> {
+        self.0.lock().records.iter().filter(|record| record.id > id).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::Key;
+
+    use super::{Journal, MAX_RECORDS};
+    use crate::service::{Event, KeyChange, KeyLabeller, KeyVisibility};
+
+    #[test]
+    fn the_newest_events_are_kept_and_returned_once() {
+        let journal = Journal::default();
+        (0..MAX_RECORDS + 5).for_each(|i| journal.add_event(Event::Reload, i as u64, format!("{i}")));
+        let lines = journal.after(0);
+        assert_eq!((lines.len(), lines[0].at_ms), (MAX_RECORDS, 5));
+        let last = lines[MAX_RECORDS - 1].id;
+        assert!(journal.after(last).is_empty());
+        journal.add_event(Event::Started, 9, "again");
+        assert_eq!(journal.after(last).len(), 1);
+    }
+
+    #[test]
+    fn only_viewers_who_may_see_keys_get_the_key_and_the_note() {
+        let (journal, labeller) = (Journal::default(), KeyLabeller::default());
+        let key = Key::new("alice").unwrap();
+        for policy in ["api", "secret"] {
+            let after = ": banned".to_owned();
+            let change = KeyChange { before: "override of", key: key.clone(), after, note: "Alice Smith".to_owned() };
+            journal.add_change(Event::Override, 1, None, policy, change);
+        }
+        let text =
+            |line: usize, visibility| journal.after(0)[line].text(visibility, &labeller, |policy| policy == "secret");
+        assert_eq!(text(0, KeyVisibility::Visible), "override of alice under api: banned (Alice Smith)");
+        assert_eq!(text(0, KeyVisibility::Hidden), "override of a key under api: banned");
+        assert!(text(1, KeyVisibility::Visible).starts_with("override of #"), "the policy hides its keys");
+        assert_eq!(text(1, KeyVisibility::Hidden), "override of a key under secret: banned");
+    }
+}

@@ -1,0 +1,107 @@
+//! The keys that a policy denies most, and those near its limit.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{RawQuery, State},
+    http::HeaderMap,
+};
+use futures_util::future::join_all;
+use tidegate::{Cost, Decision, Key, Op};
+
+use super::super::{
+    DeniedKey, NearLimitKey, PolicyHits,
+    data::{COUNTERS, Count, DashboardData},
+};
+use crate::{
+    auth::Access,
+    context::Context,
+    service::{KeyVisibility, Refusal, Service},
+    transports::{
+        decision_body::millis,
+        http::{Caller, Problem, openapi, query::Query},
+    },
+};
+
+/// Maximum number of keys in each list.
+const MAX_KEYS: usize = 20;
+
+/// Number of keys that are inspected for the list of keys near the limit.
+const MAX_CANDIDATES: usize = 64;
+
+/// Returns the keys that a policy denies most, and those near its limit.
+#[utoipa::path(
+    get, path = "/v1/hits", tag = "dashboard",
+    params(("policy" = String, Query, description = "The policy")),
+    responses((status = 200, description = "The keys", body = PolicyHits), openapi::Problems)
+)]
+pub(super) async fn hits(
+    State(context): State<Arc<Context>>,
+    State(data): State<Arc<DashboardData>>,
+    caller: Caller,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Result<Json<PolicyHits>, Problem> {
+    caller.require(&context, &headers, Access::Usage)?;
+    let query = Query::parse(query.as_deref(), &["policy"])?;
+    Ok(Json(PolicyHits::new(&context.service, &data, query.required("policy")?, caller.visibility).await?))
+}
+
+impl PolicyHits {
+    pub(super) async fn new(
+        service: &Service,
+        data: &DashboardData,
+        policy: &str,
+        visibility: KeyVisibility,
+    ) -> Result<Self, Refusal> {
+        let active = service.active_policies();
+        let configured = active.find(policy)?;
+        let hits = data.hits(policy);
+        let denied = hits.most_denied(MAX_KEYS);
+        let label = |key: &Key<'_>| service.key_labeller().label(key, configured.hide_keys, visibility);
+        let candidates = hits.candidates(MAX_CANDIDATES);
+        let peek = async |key: &Key<'static>| {
+            let decision = service.store().decide(Op::Peek, &configured.policy, key, Cost::ONE).await;
+            (key.clone(), decision)
+        };
+        let mut near: Vec<(Key<'static>, Decision)> = join_all(candidates.iter().map(peek)).await;
+        // A key without a state, or whose state is unknown now, is not near its limit.
+        near.retain(|(_, decision)| decision.used() > 0 && !decision.is_degraded());
+        // The keys with the largest share of the capacity in use come first.
+        let share =
+            |decision: &Decision| u128::from(decision.used()) * (1 << 40) / u128::from(decision.capacity().max(1));
+        near.sort_by(|a, b| share(&b.1).cmp(&share(&a.1)).then_with(|| a.0.as_bytes().cmp(b.0.as_bytes())));
+        near.truncate(MAX_KEYS);
+        let nearest = |(key, decision): &(Key<'static>, Decision)| NearLimitKey {
+            label: label(key),
+            limit: decision.limit().to_string(),
+            used: decision.used(),
+            capacity: decision.capacity(),
+            remaining: decision.remaining(),
+            retry_after_ms: decision.retry_after().map(millis),
+            reset_after_ms: millis(decision.reset_after()),
+        };
+        let keys = match (visibility, configured.hide_keys) {
+            (KeyVisibility::Hidden, _) => "hidden",
+            (KeyVisibility::Visible, true) => "hashed",
+            (KeyVisibility::Visible, false) => "plain",
+        };
+        let hardest = |(key, count): &(Key<'_>, _)| {
+            let Count { max, error } = *count;
+            DeniedKey { label: label(key), denials: max, error }
+        };
+        Ok(Self {
+            policy: policy.to_owned(),
+            now_ms: service.now_ms(),
+            since_ms: data.hits_since() * 1_000,
+            counters: COUNTERS,
+            denials: denied.denials,
+            sampled: denied.sampled,
+            error_at_most: denied.error,
+            keys: keys.to_owned(),
+            hardest: denied.keys.iter().map(hardest).collect(),
+            nearest: near.iter().map(nearest).collect(),
+        })
+    }
+}

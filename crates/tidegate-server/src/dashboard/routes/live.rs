@@ -1,0 +1,182 @@
+//! The state of the service each second, as server-sent events.
+
+use std::{convert::Infallible, sync::Arc};
+
+use axum::{
+    extract::{RawQuery, State},
+    http::{HeaderMap, StatusCode},
+    response::{
+        IntoResponse,
+        sse::{Event, Sse},
+    },
+};
+use futures_util::{StreamExt as _, stream};
+use prometheus_client::metrics::gauge::Gauge;
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use super::{
+    super::{CurrentState, Overview, PolicyHits, SecondSummary, Tick, data::DashboardData},
+    overview::{DEFAULT_SECONDS, journal},
+};
+use crate::{
+    auth::{Access, Login},
+    context::Context,
+    service::KeyVisibility,
+    transports::http::{
+        Caller, Problem, Request, key_state, openapi,
+        query::{Query, wrong},
+    },
+};
+
+/// A live stream to one viewer.
+struct LiveStream {
+    context: Arc<Context>,
+    data: Arc<DashboardData>,
+    visibility: KeyVisibility,
+    /// The login that gives access.
+    login: Option<Login>,
+    policy: Option<String>,
+    key: Vec<String>,
+    is_list: bool,
+    ticks: watch::Receiver<u64>,
+    last_event: Option<u64>,
+    _permit: OwnedSemaphorePermit,
+    _counted: CountedViewer,
+}
+
+/// A viewer that is counted in the metrics until it is dropped.
+struct CountedViewer(Gauge);
+
+impl CountedViewer {
+    fn new(viewers: &Gauge) -> Self {
+        viewers.inc();
+        Self(viewers.clone())
+    }
+}
+
+impl Drop for CountedViewer {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// Sends the overview, and then the changes of each second; also those of a policy and of a key, if they are named.
+#[utoipa::path(
+    get, path = "/v1/live", tag = "dashboard",
+    params(
+        ("policy" = Option<String>, Query, description = "Also send the most denied keys of this policy: events `hits`"),
+        ("list" = Option<bool>, Query, description = "Whether a single value is a list, too"),
+        ("key" = Option<Vec<String>>, Query, description = "Also send the state of this key under the policy: events `key`, which need the admin token if there is one"),
+    ),
+    responses(
+        (status = 200, description = "Events `overview` (once, as /v1/overview), `tick`, `hits` (as /v1/hits), `key` (as /v1/inspect) and `problem`", body = Tick, content_type = "text/event-stream"),
+        openapi::Problems,
+    )
+)]
+pub(super) async fn live(
+    State(context): State<Arc<Context>>,
+    State(data): State<Arc<DashboardData>>,
+    caller: Caller,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Result<impl IntoResponse, Problem> {
+    let query = Query::parse(query.as_deref(), &["policy", "key", "list"])?;
+    let policy = query.only("policy")?.map(str::to_owned);
+    let key: Vec<String> = query.all("key").into_iter().map(str::to_owned).collect();
+    let is_list = query.is("list")?;
+    caller.require(&context, &headers, if key.is_empty() { Access::Usage } else { Access::Admin })?;
+    match &policy {
+        Some(policy) => {
+            context.service.active_policies().find(policy)?;
+        }
+        None if !key.is_empty() => return Err(wrong("policy", "`key` needs the policy, too: set `policy`")),
+        None => {}
+    }
+    let Some(permit) = data.stream_permit(caller.is_admin || context.settings.tokens.admin.is_none()) else {
+        let message = "too many live streams are open: close a page, or poll /v1/overview";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "", message));
+    };
+    let stop = context.stop.clone();
+    let live = LiveStream {
+        ticks: data.ticks(),
+        _counted: CountedViewer::new(&context.service.metrics().viewers),
+        context,
+        data,
+        visibility: caller.visibility,
+        login: caller.login,
+        policy,
+        key,
+        is_list,
+        last_event: None,
+        _permit: permit,
+    };
+    let events = stream::unfold(live, |mut live| async {
+        let events = live.next().await?;
+        Some((stream::iter(events.into_iter().map(Ok::<_, Infallible>)), live))
+    });
+    // A live stream must not delay the stop of the service.
+    let events = events.flatten().take_until(async move { stop.cancelled().await });
+    // This header disables buffering in proxies, which would delay the events.
+    Ok(([("x-accel-buffering", "no")], Sse::new(events)))
+}
+
+impl LiveStream {
+    /// Returns the next events; `None` at the end of the login.
+    async fn next(&mut self) -> Option<Vec<Event>> {
+        if self.has_ended() {
+            return None;
+        }
+        let mut events = Vec::new();
+        match self.last_event {
+            None => {
+                // Before the overview is made, so that later changes are sent after it.
+                self.ticks.mark_unchanged();
+                let overview = Overview::new(&self.context.service, &self.data, self.visibility, DEFAULT_SECONDS);
+                self.last_event = Some(overview.journal.last().map_or(0, |line| line.id));
+                events.push(event("overview", &overview));
+            }
+            Some(last_event) => {
+                self.ticks.changed().await.ok()?;
+                if self.has_ended() {
+                    return None;
+                }
+                let service = &self.context.service;
+                let journal = journal(service, &self.data, self.visibility, last_event);
+                self.last_event = Some(journal.last().map_or(last_event, |line| line.id));
+                let (now, point) = (CurrentState::new(service, &self.data), SecondSummary::latest(&self.data));
+                events.push(event("tick", &Tick { now, point, journal }));
+            }
+        }
+        if let Some(policy) = &self.policy {
+            events.push(self.hits(policy).await);
+            if !self.key.is_empty() {
+                events.push(self.key(policy).await);
+            }
+        }
+        Some(events)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.login.is_some_and(|login| self.context.logouts.has_ended(login, self.context.service.now_s()))
+    }
+
+    async fn hits(&self, policy: &str) -> Event {
+        match PolicyHits::new(&self.context.service, &self.data, policy, self.visibility).await {
+            Ok(hits) => event("hits", &hits),
+            Err(refusal) => event("problem", &Problem::from(refusal)),
+        }
+    }
+
+    async fn key(&self, policy: &str) -> Event {
+        let request = Request::of_query(policy, self.key.iter().map(String::as_str).collect(), self.is_list);
+        match key_state(&self.context, &request, self.visibility).await {
+            Ok(state) => event("key", &state),
+            Err(problem) => event("problem", &problem),
+        }
+    }
+}
+
+fn event(name: &str, data: &impl Serialize) -> Event {
+    Event::default().event(name).json_data(data).expect("the types of the dashboard are JSON")
+}

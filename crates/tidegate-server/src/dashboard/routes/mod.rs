@@ -1,0 +1,33 @@
+//! The routes of the dashboard: `page` serves the files, `session` logs people in and out, `overview` returns the state of the
+//! service, `hits` the most denied keys of a policy, and `live` sends all of that each second.
+
+mod hits;
+mod live;
+mod overview;
+mod page;
+mod session;
+
+use axum::{Router, routing::get};
+use utoipa::OpenApi as _;
+
+use super::RouteState;
+use crate::transports::http::ExtraRoutes;
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    paths(overview::overview, hits::hits, live::live, session::session, session::log_in, session::log_out),
+    tags((name = "dashboard", description = "The API of the dashboard and of `tidegate top`"))
+)]
+struct DashboardApi;
+
+pub(super) fn routes(state: RouteState) -> ExtraRoutes {
+    let router = Router::new()
+        .route("/v1/overview", get(overview::overview))
+        .route("/v1/hits", get(hits::hits))
+        .route("/v1/live", get(live::live))
+        .route("/v1/session", get(session::session).post(session::log_in).delete(session::log_out))
+        .route("/", get(page::page))
+        .route("/assets/{name}", get(page::asset))
+        .with_state(state);
+    ExtraRoutes { router, document: DashboardApi::openapi() }
+}

@@ -1,0 +1,409 @@
+//! [`Metrics`]: the counters of the service, for Prometheus. The values of every label are bounded: configured policies, reasons,
+//! transports, causes of errors, nodes of Redis.
+
+mod durations;
+mod exposition;
+mod latency;
+mod log_lines;
+mod stopwatch;
+
+use std::{fmt, ops::Index, sync::Arc};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder, text},
+    metrics::{
+        MetricType, TypedMetric,
+        counter::{ConstCounter, Counter},
+        family::Family,
+        gauge::{ConstGauge, Gauge},
+        info::Info,
+    },
+    registry::{Metric, Registry},
+};
+use tidegate::{AnyStore, Decision, FailSafe, MetricKind, Reason};
+
+use self::durations::Durations;
+pub use self::log_lines::{AUDIT, LOG_LINES, LogLines};
+pub(crate) use self::{
+    exposition::Exposition,
+    latency::{DurationCounts, Latency},
+    stopwatch::Stopwatch,
+};
+use crate::{config::RESERVED_NAME, service::Degraded};
+
+/// The label of decisions with limits supplied by callers.
+const SUPPLIED: &str = "(limits)";
+
+/// The label of Envoy rules and overrides that deny all requests.
+const DENIED: &str = "(deny)";
+
+/// The label for the duration of decisions over several policies.
+const SEVERAL: &str = "(several)";
+
+/// A protocol of the service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum Transport {
+    Http,
+    Resp,
+    Grpc,
+}
+
+impl Transport {
+    /// All transports.
+    pub const ALL: [Self; 3] = [Self::Http, Self::Resp, Self::Grpc];
+
+    /// Returns the name in metrics and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Resp => "resp",
+            Self::Grpc => "grpc",
+        }
+    }
+}
+
+/// One label of a metric, such as `policy="api"`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PolicyLabel {
+    policy: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DecisionLabels {
+    policy: String,
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TransportLabel {
+    transport: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TaskLabel {
+    task: &'static str,
+}
+
+/// A metric of each transport.
+#[derive(Debug)]
+pub(crate) struct PerTransport<M>([M; 3]);
+
+impl<M> Index<Transport> for PerTransport<M> {
+    type Output = M;
+
+    fn index(&self, transport: Transport) -> &M {
+        &self.0[transport as usize]
+    }
+}
+
+/// How close a decision came to its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DecisionClass {
+    Ordinary,
+    /// Allowed, with at least four fifths of the limit in use.
+    NearLimit,
+    Denied,
+}
+
+impl DecisionClass {
+    #[inline]
+    pub(crate) fn of(decision: &Decision) -> Self {
+        if decision.reason() != Reason::Allowed {
+            return Self::Denied;
+        }
+        // Envoy's own service uses the same share.
+        let is_near = u128::from(decision.used()) * 5 >= u128::from(decision.capacity()) * 4;
+        if is_near { Self::NearLimit } else { Self::Ordinary }
+    }
+}
+
+/// The counters of one policy.
+#[derive(Debug)]
+pub(crate) struct PolicyCounters {
+    reasons: [Counter; OUTCOMES],
+    near_limit: Counter,
+    durations: Arc<durations::PolicyDurations>,
+}
+
+impl PolicyCounters {
+    /// Counts the duration of a decision.
+    #[inline]
+    pub(crate) fn took(&self, transport: Transport, nanos: u64) {
+        self.durations[transport as usize].observe(nanos);
+    }
+
+    /// Counts a decision that spent or was denied. Returns its class.
+    #[inline]
+    pub(crate) fn count(&self, decision: &Decision) -> DecisionClass {
+        self.reasons[index(decision.reason())].inc();
+        let class = DecisionClass::of(decision);
+        if class == DecisionClass::NearLimit {
+            self.near_limit.inc();
+        }
+        class
+    }
+
+    /// Returns the counts so far, in the order of [`REASONS`].
+    pub(crate) fn counts(&self) -> OutcomeCounts {
+        std::array::from_fn(|index| self.reasons[index].get())
+    }
+}
+
+/// The number of possible outcomes.
+pub(crate) const OUTCOMES: usize = 6;
+
+/// Decisions by outcome, in the order of [`REASONS`].
+pub(crate) type OutcomeCounts = [u64; OUTCOMES];
+
+/// The outcomes of a decision, in the order in which they are counted.
+pub(crate) const REASONS: [Reason; OUTCOMES] =
+    [Reason::Allowed, Reason::Limited, Reason::Impossible, Reason::StoreUnavailable, Reason::Shadow, Reason::Banned];
+
+fn index(reason: Reason) -> usize {
+    REASONS.iter().position(|known| *known == reason).unwrap_or_default()
+}
+
+/// All metrics of a service.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    decisions: Family<DecisionLabels, Counter>,
+    near_limit: Family<PolicyLabel, Counter>,
+    durations: Arc<Durations>,
+    /// Requests that the service answered with an error. Only the connections of a transport count them.
+    pub(crate) refused: PerTransport<Counter>,
+    pub(crate) connections: PerTransport<Gauge>,
+    pub(crate) rejected_connections: PerTransport<Counter>,
+    pub(crate) rejected_by_address: PerTransport<Counter>,
+    pub(crate) accept_errors: PerTransport<Counter>,
+    pub(crate) wrong_tokens: PerTransport<Counter>,
+    pub(crate) unread_bytes: PerTransport<Gauge>,
+    pub(crate) closed_unread: PerTransport<Counter>,
+    reloads: Family<ResultLabel, Counter>,
+    last_reload_good: Gauge,
+    /// Pages and terminals that watch the service.
+    pub(crate) viewers: Gauge,
+    task_restarts: Family<TaskLabel, Counter>,
+    pub(crate) supplied: PolicyCounters,
+    pub(crate) throttle: PolicyCounters,
+    pub(crate) several: PolicyCounters,
+    /// Requests that an Envoy rule or override denies without a policy.
+    pub(crate) denied: Counter,
+}
+
+impl Metrics {
+    pub(crate) fn new(store: FailSafe<AnyStore>, degraded: Arc<Degraded>) -> Self {
+        let mut registry = Registry::with_prefix("tidegate");
+        let build = vec![
+            ("version", env!("CARGO_PKG_VERSION")),
+            ("store", store.report().kind),
+            ("arch", std::env::consts::ARCH),
+        ];
+        registry.register("build", "Version of the service, and the store that it uses", Info::new(build));
+        let all = &mut registry;
+        let decisions: Family<DecisionLabels, Counter> =
+            registered(all, "decisions", "Decisions that spent or were denied");
+        let near_limit: Family<PolicyLabel, Counter> =
+            registered(all, "near_limit", "Allowed decisions with at least four fifths of the limit in use");
+        let durations = Arc::<Durations>::default();
+        all.register_collector(Box::new(durations::DurationCollector(Arc::clone(&durations))));
+        let refused = per_transport(all, "refused", "Requests that were malformed or not permitted");
+        let connections = per_transport(all, "connections", "Open connections");
+        let help = "Connections closed at once because of max_connections";
+        let rejected_connections = per_transport(all, "connections_turned_away", help);
+        let help = "Connections closed at once because of max_connections_per_address";
+        let rejected_by_address = per_transport(all, "connections_turned_away_by_address", help);
+        let help = "Connections that could not be accepted; usually no file descriptors are left";
+        let accept_errors = per_transport(all, "accept_errors", help);
+        let wrong_tokens = per_transport(all, "wrong_tokens", "Wrong tokens received");
+        let unread_bytes = per_transport(all, "unread_response_bytes", "Memory of unread responses");
+        let help = "Connections closed because their responses were not read";
+        let closed_unread = per_transport(all, "connections_closed_unread", help);
+        let reloads: Family<ResultLabel, Counter> = registered(all, "reloads", "Reloads of the configuration");
+        for result in ["good", "bad"] {
+            drop(reloads.get_or_create(&ResultLabel { result }));
+        }
+        let help = "1 if the current configuration file is active, 0 if it was refused";
+        let last_reload_good: Gauge = registered(all, "last_reload_good", help);
+        last_reload_good.set(1);
+        let viewers = registered(all, "onlookers", "Pages and terminals that watch the service");
+        let task_restarts = registered(all, "task_restarts", "Failed tasks of the service that were started again");
+        all.register_collector(Box::new(StoreCollector(store)));
+        all.register_collector(Box::new(StateCollector(degraded)));
+        let denied = decisions.get_or_create(&decision_labels(DENIED, Reason::Impossible)).clone();
+        Self {
+            supplied: policy_counters(&decisions, &near_limit, &durations, SUPPLIED),
+            throttle: policy_counters(&decisions, &near_limit, &durations, RESERVED_NAME),
+            several: PolicyCounters {
+                reasons: std::array::from_fn(|_| Counter::default()),
+                near_limit: Counter::default(),
+                durations: durations.of(SEVERAL),
+            },
+            denied,
+            durations,
+            task_restarts,
+            refused,
+            connections,
+            rejected_connections,
+            rejected_by_address,
+            accept_errors,
+            wrong_tokens,
+            unread_bytes,
+            closed_unread,
+            registry,
+            decisions,
+            near_limit,
+            reloads,
+            last_reload_good,
+            viewers,
+        }
+    }
+
+    /// Returns the counters of a policy. The same name always returns the same counters.
+    pub(crate) fn policy(&self, name: &str) -> PolicyCounters {
+        policy_counters(&self.decisions, &self.near_limit, &self.durations, name)
+    }
+
+    /// Removes a policy that is no longer configured.
+    pub(crate) fn remove_policy(&self, name: &str) {
+        for reason in REASONS {
+            self.decisions.remove(&decision_labels(name, reason));
+        }
+        self.near_limit.remove(&PolicyLabel { policy: name.to_owned() });
+        self.durations.remove(name);
+    }
+
+    /// Returns the durations of all decisions so far.
+    pub(crate) fn durations(&self) -> DurationCounts {
+        self.durations.total()
+    }
+
+    /// Returns the counts of decisions without a configured policy.
+    pub(crate) fn unconfigured(&self) -> [(&'static str, OutcomeCounts); 3] {
+        let mut denied = OutcomeCounts::default();
+        denied[index(Reason::Impossible)] = self.denied.get();
+        [(SUPPLIED, self.supplied.counts()), (RESERVED_NAME, self.throttle.counts()), (DENIED, denied)]
+    }
+
+    /// Returns the number of connections so far that could not be accepted.
+    pub(crate) fn accept_errors(&self) -> u64 {
+        self.accept_errors.0.iter().map(Counter::get).sum()
+    }
+
+    pub(crate) fn reloaded(&self, good: bool) {
+        self.reloads.get_or_create(&ResultLabel { result: if good { "good" } else { "bad" } }).inc();
+        self.last_reload_good.set(good.into());
+    }
+
+    /// Returns the counter of restarts of a task.
+    pub(crate) fn task_restarts(&self, task: &'static str) -> Counter {
+        self.task_restarts.get_or_create(&TaskLabel { task }).clone()
+    }
+
+    /// Returns the text that Prometheus reads.
+    pub(crate) fn text(&self, format: Exposition) -> String {
+        let mut out = String::new();
+        text::encode(&mut out, &self.registry).expect("writing to a string does not fail");
+        format.of(out)
+    }
+}
+
+/// Creates a metric and registers it.
+fn registered<M: Metric + Default + Clone>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// Creates a metric for each transport and registers it.
+fn per_transport<M>(registry: &mut Registry, name: &str, help: &str) -> PerTransport<M>
+where
+    M: EncodeMetric + TypedMetric + Default + Clone + fmt::Debug + Send + Sync + 'static,
+{
+    let family: Family<TransportLabel, M> = registered(registry, name, help);
+    let label = |transport: Transport| TransportLabel { transport: transport.name() };
+    PerTransport(Transport::ALL.map(|transport| family.get_or_create(&label(transport)).clone()))
+}
+
+fn decision_labels(policy: &str, reason: Reason) -> DecisionLabels {
+    DecisionLabels { policy: policy.to_owned(), reason: reason.as_str() }
+}
+
+fn policy_counters(
+    decisions: &Family<DecisionLabels, Counter>,
+    near: &Family<PolicyLabel, Counter>,
+    durations: &Durations,
+    policy: &str,
+) -> PolicyCounters {
+    PolicyCounters {
+        durations: durations.of(policy),
+        reasons: REASONS.map(|reason| decisions.get_or_create(&decision_labels(policy, reason)).clone()),
+        near_limit: near.get_or_create(&PolicyLabel { policy: policy.to_owned() }).clone(),
+    }
+}
+
+/// Degraded states, and log lines that were lost or suppressed.
+#[derive(Debug)]
+struct StateCollector(Arc<Degraded>);
+
+impl Collector for StateCollector {
+    fn encode(&self, mut out: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Current degraded states by cause; 0 if there is none";
+        labelled(&mut out, "degraded", help, "cause", MetricType::Gauge, self.0.by_cause())?;
+        let help = "Log lines that were lost because they could not be written";
+        counter(&mut out, "log_lines_dropped", help, LOG_LINES.dropped_so_far())?;
+        let help = "Log lines that were suppressed because they repeat others";
+        counter(&mut out, "log_lines_suppressed", help, LOG_LINES.suppressed_so_far())
+    }
+}
+
+/// The metrics of the store itself, read at each scrape.
+#[derive(Debug)]
+struct StoreCollector(FailSafe<AnyStore>);
+
+impl Collector for StoreCollector {
+    fn encode(&self, mut out: DescriptorEncoder<'_>) -> fmt::Result {
+        for tidegate::Metric { name, help, kind, label, values } in self.0.report().metrics {
+            let kind = match kind {
+                MetricKind::Counter => MetricType::Counter,
+                _ => MetricType::Gauge,
+            };
+            labelled(&mut out, name, help, label, kind, values)?;
+        }
+        Ok(())
+    }
+}
+
+fn counter(out: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
+    ConstCounter::new(value).encode(out.encode_descriptor(name, help, None, MetricType::Counter)?)
+}
+
+fn labelled<S: AsRef<str>>(
+    out: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    label: &'static str,
+    kind: MetricType,
+    values: impl IntoIterator<Item = (S, u64)>,
+) -> fmt::Result {
+    let mut metric = out.encode_descriptor(name, help, None, kind)?;
+    let encode = |value, encoder: MetricEncoder<'_>| match kind {
+        MetricType::Counter => ConstCounter::new(value).encode(encoder),
+        _ => ConstGauge::new(value).encode(encoder),
+    };
+    for (of, value) in values {
+        if label.is_empty() {
+            return encode(value, metric);
+        }
+        let labels = [(label, of.as_ref().to_owned())];
+        encode(value, metric.encode_family(&labels)?)?;
+    }
+    Ok(())
+}

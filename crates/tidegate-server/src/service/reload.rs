@@ -1,0 +1,124 @@
+//! Replacing the policies while the service runs, and the files that were refused.
+
+use std::{path::Path, sync::Arc};
+
+use super::{ActivePolicies, Event, Service};
+use crate::config::{Config, ConfigError, ConfiguredPolicy, Policies, SettingSources};
+
+/// Cause that is reported while the configuration file is refused.
+pub(crate) const CONFIGURATION_REFUSED: &str = "configuration_refused";
+
+/// Cause that is reported while a certificate file is refused.
+pub(crate) const CERTIFICATE_REFUSED: &str = "certificate_refused";
+
+/// The reason why a file was refused, and its cure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RefusedFile {
+    pub(crate) error: String,
+    pub(crate) cure: &'static str,
+}
+
+impl Service {
+    /// Activates the policies of a file: all of them, or none if the file is wrong.
+    ///
+    /// A file that removes all policies, or more than it keeps, is refused unless it sets `allow_removal = true` in
+    /// `[server]`.
+    ///
+    /// # Errors
+    /// Returns what is wrong with the file.
+    pub fn reload(&self, path: &Path, sources: &SettingSources) -> Result<Config, ConfigError> {
+        self.activate(Config::load(Some(path), sources))
+    }
+
+    /// Activates the policies of a configuration, or records why it is refused.
+    pub(crate) fn activate(&self, read: Result<Config, ConfigError>) -> Result<Config, ConfigError> {
+        let _guard = self.reloading.lock();
+        let cure = "correct the file: `tidegate config check FILE` shows what is wrong with it";
+        let mut config = read.inspect_err(|error| self.refuse(error, cure))?;
+        if let Some(message) = self.excessive_removal(&config) {
+            let origin = config.file.as_ref().map_or_else(String::new, |file| file.display().to_string());
+            let error = ConfigError { origin, line: None, message, unreadable: false };
+            self.refuse(
+                &error,
+                "complete the file, or set `allow_removal = true` in its [server] to remove them on purpose",
+            );
+            return Err(error);
+        }
+        self.warn_of_removals(&config);
+        self.replace(std::mem::take(&mut config.policies));
+        self.metrics.reloaded(true);
+        let policies = self.active_policies().policies.len();
+        self.observer.event(Event::Reload, self.now_ms(), format!("policies reloaded: {policies} active"));
+        self.set_refused_file(CONFIGURATION_REFUSED, None);
+        Ok(config)
+    }
+
+    /// Activates policies, all at once. The state of keys carries over.
+    pub fn replace(&self, policies: Policies) {
+        let active = Arc::new(ActivePolicies::new(policies, &self.metrics, &*self.observer));
+        let before = self.active.swap(Arc::clone(&active));
+        for (name, _) in before.policies.iter().filter(|(name, _)| active.policies.get(name).is_none()) {
+            self.metrics.remove_policy(name);
+            self.observer.policy_removed(name);
+        }
+    }
+
+    /// Logs the names of active policies that the new configuration lacks.
+    fn warn_of_removals(&self, config: &Config) {
+        let active = self.active_policies();
+        let gone = active.policies.iter().map(|(name, _)| name).filter(|name| config.policies.get(name).is_none());
+        let gone: Vec<&str> = gone.collect();
+        if !gone.is_empty() {
+            let (removed, names) = (gone.len(), gone.into_iter().take(20).collect::<Vec<_>>().join(", "));
+            tracing::warn!(removed, names, "the new configuration removes policies");
+        }
+    }
+
+    fn refuse(&self, error: &ConfigError, cure: &'static str) {
+        self.metrics.reloaded(false);
+        let text = format!("the file was refused, the previous policies stay active: {error}");
+        self.observer.event(Event::ReloadRefused, self.now_ms(), text);
+        self.set_refused_file(CONFIGURATION_REFUSED, Some(RefusedFile { error: error.to_string(), cure }));
+    }
+
+    /// Describes the policies that a configuration would remove, if they are too many.
+    fn excessive_removal(&self, config: &Config) -> Option<String> {
+        if config.server.allow_removal {
+            return None;
+        }
+        let active = self.active_policies();
+        let is_kept = |(name, _): &(&str, &ConfiguredPolicy)| config.policies.get(name).is_some();
+        let (before, kept) = (active.policies.len(), active.policies.iter().filter(is_kept).count());
+        if before - kept > kept {
+            let gone = active.policies.iter().filter(|policy| !is_kept(policy)).map(|(name, _)| name);
+            let gone = gone.take(5).collect::<Vec<_>>().join(", ");
+            let removed = before - kept;
+            return Some(format!(
+                "it would remove {removed} of {before} policies ({gone}{})",
+                if removed > 5 { ", …" } else { "" }
+            ));
+        }
+        let (before, after) = (active.policies.envoy().len(), config.policies.envoy().len());
+        (before > after && before - after > after)
+            .then(|| format!("it would remove {} of {before} [[envoy]] rules", before - after))
+    }
+
+    /// Records that a file was refused, or with `None` that it is active. Returns whether that has changed.
+    pub(crate) fn set_refused_file(&self, cause: &'static str, refused: Option<RefusedFile>) -> bool {
+        let mut files = self.refused_files.lock();
+        match refused {
+            Some(refused) => files.insert(cause, refused.clone()) != Some(refused),
+            None => files.remove(cause).is_some(),
+        }
+    }
+
+    /// Returns the cure for a refused file.
+    pub(crate) fn cure(&self, cause: &str) -> Option<&'static str> {
+        self.refused_files.lock().get(cause).map(|refused| refused.cure)
+    }
+
+    /// Returns what was wrong with the configuration file at the last reload, if it was refused.
+    pub fn refused_file(&self) -> Option<String> {
+        self.refused_files.lock().get(CONFIGURATION_REFUSED).map(|refused| refused.error.clone())
+    }
+}

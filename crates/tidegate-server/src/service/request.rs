@@ -1,0 +1,143 @@
+//! The requests that the service accepts, and its answers.
+
+use std::{borrow::Cow, net::IpAddr, ops::Deref};
+
+use tidegate::{Algorithm, Burst, Cost, Decision, Key, Limit, OnStoreFailure, Policy, SpendError, StoreError};
+use tidegate_tower::Labels;
+
+/// A request about one key.
+#[derive(Debug, Clone)]
+pub struct KeyRequest<'a> {
+    /// The limits to apply.
+    pub source: LimitSource<'a>,
+    /// The key.
+    pub key: Key<'a>,
+    /// The cost.
+    pub price: Price<'a>,
+    /// What to do if the store fails; by default the choice of the policy.
+    pub on_failure: Option<OnStoreFailure>,
+}
+
+/// The person or program that changes a key.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Actor {
+    /// The address of the caller; `None` inside this process.
+    pub address: Option<IpAddr>,
+}
+
+/// Where the limits of a request come from.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum LimitSource<'a> {
+    /// A policy of the configuration.
+    Policy(&'a str),
+    /// Limits supplied by the caller.
+    Limits(Vec<Limit>, Algorithm),
+    /// A limit that Envoy sends with one descriptor. It replaces the limits of the policy that the descriptor matches, if any. It
+    /// comes from the proxy's configuration, so it is accepted even if callers may not supply limits.
+    EnvoyOverride(Limit, Option<&'a str>),
+    /// The burst and the limit of `CL.THROTTLE`.
+    Throttle(Burst, Limit),
+}
+
+/// The cost of a request.
+#[derive(Debug, Clone, Copy)]
+pub enum Price<'a> {
+    /// A number of units.
+    Cost(Cost),
+    /// The configured cost of an operation of the policy.
+    Operation(&'a str),
+}
+
+/// The policy that a request is decided by.
+#[derive(Debug)]
+pub enum ResolvedPolicy<'p> {
+    /// A policy of the configuration, with its labels in response headers.
+    Configured(&'p Policy, &'p Labels),
+    /// A policy made of limits that came with the request.
+    Supplied(Box<Policy>),
+}
+
+impl ResolvedPolicy<'_> {
+    /// Returns the labels of the policy in response headers.
+    pub(crate) fn labels(&self) -> Cow<'_, Labels> {
+        match self {
+            Self::Configured(_, labels) => Cow::Borrowed(labels),
+            Self::Supplied(policy) => Cow::Owned(Labels::new(policy)),
+        }
+    }
+}
+
+impl Deref for ResolvedPolicy<'_> {
+    type Target = Policy;
+
+    #[inline]
+    fn deref(&self) -> &Policy {
+        match self {
+            Self::Configured(policy, _) => policy,
+            Self::Supplied(policy) => policy,
+        }
+    }
+}
+
+/// A decision and the policy that made it.
+#[derive(Debug)]
+#[must_use]
+pub struct PolicyDecision<'p> {
+    /// The decision.
+    pub decision: Decision,
+    /// The policy.
+    pub policy: ResolvedPolicy<'p>,
+}
+
+/// One decision over several requests, all or nothing.
+#[derive(Debug)]
+#[must_use]
+pub struct PolicyDecisions<'p> {
+    /// The decision over all of them. Its `part()` is the index of the request that decided.
+    pub overall: Decision,
+    /// The decision for each request, in order.
+    pub parts: Vec<PolicyDecision<'p>>,
+}
+
+/// The reason why a request got no decision.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// A field of the request is wrong.
+    #[error("{message}")]
+    Malformed {
+        /// The field.
+        field: &'static str,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// No policy has this name.
+    #[error("there is no policy `{name}`{}", hint(nearest.as_deref()))]
+    UnknownPolicy {
+        /// The unknown name.
+        name: String,
+        /// A similar name that exists.
+        nearest: Option<String>,
+    },
+    /// The store failed to refund, reset, inspect or override.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+}
+
+fn hint(nearest: Option<&str>) -> String {
+    nearest.map_or(String::new(), |name| format!(": did you mean `{name}`?"))
+}
+
+impl Refusal {
+    /// Returns the refusal of a request because of one field.
+    pub(crate) fn malformed(field: &'static str, message: impl std::fmt::Display) -> Self {
+        Self::Malformed { field, message: format!("{message}") }
+    }
+}
+
+impl From<SpendError> for Refusal {
+    fn from(error: SpendError) -> Self {
+        Self::malformed("checks", error)
+    }
+}
