@@ -23,7 +23,7 @@ const WINDOWS: [(Micros, &str); 6] = [
 ];
 
 #[derive(Debug, Clone)]
-struct Scene {
+struct Case {
     rule: Rule,
     limits: Vec<String>,
     algorithm: String,
@@ -55,7 +55,7 @@ fn trace(longest: Micros) -> impl Strategy<Value = Vec<(Micros, u8, Units)>> {
     })
 }
 
-fn scene() -> impl Strategy<Value = Scene> {
+fn case() -> impl Strategy<Value = Case> {
     let windows =
         prop_oneof![2 => subsequence(WINDOWS.to_vec(), 1), 1 => subsequence(WINDOWS.to_vec(), 2..=3).prop_shuffle()];
     (algorithm(), windows, [1..=12_i128, 1..=12_i128, 1..=12_i128]).prop_flat_map(
@@ -69,7 +69,7 @@ fn scene() -> impl Strategy<Value = Scene> {
                 windows.iter().zip(maxes).map(|((_, window), max)| format!("{max}/{window}")).collect::<Vec<_>>();
             let shortest = windows.iter().map(|(window, _)| *window).min().unwrap_or(SECOND);
             let rule = Rule::new(algo, caps);
-            trace(shortest).prop_map(move |trace| Scene {
+            trace(shortest).prop_map(move |trace| Case {
                 rule: rule.clone(),
                 limits: limits.clone(),
                 algorithm: algorithm.clone(),
@@ -79,12 +79,12 @@ fn scene() -> impl Strategy<Value = Scene> {
     )
 }
 
-/// What the model says to each request, as rows of the decisions.
-fn expected(scene: &Scene) -> String {
+/// Returns the decisions of the model as rows.
+fn expected(case: &Case) -> String {
     let mut out = String::from("time_us,key,cost,reason,remaining,retry_after_us,reset_after_us\n");
     let mut subjects: BTreeMap<u8, Subject> = BTreeMap::new();
-    for (time, client, cost) in &scene.trace {
-        let answer = model::check(subjects.entry(*client).or_default(), &scene.rule, *cost, *time);
+    for (time, client, cost) in &case.trace {
+        let answer = model::check(subjects.entry(*client).or_default(), &case.rule, *cost, *time);
         let reason = match answer.verdict {
             Verdict::Allowed => "allowed",
             Verdict::Limited => "limited",
@@ -99,15 +99,15 @@ fn expected(scene: &Scene) -> String {
     out
 }
 
-fn replayed(scene: &Scene, folder: &Path, store: &[&str]) -> String {
+fn replayed(case: &Case, folder: &Path, store: &[&str]) -> String {
     let (trace, out) = (folder.join("trace.csv"), folder.join("decisions.csv"));
     let mut text = String::from("time_us,key,cost\n");
-    for (time, client, cost) in &scene.trace {
+    for (time, client, cost) in &case.trace {
         let _ = writeln!(text, "{time},client {client},{cost}");
     }
     fs::write(&trace, text).expect("it can be written");
-    let mut arguments = vec!["replay", trace.to_str().expect("text"), "--algorithm", &scene.algorithm];
-    arguments.extend(scene.limits.iter().flat_map(|limit| ["--limit", limit]));
+    let mut arguments = vec!["replay", trace.to_str().expect("text"), "--algorithm", &case.algorithm];
+    arguments.extend(case.limits.iter().flat_map(|limit| ["--limit", limit]));
     // A candidate beside it changes nothing about its decisions.
     arguments.extend(["--candidate", "3/1s sliding_counter", "--decisions", out.to_str().expect("text")]);
     arguments.extend(store);
@@ -119,8 +119,8 @@ fn replayed(scene: &Scene, folder: &Path, store: &[&str]) -> String {
 fn compare(cases: u32, store: &[&str], name: &str) {
     let folder = folder(name);
     let mut runner = TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() });
-    let done = runner.run(&scene(), |scene| {
-        prop_assert_eq!(expected(&scene), replayed(&scene, &folder, store));
+    let done = runner.run(&case(), |case| {
+        prop_assert_eq!(expected(&case), replayed(&case, &folder, store));
         Ok(())
     });
     if let Err(error) = done {
@@ -129,13 +129,13 @@ fn compare(cases: u32, store: &[&str], name: &str) {
 }
 
 #[test]
-fn decisions_are_those_of_the_model() {
+fn decisions_equal_the_model() {
     compare(150, &[], "model-memory");
 }
 
 #[test]
-fn decisions_are_those_of_the_model_through_redis_and_nothing_stays_behind() {
+fn decisions_in_redis_equal_the_model_and_leave_no_keys() {
     let redis = Server::start();
     compare(40, &["--store", &redis.url()], "model-redis");
-    assert_eq!(redis.wire().command(["DBSIZE"]), Reply::Integer(0), "what a replay has written is forgotten with it");
+    assert_eq!(redis.wire().command(["DBSIZE"]), Reply::Integer(0), "a replay deletes its keys");
 }

@@ -1,4 +1,4 @@
-//! One binary for all tests from outside.
+//! Integration tests of the library.
 
 mod browser;
 mod consistency;

@@ -1,9 +1,9 @@
-//! What the simulations promise.
+//! Tests of the simulations.
 
 mod boundary;
+mod evaluation;
 mod texts;
 mod traffic;
-mod trial;
 
 use tidegate::Limit;
 

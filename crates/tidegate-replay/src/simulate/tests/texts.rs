@@ -1,11 +1,14 @@
-//! What a user reads.
+//! Tests of the text reports.
 
 use insta::assert_snapshot;
 
 use super::limit;
-use crate::simulate::{
-    accuracy, boundary, compare, one_of_each,
-    traffic::{Shape, Traffic, access_log, csv},
+use crate::{
+    simulate::{
+        accuracy, boundary, evaluation, one_of_each,
+        traffic::{Traffic, TrafficShape, access_log, csv},
+    },
+    text,
 };
 
 fn fits(text: String) -> String {
@@ -15,33 +18,33 @@ fn fits(text: String) -> String {
 }
 
 #[test]
-fn boundary_reads_well() {
-    assert_snapshot!(fits(boundary::text(&boundary::run(limit("100/1m"), &one_of_each()))));
+fn boundary_fits_a_terminal() {
+    assert_snapshot!(fits(text::boundary(&boundary::run(limit("100/1m"), &one_of_each()))));
 }
 
 #[test]
-fn boundary_reads_well_for_any_limit() {
-    for text in ["1/1ms", "99999/1h", "999999/1m", "1000000000000/366d"] {
-        fits(boundary::text(&boundary::run(limit(text), &one_of_each())));
+fn boundary_fits_a_terminal_for_any_limit() {
+    for any in ["1/1ms", "99999/1h", "999999/1m", "1000000000000/366d"] {
+        fits(text::boundary(&boundary::run(limit(any), &one_of_each())));
     }
-    assert_snapshot!(fits(boundary::text(&boundary::run(limit("1000000000000/1ms"), &one_of_each()))));
+    assert_snapshot!(fits(text::boundary(&boundary::run(limit("1000000000000/1ms"), &one_of_each()))));
 }
 
 #[test]
-fn accuracy_reads_well() {
+fn accuracy_fits_a_terminal() {
     let options = accuracy::Options { clients: 50, requests: 5_000, ..accuracy::Options::new(limit("20/1s")) };
-    assert_snapshot!(fits(accuracy::text(&accuracy::run(&options).unwrap())));
+    assert_snapshot!(fits(text::accuracy(&accuracy::run(&options).unwrap())));
 }
 
 #[test]
-fn compare_reads_well() {
-    let traffic = Traffic::around(limit("1000000/1h"), Shape::Bursty, 5, 10_000, 0.5, 1);
-    let options = compare::Options { traffic, ..compare::Options::new(limit("1000000/1h")) };
-    assert_snapshot!(fits(compare::text(&compare::run(&options).unwrap())));
+fn comparison_fits_a_terminal() {
+    let traffic = Traffic::for_limit(limit("1000000/1h"), TrafficShape::Bursty, 5, 10_000, 0.5, 1).unwrap();
+    let result = evaluation::run(&traffic, limit("1000000/1h"), &one_of_each()).unwrap();
+    assert_snapshot!(fits(text::comparison(&result)));
 }
 
 #[test]
-fn traffic_reads_well() {
+fn traffic_is_written_as_csv_and_as_an_access_log() {
     let traffic = Traffic { clients: 40, per_minute: 60.0, duration_us: 10_000_000, ..Traffic::default() };
     let (mut trace, mut log) = (Vec::new(), Vec::new());
     csv::write(&traffic, traffic.requests().unwrap().take(12), &mut trace).unwrap();
