@@ -16,12 +16,12 @@ use crate::{
 pub(crate) type Glossary = &'static [(&'static str, &'static str)];
 
 const WORST_WINDOW: (&str, &str) = ("Worst window", "the largest number of units that one client got in any window");
-const PROMISED: (&str, &str) = ("Promised", "the maximum that the algorithm promises for any window");
+const BOUND: (&str, &str) = ("Bound", "the maximum that the algorithm promises for any window");
 const BYTES: (&str, &str) = ("Bytes", "the largest size of a client's state, on average over a sample of clients");
 
 pub(crate) const BOUNDARY: Glossary = &[
     WORST_WINDOW,
-    PROMISED,
+    BOUND,
     (
         "Attempts",
         "the units at one time are decided as one request that costs as much as fits, which admits the same number of units",
@@ -32,7 +32,7 @@ pub(crate) const COMPARISON: Glossary = &[
     ("Denied", "the requests denied, and the clients denied at least once"),
     ("Unlike the log", "the requests that the exact log decides differently"),
     WORST_WINDOW,
-    PROMISED,
+    BOUND,
     BYTES,
 ];
 
@@ -48,7 +48,7 @@ pub(crate) const ACCURACY: Glossary = &[
          algorithm itself admitted before; an earlier difference has no effect",
     ),
     WORST_WINDOW,
-    PROMISED,
+    BOUND,
     BYTES,
 ];
 

@@ -44,9 +44,9 @@ pub(super) fn windows_and_memory(trace: &TraceResult) -> String {
     let windows =
         |result: &AlgorithmResult| vec![result.worst_window_times, ratio(result.promised_window_units, trace.max)];
     let windows = HorizontalBars::new("Worst window", "units in a window, as a multiple of the limit", times, axis)
-        .about("for each algorithm, the most units that a client got in any window, and the promised maximum")
+        .about("for each algorithm, the most units that a client got in any window, and the bound")
         .series("most units of a client in any window", Style::Series(0))
-        .series("promised maximum", Style::Series(1))
+        .series("bound", Style::Series(1))
         .groups(groups(trace, windows));
     let memory = HorizontalBars::new("Memory of a client", "bytes", bytes, short_count)
         .about("for each algorithm, the largest size of a client's state, on average")

@@ -34,7 +34,7 @@ pub fn accuracy(accuracy: &Accuracy) -> String {
 
 fn table(trace: &TraceResult) -> Table {
     let mut table = Table::new(["", ">beside", ">the log", ">by own", ">history", ">worst", ">", ">"]);
-    let second = ["algorithm", "admitted", "denied", "admitted", "denied", "window", "promised", "bytes"];
+    let second = ["algorithm", "admit", "deny", "admit", "deny", "window", "bound", "bytes"];
     table.row(second.map(str::to_owned));
     for result in &trace.algorithms {
         let AlgorithmResult { beside_log, by_own_history, .. } = result;

@@ -33,7 +33,7 @@ pub fn boundary(boundary: &Boundary) -> String {
 fn table(boundary: &Boundary, scenario: &Scenario) -> Table {
     let is_pair = scenario.moments_us.len() == 2;
     let chart = if is_pair { "admitted" } else { "in the last window" };
-    let mut table = Table::new(["algorithm", chart, ">before", ">after", ">worst", ">", ">promised"]);
+    let mut table = Table::new(["algorithm", chart, ">before", ">after", ">worst", ">", ">bound"]);
     for result in &scenario.algorithms {
         table.row([
             result.algorithm.clone(),

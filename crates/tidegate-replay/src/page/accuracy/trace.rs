@@ -61,7 +61,7 @@ fn table(trace: &TraceResult) -> String {
         ">Denied, by own history",
         ">Worst window",
         ">Times the limit",
-        ">Promised",
+        ">Bound",
         ">Bytes",
     ]);
     for result in &trace.algorithms {

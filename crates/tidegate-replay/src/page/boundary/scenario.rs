@@ -86,14 +86,8 @@ fn plot(found: &Boundary, scenario: &Scenario) -> Plot {
 }
 
 fn table(found: &Boundary, scenario: &Scenario) -> String {
-    let mut table = Table::new([
-        "Algorithm",
-        ">Before the boundary",
-        ">After it",
-        ">Worst window",
-        ">Times the limit",
-        ">Promised",
-    ]);
+    let mut table =
+        Table::new(["Algorithm", ">Before the boundary", ">After it", ">Worst window", ">Times the limit", ">Bound"]);
     for result in &scenario.algorithms {
         table.row([
             escape::text(&result.algorithm),

@@ -78,7 +78,7 @@ fn table(found: &TraceResult) -> String {
         ">Unlike the log",
         ">Worst window",
         ">Times the limit",
-        ">Promised",
+        ">Bound",
         ">Bytes",
     ]);
     for result in &found.algorithms {
