@@ -38,7 +38,7 @@ pub(crate) const COMPARISON: Glossary = &[
 
 pub(crate) const ACCURACY: Glossary = &[
     (
-        "Beside the log",
+        "Against the log",
         "the requests that were admitted where the exact log denies them, or denied where it admits them, as shares of all requests; one \
          difference causes others, because a different history leads to different decisions",
     ),

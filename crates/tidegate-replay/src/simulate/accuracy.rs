@@ -45,6 +45,7 @@ impl Options {
 
 /// Distance of algorithms from the exact log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Accuracy {
     /// The limit as text.
     pub limit: String,

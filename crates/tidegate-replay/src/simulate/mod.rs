@@ -13,8 +13,6 @@ mod algorithms;
 pub mod boundary;
 pub mod evaluation;
 mod random;
-#[cfg(test)]
-mod tests;
 pub mod traffic;
 
 pub use algorithms::{approximations, one_of_each, promised};

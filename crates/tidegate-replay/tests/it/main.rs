@@ -5,4 +5,5 @@ mod consistency;
 mod page;
 mod page_in_a_browser;
 mod sample;
+mod simulate;
 mod simulated;

@@ -34,7 +34,7 @@ fn every_page_is_well_formed() {
         assert_eq!(headings[0], 1, "{name}");
         assert!(headings.windows(2).all(|pair| pair[1] > 1 && pair[1] <= pair[0] + 1), "{name}: {headings:?}");
         for number in ["NaN", "inf"] {
-            assert!(!page.contains(&format!("\"{number}")), "{name} has a place that is {number}");
+            assert!(!page.contains(&format!("\"{number}")), "{name} has a position that is {number}");
         }
     }
 }

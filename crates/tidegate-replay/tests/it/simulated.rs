@@ -47,7 +47,7 @@ pub(crate) static BOUNDARIES: Pages = LazyLock::new(|| {
     cases.into_iter().map(page).collect()
 });
 
-/// Several shapes, one algorithm, an empty trace beside a usual one, no trace at all.
+/// Several shapes, one algorithm, an empty trace with a usual one, no trace at all.
 pub(crate) static ACCURACIES: Pages = LazyLock::new(|| {
     let run = |text: &str, algorithms: Vec<Algorithm>, shapes: &[TrafficShape]| {
         let options = accuracy::Options::new(limit(text));

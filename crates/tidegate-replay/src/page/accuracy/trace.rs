@@ -41,22 +41,21 @@ fn wrong(trace: &TraceResult) -> String {
             .series("wrongly denied", Style::Series(1))
             .extend_to(max)
             .groups(
-                approximate(&trace.algorithms)
-                    .map(|(place, result)| (result.algorithm.as_str(), shares(&both((place, result))[number]))),
+                approximate(&trace.algorithms).map(|entry| (entry.1.algorithm.as_str(), shares(&both(entry)[number]))),
             )
             .html()
     };
     if approximate(&trace.algorithms).next().is_none() {
         return String::new();
     }
-    ["Wrong beside the log", "Wrong by own history"].into_iter().enumerate().map(chart).collect()
+    ["Wrong against the log", "Wrong by own history"].into_iter().enumerate().map(chart).collect()
 }
 
 fn table(trace: &TraceResult) -> String {
     let mut table = Table::new([
         "Algorithm",
-        ">Admitted, beside the log",
-        ">Denied, beside the log",
+        ">Admitted, against the log",
+        ">Denied, against the log",
         ">Admitted, by own history",
         ">Denied, by own history",
         ">Worst window",

@@ -1,4 +1,4 @@
-//! The legend: a list beside the plot that wraps like text.
+//! The legend: a list above the plot that wraps like text.
 
 use super::Style;
 use crate::page::escape;

@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use tidegate::{Algorithm, Cost, Key, Limit, MemoryStore, Op, Policy, Timestamp};
 
 use super::limit;
-use crate::simulate::{
+use tidegate_replay::simulate::{
     approximations,
     evaluation::{self, AlgorithmResult, Evaluation},
     one_of_each,
     traffic::{SimulatedRequest, Traffic, TrafficShape},
 };
-use crate::window_us;
 
 /// Admitted requests of each client: times and units.
 type History = HashMap<u32, Vec<(u64, u64)>>;
@@ -22,9 +21,9 @@ fn used(history: &History, client: u32, now: u64, window: u64) -> u64 {
     charges.iter().filter(|(time, _)| time + window > now).map(|(_, units)| units).sum()
 }
 
-/// Counts the admitted requests, the wrong decisions beside the log and by own history, and the worst window by brute force.
+/// Counts the admitted requests, the wrong decisions against the log and by own history, and the worst window by brute force.
 fn brute_force(limit: Limit, algorithm: Algorithm, requests: &[SimulatedRequest]) -> [u64; 6] {
-    let window = window_us(limit);
+    let window = u64::try_from(limit.window().as_micros()).unwrap();
     let policy = Policy::unnamed([limit]).unwrap().with_algorithm(algorithm);
     let store = MemoryStore::default();
     let (mut log, mut own) = (History::new(), History::new());
@@ -54,8 +53,8 @@ fn brute_force(limit: Limit, algorithm: Algorithm, requests: &[SimulatedRequest]
 
 fn counts(result: &AlgorithmResult) -> [u64; 6] {
     let AlgorithmResult { admitted, beside_log, by_own_history, worst_window_units, .. } = result;
-    let (beside, own) = (beside_log, by_own_history);
-    [*admitted, beside.admitted, beside.denied, own.admitted, own.denied, *worst_window_units]
+    let (against, own) = (beside_log, by_own_history);
+    [*admitted, against.admitted, against.denied, own.admitted, own.denied, *worst_window_units]
 }
 
 #[test]

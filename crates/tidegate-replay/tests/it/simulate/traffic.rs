@@ -1,7 +1,7 @@
 //! Traffic follows its options, is in order, and is the same for the same seed.
 
 use super::limit;
-use crate::simulate::traffic::{
+use tidegate_replay::simulate::traffic::{
     DEFAULT_START_US, MAX_CLIENTS, SimulatedRequest, Traffic, TrafficError, TrafficShape, access_log, csv,
 };
 

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use super::limit;
-use crate::{
+use tidegate_replay::{
     simulate::{
         accuracy, boundary, evaluation, one_of_each,
         traffic::{Traffic, TrafficShape, access_log, csv},

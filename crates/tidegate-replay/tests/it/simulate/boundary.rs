@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tidegate::{Algorithm, Cost, Key, Limit, MemoryStore, Op, Policy, Timestamp};
 
 use super::limit;
-use crate::simulate::{
+use tidegate_replay::simulate::{
     approximations,
     boundary::{Boundary, BoundaryResult, run},
     one_of_each,
