@@ -27,7 +27,7 @@ pub(crate) fn lengths_from(length_us: u64) -> impl Iterator<Item = u64> {
 /// Rows of counts, one for each bin.
 #[derive(Debug, Clone)]
 pub(crate) struct Bins {
-    max_bins: usize,
+    limit: usize,
     columns: usize,
     length_us: u64,
     /// Number of the first bin, counted from the epoch.
@@ -38,9 +38,9 @@ pub(crate) struct Bins {
 }
 
 impl Bins {
-    /// Creates at most `max_bins` bins with one column for each element of `adds`.
-    pub(crate) fn new(max_bins: usize, adds: Vec<bool>) -> Self {
-        Self { max_bins, columns: adds.len(), length_us: MS, first: 0, cells: Vec::new(), adds }
+    /// Creates at most `limit` bins with one column for each element of `adds`.
+    pub(crate) fn new(limit: usize, adds: Vec<bool>) -> Self {
+        Self { limit, columns: adds.len(), length_us: MS, first: 0, cells: Vec::new(), adds }
     }
 
     /// Returns the length of a bin.
@@ -76,7 +76,7 @@ impl Bins {
             let bins = (self.cells.len() / self.columns) as u64;
             let (first, end) = (self.first.min(bin), (self.first + bins).max(bin + 1));
             if let Ok(bins) = usize::try_from(end - first)
-                && bins <= self.max_bins
+                && bins <= self.limit
             {
                 let before = usize::try_from(self.first - first).unwrap_or(0) * self.columns;
                 self.cells.splice(..0, std::iter::repeat_n(0, before));
@@ -147,16 +147,16 @@ mod tests {
         #[test]
         fn every_time_is_counted_in_its_bin(
             times in prop::collection::vec(prop_oneof![0..5_000_000_u64, 0..9_000_000_000_000_000_u64, 1_700_000_000_000_000..1_700_000_900_000_000_u64], 1..60),
-            max_bins in 2_usize..40,
+            limit in 2_usize..40,
         ) {
-            let mut bins = Bins::new(max_bins, vec![true, false]);
+            let mut bins = Bins::new(limit, vec![true, false]);
             for (time, i) in times.iter().zip(1..) {
                 let row = bins.at(*time);
                 row[0] += 1;
                 row[1] = row[1].max(i);
             }
             let (counts, maxima) = (bins.column(0), bins.column(1));
-            prop_assert!(counts.len() <= max_bins);
+            prop_assert!(counts.len() <= limit);
             for (bin, (count, max)) in counts.iter().zip(&maxima).enumerate() {
                 let from = bins.start_us() + bin as u64 * bins.length_us();
                 let within = |time: u64| (from..from + bins.length_us()).contains(&time);

@@ -32,7 +32,7 @@ pub(super) fn html(found: &Accuracy) -> String {
         .fold(chart, |chart, (number, result)| chart.series(&result.algorithm, Style::Series(number)));
     let simulated = wording::simulated(found).map(|text| format!(" ({text})")).unwrap_or_default();
     let text =
-        format!("<p>{} {}{simulated}.</p>\n<p>{}</p>\n", wording::PUBLISHED, measured(&traces), wording::DEPENDS,);
+        format!("<p>{} {}{simulated}.</p>\n<p>{}</p>\n", wording::PUBLISHED, measured(&traces), wording::DEPENDS);
     section("The published rate of 0.003 %", &(text + &chart.html()))
 }
 

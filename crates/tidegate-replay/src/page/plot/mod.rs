@@ -197,7 +197,7 @@ impl Plot {
         self.legend.add(Symbol::Band, Style::Note, name);
         let (start, end) = (self.x.scale.position(from), self.x.scale.position(to));
         let [x, width] = [start, end - start].map(percent);
-        self.background += &format!("<rect class=\"band\" x=\"{x}\" width=\"{width}\" y=\"0\" height=\"100%\"/>");
+        let _ = write!(self.background, "<rect class=\"band\" x=\"{x}\" width=\"{width}\" y=\"0\" height=\"100%\"/>");
         self.vertical_threshold(to, Style::Note, label)
     }
 
