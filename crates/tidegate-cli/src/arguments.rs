@@ -10,8 +10,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use overrides::{ListArguments, OverrideCommand, OverrideKeyArguments, SetArguments};
 pub(crate) use replay::{LogArguments, LogFormat, ReplayArguments};
 pub(crate) use simulate::{
-    AccuracyArguments, BoundaryArguments, CompareArguments, SimulateCommand, TrafficArguments, TrafficFormat,
-    TrialArguments,
+    AccuracyArguments, BoundaryArguments, CompareArguments, SimulateCommand, SimulatedArguments, TrafficArguments,
+    TrafficFormat, TrialArguments,
 };
 
 /// Sliding-window rate limits, exact.

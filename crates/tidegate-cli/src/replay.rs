@@ -1,4 +1,4 @@
-//! `tidegate replay`: what a limit would have done to a log.
+//! `tidegate replay`: decides the requests of a log by a limit.
 
 mod candidates;
 mod log;
@@ -11,15 +11,16 @@ use std::{
 };
 
 use anyhow::Context as _;
-pub(crate) use log::reading;
-pub(crate) use progress::Watch;
+pub(crate) use log::read_options;
+pub(crate) use progress::ReadProgress;
+use serde::Serialize;
 use tidegate_replay::{
-    findings::{Findings, Input},
-    logs::Requests,
+    logs::{InputSummary, LogReader},
     page,
-    replay::{self, DecisionLog, Plan, ReplayError},
+    replay::{self, DecisionLog, OpenStore, ReplayError, ReplayOptions},
     text,
 };
+use tidegate_server::config::{Config, SettingSources};
 
 use crate::{
     arguments::{Format, ReplayArguments},
@@ -27,89 +28,102 @@ use crate::{
     say::{complain, say},
 };
 
+/// Opens the store of a URL, with states under a prefix.
+fn open_store(url: String) -> OpenStore {
+    OpenStore::new(move |prefix| {
+        let sources = SettingSources::default().store("--store", "url", &url);
+        let mut settings = Config::parse("the command line", "", &sources).map_err(|error| error.message)?.store;
+        prefix.clone_into(&mut settings.prefix);
+        tidegate_server::open_store(&settings).map_err(|error| error.message)
+    })
+}
+
 pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result<Outcome> {
-    let plan = Plan {
+    let options = ReplayOptions {
         candidates: candidates::all(arguments)?,
         windows: candidates::windows(arguments)?,
         top: arguments.top,
-        redis: arguments.store.clone().filter(|store| store != "memory"),
+        store: arguments.store.clone().filter(|url| url != "memory").map(open_store),
     };
     anyhow::ensure!(
-        arguments.decisions.is_none() || !plan.candidates.is_empty(),
-        "--decisions needs a limit to decide by: add --limit 60/1m, or --policy with a configuration"
+        arguments.decisions.is_none() || !options.candidates.is_empty(),
+        "--decisions needs a limit: add --limit 60/1m, or --policy with a configuration"
     );
     anyhow::ensure!(!arguments.log.files.is_empty(), "name a FILE to replay, or `-` for standard input");
     anyhow::ensure!(
         arguments.decisions.is_none() || arguments.decisions != arguments.report,
-        "--decisions and --report name the same file: one would be lost"
+        "--decisions and --report name the same file: one output would be lost"
     );
-    let mut reading = reading(&arguments.log)?;
-    if reading.by.is_none() {
-        reading.by = candidates::key_of_policy(arguments)?;
+    let mut read_options = read_options(&arguments.log)?;
+    if read_options.client_key.is_none() {
+        read_options.client_key = candidates::key_of_policy(arguments)?;
     }
-    let watch = Watch::new(&reading.inputs);
-    let requests = Requests::open(reading, watch.progress())?;
-    watch.listen()?;
-    // Before the work: what can't be written is better told now than after it.
+    let progress = ReadProgress::new(&read_options.sources);
+    let reader = LogReader::open(read_options, progress.handle())?;
+    progress.stop_on_interrupt()?;
+    // The files are created before the work, so that an error is reported early.
     let decisions = arguments.decisions.as_deref().map(|path| create(path, &arguments.log.files)).transpose()?;
     let report = arguments.report.as_deref().map(|path| create(path, &arguments.log.files)).transpose()?;
     let decisions = decisions.map(DecisionLog::new).transpose().context("the decisions can't be written")?;
-    let findings = match replay::run(plan, requests, decisions, || watch.look()) {
+    let findings = match replay::run(options, reader, decisions, || progress.update()) {
         Ok(findings) => findings,
-        Err(error @ (ReplayError::Connect(_) | ReplayError::Redis(_))) => {
-            watch.end();
+        Err(error @ (ReplayError::Connect(_) | ReplayError::Store(_))) => {
+            progress.finish();
             complain(&error);
             return Ok(Outcome::StoreFailed);
         }
         Err(error) => {
-            watch.end();
+            progress.finish();
             return Err(anyhow::anyhow!("{error}"));
         }
     };
-    watch.end();
-    if let Some(mut report) = report {
-        report
-            .write_all(page::replay(&findings).as_bytes())
-            .and_then(|()| report.flush())
-            .context("the report can't be written")?;
-    }
+    progress.finish();
+    write_report(report, || page::replay(&findings))?;
+    print(&findings, text::replay, format)?;
+    Ok(match findings.interrupted {
+        _ if is_unread(&findings.input) => Outcome::Usage,
+        true => Outcome::Interrupted,
+        false => Outcome::Good,
+    })
+}
+
+/// Writes a page to the report's file, if the user named one.
+pub(crate) fn write_report(file: Option<BufWriter<File>>, page: impl FnOnce() -> String) -> anyhow::Result<()> {
+    let Some(mut file) = file else { return Ok(()) };
+    file.write_all(page().as_bytes()).and_then(|()| file.flush()).context("the report can't be written")
+}
+
+/// Prints results as text or as JSON.
+pub(crate) fn print<T: Serialize>(results: &T, text: impl FnOnce(&T) -> String, format: Format) -> anyhow::Result<()> {
     match format {
-        Format::Json => say(&(serde_json::to_string(&findings)? + "\n"))?,
-        Format::Text => say(&text::replay(&findings))?,
+        Format::Json => say(&(serde_json::to_string(results)? + "\n"))?,
+        Format::Text => say(&text(results))?,
     }
-    Ok(judged(&findings))
+    Ok(())
 }
 
-fn judged(findings: &Findings) -> Outcome {
-    if is_unread(&findings.input) {
-        return Outcome::Usage;
-    }
-    if findings.interrupted { Outcome::Interrupted } else { Outcome::Good }
-}
-
-/// Whether there are lines, and not one is a request: then the log was wrongly named, or is in a format that was not said, or has not what
-/// it is to be counted by. What would help is told.
-pub(crate) fn is_unread(input: &Input) -> bool {
+/// Returns whether the input has lines but no requests, and prints a hint. Then the file, its format or the client key is wrong.
+pub(crate) fn is_unread(input: &InputSummary) -> bool {
     if input.requests > 0 || (input.malformed == 0 && input.without_key == 0 && input.troubles.is_empty()) {
         return false;
     }
     let hint = if input.without_key > 0 {
-        "no request has what it is to be counted by: name another field with --by"
+        "no request has a client key: name another field with --by"
     } else {
-        "not one line could be read: is it an access log (common or combined), JSON lines, or a trace that begins with time_us,key,cost? A \
-         layout of its own is told with --log-format"
+        "all lines are malformed: is the file an access log (common or combined), JSON lines, or a trace that starts with \
+         time_us,key,cost? Describe a custom format with --log-format"
     };
     complain(hint);
     true
 }
 
-/// A file to be written, which is none of those that are read.
+/// Creates an output file. It must not be one of the input files.
 pub(crate) fn create(path: &Path, read: &[PathBuf]) -> anyhow::Result<BufWriter<File>> {
-    anyhow::ensure!(path != Path::new("-"), "`-` is no file to write to: name one");
+    anyhow::ensure!(path != Path::new("-"), "`-` is not an output file: name a file");
     if let Ok(same) = path.canonicalize()
         && read.iter().any(|file| file.canonicalize().is_ok_and(|file| file == same))
     {
-        anyhow::bail!("{} is read, and would be lost: write to another file", path.display());
+        anyhow::bail!("{} is an input file and would be lost: name another file", path.display());
     }
     let file = File::create(path).with_context(|| format!("{} can't be written", path.display()))?;
     Ok(BufWriter::with_capacity(1 << 18, file))

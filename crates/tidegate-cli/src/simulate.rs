@@ -1,4 +1,4 @@
-//! `tidegate simulate`: limits on traffic that is made up, or on a log.
+//! `tidegate simulate`: tries limits on simulated traffic or on a log.
 
 use std::{
     fs::File,
@@ -7,30 +7,31 @@ use std::{
 };
 
 use anyhow::Context as _;
-use serde::Serialize;
 use tidegate::{Algorithm, Cost, Key, Limit, Timestamp, parse_duration};
 use tidegate_replay::{
-    logs::Requests,
+    logs::{LogReader, LogSource},
     page,
     simulate::{
-        accuracy, boundary, compare, one_of_each,
+        accuracy, boundary,
+        evaluation::{self, Evaluation, TraceResult},
+        one_of_each,
         traffic::{self, Traffic},
-        trial::{Trial, Trialled},
     },
+    text,
 };
 
 use crate::{
     arguments::{
         AccuracyArguments, BoundaryArguments, CompareArguments, Format, LogArguments, SimulateCommand,
-        TrafficArguments, TrafficFormat, TrialArguments,
+        SimulatedArguments, TrafficArguments, TrafficFormat, TrialArguments,
     },
     outcome::Outcome,
-    replay::{Watch, create, is_unread, reading},
-    say::{self, say},
+    replay::{ReadProgress, create, is_unread, print, read_options, write_report},
+    say,
 };
 
-/// How many requests pass between two looks at how far the reading is.
-const LOOK_EVERY: u32 = 1 << 12;
+/// Number of requests between two updates of the progress.
+const UPDATE_EVERY: u32 = 1 << 12;
 
 pub(crate) fn run(command: &SimulateCommand, format: Format) -> anyhow::Result<Outcome> {
     match command {
@@ -44,33 +45,33 @@ pub(crate) fn run(command: &SimulateCommand, format: Format) -> anyhow::Result<O
 fn show_boundary(arguments: &BoundaryArguments, format: Format) -> anyhow::Result<Outcome> {
     let algorithms = algorithms(&arguments.algorithm)?.unwrap_or_else(one_of_each);
     let found = boundary::run(arguments.limit.parse()?, &algorithms);
-    report(arguments.report.as_deref().map(|path| create(path, &[])).transpose()?, || page::boundary(&found))?;
-    print(&found, boundary::text, format)?;
+    write_report(arguments.report.as_deref().map(|path| create(path, &[])).transpose()?, || page::boundary(&found))?;
+    print(&found, text::boundary, format)?;
     Ok(Outcome::Good)
 }
 
 fn show_accuracy(arguments: &AccuracyArguments, format: Format) -> anyhow::Result<Outcome> {
     let limit: Limit = arguments.trial.limit.parse()?;
-    let unsaid = accuracy::Options::new(limit);
+    let default = accuracy::Options::new(limit);
     let shapes = arguments.shape.iter().map(|shape| shape.parse()).collect::<Result<Vec<_>, _>>()?;
     let options = accuracy::Options {
         limit,
-        algorithms: algorithms(&arguments.trial.algorithm)?.unwrap_or(unsaid.algorithms),
+        algorithms: algorithms(&arguments.trial.algorithm)?.unwrap_or(default.algorithms),
         shapes: match (shapes.is_empty(), arguments.trial.log.files.is_empty()) {
-            (true, true) => unsaid.shapes,
+            (true, true) => default.shapes,
             _ => shapes,
         },
-        clients: arguments.trial.made_up.clients,
-        requests: arguments.trial.made_up.requests,
-        load: arguments.trial.made_up.load,
+        clients: arguments.trial.simulated.clients,
+        requests: arguments.trial.simulated.requests,
+        load: arguments.trial.simulated.load,
         seed: arguments.trial.log.seed,
     };
     let page = arguments.trial.page()?;
     let mut found = accuracy::run(&options)?;
-    let (on_log, outcome) = on_log(&arguments.trial.log, limit, &options.algorithms)?;
-    found.traces.extend(on_log);
-    report(page, || page::accuracy(&found))?;
-    print(&found, accuracy::text, format)?;
+    let (log_result, outcome) = evaluate_log(&arguments.trial.log, limit, &options.algorithms)?;
+    found.traces.extend(log_result);
+    write_report(page, || page::accuracy(&found))?;
+    print(&found, text::accuracy, format)?;
     Ok(outcome)
 }
 
@@ -78,81 +79,75 @@ fn show_comparison(arguments: &CompareArguments, format: Format) -> anyhow::Resu
     let limit: Limit = arguments.trial.limit.parse()?;
     let algorithms = algorithms(&arguments.trial.algorithm)?.unwrap_or_else(one_of_each);
     let page = arguments.trial.page()?;
-    let (on_log, outcome) = on_log(&arguments.trial.log, limit, &algorithms)?;
-    let found = match on_log {
+    let (log_result, outcome) = evaluate_log(&arguments.trial.log, limit, &algorithms)?;
+    let found = match log_result {
         Some(found) => found,
         None => {
-            let made_up = &arguments.trial.made_up;
-            let (clients, requests, load) = (made_up.clients, made_up.requests, made_up.load);
-            anyhow::ensure!(
-                load.is_finite() && load > 0.0,
-                "a load of {load} is none: use a number above 0, such as 0.25"
-            );
-            let traffic =
-                Traffic::around(limit, arguments.shape.parse()?, clients, requests, load, arguments.trial.log.seed);
-            compare::run(&compare::Options { limit, algorithms, traffic })?
+            let SimulatedArguments { clients, requests, load } = arguments.trial.simulated;
+            let shape = arguments.shape.parse()?;
+            let traffic = Traffic::for_limit(limit, shape, clients, requests, load, arguments.trial.log.seed)?;
+            evaluation::run(&traffic, limit, &algorithms)?
         }
     };
-    report(page, || page::comparison(&found))?;
-    print(&found, compare::text, format)?;
+    write_report(page, || page::comparison(&found))?;
+    print(&found, text::comparison, format)?;
     Ok(outcome)
 }
 
 impl TrialArguments {
-    /// The file for the page, which is none of those that are read.
+    /// Creates the file of the page. It must not be an input file.
     fn page(&self) -> anyhow::Result<Option<BufWriter<File>>> {
         self.report.as_deref().map(|path| create(path, &self.log.files)).transpose()
     }
 }
 
-/// Tries the algorithms on the requests of a log, if one is given; and how that ended.
-fn on_log(
+/// Evaluates the algorithms on the requests of a log, if the user named one.
+fn evaluate_log(
     arguments: &LogArguments,
     limit: Limit,
     algorithms: &[Algorithm],
-) -> anyhow::Result<(Option<Trialled>, Outcome)> {
+) -> anyhow::Result<(Option<TraceResult>, Outcome)> {
     if arguments.files.is_empty() {
         return Ok((None, Outcome::Good));
     }
-    let reading = reading(arguments)?;
-    let watch = Watch::new(&reading.inputs);
-    let names: Vec<String> = reading.inputs.iter().map(tidegate_replay::logs::Input::name).collect();
-    let requests = Requests::open(reading, watch.progress())?;
-    watch.listen()?;
-    let mut trial = Trial::new(limit, algorithms);
+    let read_options = read_options(arguments)?;
+    let progress = ReadProgress::new(&read_options.sources);
+    let names: Vec<String> = read_options.sources.iter().map(LogSource::name).collect();
+    let reader = LogReader::open(read_options, progress.handle())?;
+    progress.stop_on_interrupt()?;
+    let mut evaluation = Evaluation::new(limit, algorithms);
     let mut done = 0_u32;
-    let input = requests.for_each(|request| {
+    let input = reader.for_each(|request| {
         done = done.wrapping_add(1);
-        if done.is_multiple_of(LOOK_EVERY) {
-            watch.look();
+        if done.is_multiple_of(UPDATE_EVERY) {
+            progress.update();
         }
-        // Both were checked when they were read.
+        // The parser checks keys and costs.
         if let (Ok(key), Ok(cost)) = (Key::new(request.key), Cost::new(request.cost)) {
-            trial.request(Timestamp::from_micros(request.time_us), &key, cost);
+            evaluation.decide(Timestamp::from_micros(request.time_us), &key, cost);
         }
         ControlFlow::Continue(())
     });
     let mut outcome = Outcome::Good;
-    if watch.end() {
-        say::complain("ended before the end of the input: this is what was found so far");
+    if progress.finish() {
+        say::complain("stopped before the end of the input: these are the results so far");
         outcome = Outcome::Interrupted;
     }
     if is_unread(&input) {
         outcome = Outcome::Usage;
     }
     if input.malformed > 0 {
-        say::complain(format_args!("{} of {} lines could not be read", input.malformed, input.lines));
+        say::complain(format_args!("{} of {} lines are malformed", input.malformed, input.lines));
     }
-    for trouble in &input.troubles {
-        say::complain(trouble);
+    for error in &input.troubles {
+        say::complain(error);
     }
-    Ok((Some(trial.finish(&names.join(", "))), outcome))
+    Ok((Some(evaluation.finish(&names.join(", "))), outcome))
 }
 
 fn print_traffic(arguments: &TrafficArguments) -> anyhow::Result<Outcome> {
     let duration = parse_duration(&arguments.duration)
-        .with_context(|| format!("`{}` is no span of time: write 10m, 1h or 7d", arguments.duration))?;
-    let unsaid = Traffic::default();
+        .with_context(|| format!("`{}` is not a duration: write 10m, 1h or 7d", arguments.duration))?;
     let traffic = Traffic {
         shape: arguments.shape.parse()?,
         clients: arguments.clients,
@@ -160,7 +155,7 @@ fn print_traffic(arguments: &TrafficArguments) -> anyhow::Result<Outcome> {
         per_minute: arguments.per_minute,
         cost: arguments.cost,
         limit: arguments.limit.parse()?,
-        start_us: arguments.start_us.unwrap_or(unsaid.start_us),
+        start_us: arguments.start_us.unwrap_or(traffic::DEFAULT_START_US),
         seed: arguments.seed,
     };
     let requests = traffic.requests()?;
@@ -170,7 +165,7 @@ fn print_traffic(arguments: &TrafficArguments) -> anyhow::Result<Outcome> {
         TrafficFormat::Combined => traffic::access_log::write(&traffic, requests, &mut out),
     };
     match written.and_then(|_| out.flush()) {
-        // Whoever reads may have seen enough, as `head` has.
+        // The reader of a pipe, such as `head`, may close it early.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Outcome::Good),
         written => written.map(|()| Outcome::Good).context("the traffic can't be written"),
     }
@@ -179,17 +174,4 @@ fn print_traffic(arguments: &TrafficArguments) -> anyhow::Result<Outcome> {
 fn algorithms(texts: &[String]) -> anyhow::Result<Option<Vec<Algorithm>>> {
     let algorithms = texts.iter().map(|text| text.parse()).collect::<Result<Vec<Algorithm>, _>>()?;
     Ok((!algorithms.is_empty()).then_some(algorithms))
-}
-
-fn report(file: Option<BufWriter<File>>, page: impl FnOnce() -> String) -> anyhow::Result<()> {
-    let Some(mut file) = file else { return Ok(()) };
-    file.write_all(page().as_bytes()).and_then(|()| file.flush()).context("the report can't be written")
-}
-
-fn print<T: Serialize>(found: &T, text: impl FnOnce(&T) -> String, format: Format) -> anyhow::Result<()> {
-    match format {
-        Format::Json => say(&(serde_json::to_string(found)? + "\n"))?,
-        Format::Text => say(&text(found))?,
-    }
-    Ok(())
 }

@@ -1,187 +1,139 @@
-//! [`Findings`]: what a replay has found. Text, JSON and the page show nothing else; the names of the fields are those of the
-//! JSON.
+//! [`Findings`]: the results of a replay. Text, JSON and the page show only these. The field names are those of the JSON.
 
 use serde::Serialize;
 
-/// All that a replay has found.
+use crate::logs::InputSummary;
+
+/// Results of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Findings {
-    /// What was read.
-    pub input: Input,
-    /// Who was counted as one: `ip`, `user + path:1`, …
+    /// Summary of the input.
+    pub input: InputSummary,
+    /// Key that identifies a client: `ip`, `user + path:1`, …
     pub by: String,
-    /// How many there were.
+    /// Number of clients.
     pub clients: u64,
-    /// What each policy would have done; the first is the one asked about, the others are its candidates. May be empty: then
-    /// only the curves are asked for.
+    /// Results of each policy. The first is the main policy, the others are candidates. Empty if only the curves are wanted.
     pub policies: Vec<PolicyFindings>,
     /// Requests and denials over time.
     pub timeline: Timeline,
-    /// For each window: how many clients a limit would touch.
+    /// For each window, the number of clients that a limit affects.
     pub curves: Vec<Curve>,
-    /// Whether the replay was ended before its input was.
+    /// Whether the replay stopped before the end of the input.
     pub interrupted: bool,
 }
 
-/// What was read.
-#[derive(Debug, Clone, PartialEq, Serialize, Default)]
-pub struct Input {
-    /// Names, in the order given.
-    pub files: Vec<String>,
-    /// Lines that hold something.
-    pub lines: u64,
-    /// Lines that became requests.
-    pub requests: u64,
-    /// What they cost together.
-    pub units: u64,
-    /// Lines that could not be read.
-    pub malformed: u64,
-    /// The first of them.
-    pub first_malformed: Vec<Malformed>,
-    /// Inputs that could not be read to their end, and why.
-    pub troubles: Vec<String>,
-    /// Requests without anything to count them by, such as a user where nobody was logged in: not decided.
-    pub without_key: u64,
-    /// Requests earlier than one before them.
-    pub out_of_order: u64,
-    /// The most that one of them is earlier, in microseconds.
-    pub latest_by_us: u64,
-    /// Whether such requests were put in their places, as far as that was asked for.
-    pub sorted: bool,
-    /// How many are later than that, and were left as they are.
-    pub still_late: u64,
-    /// The earliest and the latest request, in microseconds since the epoch.
-    pub from_us: Option<u64>,
-    /// See `from_us`.
-    pub to_us: Option<u64>,
-    /// Whether all times are whole seconds, so that what happened within one is not known.
-    pub whole_seconds: bool,
-    /// Whether requests were spread within their seconds, at random.
-    pub spread: bool,
-}
-
-/// A line that could not be read.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Malformed {
-    /// Where it is.
-    pub file: String,
-    /// Its number, from 1.
-    pub line: u64,
-    /// What is wrong with it.
-    pub why: String,
-    /// Its beginning.
-    pub text: String,
-}
-
-/// What one policy would have done.
+/// Results of one policy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PolicyFindings {
-    /// What it is called in tables and legends: `60/1m sliding_log`, or the name it has in a configuration.
+    /// Name in tables and legends: `60/1m sliding_log`, or the name in the configuration.
     pub name: String,
-    /// Its limits, as they are written.
+    /// Limits of the policy.
     pub limits: Vec<LimitFindings>,
-    /// How it counts.
+    /// Algorithm of the policy.
     pub algorithm: String,
-    /// Requests let through.
+    /// Requests admitted.
     pub allowed: u64,
-    /// Requests denied, those that could never fit among them. A policy in shadow mode tells what it would have denied.
+    /// Requests denied, including the impossible ones. For a policy in shadow mode, the requests that it would have denied.
     pub denied: u64,
-    /// Of those, the ones that cost more than a limit ever allows.
+    /// Denied requests that cost more than the capacity of a limit.
     pub impossible: u64,
     /// `denied` as a share of all requests, 0 to 1.
     pub share_of_requests_denied: f64,
     /// Clients denied at least once.
     pub clients_denied: u64,
-    /// The same as a share of all clients, 0 to 1.
+    /// `clients_denied` as a share of all clients, 0 to 1.
     pub share_of_clients_denied: f64,
-    /// What Retry-After would have told the denied.
+    /// Retry-After times of the denials.
     pub retry_after: Waits,
-    /// The clients denied most often, the hardest hit first.
-    pub hardest_hit: Vec<Hit>,
+    /// The clients with the most denials, in descending order.
+    pub hardest_hit: Vec<DeniedClient>,
 }
 
-/// A limit of a policy.
+/// Results of one limit of a policy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LimitFindings {
-    /// As it is written: `60/1m`.
+    /// The limit as text: `60/1m`.
     pub limit: String,
-    /// The most units.
+    /// Maximum number of units.
     pub max: u64,
-    /// The window.
+    /// Window in microseconds.
     pub window_us: u64,
-    /// Denials that had to wait longest for this limit.
+    /// Denials that this limit decided.
     pub bound: u64,
 }
 
-/// The waits that denials told. Times are as the header has them: whole seconds, rounded up.
+/// Retry-After times. Like the header, they are whole seconds, rounded up.
 #[derive(Debug, Clone, PartialEq, Serialize, Default)]
 pub struct Waits {
-    /// How many were told.
+    /// Number of waits.
     pub count: u64,
-    /// Half were told this or less.
+    /// Median.
     pub p50_s: u64,
-    /// Nine tenths were.
+    /// 90th percentile.
     pub p90_s: u64,
-    /// 99 of a hundred were.
+    /// 99th percentile.
     pub p99_s: u64,
-    /// The longest.
+    /// Longest wait.
     pub max_s: u64,
-    /// How many were told more than the step before and at most this one; empty steps at both ends are left out.
+    /// Histogram, without the empty steps at both ends.
     pub steps: Vec<WaitStep>,
 }
 
-/// A step of [`Waits`].
+/// A step of the histogram in [`Waits`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WaitStep {
-    /// The longest wait in it, in seconds.
+    /// Longest wait of the step, in seconds.
     pub up_to_s: u64,
-    /// How many.
+    /// Number of waits.
     pub count: u64,
 }
 
-/// A client that a policy has denied.
+/// A client that a policy denied.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Hit {
-    /// Who it is.
+pub struct DeniedClient {
+    /// Key of the client.
     pub key: String,
-    /// All requests of it.
+    /// All requests of the client.
     pub requests: u64,
-    /// Those denied.
+    /// Denied requests of the client.
     pub denied: u64,
-    /// The most units that it asked for within one window, for each of the policy's limits.
+    /// For each limit of the policy, the largest number of units requested in one window.
     pub peaks: Vec<u64>,
-    /// Its course from one window before the first denial; not there for those that were not followed.
-    pub course: Option<Course>,
+    /// History from one window before the first denial. Only the clients with the most denials have one.
+    #[serde(rename = "course")]
+    pub history: Option<ClientHistory>,
 }
 
-/// What a client asked for over time, and what it was denied.
+/// Requests and denials of one client over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Course {
-    /// Where the first bin begins.
+pub struct ClientHistory {
+    /// Start of the first bin.
     pub from_us: u64,
-    /// How long a bin is.
+    /// Length of a bin.
     pub bin_us: u64,
-    /// The window of the limit that denied it most, and that limit.
+    /// Window of the limit that denied most.
     pub window_us: u64,
-    /// See `window_us`.
+    /// Maximum of that limit.
     pub max: u64,
-    /// Units asked for in each bin.
-    pub asked: Vec<u64>,
-    /// Of those, denied.
+    /// Units requested in each bin.
+    #[serde(rename = "asked")]
+    pub requested: Vec<u64>,
+    /// Units denied in each bin.
     pub denied: Vec<u64>,
-    /// The most units asked for within one window that ends in the bin; 0 where nothing was asked for. In the first window, of
-    /// those asked for since the course begins.
+    /// Largest number of units requested in a window that ends in the bin, and 0 for an empty bin. The first window counts only
+    /// the requests since the history begins.
     pub peak: Vec<u64>,
-    /// Units asked for before the first bin.
+    /// Units requested before the first bin.
     pub earlier: u64,
 }
 
 /// Requests and denials over time.
 #[derive(Debug, Clone, PartialEq, Serialize, Default)]
 pub struct Timeline {
-    /// Where the first bin begins.
+    /// Start of the first bin.
     pub from_us: u64,
-    /// How long a bin is.
+    /// Length of a bin.
     pub bin_us: u64,
     /// Requests in each bin.
     pub requests: Vec<u64>,
@@ -189,45 +141,45 @@ pub struct Timeline {
     pub denied: Vec<Vec<u64>>,
 }
 
-/// How many clients a limit would touch, against the limit: exact, by the most that each client asked for in any window.
+/// Number of clients that a limit affects, by limit. The numbers are exact: they come from the peak of each client in any window.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curve {
-    /// The window, as limits write it: `1m`.
+    /// The window as text: `1m`.
     pub window: String,
-    /// The same in microseconds.
+    /// The window in microseconds.
     pub window_us: u64,
-    /// From the smallest limit that makes a difference to the first that touches nobody.
+    /// Points from the smallest relevant limit to the first limit that affects no client.
     pub points: Vec<CurvePoint>,
-    /// Limits to consider, the lowest first.
+    /// Limits to consider, in ascending order.
     pub suggestions: Vec<Suggestion>,
 }
 
 /// A point of a [`Curve`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CurvePoint {
-    /// A limit.
+    /// Maximum of the limit.
     pub max: u64,
-    /// Clients that it would deny something.
+    /// Clients that the limit would deny at least once.
     pub touched: u64,
-    /// The same as a share of all clients, 0 to 1.
+    /// `touched` as a share of all clients, 0 to 1.
     pub share: f64,
 }
 
 /// A limit to consider.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Suggestion {
-    /// Where it lies: `knee`, `p99`, `p99.9`, or `gap` where a few clients stand apart from all others.
+    /// Position on the curve: `knee`, `p99`, `p99.9`, or `gap` below a few clients that request far more than all others.
     pub at: String,
-    /// As it is written: `37/1m`.
+    /// The limit as text: `37/1m`.
     pub limit: String,
-    /// The most units.
+    /// Maximum of the limit.
     pub max: u64,
-    /// Clients that it would deny something.
+    /// Clients that the limit would deny at least once.
     pub touched: u64,
-    /// The same as a share of all clients, 0 to 1.
+    /// `touched` as a share of all clients, 0 to 1.
     pub share: f64,
-    /// What those clients sent, as a share of all requests, 0 to 1.
+    /// Requests of those clients as a share of all requests, 0 to 1.
     pub share_of_requests: f64,
-    /// Why one would choose it, in a sentence.
+    /// Reason for the suggestion, in one sentence.
     pub why: String,
 }

@@ -1,21 +1,22 @@
-//! What a rate limit would do, before it does it: requests of an access log, or of simulated traffic, decided by the engine
-//! that will enforce the limit.
+//! Tries a rate limit before you enable it. The engine that enforces the limit decides the requests of an access log, or of
+//! simulated traffic.
 //!
-//! The command `tidegate replay` and `tidegate simulate` are made of this; `docs/replay.md` tells how to use them. From a program:
+//! The commands `tidegate replay` and `tidegate simulate` use this library. `docs/replay.md` describes them. In a program:
 //!
 //! ```
 //! use std::sync::Arc;
 //! use tidegate::Policy;
-//! use tidegate_replay::{logs::{Input, Reading, Requests}, replay::{self, Candidate, DecisionLog, Plan}, text};
+//! use tidegate_replay::{logs::{LogReader, LogSource, ReadOptions}, replay::{self, Candidate, DecisionLog, ReplayOptions}, text};
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("trace.csv");
 //! std::fs::write(&path, "time_us,key,cost\n1000000,alice,1\n1200000,alice,1\n1300000,bob,1\n")?;
-//! let reading = Reading { inputs: vec![Input::File(path)], ..Reading::default() };
-//! let requests = Requests::open(reading, Arc::default())?;
+//! let options = ReadOptions { sources: vec![LogSource::File(path)], ..ReadOptions::default() };
+//! let reader = LogReader::open(options, Arc::default())?;
 //! let policy = Policy::unnamed(["1/1s".parse()?])?;
-//! let plan = Plan { candidates: vec![Candidate { name: "1/1s".to_owned(), policy }], top: 10, ..Plan::default() };
-//! let findings = replay::run(plan, requests, None::<DecisionLog<Vec<u8>>>, || {})?;
+//! let candidates = vec![Candidate { name: "1/1s".to_owned(), policy }];
+//! let options = ReplayOptions { candidates, top: 10, ..ReplayOptions::default() };
+//! let findings = replay::run(options, reader, None::<DecisionLog<Vec<u8>>>, || {})?;
 //! assert_eq!((findings.clients, findings.policies[0].denied), (2, 1));
 //! assert_eq!(findings.policies[0].hardest_hit[0].key, "alice");
 //! println!("{}", text::replay(&findings));
@@ -23,10 +24,17 @@
 //! ```
 
 mod bins;
-pub mod figures;
 pub mod findings;
+pub mod formatting;
 pub mod logs;
 pub mod page;
 pub mod replay;
 pub mod simulate;
+mod table;
 pub mod text;
+mod wording;
+
+/// Returns the window of a limit in microseconds.
+fn window_us(limit: tidegate::Limit) -> u64 {
+    u64::try_from(limit.window().as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,15 +1,15 @@
-//! The policies to try: of limits, of candidates, of a configuration.
+//! The policies to try: from limits, candidates and a configuration.
 
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tidegate::{Algorithm, Limit, Policy, parse_duration};
-use tidegate_replay::{logs::By, replay::Candidate};
+use tidegate_replay::{logs::ClientKey, replay::Candidate};
 use tidegate_server::config::{Config, KeySource, SettingSources};
 
 use crate::{arguments::ReplayArguments, serve::file_or_default};
 
-/// The one asked about first.
+/// Returns all policies to try. The first is the main policy.
 pub(super) fn all(arguments: &ReplayArguments) -> anyhow::Result<Vec<Candidate>> {
     let algorithm: Algorithm = arguments.algorithm.parse()?;
     let mut candidates = Vec::new();
@@ -19,27 +19,27 @@ pub(super) fn all(arguments: &ReplayArguments) -> anyhow::Result<Vec<Candidate>>
     }
     candidates.extend(configured(arguments)?);
     for text in &arguments.candidate {
-        candidates.push(read(text, algorithm).with_context(|| format!("the candidate `{text}` can't be used"))?);
+        candidates.push(parse(text, algorithm).with_context(|| format!("the candidate `{text}` is invalid"))?);
     }
     Ok(candidates)
 }
 
-/// The windows to draw curves for.
+/// Returns the windows of further curves.
 pub(super) fn windows(arguments: &ReplayArguments) -> anyhow::Result<Vec<Duration>> {
-    let unsaid = arguments.window.is_empty()
+    let is_default = arguments.window.is_empty()
         && arguments.limit.is_empty()
         && arguments.candidate.is_empty()
         && arguments.policy.is_empty();
-    let texts = if unsaid { vec!["1m".to_owned()] } else { arguments.window.clone() };
+    let texts = if is_default { vec!["1m".to_owned()] } else { arguments.window.clone() };
     let window = |text: &String| {
-        let window = parse_duration(text).with_context(|| format!("`{text}` is no window: write 1s, 1m, 1h30m"))?;
+        let window = parse_duration(text).with_context(|| format!("`{text}` is not a window: write 1s, 1m, 1h30m"))?;
         Ok(Limit::new(1, window).with_context(|| format!("`{text}` can't be a window"))?.window())
     };
     texts.iter().map(window).collect()
 }
 
-/// Limits with commas between, and then the algorithm if it is another.
-fn read(text: &str, unsaid: Algorithm) -> anyhow::Result<Candidate> {
+/// Parses limits that are separated by commas, and an optional algorithm.
+fn parse(text: &str, default: Algorithm) -> anyhow::Result<Candidate> {
     let mut words = text.split_whitespace().peekable();
     let mut limits = Vec::new();
     while let Some(word) = words.next_if(|word| word.contains('/')) {
@@ -47,10 +47,10 @@ fn read(text: &str, unsaid: Algorithm) -> anyhow::Result<Candidate> {
             limits.push(limit.parse::<Limit>()?);
         }
     }
-    let algorithm = words.next().map_or(Ok(unsaid), str::parse)?;
+    let algorithm = words.next().map_or(Ok(default), str::parse)?;
     anyhow::ensure!(
         words.next().is_none() && !limits.is_empty(),
-        "write limits with commas between, then the algorithm, as in \"100/1m,1000/1h sliding_counter\""
+        "write limits separated by commas, then the algorithm, as in \"100/1m,1000/1h sliding_counter\""
     );
     candidate(limits, algorithm)
 }
@@ -62,8 +62,8 @@ fn candidate(limits: Vec<Limit>, algorithm: Algorithm) -> anyhow::Result<Candida
     Ok(Candidate { name, policy })
 }
 
-/// How clients are told apart by the policy asked about, if it is one of a configuration.
-pub(super) fn key_of_policy(arguments: &ReplayArguments) -> anyhow::Result<Option<By>> {
+/// Returns the client key of the main policy, if it comes from a configuration.
+pub(super) fn key_of_policy(arguments: &ReplayArguments) -> anyhow::Result<Option<ClientKey>> {
     let Some(name) = arguments.policy.first() else { return Ok(None) };
     Ok(match load(arguments)?.policies.get(name).map(|configured| &configured.key) {
         Some(KeySource::Header(header)) => Some(format!("header:{header}").parse()?),
@@ -85,8 +85,8 @@ fn configured(arguments: &ReplayArguments) -> anyhow::Result<Vec<Candidate>> {
     let find = |name: &String| {
         let policies = &config.policies;
         let configured = policies.get(name).with_context(|| match policies.nearest(name) {
-            Some(nearest) => format!("there is no policy `{name}`: did you mean `{nearest}`?"),
-            None => format!("there is no policy `{name}`: name the file that has it with --config"),
+            Some(nearest) => format!("no policy is named `{name}`: did you mean `{nearest}`?"),
+            None => format!("no policy is named `{name}`: name its configuration file with --config"),
         })?;
         Ok(Candidate { name: name.clone(), policy: configured.policy.clone() })
     };

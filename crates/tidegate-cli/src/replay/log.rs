@@ -1,16 +1,19 @@
-//! What the arguments say about reading a log.
+//! Options for reading a log, from the arguments.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::Context as _;
 use tidegate::parse_duration;
-use tidegate_replay::logs::{By, FormatChoice, Input, Price, Reading};
+use tidegate_replay::logs::{ClientKey, CostSource, FormatChoice, LogSource, ReadOptions};
 
 use crate::arguments::{LogArguments, LogFormat};
 
-pub(crate) fn reading(arguments: &LogArguments) -> anyhow::Result<Reading> {
-    let input =
-        |path: &std::path::PathBuf| if path == Path::new("-") { Input::Stdin } else { Input::File(path.clone()) };
+pub(crate) fn read_options(arguments: &LogArguments) -> anyhow::Result<ReadOptions> {
+    let source = |path: &PathBuf| if path == Path::new("-") { LogSource::Stdin } else { LogSource::File(path.clone()) };
     let time = arguments.time_field.clone();
     let format = match (&arguments.log_format, arguments.input) {
         (Some(text), _) => FormatChoice::Template(text.clone()),
@@ -20,33 +23,33 @@ pub(crate) fn reading(arguments: &LogArguments) -> anyhow::Result<Reading> {
         (None, LogFormat::Json) => FormatChoice::Json { time },
         (None, LogFormat::Csv) => FormatChoice::Csv,
     };
-    Ok(Reading {
-        inputs: arguments.files.iter().map(input).collect(),
+    Ok(ReadOptions {
+        sources: arguments.files.iter().map(source).collect(),
         format,
-        by: by(arguments)?,
-        price: price(&arguments.cost)?,
+        client_key: client_key(arguments)?,
+        cost: cost(&arguments.cost)?,
         sort: arguments.sort.as_deref().map(span).transpose()?,
         spread: arguments.spread.then_some(arguments.seed),
     })
 }
 
 fn span(text: &str) -> anyhow::Result<Duration> {
-    parse_duration(text).with_context(|| format!("`{text}` is no span of time: write 10s, 1m or 1h30m"))
+    parse_duration(text).with_context(|| format!("`{text}` is not a duration: write 10s, 1m or 1h30m"))
 }
 
-fn by(arguments: &LogArguments) -> anyhow::Result<Option<By>> {
-    let parts = arguments.by.iter().map(|text| text.parse::<By>()).collect::<Result<Vec<_>, _>>()?;
-    let joined = parts.into_iter().reduce(By::and);
-    let unsaid = || (arguments.ipv6_prefix != 64).then(By::ip);
-    Ok(joined.or_else(unsaid).map(|by| by.with_ipv6_prefix(arguments.ipv6_prefix)).transpose()?)
+fn client_key(arguments: &LogArguments) -> anyhow::Result<Option<ClientKey>> {
+    let parts = arguments.by.iter().map(|text| text.parse::<ClientKey>()).collect::<Result<Vec<_>, _>>()?;
+    let joined = parts.into_iter().reduce(ClientKey::and);
+    let default = || (arguments.ipv6_prefix != 64).then(ClientKey::ip);
+    Ok(joined.or_else(default).map(|key| key.with_ipv6_prefix(arguments.ipv6_prefix)).transpose()?)
 }
 
-fn price(texts: &[String]) -> anyhow::Result<Option<Price>> {
+fn cost(texts: &[String]) -> anyhow::Result<Option<CostSource>> {
     if let [text] = texts
         && let Some(path) = text.strip_prefix("table:")
     {
         let table = fs::read_to_string(path).with_context(|| format!("the table {path} can't be read"))?;
-        return Ok(Some(Price::table(&table)?));
+        return Ok(Some(CostSource::table(&table)?));
     }
-    if texts.is_empty() { Ok(None) } else { Ok(Some(Price::several(texts)?)) }
+    if texts.is_empty() { Ok(None) } else { Ok(Some(CostSource::parse_all(texts)?)) }
 }

@@ -1,4 +1,4 @@
-//! `tidegate replay`: what it tells, in which ways it reads, and what it says when it can't.
+//! `tidegate replay`: its reports, its input formats, and its errors.
 
 use std::{
     fmt::Write as _,
@@ -8,11 +8,12 @@ use std::{
     process::{Command, Stdio},
 };
 
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::Value;
 
 use crate::process::{BINARY, folder, run, told};
 
-/// A combined log: a scraper that asks thirty times a minute, three people, and a line that is none.
+/// Returns a combined log: a scraper with thirty requests a minute, three people, and a malformed line.
 fn access_log() -> String {
     let mut log = String::new();
     for second in 0..240 {
@@ -64,13 +65,13 @@ fn shown(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn tells_who_would_have_been_denied_when_and_which_limit_hurts_nobody() {
+fn reports_the_denials_and_suggests_limits() {
     let log = written("golden.log", access_log());
     insta::assert_snapshot!(shown(&["replay", &log, "--limit", "20/1m", "--candidate", "20/1m fixed_window"]));
 }
 
 #[test]
-fn tells_the_same_to_programs() {
+fn reports_as_json() {
     let log = written("golden-json.log", access_log());
     let arguments = ["replay", &log, "--limit", "20/1m", "--limit", "5/10s", "--candidate", "100/1h gcra:10"];
     let found = json(&arguments);
@@ -91,13 +92,13 @@ fn shortened(value: Value) -> Value {
 }
 
 #[test]
-fn without_a_limit_it_tells_what_clients_ask_for() {
+fn reports_the_demand_without_a_limit() {
     let log = written("explore.log", access_log());
     insta::assert_snapshot!(shown(&["replay", &log]));
 }
 
 #[test]
-fn a_policy_of_the_configuration_is_tried_beside_its_candidates() {
+fn a_configured_policy_is_tried_with_candidates() {
     let log = written("configured.log", access_log());
     let config = written(
         "policies.toml",
@@ -108,13 +109,13 @@ fn a_policy_of_the_configuration_is_tried_beside_its_candidates() {
     let denied = |at: usize| (found["policies"][at]["name"].clone(), found["policies"][at]["denied"].as_u64());
     assert_eq!(denied(0).0, "api");
     assert_eq!(denied(0).1, denied(2).1, "the same limit, the same denials");
-    assert!(denied(1).1 > denied(0).1, "shadow or not, it is told what would have been denied");
+    assert!(denied(1).1 > denied(0).1, "a policy in shadow mode reports what it would have denied");
     let (code, said) = told(&[&known[..], &["--policy", "apo"]].concat());
     assert!(code == Some(2) && said.contains("did you mean `api`?"), "{said}");
 }
 
 #[test]
-fn clients_are_counted_by_whatever_is_asked_for() {
+fn clients_are_counted_by_the_chosen_key() {
     let log = written("by.log", access_log());
     let clients = |by: &[&str]| json(&[&["replay", &log, "--limit", "1/1m"], by].concat())["clients"].as_u64();
     assert_eq!(clients(&[]), Some(4), "two IPv6 addresses of one network are one client");
@@ -126,13 +127,13 @@ fn clients_are_counted_by_whatever_is_asked_for() {
     let output = run(&["replay", &log, "--limit", "1/1m", "--by", "user", "--format", "json"]);
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&found["clients"], &found["input"]["without_key"]), (&Value::from(0), &Value::from(134)));
-    assert_eq!(output.status.code(), Some(2), "there is nobody to count");
+    assert_eq!(output.status.code(), Some(2), "no request has a key");
     let (code, said) = told(&["replay", &log, "--limit", "1/1m", "--by", "header:x-api-key"]);
     assert!(code == Some(2) && said.contains("header:user-agent"), "{said}");
 }
 
 #[test]
-fn costs_come_from_fields_and_from_tables() {
+fn costs_come_from_fields_and_tables() {
     let log = written("costs.log", access_log());
     let table = written("costs.txt", "# what things cost\n/search 10\n/products 2\n");
     let units = |cost: &[&str]| json(&[&["replay", &log, "--limit", "1/1m"], cost].concat())["input"]["units"].as_u64();
@@ -145,7 +146,7 @@ fn costs_come_from_fields_and_from_tables() {
 }
 
 #[test]
-fn every_format_tells_the_same_requests() {
+fn every_format_gives_the_same_requests() {
     let want = [("a", 5_000_000), ("b", 5_250_000), ("a", 6_000_000)];
     let rows = |line: &dyn Fn(&str, u64) -> String| want.map(|(key, time)| line(key, time)).join("\n");
     let json_lines = rows(&|key, time| {
@@ -188,7 +189,7 @@ fn compressed_files_are_read_and_several_are_merged_by_time() {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(trace(&[10, 40, 70]).as_bytes()).expect("it can be compressed");
     let gzip = written("m.gz", gzip.finish().expect("it can be compressed"));
-    let zstd = zstd::encode_all(trace(&[20, 50, 80]).as_bytes(), 0).expect("it can be compressed");
+    let zstd = compress_to_vec(trace(&[20, 50, 80]).as_bytes(), CompressionLevel::Fastest);
     let zstd = written("m.zst", zstd);
     let plain = written("m.csv", trace(&[30, 60, 90]));
     let out = folder("replay").join("m.out.csv");
@@ -201,12 +202,17 @@ fn compressed_files_are_read_and_several_are_merged_by_time() {
     let whole = fs::read(&gzip).expect("it is there");
     let cut = written("cut.gz", &whole[..whole.len() - 6]);
     let found = json(&["replay", &cut, "--limit", "9/1m"]);
-    let trouble = found["input"]["troubles"][0].as_str().expect("it is told");
-    assert!(trouble.contains("cut.gz can't be read to its end"), "{trouble}");
+    let error = found["input"]["troubles"][0].as_str().expect("an error");
+    assert!(error.contains("cut.gz can't be read to its end"), "{error}");
+    let whole = fs::read(&zstd).expect("the file");
+    let cut = written("cut.zst", [&whole[..], &whole[..whole.len() - 6]].concat());
+    let found = json(&["replay", &cut, "--limit", "9/1m"]);
+    assert_eq!(found["input"]["requests"], 3, "the complete frame counts");
+    assert!(found["input"]["troubles"][0].as_str().expect("an error").contains("cut.zst can't be read to its end"));
 }
 
 #[test]
-fn standard_input_is_read_whatever_it_is() {
+fn standard_input_is_read() {
     let feed = |bytes: &[u8]| {
         let mut child = Command::new(BINARY)
             .args(["replay", "-", "--limit", "20/1m", "--format", "json"])
@@ -223,7 +229,7 @@ fn standard_input_is_read_whatever_it_is() {
 }
 
 #[test]
-fn spreading_is_asked_for_and_the_same_every_time() {
+fn spreading_is_optional_and_repeatable() {
     let log = written("spread.log", access_log());
     let denied = |more: &[&str]| {
         let found = json(&[&["replay", &log, "--limit", "20/1m", "--by", "path:1"], more].concat());
@@ -235,7 +241,7 @@ fn spreading_is_asked_for_and_the_same_every_time() {
 }
 
 #[test]
-fn late_requests_are_put_in_their_places_if_that_is_asked_for() {
+fn late_requests_are_sorted_on_request() {
     let trace = |times: &[u64]| {
         let rows: Vec<String> = times.iter().map(|time| format!("{time},k,1")).collect();
         format!("time_us,key,cost\n{}\n", rows.join("\n"))
@@ -256,9 +262,8 @@ fn late_requests_are_put_in_their_places_if_that_is_asked_for() {
 }
 
 #[test]
-fn late_requests_are_decided_the_same_every_time_and_as_the_curve_says() {
-    // Clients that ask every few seconds, each with a clock that is behind by up to a minute: what one is told must not depend on what is
-    // forgotten of another.
+fn late_requests_are_decided_repeatably_and_as_the_curve_predicts() {
+    // Each client has a clock that is behind by up to a minute. A decision must not depend on evicted state of another client.
     let mut trace = String::from("time_us,key,cost\n");
     for i in 0..20_000_u64 {
         let (client, late) = (i.wrapping_mul(2_654_435_761) % 700, i.wrapping_mul(40_503) % 60);
@@ -279,7 +284,7 @@ fn late_requests_are_decided_the_same_every_time_and_as_the_curve_says() {
     let sorted = json(&["replay", &file, "--limit", "1/1s", "--sort", "1m"]);
     assert_eq!((&sorted["input"]["still_late"], &sorted["input"]["sorted"]), (&Value::from(0), &Value::from(true)));
     let half = json(&["replay", &file, "--limit", "1/1s", "--sort", "10s"]);
-    assert!(half["input"]["still_late"].as_u64() > Some(0), "what is later than asked for is told");
+    assert!(half["input"]["still_late"].as_u64() > Some(0), "later requests are reported");
     let spread = decided_with_spread(&file);
     assert!(
         spread.lines().skip(1).filter(|row| row.split(',').next().is_some_and(|time| time.ends_with("000000"))).count()
@@ -294,21 +299,17 @@ fn decided_with_spread(file: &str) -> String {
 }
 
 #[test]
-fn a_policy_of_the_configuration_counts_by_its_own_key() {
+fn a_configured_policy_counts_by_its_own_key() {
     let log = written("by-header.log", access_log());
     let config = written("by-header.toml", "[policies.api]\nlimits = [\"20/1m\"]\nkey = \"header:user-agent\"\n");
     let known = ["replay", &log, "--config", &config];
     assert_eq!(json(&[&known[..], &["--policy", "api"]].concat())["clients"], 1);
     assert_eq!(json(&[&known[..], &["--policy", "api", "--by", "ip"]].concat())["clients"], 4);
-    assert_eq!(
-        told(&[&known[..], &["--limit", "1/1m"]].concat()).0,
-        Some(2),
-        "a configuration that nothing is taken from"
-    );
+    assert_eq!(told(&[&known[..], &["--limit", "1/1m"]].concat()).0, Some(2), "a configuration without a policy");
 }
 
 #[test]
-fn whoever_has_read_enough_may_stop() {
+fn a_closed_pipe_is_not_an_error() {
     for arguments in [&["replay", "-"][..], &["simulate", "boundary"]] {
         let mut child =
             Command::new(BINARY).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it runs");
@@ -318,7 +319,7 @@ fn whoever_has_read_enough_may_stop() {
 }
 
 #[test]
-fn a_report_is_one_page_that_needs_nothing_else() {
+fn a_report_is_one_self_contained_page() {
     let log = written("report.log", access_log());
     let out = folder("replay").join("report.html");
     printed(&["replay", &log, "--limit", "20/1m", "--report", out.to_str().expect("text")]);
@@ -328,7 +329,7 @@ fn a_report_is_one_page_that_needs_nothing_else() {
 }
 
 #[test]
-fn what_is_read_is_never_written_over() {
+fn input_files_are_never_overwritten() {
     let log = written("precious.log", access_log());
     let same = written("same.out", "");
     let cases: [&[&str]; 4] = [
@@ -345,7 +346,7 @@ fn what_is_read_is_never_written_over() {
 }
 
 #[test]
-fn wrong_use_is_told_with_what_would_be_right() {
+fn usage_errors_have_a_hint() {
     let log = written("wrong.log", access_log());
     let cases: [(&[&str], &str); 12] = [
         (&["replay"], "FILE"),
@@ -357,7 +358,7 @@ fn wrong_use_is_told_with_what_would_be_right() {
         (&["replay", &log, "--candidate", "sliding_log 1/1m"], "100/1m,1000/1h sliding_counter"),
         (&["replay", &log, "--limit", "1/1m", "--algorithm", "magic"], "sliding_counter"),
         (&["replay", &log, "--log-format", "$remote_addr $request"], "$time_local"),
-        (&["replay", &log, "--log-format", "$remote_addr$msec"], "nothing stands between"),
+        (&["replay", &log, "--log-format", "$remote_addr$msec"], "no text separates"),
         (&["replay", &log, "--window", "soon"], "1h30m"),
         (&["replay", &log, "--decisions", "x.csv"], "--limit"),
     ];
@@ -371,7 +372,7 @@ fn wrong_use_is_told_with_what_would_be_right() {
 }
 
 #[test]
-fn ctrl_c_prints_what_was_found_so_far() {
+fn ctrl_c_prints_the_results_so_far() {
     let mut child = Command::new(BINARY)
         .args(["replay", "-", "--limit", "20/1m"])
         .stdin(Stdio::piped())
@@ -383,7 +384,7 @@ fn ctrl_c_prints_what_was_found_so_far() {
     while block.len() < 1 << 20 {
         block.push_str("198.51.100.7 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 512\n");
     }
-    // A pipe and the blocks ahead hold some six of them: when all are written, most have been decided.
+    // The pipe and the queued blocks hold about six blocks. When all are written, most are decided.
     for _ in 0..12 {
         stdin.write_all(block.as_bytes()).expect("it reads");
     }
@@ -393,5 +394,5 @@ fn ctrl_c_prints_what_was_found_so_far() {
     drop(stdin);
     let said = String::from_utf8(output.stdout).expect("text");
     assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("ended before the end of the input") && said.contains("Hardest hit"), "{said}");
+    assert!(said.contains("stopped before the end of the input") && said.contains("most denials"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! Logs as they really are: what can be read is, what can't is counted and shown, and nothing ends the run.
+//! Unusual logs: malformed lines are counted and shown, and never stop the replay.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::process::{folder, run};
 
 const GOOD: &str = r#"203.0.113.7 - alice [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 512 "-" "curl/8""#;
 
-/// Replays bytes, and gives what was found and the decisions.
+/// Replays bytes. Returns the findings, the decisions and the exit code.
 fn replayed(name: &str, bytes: &[u8]) -> (Value, Vec<String>, Option<i32>) {
     let folder = folder("odd");
     let (log, out) = (folder.join(name), folder.join(format!("{name}.csv")));
@@ -27,14 +27,14 @@ fn counts(found: &Value) -> [Option<u64>; 3] {
 }
 
 #[test]
-fn line_ends_of_windows_and_none_at_the_end() {
+fn windows_line_ends_and_a_missing_last_newline_are_accepted() {
     let (found, rows, code) = replayed("crlf", format!("{GOOD}\r\n\r\n{GOOD}\r\n{GOOD}").as_bytes());
     assert_eq!((counts(&found), code), ([Some(3), Some(3), Some(0)], Some(0)));
     assert!(rows[2].contains("limited"), "{rows:?}");
 }
 
 #[test]
-fn a_last_line_that_is_cut_off_is_told_with_its_number() {
+fn a_truncated_last_line_is_reported_with_its_number() {
     for end in 1..GOOD.len() - 1 {
         let (found, ..) = replayed("cut", format!("{GOOD}\n{}", &GOOD[..end]).as_bytes());
         let cut_before_agent = GOOD.find(" \"-\"").is_some_and(|common| end <= common + 1 && end > common - 3);
@@ -47,7 +47,7 @@ fn a_last_line_that_is_cut_off_is_told_with_its_number() {
 }
 
 #[test]
-fn time_zones_are_minded() {
+fn time_zones_are_applied() {
     let log = [("+0000", "10:05:03"), ("+0545", "15:50:04"), ("-1200", "22:05:05"), ("+1400", "00:05:06")];
     let days = [17, 17, 16, 18];
     let lines: Vec<String> = log
@@ -61,7 +61,7 @@ fn time_zones_are_minded() {
 }
 
 #[test]
-fn quotes_and_anything_else_in_agents_and_requests() {
+fn quotes_in_user_agents_and_requests_are_accepted() {
     let lines = [
         r#"a - - [17/May/2015:10:05:03 +0000] "GET /\"x\" HTTP/1.1" 200 1 "-" "An \"agent\" of mine""#,
         r#"a - - [17/May/2015:10:05:03 +0000] "GET /"x" HTTP/1.1" 200 1 "-" "An "agent" of mine""#,
@@ -75,7 +75,7 @@ fn quotes_and_anything_else_in_agents_and_requests() {
 }
 
 #[test]
-fn what_is_no_line_is_shown_with_its_number_and_why() {
+fn a_malformed_line_is_shown_with_its_number_and_reason() {
     let bad = [
         "nonsense",
         "a - - [17/May/2015:25:05:03 +0000] \"GET / HTTP/1.1\" 200 1",
@@ -95,13 +95,13 @@ fn what_is_no_line_is_shown_with_its_number_and_why() {
             .zip(2..)
             .all(|(flaw, line)| flaw["line"] == line && !flaw["why"].as_str().expect("text").is_empty())
     );
-    assert!(!shown[4]["text"].as_str().expect("text").contains('\u{1b}'), "terminals are not told what to do");
+    assert!(!shown[4]["text"].as_str().expect("text").contains('\u{1b}'), "control characters are replaced");
 }
 
 #[test]
-fn late_lines_and_leaps_of_hours_are_decided_as_the_contract_says() {
+fn late_lines_and_jumps_of_hours_follow_the_contract() {
     let line = |time: &str| format!("a - - [17/May/2015:{time} +0000] \"GET / HTTP/1.1\" 200 1");
-    // In order, late by seconds, hours ahead, and hours back (believed: another clock took over).
+    // In order, late by seconds, hours ahead, and hours back (accepted: another clock took over).
     let log: Vec<String> =
         ["10:00:10", "10:00:05", "10:00:12", "16:00:00", "10:00:20", "10:00:21"].map(line).into_iter().collect();
     let (found, rows, _) = replayed("leaps", log.join("\n").as_bytes());
@@ -115,7 +115,7 @@ fn late_lines_and_leaps_of_hours_are_decided_as_the_contract_says() {
 }
 
 #[test]
-fn nothing_at_all_and_nothing_but_garbage() {
+fn empty_and_binary_files_are_handled() {
     let (found, rows, code) = replayed("empty", b"");
     assert_eq!((counts(&found), rows.len(), code), ([Some(0), Some(0), Some(0)], 0, Some(0)));
     let (_, _, code) = replayed("blank", b"\n\n\r\n");
@@ -124,13 +124,13 @@ fn nothing_at_all_and_nothing_but_garbage() {
     let garbage: Vec<u8> = (0..300_000_u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
     let (found, rows, code) = replayed("garbage", &garbage);
     assert_eq!((found["input"]["requests"].as_u64(), rows.len()), (Some(0), 0));
-    assert_eq!(code, Some(2), "a file that is no log at all was wrongly named");
+    assert_eq!(code, Some(2), "a file that is not a log is a usage error");
     let (found, rows, code) = replayed("mixed", &[&garbage[..], b"\n", GOOD.as_bytes(), b"\n", &garbage].concat());
     assert_eq!((found["input"]["requests"].as_u64(), rows.len(), code), (Some(1), 1, Some(0)));
 }
 
 #[test]
-fn a_line_without_end_is_one_line_that_can_not_be_read() {
+fn a_line_that_is_too_long_is_one_malformed_line() {
     let endless = vec![b'x'; 5 << 20];
     let log = [GOOD.as_bytes(), b"\n", &endless, b"\n", GOOD.as_bytes()].concat();
     let (found, ..) = replayed("long", &log);
@@ -139,7 +139,7 @@ fn a_line_without_end_is_one_line_that_can_not_be_read() {
 }
 
 #[test]
-fn a_host_before_the_client_is_not_taken_for_it() {
+fn a_host_before_the_client_is_skipped() {
     let rest = r#"- - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1 "-" "-""#;
     let clients = ["example.com:80 203.0.113.7", "203.0.113.7", "203.0.113.7, 10.0.0.1", "2001:db8::1:80", "::1"];
     let lines: Vec<String> = clients.iter().map(|client| format!("{client} {rest}")).collect();
@@ -149,13 +149,13 @@ fn a_host_before_the_client_is_not_taken_for_it() {
 }
 
 #[test]
-fn nothing_to_count_by_is_told() {
+fn requests_without_a_key_are_reported() {
     let (found, _, code) = replayed("no-ip.json", b"{\"time\":1,\"tenant\":\"a\"}\n");
     assert_eq!((found["input"]["without_key"].as_u64(), code), (Some(1), Some(2)));
 }
 
 #[test]
-fn traces_are_taken_by_their_word() {
+fn traces_must_be_valid() {
     let trace = "time_us,key,cost\n1,a,1\n2,\"b,\"\"c\"\"\",2\n3,a,0\n4,a\n-5,a,1\n6,,1\n9000000000000001,a,1\n7,a,x\n8,\"a,1\n";
     let (found, rows, _) = replayed("trace", trace.as_bytes());
     assert_eq!(counts(&found), [Some(9), Some(2), Some(6)]);

@@ -1,4 +1,4 @@
-//! `tidegate simulate`: what it prints, that it is the same every time, and that its traffic can be replayed.
+//! `tidegate simulate`: its results are repeatable, and its traffic can be replayed.
 
 use std::{
     fs,
@@ -21,13 +21,13 @@ fn json(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn around_an_edge_fixed_windows_let_twice_the_limit_through_and_the_log_does_not() {
+fn fixed_windows_admit_twice_the_limit_around_a_boundary_and_the_log_does_not() {
     for limit in ["100/1m", "1/1ms", "7/1h30m", "1000000000000/366d"] {
         let found = json(&["simulate", "boundary", "--limit", limit]);
         let max = found["max"].as_u64().expect("a number");
         let worst = |scene: usize, algorithm: &str| {
             let algorithms = found["scenes"][scene]["algorithms"].as_array().expect("a list");
-            let found = algorithms.iter().find(|found| found["algorithm"] == algorithm).expect("it was tried");
+            let found = algorithms.iter().find(|found| found["algorithm"] == algorithm).expect("a result");
             found["worst_window_units"].as_u64().expect("a number")
         };
         assert_eq!((worst(0, "fixed_window"), worst(0, "sliding_log")), (2 * max, max), "{limit}");
@@ -38,7 +38,7 @@ fn around_an_edge_fixed_windows_let_twice_the_limit_through_and_the_log_does_not
 }
 
 #[test]
-fn figures_are_the_same_every_time_and_others_for_another_seed() {
+fn results_are_repeatable_and_depend_on_the_seed() {
     for command in ["accuracy", "compare"] {
         let small = ["simulate", command, "--clients", "20", "--requests", "3000"];
         let first = printed(&small);
@@ -70,7 +70,7 @@ fn no_algorithm_exceeds_its_promise_on_any_traffic_or_on_a_log() {
 }
 
 #[test]
-fn traffic_can_be_replayed_and_is_the_same_as_a_trace_and_as_a_log() {
+fn traffic_can_be_replayed_and_is_the_same_in_both_formats() {
     let made = |output: &[&str], name: &str| {
         let path = folder("simulate").join(name);
         let arguments = ["simulate", "traffic", "--clients", "30", "--duration", "5m", "--seed", "7"];
@@ -95,7 +95,7 @@ fn traffic_can_be_replayed_and_is_the_same_as_a_trace_and_as_a_log() {
 }
 
 #[test]
-fn whoever_has_read_enough_may_stop() {
+fn a_closed_pipe_is_not_an_error() {
     let mut child = Command::new(BINARY)
         .args(["simulate", "traffic", "--clients", "1000", "--duration", "7d"])
         .stdout(Stdio::piped())
@@ -118,7 +118,7 @@ fn reports_are_pages() {
 }
 
 #[test]
-fn wrong_use_is_told_with_what_would_be_right() {
+fn usage_errors_have_a_hint() {
     let cases: [(&[&str], &str); 6] = [
         (&["simulate", "boundary", "--limit", "many"], "100/1m"),
         (&["simulate", "boundary", "--algorithm", "magic"], "sliding_counter"),

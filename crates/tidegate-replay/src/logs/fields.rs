@@ -1,29 +1,29 @@
-//! [`Field`]: what is wanted of a line. [`Fields`]: what was found, without a copy where the line has it as it is.
+//! [`Field`]: a field of a log line. [`Fields`]: the values found in one line, copied only where they are escaped.
 
 use std::ops::Range;
 
-/// Something that a line may have.
+/// A field that a line may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Field {
-    /// The client's address.
+    /// Address of the client.
     Ip,
-    /// Who is logged in.
+    /// Name of the user.
     User,
-    /// The path that was asked for, without its query.
+    /// Path of the request, without its query.
     Path,
-    /// A header of the request.
+    /// Header of the request.
     Header(String),
-    /// Whatever the log calls so.
+    /// Field with this name in the log.
     Named(String),
-    /// The key of a trace.
+    /// Key in a trace.
     Key,
-    /// The cost in a trace.
+    /// Cost in a trace.
     Cost,
 }
 
 impl Field {
-    /// How a person asks for it.
-    pub(super) fn shown(&self) -> String {
+    /// Returns the name that the user writes.
+    pub(super) fn name(&self) -> String {
         match self {
             Self::Ip => "ip".to_owned(),
             Self::User => "user".to_owned(),
@@ -36,16 +36,16 @@ impl Field {
     }
 }
 
-/// The fields found in one line, by the numbers they are wanted under.
+/// The values found in one line, by field number.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
-    places: Vec<Place>,
-    /// Texts that are in no line as they are: unescaped ones.
+    locations: Vec<FieldLocation>,
+    /// Unescaped values, which the line does not contain as they are.
     scratch: Vec<u8>,
 }
 
 #[derive(Debug, Clone)]
-enum Place {
+enum FieldLocation {
     Missing,
     Line(Range<usize>),
     Scratch(Range<usize>),
@@ -53,40 +53,40 @@ enum Place {
 
 impl Fields {
     pub(super) fn new(wanted: usize) -> Self {
-        Self { places: vec![Place::Missing; wanted], scratch: Vec::new() }
+        Self { locations: vec![FieldLocation::Missing; wanted], scratch: Vec::new() }
     }
 
     pub(super) fn clear(&mut self) {
-        self.places.fill(Place::Missing);
+        self.locations.fill(FieldLocation::Missing);
         self.scratch.clear();
     }
 
-    /// The field is this part of the line; `-` says that there is none.
+    /// Sets a field to a range of the line. `-` means that the field is missing.
     pub(super) fn in_line(&mut self, number: usize, line: &[u8], range: Range<usize>) {
-        self.places[number] = if &line[range.clone()] == b"-" { Place::Missing } else { Place::Line(range) };
+        self.locations[number] =
+            if &line[range.clone()] == b"-" { FieldLocation::Missing } else { FieldLocation::Line(range) };
     }
 
-    /// The field is this text.
+    /// Sets a field to a text.
     pub(super) fn text(&mut self, number: usize, text: &[u8]) {
         let from = self.scratch.len();
         self.scratch.extend_from_slice(text);
-        self.places[number] = Place::Scratch(from..self.scratch.len());
+        self.locations[number] = FieldLocation::Scratch(from..self.scratch.len());
     }
 
-    /// The field of this number; an empty one is none.
+    /// Returns the value of a field. An empty field is missing.
     #[inline]
     pub(super) fn get<'a>(&'a self, number: usize, line: &'a [u8]) -> Option<&'a [u8]> {
-        let text = match &self.places[number] {
-            Place::Missing => return None,
-            Place::Line(range) => &line[range.clone()],
-            Place::Scratch(range) => &self.scratch[range.clone()],
+        let text = match &self.locations[number] {
+            FieldLocation::Missing => return None,
+            FieldLocation::Line(range) => &line[range.clone()],
+            FieldLocation::Scratch(range) => &self.scratch[range.clone()],
         };
         (!text.is_empty()).then_some(text)
     }
 }
 
-/// The path in what was asked for: `/search` in `GET /search?q=1 HTTP/1.1`, in `/search?q=1` and in
-/// `http://host/search`.
+/// Finds the path in a request: `/search` in `GET /search?q=1 HTTP/1.1`, in `/search?q=1` and in `http://host/search`.
 pub(super) fn path_in(request: &[u8]) -> Range<usize> {
     let from = match memchr::memchr(b' ', request) {
         Some(space) if !request.starts_with(b"/") => space + 1,
@@ -109,7 +109,7 @@ mod tests {
     use super::path_in;
 
     #[test]
-    fn finds_the_path_however_it_is_asked_for() {
+    fn the_path_is_found_in_every_form_of_a_request() {
         for (request, path) in [
             ("GET /search?q=1 HTTP/1.1", "/search"),
             ("/search?q=1#x", "/search"),

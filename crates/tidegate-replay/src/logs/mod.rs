@@ -1,69 +1,76 @@
-//! Requests out of logs. The way of a line: a `source` gives blocks of whole lines, a `format` finds the fields of a line,
-//! `keying` and `pricing` make a key and a cost of them, a `parser` does so for a block, in a thread of its own for each
-//! file, and `requests` hands them out as one stream, by time; late
-//! ones in their places (`sorting`) and those of one second `spread` within it if that is asked for.
+//! Reads requests from access logs.
+//!
+//! A line passes these steps: a `source` splits a file into blocks of whole lines. A `format` finds the fields of a line.
+//! `client_key` and `cost` turn the fields into a key and a cost. A `parser` does this for one file, on its own thread.
+//! `reader` merges all files by time. On request, a `sort_buffer` reorders late requests, and a `spreader` spreads requests
+//! within their second.
 
+mod buffer;
+mod client_key;
+mod cost;
 mod fields;
 mod format;
-mod keying;
-mod moment;
 mod parser;
-mod pricing;
-mod requests;
-mod sorting;
+mod reader;
+mod sort_buffer;
 mod source;
-mod spread;
-
-pub use format::FormatChoice;
-pub use keying::{By, ByError, shown};
-pub use pricing::{Price, PriceError};
-pub use requests::{Progress, Reading, Requests};
-pub use source::Input;
+mod spreader;
+mod summary;
+mod time;
+mod zstd;
 
 use std::path::PathBuf;
 
-/// One request, as it was logged.
+pub(crate) use buffer::RequestBuffer;
+pub use client_key::{ClientKey, ClientKeyError, display_key};
+pub use cost::{CostSource, CostSourceError};
+pub use format::FormatChoice;
+pub use reader::{LogReader, Progress, ReadOptions};
+pub use source::LogSource;
+pub use summary::{InputSummary, MalformedLine};
+
+/// One logged request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// When, in microseconds since the epoch.
+    /// Time in microseconds since the epoch.
     pub time_us: u64,
-    /// Who is counted.
+    /// Key of the client.
     pub key: &'a [u8],
-    /// What it costs.
+    /// Units that the request costs.
     pub cost: u64,
 }
 
-/// Why logs can't be read at all. A line that can't be read is no error: it is counted and shown.
+/// Error that prevents reading the logs at all. A malformed line is not an error: it is counted and shown.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
     /// The file can't be opened or read.
     #[error("{} can't be read: {error}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
-    /// The format has no such field.
+    /// The format lacks a required field.
     #[error("{name}: {format} has no {field}: {known}")]
     NoField {
-        /// The input.
+        /// Name of the file.
         name: String,
-        /// Its format.
+        /// Format of the file.
         format: &'static str,
-        /// What was asked for.
+        /// Required field.
         field: String,
-        /// What there is.
+        /// Hint at the available fields.
         known: String,
     },
-    /// The layout of a custom log can't be read.
+    /// The custom log format is invalid.
     #[error("the log format can't be used: {why}")]
     Template {
-        /// Why.
+        /// Reason.
         why: String,
     },
     /// Standard input is named more than once.
-    #[error("standard input can be read once only: name `-` once")]
+    #[error("standard input can be read only once: name `-` once")]
     StdinTwice,
 }

@@ -1,148 +1,122 @@
-//! [`Parser`]: one input's lines, turned into requests, block by block.
+//! [`Parser`]: turns the lines of one file into requests, block by block.
 
 use std::sync::{Arc, atomic::AtomicU64};
 
 use tidegate::Key;
 
 use super::{
-    By, Input, LogError, Price, Reading, Request,
+    ClientKey, CostSource, LogError, LogSource, MalformedLine, ReadOptions, Request, RequestBuffer,
     fields::Fields,
     format::Format,
-    source::{Block, Blocks},
+    source::{Block, BlockReader},
+    summary::SHOWN_MALFORMED,
 };
-use crate::findings::Malformed;
 
-/// How many lines that can't be read are shown.
-const SHOWN: usize = 5;
+/// Number of bytes of a malformed line that are shown.
+const SHOWN_BYTES: usize = 120;
 
-/// The most bytes of such a line that are shown.
-const SHOWN_TEXT: usize = 120;
-
-/// Makes requests of an input's lines.
+/// Parser of one file.
 pub(super) struct Parser {
-    blocks: Blocks,
-    lines: Lines,
-    /// What the first block came to.
+    blocks: BlockReader,
+    lines: LineParser,
+    /// Batch of the first block.
     first: Option<Batch>,
 }
 
-/// The requests of a block.
+/// Requests of one block.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    requests: Vec<Placed>,
-    keys: Vec<u8>,
+    pub(super) requests: RequestBuffer,
     pub(super) lines: u64,
     pub(super) malformed: u64,
-    pub(super) first_malformed: Vec<Malformed>,
+    pub(super) first_malformed: Vec<MalformedLine>,
     pub(super) without_key: u64,
-    /// Why the input ended before its end.
-    pub(super) trouble: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Placed {
-    time_us: u64,
-    cost: u64,
-    key_from: u32,
-    key_to: u32,
-}
-
-impl Batch {
-    #[inline]
-    pub(super) fn get(&self, number: usize) -> Option<Request<'_>> {
-        let Placed { time_us, cost, key_from, key_to } = *self.requests.get(number)?;
-        Some(Request { time_us, cost, key: &self.keys[key_from as usize..key_to as usize] })
-    }
+    /// Error that ended the file early.
+    pub(super) error: Option<String>,
 }
 
 impl Parser {
-    /// Opens an input and reads its first block. Unsaid, clients and costs are what is usual for its format: the address and 1, or what
-    /// the trace says.
+    /// Opens a file and parses its first block.
     ///
     /// # Errors
-    /// If it can't be opened, or has not the fields that are wanted.
-    pub(super) fn open(input: &Input, reading: &Reading, read: Arc<AtomicU64>) -> Result<Self, LogError> {
-        let mut blocks = Blocks::open(input, read)?;
-        let name = input.name();
-        let (first, trouble) = match blocks.next() {
+    /// If the file can't be opened, or lacks a required field.
+    pub(super) fn open(source: &LogSource, options: &ReadOptions, read: Arc<AtomicU64>) -> Result<Self, LogError> {
+        let mut blocks = BlockReader::open(source, read)?;
+        let name = source.name();
+        let (first, error) = match blocks.next() {
             Ok(first) => (first, None),
             Err(error) => (None, Some(error)),
         };
         let beginning = first.map_or(&[][..], |block| block.bytes);
-        let is_trace = Format::is_trace(&reading.format, beginning);
-        let unsaid = || if is_trace { By::key() } else { By::ip() };
-        let by = reading.by.clone().unwrap_or_else(unsaid);
-        let unsaid = || if is_trace { Price::of_trace() } else { Price::one() };
-        let price = reading.price.clone().unwrap_or_else(unsaid);
-        let mut wanted = by.fields();
-        wanted.extend(price.field());
-        let (format, head) = if beginning.is_empty() {
+        let is_trace = Format::is_trace(&options.format, beginning);
+        let default_key = || if is_trace { ClientKey::key() } else { ClientKey::ip() };
+        let client_key = options.client_key.clone().unwrap_or_else(default_key);
+        let default_cost = || if is_trace { CostSource::trace() } else { CostSource::one() };
+        let cost = options.cost.clone().unwrap_or_else(default_cost);
+        let mut wanted = client_key.fields();
+        wanted.extend(cost.field());
+        let (format, header_len) = if beginning.is_empty() {
             (Format::default(), 0)
         } else {
-            Format::new(&reading.format, beginning, &wanted, &name)?
+            Format::new(&options.format, beginning, &wanted, &name)?
         };
-        let mut lines = Lines {
-            name,
-            format,
-            by,
-            price,
-            fields: Fields::new(wanted.len()),
-            price_field: wanted.len().saturating_sub(1),
-        };
+        let (fields, cost_field) = (Fields::new(wanted.len()), wanted.len().saturating_sub(1));
+        let mut lines = LineParser { name, format, client_key, key: Vec::new(), cost, fields, cost_field };
         let mut batch = Batch::default();
         if let Some(block) = first {
-            lines.block(block, head, &mut batch);
+            lines.parse_block(block, header_len, &mut batch);
         }
-        batch.trouble = trouble.map(|error| lines.trouble(&error));
+        batch.error = error.map(|error| lines.describe(&error));
         Ok(Self { blocks, lines, first: Some(batch) })
     }
 
-    /// The requests of the next block; `None` after the last.
+    /// Returns the requests of the next block, or `None` at the end.
     pub(super) fn next(&mut self) -> Option<Batch> {
         if let Some(batch) = self.first.take() {
             return Some(batch);
         }
         let mut batch = Batch::default();
         match self.blocks.next() {
-            Ok(Some(block)) => self.lines.block(block, 0, &mut batch),
+            Ok(Some(block)) => self.lines.parse_block(block, 0, &mut batch),
             Ok(None) => return None,
-            Err(error) => batch.trouble = Some(self.lines.trouble(&error)),
+            Err(error) => batch.error = Some(self.lines.describe(&error)),
         }
         Some(batch)
     }
 
-    /// The time of the first request; 0 if there is none.
+    /// Returns the time of the first request, or 0 if the file has none.
     pub(super) fn first_us(&mut self) -> u64 {
-        std::iter::from_fn(|| self.next()).find_map(|batch| Some(batch.get(0)?.time_us)).unwrap_or(0)
+        std::iter::from_fn(|| self.next()).find_map(|batch| Some(batch.requests.get(0)?.time_us)).unwrap_or(0)
     }
 
-    /// What clients are counted by.
-    pub(super) fn by(&self) -> &By {
-        &self.lines.by
+    pub(super) fn client_key(&self) -> &ClientKey {
+        &self.lines.client_key
     }
 }
 
-/// Makes requests of lines.
-struct Lines {
+/// Turns lines into requests.
+struct LineParser {
     name: String,
     format: Format,
-    by: By,
-    price: Price,
+    client_key: ClientKey,
+    /// Key of the current line.
+    key: Vec<u8>,
+    cost: CostSource,
     fields: Fields,
-    /// The number of the field that has the cost.
-    price_field: usize,
+    /// Number of the field that holds the cost.
+    cost_field: usize,
 }
 
-impl Lines {
-    fn block(&mut self, block: Block<'_>, head: usize, batch: &mut Batch) {
-        let heads = memchr::memchr_iter(b'\n', &block.bytes[..head]).count() as u64;
-        let (mut number, mut from) = (block.first_line + heads, head);
+impl LineParser {
+    fn parse_block(&mut self, block: Block<'_>, header_len: usize, batch: &mut Batch) {
+        let header_lines = memchr::memchr_iter(b'\n', &block.bytes[..header_len]).count() as u64;
+        let (mut number, mut from) = (block.first_line + header_lines, header_len);
         if block.is_too_long {
             batch.lines += 1;
-            self.flaw(number, block.bytes, "it is longer than 1 MiB", batch);
+            self.add_malformed(number, block.bytes, "it is longer than 1 MiB", batch);
             return;
         }
-        // A request takes some hundred bytes of a log; a little more room than needed does no harm.
+        // A request takes about a hundred bytes of a log.
         batch.requests.reserve(block.bytes.len() / 96);
         while from < block.bytes.len() {
             let rest = &block.bytes[from..];
@@ -150,8 +124,8 @@ impl Lines {
             let line = rest[..len].strip_suffix(b"\r").unwrap_or(&rest[..len]);
             if !line.is_empty() {
                 batch.lines += 1;
-                if let Err(why) = self.line(line, batch) {
-                    self.flaw(number, line, why, batch);
+                if let Err(why) = self.parse_line(line, batch) {
+                    self.add_malformed(number, line, why, batch);
                 }
             }
             (number, from) = (number + 1, from + len + 1);
@@ -159,43 +133,33 @@ impl Lines {
     }
 
     #[inline]
-    fn line(&mut self, line: &[u8], batch: &mut Batch) -> Result<(), &'static str> {
+    fn parse_line(&mut self, line: &[u8], batch: &mut Batch) -> Result<(), &'static str> {
         self.fields.clear();
         let time_us = self.format.read(line, &mut self.fields)?;
-        let cost = self.price.of(self.price_field, line, &self.fields)?;
-        let key_from = batch.keys.len();
-        if !self.by.write(&mut batch.keys, line, &self.fields) {
-            batch.keys.truncate(key_from);
+        let cost = self.cost.of(self.cost_field, line, &self.fields)?;
+        self.key.clear();
+        if !self.client_key.write(&mut self.key, line, &self.fields) {
             batch.without_key += 1;
             return Ok(());
         }
-        if Key::new(&batch.keys[key_from..]).is_err() {
-            batch.keys.truncate(key_from);
+        if Key::new(&self.key).is_err() {
             return Err("its key is longer than 1024 bytes");
         }
-        // A block has at most 2^20 bytes, and a key at most a little more than its line.
-        let place = |at: usize| u32::try_from(at).expect("keys are as short as lines");
-        let (key_from, key_to) = (place(key_from), place(batch.keys.len()));
-        batch.requests.push(Placed { time_us, cost, key_from, key_to });
+        batch.requests.push(&Request { time_us, key: &self.key, cost });
         Ok(())
     }
 
-    fn trouble(&self, error: &std::io::Error) -> String {
-        format!("{} can't be read to its end: {error}; what came before counts", self.name)
+    fn describe(&self, error: &std::io::Error) -> String {
+        format!("{} can't be read to its end: {error}; the lines before count", self.name)
     }
 
     #[cold]
-    fn flaw(&self, line: u64, text: &[u8], why: &str, batch: &mut Batch) {
+    fn add_malformed(&self, line: u64, text: &[u8], why: &str, batch: &mut Batch) {
         batch.malformed += 1;
-        if batch.first_malformed.len() < SHOWN {
-            let text = String::from_utf8_lossy(&text[..text.len().min(SHOWN_TEXT)]);
-            let text = text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c });
-            batch.first_malformed.push(Malformed {
-                file: self.name.clone(),
-                line,
-                why: why.to_owned(),
-                text: text.collect(),
-            });
+        if batch.first_malformed.len() < SHOWN_MALFORMED {
+            let text = String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES)]);
+            let text = text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect();
+            batch.first_malformed.push(MalformedLine { file: self.name.clone(), line, why: why.to_owned(), text });
         }
     }
 }

@@ -1,4 +1,4 @@
-//! [`Blocks`]: a file or standard input, uncompressed, as blocks of whole lines.
+//! [`BlockReader`]: decompresses a file or standard input and splits it into blocks of whole lines.
 
 use std::{
     fs::File,
@@ -10,25 +10,26 @@ use std::{
     },
 };
 
-use super::LogError;
+use super::{LogError, zstd::ZstdReader};
 
-/// The most bytes of a block, and so of a line.
+/// Maximum number of bytes of a block, and so of a line.
 const BLOCK: usize = 1 << 20;
 
-/// A read that gives less than this is from a source that has no more just now.
+/// A read that returns fewer bytes comes from a source that has no more bytes at the moment.
 const SLOW: usize = 4096;
 
-/// Where lines come from.
+/// A source of log lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Input {
-    /// A file, as it is or compressed by gzip or zstd.
+#[non_exhaustive]
+pub enum LogSource {
+    /// A file: plain, or compressed with gzip or zstd.
     File(PathBuf),
-    /// Standard input, compressed or not.
+    /// Standard input: plain or compressed.
     Stdin,
 }
 
-impl Input {
-    /// What it is called: a file's path, or `-`.
+impl LogSource {
+    /// Returns the path of the file, or `-`.
     pub fn name(&self) -> String {
         match self {
             Self::File(path) => path.display().to_string(),
@@ -36,7 +37,7 @@ impl Input {
         }
     }
 
-    /// How many bytes it has, if that can be known beforehand.
+    /// Returns the size in bytes if it is known in advance.
     pub fn bytes(&self) -> Option<u64> {
         match self {
             Self::File(path) => path.metadata().ok().filter(std::fs::Metadata::is_file).map(|file| file.len()),
@@ -45,39 +46,41 @@ impl Input {
     }
 }
 
-/// Some whole lines.
+/// A block of whole lines.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block<'a> {
-    /// The lines. The last one of an input may lack its end.
+    /// The lines. The last line of a source may lack its newline.
     pub(super) bytes: &'a [u8],
-    /// The number of the first of them, from 1.
+    /// Number of the first line, from 1.
     pub(super) first_line: u64,
-    /// Whether it is only the beginning of a line that is longer than a block can be.
+    /// Whether the block is only the beginning of a line that exceeds the maximum.
     pub(super) is_too_long: bool,
 }
 
-/// Gives an input's lines, block by block.
-pub(super) struct Blocks {
+/// Reads a source block by block.
+pub(super) struct BlockReader {
     reader: Box<dyn Read + Send>,
     buffer: Vec<u8>,
-    /// How much of the buffer has been handed out, and how much is filled.
+    /// Number of bytes of the buffer that were returned, and that are filled.
     taken: usize,
     filled: usize,
     next_line: u64,
-    /// Within a line that is too long.
+    /// Whether the reader is within a line that is too long.
     is_skipping: bool,
-    /// Whether the input is over, and whether it ended well.
+    /// How the source ended, if it did.
     end: Option<io::Result<()>>,
 }
 
-impl Blocks {
-    /// Opens an input. `read` counts the bytes taken from it, before they are uncompressed.
-    pub(super) fn open(input: &Input, read: Arc<AtomicU64>) -> Result<Self, LogError> {
-        let opened = match input {
-            Input::Stdin => uncompressed(Counted { reader: io::stdin(), read }),
-            Input::File(path) => File::open(path).and_then(|file| uncompressed(Counted { reader: file, read })),
+impl BlockReader {
+    /// Opens a source. `read` counts its bytes before decompression.
+    pub(super) fn open(source: &LogSource, read: Arc<AtomicU64>) -> Result<Self, LogError> {
+        let opened = match source {
+            LogSource::Stdin => decompress(CountingReader { reader: io::stdin(), read }),
+            LogSource::File(path) => {
+                File::open(path).and_then(|file| decompress(CountingReader { reader: file, read }))
+            }
         };
-        let reader = opened.map_err(|error| LogError::File { path: PathBuf::from(input.name()), error })?;
+        let reader = opened.map_err(|error| LogError::File { path: PathBuf::from(source.name()), error })?;
         Ok(Self::new(reader))
     }
 
@@ -86,11 +89,10 @@ impl Blocks {
         Self { reader, buffer, taken: 0, filled: 0, next_line: 1, is_skipping: false, end: None }
     }
 
-    /// The next lines; `None` after the last.
+    /// Returns the next lines, or `None` at the end.
     ///
     /// # Errors
-    /// If the input can't be read on. What came before has been handed out by then; the beginning of a line whose end is lost
-    /// is no line.
+    /// If the source can't be read. All complete lines before the error were returned before.
     pub(super) fn next(&mut self) -> io::Result<Option<Block<'_>>> {
         loop {
             self.buffer.copy_within(self.taken..self.filled, 0);
@@ -126,8 +128,7 @@ impl Blocks {
         }
     }
 
-    /// Reads until the buffer is full, the input is over, or no more lines are to be had just now: those who wait for lines
-    /// that come slowly get them as they come.
+    /// Reads until the buffer is full, the source ends, or the source has no more lines at the moment.
     fn fill(&mut self) {
         while self.end.is_none() && self.filled < BLOCK {
             match self.reader.read(&mut self.buffer[self.filled..]) {
@@ -141,7 +142,7 @@ impl Blocks {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.end = Some(Err(error));
-                    // What is lost of the last line may make another line of it.
+                    // The end of the last line is lost, so the line can't be trusted.
                     let whole = memchr::memrchr(b'\n', &self.buffer[..self.filled]).map_or(0, |newline| newline + 1);
                     self.filled = whole;
                 }
@@ -150,25 +151,25 @@ impl Blocks {
     }
 }
 
-/// Tells compressed input by its first bytes, whatever its name is.
-fn uncompressed(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+/// Detects compression by the first bytes, regardless of the file name.
+fn decompress(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let mut input = BufReader::with_capacity(1 << 17, input);
     let beginning = input.fill_buf()?;
     Ok(if beginning.starts_with(&[0x1f, 0x8b]) {
         Box::new(flate2::bufread::MultiGzDecoder::new(input))
     } else if beginning.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        Box::new(zstd::stream::read::Decoder::with_buffer(input)?)
+        Box::new(ZstdReader::new(input))
     } else {
         Box::new(input)
     })
 }
 
-struct Counted<R> {
+struct CountingReader<R> {
     reader: R,
     read: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.reader.read(buffer)?;
         self.read.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -180,9 +181,9 @@ impl<R: Read> Read for Counted<R> {
 mod tests {
     use std::io::{self, Read};
 
-    use super::{BLOCK, Blocks};
+    use super::{BLOCK, BlockReader};
 
-    /// Gives these pieces, one a read, and then an end or an error.
+    /// Returns one piece per read, and then an end or an error.
     struct Pieces(Vec<Vec<u8>>, bool);
 
     impl Read for Pieces {
@@ -201,10 +202,10 @@ mod tests {
         }
     }
 
-    /// All lines with their numbers, `true` for those too long, and whether it ended well.
+    /// Returns all lines with their numbers and whether they are too long, and whether the source ended without an error.
     fn lines(pieces: &[&[u8]], fails: bool) -> (Vec<(u64, String, bool)>, bool) {
         let pieces = pieces.iter().map(|piece| piece.to_vec()).collect();
-        let mut blocks = Blocks::new(Box::new(Pieces(pieces, fails)));
+        let mut blocks = BlockReader::new(Box::new(Pieces(pieces, fails)));
         let mut lines = Vec::new();
         loop {
             match blocks.next() {
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_however_they_come() {
+    fn blocks_hold_whole_lines_for_any_read_sizes() {
         assert_eq!(lines(&[], false), (vec![], true));
         assert_eq!(lines(&[b"a"], false), (vec![line(1, "a")], true));
         assert_eq!(lines(&[b"a", b"b\nc", b"\n"], false), (vec![line(1, "ab"), line(2, "c")], true));
@@ -234,13 +235,13 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_a_failure_is_handed_out_and_half_a_line_is_not() {
+    fn complete_lines_before_an_error_are_returned() {
         assert_eq!(lines(&[b"a\nb\nhal"], true), (vec![line(1, "a"), line(2, "b")], false));
         assert_eq!(lines(&[b"hal"], true), (vec![], false));
     }
 
     #[test]
-    fn a_line_that_never_ends_takes_no_more_memory_than_a_block() {
+    fn a_line_that_is_too_long_needs_no_more_memory_than_a_block() {
         let long = vec![b'x'; 3 * BLOCK + 17];
         let (found, well) = lines(&[b"a\n", &long, b"\nb\n"], false);
         assert_eq!(found, [line(1, "a"), (2, "xxxxxxxxx".to_owned(), true), line(3, "b")]);

@@ -1,69 +1,70 @@
-//! What each policy would have denied, beside the others: of requests, and of clients.
+//! The denials of each policy: of requests and of clients.
 
-use super::plot::{Look, Rows};
-use super::{NAME, Table, escape};
-use crate::figures::{self, count, counted};
-use crate::findings::{Findings, PolicyFindings};
+use super::{
+    NAME, escape,
+    plot::{HorizontalBars, Style},
+    section,
+};
+use crate::{
+    findings::{Findings, LimitFindings, PolicyFindings},
+    formatting::{count, plural, share, short_share},
+    table::Table,
+};
 
 pub(super) fn html(findings: &Findings) -> String {
     if findings.policies.is_empty() || findings.input.requests == 0 {
         return String::new();
     }
-    let several = findings.policies.len() > 1;
-    let heading = if several { "What each candidate would have denied" } else { "What would have been denied" };
-    let denied = findings.policies.iter().any(|policy| policy.denied > 0);
-    let plot = if several && denied { rows(findings) } else { String::new() };
-    format!("<section>\n<h2>{heading}</h2>\n{}{plot}</section>\n", table(findings))
+    let is_several = findings.policies.len() > 1;
+    let heading = if is_several { "What each candidate would have denied" } else { "What would have been denied" };
+    let is_denied = findings.policies.iter().any(|policy| policy.denied > 0);
+    let shares = |policy: &PolicyFindings| vec![policy.share_of_requests_denied, policy.share_of_clients_denied];
+    let groups = findings.policies.iter().map(|policy| (policy.name.as_str(), shares(policy)));
+    let plot = if is_several && is_denied { shares_denied("policy").groups(groups).html() } else { String::new() };
+    section(heading, &(table(findings) + &plot))
+}
+
+/// Returns an empty chart of the shares of requests and clients denied.
+pub(super) fn shares_denied(what: &str) -> HorizontalBars {
+    HorizontalBars::new("Share denied", "share denied, %", share, short_share)
+        .about(&format!("for each {what}, the share of requests and the share of clients denied"))
+        .series("of requests", Style::Series(0))
+        .series("of clients, at least once", Style::Series(1))
 }
 
 fn table(findings: &Findings) -> String {
     let policies = &findings.policies;
-    let impossible = policies.iter().any(|policy| policy.impossible > 0);
-    let bound = policies.iter().any(|policy| policy.limits.len() > 1);
-    let algorithm = policies.iter().any(|policy| !policy.name.contains(&policy.algorithm));
-    let mut heads = vec!["Policy"];
-    heads.extend(algorithm.then_some("Limits and algorithm"));
-    heads.extend([">Allowed", ">Denied", ">Share of requests", ">Clients denied", ">Share of clients"]);
-    heads.extend(impossible.then_some(">Could never fit"));
-    heads.extend(bound.then_some("Denials by the limit that bound"));
-    let (requests, clients) = (findings.input.requests, findings.clients);
-    let caption = format!("{} of {}", counted(requests, "request"), counted(clients, "client"));
-    let mut table = Table::new(caption, &heads);
+    let has_impossible = policies.iter().any(|policy| policy.impossible > 0);
+    let has_limits = policies.iter().any(|policy| policy.limits.len() > 1);
+    let has_algorithm = policies.iter().any(|policy| !policy.name.contains(&policy.algorithm));
+    let mut headings = vec!["Policy"];
+    headings.extend(has_algorithm.then_some("Limits and algorithm"));
+    headings.extend([">Allowed", ">Denied", ">Share of requests", ">Clients denied", ">Share of clients"]);
+    headings.extend(has_impossible.then_some(">Impossible"));
+    headings.extend(has_limits.then_some("Denials by the limit that decided"));
+    let mut table = Table::new(headings);
     for policy in policies {
         let mut cells = vec![escape::name(&policy.name, NAME)];
-        cells.extend(algorithm.then(|| escape::name(&format!("{} {}", limits(policy), policy.algorithm), 60)));
+        cells.extend(has_algorithm.then(|| escape::name(&format!("{} {}", limits(policy), policy.algorithm), 60)));
         cells.extend([
             count(policy.allowed),
             count(policy.denied),
-            figures::share(policy.share_of_requests_denied),
+            share(policy.share_of_requests_denied),
             count(policy.clients_denied),
-            figures::share(policy.share_of_clients_denied),
+            share(policy.share_of_clients_denied),
         ]);
-        cells.extend(impossible.then(|| count(policy.impossible)));
-        cells.extend(bound.then(|| bounds(policy)));
+        cells.extend(has_impossible.then(|| count(policy.impossible)));
+        cells.extend(has_limits.then(|| denials(policy)));
         table.row(cells);
     }
-    table.to_string()
+    table.html(&format!("{} of {}", plural(findings.input.requests, "request"), plural(findings.clients, "client")))
 }
 
 fn limits(policy: &PolicyFindings) -> String {
-    let limits: Vec<&str> = policy.limits.iter().map(|limit| limit.limit.as_str()).collect();
-    limits.join(" and ")
+    policy.limits.iter().map(|limit| limit.limit.as_str()).collect::<Vec<_>>().join(" and ")
 }
 
-fn bounds(policy: &PolicyFindings) -> String {
-    let bound =
-        |limit: &crate::findings::LimitFindings| format!("{}: {}", escape::name(&limit.limit, 24), count(limit.bound));
-    policy.limits.iter().map(bound).collect::<Vec<_>>().join(", ")
-}
-
-fn rows(findings: &Findings) -> String {
-    let mut rows = Rows::new("Share denied", "share denied, %", figures::share, figures::short_share)
-        .about("for each policy, the share of requests and the share of clients that it would have denied")
-        .series("of requests", Look::Series(0))
-        .series("of clients, at least once", Look::Series(1));
-    for policy in &findings.policies {
-        rows = rows.row(&policy.name, &[policy.share_of_requests_denied, policy.share_of_clients_denied]);
-    }
-    rows.to_string()
+fn denials(policy: &PolicyFindings) -> String {
+    let denials = |limit: &LimitFindings| format!("{}: {}", escape::name(&limit.limit, 24), count(limit.bound));
+    policy.limits.iter().map(denials).collect::<Vec<_>>().join(", ")
 }

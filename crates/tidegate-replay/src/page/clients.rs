@@ -1,77 +1,65 @@
-//! The clients hit hardest: a table for each policy, and the courses of the first under the policy that was asked about.
+//! The clients with the most denials: a table for each policy, and their histories under the main policy.
 
-use super::{NAME, Table, course, escape};
-use crate::figures::{self, count};
-use crate::findings::{Findings, Hit, PolicyFindings};
+use super::{NAME, client_history, escape, section};
+use crate::{
+    findings::{DeniedClient, Findings, LimitFindings, PolicyFindings},
+    formatting::{clip, count, duration, ratio, share, short_count},
+    table::Table,
+};
 
-/// How many courses are drawn.
-const COURSES: usize = 8;
+/// Number of histories that are drawn.
+const HISTORIES: usize = 8;
 
 pub(super) fn html(findings: &Findings) -> String {
-    let mut hit = findings.policies.iter().filter(|policy| !policy.hardest_hit.is_empty());
-    let Some(first) = hit.next() else { return String::new() };
-    let others: String = hit.map(other).collect();
-    format!(
-        "<section>\n<h2>The clients hit hardest</h2>\n{}{}{others}</section>\n",
-        table(first),
-        courses(&first.hardest_hit)
-    )
+    let mut policies = findings.policies.iter().filter(|policy| !policy.hardest_hit.is_empty());
+    let Some(first) = policies.next() else { return String::new() };
+    let others: String = policies.map(folded).collect();
+    section("Clients with the most denials", &(table(first) + &histories(&first.hardest_hit) + &others))
 }
 
-/// A candidate's table, folded: it mostly names the same clients.
-fn other(policy: &PolicyFindings) -> String {
+/// Returns the table of a candidate, folded because it mostly names the same clients.
+fn folded(policy: &PolicyFindings) -> String {
     let name = escape::name(&policy.name, NAME);
-    format!("<details><summary>Hit hardest by {name}</summary>\n{}</details>\n", table(policy))
+    format!("<details><summary>Most denials by {name}</summary>\n{}</details>\n", table(policy))
 }
 
 fn table(policy: &PolicyFindings) -> String {
-    let peak = |limit: &crate::findings::LimitFindings| {
-        let window = figures::length(limit.window_us);
-        format!(">Most asked for in {window}, of {}", count(limit.max))
-    };
-    let heads: Vec<String> = ["Client", ">Requests", ">Denied", ">Share denied"]
-        .into_iter()
-        .map(str::to_owned)
-        .chain(policy.limits.iter().map(peak))
-        .collect();
+    let peak = |limit: &LimitFindings| format!(">Peak in {}, limit {}", duration(limit.window_us), count(limit.max));
+    let headings = ["Client", ">Requests", ">Denied", ">Share denied"].map(str::to_owned);
+    let mut table = Table::new(headings.into_iter().chain(policy.limits.iter().map(peak)));
+    for client in &policy.hardest_hit {
+        let DeniedClient { requests, denied, peaks, .. } = client;
+        let peaks = peaks
+            .iter()
+            .zip(&policy.limits)
+            .map(|(peak, limit)| format!("{} ({}×)", count(*peak), short_count(ratio(*peak, limit.max))));
+        let cells = [key(client), count(*requests), count(*denied), share(ratio(*denied, *requests))];
+        table.row(cells.into_iter().chain(peaks));
+    }
     let shown = policy.hardest_hit.len() as u64;
     let caption = match policy.clients_denied {
-        all if all > shown => format!("{}: the {shown} hit hardest of {} clients denied", policy.name, count(all)),
-        _ => format!("{}: all clients denied, the hardest hit first", policy.name),
+        all if all > shown => format!("{}: the first {shown} of {} clients denied", policy.name, count(all)),
+        _ => format!("{}: all clients denied", policy.name),
     };
-    let mut table = Table::new(escape::clip(&caption, 200), &heads);
-    for hit in &policy.hardest_hit {
-        let peaks = hit.peaks.iter().zip(&policy.limits).map(|(peak, limit)| against(*peak, limit.max));
-        let cells = [count(hit.requests), count(hit.denied), figures::share(figures::ratio(hit.denied, hit.requests))];
-        table.row(std::iter::once(key(hit)).chain(cells).chain(peaks));
-    }
-    table.to_string()
+    table.html(&clip(&caption, 200))
 }
 
-fn against(peak: u64, max: u64) -> String {
-    format!("{} ({}×)", count(peak), figures::short_count(figures::ratio(peak, max)))
+fn key(client: &DeniedClient) -> String {
+    format!("<span class=\"key\">{}</span>", escape::name(&client.key, 56))
 }
 
-fn key(hit: &Hit) -> String {
-    format!("<span class=\"key\">{}</span>", escape::name(&hit.key, 56))
-}
-
-fn courses(hits: &[Hit]) -> String {
-    let followed: Vec<_> = hits
-        .iter()
-        .filter_map(|hit| Some((hit, hit.course.as_ref()?)))
-        .filter(|(_, course)| !course.asked.is_empty())
-        .collect();
-    let followed = &followed[..followed.len().min(COURSES)];
-    let Some((_, first)) = followed.first() else { return String::new() };
-    let drawn: Vec<String> = followed
-        .iter()
-        .map(|(hit, course)| format!("<div class=\"course\"><h3>{}</h3>\n{}</div>\n", key(hit), course::html(course)))
-        .collect();
+fn histories(clients: &[DeniedClient]) -> String {
+    let histories = clients.iter().filter_map(|client| Some((client, client.history.as_ref()?)));
+    let histories = histories.filter(|(_, history)| !history.requested.is_empty()).take(HISTORIES);
+    let histories: Vec<_> = histories.collect();
+    let Some((_, first)) = histories.first() else { return String::new() };
+    let drawn = histories.iter().map(|(client, history)| {
+        format!("<div class=\"course\"><h3>{}</h3>\n{}</div>\n", key(client), client_history::html(history))
+    });
     format!(
-        "<p>Their courses, from one window before the first denial. Shaded is the window in which a client asked for the \
-         most.</p>\n{}<div class=\"courses\">\n{}</div>\n",
-        course::legend(first),
-        drawn.concat(),
+        "<p>Histories of the clients, from one window before the first denial. The shaded window is the one in which a client \
+         requested the most.</p>\n{}<div class=\"courses\">\n{}</div>\n",
+        client_history::legend(first),
+        drawn.collect::<String>(),
     )
 }

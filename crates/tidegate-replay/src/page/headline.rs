@@ -1,107 +1,100 @@
-//! The answer, in a sentence or two, the figures it stands on, and what to know before believing them.
+//! The headline of a replay, its main numbers, and notes on the input.
 
-use super::escape;
-use crate::figures;
-use crate::findings::{Findings, PolicyFindings, Suggestion};
+use super::{NAME, NO_REQUESTS, escape, header};
+use crate::{
+    findings::{Findings, PolicyFindings, Suggestion},
+    formatting::{clip, count, plural, ratio, seconds, share},
+};
 
-/// What the window of the browser is called.
+/// Returns the title of the page.
 pub(super) fn title(findings: &Findings) -> String {
     let what = findings.policies.first().map_or("limits", |policy| &policy.name);
-    format!("{} · {} · Tidegate replay", escape::clip(what, 60), source(findings))
+    format!("{} · {} · Tidegate replay", clip(what, 60), source(findings))
 }
 
 fn source(findings: &Findings) -> String {
     match findings.input.files.as_slice() {
         [] => "standard input".to_owned(),
-        [file] => escape::clip(file, 60),
-        [file, rest @ ..] => format!("{} and {} more", escape::clip(file, 60), figures::count(rest.len() as u64)),
+        [file] => clip(file, 60),
+        [file, rest @ ..] => format!("{} and {} more", clip(file, 60), count(rest.len() as u64)),
     }
 }
 
 pub(super) fn html(findings: &Findings) -> String {
-    let by = escape::name(&findings.by, 60);
-    format!(
-        "<header>\n<p class=\"eyebrow\"><b>Tidegate replay</b> of {}, counted by {by}</p>\n<h1>{}</h1>\n{}{}{}</header>\n",
-        escape::text(&source(findings)),
-        answer(findings),
-        advice(findings),
-        tiles(findings),
-        notes(findings),
-    )
+    let subject = format!("{}, by {}", escape::text(&source(findings)), escape::name(&findings.by, 60));
+    let content = [suggestions(findings), tiles(findings), notes(findings)].concat();
+    header("replay", &subject, &headline(findings), &content)
 }
 
-fn answer(findings: &Findings) -> String {
-    let (requests, clients) = (findings.input.requests, figures::counted(findings.clients, "client"));
+fn headline(findings: &Findings) -> String {
+    let (requests, clients) = (findings.input.requests, plural(findings.clients, "client"));
     if requests == 0 {
-        return "No requests were read, so there is nothing to decide.".to_owned();
+        return NO_REQUESTS.to_owned();
     }
-    let all = figures::counted(requests, "request");
+    let all = plural(requests, "request");
     match findings.policies.first() {
-        None => format!("{all} of {clients}: how many a limit would touch"),
+        None => format!("{all} of {clients}: how many clients a limit affects"),
         Some(policy) if policy.denied == 0 => {
             let all = if requests == 1 { "the only request".to_owned() } else { format!("all {all} of {clients}") };
-            format!("{} would have let {all} through.", named(policy))
+            format!("{} would have admitted {all}.", named(policy))
         }
         Some(policy) => format!(
-            "{} would have denied {} of {all} and touched {} of {clients}.",
+            "{} would have denied {} of {all} and affected {} of {clients}.",
             named(policy),
-            figures::share(policy.share_of_requests_denied),
-            figures::count(policy.clients_denied),
+            share(policy.share_of_requests_denied),
+            count(policy.clients_denied),
         ),
     }
 }
 
-/// What else could be chosen: the suggestion for the window that was asked about.
-fn advice(findings: &Findings) -> String {
+fn named(policy: &PolicyFindings) -> String {
+    escape::name(&policy.name, NAME)
+}
+
+/// Returns the suggestions for the window of the main policy.
+fn suggestions(findings: &Findings) -> String {
     let window = findings.policies.first().and_then(|policy| policy.limits.first()).map(|limit| limit.window_us);
     let curve = findings.curves.iter().find(|curve| Some(curve.window_us) == window).or(findings.curves.first());
     let Some(curve) = curve.filter(|_| findings.input.requests > 0) else { return String::new() };
-    let said = |at: &str| curve.suggestions.iter().find(|suggestion| suggestion.at == at);
-    let said = match (said("p99"), said("p99.9")) {
+    let find = |at: &str| curve.suggestions.iter().find(|suggestion| suggestion.at == at);
+    let texts = match (find("p99"), find("p99.9")) {
         (Some(a), Some(b)) if a.max == b.max => vec![suggested(a, "p99 and p99.9")],
         (a, b) => [a, b].into_iter().flatten().map(|suggestion| suggested(suggestion, &suggestion.at)).collect(),
     };
-    if said.is_empty() { String::new() } else { format!("<p>{}.</p>\n", said.join("; ")) }
+    if texts.is_empty() { String::new() } else { format!("<p>{}.</p>\n", texts.join("; ")) }
 }
 
 fn suggested(suggestion: &Suggestion, at: &str) -> String {
-    let touched = match suggestion.touched {
-        0 => "nobody".to_owned(),
-        n => figures::counted(n, "client"),
+    let clients = match suggestion.touched {
+        0 => "no client".to_owned(),
+        n => plural(n, "client"),
     };
-    format!("{} would touch {touched} (at {} of clients)", escape::text(&suggestion.limit), escape::text(at))
-}
-
-fn named(policy: &PolicyFindings) -> String {
-    escape::name(&policy.name, super::NAME)
+    format!("{} would affect {clients} (at {} of clients)", escape::text(&suggestion.limit), escape::text(at))
 }
 
 fn tiles(findings: &Findings) -> String {
     let Some(policy) = findings.policies.first().filter(|_| findings.input.requests > 0) else { return String::new() };
-    let of = |part: u64, whole: u64| format!("{} of {}", figures::count(part), figures::count(whole));
+    let of = |part: u64, whole: u64| format!("{} of {}", count(part), count(whole));
     let mut tiles = vec![
         (
-            figures::share(policy.share_of_requests_denied),
+            share(policy.share_of_requests_denied),
             format!("of requests denied: {}", of(policy.denied, findings.input.requests)),
         ),
         (
-            figures::share(policy.share_of_clients_denied),
+            share(policy.share_of_clients_denied),
             format!("of clients denied at least once: {}", of(policy.clients_denied, findings.clients)),
         ),
     ];
-    if policy.retry_after.count > 0 {
-        let wait = |seconds: u64| figures::length(seconds.saturating_mul(1_000_000));
-        tiles.push((
-            wait(policy.retry_after.p50_s),
-            format!("Retry-After at the median, {} at the most", wait(policy.retry_after.max_s)),
-        ));
+    let waits = &policy.retry_after;
+    if waits.count > 0 {
+        tiles.push((seconds(waits.p50_s), format!("median Retry-After, at most {}", seconds(waits.max_s))));
     }
-    if let Some(hit) = policy.hardest_hit.first().filter(|_| policy.denied > 0) {
-        let whose = figures::share(figures::ratio(hit.denied, policy.denied));
-        tiles.push((whose, "of the denials went to the client hit hardest".to_owned()));
+    if let Some(client) = policy.hardest_hit.first().filter(|_| policy.denied > 0) {
+        let denials = share(ratio(client.denied, policy.denied));
+        tiles.push((denials, "of the denials were for one client".to_owned()));
     }
-    let tile = |(figure, what): &(String, String)| {
-        format!("<li><span class=\"figure\">{figure}</span> <span class=\"what\">{what}</span></li>")
+    let tile = |(number, what): &(String, String)| {
+        format!("<li><span class=\"figure\">{number}</span> <span class=\"what\">{what}</span></li>")
     };
     format!("<ul class=\"tiles\">{}</ul>\n", tiles.iter().map(tile).collect::<String>())
 }
@@ -110,34 +103,30 @@ fn notes(findings: &Findings) -> String {
     let input = &findings.input;
     let mut notes = Vec::new();
     if findings.interrupted {
-        notes.push("The replay was ended before its input was: all figures are of the part that was read.".to_owned());
+        notes.push(
+            "The replay stopped before the end of the input. All numbers are for the part that was read.".to_owned(),
+        );
     }
     if input.spread {
-        notes.push(
-            "Times are whole seconds. Requests were spread at random within theirs; another run may differ a little."
-                .to_owned(),
-        );
+        notes.push("Times are whole seconds. Requests were spread at random within their second.".to_owned());
     } else if input.whole_seconds {
         notes.push(
-            "Times are whole seconds: requests of one second are taken to come at once. Over windows of a few seconds that \
-             denies more than would have been."
+            "Times are whole seconds. The requests of one second are decided at one time. For windows of a few seconds, that \
+             denies more than the real times would."
                 .to_owned(),
         );
     }
     if input.malformed > 0 {
         notes.push(format!(
-            "{} of {} lines could not be read and are left out ({}).",
-            figures::count(input.malformed),
-            figures::count(input.lines),
-            figures::share(figures::ratio(input.malformed, input.lines)),
+            "{} of {} lines are malformed and ignored ({}).",
+            count(input.malformed),
+            count(input.lines),
+            share(ratio(input.malformed, input.lines)),
         ));
     }
     if input.without_key > 0 {
-        let by = escape::name(&findings.by, 40);
-        notes.push(format!(
-            "{} have no {by} to count them by, and are not decided.",
-            figures::counted(input.without_key, "request")
-        ));
+        let (requests, by) = (plural(input.without_key, "request"), escape::name(&findings.by, 40));
+        notes.push(format!("{requests} without {by} were not decided."));
     }
     if notes.is_empty() {
         return String::new();

@@ -1,35 +1,33 @@
-//! What was found, as one page: HTML with its style and its plots in it. It loads nothing and runs nothing, so it can be kept,
-//! mailed and printed.
+//! Reports as one HTML page with its style and its plots. A page loads nothing and runs nothing, so it can be stored, mailed and
+//! printed.
 //!
-//! The page of a replay has a file for each section, a function from [`Findings`] to HTML; what there is nothing to tell about is
-//! left out. The pages of simulations are [`boundary()`], [`accuracy()`] and [`comparison()`]; `trial` holds what the last two share.
+//! The page of a replay has one file for each section: a function from [`Findings`] to HTML. An empty section is omitted. The pages of
+//! simulations are [`boundary()`], [`accuracy()`] and [`comparison()`]. `simulation` has the sections that they share.
 
 mod accuracy;
 mod boundary;
 mod candidates;
+mod client_history;
 mod clients;
 mod comparison;
-mod course;
 mod curves;
-pub mod escape;
+mod document;
+pub(crate) mod escape;
 mod headline;
 mod input;
-pub mod plot;
-mod shell;
-mod table;
+mod plot;
+mod simulation;
 mod timeline;
-mod trial;
 mod waits;
 
 pub use accuracy::accuracy;
 pub use boundary::boundary;
 pub use comparison::comparison;
-pub use shell::document;
-pub use table::Table;
 
 use crate::findings::Findings;
+use document::document;
 
-/// The page of a replay.
+/// Returns the page of a replay.
 pub fn replay(findings: &Findings) -> String {
     let sections = [
         headline::html(findings),
@@ -40,8 +38,28 @@ pub fn replay(findings: &Findings) -> String {
         clients::html(findings),
         input::html(findings),
     ];
-    document(&headline::title(findings), &format!("<main>\n{}</main>\n", sections.concat()))
+    document(&headline::title(findings), &sections.concat())
 }
 
-/// How many characters of a policy's name are shown.
+/// Maximum length of the name of a policy.
 const NAME: usize = 48;
+
+/// Shown instead of results if a trace or a log has no requests.
+const NO_REQUESTS: &str = "The input has no requests, so there is nothing to decide.";
+
+fn section(heading: &str, content: &str) -> String {
+    format!("<section>\n<h2>{heading}</h2>\n{content}</section>\n")
+}
+
+/// Returns a list of terms and their values, which are HTML.
+fn facts<T: AsRef<str>>(facts: &[(&str, T)]) -> String {
+    let fact = |(term, value): &(&str, T)| format!("<dt>{term}</dt><dd>{}</dd>", value.as_ref());
+    format!("<dl class=\"facts\">{}</dl>\n", facts.iter().map(fact).collect::<String>())
+}
+
+/// Returns the header of a page. `subject` is HTML, `headline` too.
+fn header(command: &str, subject: &str, headline: &str, content: &str) -> String {
+    format!(
+        "<header>\n<p class=\"eyebrow\"><b>Tidegate {command}</b> of {subject}</p>\n<h1>{headline}</h1>\n{content}</header>\n"
+    )
+}

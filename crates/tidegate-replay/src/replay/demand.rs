@@ -1,29 +1,29 @@
-//! [`Demand`]: what clients ask for within a window, whatever they get.
+//! [`Demand`]: the units that clients request within a window, admitted or not.
 //!
-//! It reads times as the exact log does, so that the most that a client asks for in any window is more than a limit exactly if the
-//! log would deny it something: a time before the client's newest is read as that one, and one that is far behind it is believed.
+//! It reads times as the exact log does. So the peak of a client exceeds a limit exactly if the log denies the client at least once. A
+//! time before the newest request is read as the newest time. A time that is far behind is accepted unchanged.
 
 use std::{collections::VecDeque, time::Duration};
 
-/// A time that is behind the newest by more than this, and by more than the window, is believed.
+/// A time that is behind the newest by more than this, and by more than the window, is accepted unchanged.
 const FAR_BACK: u64 = 60_000_000;
 
-/// What all clients have asked for lately.
+/// Recent requests of all clients.
 #[derive(Debug)]
 pub(super) struct Demand {
     pub(super) window: Duration,
     window_us: u64,
-    clients: Vec<Lately>,
+    clients: Vec<RecentRequests>,
 }
 
-/// What one client has asked for: in all within the window, at the newest time, and at times before that, the oldest first. Most
-/// clients ask seldom, and have nothing on the heap.
+/// Recent requests of one client: the units within the window, the units at the newest time, and the older times in ascending order.
+/// Most clients send few requests and need no heap memory.
 #[derive(Debug, Default)]
-struct Lately {
+struct RecentRequests {
     units: u64,
     newest_us: u64,
     newest_units: u64,
-    #[expect(clippy::box_collection, reason = "a word for the many that have none")]
+    #[expect(clippy::box_collection, reason = "small for the many clients without older requests")]
     older: Option<Box<VecDeque<(u64, u64)>>>,
 }
 
@@ -33,33 +33,33 @@ impl Demand {
         Self { window, window_us, clients: Vec::new() }
     }
 
-    /// Notes that a client asks for `cost`; how much it has asked for within the window, this included.
+    /// Records a request. Returns the units that the client has requested within the window.
     #[inline]
-    pub(super) fn ask(&mut self, client: u32, time_us: u64, cost: u64) -> u64 {
+    pub(super) fn record(&mut self, client: u32, time_us: u64, cost: u64) -> u64 {
         let client = client as usize;
         if client >= self.clients.len() {
-            self.clients.resize_with(client + 1, Lately::default);
+            self.clients.resize_with(client + 1, RecentRequests::default);
         }
-        self.clients[client].ask(self.window_us, time_us, cost)
+        self.clients[client].record(self.window_us, time_us, cost)
     }
 
-    /// When a client has asked last, as that is read: not before it asked earlier.
+    /// Returns the time of the newest request of a client.
     pub(super) fn newest_us(&self, client: u32) -> u64 {
         self.clients[client as usize].newest_us
     }
 
-    /// What a client has asked for lately: times and units, the oldest first.
-    pub(super) fn lately(&self, client: u32) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.clients.get(client as usize).into_iter().flat_map(|lately| {
-            let older = lately.older.iter().flat_map(|older| older.iter().copied());
-            older.chain(Some((lately.newest_us, lately.newest_units)))
+    /// Returns the recent requests of a client in ascending order: times and units.
+    pub(super) fn recent(&self, client: u32) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.clients.get(client as usize).into_iter().flat_map(|recent| {
+            let older = recent.older.iter().flat_map(|older| older.iter().copied());
+            older.chain(Some((recent.newest_us, recent.newest_units)))
         })
     }
 }
 
-impl Lately {
+impl RecentRequests {
     #[inline]
-    fn ask(&mut self, window: u64, time_us: u64, cost: u64) -> u64 {
+    fn record(&mut self, window: u64, time_us: u64, cost: u64) -> u64 {
         if self.units == 0 {
             (self.newest_us, self.newest_units, self.units) = (time_us, cost, cost);
             return cost;
@@ -89,7 +89,7 @@ impl Lately {
         self.units
     }
 
-    /// Keeps the ages of what was asked for under a clock that is behind.
+    /// Moves all times back, so that the requests keep their ages under a clock that is behind.
     #[cold]
     fn redate(&mut self, behind: u64) {
         self.newest_us = self.newest_us.saturating_sub(behind);
@@ -109,9 +109,9 @@ mod tests {
     use super::Demand;
 
     proptest! {
-        /// As the exact log counts if it is charged regardless.
+        /// The demand equals the units in use of an exact log that charges every request.
         #[test]
-        fn counts_as_the_log_does(
+        fn demand_is_counted_like_the_exact_log(
             window_ms in prop::sample::select(vec![1_u64, 1_000, 59_000, 61_000, 3_600_000]),
             steps in prop::collection::vec((prop_oneof![-3.0..3.0_f64, prop::sample::select(vec![0.0, 1.0, 2.0, 4.0, -1.0, -2.0])], 0..2_u32, 1..5_u64, prop::bool::weighted(0.2)), 1..80),
         ) {
@@ -127,11 +127,11 @@ mod tests {
                 let time = now.cast_unsigned();
                 let key = [b'a' + u8::try_from(client).unwrap()];
                 let (key, cost_of) = (Key::new(&key).unwrap(), Cost::new(cost).unwrap());
-                let told = store.decide(Op::Charge, &policy, &key, cost_of, Timestamp::from_micros(time));
-                prop_assert_eq!(demand.ask(client, time, cost), told.used());
-                let lately: Vec<(u64, u64)> = demand.lately(client).collect();
-                prop_assert_eq!(lately.iter().map(|(_, units)| units).sum::<u64>(), told.used());
-                prop_assert!(lately.is_sorted_by_key(|(time, _)| *time));
+                let decision = store.decide(Op::Charge, &policy, &key, cost_of, Timestamp::from_micros(time));
+                prop_assert_eq!(demand.record(client, time, cost), decision.used());
+                let recent: Vec<(u64, u64)> = demand.recent(client).collect();
+                prop_assert_eq!(recent.iter().map(|(_, units)| units).sum::<u64>(), decision.used());
+                prop_assert!(recent.is_sorted_by_key(|(time, _)| *time));
             }
         }
     }

@@ -1,19 +1,19 @@
-//! [`run`]: the requests of logs through the engine, by several policies side by side, and what came of it.
+//! [`run`]: decides the requests of logs by several policies side by side.
 //!
-//! One thread reads the requests and gives each client a number (`names`); they travel in a `chunk` to another, where every policy
-//! decides on a store of its own (`trial`), or in Redis (`through_redis`). What is told at the end is kept by client (`tallies`,
-//! `demand`, `courses`), by time (`bins`) and by wait (`waits`): as much as there are clients, however long the log is. `curve`
-//! draws what follows from what clients asked for.
+//! One thread reads the requests and numbers the clients (`client_numbers`). It sends them in a `chunk` to another thread, where every
+//! policy decides on its own store (`policy_replay`), or in Redis (`external_store`). The results are kept by client (`client_counts`,
+//! `demand`, `client_histories`), by time (`bins`) and by wait (`waits`). So memory grows with the number of clients, not with the
+//! length of the log. `curve` computes the number of clients that each limit affects.
 
 mod chunk;
-mod courses;
+mod client_counts;
+mod client_histories;
+mod client_numbers;
 mod curve;
-mod decisions;
+mod decision_log;
 mod demand;
-mod names;
-mod tallies;
-mod through_redis;
-mod trial;
+mod external_store;
+mod policy_replay;
 mod waits;
 
 use std::{
@@ -28,87 +28,86 @@ use std::{
 };
 
 use chunk::{CHUNK, Chunk};
-use courses::Courses;
-pub use decisions::DecisionLog;
+use client_counts::{ClientCounts, Column};
+use client_histories::ClientHistories;
+use client_numbers::ClientNumbers;
+pub use decision_log::DecisionLog;
 use demand::Demand;
-use names::Names;
-use tallies::Tallies;
-pub use through_redis::ConnectError;
-use through_redis::ThroughRedis;
+use external_store::ExternalStore;
+pub use external_store::{ConnectError, OpenStore};
+use policy_replay::PolicyReplay;
 use tidegate::StoreError;
 use tidegate::{Decision, Limit, Policy, Reason};
-use trial::Trial;
 
 use crate::{
     bins::Bins,
-    findings::{Findings, Input, Timeline},
-    logs::{Request, Requests},
+    findings::{Findings, Timeline},
+    logs::{InputSummary, LogReader, Request},
 };
 
-/// The most bins of the timeline.
+/// Maximum number of bins of the timeline.
 const BINS: usize = 720;
 
-/// How many chunks the reading may be ahead.
+/// Number of chunks that the reader may be ahead.
 const AHEAD: usize = 16;
 
-/// A policy to try, and what it is called.
+/// A policy to try.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// What it is called in tables and legends.
+    /// Name in tables and legends.
     pub name: String,
     /// The policy.
     pub policy: Policy,
 }
 
-/// What to find out.
+/// Options of a replay.
 #[derive(Debug, Clone, Default)]
-pub struct Plan {
-    /// The policy asked about, and then those beside it.
+pub struct ReplayOptions {
+    /// The main policy, then the other candidates.
     pub candidates: Vec<Candidate>,
-    /// Windows to draw curves for, beside those of the policies.
+    /// Windows of further curves. Every window of a policy has a curve.
     pub windows: Vec<Duration>,
-    /// How many of the clients that are denied most to tell of.
+    /// Number of clients with the most denials to report.
     pub top: usize,
-    /// The Redis to replay through; this process's memory if unsaid.
-    pub redis: Option<String>,
+    /// The store that decides. By default the replay decides in memory.
+    pub store: Option<OpenStore>,
 }
 
-/// Why a replay can't be made.
+/// Error of a replay.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// There is no Redis.
+    /// The store can't be reached.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// Redis did not answer.
-    #[error("redis failed: {0}")]
-    Redis(#[from] StoreError),
+    /// The store failed.
+    #[error("the store failed: {0}")]
+    Store(#[from] StoreError),
     /// Decisions can't be written.
     #[error("the decisions can't be written: {0}")]
     Write(#[from] io::Error),
 }
 
-/// Replays requests, and tells what was found. Decisions of the policy asked about are written to `log`; `progress` is called now and
-/// then.
+/// Replays the requests of a reader. Writes the decisions of the main policy to `log`. Calls `progress` after every chunk.
 ///
 /// # Errors
 /// If Redis fails, or a decision can't be written.
 pub fn run<W: Write>(
-    plan: Plan,
-    requests: Requests,
+    options: ReplayOptions,
+    reader: LogReader,
     log: Option<DecisionLog<W>>,
     mut progress: impl FnMut(),
 ) -> Result<Findings, ReplayError> {
-    let by = requests.by().to_string();
-    let watched = requests.progress();
-    let mut replay = Replay::new(plan, log)?;
+    let client_key = reader.client_key().to_string();
+    let read_progress = reader.progress();
+    let mut replay = Replay::new(options, log)?;
     let (sender, chunks) = sync_channel(AHEAD);
-    let (input, names) = thread::scope(|scope| {
-        let reading = scope.spawn(move || read(requests, &sender));
+    let (input, clients) = thread::scope(|scope| {
+        let reading = scope.spawn(move || read(reader, &sender));
         for chunk in chunks {
             if let Err(error) = replay.decide(&chunk) {
-                // Nobody needs to read on, nor to wait for what comes slowly.
-                watched.stop().store(true, Ordering::Release);
+                // The reader may wait for slow input.
+                read_progress.stop().store(true, Ordering::Release);
                 return Err(error);
             }
             progress();
@@ -116,106 +115,105 @@ pub fn run<W: Write>(
         let read = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok::<_, ReplayError>(read)
     })?;
-    replay.finish(input, by, &names, watched.is_stopped())
+    replay.finish(input, client_key, &clients, read_progress.is_stopped())
 }
 
-/// Reads all requests and sends them on; what was read, and who the clients are.
-fn read(requests: Requests, sender: &SyncSender<Chunk>) -> (Input, Names) {
-    let mut names = Names::default();
+/// Reads all requests and sends them in chunks.
+fn read(reader: LogReader, sender: &SyncSender<Chunk>) -> (InputSummary, ClientNumbers) {
+    let mut clients = ClientNumbers::default();
     let mut chunk = Chunk::default();
-    let input = requests.for_each(|request| {
-        chunk.push(request, names.number(request.key));
+    let input = reader.for_each(|request| {
+        chunk.push(request, clients.number(request.key));
         if chunk.len() < CHUNK || sender.send(std::mem::take(&mut chunk)).is_ok() {
             ControlFlow::Continue(())
         } else {
             ControlFlow::Break(())
         }
     });
-    // If nobody takes it, nobody wants it.
+    // The receiver is gone if the replay failed.
     let _ = sender.send(chunk);
-    (input, names)
+    (input, clients)
 }
 
-/// A replay under way.
+/// State of a replay.
 struct Replay<W> {
-    trials: Vec<Trial>,
+    policies: Vec<PolicyReplay>,
     demands: Vec<Demand>,
-    /// What the client of the last request has asked for in each window.
+    /// Units that the client of the current request has requested in each window.
     in_windows: Vec<u64>,
-    tallies: Tallies,
-    courses: Courses,
+    counts: ClientCounts,
+    histories: ClientHistories,
     timeline: Bins,
     top: usize,
-    redis: Option<ThroughRedis>,
+    external: Option<ExternalStore>,
     log: Option<DecisionLog<W>>,
 }
 
 impl<W: Write> Replay<W> {
-    fn new(plan: Plan, log: Option<DecisionLog<W>>) -> Result<Self, ConnectError> {
+    fn new(options: ReplayOptions, log: Option<DecisionLog<W>>) -> Result<Self, ConnectError> {
         let mut windows: Vec<Duration> = Vec::new();
-        let limits = plan.candidates.iter().flat_map(|candidate| candidate.policy.limits());
-        for window in limits.map(Limit::window).chain(plan.windows) {
+        let limits = options.candidates.iter().flat_map(|candidate| candidate.policy.limits());
+        for window in limits.map(Limit::window).chain(options.windows) {
             if !windows.contains(&window) {
                 windows.push(window);
             }
         }
-        let (policies, count) = (plan.candidates.len(), windows.len());
+        let (policies, count) = (options.candidates.len(), windows.len());
         Ok(Self {
-            redis: plan.redis.map(|url| ThroughRedis::connect(&url, policies)).transpose()?,
-            trials: plan.candidates.into_iter().map(Trial::new).collect(),
+            external: options.store.map(|open| ExternalStore::connect(&open, policies)).transpose()?,
+            policies: options.candidates.into_iter().map(PolicyReplay::new).collect(),
             demands: windows.into_iter().map(Demand::new).collect(),
             in_windows: vec![0; count],
-            tallies: Tallies::new(count, policies),
-            courses: Courses::new(count, policies),
+            counts: ClientCounts::new(count, policies),
+            histories: ClientHistories::new(count, policies),
             timeline: Bins::new(BINS, vec![true; 1 + policies]),
-            top: plan.top,
+            top: options.top,
             log,
         })
     }
 
-    /// Decides the requests of a chunk, and notes what came of it.
+    /// Decides the requests of a chunk and records the results.
     fn decide(&mut self, chunk: &Chunk) -> Result<(), ReplayError> {
-        if let Some(redis) = &self.redis {
-            let decide = |(number, trial): (usize, &Trial)| redis.decide(number, &trial.candidate.policy, chunk);
-            let decided = self.trials.iter().enumerate().map(decide).collect::<Result<Vec<_>, _>>()?;
-            for (at, (request, client)) in chunk.iter().enumerate() {
-                self.asked(client, &request);
-                for (number, decisions) in decided.iter().enumerate() {
-                    self.decided(number, client, &request, &decisions[at])?;
-                }
+        let mut decisions = Vec::new();
+        if let Some(external) = &self.external {
+            for (number, policy) in self.policies.iter().enumerate() {
+                decisions.push(external.decide(number, &policy.candidate.policy, chunk)?);
             }
-            return Ok(());
         }
-        for (request, client) in chunk.iter() {
-            self.asked(client, &request);
-            for number in 0..self.trials.len() {
-                let decision = self.trials[number].decide(&request);
-                self.decided(number, client, &request, &decision)?;
+        for (index, (request, client)) in chunk.iter().enumerate() {
+            self.record_request(client, &request);
+            for number in 0..self.policies.len() {
+                match decisions.get(number) {
+                    Some(decisions) => self.record_decision(number, client, &request, &decisions[index])?,
+                    None => {
+                        let decision = self.policies[number].decide(&request);
+                        self.record_decision(number, client, &request, &decision)?;
+                    }
+                }
             }
         }
         Ok(())
     }
 
-    /// Notes what a client asks for.
     #[inline]
-    fn asked(&mut self, client: u32, request: &Request<'_>) {
-        let mut tally = self.tallies.of(client);
-        *tally.requests() += 1;
-        *tally.units() = tally.units().saturating_add(request.cost);
+    fn record_request(&mut self, client: u32, request: &Request<'_>) {
+        *self.counts.get_mut(client, Column::Requests) += 1;
+        let units = self.counts.get_mut(client, Column::Units);
+        *units = units.saturating_add(request.cost);
         for (number, demand) in self.demands.iter_mut().enumerate() {
-            let units = demand.ask(client, request.time_us, request.cost);
+            let units = demand.record(client, request.time_us, request.cost);
             self.in_windows[number] = units;
-            *tally.peak(number) = units.max(*tally.peak(number));
+            let peak = self.counts.get_mut(client, Column::Peak(number));
+            *peak = units.max(*peak);
         }
         self.timeline.at(request.time_us)[0] += 1;
-        if self.courses.has(client) {
-            self.courses.note(client, self.demands[0].newest_us(client), request.cost, &self.in_windows);
+        if self.histories.contains(client) {
+            self.histories.record(client, self.demands[0].newest_us(client), request.cost, &self.in_windows);
         }
     }
 
-    /// Notes what a policy has decided.
     #[inline]
-    fn decided(
+    fn record_decision(
         &mut self,
         number: usize,
         client: u32,
@@ -225,58 +223,62 @@ impl<W: Write> Replay<W> {
         if number == 0
             && let Some(log) = &mut self.log
         {
-            log.note(request, decision)?;
+            log.write(request, decision)?;
         }
         if decision.reason() != Reason::Allowed {
-            self.denied(number, client, request, decision);
+            self.record_denial(number, client, request, decision);
         }
         Ok(())
     }
 
     #[cold]
-    fn denied(&mut self, number: usize, client: u32, request: &Request<'_>, decision: &Decision) {
-        self.trials[number].note_denied(decision);
-        let mut tally = self.tallies.of(client);
-        *tally.denied(number) += 1;
+    fn record_denial(&mut self, number: usize, client: u32, request: &Request<'_>, decision: &Decision) {
+        self.policies[number].record_denial(decision);
+        *self.counts.get_mut(client, Column::Denied(number)) += 1;
         self.timeline.at(request.time_us)[1 + number] += 1;
-        if !self.courses.has(client) {
-            self.courses.follow(client, &self.demands, *tally.units());
+        if !self.histories.contains(client) {
+            self.histories.start(client, &self.demands, self.counts.get(client, Column::Units));
         }
-        self.courses.deny(client, self.demands[0].newest_us(client), request.cost, number);
+        self.histories.record_denial(client, self.demands[0].newest_us(client), request.cost, number);
     }
 
-    /// Tells what was found.
-    fn finish(self, input: Input, by: String, names: &Names, interrupted: bool) -> Result<Findings, ReplayError> {
-        let Self { trials, demands, tallies, courses, mut timeline, top, redis, log, .. } = self;
+    /// Returns the results.
+    fn finish(
+        self,
+        input: InputSummary,
+        client_key: String,
+        clients: &ClientNumbers,
+        interrupted: bool,
+    ) -> Result<Findings, ReplayError> {
+        let Self { policies, demands, counts, histories, mut timeline, top, external, log, .. } = self;
         if input.whole_seconds && !input.spread {
             timeline.no_finer_than(1_000_000);
         }
         if let Some(log) = log {
             log.finish()?;
         }
-        for (number, trial) in trials.iter().enumerate() {
-            if let Some(redis) = &redis {
-                let keys = (0..).take(names.len()).map(|client| names.key(client));
-                redis.forget(number, &trial.candidate.policy, keys);
+        if let Some(external) = &external {
+            for (number, policy) in policies.iter().enumerate() {
+                let keys = (0..).take(clients.len()).map(|client| clients.key(client));
+                external.delete(number, &policy.candidate.policy, keys);
             }
         }
         let window_of = |limit: &Limit| demands.iter().position(|demand| demand.window == limit.window()).unwrap_or(0);
-        let found = |(number, trial): (usize, &Trial)| {
-            trial.findings(number, &input, (&tallies, &courses), top, window_of, |client| names.key(client))
+        let findings = |(number, policy): (usize, &PolicyReplay)| {
+            policy.findings(number, &input, (&counts, &histories), top, window_of, |client| clients.key(client))
         };
-        let policies = trials.iter().enumerate().map(found).collect();
         let curve = |(number, demand): (usize, &Demand)| {
-            curve::draw(demand.window, tallies.peaks(number).zip(tallies.requests()))
+            curve::compute(demand.window, counts.column(Column::Peak(number)).zip(counts.column(Column::Requests)))
         };
         Ok(Findings {
-            by,
-            clients: tallies.len() as u64,
-            policies,
+            by: client_key,
+            clients: counts.len() as u64,
+            policies: policies.iter().enumerate().map(findings).collect(),
             timeline: Timeline {
                 from_us: timeline.start_us(),
                 bin_us: timeline.length_us(),
                 requests: timeline.column(0),
-                denied: (1..=trials.len()).map(|column| timeline.column(column)).collect(),
+                denied: (1..=policies.len()).map(|column| timeline.column(column)).collect(),
             },
             curves: demands.iter().enumerate().map(curve).collect(),
             interrupted,

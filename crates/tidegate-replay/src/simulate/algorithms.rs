@@ -1,8 +1,8 @@
-//! The algorithms that are tried unless others are named, and what DESIGN promises of each.
+//! The algorithms that are tried by default, and the promise of each.
 
 use tidegate::{Algorithm, Buckets, Limit};
 
-/// The most units that an algorithm promises to let through in any window, wherever on the time line it lies.
+/// Returns the maximum number of units that an algorithm promises to admit in any window.
 pub fn promised(algorithm: Algorithm, limit: Limit) -> u64 {
     let max = limit.max();
     match algorithm {
@@ -12,12 +12,12 @@ pub fn promised(algorithm: Algorithm, limit: Limit) -> u64 {
     }
 }
 
-/// One of each: `sliding_log`, `sliding_counter`, `sliding_buckets:10`, `fixed_window` and `gcra`.
+/// Returns one algorithm of each kind: `sliding_log`, `sliding_counter`, `sliding_buckets:10`, `fixed_window` and `gcra`.
 pub fn one_of_each() -> Vec<Algorithm> {
     vec![Algorithm::SlidingLog, Algorithm::SlidingCounter, buckets(10), Algorithm::FixedWindow, Algorithm::Gcra(None)]
 }
 
-/// Those that stand in for the log: `sliding_counter` and `sliding_buckets` with 2, 10 and 60 buckets.
+/// Returns the approximations of the exact log: `sliding_counter` and `sliding_buckets` with 2, 10 and 60 buckets.
 pub fn approximations() -> Vec<Algorithm> {
     vec![Algorithm::SlidingCounter, buckets(2), buckets(10), buckets(60)]
 }

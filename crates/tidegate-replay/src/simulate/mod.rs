@@ -1,22 +1,18 @@
-//! Limits tried on traffic that is made up, or given: what each algorithm lets through, and how far that is from exact.
+//! Tries limits on simulated or given traffic: what each algorithm admits, and how far it is from exact.
 //!
-//! - [`boundary`]: a burst at a window's edge, the scene that fixed windows are known for;
-//! - [`accuracy`]: the cheaper algorithms beside the exact log, on traffic of several shapes;
-//! - [`compare`]: all algorithms on one trace;
-//! - [`traffic`]: the traffic itself, as a stream of requests, a CSV or an access log.
+//! - [`boundary`]: a burst at the boundary of two windows, where fixed windows are weakest;
+//! - [`accuracy`]: the approximate algorithms compared with the exact log, on several shapes of traffic;
+//! - [`evaluation`]: several algorithms on one trace;
+//! - [`traffic`]: the traffic as a stream of requests, as CSV or as an access log.
 //!
-//! Every decision is made by [`tidegate::MemoryStore`], the engine that would enforce the limit; a [`trial`] keeps the books. The
-//! same options and the same seed give the same figures, every time.
+//! [`tidegate::MemoryStore`] makes every decision. It is the engine that enforces the limit. The same options and the same seed give
+//! the same results.
 
 pub mod accuracy;
 mod algorithms;
 pub mod boundary;
-pub mod compare;
+pub mod evaluation;
 mod random;
-#[cfg(test)]
-mod tests;
 pub mod traffic;
-pub mod trial;
-pub(crate) mod words;
 
 pub use algorithms::{approximations, one_of_each, promised};

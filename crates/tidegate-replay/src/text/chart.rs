@@ -1,36 +1,35 @@
-//! Charts made of letters: columns over time, small ones in a line, and bars.
+//! Charts of characters: columns over time, sparklines and bars.
 
 use std::fmt::Write as _;
 
-use crate::figures::short_count;
+use crate::formatting::short_count;
 
-/// Eighths of a cell, from below.
-const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Cells that are filled by eighths, from below.
+pub(super) const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// How wide a chart may be, its labels included.
+/// Maximum width of a chart with its labels.
 pub(super) const WIDTH: usize = 78;
 
-/// Values in one line, the largest as high as a letter: `▁▂▁█▁`. What is not 0 can be seen.
+/// Draws values in one line: `▁▂▁█▁`. A positive value is always visible.
 pub(super) fn sparkline(values: &[u64]) -> String {
-    let most = values.iter().copied().max().unwrap_or(0);
-    values.iter().map(|value| EIGHTHS[eighths(*value, most, 8)]).collect()
+    let max = values.iter().copied().max().unwrap_or(0);
+    values.iter().map(|value| EIGHTHS[scaled(*value, max, 8)]).collect()
 }
 
-/// How many of `steps` steps a value of at most `most` takes; at least one if it is not 0.
-fn eighths(value: u64, most: u64, steps: usize) -> usize {
+/// Scales a value of at most `max` to `steps`, rounded up.
+fn scaled(value: u64, max: u64, steps: usize) -> usize {
     let scaled = u128::from(value) * steps as u128;
-    usize::try_from(scaled.div_ceil(u128::from(most.max(1)))).unwrap_or(steps).min(steps)
+    usize::try_from(scaled.div_ceil(u128::from(max.max(1)))).unwrap_or(steps).min(steps)
 }
 
-/// Makes at most `most` values of more, each from as many neighbours, and tells how many.
-pub(super) fn gathered(values: &[u64], most: usize, join: impl Fn(u64, u64) -> u64) -> (Vec<u64>, usize) {
-    let several = values.len().div_ceil(most).max(1);
-    (values.chunks(several).map(|chunk| chunk.iter().copied().fold(0, &join)).collect(), several)
+/// Merges neighbouring values to at most `max` sums.
+pub(super) fn merged(values: &[u64], max: usize) -> Vec<u64> {
+    values.chunks(values.len().div_ceil(max).max(1)).map(|chunk| chunk.iter().sum()).collect()
 }
 
-/// Columns over time with an axis at the left; below, a line that shows `marks` in the same columns.
+/// Draws columns over time, with an axis at the left.
 pub(super) fn columns(values: &[u64], rows: usize) -> String {
-    let most = values.iter().copied().max().unwrap_or(0);
+    let max = values.iter().copied().max().unwrap_or(0);
     let label = |value: u64| -> String {
         #[expect(clippy::cast_precision_loss, reason = "a label")]
         let value = value as f64;
@@ -38,9 +37,9 @@ pub(super) fn columns(values: &[u64], rows: usize) -> String {
     };
     let mut out = String::new();
     for row in (0..rows).rev() {
-        let axis = if row == rows - 1 { label(most) } else { " ".repeat(6) };
+        let axis = if row == rows - 1 { label(max) } else { " ".repeat(6) };
         let cell = |value: &u64| {
-            let filled = eighths(*value, most, rows * 8).saturating_sub(row * 8).min(8);
+            let filled = scaled(*value, max, rows * 8).saturating_sub(row * 8).min(8);
             EIGHTHS[filled]
         };
         let line: String = values.iter().map(cell).collect();
@@ -50,7 +49,7 @@ pub(super) fn columns(values: &[u64], rows: usize) -> String {
     out
 }
 
-/// A bar of at most `width` cells for a share of 0 to 1; what is not 0 can be seen.
+/// Draws a bar of at most `width` cells for a share of 0 to 1. A positive share is always visible.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a few cells")]
 pub(super) fn bar(share: f64, width: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -60,10 +59,10 @@ pub(super) fn bar(share: f64, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bar, columns, gathered, sparkline};
+    use super::{bar, columns, merged, sparkline};
 
     #[test]
-    fn what_is_not_nothing_is_seen_and_the_most_is_full() {
+    fn positive_values_are_visible_and_the_maximum_is_full() {
         assert_eq!(sparkline(&[0, 1, 50, 100]), " ▁▄█");
         assert_eq!(sparkline(&[0, 0]), "  ");
         assert_eq!(bar(0.0, 10), "");
@@ -73,9 +72,9 @@ mod tests {
     }
 
     #[test]
-    fn many_values_are_gathered_evenly() {
-        assert_eq!(gathered(&[1, 2, 3, 4, 5], 2, |a, b| a + b), (vec![6, 9], 3));
-        assert_eq!(gathered(&[1, 9, 3], 5, u64::max), (vec![1, 9, 3], 1));
-        assert_eq!(gathered(&[], 5, u64::max), (vec![], 1));
+    fn many_values_are_merged_evenly() {
+        assert_eq!(merged(&[1, 2, 3, 4, 5], 2), [6, 9]);
+        assert_eq!(merged(&[1, 9, 3], 5), [1, 9, 3]);
+        assert!(merged(&[], 5).is_empty());
     }
 }

@@ -3,20 +3,24 @@
 use std::fmt::Write as _;
 
 use super::{
-    chart::{WIDTH, bar, columns, gathered, sparkline},
-    table::Table,
+    chart::{WIDTH, bar, columns, merged, sparkline},
+    paragraph, wrap,
 };
 use crate::{
     bins::lengths_from,
-    figures::{count, length, moment, share},
-    findings::{Curve, Findings, Hit, Input, PolicyFindings, Timeline, Waits},
+    findings::{Curve, DeniedClient, Findings, PolicyFindings, Timeline, Waits},
+    formatting::{clip, count, duration, plural, ratio, seconds, share, timestamp},
+    logs::InputSummary,
+    table::Table,
+    wording,
 };
 
-/// The longest name of a policy, and of a client, in a table.
+/// Maximum length of the name of a policy.
 const NAME: usize = 32;
+/// Maximum length of a key, and of the name of a policy, in a table.
 const KEY: usize = 22;
 
-/// Tells what a replay has found.
+/// Returns the findings of a replay as text.
 pub fn replay(findings: &Findings) -> String {
     let mut out = String::new();
     input(&mut out, findings);
@@ -38,110 +42,101 @@ pub fn replay(findings: &Findings) -> String {
 }
 
 fn input(out: &mut String, findings: &Findings) {
-    let Input { requests, from_us, to_us, .. } = findings.input;
-    let clients = if findings.clients == 1 { "client" } else { "clients" };
-    let _ = writeln!(out, "{} requests of {} {clients} by {}", count(requests), count(findings.clients), findings.by);
+    let InputSummary { requests, from_us, to_us, .. } = findings.input;
+    let clients = plural(findings.clients, "client");
+    let _ = writeln!(out, "{} requests of {clients} by {}", count(requests), findings.by);
     if let (Some(from), Some(to)) = (from_us, to_us) {
-        let _ = writeln!(out, "from {} to {} UTC ({})", moment(from), moment(to), length(to - from));
+        let _ = writeln!(out, "from {} to {} UTC ({})", timestamp(from), timestamp(to), duration(to - from));
     }
     if findings.interrupted {
-        let _ = writeln!(out, "ended before the end of the input: this is what was found so far");
+        let _ = writeln!(out, "stopped before the end of the input: these are the results so far");
     }
     notes(out, &findings.input);
 }
 
-/// What one has to know about the input to read the rest rightly.
-fn notes(out: &mut String, input: &Input) {
+/// Writes the properties of the input that affect the results.
+fn notes(out: &mut String, input: &InputSummary) {
     if input.whole_seconds && input.requests > 1 && !input.spread {
-        let _ = writeln!(
-            out,
-            "times are whole seconds: requests of one second are decided as if at once, in\nthe order of the log (--spread spreads them within the second)"
-        );
+        out.push_str("times are whole seconds: the requests of one second are decided at one time, in\n");
+        out.push_str("the order of the log (--spread spreads them within the second)\n");
     }
     if input.spread {
-        let _ = writeln!(out, "requests were spread within their seconds at random");
+        out.push_str("requests were spread at random within their second\n");
     }
     if input.out_of_order > 0 {
-        let (late, by) = (count(input.out_of_order), length(input.latest_by_us));
-        let _ = writeln!(out, "{late} requests are logged late, by up to {by}");
-        if input.sorted && input.still_late == 0 {
-            let _ = writeln!(out, "  (they were put in order)");
-        } else {
-            let left = count(input.still_late);
-            let _ = writeln!(out, "  ({left} of them are decided as if later than they are, which is stricter;");
-            let _ = writeln!(out, "  --sort {} puts all in order)", span(input.latest_by_us));
+        out.push_str(&paragraph(&wording::late(input)));
+        if !input.sorted || input.still_late > 0 {
+            // In whole seconds, as `--sort` reads it.
+            let span = duration(input.latest_by_us.div_ceil(1_000_000) * 1_000_000).replace(' ', "");
+            let _ = writeln!(out, "  (--sort {span} sorts all)");
         }
     }
     if input.without_key > 0 {
-        let _ = writeln!(out, "{} requests have nothing to be counted by, and were left out", count(input.without_key));
+        let _ = writeln!(out, "{} without a client key, not decided", plural(input.without_key, "request"));
     }
     if input.malformed > 0 {
-        let (bad, all) = (count(input.malformed), count(input.lines));
-        let _ = writeln!(out, "{bad} of {all} lines could not be read:");
-        for flaw in &input.first_malformed {
-            let _ = writeln!(out, "  {}:{}: {}", flaw.file, flaw.line, flaw.why);
-            let _ = writeln!(out, "    {}", clipped(&flaw.text, WIDTH - 4));
+        let (malformed, all) = (count(input.malformed), count(input.lines));
+        let _ = writeln!(out, "{malformed} of {all} lines are malformed:");
+        for line in &input.first_malformed {
+            let _ = writeln!(out, "  {}:{}: {}", line.file, line.line, line.why);
+            let _ = writeln!(out, "    {}", clip(&line.text, WIDTH - 4));
         }
         let more = input.malformed - input.first_malformed.len() as u64;
         if more > 0 {
             let _ = writeln!(out, "  and {} more", count(more));
         }
     }
-    for trouble in &input.troubles {
-        let _ = writeln!(out, "{trouble}");
+    for error in &input.troubles {
+        let _ = writeln!(out, "{error}");
     }
-}
-
-/// A span of time as `--sort` reads it, in whole seconds.
-fn span(micros: u64) -> String {
-    length(micros.div_ceil(1_000_000) * 1_000_000).replace(' ', "")
 }
 
 fn policies(out: &mut String, policies: &[PolicyFindings]) {
     if policies.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\nDenied, and what half (p50) and 99 of 100 (p99) were told to wait at the most");
-    let mut table = Table::new(&["", ">requests", ">", ">clients", ">", ">p50", ">p99"]);
+    let _ = writeln!(out, "\nDenied, and the median (p50) and 99th percentile (p99) of Retry-After");
+    let mut table = Table::new(["", ">requests", ">", ">clients", ">", ">p50", ">p99"]);
     for policy in policies {
-        let Waits { count: told, p50_s, p99_s, .. } = policy.retry_after;
+        let Waits { count: waits, p50_s, p99_s, .. } = policy.retry_after;
+        let wait = |wait_s: u64| if waits > 0 { seconds(wait_s) } else { "-".to_owned() };
         table.row([
-            cut(&policy.name, KEY),
+            shorten(&policy.name, KEY),
             count(policy.denied),
             share(policy.share_of_requests_denied),
             count(policy.clients_denied),
             share(policy.share_of_clients_denied),
-            if told > 0 { seconds(p50_s) } else { "-".to_owned() },
-            if told > 0 { seconds(p99_s) } else { "-".to_owned() },
+            wait(p50_s),
+            wait(p99_s),
         ]);
     }
-    let _ = write!(out, "{table}");
+    out.push_str(&table.text());
     for policy in policies.iter().filter(|policy| policy.limits.len() > 1 && policy.denied > policy.impossible) {
-        let bound = policy.limits.iter().map(|limit| format!("{} {}", limit.limit, count(limit.bound)));
-        let _ = writeln!(out, "  {}: denials by {}", cut(&policy.name, NAME), bound.collect::<Vec<_>>().join(", "));
+        let denials = policy.limits.iter().map(|limit| format!("{} {}", limit.limit, count(limit.bound)));
+        let denials = denials.collect::<Vec<_>>().join(", ");
+        let _ = writeln!(out, "  {}: denials by {denials}", shorten(&policy.name, NAME));
     }
     for policy in policies.iter().filter(|policy| policy.impossible > 0) {
-        let name = cut(&policy.name, NAME);
-        let _ = writeln!(out, "  {name}: {} requests cost more than it ever allows", count(policy.impossible));
+        let (name, impossible) = (shorten(&policy.name, NAME), count(policy.impossible));
+        let _ = writeln!(out, "  {name}: {impossible} requests cost more than a limit ever allows");
     }
 }
 
 fn timeline(out: &mut String, timeline: &Timeline, policy: Option<&PolicyFindings>) {
     let (requests, column_us) = over_time(timeline, &timeline.requests);
-    let _ = writeln!(out, "\nRequests over time, a column is {}", length(column_us));
+    let _ = writeln!(out, "\nRequests over time, {} per column", duration(column_us));
     out.push_str(&columns(&requests, 5));
     if let (Some(denied), Some(policy)) = (timeline.denied.first(), policy)
         && policy.denied > 0
     {
         let (denied, _) = over_time(timeline, denied);
-        let most = denied.iter().copied().max().unwrap_or(0);
-        let line = format!("denied  {}", sparkline(&denied));
-        let _ = writeln!(out, "{}", line.trim_end());
-        let _ = writeln!(out, "        by {}, at most {} a column", cut(&policy.name, NAME), count(most));
+        let max = denied.iter().copied().max().unwrap_or(0);
+        let _ = writeln!(out, "{}", format!("denied  {}", sparkline(&denied)).trim_end());
+        let _ = writeln!(out, "        by {}, at most {} per column", shorten(&policy.name, NAME), count(max));
     }
 }
 
-/// Bins as columns of a length that a person would choose, and that length.
+/// Merges bins to columns that fit. Returns the columns and their length.
 fn over_time(timeline: &Timeline, bins: &[u64]) -> (Vec<u64>, u64) {
     let Timeline { from_us, bin_us, .. } = *timeline;
     let end_us = from_us + bin_us * bins.len() as u64;
@@ -162,30 +157,18 @@ fn hardest_hit(out: &mut String, policy: &PolicyFindings) {
     if policy.hardest_hit.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\nHardest hit by {}", cut(&policy.name, NAME));
-    let windows: Vec<String> = policy.limits.iter().map(|limit| length(limit.window_us)).collect();
-    let heads = [">requests", ">denied", ">"].map(str::to_owned);
-    let peaks = windows.iter().map(|window| format!(">peak/{window}"));
-    let heads: Vec<String> =
-        [String::new()].into_iter().chain(heads).chain(peaks).chain(["when denied".into()]).collect();
-    let mut table = Table::new(&heads.iter().map(String::as_str).collect::<Vec<_>>());
-    for hit in &policy.hardest_hit {
-        let figures = [
-            clipped(&hit.key, KEY),
-            count(hit.requests),
-            count(hit.denied),
-            share(crate::figures::ratio(hit.denied, hit.requests)),
-        ];
-        let peaks = hit.peaks.iter().map(|peak| count(*peak));
-        table.row(figures.into_iter().chain(peaks).chain([course(hit, if hit.peaks.len() > 1 { 6 } else { 16 })]));
+    let _ = writeln!(out, "\nClients with the most denials by {}", shorten(&policy.name, NAME));
+    let peaks = policy.limits.iter().map(|limit| format!(">peak/{}", duration(limit.window_us)));
+    let headings = ["", ">requests", ">denied", ">"].map(str::to_owned).into_iter();
+    let mut table = Table::new(headings.chain(peaks).chain(["when denied".to_owned()]));
+    for client in &policy.hardest_hit {
+        let DeniedClient { key, requests, denied, peaks, history } = client;
+        let cells = [clip(key, KEY), count(*requests), count(*denied), share(ratio(*denied, *requests))];
+        let denials = history.as_ref().map(|history| history.denied.as_slice()).unwrap_or_default();
+        let when = sparkline(&merged(denials, if peaks.len() > 1 { 6 } else { 16 }));
+        table.row(cells.into_iter().chain(peaks.iter().map(|peak| count(*peak))).chain([when]));
     }
-    let _ = write!(out, "{table}");
-}
-
-/// When a client was denied, in a few letters.
-fn course(hit: &Hit, letters: usize) -> String {
-    let denied = hit.course.as_ref().map(|course| course.denied.as_slice()).unwrap_or_default();
-    sparkline(&gathered(denied, letters, |a, b| a + b).0)
+    out.push_str(&table.text());
 }
 
 fn waits(out: &mut String, policy: &PolicyFindings) {
@@ -193,94 +176,59 @@ fn waits(out: &mut String, policy: &PolicyFindings) {
     if waits.count == 0 {
         return;
     }
-    let _ = writeln!(out, "\nWhat Retry-After would have told those denied by {}", cut(&policy.name, NAME));
-    let most = waits.steps.iter().map(|step| step.count).max().unwrap_or(1);
+    let _ = writeln!(out, "\nRetry-After of the denials by {}", shorten(&policy.name, NAME));
+    let max = waits.steps.iter().map(|step| step.count).max().unwrap_or(1);
     for step in &waits.steps {
-        let (label, told) = (seconds(step.up_to_s), count(step.count));
-        let bar = bar(crate::figures::ratio(step.count, most), 50);
-        let _ = writeln!(out, "{}", format!("  up to {label:>7} {told:>9} {bar}").trim_end());
+        let (label, denials) = (seconds(step.up_to_s), count(step.count));
+        let bar = bar(ratio(step.count, max), 50);
+        let _ = writeln!(out, "{}", format!("  up to {label:>7} {denials:>9} {bar}").trim_end());
     }
 }
 
 fn suggestions(out: &mut String, curve: &Curve, clients: u64) {
-    let _ = writeln!(out, "\nLimits that clients would feel, by what they ask for in any {}", curve.window);
-    let mut table = Table::new(&[">limit", ">clients touched", ">", ""]);
-    for point in ladder(curve) {
-        let at = curve.suggestions.iter().filter(|suggestion| suggestion.max == point.0);
+    let _ = writeln!(out, "\nClients that a limit affects, by their peak in any {}", curve.window);
+    let mut table = Table::new([">limit", ">clients affected", ">", ""]);
+    for (max, affected) in points(curve) {
+        let at = curve.suggestions.iter().filter(|suggestion| suggestion.max == max);
         let at: Vec<&str> = at.map(|suggestion| suggestion.at.as_str()).collect();
-        let mark = if at.is_empty() { String::new() } else { format!(" ← {}", at.join(", ")) };
-        let part = crate::figures::ratio(point.1, clients);
-        table.row([
-            format!("{}/{}", point.0, curve.window),
-            count(point.1),
-            share(part),
-            format!("{}{mark}", bar(part, 20)),
-        ]);
+        let label = if at.is_empty() { String::new() } else { format!(" ← {}", at.join(", ")) };
+        let part = ratio(affected, clients);
+        let bar = format!("{}{label}", bar(part, 20));
+        table.row([format!("{max}/{}", curve.window), count(affected), share(part), bar]);
     }
-    let _ = write!(out, "{table}");
-    for alike in curve.suggestions.chunk_by(|a, b| a.max == b.max && a.touched == 0) {
-        let [suggestion, ..] = alike else { continue };
-        let at: Vec<&str> = alike.iter().map(|suggestion| suggestion.at.as_str()).collect();
-        let mut line = format!("{} ({}): {}", suggestion.limit, at.join(", "), suggestion.why);
+    out.push_str(&table.text());
+    for same in curve.suggestions.chunk_by(|a, b| a.max == b.max && a.touched == 0) {
+        let [suggestion, ..] = same else { continue };
+        let at: Vec<&str> = same.iter().map(|suggestion| suggestion.at.as_str()).collect();
+        let mut text = format!("{} ({}): {}", suggestion.limit, at.join(", "), suggestion.why);
         if suggestion.touched > 0 {
-            let _ = write!(line, "; who is touched sends {} of all requests", share(suggestion.share_of_requests));
+            let _ = write!(text, "; the affected clients send {} of all requests", share(suggestion.share_of_requests));
         }
-        for line in wrapped(&line, WIDTH - 4) {
-            let _ = writeln!(out, "  {line}");
-        }
+        out.push_str(&wrap(&text, "  ", "    ", WIDTH - 2));
     }
     if let Some(suggestion) = curve.suggestions.iter().find(|suggestion| suggestion.at == "p99") {
-        let _ = writeln!(out, "  to see what one of them would do, add --candidate {}", suggestion.limit);
+        let _ = writeln!(out, "  to try one of them, add --candidate {}", suggestion.limit);
     }
 }
 
-/// Some limits of a curve that show its course, those suggested among them, and how many clients each touches.
-fn ladder(curve: &Curve) -> Vec<(u64, u64)> {
+/// Returns some limits of a curve, including the suggested ones, and the number of clients that each affects.
+fn points(curve: &Curve) -> Vec<(u64, u64)> {
     const STEPS: usize = 10;
     let suggested = curve.suggestions.iter().map(|suggestion| (suggestion.max, suggestion.touched));
-    let several = curve.points.len().div_ceil(STEPS).max(1);
-    let last = curve.points.last().map(|point| (point.max, point.touched));
-    let points = curve.points.iter().step_by(several).map(|point| (point.max, point.touched));
-    let mut rows: Vec<(u64, u64)> = points.chain(last).chain(suggested).collect();
+    let step = curve.points.len().div_ceil(STEPS).max(1);
+    let points = curve.points.iter().step_by(step).chain(curve.points.last()).map(|point| (point.max, point.touched));
+    let mut rows: Vec<(u64, u64)> = points.chain(suggested).collect();
     rows.sort_unstable();
     rows.dedup();
     rows
 }
 
-fn seconds(seconds: u64) -> String {
-    length(seconds.saturating_mul(1_000_000))
-}
-
-/// The beginning and the end of a name that is too long.
-fn cut(name: &str, most: usize) -> String {
-    let letters: Vec<char> = name.chars().collect();
-    if letters.len() <= most {
+/// Replaces the middle of a long name with `…`.
+fn shorten(name: &str, max: usize) -> String {
+    let characters: Vec<char> = name.chars().collect();
+    if characters.len() <= max {
         return name.to_owned();
     }
-    let (head, tail) = (most / 2, most - most / 2 - 1);
-    letters[..head].iter().chain(&['…']).chain(&letters[letters.len() - tail..]).collect()
-}
-
-/// The beginning of a text that is too long.
-fn clipped(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most - 1).chain(['…']).collect()
-}
-
-/// A text in lines of at most `width` letters; lines after the first stand in a little.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        if let Some(line) = lines.last_mut() {
-            if !line.trim().is_empty() && line.chars().count() + 1 + word.chars().count() > width {
-                lines.push(format!("  {word}"));
-            } else {
-                line.push_str(if line.is_empty() { "" } else { " " });
-                line.push_str(word);
-            }
-        }
-    }
-    lines
+    let (head, tail) = (max / 2, max - max / 2 - 1);
+    characters[..head].iter().chain(&['…']).chain(&characters[characters.len() - tail..]).collect()
 }

@@ -1,53 +1,52 @@
-//! Chromium without a screen: opens pages in frames of given widths, and tells what was measured there and what it complained
-//! about.
+//! Opens pages in headless Chromium, in frames of given widths. Returns measurements and console messages.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use serde::Deserialize;
 
-/// Which scheme the reader prefers.
+/// Preferred colour scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Light,
     Dark,
 }
 
-/// What a page turned out to be.
+/// Measurements of a page.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Measured {
-    /// The colour of the paper, as the browser computes it.
+    /// Background colour.
     pub(crate) background: String,
     /// Width and height of each chart.
     pub(crate) charts: Vec<(f64, f64)>,
-    /// How much wider than the window the page is.
+    /// Width of the page beyond the window.
     pub(crate) overflow: f64,
     /// The height of the whole page.
     pub(crate) height: f64,
-    /// Letters that stand out of the page, and letters of one chart that meet.
+    /// Texts outside of the page, and texts of one chart that overlap.
     pub(crate) strays: Vec<String>,
-    /// What was loaded beside the page.
+    /// Loaded resources.
     pub(crate) loaded: Vec<String>,
-    /// The title that the page has in the end.
+    /// Title of the page.
     pub(crate) title: String,
 }
 
-/// Opens pages, each at its width, and measures them; the second is what stood on the console.
+/// Measures pages, each at its width. Also returns the console messages.
 pub(crate) fn measure(pages: &[(&str, u32)], scheme: Scheme) -> (Vec<Measured>, Vec<String>) {
     let dir = tempfile::tempdir().unwrap();
     let frames: Vec<(&str, u32, u32)> = pages.iter().map(|(page, width)| (*page, *width, 1_000)).collect();
     let path = framed(dir.path(), &frames, include_str!("measure.js"));
     let output = chromium(dir.path(), scheme, &["--virtual-time-budget=5000", "--dump-dom", &path]);
     let dom = String::from_utf8_lossy(&output.stdout);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let messages = String::from_utf8_lossy(&output.stderr);
     let json = dom.split_once("<pre id=\"measured\">").and_then(|(_, rest)| rest.split_once("</pre>"));
-    let json = json.unwrap_or_else(|| panic!("nothing was measured: {said}")).0;
+    let json = json.unwrap_or_else(|| panic!("nothing was measured: {messages}")).0;
     let json = json.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-    let console = said.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
+    let console = messages.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
     (serde_json::from_str(&json).unwrap_or_else(|error| panic!("{error} in {json}")), console)
 }
 
-/// Writes a picture of a page that is so high at this width.
+/// Writes a picture of a page of this width and height.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "pixels")]
 pub(crate) fn screenshot(page: &str, width: u32, height: f64, scheme: Scheme, to: &Path) {
     let height = height.ceil() as u32;
@@ -66,8 +65,8 @@ pub(crate) fn print(page: &str, scheme: Scheme, to: &Path) {
     chromium(dir.path(), scheme, &["--no-pdf-header-footer", &to, path.to_str().unwrap()]);
 }
 
-/// A page around pages, with their widths and heights. Windows can't be as narrow as a telephone, frames can; and the measuring
-/// script stands outside, so that a page is the one that people get.
+/// Writes a page with frames. A frame can be as narrow as a phone, a window can't. The script is outside of the pages, so that the pages
+/// are unchanged.
 fn framed(dir: &Path, pages: &[(&str, u32, u32)], script: &str) -> String {
     let path = dir.join("frame.html");
     let frame = |(page, width, height): &(&str, u32, u32)| {

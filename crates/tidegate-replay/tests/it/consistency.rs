@@ -1,4 +1,4 @@
-//! What a replay tells, held against itself and against the engine: sums, and the curve's claim that one pass knows every limit.
+//! The findings of a replay are consistent: sums agree, and the curve agrees with the engine for every limit.
 
 use std::{fmt::Write as _, fs, sync::Arc, time::Duration};
 
@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use tidegate::{Algorithm, Limit, Policy};
 use tidegate_replay::{
     findings::{Curve, Findings},
-    logs::{Input, Reading, Requests},
-    replay::{self, Candidate, DecisionLog, Plan},
+    logs::{LogReader, LogSource, ReadOptions},
+    replay::{self, Candidate, DecisionLog, ReplayOptions},
 };
 
 /// Requests: microseconds since the one before, client, cost.
@@ -24,10 +24,10 @@ fn replayed(trace: &Trace, policies: Vec<Policy>) -> Findings {
     }
     fs::write(&path, text).unwrap();
     let candidates = policies.into_iter().map(|policy| Candidate { name: "a policy".to_owned(), policy }).collect();
-    let plan = Plan { candidates, windows: vec![Duration::from_secs(1)], top: 100, redis: None };
-    let reading = Reading { inputs: vec![Input::File(path)], ..Reading::default() };
-    let requests = Requests::open(reading, Arc::default()).unwrap();
-    replay::run(plan, requests, None::<DecisionLog<Vec<u8>>>, || {}).unwrap()
+    let options = ReplayOptions { candidates, windows: vec![Duration::from_secs(1)], top: 100, store: None };
+    let read_options = ReadOptions { sources: vec![LogSource::File(path)], ..ReadOptions::default() };
+    let reader = LogReader::open(read_options, Arc::default()).unwrap();
+    replay::run(options, reader, None::<DecisionLog<Vec<u8>>>, || {}).unwrap()
 }
 
 fn trace() -> impl Strategy<Value = Trace> {
@@ -39,29 +39,29 @@ fn policy(max: u64, algorithm: Algorithm) -> Policy {
     Policy::unnamed([Limit::new(max, Duration::from_secs(1)).unwrap()]).unwrap().with_algorithm(algorithm)
 }
 
-/// How many clients the curve says that a limit touches.
-fn touched(curve: &Curve, max: u64, clients: u64) -> u64 {
+/// Returns the number of clients that a limit affects by the curve.
+fn affected(curve: &Curve, max: u64, clients: u64) -> u64 {
     curve.points.iter().rfind(|point| point.max <= max).map_or(clients, |point| point.touched)
 }
 
 proptest! {
-    /// One pass tells for every limit whom the exact log would deny something.
+    /// One pass gives the clients that the exact log denies for every limit.
     #[test]
-    fn the_curve_is_what_the_log_does_for_every_limit(trace in trace(), max in 4..25_u64) {
+    fn the_curve_agrees_with_the_exact_log_for_every_limit(trace in trace(), max in 4..25_u64) {
         let found = replayed(&trace, vec![policy(max, Algorithm::SlidingLog)]);
         let curve = &found.curves[0];
-        prop_assert_eq!(touched(curve, max, found.clients), found.policies[0].clients_denied);
+        prop_assert_eq!(affected(curve, max, found.clients), found.policies[0].clients_denied);
         prop_assert_eq!(curve.points.last().map(|point| point.touched), Some(0));
         for suggestion in &curve.suggestions {
-            let tried = replayed(&trace, vec![policy(suggestion.max, Algorithm::SlidingLog)]);
-            // What costs more than a limit ever allows is denied by it, and asked for in some window.
-            prop_assert_eq!(tried.policies[0].clients_denied, suggestion.touched, "{}", suggestion.at);
+            let other = replayed(&trace, vec![policy(suggestion.max, Algorithm::SlidingLog)]);
+            // A request that costs more than the limit is denied, and is in the peak.
+            prop_assert_eq!(other.policies[0].clients_denied, suggestion.touched, "{}", suggestion.at);
         }
     }
 
-    /// Every sum is the sum of its parts.
+    /// Every total is the sum of its parts.
     #[test]
-    fn sums_agree(trace in trace(), max in 1..8_u64) {
+    fn totals_are_the_sums_of_their_parts(trace in trace(), max in 1..8_u64) {
         let algorithms = [Algorithm::SlidingLog, Algorithm::SlidingCounter, Algorithm::FixedWindow, Algorithm::Gcra(None)];
         let found = replayed(&trace, algorithms.map(|algorithm| policy(max, algorithm)).to_vec());
         prop_assert_eq!(found.input.requests, trace.len() as u64);
@@ -74,25 +74,25 @@ proptest! {
             prop_assert_eq!(policy.retry_after.count, policy.denied - policy.impossible);
             prop_assert_eq!(policy.retry_after.steps.iter().map(|step| step.count).sum::<u64>(), policy.retry_after.count);
             prop_assert_eq!(policy.hardest_hit.len() as u64, policy.clients_denied);
-            prop_assert_eq!(policy.hardest_hit.iter().map(|hit| hit.denied).sum::<u64>(), policy.denied);
+            prop_assert_eq!(policy.hardest_hit.iter().map(|client| client.denied).sum::<u64>(), policy.denied);
             prop_assert!(policy.hardest_hit.is_sorted_by(|a, b| a.denied >= b.denied));
-            for hit in &policy.hardest_hit {
-                let client = hit.key.trim_start_matches("client ").parse::<u8>().unwrap();
-                let own = || trace.iter().filter(|request| request.1 == client);
-                prop_assert_eq!(hit.requests, own().count() as u64);
-                let course = hit.course.as_ref().expect("few clients are all followed");
-                let asked = course.asked.iter().sum::<u64>() + course.earlier;
-                prop_assert_eq!(asked, own().map(|request| request.2).sum::<u64>());
-                prop_assert!(course.peak.iter().max() <= Some(&hit.peaks[0]));
-                prop_assert!(course.denied.iter().zip(&course.asked).all(|(denied, asked)| denied <= asked));
+            for client in &policy.hardest_hit {
+                let number = client.key.trim_start_matches("client ").parse::<u8>().unwrap();
+                let own = || trace.iter().filter(|request| request.1 == number);
+                prop_assert_eq!(client.requests, own().count() as u64);
+                let history = client.history.as_ref().expect("a history of each of a few clients");
+                let requested = history.requested.iter().sum::<u64>() + history.earlier;
+                prop_assert_eq!(requested, own().map(|request| request.2).sum::<u64>());
+                prop_assert!(history.peak.iter().max() <= Some(&client.peaks[0]));
+                prop_assert!(history.denied.iter().zip(&history.requested).all(|(denied, requested)| denied <= requested));
             }
         }
     }
 }
 
 #[test]
-fn suggestions_lie_where_they_say() {
-    // A hundred clients that ask for up to 40 at once, one that asks for 500.
+fn suggestions_are_at_their_positions() {
+    // A hundred clients request up to 40 at once, and one requests 500.
     let mut trace: Trace = (0..100_u64)
         .flat_map(|i| vec![(0, u8::try_from(i).unwrap(), 1); usize::try_from(1 + i % 40).unwrap()])
         .collect();
@@ -105,7 +105,7 @@ fn suggestions_lie_where_they_say() {
     assert_eq!(found.clients, 101);
     assert_eq!(at("p99"), Some((40, 1)), "one of 101 is less than a hundredth");
     assert_eq!(at("p99.9"), Some((500, 0)));
-    assert_eq!(at("gap"), Some((40, 1)), "the one that stands apart is above it, all others are not");
+    assert_eq!(at("gap"), Some((40, 1)), "only the client with 500 requests is above it");
     let (knee, _) = at("knee").expect("there is one");
     assert!((20..=40).contains(&knee), "the curve falls until 40 and is flat from there: {knee}");
 }

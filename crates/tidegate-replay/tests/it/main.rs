@@ -1,8 +1,9 @@
-//! One binary for all tests from outside.
+//! Integration tests of the library.
 
 mod browser;
 mod consistency;
 mod page;
 mod page_in_a_browser;
 mod sample;
+mod simulate;
 mod simulated;

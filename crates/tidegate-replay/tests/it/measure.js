@@ -1,4 +1,4 @@
-// Runs outside the pages under test and writes down what it finds in them.
+// Runs outside of the pages under test and measures them.
 function measured(frame) {
   const inside = frame.contentDocument, view = frame.contentWindow;
   const shown = (e) => e.getClientRects().length > 0 && view.getComputedStyle(e).visibility !== "hidden";
@@ -13,8 +13,8 @@ function measured(frame) {
     letters.forEach(([a, p], i) => letters.slice(i + 1).forEach(([b, q]) => {
       const across = Math.min(p.right, q.right) - Math.max(p.left, q.left);
       const down = Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top);
-      // Boxes are as high as lines; letters are lower.
-      if (across > 0 && down > 4) strays.push("meet: " + a.textContent.slice(0, 40) + " / " + b.textContent.slice(0, 40));
+      // Boxes have the height of a line. Characters are lower.
+      if (across > 0 && down > 4) strays.push("overlap: " + a.textContent.slice(0, 40) + " / " + b.textContent.slice(0, 40));
     }));
   }
   return {

@@ -1,10 +1,10 @@
-//! The page, without a browser: every tag is closed, nothing foreign is markup, and nothing is loaded.
+//! The pages without a browser: every tag is closed, foreign text is never markup, and nothing is loaded.
 
 use tidegate_replay::page::replay;
 
 use crate::{sample, simulated};
 
-/// Every page there is, with its name.
+/// Returns all pages with their names.
 fn all() -> Vec<(String, String)> {
     let samples = sample::all().into_iter().map(|(name, findings)| (name.to_owned(), replay(&findings)));
     let simulated = [
@@ -34,13 +34,13 @@ fn every_page_is_well_formed() {
         assert_eq!(headings[0], 1, "{name}");
         assert!(headings.windows(2).all(|pair| pair[1] > 1 && pair[1] <= pair[0] + 1), "{name}: {headings:?}");
         for number in ["NaN", "inf"] {
-            assert!(!page.contains(&format!("\"{number}")), "{name} has a place that is {number}");
+            assert!(!page.contains(&format!("\"{number}")), "{name} has a position that is {number}");
         }
     }
 }
 
 #[test]
-fn every_chart_and_table_is_told_to_those_who_do_not_see_it() {
+fn every_chart_and_table_has_a_description() {
     for (name, page) in all() {
         let document = parsed(&page);
         let all = |tag: &'static str| document.descendants().filter(move |node| node.has_tag_name(tag));
@@ -57,25 +57,25 @@ fn every_chart_and_table_is_told_to_those_who_do_not_see_it() {
 }
 
 #[test]
-fn the_headline_answers() {
+fn the_headline_of_a_replay_reports_the_denials() {
     let page = replay(&sample::usual());
     let headline =
-        "60/1m sliding_log</bdi> would have denied 1.2\u{a0}% of 10,000 requests and touched 4 of 1,753 clients.";
+        "60/1m sliding_log</bdi> would have denied 1.2\u{a0}% of 10,000 requests and affected 4 of 1,753 clients.";
     assert!(page.contains(headline));
 }
 
 #[test]
-fn the_headline_of_an_edge_names_who_lets_more_through() {
+fn the_headline_of_a_boundary_names_the_algorithms_above_the_limit() {
     let pages = &simulated::BOUNDARIES;
     for (name, headline) in [
         (
             "boundary",
-            "Around the edge of a window sliding_counter and fixed_window let 200 through within 1m (gcra 199), where the limit \
-             is 100; sliding_log and sliding_buckets:10 never let more than 100 through.",
+            "Around a window boundary, sliding_counter and fixed_window admit 200 within 1m (gcra 199), where the limit is 100; \
+             sliding_log and sliding_buckets:10 never admit more than 100.",
         ),
         (
             "boundary_of_one",
-            "Around the edge of a window sliding_log never lets more than 10 through within 1s, which is the limit.",
+            "Around a window boundary, sliding_log never admits more than 10 within 1s, which is the limit.",
         ),
         ("boundary_of_none", "No algorithm was tried."),
     ] {
@@ -85,15 +85,15 @@ fn the_headline_of_an_edge_names_who_lets_more_through() {
 }
 
 #[test]
-fn the_figure_that_is_often_quoted_stands_beside_what_was_measured() {
+fn the_published_rate_is_compared_with_the_measured_rates() {
     let pages = &simulated::ACCURACIES;
     let page = page_of(pages, "accuracy");
-    for told in [
+    for text in [
         "Cloudflare reports about 0.003\u{a0}% of wrong decisions",
         "<bdi>poisson</bdi>",
-        "made-up clients ask for 0.25 times the limit on average; seed 1",
+        "simulated clients request 0.25 times the limit on average; seed 1",
     ] {
-        assert!(page.contains(told), "{told}");
+        assert!(page.contains(text), "{text}");
     }
     assert!(!page_of(pages, "accuracy_of_nothing").contains("Cloudflare"));
     assert!(
@@ -102,18 +102,18 @@ fn the_figure_that_is_often_quoted_stands_beside_what_was_measured() {
 }
 
 #[test]
-fn the_headline_of_a_comparison_tells_what_is_denied() {
+fn the_headline_of_a_comparison_reports_the_denials() {
     let pages = &simulated::COMPARISONS;
     assert!(
         page_of(pages, "comparison").contains("<h1>Of 3,168 requests the exact log denies 21\u{a0}%, the others from")
     );
     assert!(page_of(pages, "comparison_of_one_request").contains("<h1>No algorithm denies any of 1 request.</h1>"));
     let nothing = page_of(pages, "comparison_of_nothing");
-    assert!(nothing.contains("<h1>No requests were read, so there is nothing to decide.</h1>"));
+    assert!(nothing.contains("<h1>The input has no requests, so there is nothing to decide.</h1>"));
 }
 
 #[test]
-fn nothing_foreign_is_markup() {
+fn foreign_text_is_never_markup() {
     let page = replay(&sample::hostile());
     let document = parsed(&page);
     let tags: Vec<&str> = document.descendants().map(|node| node.tag_name().name()).collect();

@@ -20,7 +20,7 @@ fn is_fine(what: &str, measured: &Measured, scheme: Scheme) {
     assert!(["Tidegate replay", "Tidegate simulate"].contains(&of), "{what}: {}", measured.title);
 }
 
-/// All pages at all widths; how many charts each has.
+/// Checks all pages at all widths. Returns the number of charts of each.
 fn are_fine(pages: &[(String, String)], scheme: Scheme) -> Vec<usize> {
     let frames: Vec<(&str, u32)> =
         pages.iter().flat_map(|(_, page)| WIDTHS.map(|width| (page.as_str(), width))).collect();
@@ -51,7 +51,7 @@ fn replays_fit_wide_and_narrow_in_light_and_dark() {
 }
 
 #[test]
-fn real_replays_fit_too() {
+fn pages_of_real_replays_fit_wide_and_narrow() {
     for scheme in [Scheme::Light, Scheme::Dark] {
         are_fine(&simulated::REPLAYS, scheme);
     }
@@ -66,9 +66,9 @@ fn simulations_fit_wide_and_narrow_in_light_and_dark() {
 }
 
 #[test]
-fn a_complaint_would_be_heard() {
+fn errors_and_overflows_are_detected() {
     let pages = [
-        "<!DOCTYPE html><title>x</title><body><script>console.warn('heard'); missing()</script>",
+        "<!DOCTYPE html><title>x</title><body><script>console.warn('warning'); missing()</script>",
         "<!DOCTYPE html><title>x</title><body style=\"width:800px\"><p>wide</p>",
         "<!DOCTYPE html><title>x</title><body><svg class=\"chart\"><text x=\"9\" y=\"20\">one</text>\
          <text x=\"12\" y=\"20\">two</text></svg>",
@@ -76,13 +76,13 @@ fn a_complaint_would_be_heard() {
     let (measured, console) = browser::measure(&pages.map(|page| (page, 390)), Scheme::Light);
     assert_eq!(console.len(), 2, "{console:?}");
     assert!(measured[1].overflow > 400.0);
-    assert_eq!(measured[2].strays, ["meet: one / two"]);
+    assert_eq!(measured[2].strays, ["overlap: one / two"]);
 }
 
-/// Pictures to look at, of the pages that `OF` names or of all:
+/// Writes pictures of the pages that `OF` names, or of all:
 /// `PICTURES=dir OF=usual cargo test -p tidegate-replay --test it -- --ignored pictures`.
 #[test]
-#[ignore = "for people to look at"]
+#[ignore = "writes pictures for people"]
 fn pictures() {
     let dir = std::path::PathBuf::from(std::env::var("PICTURES").expect("PICTURES names a folder"));
     let of = std::env::var("OF").unwrap_or_default();

@@ -1,9 +1,12 @@
-//! Findings to show: some as they come, and some odd ones.
+//! Sample findings: usual and unusual ones.
 
-use tidegate_replay::figures::ratio;
-use tidegate_replay::findings::{
-    Course, Curve, CurvePoint, Findings, Hit, Input, LimitFindings, Malformed, PolicyFindings, Suggestion, Timeline,
-    WaitStep, Waits,
+use tidegate_replay::{
+    findings::{
+        ClientHistory, Curve, CurvePoint, DeniedClient, Findings, LimitFindings, PolicyFindings, Suggestion, Timeline,
+        WaitStep, Waits,
+    },
+    formatting::ratio,
+    logs::{InputSummary, MalformedLine},
 };
 
 const MINUTE: u64 = 60_000_000;
@@ -11,12 +14,12 @@ const HOUR: u64 = 60 * MINUTE;
 /// 17 May 2015, 10:05:03.
 const FROM: u64 = 1_431_857_103_000_000;
 
-/// The same numbers every time.
-struct Dice(u64);
+/// Random numbers that are the same in every run.
+struct Random(u64);
 
-impl Dice {
-    /// Below `n`.
-    fn roll(&mut self, n: u64) -> u64 {
+impl Random {
+    /// Returns a number below `n`.
+    fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
@@ -40,15 +43,15 @@ pub(crate) fn a_dozen() -> Findings {
 
 fn with_policies(policies: &[(&str, u64, u64, u64)]) -> Findings {
     let (clients, requests) = (1_753, 10_000);
-    let mut dice = Dice(7);
+    let mut random = Random(7);
     let wave = |i: u64| [12, 8, 6, 5, 9, 17, 26, 33, 38, 41, 37, 24][usize::try_from(i / 4 % 12).unwrap()];
-    let timeline: Vec<u64> = (0..166).map(|i| wave(i) + dice.roll(16) + if i == 97 { 240 } else { 0 }).collect();
+    let timeline: Vec<u64> = (0..166).map(|i| wave(i) + random.below(16) + if i == 97 { 240 } else { 0 }).collect();
     let denied = policies.iter().map(|(_, _, denied, _)| {
         let mut left = *denied;
         let mut bin = |i: u64| {
             let here = match i {
                 97 => left / 2,
-                _ if dice.roll(9) == 0 => dice.roll(left / 8 + 2).min(left),
+                _ if random.below(9) == 0 => random.below(left / 8 + 2).min(left),
                 _ => 0,
             };
             let here = here.min(timeline[usize::try_from(i).unwrap()]);
@@ -69,10 +72,10 @@ fn with_policies(policies: &[(&str, u64, u64, u64)]) -> Findings {
         clients_denied: *touched,
         share_of_clients_denied: ratio(*touched, clients),
         retry_after: waits(*denied, 60),
-        hardest_hit: hits(*max, *denied, (*touched).min(10)),
+        hardest_hit: clients_denied(*max, *denied, (*touched).min(10)),
     };
     Findings {
-        input: Input {
+        input: InputSummary {
             files: vec!["/var/log/nginx/access.log.1.gz".to_owned(), "/var/log/nginx/access.log".to_owned()],
             lines: 10_003,
             requests,
@@ -103,8 +106,8 @@ fn limit(max: u64, window_us: u64, window: &str, bound: u64) -> LimitFindings {
     LimitFindings { limit: format!("{max}/{window}"), max, window_us, bound }
 }
 
-fn malformed(line: u64) -> Malformed {
-    Malformed {
+fn malformed(line: u64) -> MalformedLine {
+    MalformedLine {
         file: "/var/log/nginx/access.log".to_owned(),
         line: line * 811,
         why: "no closing quote".to_owned(),
@@ -128,48 +131,48 @@ fn waits(denied: u64, window_s: u64) -> Waits {
     Waits { count: denied, p50_s: 9, p90_s: 41, p99_s: 57, max_s: window_s, steps }
 }
 
-/// Clients in bursts: the first was denied most.
-fn hits(max: u64, denied: u64, n: u64) -> Vec<Hit> {
-    let hit = |i: u64| {
+/// Clients that send bursts. The first has the most denials.
+fn clients_denied(max: u64, denied: u64, n: u64) -> Vec<DeniedClient> {
+    let client = |i: u64| {
         let share = denied / (i + 2);
         let key = match i % 3 {
             0 => format!("66.249.73.{}", 135 - i),
             1 => format!("2001:db8:85a3:8d3:1319:8a2e:370:{:x}", 7_348 + i),
             _ => format!("130.237.218.{}", 86 + i),
         };
-        let course = course(max, i);
-        let requests = course.asked.iter().sum::<u64>() + course.earlier;
-        Hit {
+        let history = history(max, i);
+        let requests = history.requested.iter().sum::<u64>() + history.earlier;
+        DeniedClient {
             key,
             requests,
             denied: share.max(1),
-            peaks: vec![*course.peak.iter().max().unwrap()],
-            course: Some(course),
+            peaks: vec![*history.peak.iter().max().unwrap()],
+            history: Some(history),
         }
     };
-    (0..n).map(hit).collect()
+    (0..n).map(client).collect()
 }
 
-fn course(max: u64, seed: u64) -> Course {
-    let mut dice = Dice(seed + 1);
+fn history(max: u64, seed: u64) -> ClientHistory {
+    let mut random = Random(seed + 1);
     let (bin_us, bins) = (5_000_000, 120);
     let per_window = usize::try_from(MINUTE / bin_us).unwrap();
     let burst = 30 + seed * 9 % 50;
-    let ask = |i: u64| match i {
-        i if (burst..burst + 9).contains(&i) => max / 8 + dice.roll(max / 8 + 2),
-        _ if dice.roll(3) == 0 => dice.roll(4),
+    let requested = |i: u64| match i {
+        i if (burst..burst + 9).contains(&i) => max / 8 + random.below(max / 8 + 2),
+        _ if random.below(3) == 0 => random.below(4),
         _ => 0,
     };
-    let requests: Vec<u64> = (0..bins).map(ask).collect();
+    let requests: Vec<u64> = (0..bins).map(requested).collect();
     let peak: Vec<u64> = (0..requests.len())
         .map(|i| if requests[i] == 0 { 0 } else { requests[(i + 1).saturating_sub(per_window)..=i].iter().sum() })
         .collect();
     let denied = requests.iter().zip(&peak).map(|(n, peak)| peak.saturating_sub(max).min(*n)).collect();
     let from_us = FROM + seed * 7 * HOUR;
-    Course { from_us, bin_us, window_us: MINUTE, max, asked: requests, denied, peak, earlier: seed * 31 }
+    ClientHistory { from_us, bin_us, window_us: MINUTE, max, requested: requests, denied, peak, earlier: seed * 31 }
 }
 
-/// Clients whose peaks are as heavy in the tail as those of web sites are.
+/// A curve with a heavy tail, as web sites have it.
 fn curve(window: &str, window_us: u64, clients: u64, stretch: u64) -> Curve {
     let touched = |max: u64| {
         #[expect(
@@ -206,14 +209,14 @@ fn curve(window: &str, window_us: u64, clients: u64, stretch: u64) -> Curve {
         }
     };
     let suggestions = vec![
-        suggestion("knee", 0.03, "Below it each step of the limit touches many more clients; above it, hardly fewer."),
-        suggestion("p99", 0.01, "99 of 100 clients never ask for more."),
-        suggestion("p99.9", 0.001, "999 of 1,000 clients never ask for more: only the heaviest notice."),
+        suggestion("knee", 0.03, "Lower limits affect many more clients, higher limits hardly fewer."),
+        suggestion("p99", 0.01, "99 of 100 clients never request more."),
+        suggestion("p99.9", 0.001, "999 of 1,000 clients never request more."),
     ];
     Curve { window: window.to_owned(), window_us, points, suggestions }
 }
 
-/// Everything that others write is hostile, and as long as it may be.
+/// All foreign text is hostile and long.
 pub(crate) fn hostile() -> Findings {
     let nasty = [
         "<script>document.title='owned'</script>",
@@ -234,7 +237,7 @@ pub(crate) fn hostile() -> Findings {
     }
     for (i, policy) in findings.policies.iter_mut().enumerate() {
         (policy.name, policy.algorithm) = (all(i), all(i + 1));
-        policy.hardest_hit.iter_mut().enumerate().for_each(|(i, hit)| hit.key = all(i));
+        policy.hardest_hit.iter_mut().enumerate().for_each(|(i, client)| client.key = all(i));
         policy.limits.iter_mut().for_each(|limit| limit.limit = all(i + 2));
     }
     for curve in &mut findings.curves {
@@ -246,7 +249,7 @@ pub(crate) fn hostile() -> Findings {
     findings
 }
 
-/// Only curves are asked for.
+/// Only curves.
 pub(crate) fn no_policies() -> Findings {
     let mut findings = usual();
     findings.policies.clear();
@@ -257,7 +260,7 @@ pub(crate) fn no_policies() -> Findings {
 /// An empty log.
 pub(crate) fn nothing() -> Findings {
     Findings {
-        input: Input { files: vec!["empty.log".to_owned()], ..Input::default() },
+        input: InputSummary { files: vec!["empty.log".to_owned()], ..InputSummary::default() },
         clients: 0,
         timeline: Timeline { denied: vec![Vec::new()], ..Timeline::default() },
         curves: vec![Curve { window: "1m".to_owned(), window_us: MINUTE, points: Vec::new(), suggestions: Vec::new() }],
@@ -266,7 +269,7 @@ pub(crate) fn nothing() -> Findings {
     }
 }
 
-/// Nobody is denied anything.
+/// No request is denied.
 pub(crate) fn no_denials() -> Findings {
     let mut findings = usual();
     findings.policies = findings.policies.iter().map(quiet).collect();
@@ -309,7 +312,7 @@ pub(crate) fn one_request() -> Findings {
     findings
 }
 
-/// One client is denied in its only bin, under two limits of one policy, with a cost that can never fit; ended early.
+/// One client is denied in its only bin, under two limits of one policy, with an impossible cost. The replay stopped early.
 pub(crate) fn one_bin() -> Findings {
     let mut findings = usual();
     findings.interrupted = true;
@@ -319,14 +322,14 @@ pub(crate) fn one_bin() -> Findings {
     (policy.name, policy.impossible) = ("login".to_owned(), 5);
     policy.limits.push(limit(500, HOUR, "1h", 0));
     policy.hardest_hit.truncate(1);
-    let hit = &mut policy.hardest_hit[0];
-    hit.peaks.push(700);
-    hit.course = Some(Course {
+    let client = &mut policy.hardest_hit[0];
+    client.peaks.push(700);
+    client.history = Some(ClientHistory {
         from_us: FROM,
         bin_us: HOUR,
         window_us: MINUTE,
         max: 60,
-        asked: vec![700],
+        requested: vec![700],
         denied: vec![640],
         peak: vec![700],
         earlier: 0,
@@ -335,7 +338,7 @@ pub(crate) fn one_bin() -> Findings {
     findings
 }
 
-/// Numbers as large as they come.
+/// The largest numbers.
 pub(crate) fn huge() -> Findings {
     let mut findings = usual();
     let most = u64::MAX;
@@ -345,13 +348,13 @@ pub(crate) fn huge() -> Findings {
     for policy in &mut findings.policies {
         (policy.denied, policy.allowed, policy.clients_denied) = (most / 2, most / 2, most);
         (policy.retry_after.max_s, policy.retry_after.p99_s) = (most, most);
-        for hit in &mut policy.hardest_hit {
-            (hit.requests, hit.denied, hit.peaks[0]) = (most, most, most);
-            let course = hit.course.as_mut().unwrap();
-            (course.max, course.window_us, course.bin_us, course.from_us) = (most, most, most, most);
-            course.asked[3] = most;
-            course.peak[3] = most;
-            course.denied[3] = most;
+        for client in &mut policy.hardest_hit {
+            (client.requests, client.denied, client.peaks[0]) = (most, most, most);
+            let history = client.history.as_mut().unwrap();
+            (history.max, history.window_us, history.bin_us, history.from_us) = (most, most, most, most);
+            history.requested[3] = most;
+            history.peak[3] = most;
+            history.denied[3] = most;
         }
     }
     for curve in &mut findings.curves {

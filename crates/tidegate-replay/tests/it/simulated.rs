@@ -1,4 +1,4 @@
-//! Pages of real results: small simulations, and replays of logs that simulations have written.
+//! Pages of real results: small simulations, and replays of simulated logs.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -8,13 +8,14 @@ use std::{
 use tidegate::{Algorithm, Cost, Key, Limit, Policy, Timestamp};
 use tidegate_replay::{
     findings::Findings,
-    logs::{Input, Reading, Requests},
+    logs::{LogReader, LogSource, ReadOptions},
     page,
-    replay::{self, Candidate, DecisionLog, Plan},
+    replay::{self, Candidate, DecisionLog, ReplayOptions},
     simulate::{
-        accuracy, approximations, boundary, compare, one_of_each,
-        traffic::{Shape, Traffic, access_log},
-        trial::Trial,
+        accuracy, approximations, boundary,
+        evaluation::{self, Evaluation},
+        one_of_each,
+        traffic::{Traffic, TrafficShape, access_log},
     },
 };
 
@@ -30,9 +31,9 @@ fn all_algorithms() -> Vec<Algorithm> {
     [one_of_each(), more.to_vec()].concat()
 }
 
-/// Both scenes, for limits that are usual, small and large.
+/// Both scenarios, for usual, small and large limits.
 pub(crate) static BOUNDARIES: Pages = LazyLock::new(|| {
-    let tried: [(&str, &str, Vec<Algorithm>); 6] = [
+    let cases: [(&str, &str, Vec<Algorithm>); 6] = [
         ("boundary", "100/1m", one_of_each()),
         ("boundary_small", "1/1ms", one_of_each()),
         ("boundary_large", "1000000000000/366d", one_of_each()),
@@ -43,27 +44,27 @@ pub(crate) static BOUNDARIES: Pages = LazyLock::new(|| {
     let page = |(name, text, algorithms): (&str, &str, Vec<Algorithm>)| {
         (name.to_owned(), page::boundary(&boundary::run(limit(text), &algorithms)))
     };
-    tried.into_iter().map(page).collect()
+    cases.into_iter().map(page).collect()
 });
 
-/// Several shapes, one algorithm, an empty trace beside a usual one, no trace at all.
+/// Several shapes, one algorithm, an empty trace with a usual one, no trace at all.
 pub(crate) static ACCURACIES: Pages = LazyLock::new(|| {
-    let run = |text: &str, algorithms: Vec<Algorithm>, shapes: &[Shape]| {
+    let run = |text: &str, algorithms: Vec<Algorithm>, shapes: &[TrafficShape]| {
         let options = accuracy::Options::new(limit(text));
         let options =
             accuracy::Options { algorithms, shapes: shapes.to_vec(), clients: 40, requests: 3_000, ..options };
         accuracy::run(&options).unwrap()
     };
     let usual = accuracy::Options::new(limit("20/1s")).shapes;
-    let mut with_an_empty_log = run("20/1s", all_algorithms(), &[Shape::Poisson]);
+    let mut with_an_empty_log = run("20/1s", all_algorithms(), &[TrafficShape::Poisson]);
     with_an_empty_log
         .traces
-        .push(Trial::new(limit("20/1s"), &all_algorithms()).finish("/var/log/nginx/access.log.1.gz"));
+        .push(Evaluation::new(limit("20/1s"), &all_algorithms()).finish("/var/log/nginx/access.log.1.gz"));
     [
         ("accuracy", run("20/1s", approximations(), &usual)),
-        ("accuracy_small", run("1/1ms", approximations(), &Shape::ALL)),
-        ("accuracy_large", run("1000000000000/366d", approximations(), &[Shape::Adversarial])),
-        ("accuracy_of_one", run("20/1s", vec![Algorithm::SlidingLog], &[Shape::Bursty])),
+        ("accuracy_small", run("1/1ms", approximations(), &TrafficShape::ALL)),
+        ("accuracy_large", run("1000000000000/366d", approximations(), &[TrafficShape::Adversarial])),
+        ("accuracy_of_one", run("20/1s", vec![Algorithm::SlidingLog], &[TrafficShape::Bursty])),
         ("accuracy_of_a_log", with_an_empty_log),
         ("accuracy_of_nothing", run("20/1s", approximations(), &[])),
     ]
@@ -73,26 +74,26 @@ pub(crate) static ACCURACIES: Pages = LazyLock::new(|| {
 
 /// Usual, small and large limits, more algorithms than one plot holds, one, one request and none.
 pub(crate) static COMPARISONS: Pages = LazyLock::new(|| {
-    let run = |text: &str, shape: Shape, algorithms: Vec<Algorithm>| {
-        let traffic = Traffic::around(limit(text), shape, 40, 3_000, 0.25, 1);
-        compare::run(&compare::Options { traffic, algorithms, ..compare::Options::new(limit(text)) }).unwrap()
+    let run = |text: &str, shape: TrafficShape, algorithms: Vec<Algorithm>| {
+        let traffic = Traffic::for_limit(limit(text), shape, 40, 3_000, 0.25, 1).unwrap();
+        evaluation::run(&traffic, limit(text), &algorithms).unwrap()
     };
-    let mut one_request = Trial::new(limit("100/1m"), &one_of_each());
-    one_request.request(Timestamp::from_micros(1_767_603_600_000_000), &Key::new("alice").unwrap(), Cost::ONE);
+    let mut one_request = Evaluation::new(limit("100/1m"), &one_of_each());
+    one_request.decide(Timestamp::from_micros(1_767_603_600_000_000), &Key::new("alice").unwrap(), Cost::ONE);
     [
-        ("comparison", run("20/1m", Shape::Bursty, one_of_each())),
-        ("comparison_small", run("1/1ms", Shape::Adversarial, one_of_each())),
-        ("comparison_large", run("1000000000000/366d", Shape::Bursty, one_of_each())),
-        ("comparison_all", run("100/1h", Shape::Diurnal, all_algorithms())),
-        ("comparison_of_one", run("20/1m", Shape::Bursty, vec![Algorithm::SlidingLog])),
+        ("comparison", run("20/1m", TrafficShape::Bursty, one_of_each())),
+        ("comparison_small", run("1/1ms", TrafficShape::Adversarial, one_of_each())),
+        ("comparison_large", run("1000000000000/366d", TrafficShape::Bursty, one_of_each())),
+        ("comparison_all", run("100/1h", TrafficShape::Diurnal, all_algorithms())),
+        ("comparison_of_one", run("20/1m", TrafficShape::Bursty, vec![Algorithm::SlidingLog])),
         ("comparison_of_one_request", one_request.finish("by hand")),
-        ("comparison_of_nothing", Trial::new(limit("100/1m"), &one_of_each()).finish("empty.csv")),
+        ("comparison_of_nothing", Evaluation::new(limit("100/1m"), &one_of_each()).finish("empty.csv")),
     ]
     .map(|(name, found)| (name.to_owned(), page::comparison(&found)))
     .to_vec()
 });
 
-/// Logs that were written, read and replayed: an hour of a site, one request of it, and none.
+/// Replays of simulated logs: an hour of a site, one request, and none.
 pub(crate) static REPLAYS: Pages = LazyLock::new(|| {
     let policies = ["60/1m", "100/1m", "20/10s"];
     [
@@ -119,10 +120,10 @@ fn replayed(requests: usize, policies: &[&str], top: usize) -> Findings {
         policy: Policy::unnamed([limit(text)]).unwrap(),
     };
     let candidates = policies.iter().map(candidate).collect();
-    let plan = Plan { candidates, windows: vec![Duration::from_secs(60)], top, redis: None };
-    let reading = Reading { inputs: vec![Input::File(path)], ..Reading::default() };
-    let requests = Requests::open(reading, Arc::default()).unwrap();
-    let mut findings = replay::run(plan, requests, None::<DecisionLog<Vec<u8>>>, || {}).unwrap();
+    let options = ReplayOptions { candidates, windows: vec![Duration::from_secs(60)], top, store: None };
+    let read_options = ReadOptions { sources: vec![LogSource::File(path)], ..ReadOptions::default() };
+    let reader = LogReader::open(read_options, Arc::default()).unwrap();
+    let mut findings = replay::run(options, reader, None::<DecisionLog<Vec<u8>>>, || {}).unwrap();
     findings.input.files = vec!["access.log".to_owned()];
     findings
 }

@@ -1,16 +1,16 @@
-//! [`AccessLog`]: what nginx and Apache write unless told otherwise, common or combined.
+//! [`AccessLog`]: the common and the combined format, the defaults of nginx and Apache.
 //!
 //! ```text
 //! 203.0.113.7 - alice [17/May/2015:10:05:03 +0000] "GET /search?q=1 HTTP/1.1" 200 1234 "https://from.example/" "Mozilla/5.0 …"
 //! ```
-//! The two quoted texts at the end are there in combined logs. What follows them is left alone.
+//! Combined logs have the two quoted texts at the end. Text after them is ignored.
 
 use std::ops::Range;
 
-use super::Flaw;
+use super::LineError;
 use crate::logs::{
     fields::{Field, Fields, path_in},
-    moment::{CLF_LEN, ClfTimes},
+    time::{CLF_LEN, ClfTimes},
 };
 
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(in crate::logs) struct AccessLog {
     times: ClfTimes,
 }
 
-/// What a line has, from left to right.
+/// Columns of a line, from left to right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Column {
     Ip,
@@ -33,7 +33,7 @@ enum Column {
 }
 
 impl AccessLog {
-    /// A reader that finds these fields, or the one that there is none of.
+    /// Creates a reader of these fields. Returns the first field that the format lacks as an error.
     pub(super) fn new(wanted: &[Field]) -> Result<Self, &Field> {
         let column = |field: &'_ Field| -> Option<Column> {
             Some(match field {
@@ -63,8 +63,8 @@ impl AccessLog {
     }
 
     #[inline]
-    pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, Flaw> {
-        let ip = client(line).ok_or("there is nothing after the first word")?;
+    pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, LineError> {
+        let ip = client(line).ok_or("nothing follows the first word")?;
         let bracket = ip.end + memchr::memchr(b'[', &line[ip.end..]).ok_or(NO_TIME)?;
         let time = line.get(bracket + 1..).and_then(<[u8]>::first_chunk::<CLF_LEN>).ok_or(NO_TIME)?;
         let time_us = self.times.read(time).ok_or(NO_TIME)?;
@@ -84,7 +84,7 @@ impl AccessLog {
                 Column::Ip => ip.clone(),
                 Column::User => match user(line, ip.end, bracket) {
                     Some(user) => user,
-                    None => return Err("no user (or `-`) stands before the time"),
+                    None => return Err("no user (or `-`) precedes the time"),
                 },
                 Column::Request => request.clone(),
                 Column::Path => {
@@ -108,7 +108,8 @@ impl AccessLog {
     }
 }
 
-/// The client's address: the first word, or the second if the first is the host that was asked for (Apache's `vhost_combined`).
+/// Finds the address of the client: the first word, or the second if the first is the requested host (Apache's
+/// `vhost_combined`).
 #[inline]
 fn client(line: &[u8]) -> Option<Range<usize>> {
     let end = memchr::memchr(b' ', line)?;
@@ -116,13 +117,13 @@ fn client(line: &[u8]) -> Option<Range<usize>> {
         return Some(0..end - 1);
     }
     match memchr::memrchr(b':', &line[..end]) {
-        Some(colon) => Some(behind_host(line, colon, end).unwrap_or(0..end)),
+        Some(colon) => Some(after_host(line, colon, end).unwrap_or(0..end)),
         None => Some(0..end),
     }
 }
 
 #[cold]
-fn behind_host(line: &[u8], colon: usize, end: usize) -> Option<Range<usize>> {
+fn after_host(line: &[u8], colon: usize, end: usize) -> Option<Range<usize>> {
     let next = end + 1 + memchr::memchr(b' ', line.get(end + 1..)?)?;
     let port = &line[colon + 1..end];
     let is_port = !port.is_empty() && port.iter().all(u8::is_ascii_digit);
@@ -130,12 +131,11 @@ fn behind_host(line: &[u8], colon: usize, end: usize) -> Option<Range<usize>> {
     (is_port && !is_address(&line[..end]) && is_address(&line[end + 1..next])).then_some(end + 1..next)
 }
 
-const NO_TIME: Flaw = "no time such as [17/May/2015:10:05:03 +0000] is in it";
+const NO_TIME: LineError = "it has no time such as [17/May/2015:10:05:03 +0000]";
 
-/// Where the request's closing quote is: the first one that a status follows. Servers write quotes within as `\"` or `\x22`, but
-/// not all do.
+/// Finds the closing quote of the request: the first quote that a status follows. Not every server escapes the quotes within.
 #[inline]
-fn end_of_request(text: &[u8]) -> Result<usize, Flaw> {
+fn end_of_request(text: &[u8]) -> Result<usize, LineError> {
     for quote in memchr::memchr_iter(b'"', text) {
         if let Some([b' ', a, b, c, b' ', _]) = text.get(quote + 1..quote + 7)
             && (a.is_ascii_digit() && b.is_ascii_digit() && c.is_ascii_digit())
@@ -146,7 +146,7 @@ fn end_of_request(text: &[u8]) -> Result<usize, Flaw> {
     Err("no status and size follow the request")
 }
 
-/// How long a number, or `-`, is.
+/// Returns the length of a number or `-`.
 #[inline]
 fn digits(text: &[u8]) -> usize {
     if text.first() == Some(&b'-') {
@@ -155,11 +155,10 @@ fn digits(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// The two quoted texts of a combined line, if it is one. The last one ends with the last quote: agents may have quotes in their
-/// names.
+/// Finds the two quoted texts of a combined line. The second one ends at the last quote, because user agents may contain quotes.
 #[inline]
-fn quoted_pair(line: &[u8], from: usize) -> Result<Option<[Range<usize>; 2]>, Flaw> {
-    const CUT: Flaw = "it ends within a quoted text";
+fn quoted_pair(line: &[u8], from: usize) -> Result<Option<[Range<usize>; 2]>, LineError> {
+    const CUT: LineError = "it ends within a quoted text";
     let rest = &line[from..];
     if rest.is_empty() {
         return Ok(None);
@@ -173,7 +172,7 @@ fn quoted_pair(line: &[u8], from: usize) -> Result<Option<[Range<usize>; 2]>, Fl
     if last < between + 3 { Err(CUT) } else { Ok(Some([start..start + between, start + between + 3..start + last])) }
 }
 
-/// The name between the second space of a line and its time; there may be spaces in it.
+/// Finds the name between the second space of a line and its time. The name may contain spaces.
 fn user(line: &[u8], from: usize, bracket: usize) -> Option<Range<usize>> {
     let identity = from + 1 + memchr::memchr(b' ', line.get(from + 1..bracket)?)?;
     (identity + 1 < bracket).then(|| identity + 1..bracket - 1)

@@ -1,45 +1,45 @@
-//! [`CsvTrace`]: requests in columns that the first line names, such as `time_us,key,cost`.
+//! [`CsvTrace`]: a trace as CSV. The first line names the columns, such as `time_us,key,cost`.
 
 use std::ops::Range;
 
-use super::Flaw;
+use super::LineError;
 use crate::logs::{
     fields::{Field, Fields, path_in},
-    moment,
+    time,
 };
 
 #[derive(Debug)]
 pub(in crate::logs) struct CsvTrace {
     columns: usize,
     time: usize,
-    /// Whether the time is a count of microseconds, and nothing else.
+    /// Whether the time must be a number of microseconds.
     is_micros: bool,
-    /// For each wanted field its column, if there is one, and whether only its path is meant.
+    /// Column of each wanted field, if it exists, and whether only its path counts.
     wanted: Vec<(Option<usize>, bool)>,
     cells: Vec<Range<usize>>,
     quoted: Vec<u8>,
     unquoted: Vec<u8>,
 }
 
-/// Whether a line names the columns of a trace.
-pub(super) fn is_head(line: &[u8]) -> bool {
+/// Returns whether a line names the columns of a trace.
+pub(super) fn is_header(line: &[u8]) -> bool {
     let mut names = line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     names.any(|name| matches!(name, b"time_us" | b"\"time_us\"")) && line.contains(&b',')
 }
 
 impl CsvTrace {
-    /// A reader that finds these fields, and how long the line is that names the columns; or the field that there is no column for,
-    /// and the columns.
+    /// Creates a reader of these fields. Also returns the length of the header line. The error is the missing field and the
+    /// existing columns.
     pub(super) fn new(beginning: &[u8], wanted: &[Field]) -> Result<(Self, usize), (Field, Vec<String>)> {
         let blank = beginning.len() - beginning.trim_ascii_start().len();
-        let head = memchr::memchr(b'\n', &beginning[blank..]).map_or(beginning.len(), |newline| blank + newline + 1);
-        let text = String::from_utf8_lossy(&beginning[..head]);
+        let header = memchr::memchr(b'\n', &beginning[blank..]).map_or(beginning.len(), |newline| blank + newline + 1);
+        let text = String::from_utf8_lossy(&beginning[..header]);
         let names: Vec<String> = text.trim().split(',').map(|name| name.trim().trim_matches('"').to_owned()).collect();
         let find = |name: &str| names.iter().position(|column| column == name);
         let first = |list: &[&str]| list.iter().find_map(|name| find(name));
         let none = |field: &Field| (field.clone(), names.iter().filter(|name| !name.is_empty()).cloned().collect());
         let time = first(&["time_us", "time", "timestamp"]).ok_or_else(|| none(&Field::Named("time_us".to_owned())))?;
-        let mut places = Vec::new();
+        let mut columns_of_fields = Vec::new();
         for field in wanted {
             let (column, is_path) = match field {
                 Field::Ip => (first(&["ip", "remote_addr", "client_ip"]), false),
@@ -49,26 +49,26 @@ impl CsvTrace {
                 Field::Key => (find("key"), false),
                 Field::Cost => (find("cost"), false),
             };
-            // A trace without costs has requests that cost 1.
+            // In a trace without costs, every request costs 1.
             if column.is_none() && *field != Field::Cost {
                 return Err(none(field));
             }
-            places.push((column, is_path));
+            columns_of_fields.push((column, is_path));
         }
         let is_micros = names[time] == "time_us";
         let trace = Self {
             columns: names.len(),
             time,
             is_micros,
-            wanted: places,
+            wanted: columns_of_fields,
             cells: Vec::new(),
             quoted: Vec::new(),
             unquoted: Vec::new(),
         };
-        Ok((trace, head))
+        Ok((trace, header))
     }
 
-    pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, Flaw> {
+    pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, LineError> {
         let is_quoted = memchr::memchr(b'"', line).is_some();
         self.cells.clear();
         if is_quoted {
@@ -87,8 +87,8 @@ impl CsvTrace {
         let cell = |column: usize| -> &[u8] {
             if is_quoted { &self.unquoted[self.cells[column].clone()] } else { &line[self.cells[column].clone()] }
         };
-        let time = cell(self.time).trim_ascii();
-        let time_us = if self.is_micros { moment::micros(time) } else { moment::any(time) };
+        let text = cell(self.time).trim_ascii();
+        let time_us = if self.is_micros { time::micros(text) } else { time::any(text) };
         let time_us = time_us.ok_or("its time is not a number of microseconds up to 9000000000000000")?;
         for (number, (column, is_path)) in self.wanted.iter().enumerate() {
             let Some(column) = *column else { continue };
@@ -98,8 +98,8 @@ impl CsvTrace {
         Ok(time_us)
     }
 
-    /// Cuts a line with quotes into its cells.
-    fn unquote(&mut self, line: &[u8]) -> Result<(), Flaw> {
+    /// Splits a line with quotes into its cells.
+    fn unquote(&mut self, line: &[u8]) -> Result<(), LineError> {
         self.quoted.clear();
         self.quoted.extend_from_slice(line);
         self.quoted.push(b'\n');
@@ -120,4 +120,4 @@ impl CsvTrace {
     }
 }
 
-const COLUMNS: Flaw = "it has not as many columns as the first line names";
+const COLUMNS: LineError = "it does not have the columns that the first line names";

@@ -1,110 +1,84 @@
-//! [`JsonLines`]: one JSON object a line, as Caddy, Traefik, Envoy and many services write them.
+//! [`JsonLines`]: one JSON object per line, as Caddy, Traefik, Envoy and many services write.
 //!
-//! The time, the address, the user and the path are found by the names that they commonly have; anything else by its own
-//! name, `a.b` for a field of an object within.
+//! The reader finds the time, the address, the user and the path under their common names. It finds any other field under its own
+//! name. `a.b` names the field `b` of the object `a`.
 
 use serde_json::Value;
 
-use super::Flaw;
+use super::LineError;
 use crate::logs::{
     fields::{Field, Fields, path_in},
-    moment,
+    time,
 };
 
-const TIMES: [&str; 14] = [
-    "time_us",
-    "time",
-    "timestamp",
-    "@timestamp",
-    "ts",
-    "msec",
-    "time_iso8601",
-    "time_local",
-    "start_time",
-    "StartUTC",
-    "datetime",
-    "date",
-    "t",
-    "time_unix",
-];
-const IPS: [&str; 13] = [
-    "ip",
-    "remote_addr",
-    "client_ip",
-    "remote_ip",
-    "clientip",
-    "clientIp",
-    "request.client_ip",
-    "request.remote_ip",
-    "ClientHost",
-    "source_ip",
-    "downstream_remote_address",
-    "remote_address",
-    "client",
-];
-const USERS: [&str; 7] = ["user", "remote_user", "user_id", "userId", "username", "ClientUsername", "uid"];
-const PATHS: [&str; 8] = ["path", "uri", "request_uri", "url", "request.uri", "RequestPath", "request_path", "request"];
+/// Common names of each field, the most likely first.
+const TIMES: &str =
+    "time_us time timestamp @timestamp ts msec time_iso8601 time_local start_time StartUTC datetime date t time_unix";
+const IPS: &str = "ip remote_addr client_ip remote_ip clientip clientIp request.client_ip request.remote_ip ClientHost source_ip \
+                   downstream_remote_address remote_address client";
+const USERS: &str = "user remote_user user_id userId username ClientUsername uid";
+const PATHS: &str = "path uri request_uri url request.uri RequestPath request_path request";
 const HEADERS: [&str; 4] = ["headers", "request.headers", "request_headers", "req.headers"];
 
 #[derive(Debug)]
 pub(in crate::logs) struct JsonLines {
     times: Vec<String>,
-    wanted: Vec<Wanted>,
+    wanted: Vec<WantedField>,
 }
 
 #[derive(Debug)]
-struct Wanted {
-    /// Where it may be, the likeliest first.
+struct WantedField {
+    /// Possible names, the most likely first.
     names: Vec<String>,
-    kind: Kind,
+    kind: ValueKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ValueKind {
     Plain,
     Address,
     Path,
 }
 
 impl JsonLines {
-    /// A reader that finds these fields, or the one that there is none of. The time is in `time`, if that is said.
+    /// Creates a reader of these fields. `time` names the field of the time. Returns the first field that the format lacks as an error.
     pub(super) fn new<'a>(wanted: &'a [Field], time: Option<&str>) -> Result<Self, &'a Field> {
-        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let times = time.map_or_else(|| owned(&TIMES), |time| vec![time.to_owned()]);
+        let owned = |names: &str| names.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let times = time.map_or_else(|| owned(TIMES), |time| vec![time.to_owned()]);
         let mut out = Vec::new();
         for field in wanted {
             let (names, kind) = match field {
-                Field::Ip => (owned(&IPS), Kind::Address),
-                Field::User => (owned(&USERS), Kind::Plain),
-                Field::Path => (owned(&PATHS), Kind::Path),
-                Field::Named(name) => (vec![name.clone()], Kind::Plain),
+                Field::Ip => (owned(IPS), ValueKind::Address),
+                Field::User => (owned(USERS), ValueKind::Plain),
+                Field::Path => (owned(PATHS), ValueKind::Path),
+                Field::Named(name) => (vec![name.clone()], ValueKind::Plain),
                 Field::Header(name) => {
                     let snake = name.to_ascii_lowercase().replace('-', "_");
                     let nested = HEADERS.iter().map(|headers| format!("{headers}.{name}"));
-                    (nested.chain([name.clone(), format!("http_{snake}"), snake.clone()]).collect(), Kind::Plain)
+                    (nested.chain([name.clone(), format!("http_{snake}"), snake.clone()]).collect(), ValueKind::Plain)
                 }
-                Field::Key => (owned(&["key"]), Kind::Plain),
+                Field::Key => (owned("key"), ValueKind::Plain),
                 Field::Cost => return Err(field),
             };
-            out.push(Wanted { names, kind });
+            out.push(WantedField { names, kind });
         }
         Ok(Self { times, wanted: out })
     }
 
-    pub(super) fn read(&self, line: &[u8], fields: &mut Fields) -> Result<u64, Flaw> {
+    pub(super) fn read(&self, line: &[u8], fields: &mut Fields) -> Result<u64, LineError> {
         let object: Value = serde_json::from_slice(line).map_err(|_| "it is not JSON")?;
         if !object.is_object() {
             return Err("it is not a JSON object");
         }
-        let time = self.times.iter().find_map(|name| text(find(&object, name)?));
-        let time = time.ok_or("it has no time: name its field with --time-field")?;
-        let time_us = moment::any(time.as_bytes()).ok_or("its time can't be read")?;
+        let text_of_time = self.times.iter().find_map(|name| text(find(&object, name)?));
+        let text_of_time = text_of_time.ok_or("it has no time: name its field with --time-field")?;
+        let time_us = time::any(text_of_time.as_bytes()).ok_or("its time is invalid")?;
         for (number, wanted) in self.wanted.iter().enumerate() {
             let Some(text) = wanted.names.iter().find_map(|name| text(find(&object, name)?)) else { continue };
             let text = match wanted.kind {
-                Kind::Plain => text.as_str(),
-                Kind::Address => without_port(&text),
-                Kind::Path => &text[path_in(text.as_bytes())],
+                ValueKind::Plain => text.as_str(),
+                ValueKind::Address => without_port(&text),
+                ValueKind::Path => &text[path_in(text.as_bytes())],
             };
             if text != "-" {
                 fields.text(number, text.as_bytes());
@@ -114,7 +88,7 @@ impl JsonLines {
     }
 }
 
-/// The value under a name: as it is, or field by field; headers are found in any case.
+/// Finds the value under a name or a dotted path. The case of nested names is ignored.
 fn find<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     if let Some(value) = object.get(name) {
         return Some(value);
@@ -126,7 +100,7 @@ fn find<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     find(within, inner).or_else(in_any_case)
 }
 
-/// A value as text: of a list, its first; of what has no text, none.
+/// Returns a value as text. A list counts as its first value. Objects and null have no text.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -137,7 +111,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// `1.2.3.4` of `1.2.3.4:5678`, `::1` of `[::1]:5678`.
+/// Returns `1.2.3.4` of `1.2.3.4:5678`, and `::1` of `[::1]:5678`.
 fn without_port(address: &str) -> &str {
     if let Some(rest) = address.strip_prefix('[') {
         return rest.split(']').next().unwrap_or(rest);
@@ -155,7 +129,7 @@ mod tests {
 
     fn read(line: &str, field: Field) -> Result<(u64, Option<String>), &'static str> {
         let wanted = [field];
-        let json = JsonLines::new(&wanted, None).expect("it can be wanted");
+        let json = JsonLines::new(&wanted, None).expect("a field of JSON logs");
         let mut fields = Fields::new(1);
         let time = json.read(line.as_bytes(), &mut fields)?;
         Ok((time, fields.get(0, b"").map(|text| String::from_utf8_lossy(text).into_owned())))
@@ -164,7 +138,7 @@ mod tests {
     const TIME: u64 = 1_431_857_103_250_000;
 
     #[test]
-    fn well_known_servers_are_understood() {
+    fn logs_of_common_servers_are_parsed() {
         let caddy =
             r#"{"ts":1431857103.25,"request":{"remote_ip":"1.2.3.4","uri":"/a?b","headers":{"X-Api-Key":["k"]}}}"#;
         let traefik = r#"{"StartUTC":"2015-05-17T10:05:03.25Z","ClientHost":"1.2.3.4","RequestPath":"/a?b"}"#;
@@ -185,10 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_with_a_time_is_told() {
+    fn a_line_without_an_object_or_a_time_is_an_error() {
         assert!(read("[]", Field::Ip).is_err_and(|why| why.contains("object")));
         assert!(read("{\"time\":1", Field::Ip).is_err_and(|why| why.contains("JSON")));
         assert!(read("{\"when\":1}", Field::Ip).is_err_and(|why| why.contains("--time-field")));
-        assert!(read("{\"time\":\"noon\"}", Field::Ip).is_err_and(|why| why.contains("read")));
+        assert!(read("{\"time\":\"noon\"}", Field::Ip).is_err_and(|why| why.contains("time")));
     }
 }

@@ -1,4 +1,4 @@
-//! [`Format`]: how a log's lines are laid out. Each kind finds the wanted fields of a line, and its time.
+//! [`Format`]: the format of a log. Each format finds the wanted fields and the time of a line.
 
 mod access_log;
 mod csv_trace;
@@ -15,29 +15,30 @@ use super::{
     fields::{Field, Fields},
 };
 
-/// How lines are laid out, as far as that is said.
+/// The format of a log, as the user chooses it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum FormatChoice {
-    /// As the first lines look.
+    /// Detected from the first lines.
     #[default]
     Auto,
-    /// Common or combined, as nginx and Apache write them.
+    /// The common or combined format of nginx and Apache.
     AccessLog,
     /// An nginx `log_format`.
     Template(String),
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json {
-        /// The field that has the time, where it is not found by itself.
+        /// Name of the field that holds the time, where it has an uncommon name.
         time: Option<String>,
     },
     /// A trace: `time_us,key,cost`.
     Csv,
 }
 
-/// What is wrong with a line.
-pub(super) type Flaw = &'static str;
+/// Reason why a line is malformed.
+pub(super) type LineError = &'static str;
 
-/// A layout that knows which fields are wanted.
+/// A format with its wanted fields.
 #[derive(Debug)]
 pub(super) enum Format {
     AccessLog(AccessLog),
@@ -47,56 +48,55 @@ pub(super) enum Format {
 }
 
 impl Default for Format {
-    /// The format of an input that has no lines.
+    /// Returns the format of a file without lines.
     fn default() -> Self {
         Self::AccessLog(AccessLog::default())
     }
 }
 
-/// How the first lines look.
-enum Looks {
+/// A format that is detected from the first lines.
+enum DetectedFormat {
     AccessLog,
     Json,
     Csv,
 }
 
 impl Format {
-    /// The format of an input that begins with `beginning`, to find the `wanted` fields with. Also how many bytes of it are a head
-    /// and no lines.
+    /// Creates the format of a file that begins with `beginning`. Also returns the length of its header.
     pub(super) fn new(
         choice: &FormatChoice,
         beginning: &[u8],
         wanted: &[Field],
         name: &str,
     ) -> Result<(Self, usize), LogError> {
-        // Some editors put a mark before the text.
+        // Some editors write a byte order mark.
         let mark = if beginning.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
         let beginning = &beginning[mark..];
         let no_field = |format: &'static str, field: &Field, known: String| LogError::NoField {
             name: name.to_owned(),
             format,
-            field: field.shown(),
+            field: field.name(),
             known,
         };
-        let looks = match choice {
+        let detected = match choice {
             FormatChoice::Template(text) => {
                 let template = Template::new(text, wanted).map_err(|why| LogError::Template { why })?;
                 return Ok((Self::Template(template), mark));
             }
-            FormatChoice::AccessLog => Looks::AccessLog,
-            FormatChoice::Json { .. } => Looks::Json,
-            FormatChoice::Csv => Looks::Csv,
-            FormatChoice::Auto => looks(beginning),
+            FormatChoice::AccessLog => DetectedFormat::AccessLog,
+            FormatChoice::Json { .. } => DetectedFormat::Json,
+            FormatChoice::Csv => DetectedFormat::Csv,
+            FormatChoice::Auto => detect(beginning),
         };
-        Ok(match looks {
-            Looks::AccessLog => {
+        Ok(match detected {
+            DetectedFormat::AccessLog => {
                 let log = AccessLog::new(wanted).map_err(|field| {
                     let known = "it has ip, user, path, header:referer, header:user-agent, field:status, field:bytes";
                     no_field("an access log", field, known.to_owned())
                 });
                 (Self::AccessLog(log?), mark)
             }
-            Looks::Json => {
+            DetectedFormat::Json => {
                 let time = match choice {
                     FormatChoice::Json { time } => time.as_deref(),
                     _ => None,
@@ -105,10 +105,10 @@ impl Format {
                     .map_err(|field| no_field("a JSON log", field, "name its field, as in field:api_key".to_owned()));
                 (Self::Json(json?), mark)
             }
-            Looks::Csv => {
+            DetectedFormat::Csv => {
                 let (trace, head) = CsvTrace::new(beginning, wanted).map_err(|(field, columns)| {
                     let known = if columns.is_empty() {
-                        "its first line has to name its columns, as in time_us,key,cost".to_owned()
+                        "its first line must name its columns, as in time_us,key,cost".to_owned()
                     } else {
                         format!("its columns are {}", columns.join(", "))
                     };
@@ -119,9 +119,9 @@ impl Format {
         })
     }
 
-    /// Finds the wanted fields of a line; its time in microseconds since the epoch.
+    /// Finds the wanted fields of a line. Returns its time in microseconds since the epoch.
     #[inline]
-    pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, Flaw> {
+    pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, LineError> {
         match self {
             Self::AccessLog(log) => log.read(line, fields),
             Self::Template(template) => template.read(line, fields),
@@ -130,28 +130,26 @@ impl Format {
         }
     }
 
-    /// Whether lines bring keys and costs of their own.
+    /// Returns whether the lines contain keys and costs.
     pub(super) fn is_trace(choice: &FormatChoice, beginning: &[u8]) -> bool {
         match choice {
             FormatChoice::Csv => true,
-            FormatChoice::Auto => matches!(looks(beginning), Looks::Csv),
+            FormatChoice::Auto => matches!(detect(beginning), DetectedFormat::Csv),
             _ => false,
         }
     }
 }
 
-fn looks(beginning: &[u8]) -> Looks {
+fn detect(beginning: &[u8]) -> DetectedFormat {
     let text = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
-    let mut lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
-    let first = lines.next().unwrap_or_default();
-    if csv_trace::is_head(first) {
-        return Looks::Csv;
+    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let lines: Vec<&[u8]> = lines.take(20).collect();
+    if lines.first().is_some_and(|first| csv_trace::is_header(first)) {
+        return DetectedFormat::Csv;
     }
-    // One odd line at the top doesn't make another format of a log.
-    let json = std::iter::once(first).chain(lines).take(20).filter(|line| line.starts_with(b"{")).count();
-    let all =
-        text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()).take(20).count();
-    if json * 2 > all { Looks::Json } else { Looks::AccessLog }
+    // Most lines decide, because the first line may be odd.
+    let json = lines.iter().filter(|line| line.starts_with(b"{")).count();
+    if json * 2 > lines.len() { DetectedFormat::Json } else { DetectedFormat::AccessLog }
 }
 
 #[cfg(test)]
@@ -170,16 +168,16 @@ mod tests {
     const HEAD: &[u8] = b"time_us,key,cost,ip,user,path\n";
     const TEMPLATE: &str = r#"$remote_addr $remote_user "$request" $msec"#;
 
-    /// The formats of those lines, in their order.
+    /// Returns the formats of those lines, in the same order.
     fn choices() -> [FormatChoice; 4] {
         let template = FormatChoice::Template(TEMPLATE.to_owned());
         [FormatChoice::AccessLog, FormatChoice::Json { time: None }, FormatChoice::Csv, template]
     }
 
     proptest! {
-        /// Whatever a line is, it is read or refused.
+        /// Any bytes are parsed or rejected without a panic.
         #[test]
-        fn no_line_is_too_odd(
+        fn any_line_is_parsed_or_rejected(
             line in prop_oneof![Just(LINES[0]), Just(LINES[1]), Just(LINES[2]), Just(LINES[3])],
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 0..6),
             cut in any::<prop::sample::Index>(),
@@ -197,7 +195,7 @@ mod tests {
             bytes.truncate(if is_cut { cut.index(bytes.len()) } else { bytes.len() });
             let wanted = [Field::Ip, Field::User, Field::Path];
             for choice in choices() {
-                let (mut format, _) = Format::new(&choice, HEAD, &wanted, "a log").expect("it has them all");
+                let (mut format, _) = Format::new(&choice, HEAD, &wanted, "a log").expect("a format with all fields");
                 let mut fields = Fields::new(wanted.len());
                 if format.read(&bytes, &mut fields).is_ok() {
                     for number in 0..wanted.len() {
@@ -209,11 +207,11 @@ mod tests {
     }
 
     #[test]
-    fn each_line_is_read_by_its_own_format_and_by_no_other() {
+    fn each_line_is_parsed_only_by_its_own_format() {
         let wanted = [Field::Ip, Field::User, Field::Path];
         for (i, choice) in choices().iter().enumerate() {
             for (j, line) in LINES.iter().enumerate() {
-                let (mut format, _) = Format::new(choice, HEAD, &wanted, "a log").expect("it has them all");
+                let (mut format, _) = Format::new(choice, HEAD, &wanted, "a log").expect("a format with all fields");
                 let mut fields = Fields::new(wanted.len());
                 let read = format.read(line.as_bytes(), &mut fields);
                 assert_eq!(read.ok(), (i == j).then_some(1_431_857_103_000_000), "{choice:?}: {line}");

@@ -2,33 +2,33 @@
 
 use std::ops::Range;
 
-use super::Flaw;
+use super::LineError;
 use crate::logs::{
     fields::{Field, Fields, path_in},
-    moment,
+    time,
 };
 
 #[derive(Debug)]
 pub(in crate::logs) struct Template {
-    /// What stands before the first variable.
+    /// Text before the first variable.
     before: Vec<u8>,
-    /// Each variable's name, and what stands behind it.
+    /// Name of each variable, and the text after it.
     variables: Vec<(String, Vec<u8>)>,
     time: usize,
-    /// For each wanted field: its variable, and whether only its path is meant.
+    /// Variable of each wanted field, and whether only its path counts.
     wanted: Vec<(usize, bool)>,
     found: Vec<Range<usize>>,
 }
 
 impl Template {
-    /// A reader for a `log_format`: its text alone, or as the configuration of nginx has it.
+    /// Creates a reader of a `log_format`: its text, or the directive of an nginx configuration.
     pub(super) fn new(text: &str, wanted: &[Field]) -> Result<Self, String> {
-        let (before, variables) = pieces(&unwrapped(text))?;
+        let (before, variables) = pieces(&directive_text(text))?;
         let find = |name: &str| variables.iter().position(|(variable, _)| variable == name);
         let first = |names: &[&str]| names.iter().find_map(|name| find(name));
         let time = first(&["msec", "time_iso8601", "time_local"])
             .ok_or("it has no time: add $msec, $time_iso8601 or $time_local")?;
-        let place = |field: &Field| match field {
+        let variable_of = |field: &Field| match field {
             Field::Ip => first(&["remote_addr"]).map(|at| (at, false)),
             Field::User => first(&["remote_user"]).map(|at| (at, false)),
             Field::Path => first(&["uri", "request_uri", "request"]).map(|at| (at, true)),
@@ -38,36 +38,36 @@ impl Template {
             Field::Named(name) => find(name.trim_start_matches('$')).map(|at| (at, false)),
             Field::Key | Field::Cost => None,
         };
-        let mut places = Vec::new();
+        let mut variables_of_fields = Vec::new();
         for field in wanted {
-            let Some(place) = place(field) else {
+            let Some(variable_of) = variable_of(field) else {
                 let names: Vec<String> = variables.iter().map(|(name, _)| format!("${name}")).collect();
-                return Err(format!("it has no {}: it has {}", field.shown(), names.join(", ")));
+                return Err(format!("it has no {}: it has {}", field.name(), names.join(", ")));
             };
-            places.push(place);
+            variables_of_fields.push(variable_of);
         }
-        Ok(Self { before, found: vec![0..0; variables.len()], variables, time, wanted: places })
+        Ok(Self { before, found: vec![0..0; variables.len()], variables, time, wanted: variables_of_fields })
     }
 
-    pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, Flaw> {
+    pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, LineError> {
         if !line.starts_with(&self.before) {
-            return Err("it does not begin as the log format does");
+            return Err("it does not start like the log format");
         }
         let mut at = self.before.len();
         let last = self.variables.len() - 1;
-        for (number, ((_, behind), found)) in self.variables.iter().zip(&mut self.found).enumerate() {
+        for (number, ((_, after), found)) in self.variables.iter().zip(&mut self.found).enumerate() {
             let rest = &line[at..];
             let len = if number == last {
-                // Whatever is in it, it goes up to what ends the line.
-                rest.len().checked_sub(behind.len()).filter(|len| &rest[*len..] == behind.as_slice())
+                // The last variable extends to the text that ends the line.
+                rest.len().checked_sub(after.len()).filter(|len| &rest[*len..] == after.as_slice())
             } else {
-                end_of(rest, behind)
+                end_of(rest, after)
             };
-            let len = len.ok_or("it is not laid out as the log format is")?;
+            let len = len.ok_or("it does not match the log format")?;
             *found = at..at + len;
-            at += len + behind.len();
+            at += len + after.len();
         }
-        let time_us = moment::any(&line[self.found[self.time].clone()]).ok_or("its time can't be read")?;
+        let time_us = time::any(&line[self.found[self.time].clone()]).ok_or("its time is invalid")?;
         for (number, (variable, is_path)) in self.wanted.iter().enumerate() {
             let found = self.found[*variable].clone();
             let range = if *is_path {
@@ -82,16 +82,16 @@ impl Template {
     }
 }
 
-/// Where a variable ends that `behind` follows. A quote that ends it is not one with a backslash before it.
-fn end_of(text: &[u8], behind: &[u8]) -> Option<usize> {
-    memchr::memmem::find_iter(text, behind).find(|at| {
+/// Finds the end of a variable that `after` follows. An escaped quote does not end it.
+fn end_of(text: &[u8], after: &[u8]) -> Option<usize> {
+    memchr::memmem::find_iter(text, after).find(|at| {
         let slashes = text[..*at].iter().rev().take_while(|byte| **byte == b'\\').count();
-        behind[0] != b'"' || slashes % 2 == 0
+        after[0] != b'"' || slashes % 2 == 0
     })
 }
 
-/// The text of a format that is given as the configuration has it: `log_format name '…' '…';`.
-fn unwrapped(text: &str) -> String {
+/// Returns the text of a directive `log_format name '…' '…';`.
+fn directive_text(text: &str) -> String {
     let text = text.trim();
     let Some(rest) = text.strip_prefix("log_format") else { return text.to_owned() };
     let rest = rest.trim_end_matches(';');
@@ -115,19 +115,19 @@ fn pieces(text: &str) -> Result<Pieces, String> {
     let before = parts.next().unwrap_or_default().as_bytes().to_vec();
     let mut variables: Vec<(String, Vec<u8>)> = Vec::new();
     for part in parts {
-        let (name, behind) = match part.strip_prefix('{') {
+        let (name, after) = match part.strip_prefix('{') {
             Some(braced) => braced.split_once('}').ok_or("a `${` is not closed by `}`")?,
             None => part.split_at(part.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(part.len())),
         };
         if name.is_empty() {
-            return Err("a `$` has no name behind it".to_owned());
+            return Err("no name follows a `$`".to_owned());
         }
         if let Some((previous, gap)) = variables.last()
             && gap.is_empty()
         {
-            return Err(format!("nothing stands between ${previous} and ${name}, so nobody knows where one ends"));
+            return Err(format!("no text separates ${previous} and ${name}"));
         }
-        variables.push((name.to_owned(), behind.as_bytes().to_vec()));
+        variables.push((name.to_owned(), after.as_bytes().to_vec()));
     }
     if variables.is_empty() {
         return Err(
@@ -155,8 +155,8 @@ mod tests {
         r#"1.2.3.4 - john doe [17/May/2015:10:05:03 +0000] "GET /a\"b?c HTTP/1.1" 200x "key" "An "agent"""#;
 
     #[test]
-    fn variables_are_what_stands_between_the_rest() {
-        let found = |field| read(FORMAT, LINE, field).expect("it is laid out so");
+    fn variables_are_the_texts_between_the_literals() {
+        let found = |field| read(FORMAT, LINE, field).expect("a matching line");
         assert_eq!(found(Field::Ip).as_deref(), Some("1.2.3.4"));
         assert_eq!(found(Field::User).as_deref(), Some("john doe"));
         assert_eq!(found(Field::Path).as_deref(), Some(r#"/a\"b"#));
@@ -168,10 +168,10 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_used_is_told() {
+    fn an_invalid_format_or_line_is_an_error() {
         for (format, hint) in [
             ("$remote_addr", "$msec"),
-            ("$remote_addr$msec", "nothing stands between"),
+            ("$remote_addr$msec", "no text separates"),
             ("plain", "no variables"),
             ("$msec ${x", "not closed"),
             ("$msec $ x", "no name"),

@@ -1,73 +1,57 @@
-//! How far the cheaper algorithms are from the exact log, as a page.
+//! The distance of the approximate algorithms from the exact log, as a page.
 
-mod quoted;
+mod published_rate;
 mod trace;
 
-use super::{document, escape, trial};
-use crate::{figures::share, simulate::accuracy::Accuracy, simulate::trial::Tried};
+use super::{document::document, escape, header, simulation};
+use crate::{
+    formatting::share,
+    simulate::{
+        accuracy::Accuracy,
+        evaluation::{AlgorithmResult, TraceResult},
+    },
+    wording,
+};
 
-/// The page of [`accuracy`](crate::simulate::accuracy).
+/// Returns the page of [`accuracy`](crate::simulate::accuracy).
 pub fn accuracy(found: &Accuracy) -> String {
-    let made_up = match (found.load, found.seed) {
-        (Some(load), Some(seed)) => format!(
-            "<p>Made-up clients ask for {load} times the limit on average, adversaries for more than they get; seed {seed}. The \
-             same options give the same figures.</p>\n"
-        ),
-        _ => String::new(),
-    };
+    let simulated = wording::simulated(found).map(|text| format!("<p>Traffic: {text}.</p>\n")).unwrap_or_default();
     let traces: String = found.traces.iter().map(trace::html).collect();
-    let body = format!(
-        "<main>\n<header>\n<p class=\"eyebrow\"><b>Tidegate simulate accuracy</b> of {}</p>\n<h1>{}</h1>\n{made_up}</header>\n\
-         {}{}{traces}{}</main>\n",
-        escape::text(&found.limit),
-        escape::text(&headline(found)),
-        meanings(),
-        quoted::html(found),
-        found.traces.first().map_or_else(String::new, trial::full_keys),
-    );
-    document(&format!("{}: how far from exact · Tidegate simulate", found.limit), &body)
+    let sections = [
+        header("simulate accuracy", &escape::text(&found.limit), &escape::text(&headline(found)), &simulated),
+        simulation::glossary(wording::ACCURACY),
+        published_rate::html(found),
+        traces,
+        found.traces.first().map(simulation::full_keys).unwrap_or_default(),
+    ];
+    document(&format!("{}: distance from exact · Tidegate simulate", found.limit), &sections.concat())
 }
 
-/// The algorithms beside the log.
-fn others(tried: &[Tried]) -> impl Iterator<Item = (usize, &Tried)> {
-    tried.iter().enumerate().filter(|(_, tried)| tried.algorithm != "sliding_log")
+/// Returns the algorithms other than the exact log, with their numbers.
+fn approximate(results: &[AlgorithmResult]) -> impl Iterator<Item = (usize, &AlgorithmResult)> {
+    results.iter().enumerate().filter(|(_, result)| result.algorithm != "sliding_log")
 }
 
-/// What the counter does, which is known best, or else the first beside the log.
+/// Returns the traces that have requests.
+fn with_requests(found: &Accuracy) -> Vec<&TraceResult> {
+    found.traces.iter().filter(|trace| trace.summary.requests > 0).collect()
+}
+
+/// Describes the sliding counter, or the first approximate algorithm.
 fn headline(found: &Accuracy) -> String {
-    let traces: Vec<_> = found.traces.iter().filter(|trace| trace.asked.requests > 0).collect();
+    let traces = with_requests(found);
     let Some(first) = traces.first() else {
-        return "No requests were tried, so there is nothing to compare.".to_owned();
+        return "No requests were decided, so there is nothing to compare.".to_owned();
     };
-    let counter = others(&first.algorithms).find(|(_, tried)| tried.algorithm == "sliding_counter");
-    let Some((place, tried)) = counter.or_else(|| others(&first.algorithms).next()) else {
+    let counter = approximate(&first.algorithms).find(|(_, result)| result.algorithm == "sliding_counter");
+    let Some((number, result)) = counter.or_else(|| approximate(&first.algorithms).next()) else {
         return "Only the exact log was tried, and it is never wrong.".to_owned();
     };
-    let shares = traces.iter().filter_map(|trace| trace.algorithms.get(place)).map(|tried| tried.beside_log.share());
-    let (least, most) = shares.fold((1.0_f64, 0.0_f64), |(least, most), share| (least.min(share), most.max(share)));
-    let (least, most) = (share(least), share(most));
-    let name = &tried.algorithm;
-    if least == most {
-        return format!("{name} decides {most} of requests otherwise than the exact log.");
+    let shares = traces.iter().filter_map(|trace| trace.algorithms.get(number)).map(|result| result.beside_log.share());
+    let (min, max) = shares.fold((1.0_f64, 0.0_f64), |(min, max), share| (min.min(share), max.max(share)));
+    let (min, max, name) = (share(min), share(max), &result.algorithm);
+    if min == max {
+        return format!("{name} differs from the exact log on {max} of requests.");
     }
-    format!("{name} decides {least} to {most} of requests otherwise than the exact log, depending on the traffic.")
-}
-
-fn meanings() -> String {
-    trial::meanings(
-        "What wrong means",
-        &[
-            (
-                "Beside the log",
-                "Requests let through where the exact log, which saw the same requests, denies; and denied where it lets them \
-                 through. One difference makes others follow: what one has let through, the other may let through later.",
-            ),
-            (
-                "By its own past",
-                "Requests let through though the window was full, or denied though there was room, given what the algorithm \
-                 itself had let through before. Nothing follows from an earlier difference here.",
-            ),
-            ("Shares", "Both are shares of all requests."),
-        ],
-    )
+    format!("{name} differs from the exact log on {min} to {max} of requests, depending on the traffic.")
 }

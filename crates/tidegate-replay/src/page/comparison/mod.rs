@@ -1,49 +1,48 @@
-//! All algorithms on one trace, as a page: what each denies, what it lets through over time, its worst window, its memory.
+//! All algorithms on one trace, as a page: the denials, the admitted units over time, the worst window and the memory of each.
 
 mod over_time;
 
-use super::plot::{Look, Rows};
-use super::{Table, document, escape, trial};
+use super::{NO_REQUESTS, candidates::shares_denied, document::document, escape, header, section, simulation};
 use crate::{
-    figures::{count, counted, share, short_share},
-    simulate::{
-        trial::{Trialled, Tried},
-        words::{rounded, units},
-    },
+    formatting::{bytes, clip, count, plural, share, units},
+    simulate::evaluation::{AlgorithmResult, TraceResult},
+    table::Table,
+    wording,
 };
 
-/// The page of [`compare`](crate::simulate::compare).
-pub fn comparison(found: &Trialled) -> String {
-    let sections = if found.asked.requests == 0 {
-        String::new()
+/// Returns the page of a trace that all algorithms decided.
+pub fn comparison(found: &TraceResult) -> String {
+    let subject = format!("{} on {}", escape::text(&found.limit), escape::name(&found.trace, 80));
+    let header = |text: &str| header("simulate compare", &subject, &escape::text(&headline(found)), text);
+    let content = if found.summary.requests == 0 {
+        header("") + &simulation::full_keys(found)
     } else {
-        [denied(found), over_time::html(found), windows_and_memory(found)].concat()
+        let charts = format!("<div class=\"courses\">\n{}</div>\n", simulation::windows_and_memory(found));
+        [
+            header(&format!("<p>{}</p>\n", simulation::trace_summary(found))),
+            denied(found),
+            over_time::html(found),
+            section("Worst windows and memory", &charts),
+            simulation::full_keys(found),
+            simulation::glossary(wording::COMPARISON),
+        ]
+        .concat()
     };
-    let body = format!(
-        "<main>\n<header>\n<p class=\"eyebrow\"><b>Tidegate simulate compare</b> of {} on {}</p>\n<h1>{}</h1>\n{}</header>\n\
-         {sections}{}{}</main>\n",
-        escape::text(&found.limit),
-        escape::name(&found.trace, 80),
-        escape::text(&headline(found)),
-        if found.asked.requests == 0 { String::new() } else { format!("<p>{}</p>\n", trial::asked(found)) },
-        trial::full_keys(found),
-        if found.asked.requests == 0 { String::new() } else { meanings() },
-    );
-    document(&format!("{} on {} · Tidegate simulate", found.limit, escape::clip(&found.trace, 60)), &body)
+    document(&format!("{} on {} · Tidegate simulate", found.limit, clip(&found.trace, 60)), &content)
 }
 
-/// What the log denies, and the others at least and at most.
-fn headline(found: &Trialled) -> String {
-    let Some((log, others)) = found.algorithms.split_first().filter(|_| found.asked.requests > 0) else {
-        return "No requests were read, so there is nothing to decide.".to_owned();
+/// Describes the denials of the log, and the minimum and maximum of the others.
+fn headline(found: &TraceResult) -> String {
+    let Some((log, others)) = found.algorithms.split_first().filter(|_| found.summary.requests > 0) else {
+        return NO_REQUESTS.to_owned();
     };
-    let of = counted(found.asked.requests, "request");
-    if !denies(found) {
+    let of = plural(found.summary.requests, "request");
+    if !is_denied(found) {
         return format!("No algorithm denies any of {of}.");
     }
     let first = format!("Of {of} the exact log denies {}", share(log.share_denied));
-    let by_share = |a: &&Tried, b: &&Tried| a.denied.cmp(&b.denied);
-    match (others.iter().min_by(by_share), others.iter().max_by(by_share)) {
+    let least = others.iter().min_by_key(|result| result.denied);
+    match (least, others.iter().max_by_key(|result| result.denied)) {
         (Some(least), Some(most)) if least.denied != most.denied => format!(
             "{first}, the others from {} ({}) to {} ({}).",
             share(least.share_denied),
@@ -57,24 +56,20 @@ fn headline(found: &Trialled) -> String {
     }
 }
 
-/// Whether anything is denied by any algorithm.
-fn denies(found: &Trialled) -> bool {
-    found.algorithms.iter().any(|tried| tried.denied > 0)
+/// Returns whether any algorithm denies a request.
+fn is_denied(found: &TraceResult) -> bool {
+    found.algorithms.iter().any(|result| result.denied > 0)
 }
 
-fn denied(found: &Trialled) -> String {
-    let rows = Rows::new("Share denied", "share denied, %", share, short_share)
-        .about("for each algorithm, the share of requests and the share of clients that it denies")
-        .series("of requests", Look::Series(0))
-        .series("of clients, at least once", Look::Series(1));
-    let row =
-        |rows: Rows, tried: &Tried| rows.row(&tried.algorithm, &[tried.share_denied, tried.share_of_clients_denied]);
-    let rows = if denies(found) { found.algorithms.iter().fold(rows, row).to_string() } else { String::new() };
-    format!("<section>\n<h2>What each algorithm denies</h2>\n{}{rows}</section>\n", table(found))
+fn denied(found: &TraceResult) -> String {
+    let shares = |result: &AlgorithmResult| vec![result.share_denied, result.share_of_clients_denied];
+    let groups = found.algorithms.iter().map(|result| (result.algorithm.as_str(), shares(result)));
+    let chart = if is_denied(found) { shares_denied("algorithm").groups(groups).html() } else { String::new() };
+    section("What each algorithm denies", &(table(found) + &chart))
 }
 
-fn table(found: &Trialled) -> Table {
-    let heads = [
+fn table(found: &TraceResult) -> String {
+    let mut table = Table::new([
         "Algorithm",
         ">Requests denied",
         ">Share of requests",
@@ -83,44 +78,23 @@ fn table(found: &Trialled) -> Table {
         ">Unlike the log",
         ">Worst window",
         ">Times the limit",
-        ">Promised at most",
-        ">Bytes a client",
-    ];
-    let caption = format!("{} of {}", counted(found.asked.requests, "request"), counted(found.asked.clients, "client"));
-    let mut table = Table::new(caption, &heads);
-    for tried in &found.algorithms {
+        ">Bound",
+        ">Bytes",
+    ]);
+    for result in &found.algorithms {
         table.row([
-            escape::text(&tried.algorithm),
-            count(tried.denied),
-            share(tried.share_denied),
-            count(tried.clients_denied),
-            share(tried.share_of_clients_denied),
-            share(tried.beside_log.share()),
-            units(tried.worst_window_units),
-            trial::times(tried.worst_window_times),
-            units(tried.promised_window_units),
-            count(rounded(tried.bytes_per_key)),
+            escape::text(&result.algorithm),
+            count(result.denied),
+            share(result.share_denied),
+            count(result.clients_denied),
+            share(result.share_of_clients_denied),
+            share(result.beside_log.share()),
+            units(result.worst_window_units),
+            simulation::times(result.worst_window_times),
+            units(result.promised_window_units),
+            bytes(result.bytes_per_key),
         ]);
     }
-    table
-}
-
-fn windows_and_memory(found: &Trialled) -> String {
-    format!(
-        "<section>\n<h2>Worst windows and memory</h2>\n<div class=\"courses\">\n{}{}</div>\n</section>\n",
-        trial::windows(found),
-        trial::memory(found),
-    )
-}
-
-fn meanings() -> String {
-    trial::meanings(
-        "What the figures mean",
-        &[
-            ("Unlike the log", "requests decided otherwise than by the exact log, which saw the same requests"),
-            ("Worst window", "the most units that one client got in any window, wherever on the time line it lies"),
-            ("Promised", "what the algorithm promises never to exceed there, whatever is asked"),
-            ("Bytes a client", "the most that a client's state took, on average over a sample of clients"),
-        ],
-    )
+    let (requests, clients) = (plural(found.summary.requests, "request"), plural(found.summary.clients, "client"));
+    table.html(&format!("{requests} of {clients}"))
 }

@@ -1,28 +1,28 @@
-//! The legend: a list beside the plot that breaks into lines as text does.
+//! The legend: a list above the plot that wraps like text.
 
-use super::Look;
+use super::Style;
 use crate::page::escape;
 
-/// What an entry's sample looks like.
+/// Symbol of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sample {
+pub(super) enum Symbol {
     Line,
     Area,
     Bar,
     Band,
 }
 
-/// How many characters of a name are shown; several series that run as one have all their names.
+/// Maximum length of a name. A line that several series share has all their names.
 const NAME: usize = 100;
 
-/// Entries in the order in which they were drawn.
+/// Entries in the order of drawing.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Legend(Vec<(Sample, Look, String)>);
+pub(super) struct Legend(Vec<(Symbol, Style, String)>);
 
 impl Legend {
-    /// Adds an entry; one without a name, or that is there already, is left out.
-    pub(super) fn add(&mut self, sample: Sample, look: Look, name: &str) {
-        let entry = (sample, look, name.to_owned());
+    /// Adds an entry. Ignores an entry without a name, and an entry that exists.
+    pub(super) fn add(&mut self, symbol: Symbol, style: Style, name: &str) {
+        let entry = (symbol, style, name.to_owned());
         if !name.is_empty() && !self.0.contains(&entry) {
             self.0.push(entry);
         }
@@ -32,16 +32,15 @@ impl Legend {
         if self.0.is_empty() {
             return String::new();
         }
-        let entry = |(sample, look, name): &(Sample, Look, String)| {
-            let class = look.class();
-            let line = format!("<line class=\"line {class}\" x1=\"0\" x2=\"26\" y1=\"6\" y2=\"6\"/>");
-            let drawn = match sample {
-                Sample::Line => line,
-                Sample::Area => format!(
-                    "<rect class=\"area {class}\" width=\"26\" height=\"12\"/><line class=\"line {class}\" x1=\"0\" x2=\"26\" y1=\"1\" y2=\"1\"/>"
-                ),
-                Sample::Bar => format!("<rect class=\"bar {class}\" width=\"26\" height=\"12\"/>"),
-                Sample::Band => "<rect class=\"band\" width=\"26\" height=\"12\"/>".to_owned(),
+        let entry = |(symbol, style, name): &(Symbol, Style, String)| {
+            let class = style.class();
+            let rect = |class: &str| format!("<rect class=\"{class}\" width=\"26\" height=\"12\"/>");
+            let line = |y: u32| format!("<line class=\"line {class}\" x1=\"0\" x2=\"26\" y1=\"{y}\" y2=\"{y}\"/>");
+            let drawn = match symbol {
+                Symbol::Line => line(6),
+                Symbol::Area => rect(&format!("area {class}")) + &line(1),
+                Symbol::Bar => rect(&format!("bar {class}")),
+                Symbol::Band => rect("band"),
             };
             format!(
                 "<li><svg class=\"sample\" width=\"26\" height=\"12\" aria-hidden=\"true\">{drawn}</svg><span>{}</span></li>",

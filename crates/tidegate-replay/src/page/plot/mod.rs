@@ -1,211 +1,322 @@
-//! A small kit for plots: SVG in a page, without a script.
+//! Plots as SVG without scripts.
 //!
-//! A [`Plot`] is an area between two [`Axis`]es and what is drawn in it. Places are percentages of the area and letters keep
-//! their size, so that the same plot fills a wide screen, a telephone and a sheet of paper. A [`Look`] is a class: colours,
-//! dashes and patterns are the style sheet's, which knows light, dark and print. [`Rows`] are bars that lie, one group to a
-//! name. The style sheet and the patterns come with [`document`](super::document()).
-//!
-//! ```
-//! use tidegate_replay::page::plot::{Axis, Bins, Look, Plot};
-//!
-//! let bins = Bins::new(1_431_857_100_000_000, 60_000_000);
-//! let plot = Plot::new("Requests over time", Axis::time(1_431_857_100_000_000, 1_431_857_280_000_000), Axis::counts("requests a minute", 9))
-//!     .bins_area("requests", Look::Requests, bins, &[3, 9, 4])
-//!     .rule_y(6.0, Look::Limit, "limit 6/1m");
-//! assert!(plot.to_string().starts_with("<figure"));
-//! ```
+//! A [`Plot`] is an area between two [`Axis`]es. Positions are percentages of the area, and text keeps its size, so that the same plot
+//! fits a wide screen, a phone and a sheet of paper. A [`Style`] is a class of the style sheet, which has colours, dashes and patterns
+//! for light, dark and print. [`HorizontalBars`] are groups of horizontal bars.
 
 mod axis;
-mod bars;
-mod draw;
+mod horizontal_bars;
 mod legend;
-mod look;
-mod rows;
-mod rules;
 mod scale;
-mod shape;
+mod series;
+mod style;
+mod svg;
+mod threshold;
 mod ticks;
 mod time;
 
-pub use axis::Axis;
-pub use bars::Bins;
-pub use look::Look;
-pub use rows::Rows;
-pub use scale::{Scale, Tick, as_f64};
+use std::fmt::Write as _;
 
-use bars::Bar;
-use legend::{Legend, Sample};
-use rules::Rule;
-use shape::{Kind, Shape};
+pub(super) use axis::Axis;
+pub(super) use horizontal_bars::HorizontalBars;
+pub(super) use scale::{Scale, as_f64};
+pub(super) use style::Style;
 
-/// An area between two axes, and what is drawn in it.
+use super::escape;
+use legend::{Legend, Symbol};
+use series::{SIZE, area_path, line_path, steps};
+use svg::{horizontal_line, percent};
+use threshold::ThresholdLine;
+
+/// Height of a row of labels above the area, in pixels.
+const LABEL_ROW: u32 = 16;
+
+/// Bins of equal length on the horizontal axis.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TimeBins {
+    pub(super) from_us: u64,
+    pub(super) bin_us: u64,
+}
+
+impl TimeBins {
+    /// Returns the start of a bin in microseconds.
+    pub(super) fn start_us(&self, bin: usize) -> u64 {
+        self.from_us.saturating_add(self.bin_us.saturating_mul(bin as u64))
+    }
+
+    /// Returns the start of a bin as a value of the axis.
+    pub(super) fn start(&self, bin: usize) -> f64 {
+        as_f64(self.from_us) + as_f64(bin as u64) * as_f64(self.bin_us.max(1))
+    }
+
+    /// Returns the axis of this number of bins.
+    pub(super) fn axis(&self, bins: usize) -> Axis {
+        Axis::time(self.from_us, self.start_us(bins))
+    }
+
+    fn points(&self, counts: &[u64]) -> Vec<(f64, f64)> {
+        let ends = counts.iter().chain(counts.last());
+        ends.enumerate().map(|(bin, count)| (self.start(bin), as_f64(*count))).collect()
+    }
+}
+
+/// An area between two axes. Layers of SVG are drawn in it.
 #[derive(Debug, Clone)]
-pub struct Plot {
+pub(super) struct Plot {
     title: String,
     about: String,
     x: Axis,
     y: Axis,
     height: u32,
-    x_labels: bool,
+    has_x_labels: bool,
     legend: Legend,
-    legend_shown: bool,
-    bands: Vec<(f64, f64)>,
-    bars: Vec<Bar>,
-    shapes: Vec<Shape>,
-    rules: Vec<Rule>,
-    dots: Vec<Dot>,
-    hovers: Vec<Hover>,
-}
-
-#[derive(Debug, Clone)]
-struct Dot {
-    x: f64,
-    y: f64,
-    look: Look,
-    title: String,
-}
-
-/// Columns that tell their values when pointed at.
-#[derive(Debug, Clone)]
-struct Hover {
-    from: f64,
-    to: f64,
-    lines: Vec<String>,
+    has_legend: bool,
+    thresholds: Vec<ThresholdLine>,
+    /// Bands and bars.
+    background: String,
+    /// Paths in a square of [`SIZE`] that is stretched to the area.
+    paths: String,
+    /// Dots and tooltips.
+    foreground: String,
 }
 
 impl Plot {
-    /// An empty plot.
-    pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
+    /// Creates an empty plot.
+    pub(super) fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
         Self {
             title: title.into(),
             about: String::new(),
             x,
             y,
             height: 220,
-            x_labels: true,
+            has_x_labels: true,
             legend: Legend::default(),
-            legend_shown: true,
-            bands: Vec::new(),
-            bars: Vec::new(),
-            shapes: Vec::new(),
-            rules: Vec::new(),
-            dots: Vec::new(),
-            hovers: Vec::new(),
+            has_legend: true,
+            thresholds: Vec::new(),
+            background: String::new(),
+            paths: String::new(),
+            foreground: String::new(),
         }
     }
 
-    /// What is to be seen, in a sentence, for those who don't see it.
-    #[must_use]
-    pub fn about(self, about: impl Into<String>) -> Self {
+    /// Sets the description for screen readers.
+    pub(super) fn about(self, about: impl Into<String>) -> Self {
         Self { about: about.into(), ..self }
     }
 
-    /// The height of the area, in pixels.
-    #[must_use]
-    pub fn height(self, height: u32) -> Self {
+    /// Sets the height of the area, in pixels.
+    pub(super) fn height(self, height: u32) -> Self {
         Self { height, ..self }
     }
 
-    /// The same without numbers below: for a plot that stands on another with the same axis.
-    #[must_use]
-    pub fn without_x_labels(self) -> Self {
-        Self { x_labels: false, ..self }
+    /// Hides the labels of the horizontal axis, for a plot above another with the same axis.
+    pub(super) fn without_x_labels(self) -> Self {
+        Self { has_x_labels: false, ..self }
     }
 
-    /// The same without its legend: for one of several plots that share it.
-    #[must_use]
-    pub fn without_legend(self) -> Self {
-        Self { legend_shown: false, ..self }
+    /// Hides the legend, for plots that share one.
+    pub(super) fn without_legend(self) -> Self {
+        Self { has_legend: false, ..self }
     }
 
-    /// Its legend, as HTML.
-    pub fn legend(&self) -> String {
+    /// Returns the legend as HTML.
+    pub(super) fn legend(&self) -> String {
         self.legend.html()
     }
 
-    /// Straight lines from point to point.
-    #[must_use]
-    pub fn line(self, name: &str, look: Look, points: &[(f64, f64)]) -> Self {
-        self.shape(name, look, Kind::Line, points.to_vec())
-    }
-
-    /// The same, filled down to the axis.
-    #[must_use]
-    pub fn area(self, name: &str, look: Look, points: &[(f64, f64)]) -> Self {
-        self.shape(name, look, Kind::Area, points.to_vec())
-    }
-
-    /// Steps: each value holds until the next point; the last point only ends it.
-    #[must_use]
-    pub fn steps(self, name: &str, look: Look, points: &[(f64, f64)]) -> Self {
-        self.shape(name, look, Kind::Line, shape::steps(points))
-    }
-
-    /// The same, filled down to the axis.
-    #[must_use]
-    pub fn steps_area(self, name: &str, look: Look, points: &[(f64, f64)]) -> Self {
-        self.shape(name, look, Kind::Area, shape::steps(points))
-    }
-
-    /// Counts in bins, as steps.
-    #[must_use]
-    pub fn bins_steps(self, name: &str, look: Look, bins: Bins, counts: &[u64]) -> Self {
-        self.steps(name, look, &bins.points(counts))
-    }
-
-    /// Counts in bins, as filled steps.
-    #[must_use]
-    pub fn bins_area(self, name: &str, look: Look, bins: Bins, counts: &[u64]) -> Self {
-        self.steps_area(name, look, &bins.points(counts))
-    }
-
-    fn shape(mut self, name: &str, look: Look, kind: Kind, points: Vec<(f64, f64)>) -> Self {
-        self.legend.add(if kind == Kind::Line { Sample::Line } else { Sample::Area }, look, name);
-        self.shapes.push(Shape { kind, look, points });
+    /// Adds a step line. Each value applies until the next point. The last point only ends the line.
+    pub(super) fn step_line(mut self, name: &str, style: Style, points: &[(f64, f64)]) -> Self {
+        self.legend.add(Symbol::Line, style, name);
+        self.paths += &line_path(style, &steps(points), &self.x.scale, &self.y.scale);
         self
     }
 
-    /// A shaded stretch of the horizontal axis, such as a window, with a label at its end.
-    #[must_use]
-    pub fn band(mut self, from: f64, to: f64, name: &str, label: &str) -> Self {
-        self.legend.add(Sample::Band, Look::Note, name);
-        self.bands.push((from, to));
-        self.rules.push(Rule::across(to, Look::Note, label));
+    /// Adds a step line with a filled area below.
+    pub(super) fn step_area(mut self, name: &str, style: Style, points: &[(f64, f64)]) -> Self {
+        self.legend.add(Symbol::Area, style, name);
+        self.paths += &area_path(style, &steps(points), &self.x.scale, &self.y.scale);
         self
     }
 
-    /// A line at a value of the horizontal axis. Labels stand above the area, each in its own row where they would meet.
-    #[must_use]
-    pub fn rule_x(mut self, value: f64, look: Look, label: &str) -> Self {
-        self.rules.push(Rule::across(value, look, label));
+    /// Adds counts in bins as a step line.
+    pub(super) fn bin_line(self, name: &str, style: Style, bins: TimeBins, counts: &[u64]) -> Self {
+        self.step_line(name, style, &bins.points(counts))
+    }
+
+    /// Adds counts in bins as a step line with a filled area below.
+    pub(super) fn bin_area(self, name: &str, style: Style, bins: TimeBins, counts: &[u64]) -> Self {
+        self.step_area(name, style, &bins.points(counts))
+    }
+
+    /// Adds counts in bins as bars. Each series is stacked on the previous one.
+    pub(super) fn stacked(mut self, bins: TimeBins, series: &[(&str, Style, Vec<u64>)]) -> Self {
+        let len = series.iter().map(|(_, _, counts)| counts.len()).max().unwrap_or(0);
+        // Gaps between many bars would hide the bars.
+        let gap = if len <= 80 { 0.06 * as_f64(bins.bin_us.max(1)) } else { 0.0 };
+        let mut tops = vec![0.0; len];
+        for (name, style, counts) in series {
+            self.legend.add(Symbol::Bar, *style, name);
+            for (i, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+                let y = (tops[i], tops[i] + as_f64(*count));
+                self.bar((bins.start(i) + gap, bins.start(i + 1) - gap), y, *style, "");
+                tops[i] = y.1;
+            }
+        }
         self
     }
 
-    /// A line at a value of the vertical axis.
-    #[must_use]
-    pub fn rule_y(mut self, value: f64, look: Look, label: &str) -> Self {
-        self.rules.push(Rule::along(value, look, label));
+    /// Adds bars over the names of the axis. The bars of one name are side by side. `format` writes their tooltips.
+    pub(super) fn grouped(mut self, series: &[(&str, Style, Vec<f64>)], format: fn(f64) -> String) -> Self {
+        let width = 0.84 / as_f64(series.len().max(1) as u64);
+        let names = self.x.names_of_ticks().unwrap_or_default().to_vec();
+        for (nth, (name, style, values)) in series.iter().enumerate() {
+            self.legend.add(Symbol::Bar, *style, name);
+            for (i, value) in values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
+                let from = as_f64(i as u64) + 0.08 + as_f64(nth as u64) * width;
+                let title = format!("{name}, {}: {}", names.get(i).map_or("", String::as_str), format(*value));
+                self.bar((from, from + width), (0.0, *value), *style, &title);
+            }
+        }
         self
     }
 
-    /// A point that tells something when pointed at.
-    #[must_use]
-    pub fn dot(mut self, x: f64, y: f64, look: Look, title: &str) -> Self {
-        self.dots.push(Dot { x, y, look, title: title.to_owned() });
+    fn bar(&mut self, x: (f64, f64), y: (f64, f64), style: Style, title: &str) {
+        let (left, right) = (self.x.scale.position(x.0), self.x.scale.position(x.1));
+        let (top, bottom) = (1.0 - self.y.scale.position(y.1), 1.0 - self.y.scale.position(y.0));
+        let [left, width, top, height] = [left, right - left, top, bottom - top].map(percent);
+        let title = if title.is_empty() { String::new() } else { format!("<title>{}</title>", escape::text(title)) };
+        let class = style.class();
+        let _ = write!(
+            self.background,
+            "<rect class=\"bar {class}\" x=\"{left}\" width=\"{width}\" y=\"{top}\" height=\"{height}\">{title}</rect>"
+        );
+    }
+
+    /// Adds a shaded range of the horizontal axis, such as a window, with a label at its end.
+    pub(super) fn band(mut self, from: f64, to: f64, name: &str, label: &str) -> Self {
+        self.legend.add(Symbol::Band, Style::Note, name);
+        let (start, end) = (self.x.scale.position(from), self.x.scale.position(to));
+        let [x, width] = [start, end - start].map(percent);
+        let _ = write!(self.background, "<rect class=\"band\" x=\"{x}\" width=\"{width}\" y=\"0\" height=\"100%\"/>");
+        self.vertical_threshold(to, Style::Note, label)
+    }
+
+    /// Adds a line at a value of the horizontal axis. Labels are above the area, in separate rows where they would overlap.
+    pub(super) fn vertical_threshold(mut self, value: f64, style: Style, label: &str) -> Self {
+        self.thresholds.push(ThresholdLine { value, style, label: label.to_owned(), is_vertical: true });
         self
     }
 
-    /// A stretch of the horizontal axis that tells something when pointed at, line by line.
-    #[must_use]
-    pub fn hover(mut self, from: f64, to: f64, lines: Vec<String>) -> Self {
-        self.hovers.push(Hover { from, to, lines });
+    /// Adds a line at a value of the vertical axis.
+    pub(super) fn horizontal_threshold(mut self, value: f64, style: Style, label: &str) -> Self {
+        self.thresholds.push(ThresholdLine { value, style, label: label.to_owned(), is_vertical: false });
         self
     }
 
-    /// A line of the legend for what has none of its own, such as a rule.
-    #[must_use]
-    pub fn explain(mut self, look: Look, name: &str) -> Self {
-        self.legend.add(Sample::Line, look, name);
+    /// Adds a point with a tooltip.
+    pub(super) fn dot(mut self, x: f64, y: f64, style: Style, tooltip: &str) -> Self {
+        let (cx, cy) = (percent(self.x.scale.position(x)), percent(1.0 - self.y.scale.position(y)));
+        let (class, tooltip) = (style.class(), escape::text(tooltip));
+        let _ = write!(
+            self.foreground,
+            "<circle class=\"dot {class}\" cx=\"{cx}\" cy=\"{cy}\" r=\"4.5\"><title>{tooltip}</title></circle>"
+        );
         self
     }
+
+    /// Adds a tooltip for a range of the horizontal axis.
+    pub(super) fn tooltip(mut self, from: f64, to: f64, lines: &[String]) -> Self {
+        let (start, end) = (self.x.scale.position(from), self.x.scale.position(to));
+        let ([x, width], lines) = ([start, end - start].map(percent), escape::lines(lines));
+        let _ = write!(
+            self.foreground,
+            "<rect class=\"hover\" x=\"{x}\" width=\"{width}\" y=\"0\" height=\"100%\"><title>{lines}</title></rect>"
+        );
+        self
+    }
+
+    /// Adds tooltips for the bins with a positive count. `lines` returns the text after the time.
+    pub(super) fn bin_tooltips(
+        self,
+        bins: TimeBins,
+        counts: &[u64],
+        lines: impl Fn(usize, u64) -> Vec<String>,
+    ) -> Self {
+        counts.iter().enumerate().filter(|(_, count)| **count > 0).fold(self, |plot, (bin, count)| {
+            let mut text = vec![crate::formatting::timestamp(bins.start_us(bin))];
+            text.extend(lines(bin, *count));
+            plot.tooltip(bins.start(bin), bins.start(bin + 1), &text)
+        })
+    }
+
+    /// Adds an entry to the legend, for lines that have none.
+    pub(super) fn explain(mut self, style: Style, name: &str) -> Self {
+        self.legend.add(Symbol::Line, style, name);
+        self
+    }
+
+    /// Returns the plot as a figure with a caption, a legend and a picture. The picture is only the area between the axes. Numbers and
+    /// labels are around it.
+    pub(super) fn html(&self) -> String {
+        let legend = if self.has_legend { self.legend.html() } else { String::new() };
+        let (vertical, horizontal): (Vec<_>, Vec<_>) = self.thresholds.iter().partition(|line| line.is_vertical);
+        let positions = threshold::label_positions(&vertical, &self.x.scale);
+        let labelled = vertical.iter().zip(&positions).filter(|(line, _)| !line.label.is_empty());
+        let rows = labelled.clone().map(|(_, position)| position.row + 1).max().unwrap_or(0);
+        let ticks = self.x.labels();
+        let class = match (self.has_x_labels, ticks.iter().any(|label| label.below.is_some())) {
+            (false, _) => "bare",
+            (true, false) => "low",
+            (true, true) => "lower",
+        };
+        let mut out = svg::figure(&self.title, &legend, &self.y.label);
+        out += &svg::open(&self.title, &self.about, self.height, rows * LABEL_ROW, class);
+        for label in self.y.labels() {
+            let (y, text) = (percent(1.0 - label.position), escape::text(&label.text));
+            out += &horizontal_line("grid", &y);
+            let _ = write!(out, "<text class=\"tick\" x=\"-8\" y=\"{y}\" dy=\"4\" text-anchor=\"end\">{text}</text>");
+        }
+        let has_grid = self.x.names_of_ticks().is_none();
+        out.extend(ticks.iter().map(|label| svg::x_tick(label, self.has_x_labels, has_grid)));
+        out = out + &horizontal_line("axis", "100%") + &self.background;
+        // Horizontal lines are below the paths, so that a path along a limit is visible.
+        out.extend(horizontal.iter().map(|line| line.horizontal_line(&self.y.scale)));
+        if !self.paths.is_empty() {
+            let _ = write!(
+                out,
+                "<svg viewBox=\"0 0 {SIZE} {SIZE}\" preserveAspectRatio=\"none\" width=\"100%\" height=\"100%\">{}</svg>",
+                self.paths
+            );
+        }
+        // Labels are after all lines, so that no line crosses a label.
+        out.extend(
+            vertical.iter().zip(&positions).map(|(line, position)| line.vertical_line(&self.x.scale, *position)),
+        );
+        out.extend(labelled.map(|(line, position)| line.label_above(&self.x.scale, *position)));
+        out.extend(horizontal.iter().map(|line| line.label_beside(&self.y.scale)));
+        out = out + &self.foreground + "</svg>";
+        if self.has_x_labels {
+            let _ = write!(out, "<p class=\"unit right\">{}</p>", escape::text(&self.x.label));
+        }
+        out + "</figure>\n"
+    }
+}
+
+/// Splits series into several plots of at most `max` series each. `plot` gets the title and the series of each plot.
+pub(super) fn split<T>(
+    title: &str,
+    scale: &str,
+    series: &[T],
+    max: usize,
+    plot: impl Fn(String, &[T]) -> Plot,
+) -> String {
+    let parts = series.len().div_ceil(max);
+    let part = |(nth, series): (usize, &[T])| {
+        let title = match parts {
+            1 => title.to_owned(),
+            _ => format!("{title}, part {} of {parts}, on {scale}", nth + 1),
+        };
+        plot(title, series).html()
+    };
+    series.chunks(max).enumerate().map(part).collect()
 }

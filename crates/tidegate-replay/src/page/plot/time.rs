@@ -1,60 +1,40 @@
-//! Ticks of an axis of time: at whole minutes, hours and days of UTC, and their labels.
+//! Ticks of a time axis at whole minutes, hours and days of UTC, and their labels.
 
-use super::scale::{Tick, as_f64};
-use super::ticks;
-use crate::figures;
+use super::{
+    scale::{Tick, as_f64},
+    ticks,
+};
+use crate::formatting::strftime;
 
 const SECOND: f64 = 1e6;
 const MINUTE: f64 = 60.0 * SECOND;
 const HOUR: f64 = 60.0 * MINUTE;
 const DAY: f64 = 24.0 * HOUR;
 
-/// Steps from a second to a year that people think in.
-const STEPS: [f64; 27] = [
-    SECOND,
-    2.0 * SECOND,
-    5.0 * SECOND,
-    10.0 * SECOND,
-    15.0 * SECOND,
-    30.0 * SECOND,
-    MINUTE,
-    2.0 * MINUTE,
-    5.0 * MINUTE,
-    10.0 * MINUTE,
-    15.0 * MINUTE,
-    30.0 * MINUTE,
-    HOUR,
-    2.0 * HOUR,
-    3.0 * HOUR,
-    6.0 * HOUR,
-    12.0 * HOUR,
-    DAY,
-    2.0 * DAY,
-    4.0 * DAY,
-    7.0 * DAY,
-    14.0 * DAY,
-    28.0 * DAY,
-    56.0 * DAY,
-    91.0 * DAY,
-    182.0 * DAY,
-    364.0 * DAY,
+/// Steps from a second to a year.
+const STEPS: [(f64, &[f64]); 4] = [
+    (SECOND, &[1.0, 2.0, 5.0, 10.0, 15.0, 30.0]),
+    (MINUTE, &[1.0, 2.0, 5.0, 10.0, 15.0, 30.0]),
+    (HOUR, &[1.0, 2.0, 3.0, 6.0, 12.0]),
+    (DAY, &[1.0, 2.0, 4.0, 7.0, 14.0, 28.0, 56.0, 91.0, 182.0, 364.0]),
 ];
 
-/// Ticks between two moments.
-pub(super) fn ticks(from: f64, to: f64, at_most: usize) -> Vec<Tick> {
-    ticks::at_multiples(from, to, step(to - from, at_most), at_most)
+/// Returns ticks between two times.
+pub(super) fn ticks(from: f64, to: f64, max_ticks: usize) -> Vec<Tick> {
+    ticks::at_multiples(from, to, step(to - from, max_ticks), max_ticks)
 }
 
-fn step(span: f64, at_most: usize) -> f64 {
-    let fine = ticks::step(span, at_most, 1.0);
+fn step(span: f64, max_ticks: usize) -> f64 {
+    let fine = ticks::step(span, max_ticks, 1.0);
     if fine < SECOND {
         return fine;
     }
-    let rough = span / as_f64(at_most.saturating_sub(1).max(1) as u64);
-    STEPS.into_iter().find(|step| *step >= rough).unwrap_or_else(|| ticks::step(span / DAY, at_most, 1.0) * DAY)
+    let rough = span / as_f64(max_ticks.saturating_sub(1).max(1) as u64);
+    let steps = STEPS.into_iter().flat_map(|(unit, factors)| factors.iter().map(move |factor| unit * factor));
+    steps.into_iter().find(|step| *step >= rough).unwrap_or_else(|| ticks::step(span / DAY, max_ticks, 1.0) * DAY)
 }
 
-/// Labels of ticks: what changes from one to the next, and below it the day where a new one begins.
+/// Returns the labels of ticks: the time, and the day in a second line where a new day begins.
 pub(super) fn labels(ticks: &[Tick]) -> Vec<(String, Option<String>)> {
     let step = ticks.windows(2).map(|pair| pair[1].value - pair[0].value).fold(f64::INFINITY, f64::min);
     let (format, day) = match step {
@@ -65,21 +45,21 @@ pub(super) fn labels(ticks: &[Tick]) -> Vec<(String, Option<String>)> {
         step if step >= 1_000.0 => ("%H:%M:%S%.3f", Some("%-d %b")),
         _ => ("%H:%M:%S%.6f", Some("%-d %b")),
     };
-    let first = ticks.iter().position(|tick| !tick.minor).unwrap_or(0);
+    let first = ticks.iter().position(|tick| !tick.is_minor).unwrap_or(0);
     let mut last_day = None;
     let label = |(i, tick): (usize, &Tick)| {
-        let below = day.map(|day| figures::strftime(micros(tick.value), day));
-        // A tick that may be left out doesn't carry the day for those after it.
-        let new = i >= first && !tick.minor && below != last_day;
-        if new {
+        let below = day.map(|day| strftime(micros(tick.value), day));
+        // A tick that may be hidden does not show the day for the ticks after it.
+        let is_new = i >= first && !tick.is_minor && below != last_day;
+        if is_new {
             last_day.clone_from(&below);
         }
-        (figures::strftime(micros(tick.value), format), below.filter(|_| new))
+        (strftime(micros(tick.value), format), below.filter(|_| is_new))
     };
     ticks.iter().enumerate().map(label).collect()
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "moments are whole and not negative")]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times are whole and not negative")]
 fn micros(value: f64) -> u64 {
     value.round() as u64
 }
@@ -89,13 +69,13 @@ mod tests {
     use super::super::scale::Scale;
     use super::labels;
 
-    fn shown(from: u64, to: u64, at_most: usize) -> Vec<String> {
-        let labels = labels(&Scale::time(from * 1_000_000, to * 1_000_000).ticks(at_most));
+    fn shown(from: u64, to: u64, max_ticks: usize) -> Vec<String> {
+        let labels = labels(&Scale::time(from * 1_000_000, to * 1_000_000).ticks(max_ticks));
         labels.into_iter().map(|(label, below)| below.map_or(label.clone(), |day| format!("{label} {day}"))).collect()
     }
 
     #[test]
-    fn ticks_stand_at_whole_hours_and_days() {
+    fn ticks_are_at_whole_hours_and_days() {
         let from = 1_431_857_103;
         assert_eq!(
             shown(from, from + 83 * 3_600, 8),

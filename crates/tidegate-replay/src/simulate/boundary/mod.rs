@@ -1,90 +1,91 @@
-//! What each algorithm lets through around the edge of two windows: the scene that tells them apart.
+//! What each algorithm admits around the boundary of two windows: the situation in which they differ most.
 //!
-//! Requests that come at the same moment are decided as one that costs as much as still fits: what is let through is the same as
-//! if they came one by one, and a limit of a million millions takes no longer than one of ten.
+//! Requests at the same time are decided as one request that costs as much as still fits. That admits the same units as single
+//! requests would, and takes the same time for any limit.
 
-mod scene;
-mod text;
+mod scenario;
 
 use serde::Serialize;
 use tidegate::{Algorithm, Limit};
 
-use self::scene::{Offer, play};
-use super::traffic::{DEFAULT_START_US, window_us};
-pub use text::text;
+use self::scenario::{Attempt, play};
+use super::traffic::DEFAULT_START_US;
+use crate::window_us;
 
-/// At so many moments of the next window something is tried in the second scene.
-const TRIES: u64 = 120;
+/// Number of attempts in the window after the burst, in the second scenario.
+const ATTEMPTS: u64 = 120;
 
-/// What each algorithm lets through around an edge.
+/// What each algorithm admits around a boundary.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Boundary {
-    /// The limit, as it is written.
+    /// The limit as text.
     pub limit: String,
-    /// Its units.
+    /// Maximum of the limit.
     pub max: u64,
-    /// Its window.
+    /// Window of the limit.
     pub window_us: u64,
-    /// The edge between two windows, in microseconds since the epoch.
+    /// The boundary of two windows, in microseconds since the epoch.
     pub edge_us: u64,
-    /// What was tried.
-    pub scenes: Vec<Scene>,
+    /// Results of each scenario.
+    #[serde(rename = "scenes")]
+    pub scenarios: Vec<Scenario>,
 }
 
-/// What was tried around an edge, and what came of it.
+/// Attempts around a boundary, and their results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Scene {
-    /// Its name: `both_sides` or `burst_then_trickle`.
-    pub scene: String,
-    /// The moments at which something was tried, in microseconds after the edge; before it below 0.
+#[non_exhaustive]
+pub struct Scenario {
+    /// Name: `both_sides` or `burst_then_trickle`.
+    #[serde(rename = "scene")]
+    pub name: String,
+    /// Times of the attempts, in microseconds after the boundary. Negative before it.
     pub moments_us: Vec<i64>,
-    /// The units tried at each moment.
-    pub tried: Vec<u64>,
-    /// What each algorithm did.
-    pub algorithms: Vec<AtEdge>,
+    /// Units attempted at each time.
+    #[serde(rename = "tried")]
+    pub attempted: Vec<u64>,
+    /// Results of each algorithm.
+    pub algorithms: Vec<BoundaryResult>,
 }
 
-/// What one algorithm let through around an edge.
+/// What one algorithm admits around a boundary.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct AtEdge {
-    /// Its name.
+#[non_exhaustive]
+pub struct BoundaryResult {
+    /// Name of the algorithm.
     pub algorithm: String,
-    /// Units let through before the edge.
+    /// Units admitted before the boundary.
     pub admitted_before: u64,
-    /// Units let through after it.
+    /// Units admitted after the boundary.
     pub admitted_after: u64,
-    /// The most units in any window, wherever on the time line it lies.
+    /// Largest number of units in any window.
     pub worst_window_units: u64,
-    /// The same as a multiple of the limit.
+    /// `worst_window_units` as a multiple of the limit.
     pub worst_window_times: f64,
-    /// What the algorithm promises not to exceed there.
+    /// Maximum that the algorithm promises for any window.
     pub promised_window_units: u64,
-    /// The units let through at each moment.
+    /// Units admitted at each time.
     pub admitted: Vec<u64>,
-    /// The units let through in the window that ends at each moment.
+    /// Units admitted in the window that ends at each time.
     pub in_window: Vec<u64>,
 }
 
-/// Plays both scenes for a limit.
+/// Runs both scenarios for a limit.
 pub fn run(limit: Limit, algorithms: &[Algorithm]) -> Boundary {
     let window_us = window_us(limit);
     let edge_us = DEFAULT_START_US.next_multiple_of(window_us);
-    let burst = Offer { at_us: -1, units: limit.max() };
-    let both_sides = [burst, Offer { at_us: 0, units: limit.max() }];
-    // Two microseconds before the next edge the burst is still in the window, one microsecond later it isn't.
+    let attempt = |at_us: i64| Attempt { at_us, units: limit.max() };
+    // Two microseconds before the next boundary the burst is still in the window. One microsecond later it is not.
     let last = window_us - 2;
-    let mut trickle = vec![burst];
-    for n in 0..TRIES {
-        let at_us = i64::try_from(last * n / (TRIES - 1)).unwrap_or(i64::MAX);
-        trickle.push(Offer { at_us, units: limit.max() });
-    }
+    let trickle = (0..ATTEMPTS).map(|n| i64::try_from(last * n / (ATTEMPTS - 1)).unwrap_or(i64::MAX));
+    let trickle: Vec<Attempt> = std::iter::once(-1).chain(trickle).map(attempt).collect();
     Boundary {
         limit: limit.to_string(),
         max: limit.max(),
         window_us,
         edge_us,
-        scenes: vec![
-            play("both_sides", limit, edge_us, &both_sides, algorithms),
+        scenarios: vec![
+            play("both_sides", limit, edge_us, &[-1, 0].map(attempt), algorithms),
             play("burst_then_trickle", limit, edge_us, &trickle, algorithms),
         ],
     }

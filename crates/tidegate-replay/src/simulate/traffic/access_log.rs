@@ -1,15 +1,11 @@
-//! Traffic as an access log in the combined format, as nginx and Apache write it. Its times are whole seconds, and costs have no
-//! place in it.
+//! Writes traffic as an access log in the combined format of nginx and Apache. The times are whole seconds, and the log has no costs.
 
 use std::io::{self, Write};
 
-use super::{
-    Traffic,
-    requests::{Sent, What},
-};
+use super::{RequestKind, SimulatedRequest, Traffic};
 use crate::{
-    figures::strftime,
-    simulate::random::{Random, scatter},
+    formatting::strftime,
+    simulate::random::{Random, hash},
 };
 
 const SITE: &str = "https://shop.example";
@@ -40,8 +36,8 @@ const ASSETS: [&str; 8] = [
 const CALLS: [&str; 4] = ["/api/v1/items", "/api/v1/stock", "/api/v1/prices?page=2", "/api/v1/orders"];
 const JOBS: [&str; 3] = ["/api/v1/export", "/api/v1/sync", "/healthz"];
 
-/// What a line tells beside who and when.
-struct Line<'a> {
+/// The fields of a line other than the address and the time.
+struct LogEntry<'a> {
     method: &'static str,
     path: String,
     status: u16,
@@ -50,24 +46,29 @@ struct Line<'a> {
     agent: &'a str,
 }
 
-/// Writes requests as lines of an access log; how many there were.
+/// Writes requests as lines of an access log. Returns the number of requests.
 ///
 /// # Errors
-/// If the output takes no more.
-pub fn write(traffic: &Traffic, requests: impl Iterator<Item = Sent>, out: &mut impl Write) -> io::Result<u64> {
-    // A stream that no client has.
+/// If the output fails.
+pub fn write(
+    traffic: &Traffic,
+    requests: impl Iterator<Item = SimulatedRequest>,
+    out: &mut impl Write,
+) -> io::Result<u64> {
+    // No client uses this stream.
     let mut random = Random::new(traffic.seed, u64::MAX);
     let (mut second, mut date) = (None, String::new());
     let mut written = 0;
-    for sent in requests {
-        if second != Some(sent.time_us / 1_000_000) {
-            second = Some(sent.time_us / 1_000_000);
-            date = strftime(sent.time_us, "%d/%b/%Y:%H:%M:%S +0000");
+    for request in requests {
+        if second != Some(request.time_us / 1_000_000) {
+            second = Some(request.time_us / 1_000_000);
+            date = strftime(request.time_us, "%d/%b/%Y:%H:%M:%S +0000");
         }
-        let name = traffic.name(sent.client);
-        let Line { method, path, status, bytes, referer, agent } = line(traffic, &sent, &mut random);
-        let protocol = if sent.what == What::Page || sent.what == What::Asset { "HTTP/2.0" } else { "HTTP/1.1" };
-        write!(out, "{name} - - [{date}] \"{method} {path} {protocol}\" {status} {bytes} ")?;
+        let address = traffic.address(request.client);
+        let LogEntry { method, path, status, bytes, referer, agent } = entry(traffic, &request, &mut random);
+        let protocol =
+            if matches!(request.kind, RequestKind::Page | RequestKind::Asset) { "HTTP/2.0" } else { "HTTP/1.1" };
+        write!(out, "{address} - - [{date}] \"{method} {path} {protocol}\" {status} {bytes} ")?;
         match referer {
             "" => writeln!(out, "\"-\" \"{agent}\"")?,
             path => writeln!(out, "\"{SITE}{path}\" \"{agent}\"")?,
@@ -77,34 +78,34 @@ pub fn write(traffic: &Traffic, requests: impl Iterator<Item = Sent>, out: &mut 
     Ok(written)
 }
 
-fn line<'a>(traffic: &Traffic, sent: &Sent, random: &mut Random) -> Line<'a> {
-    // A client's agent is always the same.
-    let own = scatter(traffic.seed ^ scatter(sent.client.into()));
+fn entry<'a>(traffic: &Traffic, request: &SimulatedRequest, random: &mut Random) -> LogEntry<'a> {
+    // A client always has the same user agent.
+    let client = hash(traffic.seed ^ hash(request.client.into()));
     let get =
-        |path: String, bytes: u64, referer, agent| Line { method: "GET", path, status: 200, bytes, referer, agent };
-    let mut line = match sent.what {
-        What::Page => {
+        |path: String, bytes: u64, referer, agent| LogEntry { method: "GET", path, status: 200, bytes, referer, agent };
+    let mut entry = match request.kind {
+        RequestKind::Page => {
             let path = match random.below(10) {
                 0..=4 => random.pick(&PAGES).to_owned(),
                 _ => format!("/products/{}", 1_000 + random.below(900)),
             };
             let referer = if random.chance(0.4) { "" } else { random.pick(&PAGES) };
-            get(path, 8_000 + random.below(40_000), referer, of(&BROWSERS, own))
+            get(path, 8_000 + random.below(40_000), referer, of(&BROWSERS, client))
         }
-        What::Asset => {
+        RequestKind::Asset => {
             let path = match random.below(3) {
                 0 => format!("/img/products/{}.webp", 1_000 + random.below(900)),
                 _ => random.pick(&ASSETS).to_owned(),
             };
-            get(path, 400 + random.below(120_000), random.pick(&PAGES), of(&BROWSERS, own))
+            get(path, 400 + random.below(120_000), random.pick(&PAGES), of(&BROWSERS, client))
         }
-        What::Crawl => {
+        RequestKind::Crawl => {
             let path = format!("/products/{}", 1_000 + random.below(900));
-            get(path, 8_000 + random.below(40_000), "", of(&SCRAPERS, own))
+            get(path, 8_000 + random.below(40_000), "", of(&SCRAPERS, client))
         }
-        What::Api => get(random.pick(&CALLS).to_owned(), 200 + random.below(6_000), "", of(&SCRIPTS, own)),
-        What::Job => get(of(&JOBS, own).to_owned(), 20 + random.below(300), "", "curl/8.14.1"),
-        What::Login => Line {
+        RequestKind::Api => get(random.pick(&CALLS).to_owned(), 200 + random.below(6_000), "", of(&SCRIPTS, client)),
+        RequestKind::Job => get(of(&JOBS, client).to_owned(), 20 + random.below(300), "", "curl/8.14.1"),
+        RequestKind::Login => LogEntry {
             method: "POST",
             path: "/login".to_owned(),
             status: 401,
@@ -113,15 +114,15 @@ fn line<'a>(traffic: &Traffic, sent: &Sent, random: &mut Random) -> Line<'a> {
             agent: "python-requests/2.32.5",
         },
     };
-    match (sent.what, random.below(1_000)) {
-        (What::Login, _) => {}
-        (_, 0..2) => (line.status, line.bytes) = (500, 176),
-        (What::Page | What::Crawl, 2..25) => (line.status, line.bytes) = (404, 1_532),
-        (What::Asset, 2..250) => (line.status, line.bytes) = (304, 0),
-        (What::Page, 25..60) => (line.status, line.bytes) = (302, 0),
+    match (request.kind, random.below(1_000)) {
+        (RequestKind::Login, _) => {}
+        (_, 0..2) => (entry.status, entry.bytes) = (500, 176),
+        (RequestKind::Page | RequestKind::Crawl, 2..25) => (entry.status, entry.bytes) = (404, 1_532),
+        (RequestKind::Asset, 2..250) => (entry.status, entry.bytes) = (304, 0),
+        (RequestKind::Page, 25..60) => (entry.status, entry.bytes) = (302, 0),
         _ => {}
     }
-    line
+    entry
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "below a length")]

@@ -1,21 +1,25 @@
-//! Traffic as a CSV of `time_us,key,cost`.
+//! Writes traffic as CSV with the columns `time_us,key,cost`.
 
 use std::io::{self, Write};
 
-use super::{Traffic, requests::Sent};
+use super::{SimulatedRequest, Traffic};
 
-/// The line that names the columns.
-pub const HEAD: &str = "time_us,key,cost";
+/// The header line.
+pub const HEADER: &str = "time_us,key,cost";
 
-/// Writes requests under a head; how many there were.
+/// Writes a header and the requests. Returns the number of requests.
 ///
 /// # Errors
-/// If the output takes no more.
-pub fn write(traffic: &Traffic, requests: impl Iterator<Item = Sent>, out: &mut impl Write) -> io::Result<u64> {
-    writeln!(out, "{HEAD}")?;
+/// If the output fails.
+pub fn write(
+    traffic: &Traffic,
+    requests: impl Iterator<Item = SimulatedRequest>,
+    out: &mut impl Write,
+) -> io::Result<u64> {
+    writeln!(out, "{HEADER}")?;
     let mut written = 0;
-    for Sent { time_us, client, cost, .. } in requests {
-        writeln!(out, "{time_us},{},{cost}", traffic.name(client))?;
+    for SimulatedRequest { time_us, client, cost, .. } in requests {
+        writeln!(out, "{time_us},{},{cost}", traffic.address(client))?;
         written += 1;
     }
     Ok(written)

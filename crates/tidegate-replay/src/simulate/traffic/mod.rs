@@ -1,55 +1,56 @@
-//! [`Traffic`]: requests of many clients over time, made up.
+//! [`Traffic`]: simulated requests of many clients over time.
 //!
-//! Each client behaves in its own way (`behaviour`) with random numbers of its own; [`Requests`] merges them in order of
-//! time and holds one request of each client, however long the traffic lasts. `names` tells who they are, and [`csv`] and
-//! [`access_log`] write it all down.
+//! Each client has its own `behaviour` and its own random numbers. [`RequestStream`] merges the clients in order of time. It holds one
+//! request of each client, regardless of the duration. [`csv`] and [`access_log`] write the requests.
 
 pub mod access_log;
+mod activity_curve;
+mod addresses;
+mod adversary;
 mod behaviour;
 pub mod csv;
-mod curve;
-mod mix;
-mod names;
-mod requests;
+mod stream;
+mod visitors;
 
 use std::{fmt, str::FromStr};
 
-use serde::Serialize;
 use tidegate::Limit;
 
-pub use requests::{Requests, Sent, What};
+use crate::window_us;
+pub use stream::{RequestKind, RequestStream, SimulatedRequest};
 
-/// The most clients that there are names for.
+/// Maximum number of clients. Each has its own address.
 pub const MAX_CLIENTS: u32 = 10_000_000;
-/// Where traffic begins unless told otherwise: Monday, 5 January 2026, 09:00 UTC.
+/// Default start of the traffic: Monday, 5 January 2026, 09:00 UTC.
 pub const DEFAULT_START_US: u64 = 1_767_603_600_000_000;
-const LATEST_US: u64 = tidegate::Timestamp::MAX.as_micros();
-/// About so many requests spend a whole limit: where it allows more units, each request costs several.
-const REQUESTS_A_LIMIT: u64 = 1_000;
-/// Traffic around a limit lasts this many windows at the least, so that they slide.
-const FEWEST_WINDOWS: u64 = 4;
+/// The latest time that the engine distinguishes from a later one.
+const LATEST_US: u64 = 9_000_000_000_000_000;
+/// Approximate number of requests that spend a whole limit. For a larger limit, each request costs several units.
+const REQUESTS_PER_LIMIT: u64 = 1_000;
+/// Minimum duration of traffic for a limit, in windows.
+const MIN_WINDOWS: u64 = 4;
 
 /// How clients behave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Shape {
-    /// Every client at random moments, at its own steady rate: a few send much, most send little.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TrafficShape {
+    /// Every client sends at random times, at its own constant rate. A few clients send much, most send little.
     Poisson,
-    /// Pages: a burst of requests, then a pause.
+    /// Every client loads pages: a burst of requests, then a pause.
     Bursty,
-    /// At random moments, at a rate that rises and falls as over a day.
+    /// Every client sends at random times, at a rate that rises and falls as over a day.
     Diurnal,
-    /// Clients that know how limits are counted: bursts at the edges of windows and of buckets, then steady tries.
+    /// Clients know how limits are counted: bursts at the boundaries of windows and buckets, then steady attempts.
     Adversarial,
-    /// People who read pages, and among them scrapers, scripts, someone who guesses passwords, and cron jobs.
+    /// People who read pages, and scrapers, scripts, password guessers and cron jobs.
     Mix,
 }
 
-impl Shape {
+impl TrafficShape {
     /// All shapes.
     pub const ALL: [Self; 5] = [Self::Poisson, Self::Bursty, Self::Diurnal, Self::Adversarial, Self::Mix];
 
-    /// The word for it.
+    /// Returns the name of the shape.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Poisson => "poisson",
@@ -61,13 +62,13 @@ impl Shape {
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for TrafficShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for Shape {
+impl FromStr for TrafficShape {
     type Err = TrafficError;
 
     fn from_str(text: &str) -> Result<Self, TrafficError> {
@@ -76,32 +77,32 @@ impl FromStr for Shape {
     }
 }
 
-/// What traffic to make up.
+/// Options of simulated traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traffic {
     /// How clients behave.
-    pub shape: Shape,
-    /// How many there are.
+    pub shape: TrafficShape,
+    /// Number of clients.
     pub clients: u32,
-    /// How long it lasts.
+    /// Duration of the traffic.
     pub duration_us: u64,
-    /// Requests that a client sends in a minute, on average over all clients. Adversaries have their own mind.
+    /// Requests per minute of a client, on average over all clients. Adversaries have their own rate.
     pub per_minute: f64,
-    /// What a request costs.
+    /// Units that a request costs.
     pub cost: u64,
-    /// The limit whose windows adversaries know, and that pages are a part of. [`Shape::Mix`] knows no limit.
+    /// The limit that adversaries attack, and that sets the size of pages. [`TrafficShape::Mix`] ignores it.
     pub limit: Limit,
-    /// Where it begins, in microseconds since the epoch.
+    /// Start of the traffic, in microseconds since the epoch.
     pub start_us: u64,
-    /// The same seed gives the same requests.
+    /// Seed of the random numbers. The same seed gives the same requests.
     pub seed: u64,
 }
 
 impl Default for Traffic {
-    /// An hour of a site with a thousand visitors.
+    /// Returns an hour of a site with a thousand visitors.
     fn default() -> Self {
         Self {
-            shape: Shape::Mix,
+            shape: TrafficShape::Mix,
             clients: 1_000,
             duration_us: 3_600_000_000,
             per_minute: 6.0,
@@ -114,39 +115,52 @@ impl Default for Traffic {
 }
 
 impl Traffic {
-    /// Traffic that a limit matters to: about `requests` of them, and each client spends `load` times the limit on average.
+    /// Returns traffic that a limit affects: about `requests` requests, and an average demand of `load` times the limit for each client.
+    ///
+    /// # Errors
+    /// If the load is not a positive number.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "about so many; a float saturates"
+        reason = "approximate numbers; a float saturates"
     )]
-    pub fn around(limit: Limit, shape: Shape, clients: u32, requests: u64, load: f64, seed: u64) -> Self {
-        let cost = (limit.max() / REQUESTS_A_LIMIT).max(1);
+    pub fn for_limit(
+        limit: Limit,
+        shape: TrafficShape,
+        clients: u32,
+        requests: u64,
+        load: f64,
+        seed: u64,
+    ) -> Result<Self, TrafficError> {
+        if !load.is_finite() || load <= 0.0 {
+            return Err(TrafficError::Load { load });
+        }
+        let cost = (limit.max() / REQUESTS_PER_LIMIT).max(1);
         let window_us = window_us(limit);
         let per_window = match shape {
-            Shape::Adversarial => behaviour::ADVERSARIAL_LOAD,
+            TrafficShape::Adversarial => adversary::LOAD,
             _ => load,
         } * (limit.max() as f64 / cost as f64);
         let windows = requests as f64 / (f64::from(clients) * per_window);
         let duration_us = (windows * window_us as f64) as u64;
-        Self {
+        Ok(Self {
             shape,
             clients,
-            duration_us: duration_us.clamp(FEWEST_WINDOWS * window_us, LATEST_US - DEFAULT_START_US),
+            duration_us: duration_us.clamp(MIN_WINDOWS * window_us, LATEST_US - DEFAULT_START_US),
             per_minute: per_window * 60e6 / window_us as f64,
             cost,
             limit,
             start_us: DEFAULT_START_US,
             seed,
-        }
+        })
     }
 
-    /// The requests, in order of time.
+    /// Returns the requests in order of time.
     ///
     /// # Errors
     /// If an option is out of range.
-    pub fn requests(&self) -> Result<Requests, TrafficError> {
+    pub fn requests(&self) -> Result<RequestStream, TrafficError> {
         if !(1..=MAX_CLIENTS).contains(&self.clients) {
             return Err(TrafficError::Clients { clients: self.clients });
         }
@@ -159,55 +173,50 @@ impl Traffic {
         if tidegate::Cost::new(self.cost).is_err() {
             return Err(TrafficError::Cost { cost: self.cost });
         }
-        Ok(Requests::new(self))
+        Ok(RequestStream::new(self))
     }
 
-    /// The address of a client: IPv4, for one in eight IPv6, none of them anybody's.
-    pub fn name(&self, client: u32) -> String {
-        names::name(self.seed, client)
+    /// Returns the address of a client: IPv6 for one in eight clients, IPv4 for the others. No real client has such an address.
+    pub fn address(&self, client: u32) -> String {
+        addresses::address(self.seed, client)
     }
 }
 
-/// A limit's window in microseconds.
-pub(super) fn window_us(limit: Limit) -> u64 {
-    u64::try_from(limit.window().as_micros()).unwrap_or(u64::MAX)
-}
-
-/// Why [`Traffic`] can't be made.
+/// Invalid option of [`Traffic`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrafficError {
-    /// The text names no shape.
-    #[error("`{text}` is no shape of traffic: use poisson, bursty, diurnal, adversarial or mix")]
+    /// The text is not a shape.
+    #[error("`{text}` is not a shape of traffic: use poisson, bursty, diurnal, adversarial or mix")]
     Shape {
-        /// The beginning of the text.
+        /// Beginning of the text.
         text: String,
     },
-    /// There are no clients, or too many.
+    /// The number of clients is out of range.
     #[error("{clients} clients are out of range: use 1 to {MAX_CLIENTS}")]
     Clients {
-        /// What was asked for.
+        /// Number of clients.
         clients: u32,
     },
-    /// The rate is not one.
-    #[error("a rate of {per_minute} requests a minute makes no traffic: use a number above 0")]
+    /// The rate is not positive.
+    #[error("a rate of {per_minute} requests per minute is invalid: use a number above 0")]
     Rate {
-        /// What was asked for.
+        /// The rate.
         per_minute: f64,
     },
-    /// The load is not one.
-    #[error("a load of {load} makes no traffic: use a number above 0, such as 0.5 for half the limit")]
+    /// The load is not positive.
+    #[error("a load of {load} is invalid: use a number above 0, such as 0.25 for a quarter of the limit")]
     Load {
-        /// What was asked for.
+        /// The load.
         load: f64,
     },
-    /// It lasts no time, or beyond all time.
-    #[error("the traffic must last some time, and end before the year 2255")]
+    /// The duration is 0 or too long.
+    #[error("the duration is invalid: use more than 0, and end before the year 2255")]
     Duration,
     /// The cost is out of range.
     #[error("a cost of {cost} is out of range: use 1 to 1000000000000")]
     Cost {
-        /// What was asked for.
+        /// The cost.
         cost: u64,
     },
 }

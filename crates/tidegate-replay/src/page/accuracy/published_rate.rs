@@ -1,0 +1,50 @@
+//! The published rate of wrong decisions, compared with the measured rates.
+
+use super::{approximate, with_requests};
+use crate::{
+    formatting::{list, share, short_share},
+    page::{
+        escape,
+        plot::{HorizontalBars, Style},
+        section,
+    },
+    simulate::{accuracy::Accuracy, evaluation::TraceResult},
+    wording::{self, PUBLISHED_RATE},
+};
+
+pub(super) fn html(found: &Accuracy) -> String {
+    let traces = with_requests(found);
+    let Some(first) = traces.first().filter(|first| approximate(&first.algorithms).next().is_some()) else {
+        return String::new();
+    };
+    let shares = |trace: &TraceResult| -> Vec<f64> {
+        approximate(&trace.algorithms).map(|(_, result)| result.beside_log.share()).collect()
+    };
+    let least =
+        traces.iter().flat_map(|trace| shares(trace)).filter(|share| *share > 0.0).fold(PUBLISHED_RATE, f64::min);
+    let chart =
+        HorizontalBars::new("Different from the exact log", "share of requests, logarithmic", share, short_share)
+            .about("for each trace, the share of requests that each algorithm decides differently from the exact log")
+            .logarithmic(10_f64.powf((least * 0.8).log10().floor()))
+            .threshold(PUBLISHED_RATE, Style::Note, "0.003 %, published")
+            .groups(traces.iter().map(|trace| (trace.trace.as_str(), shares(trace))));
+    let chart = approximate(&first.algorithms)
+        .fold(chart, |chart, (number, result)| chart.series(&result.algorithm, Style::Series(number)));
+    let simulated = wording::simulated(found).map(|text| format!(" ({text})")).unwrap_or_default();
+    let text =
+        format!("<p>{} {}{simulated}.</p>\n<p>{}</p>\n", wording::PUBLISHED, measured(&traces), wording::DEPENDS);
+    section("The published rate of 0.003 %", &(text + &chart.html()))
+}
+
+/// Describes the sliding counter, in a sentence without its full stop.
+fn measured(traces: &[&TraceResult]) -> String {
+    let of = |trace: &&TraceResult| {
+        let counter = wording::sliding_counter(trace)?;
+        Some(format!("{} of {}", share(counter.beside_log.share()), escape::name(&trace.trace, 60)))
+    };
+    let measured: Vec<String> = traces.iter().filter_map(of).collect();
+    match measured[..] {
+        [] => "It was not tried here".to_owned(),
+        _ => format!("Here it differs from the exact log on {}", list(&measured)),
+    }
+}

@@ -1,0 +1,113 @@
+//! [`PolicyReplay`]: the state and the denials of one policy.
+
+use std::cmp::Reverse;
+
+use tidegate::{Cost, Decision, Key, Limit, MemoryStore, Op, Timestamp};
+
+use super::{
+    Candidate,
+    client_counts::{ClientCounts, Column},
+    client_histories::ClientHistories,
+    waits::WaitCounter,
+};
+use crate::{
+    findings::{DeniedClient, LimitFindings, PolicyFindings},
+    formatting::ratio,
+    logs::{InputSummary, Request, display_key},
+    window_us,
+};
+
+pub(super) struct PolicyReplay {
+    pub(super) candidate: Candidate,
+    store: MemoryStore,
+    denied: u64,
+    impossible: u64,
+    waits: WaitCounter,
+    /// Number of denials that each limit decided.
+    denied_by_limit: Vec<u64>,
+}
+
+impl PolicyReplay {
+    pub(super) fn new(candidate: Candidate) -> Self {
+        // The store never evicts a key, so that every answer is exact and repeatable. Only one thread uses it, so it needs few locks.
+        let builder = MemoryStore::builder().max_keys(usize::MAX).max_bytes(usize::MAX);
+        let store = builder.keep_expired().shards(16).build();
+        Self {
+            denied_by_limit: vec![0; candidate.policy.limits().len()],
+            candidate,
+            store: store.expect("valid bounds"),
+            denied: 0,
+            impossible: 0,
+            waits: WaitCounter::new(),
+        }
+    }
+
+    /// Decides a request in memory.
+    #[inline]
+    pub(super) fn decide(&self, request: &Request<'_>) -> Decision {
+        let key = Key::new(request.key).expect("the parser checks keys");
+        let cost = Cost::new(request.cost).expect("the parser checks costs");
+        let now = Timestamp::from_micros(request.time_us);
+        self.store.decide(Op::Check, &self.candidate.policy, &key, cost, now)
+    }
+
+    pub(super) fn record_denial(&mut self, decision: &Decision) {
+        self.denied += 1;
+        match decision.retry_after() {
+            Some(wait) => self.waits.record(wait),
+            None => self.impossible += 1,
+        }
+        let limits = self.candidate.policy.limits();
+        if let Some(limit) = limits.iter().position(|limit| *limit == decision.limit()) {
+            self.denied_by_limit[limit] += 1;
+        }
+    }
+
+    /// Returns the results of the policy with this number. `window_of` returns the number of a limit's window, and `key` the key of a
+    /// client.
+    pub(super) fn findings(
+        &self,
+        number: usize,
+        input: &InputSummary,
+        (counts, histories): (&ClientCounts, &ClientHistories),
+        top: usize,
+        window_of: impl Fn(&Limit) -> usize,
+        key: impl Fn(u32) -> Vec<u8>,
+    ) -> PolicyFindings {
+        let policy = &self.candidate.policy;
+        let limits = policy.limits();
+        let denials = counts.column(Column::Denied(number)).zip(0..).filter(|(denied, _)| *denied > 0);
+        let mut denials: Vec<(u64, u32)> = denials.collect();
+        let clients_denied = denials.len() as u64;
+        denials.sort_unstable_by_key(|(denied, client)| (Reverse(*denied), *client));
+        denials.truncate(top);
+        let strictest =
+            self.denied_by_limit.iter().zip(limits).max_by_key(|(denied, _)| **denied).map(|(_, limit)| limit);
+        let client = |(denied, client): (u64, u32)| DeniedClient {
+            key: display_key(&key(client)),
+            requests: counts.get(client, Column::Requests),
+            denied,
+            peaks: limits.iter().map(|limit| counts.get(client, Column::Peak(window_of(limit)))).collect(),
+            history: strictest.and_then(|limit| histories.get(client, number, window_of(limit), limit)),
+        };
+        let limit = |(limit, bound): (&Limit, &u64)| LimitFindings {
+            limit: limit.to_string(),
+            max: limit.max(),
+            window_us: window_us(*limit),
+            bound: *bound,
+        };
+        PolicyFindings {
+            name: self.candidate.name.clone(),
+            limits: limits.iter().zip(&self.denied_by_limit).map(limit).collect(),
+            algorithm: policy.algorithm().to_string(),
+            allowed: input.requests.saturating_sub(self.denied),
+            denied: self.denied,
+            impossible: self.impossible,
+            share_of_requests_denied: ratio(self.denied, input.requests),
+            clients_denied,
+            share_of_clients_denied: ratio(clients_denied, counts.len() as u64),
+            retry_after: self.waits.findings(),
+            hardest_hit: denials.into_iter().map(client).collect(),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! [`RequestStream`]: the requests of all clients in order of time.
+
+use std::{cmp::Reverse, collections::BinaryHeap, fmt};
+
+use super::{
+    Traffic,
+    behaviour::{Behaviour, clients},
+};
+use crate::simulate::random::Random;
+
+/// A simulated request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SimulatedRequest {
+    /// Time in microseconds since the epoch.
+    pub time_us: u64,
+    /// Number of the client, from 0. [`Traffic::address`] returns its address.
+    pub client: u32,
+    /// Units that the request costs.
+    pub cost: u64,
+    /// Purpose of the request.
+    pub kind: RequestKind,
+}
+
+/// Purpose of a simulated request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum RequestKind {
+    /// A page that a person opens.
+    Page,
+    /// An asset of a page.
+    Asset,
+    /// An API call of a program.
+    Api,
+    /// A page that a scraper fetches.
+    Crawl,
+    /// A login attempt.
+    Login,
+    /// A call of a cron job.
+    Job,
+}
+
+/// Iterator over the requests of all clients in order of time. It holds only the next request of each client.
+pub struct RequestStream {
+    clients: Vec<(Behaviour, Random)>,
+    /// The next request of each client. At the same time, the client with the lower number comes first.
+    next: BinaryHeap<Reverse<(u64, u32, RequestKind)>>,
+    cost: u64,
+    end_us: u64,
+}
+
+impl RequestStream {
+    pub(super) fn new(traffic: &Traffic) -> Self {
+        let with_random = |(number, behaviour)| (behaviour, Random::new(traffic.seed, number));
+        let mut stream = Self {
+            clients: (0..).zip(clients(traffic)).map(with_random).collect(),
+            next: BinaryHeap::with_capacity(traffic.clients as usize),
+            cost: traffic.cost,
+            end_us: traffic.start_us + traffic.duration_us,
+        };
+        for client in 0..traffic.clients {
+            stream.schedule(client);
+        }
+        stream
+    }
+
+    /// Adds the next request of a client if it comes before the end.
+    fn schedule(&mut self, client: u32) {
+        let (behaviour, random) = &mut self.clients[client as usize];
+        let (time_us, kind) = behaviour(random);
+        if time_us < self.end_us {
+            self.next.push(Reverse((time_us, client, kind)));
+        }
+    }
+}
+
+impl fmt::Debug for RequestStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestStream").field("next", &self.next.peek()).finish_non_exhaustive()
+    }
+}
+
+impl Iterator for RequestStream {
+    type Item = SimulatedRequest;
+
+    fn next(&mut self) -> Option<SimulatedRequest> {
+        let Reverse((time_us, client, kind)) = self.next.pop()?;
+        self.schedule(client);
+        Some(SimulatedRequest { time_us, client, cost: self.cost, kind })
+    }
+}
