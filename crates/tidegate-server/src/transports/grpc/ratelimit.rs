@@ -1,23 +1,20 @@
-//! [`RateLimits`]: Envoy's rate limit service.
+//! [`RateLimits`]: the decisions of Envoy's rate limit service.
 //!
-//! The descriptors of a request that spend are one decision, all or nothing. Those that only look are looked at just before,
-//! each by itself, and if one of them says no, or a rule does, nothing is spent. What is given back is given back after that,
-//! whatever the decision: it has been spent in vain already.
+//! All descriptors of a request that spend are one decision, all or nothing. Before that, every descriptor without hits is
+//! checked separately. If one of these checks or a rule denies, nothing is spent. Refunds follow last, whatever the decision:
+//! their units were spent for an earlier request.
 
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::service::ratelimit::v3::{
-    RateLimitResponse,
-    rate_limit_response::{Code, DescriptorStatus},
-};
 use futures_util::future::try_join_all;
 use tidegate::{Cost, Op};
 use tonic::{Request, Response, Status, codegen::http::HeaderMap};
 
 use super::{
-    give_back, guard,
-    message::RateLimitRequest,
-    request::{self, Wish},
+    guard,
+    proto::{Code, DescriptorStatus, RateLimitRequest, RateLimitResponse},
+    refund,
+    request::{self, Action},
     status,
 };
 use crate::{
@@ -28,7 +25,7 @@ use crate::{
     service::{Answer, Ask, Live, Price, Refusal, Service},
 };
 
-/// The service of that name.
+/// Decides the calls of Envoy's rate limit service.
 #[derive(Debug)]
 pub(super) struct RateLimits {
     service: Arc<Service>,
@@ -40,29 +37,60 @@ impl RateLimits {
         Self { service: Arc::clone(&house.service), settings: Arc::clone(&house.settings) }
     }
 
-    async fn answer(&self, live: &Live, wishes: &[Wish<'_>]) -> Result<RateLimitResponse, Refusal> {
-        let looked = self.look(live, wishes).await?;
-        let is_denied = |(wish, looked): (&Wish<'_>, &Option<Answer<'_>>)| {
-            matches!(wish, Wish::Denied(_)) || looked.as_ref().is_some_and(|answer| !answer.decision.is_allowed())
-        };
-        let op = if wishes.iter().zip(&looked).any(is_denied) { Op::Peek } else { Op::Check };
-        let mut spent = self.spend(live, op, wishes).await?.into_iter();
+    /// Checks that a caller with these headers may use the service.
+    pub(super) fn authorize(&self, headers: &HeaderMap) -> Result<(), Status> {
+        guard::authorize(&self.settings.tokens, headers, Access::Usage)
+    }
 
-        let mut statuses = Vec::with_capacity(wishes.len());
-        for (wish, looked) in wishes.iter().zip(looked) {
-            statuses.push(match (wish, looked) {
-                (Wish::Free, _) => status::free(),
-                (Wish::Unlimited, _) => status::unlimited(),
-                (Wish::Denied(limit), _) => {
+    /// Returns whether tokens are configured and the caller sent a wrong one.
+    pub(super) fn has_wrong_token(&self, headers: &HeaderMap) -> bool {
+        guard::has_wrong_token(&self.settings.tokens, headers)
+    }
+
+    /// Counts a request that was not decided.
+    pub(super) fn count_refused(&self) {
+        self.service.metrics().refused(Transport::Grpc);
+    }
+
+    /// Decides a request of an authorized caller.
+    pub(super) async fn should_rate_limit(
+        &self,
+        request: Request<RateLimitRequest>,
+    ) -> Result<Response<RateLimitResponse>, Status> {
+        let count = |_: &Status| self.count_refused();
+        if request.get_ref().descriptors.iter().any(|descriptor| descriptor.is_negative_hits) {
+            guard::authorize(&self.settings.tokens, request.metadata().as_ref(), Access::Admin).inspect_err(count)?;
+        }
+        let request = request.into_inner();
+        let live = self.service.live();
+        let actions = request::parse(&live.policies, &request).inspect_err(count)?;
+        Ok(Response::new(self.decide(&live, &actions).await.map_err(|refusal| refusal_status(&refusal))?))
+    }
+
+    async fn decide(&self, live: &Live, actions: &[Action<'_>]) -> Result<RateLimitResponse, Refusal> {
+        let peeked = self.peek(live, actions).await?;
+        let is_denied = |(action, peeked): (&Action<'_>, &Option<Answer<'_>>)| {
+            matches!(action, Action::Deny(_)) || peeked.as_ref().is_some_and(|answer| !answer.decision.is_allowed())
+        };
+        let op = if actions.iter().zip(&peeked).any(is_denied) { Op::Peek } else { Op::Check };
+        let mut spent = self.spend(live, op, actions).await?.into_iter();
+
+        let mut statuses = Vec::with_capacity(actions.len());
+        for (action, peeked) in actions.iter().zip(peeked) {
+            statuses.push(match (action, peeked) {
+                (Action::Ignore, _) => status::unmatched(),
+                (Action::Unlimited, _) => status::unlimited(),
+                (Action::Deny(limit), _) => {
                     self.service.metrics().denied();
                     status::denied(*limit)
                 }
-                (Wish::GiveBack(ask), _) => {
-                    give_back::give_back(&self.service, live, ask).await;
-                    status::given_back(&self.service.decide(Transport::Grpc, live, Op::Peek, &one(ask)).await?)
+                (Action::Refund(ask), _) => {
+                    refund::refund_oldest(&self.service, live, ask).await;
+                    let one = Ask { price: Price::Cost(Cost::ONE), ..ask.clone() };
+                    status::refunded(&self.service.decide(Transport::Grpc, live, Op::Peek, &one).await?)
                 }
-                (_, Some(looked)) => status::of(&looked),
-                (_, None) => spent.next().as_ref().map_or_else(status::free, status::of),
+                (_, Some(peeked)) => status::decided(&peeked),
+                (_, None) => spent.next().as_ref().map_or_else(status::unmatched, status::decided),
             });
         }
         let over = |status: &DescriptorStatus| status.code == i32::from(Code::OverLimit);
@@ -70,24 +98,22 @@ impl RateLimits {
         Ok(RateLimitResponse { overall_code: overall.into(), statuses, ..RateLimitResponse::default() })
     }
 
-    /// Looks for those who want that and nothing more.
-    async fn look<'l>(&self, live: &'l Live, wishes: &[Wish<'_>]) -> Result<Vec<Option<Answer<'l>>>, Refusal> {
-        try_join_all(wishes.iter().map(async |wish| match wish {
-            Wish::Look(ask) => self.service.decide(Transport::Grpc, live, Op::Peek, ask).await.map(Some),
+    /// Checks the descriptors without hits. The result has `None` for every other descriptor.
+    async fn peek<'l>(&self, live: &'l Live, actions: &[Action<'_>]) -> Result<Vec<Option<Answer<'l>>>, Refusal> {
+        try_join_all(actions.iter().map(async |action| match action {
+            Action::Peek(ask) => self.service.decide(Transport::Grpc, live, Op::Peek, ask).await.map(Some),
             _ => Ok(None),
         }))
         .await
     }
 
-    /// Decides for all who spend, as one.
-    async fn spend<'l>(&self, live: &'l Live, op: Op, wishes: &[Wish<'_>]) -> Result<Vec<Answer<'l>>, Refusal> {
-        let mut asks = Vec::new();
-        for wish in wishes {
-            if let Wish::Spend(ask) = wish {
-                asks.push(ask.clone());
-            }
-        }
-        match &*asks {
+    /// Decides all descriptors that spend, as one decision.
+    async fn spend<'l>(&self, live: &'l Live, op: Op, actions: &[Action<'_>]) -> Result<Vec<Answer<'l>>, Refusal> {
+        let spending = actions.iter().filter_map(|action| match action {
+            Action::Spend(ask) => Some(ask.clone()),
+            _ => None,
+        });
+        match &*spending.collect::<Vec<_>>() {
             [] => Ok(Vec::new()),
             [ask] => Ok(vec![self.service.decide(Transport::Grpc, live, op, ask).await?]),
             asks => Ok(self.service.decide_all(Transport::Grpc, live, op, asks).await?.parts),
@@ -95,44 +121,7 @@ impl RateLimits {
     }
 }
 
-/// The same for a single hit.
-fn one<'a>(ask: &Ask<'a>) -> Ask<'a> {
-    Ask { price: Price::Cost(Cost::ONE), ..ask.clone() }
-}
-
-impl RateLimits {
-    /// Whether a caller with these headers is listened to.
-    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<(), Status> {
-        guard::admit(&self.settings.tokens, headers, Access::Usage)
-    }
-
-    /// Whether tokens are configured and a caller sent a wrong one.
-    pub(super) fn shows_wrong_token(&self, headers: &HeaderMap) -> bool {
-        guard::shows_wrong_token(&self.settings.tokens, headers)
-    }
-
-    /// Counts a request that was not decided.
-    pub(super) fn refused(&self) {
-        self.service.metrics().refused(Transport::Grpc);
-    }
-
-    /// Decides for a caller who was admitted.
-    pub(super) async fn should_rate_limit(
-        &self,
-        request: Request<RateLimitRequest>,
-    ) -> Result<Response<RateLimitResponse>, Status> {
-        let refused = |_: &Status| self.refused();
-        if request.get_ref().descriptors.iter().any(|descriptor| descriptor.is_negative_hits) {
-            guard::admit(&self.settings.tokens, request.metadata().as_ref(), Access::Admin).inspect_err(refused)?;
-        }
-        let request = request.into_inner();
-        let live = self.service.live();
-        let wishes = request::read(&live.policies, &request).inspect_err(refused)?;
-        Ok(Response::new(self.answer(&live, &wishes).await.map_err(|refusal| told(&refusal))?))
-    }
-}
-
-fn told(refusal: &Refusal) -> Status {
+fn refusal_status(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::Malformed { message, .. } => Status::invalid_argument(message),
         Refusal::UnknownPolicy { .. } => Status::not_found(refusal.to_string()),
