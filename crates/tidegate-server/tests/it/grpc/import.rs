@@ -208,19 +208,19 @@ fn each_difference_gives_a_warning_that_is_also_in_the_file() {
     for (descriptors, expected) in [
         (
             format!("\n  - {{key: p, value: /a*, {limit}}}\n  - {{key: p, value: /a/b*, {limit}}}\n"),
-            "`p=/a/b*` never applies there, since `p=/a*` comes first",
+            "`p=/a/b*` never applies in the original, because `p=/a*` comes first",
         ),
         (format!("\n  - {{key: p, value: 'a*b*', {limit}}}\n"), "`p=a*b*` has a second `*`"),
         (format!("\n  - {{key: 'p*', {limit}}}\n"), "the key `p*` ends in `*`"),
-        (format!("\n  - {{key: p, quota_mode: true, {limit}}}\n"), "`p`: `quota_mode` is not carried over"),
+        (format!("\n  - {{key: p, quota_mode: true, {limit}}}\n"), "`p`: `quota_mode` is not imported"),
         (
             format!("\n  - {{key: p, value: 'a*', share_threshold: true, {limit}}}\n"),
-            "`share_threshold` is not carried",
+            "`share_threshold` is not imported",
         ),
-        (format!("\n  - {{key: p, value_to_metric: true, {limit}}}\n"), "metrics by value are not carried over"),
+        (format!("\n  - {{key: p, value_to_metric: true, {limit}}}\n"), "metrics by value are not imported"),
         (
             "\n  - {key: p, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 0}}\n".to_owned(),
-            "a limit of 0 that is only watched",
+            "a limit of 0 in shadow mode",
         ),
         // In the original, user a without path x has no limit. A rule for "everything but x" does not exist.
         (
@@ -228,7 +228,7 @@ fn each_difference_gives_a_warning_that_is_also_in_the_file() {
                 "\n  - key: user\n    value: a\n    descriptors:\n      - {{key: p, descriptors: [{{key: q, value: x, {limit}}}]}}\
                  \n  - key: user\n    descriptors:\n      - {{key: p, value: v, descriptors: [{{key: q, {limit}}}]}}\n"
             ),
-            "`user=a`: a descriptor that finds no limit below it there may find one here",
+            "`user=a`: a descriptor without a limit in the original may have one here",
         ),
     ] {
         let Imported { toml, warnings } = import(&format!("domain: d\ndescriptors:{descriptors}"));
@@ -259,7 +259,7 @@ fn an_invalid_file_is_rejected_with_a_hint() {
         ("domain: d\ndescriptors:\n  - {key: '', value: v}", "an empty key"),
         ("domain: d\ndescriptors:\n  - {key: a=b}", "has a `=`"),
         ("domain: d\ndescriptors:\n  - {key: k, value: 1.10}", "in quotes"),
-        ("domain: d\ndescriptors:\n  - {key: k}\n  - {key: k}", "`k` is there twice"),
+        ("domain: d\ndescriptors:\n  - {key: k}\n  - {key: k}", "`k` occurs twice"),
         (
             "domain: d\ndescriptors:\n  - {key: k, rate_limit: {unit: fortnight, requests_per_unit: 1}}",
             "use second, minute",
