@@ -9,7 +9,7 @@ mod repeats;
 use std::{io::IsTerminal as _, panic, sync::Arc};
 
 use anyhow::Context as _;
-use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+use tracing_subscriber::{filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
 use self::{queue::Queue, repeats::Repeats};
 use crate::arguments::Format;
@@ -23,8 +23,9 @@ pub(crate) struct Log {
 /// Starts logging to standard error. `TIDEGATE_LOG` sets the level, such as `debug` or `tidegate_redis=debug`.
 pub(crate) fn begin(format: Format) -> anyhow::Result<Log> {
     // The service itself reports the degraded states of its store.
-    let usual = || EnvFilter::new("info,tidegate_redis::degraded_states=off");
-    let filter = EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| usual());
+    let default = || "info,tidegate_redis::degraded_states=off".parse().expect("a valid filter");
+    let filter: Targets =
+        std::env::var("TIDEGATE_LOG").ok().and_then(|filter| filter.parse().ok()).unwrap_or_else(default);
     let repeats = Arc::new(Repeats::new().context("log lines can't be limited")?);
     let queue = Queue::start(Arc::clone(&repeats)).context("the thread that writes the log can't be started")?;
     let registry = tracing_subscriber::registry().with(filter).with(repeats::Layer(Arc::clone(&repeats)));

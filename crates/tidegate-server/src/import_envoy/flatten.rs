@@ -1,89 +1,92 @@
-//! A tree of descriptors as a list of rules.
+//! Converts a tree of descriptors into a list of rules.
 //!
-//! envoyproxy/ratelimit goes down its tree by one way: at each level the exact value, else the first wildcard that fits, else the
-//! key alone, and if there is nothing below the one it took, there is no limit. Our rules are tried from the most specific to the
-//! least, so a descriptor that finds nothing under the one would find a rule under another. Where that could happen, a rule
-//! that says `unlimited` is added in front of it; where that can't be said by a rule, there is a warning.
+//! envoyproxy/ratelimit descends its tree without backtracking. At each level it takes the exact value, else the first matching
+//! wildcard, else the key without a value. If the chosen node has no match below it, there is no limit. This service tries all
+//! rules from the most to the least specific, so a rule under another node could match. Where that is possible, an `unlimited`
+//! rule is added to prevent it. Where no such rule can be written, there is a warning.
 
 use std::collections::HashSet;
 
-use super::yaml::{Node, RateLimit};
+use super::yaml::{Descriptor, RateLimit};
 use crate::config::EntryMatch;
 
 /// A rule of a flat list.
 #[derive(Debug, Clone)]
-pub(super) struct Rule {
+pub(super) struct FlatRule {
     pub(super) entries: Vec<EntryMatch>,
-    pub(super) outcome: Outcome,
+    pub(super) effect: RuleEffect,
 }
 
-/// What a rule comes to.
+/// The effect of a rule.
 #[derive(Debug, Clone)]
-pub(super) enum Outcome {
-    /// A limit, as text, watched only or enforced, and what it was called.
+pub(super) enum RuleEffect {
+    /// A limit as text, whether it is only in shadow mode, and its name in the original.
     Limit { limit: String, shadow: bool, name: String },
-    /// It is let through, and why.
+    /// Everything is admitted, for this reason.
     Unlimited(&'static str),
-    /// It is denied.
+    /// Everything is denied.
     Denied,
 }
 
-/// How the entry names of a path are written in warnings.
-fn shown(entries: &[EntryMatch]) -> String {
+/// Returns the text of a path for warnings.
+fn path_text(entries: &[EntryMatch]) -> String {
     entries.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Turns all descriptors of a domain into rules.
-pub(super) fn flatten(nodes: &[Node], warnings: &mut Vec<String>) -> Result<Vec<Rule>, String> {
+/// Converts all descriptors of a domain into rules.
+pub(super) fn flatten(nodes: &[Descriptor], warnings: &mut Vec<String>) -> Result<Vec<FlatRule>, String> {
     level(nodes, &[], warnings)
 }
 
-/// The rules of one level and of all below it; `above` is the path to it.
-fn level(nodes: &[Node], above: &[EntryMatch], warnings: &mut Vec<String>) -> Result<Vec<Rule>, String> {
+/// Returns the rules of one level and of all levels below it. `above` is the path to this level.
+fn level(nodes: &[Descriptor], above: &[EntryMatch], warnings: &mut Vec<String>) -> Result<Vec<FlatRule>, String> {
     let mut seen = HashSet::new();
-    let mut all: Vec<(EntryMatch, Vec<Rule>)> = Vec::new();
+    let mut all: Vec<(EntryMatch, Vec<FlatRule>)> = Vec::new();
     for node in nodes {
         let entry = entry(node, above, warnings)?;
         let path = [above, std::slice::from_ref(&entry)].concat();
         if !seen.insert(entry.to_string()) {
-            return Err(format!("`{}` is there twice: keep one of them", shown(&path)));
+            return Err(format!("`{}` occurs twice: keep one of them", path_text(&path)));
         }
         let mut rules = Vec::new();
-        lost(node, &path, warnings);
+        warn_of_losses(node, &path, warnings);
         if let Some(limit) = &node.rate_limit {
-            let outcome = outcome(limit, node.shadow_mode, &path, warnings)?;
-            rules.push(Rule { entries: path.clone(), outcome });
+            let effect = effect(limit, node.shadow_mode, &path, warnings)?;
+            rules.push(FlatRule { entries: path.clone(), effect });
         } else if node.descriptors.is_empty() {
-            rules.push(Rule { entries: path.clone(), outcome: Outcome::Unlimited("it has no limit there") });
+            rules.push(FlatRule {
+                entries: path.clone(),
+                effect: RuleEffect::Unlimited("the original has no limit for it"),
+            });
         }
         rules.extend(level(&node.descriptors, &path, warnings)?);
         all.push((entry, rules));
     }
-    wildcards_in_order(&all, above, warnings);
-    let shields: Vec<Vec<Rule>> = all.iter().map(|one| shields(one, &all, above.len(), warnings)).collect();
+    check_wildcard_order(&all, above, warnings);
+    let shields: Vec<Vec<FlatRule>> = all.iter().map(|one| shields(one, &all, above.len(), warnings)).collect();
     Ok(all.into_iter().zip(shields).flat_map(|((_, rules), shields)| rules.into_iter().chain(shields)).collect())
 }
 
-fn entry(node: &Node, above: &[EntryMatch], warnings: &mut Vec<String>) -> Result<EntryMatch, String> {
+fn entry(node: &Descriptor, above: &[EntryMatch], warnings: &mut Vec<String>) -> Result<EntryMatch, String> {
     let (key, value) = (&node.key.0, &node.value.0);
     if key.is_empty() {
-        let place = if above.is_empty() { "the top".to_owned() } else { format!("`{}`", shown(above)) };
-        return Err(format!("a descriptor below {place} has an empty key"));
+        let parent = if above.is_empty() { "the top".to_owned() } else { format!("`{}`", path_text(above)) };
+        return Err(format!("a descriptor below {parent} has an empty key"));
     }
     if key.contains('=') {
-        return Err(format!("the key `{key}` has a `=`, which separates key and value here: rename it in Envoy, too"));
+        return Err(format!("the key `{key}` has a `=`, which separates key and value: rename it, also in Envoy"));
     }
     if value.is_empty() {
         if key.ends_with('*') {
             warnings
-                .push(format!("the key `{key}` ends in `*`: here only values can, so it is taken as it is written"));
+                .push(format!("the key `{key}` ends in `*`: only values can have wildcards, so the `*` is literal"));
         }
         return Ok(EntryMatch::Any(key.clone()));
     }
     Ok(match value.strip_suffix('*') {
         Some(start) => {
             if start.contains('*') {
-                let message = "has a second `*`: here, only the one at its end stands for anything";
+                let message = "has a second `*`: only the trailing one is a wildcard";
                 warnings.push(format!("`{key}={value}` {message}"));
             }
             EntryMatch::Prefix(key.clone(), start.to_owned())
@@ -92,39 +95,41 @@ fn entry(node: &Node, above: &[EntryMatch], warnings: &mut Vec<String>) -> Resul
     })
 }
 
-/// Warns of what a descriptor has that is not carried over.
-fn lost(node: &Node, path: &[EntryMatch], warnings: &mut Vec<String>) {
-    let mut warn = |what: &str| warnings.push(format!("`{}`: {what}", shown(path)));
+/// Warns of the properties of a descriptor that are not imported.
+fn warn_of_losses(node: &Descriptor, path: &[EntryMatch], warnings: &mut Vec<String>) {
+    let mut warn = |what: &str| warnings.push(format!("`{}`: {what}", path_text(path)));
     if node.detailed_metric || node.value_to_metric {
-        warn("metrics by value are not carried over: metrics here are by policy, so that callers can't multiply them");
+        warn("metrics by value are not imported: metrics are by policy, so that callers cannot create new ones");
     }
     if node.quota_mode {
-        warn("`quota_mode` is not carried over: the limit is enforced; use mode = \"shadow\" to watch only");
+        warn("`quota_mode` is not imported: the limit is enforced; use mode = \"shadow\" to observe only");
     }
     if node.share_threshold {
-        warn("`share_threshold` is not carried over: every value has the limit for itself");
+        warn("`share_threshold` is not imported: every value has its own count");
     }
     if node.shadow_mode && node.rate_limit.is_none() {
-        warn("`shadow_mode` without a limit says nothing there, and is left out");
+        warn("`shadow_mode` without a limit has no effect and is omitted");
     }
     for replaced in node.rate_limit.iter().flat_map(|limit| &limit.replaces) {
         let name = &replaced.name.0;
-        warn(&format!("it replaces `{name}` there; here both limits apply to a request that has both descriptors"));
+        warn(&format!(
+            "it replaces `{name}` in the original; here both limits apply to a request with both descriptors"
+        ));
     }
 }
 
-fn outcome(
+fn effect(
     limit: &RateLimit,
     shadow: bool,
     path: &[EntryMatch],
     warnings: &mut Vec<String>,
-) -> Result<Outcome, String> {
+) -> Result<RuleEffect, String> {
     let unit = limit.unit.0.to_lowercase();
     if limit.unlimited {
         if !unit.is_empty() {
-            return Err(format!("`{}` is unlimited and has a unit: keep one of them", shown(path)));
+            return Err(format!("`{}` is unlimited and has a unit: keep one of them", path_text(path)));
         }
-        return Ok(Outcome::Unlimited("it is unlimited there"));
+        return Ok(RuleEffect::Unlimited("the original declares it unlimited"));
     }
     let window = match unit.as_str() {
         "second" => "1s",
@@ -136,63 +141,66 @@ fn outcome(
         "year" => "365d",
         _ => {
             let known = "second, minute, hour, day, week, month or year";
-            return Err(format!("`{}` has the unit `{}`: use {known}", shown(path), limit.unit.0));
+            return Err(format!("`{}` has the unit `{}`: use {known}", path_text(path), limit.unit.0));
         }
     };
     Ok(match (limit.requests_per_unit, shadow) {
-        (0, false) => Outcome::Denied,
+        (0, false) => RuleEffect::Denied,
         (0, true) => {
-            let message = "a limit of 0 that is only watched lets everything through, and is not counted here";
-            warnings.push(format!("`{}`: {message}", shown(path)));
-            Outcome::Unlimited("it has a limit of 0 there that is only watched")
+            let message = "a limit of 0 in shadow mode admits everything and is not counted here";
+            warnings.push(format!("`{}`: {message}", path_text(path)));
+            RuleEffect::Unlimited("the original has a limit of 0 in shadow mode")
         }
-        (max, _) => Outcome::Limit { limit: format!("{max}/{window}"), shadow, name: limit.name.0.clone() },
+        (max, _) => RuleEffect::Limit { limit: format!("{max}/{window}"), shadow, name: limit.name.0.clone() },
     })
 }
 
-/// Warns where the wildcard that is written first is not the longer one.
-fn wildcards_in_order(all: &[(EntryMatch, Vec<Rule>)], above: &[EntryMatch], warnings: &mut Vec<String>) {
-    for (place, (later, _)) in all.iter().enumerate() {
+/// Warns if a shorter wildcard comes before a longer one.
+fn check_wildcard_order(all: &[(EntryMatch, Vec<FlatRule>)], above: &[EntryMatch], warnings: &mut Vec<String>) {
+    for (position, (later, _)) in all.iter().enumerate() {
         let EntryMatch::Prefix(..) = later else { continue };
-        for (earlier, _) in all[..place].iter().filter(|(earlier, _)| covers(earlier, later)) {
+        for (earlier, _) in all[..position].iter().filter(|(earlier, _)| covers(earlier, later)) {
             let EntryMatch::Prefix(..) = earlier else { continue };
-            let path = shown(&[above, std::slice::from_ref(later)].concat());
+            let path = path_text(&[above, std::slice::from_ref(later)].concat());
             warnings
-                .push(format!("`{path}` never applies there, since `{earlier}` comes first; here the longer one wins"));
+                .push(format!("`{path}` never applies in the original, because `{earlier}` comes first; here the longer one takes precedence"));
         }
     }
 }
 
-/// Rules that keep what goes into `one` there from going into a less specific sibling here.
+/// Returns `unlimited` rules that stop a less specific sibling from matching descriptors that the original sends to `one`.
 fn shields(
-    one: &(EntryMatch, Vec<Rule>),
-    all: &[(EntryMatch, Vec<Rule>)],
+    one: &(EntryMatch, Vec<FlatRule>),
+    all: &[(EntryMatch, Vec<FlatRule>)],
     depth: usize,
     warnings: &mut Vec<String>,
-) -> Vec<Rule> {
+) -> Vec<FlatRule> {
     let (entry, own) = one;
-    let mut shields: Vec<Rule> = Vec::new();
+    let mut shields: Vec<FlatRule> = Vec::new();
     let siblings = all.iter().filter(|(other, _)| other != entry && covers(other, entry));
     for rule in siblings.flat_map(|(_, rules)| rules) {
         let tail = &rule.entries[depth + 1..];
-        let of_own = |own: &Rule| own.entries[depth + 1..].to_vec();
+        let of_own = |own: &FlatRule| own.entries[depth + 1..].to_vec();
         let tails: Vec<Vec<EntryMatch>> = own.iter().chain(&shields).map(of_own).collect();
         if tails.iter().any(|own| all_cover(own, tail)) {
             continue;
         }
         let mut entries = rule.entries.clone();
         entries[depth] = entry.clone();
-        if tails.iter().any(|own| meet(own, tail) && goes_before(tail, own)) {
-            let message = "a descriptor that finds no limit below it there may find one here, at";
-            warnings.push(format!("`{}`: {message} `{}`", shown(&entries[..=depth]), shown(&rule.entries)));
+        if tails.iter().any(|own| overlap(own, tail) && goes_before(tail, own)) {
+            let message = "a descriptor without a limit in the original may have one here, at";
+            warnings.push(format!("`{}`: {message} `{}`", path_text(&entries[..=depth]), path_text(&rule.entries)));
             continue;
         }
-        shields.push(Rule { entries, outcome: Outcome::Unlimited("there, nothing is looked for elsewhere") });
+        shields.push(FlatRule {
+            entries,
+            effect: RuleEffect::Unlimited("the original does not backtrack to other nodes"),
+        });
     }
     shields
 }
 
-/// Whether everything that fits the second fits the first, too.
+/// Returns whether `general` matches everything that `special` matches.
 fn covers(general: &EntryMatch, special: &EntryMatch) -> bool {
     match (general, special) {
         (EntryMatch::Any(a), EntryMatch::Any(b) | EntryMatch::Prefix(b, _) | EntryMatch::Exact(b, _)) => a == b,
@@ -208,12 +216,12 @@ fn all_cover(general: &[EntryMatch], special: &[EntryMatch]) -> bool {
     general.len() == special.len() && general.iter().zip(special).all(|(general, special)| covers(general, special))
 }
 
-/// Whether some descriptor fits both.
-fn meet(a: &[EntryMatch], b: &[EntryMatch]) -> bool {
+/// Returns whether some descriptor matches both.
+fn overlap(a: &[EntryMatch], b: &[EntryMatch]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| covers(a, b) || covers(b, a))
 }
 
-/// Whether the first is tried before the second.
+/// Returns whether `a` is tried before `b`.
 fn goes_before(a: &[EntryMatch], b: &[EntryMatch]) -> bool {
     let differing = a.iter().zip(b).find(|(a, b)| a != b);
     differing.is_some_and(|(a, b)| covers(b, a))

@@ -1,43 +1,44 @@
-//! [`import_envoy`]: the configuration of envoyproxy/ratelimit as one of ours.
+//! [`import_envoy`]: converts a configuration of envoyproxy/ratelimit.
 //!
-//! `yaml` reads what is written there, `flatten` turns its tree into a list of rules that give the same verdicts, `write` puts
-//! them into a file.
+//! `yaml` reads the file, `flatten` turns its tree of descriptors into a list of rules with the same decisions, and `write`
+//! writes them as TOML.
 
 #[cfg(test)]
-mod agreement;
+mod equivalence;
 mod flatten;
 mod write;
 mod yaml;
 
-/// What a file came to.
+/// An imported configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// The text of a configuration.
+    /// The configuration as TOML.
     pub toml: String,
-    /// What could not be carried over as it was, one sentence each.
+    /// The differences from the original, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// Why a file can't be imported.
+/// The reason why a file cannot be imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {message}")]
 pub struct ImportError {
-    /// What the file is called.
+    /// The name of the file.
     pub name: String,
-    /// What is wrong and what would be right.
+    /// What is wrong and how to correct it.
     pub message: String,
 }
 
-/// Turns a file of envoyproxy/ratelimit (one domain in YAML) into a configuration of this service; `name` is what it is called.
+/// Converts a file of envoyproxy/ratelimit (one domain in YAML) into a configuration of this service. Errors and comments
+/// refer to the file as `name`.
 ///
-/// Limits become `sliding_log` policies: there they start anew with every unit of time, here they hold for any stretch of it.
+/// Limits become `sliding_log` policies. The original counts in fixed windows; these policies apply to every window.
 ///
 /// # Errors
-/// If the file is not what envoyproxy/ratelimit would read, or has something that can't be written here.
+/// Returns an error if envoyproxy/ratelimit would reject the file, or if a key cannot be expressed here.
 pub fn import_envoy(name: &str, yaml: &str) -> Result<Imported, ImportError> {
     let error = |message: String| ImportError { name: name.to_owned(), message };
-    let root = yaml::read(yaml).map_err(error)?;
+    let file = yaml::read(yaml).map_err(error)?;
     let mut warnings = Vec::new();
-    let rules = flatten::flatten(&root.descriptors, &mut warnings).map_err(error)?;
-    Ok(Imported { toml: write::write(name, &root.domain, &rules, &warnings), warnings })
+    let rules = flatten::flatten(&file.descriptors, &mut warnings).map_err(error)?;
+    Ok(Imported { toml: write::write(name, &file.domain, &rules, &warnings), warnings })
 }

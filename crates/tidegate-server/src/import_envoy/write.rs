@@ -1,21 +1,21 @@
-//! The rules as a file of ours.
+//! Writes the rules as TOML.
 
 use std::{collections::HashSet, fmt::Write as _};
 
-use super::flatten::{Outcome, Rule};
+use super::flatten::{FlatRule, RuleEffect};
 use crate::config::EntryMatch;
 
-/// The longest name that a policy can have.
+/// Maximum length of a policy name.
 const MAX_NAME: usize = 128;
 
 /// Writes a configuration.
-pub(super) fn write(origin: &str, domain: &super::yaml::Text, rules: &[Rule], warnings: &[String]) -> String {
+pub(super) fn write(origin: &str, domain: &super::yaml::Text, rules: &[FlatRule], warnings: &[String]) -> String {
     let domain = &domain.0;
-    let mut out = format!("# Made from {}, a configuration of envoyproxy/ratelimit.\n", one_line(origin));
-    out.push_str("# There, a count starts anew with every unit of time, so that twice the limit can pass around that moment. Here, no\n");
-    out.push_str("# stretch of time of that length ever has more. For the old way, write algorithm = \"fixed_window\" in a policy.\n");
+    let mut out = format!("# Imported from {}, a configuration of envoyproxy/ratelimit.\n", one_line(origin));
+    out.push_str("# The original counts in fixed windows, which admit up to twice the limit around the start of a window. These policies\n");
+    out.push_str("# never exceed the limit in any window. For the original behaviour, set algorithm = \"fixed_window\" in a policy.\n");
     if !warnings.is_empty() {
-        out.push_str("#\n# Not the same as there:\n");
+        out.push_str("#\n# Differences from the original:\n");
     }
     for warning in warnings {
         line(&mut out, &format!("# - {}", one_line(warning)));
@@ -24,10 +24,10 @@ pub(super) fn write(origin: &str, domain: &super::yaml::Text, rules: &[Rule], wa
     for rule in rules {
         let descriptor: Vec<String> = rule.entries.iter().map(|entry| quoted(&entry.to_string())).collect();
         out.push('\n');
-        let verdict = match &rule.outcome {
-            Outcome::Limit { limit, shadow, name } => {
+        let effect = match &rule.effect {
+            RuleEffect::Limit { limit, shadow, name } => {
                 if !name.is_empty() {
-                    line(&mut out, &format!("# Called {} there.", one_line(name)));
+                    line(&mut out, &format!("# Name in the original: {}.", one_line(name)));
                 }
                 let policy = unique(&policy_name(domain, &rule.entries), &mut names);
                 line(&mut out, &format!("[policies.{}]\nlimits = [{}]", quoted(&policy), quoted(limit)));
@@ -37,51 +37,51 @@ pub(super) fn write(origin: &str, domain: &super::yaml::Text, rules: &[Rule], wa
                 }
                 format!("policy = {}", quoted(&policy))
             }
-            Outcome::Unlimited(why) => {
-                line(&mut out, &format!("# Let through: {why}."));
+            RuleEffect::Unlimited(why) => {
+                line(&mut out, &format!("# Unlimited: {why}."));
                 "unlimited = true".to_owned()
             }
-            Outcome::Denied => {
-                line(&mut out, "# Never let through: a limit of 0 there.");
+            RuleEffect::Denied => {
+                line(&mut out, "# Denied: the original has a limit of 0.");
                 "deny = true".to_owned()
             }
         };
         line(&mut out, &format!("[[envoy]]\ndomain = {}", quoted(domain)));
-        line(&mut out, &format!("descriptors = [[{}]]\n{verdict}", descriptor.join(", ")));
+        line(&mut out, &format!("descriptors = [[{}]]\n{effect}", descriptor.join(", ")));
     }
     out
 }
 
 fn line(out: &mut String, text: &str) {
-    writeln!(out, "{text}").expect("writing to a string does not fail");
+    writeln!(out, "{text}").expect("writing to a string never fails");
 }
 
-/// A text as TOML has it, on one line.
+/// Returns a TOML string on one line.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {
             '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => write!(out, "\\u{:04X}", u32::from(c)).expect("writing to a string does not fail"),
+            c if c.is_control() => write!(out, "\\u{:04X}", u32::from(c)).expect("writing to a string never fails"),
             c => out.push(c),
         }
     }
     out + "\""
 }
 
-/// A text that can't leave its comment.
+/// Replaces control characters, so that the text stays within its comment.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// The domain and the way to a rule, in what a policy's name may have.
+/// Returns the domain and the path of a rule, in the characters that a policy name may have.
 fn policy_name(domain: &str, entries: &[EntryMatch]) -> String {
     let path = entries.iter().fold(domain.to_owned(), |path, entry| format!("{path}/{entry}"));
     let usable = |c: char| if c.is_ascii_graphic() && c != '"' && c != '\\' { c } else { '_' };
     path.chars().map(usable).take(MAX_NAME).collect()
 }
 
-/// The name, or one like it that nobody has yet.
+/// Returns the name, with a number if it is already taken.
 fn unique(name: &str, names: &mut HashSet<String>) -> String {
     let numbered = |number: usize| {
         let end = format!("~{number}");

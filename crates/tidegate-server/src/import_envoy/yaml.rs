@@ -1,27 +1,27 @@
-//! The file as envoyproxy/ratelimit has it.
+//! The file format of envoyproxy/ratelimit.
 
 use serde::{Deserialize, Deserializer, de};
 
-/// A whole file.
+/// A file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Root {
+pub(super) struct DomainFile {
     pub(super) domain: Text,
-    #[serde(default, deserialize_with = "or_none")]
-    pub(super) descriptors: Vec<Node>,
+    #[serde(default, deserialize_with = "list_or_null")]
+    pub(super) descriptors: Vec<Descriptor>,
 }
 
-/// One descriptor, and those below it.
+/// A descriptor and its children.
 #[derive(Debug, Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "the file has them")]
+#[expect(clippy::struct_excessive_bools, reason = "the file format has them")]
 #[serde(deny_unknown_fields)]
-pub(super) struct Node {
+pub(super) struct Descriptor {
     pub(super) key: Text,
     #[serde(default)]
     pub(super) value: Text,
     pub(super) rate_limit: Option<RateLimit>,
-    #[serde(default, deserialize_with = "or_none")]
-    pub(super) descriptors: Vec<Node>,
+    #[serde(default, deserialize_with = "list_or_null")]
+    pub(super) descriptors: Vec<Descriptor>,
     #[serde(default)]
     pub(super) shadow_mode: bool,
     #[serde(default)]
@@ -34,7 +34,7 @@ pub(super) struct Node {
     pub(super) share_threshold: bool,
 }
 
-/// What a descriptor is limited to.
+/// The limit of a descriptor.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RateLimit {
@@ -46,29 +46,29 @@ pub(super) struct RateLimit {
     pub(super) unlimited: bool,
     #[serde(default)]
     pub(super) name: Text,
-    #[serde(default, deserialize_with = "or_none")]
+    #[serde(default, deserialize_with = "list_or_null")]
     pub(super) replaces: Vec<Replaced>,
 }
 
-/// A limit that another one replaces.
+/// The name of a limit that another one replaces.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Replaced {
     pub(super) name: Text,
 }
 
-/// A text, also where it looks like a number and has no quotes.
+/// A string. An unquoted number or boolean is accepted as its text.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Text(pub(super) String);
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct Plain;
-        impl de::Visitor<'_> for Plain {
+        struct TextVisitor;
+        impl de::Visitor<'_> for TextVisitor {
             type Value = Text;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a text, in quotes if it looks like something else")
+                f.write_str("a string, in quotes if it looks like another type")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Text, E> {
@@ -83,28 +83,28 @@ impl<'de> Deserialize<'de> for Text {
                 Ok(Text(number.to_string()))
             }
 
-            fn visit_bool<E: de::Error>(self, truth: bool) -> Result<Text, E> {
-                Ok(Text(truth.to_string()))
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Text, E> {
+                Ok(Text(value.to_string()))
             }
 
             fn visit_unit<E: de::Error>(self) -> Result<Text, E> {
                 Ok(Text::default())
             }
         }
-        source.deserialize_any(Plain)
+        source.deserialize_any(TextVisitor)
     }
 }
 
-/// A list, or nothing after its name.
-fn or_none<'de, D: Deserializer<'de>, T: Deserialize<'de>>(source: D) -> Result<Vec<T>, D::Error> {
+/// Reads a list. A key without a value is an empty list.
+fn list_or_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(source: D) -> Result<Vec<T>, D::Error> {
     Ok(Option::deserialize(source)?.unwrap_or_default())
 }
 
 /// Reads a file.
-pub(super) fn read(yaml: &str) -> Result<Root, String> {
-    let root: Root = serde_norway::from_str(yaml).map_err(|error| error.to_string())?;
-    if root.domain.0.is_empty() {
-        return Err("`domain` is empty: write the one that Envoy sends".to_owned());
+pub(super) fn read(yaml: &str) -> Result<DomainFile, String> {
+    let file: DomainFile = serde_norway::from_str(yaml).map_err(|error| error.to_string())?;
+    if file.domain.0.is_empty() {
+        return Err("`domain` is empty: use the domain that Envoy sends".to_owned());
     }
-    Ok(root)
+    Ok(file)
 }

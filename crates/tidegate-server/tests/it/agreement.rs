@@ -4,7 +4,7 @@ use serde_json::json;
 use tidegate_testbed::Server;
 
 use crate::{
-    grpc::{Asked, descriptor, hits},
+    grpc::{GrpcClient, descriptor, hits},
     http::client::post,
     resp::client::{Client, Reply},
 };
@@ -34,7 +34,7 @@ fn config(store: &str) -> String {
 
 /// Asks the same of all, under keys of their own, and then all of the same key in turn.
 fn agree(store: &str) {
-    let mut asked = Asked::start(&config(store));
+    let asked = GrpcClient::start(&config(store));
     let mut client = Client::connect(asked.running.resp);
     let http = asked.running.http;
     let over_http = |policy: &str, key: &[&str], cost: u64| {
@@ -56,8 +56,8 @@ fn agree(store: &str) {
         };
         Told { allowed: number(0) == 1, capacity: number(1), remaining: number(2) }
     };
-    let mut over_grpc = |policy: &str, key: &str, cost: u64| {
-        let status = asked.one(hits(cost, descriptor(&[(policy, key)])));
+    let over_grpc = |policy: &str, key: &str, cost: u64| {
+        let status = asked.check_one(hits(cost, descriptor(&[(policy, key)])));
         let limit = status.current_limit.expect("a policy matches");
         Told {
             allowed: status.code == 1,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tidegate_testbed::Server;
 
 use crate::{
-    grpc::{Asked, descriptor},
+    grpc::{GrpcClient, descriptor},
     http::client::{get, post, request},
     resp::client::{Client, Reply},
 };
@@ -22,7 +22,7 @@ fn config(store: &str) -> String {
 
 /// Asks on all transports about a key that is banned for 300 days, and about one that is banned permanently.
 fn every_transport_says_banned(store: &str) {
-    let mut asked = Asked::start(&config(store));
+    let asked = GrpcClient::start(&config(store));
     let http = asked.running.http;
     let ban = |policy: &str, key: &Value, end: &str, value: Value| {
         let body = json!({ "policy": policy, "key": key, "kind": "ban", end: value });
@@ -67,7 +67,7 @@ fn every_transport_says_banned(store: &str) {
         assert_eq!(full.field("reason"), Reply::bulk("banned"));
         assert_eq!(full.field("retry_after_ms") == Reply::Null, !is_timed);
 
-        let status = asked.one(descriptor(&[("user", name)]));
+        let status = asked.check_one(descriptor(&[("user", name)]));
         assert_eq!((status.code, status.limit_remaining), (2, 0), "OVER_LIMIT");
         let reset = status.duration_until_reset.map(|wait| u64::try_from(wait.seconds).expect("ahead") * 1_000);
         assert_eq!(reset.map(until_end), is_timed.then_some(true));

@@ -1,4 +1,4 @@
-//! What is turned away before it is read: what is not gRPC, who shows no token, what takes too long to arrive.
+//! Checks before a message is read: the protocol, the token and the time that the message takes to arrive.
 
 use std::time::Duration;
 
@@ -13,35 +13,37 @@ use tonic::{Status, body::Body};
 
 use crate::{auth::Access, config::Tokens};
 
-/// Turns away what is not gRPC, and what a web page sends: none drives a service on loopback, nor one that the page's own name
-/// was made to point at. Browsers say where a page comes from, and without TLS they speak no HTTP/2.
+/// Rejects requests that are not gRPC, and requests from web pages.
+///
+/// A web page must not reach a service on loopback, not even when the page's own name resolves to this address. Browsers send
+/// the page's origin, and they use HTTP/2 only with TLS.
 pub(super) fn only_grpc(router: Router) -> Router {
     router.layer(from_fn(|request: Request, next: Next| async move {
-        match objection(&request) {
-            Some(objection) => objection.into_response(),
+        match rejection(&request) {
+            Some(rejection) => rejection.into_response(),
             None => next.run(request).await,
         }
     }))
 }
 
-fn objection(request: &Request) -> Option<(StatusCode, &'static str)> {
+fn rejection(request: &Request) -> Option<(StatusCode, &'static str)> {
     let headers = request.headers();
-    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    let content_type = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
     if headers.contains_key(header::ORIGIN) {
-        Some((StatusCode::FORBIDDEN, "web pages may not ask this service\n"))
+        Some((StatusCode::FORBIDDEN, "web pages may not call this service\n"))
     } else if request.version() != Version::HTTP_2 {
-        Some((StatusCode::HTTP_VERSION_NOT_SUPPORTED, "gRPC only: it is spoken over HTTP/2\n"))
-    } else if !kind.starts_with(b"application/grpc") {
-        Some((StatusCode::UNSUPPORTED_MEDIA_TYPE, "gRPC only: the content-type is application/grpc\n"))
+        Some((StatusCode::HTTP_VERSION_NOT_SUPPORTED, "gRPC only: use HTTP/2\n"))
+    } else if !content_type.starts_with(b"application/grpc") {
+        Some((StatusCode::UNSUPPORTED_MEDIA_TYPE, "gRPC only: use the content-type application/grpc\n"))
     } else {
         None
     }
 }
 
-/// Gives up on a call whose message does not arrive.
-pub(super) fn in_time(router: Router, patience: Duration) -> Router {
+/// Ends a call with `DEADLINE_EXCEEDED` when its message does not arrive in time.
+pub(super) fn with_timeout(router: Router, timeout: Duration) -> Router {
     router.layer(from_fn(move |request: Request, next: Next| async move {
-        match tokio::time::timeout(patience, next.run(request)).await {
+        match tokio::time::timeout(timeout, next.run(request)).await {
             Ok(response) => response,
             Err(_) => late(),
         }
@@ -56,22 +58,22 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(header::AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()))
 }
 
-/// Whether tokens are configured and a caller sent a wrong one.
-pub(super) fn shows_wrong_token(tokens: &Tokens, headers: &HeaderMap) -> bool {
-    tokens.are_configured() && bearer(headers).is_some_and(|shown| !tokens.contains(shown))
+/// Returns whether tokens are configured and the caller sent a wrong one.
+pub(super) fn has_wrong_token(tokens: &Tokens, headers: &HeaderMap) -> bool {
+    tokens.are_configured() && bearer(headers).is_some_and(|token| !tokens.contains(token))
 }
 
-/// Whether a caller may do what needs `wanted`.
-pub(super) fn admit(tokens: &Tokens, headers: &HeaderMap, wanted: Access) -> Result<(), Status> {
-    let shown = bearer(headers);
-    if tokens.grant(shown) >= wanted {
+/// Checks that the caller's token grants the access that is required.
+pub(super) fn authorize(tokens: &Tokens, headers: &HeaderMap, required: Access) -> Result<(), Status> {
+    let token = bearer(headers);
+    if tokens.grant(token) >= required {
         return Ok(());
     }
-    Err(match shown {
+    Err(match token {
         Some(token) if tokens.contains(token) => {
-            Status::permission_denied("giving hits back needs the admin token in `authorization: Bearer …`")
+            Status::permission_denied("negative hits need the admin token in `authorization: Bearer …`")
         }
-        Some(_) => Status::unauthenticated("the token in `authorization: Bearer …` is not known here"),
-        None => Status::unauthenticated("a token is needed: send `authorization: Bearer …`"),
+        Some(_) => Status::unauthenticated("the token in `authorization: Bearer …` is unknown"),
+        None => Status::unauthenticated("a token is required: send `authorization: Bearer …`"),
     })
 }

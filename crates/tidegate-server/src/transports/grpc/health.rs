@@ -2,13 +2,14 @@
 
 use std::pin::Pin;
 
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_server::SERVICE_NAME;
 use futures_util::{Stream, StreamExt as _, stream};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_check_response::ServingStatus, health_server};
 
-/// `grpc.health.v1`. It tells of the service as a whole, which has no name, and of Envoy's.
+use super::proto::SERVICE_NAME;
+
+/// `grpc.health.v1`. It knows Envoy's rate limit service and, under the empty name, the server as a whole.
 #[derive(Debug)]
 pub(super) struct Health {
     stop: CancellationToken,
@@ -19,40 +20,39 @@ impl Health {
         Self { stop }
     }
 
-    fn is_known(name: &str) -> Result<(), Status> {
-        match name {
-            "" | SERVICE_NAME => Ok(()),
-            _ => Err(Status::not_found(format!("no such service here: ask for `{SERVICE_NAME}` or for none"))),
-        }
+    fn is_known(name: &str) -> bool {
+        name.is_empty() || name == SERVICE_NAME
     }
 }
 
-fn told(status: ServingStatus) -> HealthCheckResponse {
+fn response(status: ServingStatus) -> HealthCheckResponse {
     HealthCheckResponse { status: status.into() }
 }
 
 #[tonic::async_trait]
 impl health_server::Health for Health {
     async fn check(&self, request: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
-        Self::is_known(&request.get_ref().service)?;
+        if !Self::is_known(&request.get_ref().service) {
+            return Err(Status::not_found(format!("unknown service: use `{SERVICE_NAME}` or an empty name")));
+        }
         let stopping = self.stop.is_cancelled();
-        Ok(Response::new(told(if stopping { ServingStatus::NotServing } else { ServingStatus::Serving })))
+        Ok(Response::new(response(if stopping { ServingStatus::NotServing } else { ServingStatus::Serving })))
     }
 
     type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
-    /// Tells when the service stops, and ends: a watcher does not keep a stopping service waiting.
+    /// Sends the change when the service stops, and then ends the stream, so that a watcher does not delay the shutdown.
     async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        let name = &request.get_ref().service;
-        if Self::is_known(name).is_err() {
-            // The protocol wants a watcher to be told that, not to be sent away.
-            let unknown = stream::iter([Ok(told(ServingStatus::ServiceUnknown))]);
+        if !Self::is_known(&request.get_ref().service) {
+            // The protocol wants this status instead of an error.
+            let unknown = stream::iter([Ok(response(ServingStatus::ServiceUnknown))]);
             return Ok(Response::new(Box::pin(
                 unknown.chain(stream::pending().take_until(self.stop.clone().cancelled_owned())),
             )));
         }
-        let stopped = stream::once(self.stop.clone().cancelled_owned()).map(|()| Ok(told(ServingStatus::NotServing)));
-        let now = stream::iter((!self.stop.is_cancelled()).then(|| Ok(told(ServingStatus::Serving))));
+        let stopped =
+            stream::once(self.stop.clone().cancelled_owned()).map(|()| Ok(response(ServingStatus::NotServing)));
+        let now = stream::iter((!self.stop.is_cancelled()).then(|| Ok(response(ServingStatus::Serving))));
         Ok(Response::new(Box::pin(now.chain(stopped))))
     }
 }

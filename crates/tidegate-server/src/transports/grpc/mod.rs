@@ -1,14 +1,15 @@
 //! gRPC: Envoy's rate limit service, health and reflection.
 //!
-//! A call's way: `guard` lets it in, `server` receives its `message`, `request` reads what each descriptor asks for, `ratelimit` decides, `status` writes the
-//! answer. `give_back` is what negative hits come to.
+//! The path of a call: `guard` rejects what is not gRPC and callers without a valid token, `server` reads the message,
+//! `request` turns each descriptor into an action, `ratelimit` decides, and `status` writes the response. `refund` handles
+//! negative hits. `proto` has the messages.
 
-mod give_back;
 mod guard;
 mod health;
-mod message;
+mod proto;
 mod ratelimit;
 mod reflection;
+mod refund;
 mod request;
 mod server;
 mod status;
@@ -19,12 +20,12 @@ use tonic_health::pb::health_server::HealthServer;
 use crate::context::Context;
 use ratelimit::RateLimits;
 
-/// The services, to be spoken over HTTP/2.
+/// Returns the router of all gRPC services.
 pub(crate) fn router(context: &Context) -> axum::Router {
     let bounds = context.settings.bounds;
     let limits = server::RateLimitServer::new(RateLimits::new(context));
-    // Only here: who watches the health of the service, or requests what it looks like, may take long.
-    let limits = guard::in_time(Routes::new(limits).into_axum_router(), bounds.header_timeout);
+    // Only the rate limit service has a timeout: watching health and using reflection may take long.
+    let limits = guard::with_timeout(Routes::new(limits).into_axum_router(), bounds.header_timeout);
     let health = HealthServer::new(health::Health::new(context.stop.clone())).max_decoding_message_size(bounds.body);
     let router = Routes::from(limits)
         .add_service(health)

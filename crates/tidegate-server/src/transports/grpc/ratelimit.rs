@@ -1,23 +1,20 @@
-//! [`RateLimits`]: Envoy's rate limit service.
+//! [`RateLimits`]: the decisions of Envoy's rate limit service.
 //!
-//! The descriptors of a request that spend are one decision, all or nothing. Those that only look are looked at just before,
-//! each by itself, and if one of them says no, or a rule does, nothing is spent. What is given back is given back after that,
-//! whatever the decision: it has been spent in vain already.
+//! All descriptors of a request that spend are one decision, all or nothing. Before that, every descriptor without hits is
+//! checked separately. If one of these checks or a rule denies, nothing is spent. Refunds follow last, whatever the decision:
+//! their units were spent for an earlier request.
 
 use std::sync::Arc;
 
-use envoy_types::pb::envoy::service::ratelimit::v3::{
-    RateLimitResponse,
-    rate_limit_response::{Code, DescriptorStatus},
-};
 use futures_util::future::try_join_all;
 use tidegate::{Cost, Op};
 use tonic::{Request, Response, Status, codegen::http::HeaderMap};
 
 use super::{
-    give_back, guard,
-    message::RateLimitRequest,
-    request::{self, Wish},
+    guard,
+    proto::{Code, DescriptorStatus, RateLimitRequest, RateLimitResponse},
+    refund,
+    request::{self, Action},
     status,
 };
 use crate::{
@@ -28,7 +25,7 @@ use crate::{
     service::{ActivePolicies, KeyRequest, PolicyDecision, Price, Refusal, Service},
 };
 
-/// The service of that name.
+/// Decides the calls of Envoy's rate limit service.
 #[derive(Debug)]
 pub(super) struct RateLimits {
     service: Arc<Service>,
@@ -40,29 +37,54 @@ impl RateLimits {
         Self { service: Arc::clone(&context.service), settings: Arc::clone(&context.settings) }
     }
 
-    async fn answer(&self, live: &ActivePolicies, wishes: &[Wish<'_>]) -> Result<RateLimitResponse, Refusal> {
-        let looked = self.look(live, wishes).await?;
-        let is_denied = |(wish, looked): (&Wish<'_>, &Option<PolicyDecision<'_>>)| {
-            matches!(wish, Wish::Denied(_)) || looked.as_ref().is_some_and(|answer| !answer.decision.is_allowed())
-        };
-        let op = if wishes.iter().zip(&looked).any(is_denied) { Op::Peek } else { Op::Check };
-        let mut spent = self.spend(live, op, wishes).await?.into_iter();
+    /// Checks that a caller with these headers may use the service.
+    pub(super) fn authorize(&self, headers: &HeaderMap) -> Result<(), Status> {
+        guard::authorize(&self.settings.tokens, headers, Access::Usage)
+    }
 
-        let mut statuses = Vec::with_capacity(wishes.len());
-        for (wish, looked) in wishes.iter().zip(looked) {
-            statuses.push(match (wish, looked) {
-                (Wish::Free, _) => status::free(),
-                (Wish::Unlimited, _) => status::unlimited(),
-                (Wish::Denied(limit), _) => {
+    /// Returns whether tokens are configured and the caller sent a wrong one.
+    pub(super) fn has_wrong_token(&self, headers: &HeaderMap) -> bool {
+        guard::has_wrong_token(&self.settings.tokens, headers)
+    }
+
+    /// Decides a request of an authorized caller.
+    pub(super) async fn should_rate_limit(
+        &self,
+        request: Request<RateLimitRequest>,
+    ) -> Result<Response<RateLimitResponse>, Status> {
+        if request.get_ref().descriptors.iter().any(|descriptor| descriptor.is_negative_hits) {
+            guard::authorize(&self.settings.tokens, request.metadata().as_ref(), Access::Admin)?;
+        }
+        let request = request.into_inner();
+        let active = self.service.active_policies();
+        let actions = request::parse(&active.policies, &request)?;
+        Ok(Response::new(self.decide(&active, &actions).await.map_err(|refusal| refusal_status(&refusal))?))
+    }
+
+    async fn decide(&self, active: &ActivePolicies, actions: &[Action<'_>]) -> Result<RateLimitResponse, Refusal> {
+        let peeked = self.peek(active, actions).await?;
+        let is_denied = |(action, peeked): (&Action<'_>, &Option<PolicyDecision<'_>>)| {
+            matches!(action, Action::Deny(_)) || peeked.as_ref().is_some_and(|answer| !answer.decision.is_allowed())
+        };
+        let op = if actions.iter().zip(&peeked).any(is_denied) { Op::Peek } else { Op::Check };
+        let mut spent = self.spend(active, op, actions).await?.into_iter();
+
+        let mut statuses = Vec::with_capacity(actions.len());
+        for (action, peeked) in actions.iter().zip(peeked) {
+            statuses.push(match (action, peeked) {
+                (Action::Ignore, _) => status::unmatched(),
+                (Action::Unlimited, _) => status::unlimited(),
+                (Action::Deny(limit), _) => {
                     self.service.metrics().denied.inc();
                     status::denied(*limit)
                 }
-                (Wish::GiveBack(ask), _) => {
-                    give_back::give_back(&self.service, live, ask).await;
-                    status::given_back(&self.service.decide(Transport::Grpc, live, Op::Peek, &one(ask)).await?)
+                (Action::Refund(ask), _) => {
+                    refund::refund_oldest(&self.service, active, ask).await;
+                    let one = KeyRequest { price: Price::Cost(Cost::ONE), ..ask.clone() };
+                    status::refunded(&self.service.decide(Transport::Grpc, active, Op::Peek, &one).await?)
                 }
-                (_, Some(looked)) => status::of(&looked),
-                (_, None) => spent.next().as_ref().map_or_else(status::free, status::of),
+                (_, Some(peeked)) => status::decided(&peeked),
+                (_, None) => spent.next().as_ref().map_or_else(status::unmatched, status::decided),
             });
         }
         let over = |status: &DescriptorStatus| status.code == i32::from(Code::OverLimit);
@@ -70,72 +92,39 @@ impl RateLimits {
         Ok(RateLimitResponse { overall_code: overall.into(), statuses, ..RateLimitResponse::default() })
     }
 
-    /// Looks for those who want that and nothing more.
-    async fn look<'l>(
+    /// Checks the descriptors without hits. The result has `None` for every other descriptor.
+    async fn peek<'l>(
         &self,
-        live: &'l ActivePolicies,
-        wishes: &[Wish<'_>],
+        active: &'l ActivePolicies,
+        actions: &[Action<'_>],
     ) -> Result<Vec<Option<PolicyDecision<'l>>>, Refusal> {
-        try_join_all(wishes.iter().map(async |wish| match wish {
-            Wish::Look(ask) => self.service.decide(Transport::Grpc, live, Op::Peek, ask).await.map(Some),
+        try_join_all(actions.iter().map(async |action| match action {
+            Action::Peek(ask) => self.service.decide(Transport::Grpc, active, Op::Peek, ask).await.map(Some),
             _ => Ok(None),
         }))
         .await
     }
 
-    /// Decides for all who spend, as one.
+    /// Decides all descriptors that spend, as one decision.
     async fn spend<'l>(
         &self,
-        live: &'l ActivePolicies,
+        active: &'l ActivePolicies,
         op: Op,
-        wishes: &[Wish<'_>],
+        actions: &[Action<'_>],
     ) -> Result<Vec<PolicyDecision<'l>>, Refusal> {
-        let mut requests = Vec::new();
-        for wish in wishes {
-            if let Wish::Spend(ask) = wish {
-                requests.push(ask.clone());
-            }
-        }
-        match &*requests {
+        let spending = actions.iter().filter_map(|action| match action {
+            Action::Spend(ask) => Some(ask.clone()),
+            _ => None,
+        });
+        match &*spending.collect::<Vec<_>>() {
             [] => Ok(Vec::new()),
-            [ask] => Ok(vec![self.service.decide(Transport::Grpc, live, op, ask).await?]),
-            requests => Ok(self.service.decide_all(Transport::Grpc, live, op, requests).await?.parts),
+            [ask] => Ok(vec![self.service.decide(Transport::Grpc, active, op, ask).await?]),
+            requests => Ok(self.service.decide_all(Transport::Grpc, active, op, requests).await?.parts),
         }
     }
 }
 
-/// The same for a single hit.
-fn one<'a>(ask: &KeyRequest<'a>) -> KeyRequest<'a> {
-    KeyRequest { price: Price::Cost(Cost::ONE), ..ask.clone() }
-}
-
-impl RateLimits {
-    /// Whether a caller with these headers is listened to.
-    pub(super) fn admit(&self, headers: &HeaderMap) -> Result<(), Status> {
-        guard::admit(&self.settings.tokens, headers, Access::Usage)
-    }
-
-    /// Whether tokens are configured and a caller sent a wrong one.
-    pub(super) fn shows_wrong_token(&self, headers: &HeaderMap) -> bool {
-        guard::shows_wrong_token(&self.settings.tokens, headers)
-    }
-
-    /// Decides for a caller who was admitted.
-    pub(super) async fn should_rate_limit(
-        &self,
-        request: Request<RateLimitRequest>,
-    ) -> Result<Response<RateLimitResponse>, Status> {
-        if request.get_ref().descriptors.iter().any(|descriptor| descriptor.is_negative_hits) {
-            guard::admit(&self.settings.tokens, request.metadata().as_ref(), Access::Admin)?;
-        }
-        let request = request.into_inner();
-        let live = self.service.active_policies();
-        let wishes = request::read(&live.policies, &request)?;
-        Ok(Response::new(self.answer(&live, &wishes).await.map_err(|refusal| told(&refusal))?))
-    }
-}
-
-fn told(refusal: &Refusal) -> Status {
+fn refusal_status(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::Malformed { message, .. } => Status::invalid_argument(message),
         Refusal::UnknownPolicy { .. } => Status::not_found(refusal.to_string()),

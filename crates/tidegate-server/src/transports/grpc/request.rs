@@ -1,16 +1,12 @@
-//! What each descriptor of a request asks for.
+//! Turns each descriptor of a request into an [`Action`].
 
 use std::{collections::HashMap, time::Duration};
 
-use envoy_types::pb::envoy::{
-    extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride,
-    service::ratelimit::v3::rate_limit_response::rate_limit::Unit,
-};
 use tidegate::{Cost, Key, Limit};
 use tonic::Status;
 
 use super::{
-    message::{RateLimitDescriptor, RateLimitRequest},
+    proto::{RateLimitDescriptor, RateLimitOverride, RateLimitRequest, Unit},
     status::window_of,
 };
 use crate::{
@@ -19,36 +15,37 @@ use crate::{
     transports::long_key,
 };
 
-/// The most descriptors in a request: as many as one decision can have.
+/// Maximum number of descriptors in a request. It is the maximum number of parts of one decision.
 const MAX_DESCRIPTORS: usize = 64;
 
-/// The most entries in a descriptor.
+/// Maximum number of entries in a descriptor.
 const MAX_ENTRIES: usize = 64;
 
-const MAX_HITS: u64 = Cost::MAX.get();
+/// Maximum cost of one decision.
+const MAX_HITS: u64 = 1_000_000_000_000;
 
-/// What one descriptor asks for.
+/// The action that a descriptor requests.
 #[derive(Debug)]
-pub(super) enum Wish<'r> {
-    /// There is no rule for it.
-    Free,
-    /// A rule says that it is not limited.
+pub(super) enum Action<'r> {
+    /// No rule matches: do nothing.
+    Ignore,
+    /// A rule declares the descriptor unlimited.
     Unlimited,
-    /// A rule or the override says that it is never let through.
-    Denied(Option<(Unit, Duration)>),
-    /// To spend.
+    /// A rule or a limit of zero denies the descriptor. The unit and its length are those of the limit of zero.
+    Deny(Option<(Unit, Duration)>),
+    /// Spend units.
     Spend(KeyRequest<'r>),
-    /// To look whether a hit would fit.
-    Look(KeyRequest<'r>),
-    /// To have units given back.
-    GiveBack(KeyRequest<'r>),
+    /// Check whether one hit would be admitted, without spending.
+    Peek(KeyRequest<'r>),
+    /// Refund units.
+    Refund(KeyRequest<'r>),
 }
 
-/// Reads a request.
-pub(super) fn read<'r>(policies: &'r Policies, request: &'r RateLimitRequest) -> Result<Vec<Wish<'r>>, Status> {
+/// Returns the action of each descriptor of a request.
+pub(super) fn parse<'r>(policies: &'r Policies, request: &'r RateLimitRequest) -> Result<Vec<Action<'r>>, Status> {
     let malformed = |message: String| Err(Status::invalid_argument(message));
     if request.domain.is_empty() {
-        return malformed("the domain is empty: Envoy's filter has it as `domain`".to_owned());
+        return malformed("the domain is empty: set `domain` in Envoy's rate limit filter".to_owned());
     }
     let descriptors = &request.descriptors;
     if !(1..=MAX_DESCRIPTORS).contains(&descriptors.len()) {
@@ -56,48 +53,48 @@ pub(super) fn read<'r>(policies: &'r Policies, request: &'r RateLimitRequest) ->
     }
     if let Some(wrong) = descriptors.iter().position(|one| one.entries.len() > MAX_ENTRIES) {
         let entries = descriptors[wrong].entries.len();
-        return malformed(format!("descriptor {wrong} has {entries} entries: use {MAX_ENTRIES} at the most"));
+        return malformed(format!("descriptor {wrong} has {entries} entries: use at most {MAX_ENTRIES}"));
     }
-    let wishes = descriptors.iter().map(|descriptor| wish(policies, request, descriptor));
-    let mut wishes = wishes.collect::<Result<Vec<_>, _>>()?;
-    cap(&mut wishes);
-    Ok(wishes)
+    let actions = descriptors.iter().map(|descriptor| action(policies, request, descriptor));
+    let mut actions = actions.collect::<Result<Vec<_>, _>>()?;
+    cap_costs(&mut actions);
+    Ok(actions)
 }
 
-/// Takes from costs of the same key what they add up to beyond the most that a cost can be: together they are one request.
-fn cap(wishes: &mut [Wish<'_>]) {
-    let cost = |wish: &Wish<'_>| match wish {
-        Wish::Spend(KeyRequest { price: Price::Cost(cost), .. }) => cost.get(),
+/// Lowers the costs of descriptors with the same key, so that their sum does not exceed [`MAX_HITS`]: they are one decision.
+fn cap_costs(actions: &mut [Action<'_>]) {
+    let cost = |action: &Action<'_>| match action {
+        Action::Spend(KeyRequest { price: Price::Cost(cost), .. }) => cost.get(),
         _ => 0,
     };
-    if wishes.iter().map(cost).sum::<u64>() <= MAX_HITS {
+    if actions.iter().map(cost).sum::<u64>() <= MAX_HITS {
         return;
     }
     let mut by_key: HashMap<&Key<'_>, Vec<&mut Cost>> = HashMap::new();
-    for wish in wishes {
-        if let Wish::Spend(KeyRequest { key, price: Price::Cost(cost), .. }) = wish {
+    for action in actions {
+        if let Action::Spend(KeyRequest { key, price: Price::Cost(cost), .. }) = action {
             by_key.entry(key).or_default().push(cost);
         }
     }
     for costs in by_key.into_values() {
-        let (mut left, mut to_come) = (MAX_HITS, costs.len() as u64);
+        let (mut left, mut following) = (MAX_HITS, costs.len() as u64);
         for cost in costs {
-            // One is left for each that comes after.
-            to_come -= 1;
-            *cost = Cost::new(cost.get().min(left - to_come)).expect("it is one at least");
+            // Every following cost keeps at least one unit.
+            following -= 1;
+            *cost = Cost::new(cost.get().min(left - following)).expect("the cost is at least one");
             left -= cost.get();
         }
     }
 }
 
-fn wish<'r>(
+fn action<'r>(
     policies: &'r Policies,
     request: &'r RateLimitRequest,
     descriptor: &'r RateLimitDescriptor,
-) -> Result<Wish<'r>, Status> {
+) -> Result<Action<'r>, Status> {
     let entries: Vec<(&[u8], &[u8])> = descriptor.entries.iter().map(|entry| (&*entry.key, &*entry.value)).collect();
     let hits = match &descriptor.hits_addend {
-        Some(own) => own.value,
+        Some(hits) => *hits,
         None => u64::from(request.hits_addend.max(1)),
     };
     let rule = policies.descriptor(&request.domain, &entries);
@@ -107,56 +104,56 @@ fn wish<'r>(
                 Some(DescriptorAction::Policy(name)) => Some(&**name),
                 _ => None,
             };
-            match overriding(*limit)? {
-                Override::Limit(limit) => {
+            match supplied_limit(*limit)? {
+                SuppliedLimit::Limit(limit) => {
                     (LimitSource::EnvoyOverride(limit, name), key(Some(&request.domain), &entries))
                 }
-                Override::Nothing(unit, window) => {
-                    return Ok(denied(Some((unit, window)), descriptor.is_negative_hits));
+                SuppliedLimit::Zero(unit, window) => {
+                    return Ok(deny(Some((unit, window)), descriptor.is_negative_hits));
                 }
             }
         }
         (None, Some(DescriptorAction::Policy(name))) => (LimitSource::Policy(name), key(None, &entries)),
-        (None, Some(DescriptorAction::Unlimited)) => return Ok(Wish::Unlimited),
-        (None, Some(DescriptorAction::Denied)) => return Ok(denied(None, descriptor.is_negative_hits)),
-        (None, None) => return Ok(Wish::Free),
+        (None, Some(DescriptorAction::Unlimited)) => return Ok(Action::Unlimited),
+        (None, Some(DescriptorAction::Denied)) => return Ok(deny(None, descriptor.is_negative_hits)),
+        (None, None) => return Ok(Action::Ignore),
     };
-    // A cost beyond all limits is denied by every one of them. Refused as malformed, it would be let through: Envoy goes on
-    // where its service answers with an error, unless it is told otherwise.
+    // Every limit denies a cost above the maximum. An error would admit the request: by default, Envoy continues when its rate
+    // limit service returns an error.
     let cost = Cost::new(hits.clamp(1, MAX_HITS)).map_err(|error| Status::invalid_argument(error.to_string()))?;
     let ask = KeyRequest { source: by, key, price: Price::Cost(cost), on_failure: None };
     Ok(match hits {
-        0 => Wish::Look(ask),
-        _ if descriptor.is_negative_hits => Wish::GiveBack(ask),
-        _ => Wish::Spend(ask),
+        0 => Action::Peek(ask),
+        _ if descriptor.is_negative_hits => Action::Refund(ask),
+        _ => Action::Spend(ask),
     })
 }
 
-/// What is never let through can still be given back to, of which nothing comes.
-fn denied<'r>(limit: Option<(Unit, Duration)>, is_negative_hits: bool) -> Wish<'r> {
-    if is_negative_hits { Wish::Free } else { Wish::Denied(limit) }
+/// Denies a descriptor, unless it has negative hits: it has nothing to refund.
+fn deny<'r>(limit: Option<(Unit, Duration)>, is_negative_hits: bool) -> Action<'r> {
+    if is_negative_hits { Action::Ignore } else { Action::Deny(limit) }
 }
 
-/// What Envoy brings along.
-enum Override {
+/// A limit supplied by Envoy.
+enum SuppliedLimit {
     Limit(Limit),
-    /// Of a unit and its length, nothing.
-    Nothing(Unit, Duration),
+    /// No requests in this unit of this length.
+    Zero(Unit, Duration),
 }
 
-fn overriding(limit: RateLimitOverride) -> Result<Override, Status> {
-    // Its own enumeration has no week yet; the numbers are the same as those of the answer's.
+fn supplied_limit(limit: RateLimitOverride) -> Result<SuppliedLimit, Status> {
+    // `RateLimitUnit`, the type of this field, has no week yet. `Unit` has the same numbers and a week.
     let unit = Unit::try_from(limit.unit).unwrap_or(Unit::Unknown);
     let Some(window) = window_of(unit) else {
-        let message = format!("a limit override of unit {} can't be honoured: use SECOND to YEAR", limit.unit);
+        let message = format!("a limit override with unit {} is not supported: use SECOND to YEAR", limit.unit);
         return Err(Status::invalid_argument(message));
     };
     let limit = Limit::new(limit.requests_per_unit.into(), window);
-    Ok(limit.map_or(Override::Nothing(unit, window), Override::Limit))
+    Ok(limit.map_or(SuppliedLimit::Zero(unit, window), SuppliedLimit::Limit))
 }
 
-/// The key of a descriptor: the names and values of all its entries in turn, after the domain where no policy's name tells
-/// whose they are. Over HTTP, it is the list `["remote_address", "203.0.113.7"]`.
+/// Returns the key of a descriptor: the names and values of all entries in order. Without a policy, whose name would separate
+/// the keys of different domains, the domain comes first. Over HTTP, a key is the list `["remote_address", "203.0.113.7"]`.
 ///
 /// A descriptor that is too long for a key is counted by its digest. No other descriptor has the same key, because the
 /// key of a digest has an odd number of parts, or no domain.

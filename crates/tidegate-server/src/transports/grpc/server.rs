@@ -1,4 +1,7 @@
-//! [`RateLimitServer`]: Envoy's rate limit service as something that answers HTTP, with messages of our own reading.
+//! [`RateLimitServer`]: Envoy's rate limit service as a tower service.
+//!
+//! tonic's generated server reads the message first. This one checks the token before it reads, and counts calls whose message
+//! cannot be read.
 
 use std::{
     convert::Infallible,
@@ -6,7 +9,6 @@ use std::{
     task::{Context, Poll},
 };
 
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_server::SERVICE_NAME;
 use tonic::{
     Code, Status,
     body::Body,
@@ -19,17 +21,17 @@ use tonic::{
 use tonic_prost::ProstCodec;
 use tower::{Service, service_fn};
 
-use super::ratelimit::RateLimits;
+use super::{proto::SERVICE_NAME, ratelimit::RateLimits};
 use crate::auth::WrongToken;
 
-/// The only method.
+/// The path of the only method.
 const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// The most bytes in a message: the most descriptors there can be, each with all the headers that Envoy takes (60 KB, unless
-/// it is told otherwise). It is no matter of configuration: Envoy lets through what is refused here.
+/// Maximum size of a message in bytes: the maximum number of descriptors, each with all the headers that Envoy accepts (60 KB
+/// by default). It is not configurable, because Envoy admits a request whose message is refused here.
 const MAX_MESSAGE: usize = 4 << 20;
 
-/// The service of that name.
+/// Serves [`RateLimits`] over HTTP/2.
 #[derive(Debug, Clone)]
 pub(super) struct RateLimitServer(Arc<RateLimits>);
 
@@ -54,30 +56,30 @@ impl Service<Request<Body>> for RateLimitServer {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let limits = Arc::clone(&self.0);
-        Box::pin(async move { Ok(answer(&limits, request).await) })
+        Box::pin(async move { Ok(respond(&limits, request).await) })
     }
 }
 
-async fn answer(limits: &RateLimits, request: Request<Body>) -> Response<Body> {
+async fn respond(limits: &RateLimits, request: Request<Body>) -> Response<Body> {
     if request.uri().path() != METHOD {
         return Status::unimplemented("").into_http();
     }
-    // Before the message is read: whom we don't know gets no memory for it.
-    let shows_wrong_token = limits.shows_wrong_token(request.headers());
-    if let Err(status) = limits.admit(request.headers()) {
-        return marked(status.into_http(), shows_wrong_token);
+    // Before the message is read, so that an unknown caller cannot make the service allocate memory for it.
+    let has_wrong_token = limits.has_wrong_token(request.headers());
+    if let Err(status) = limits.authorize(request.headers()) {
+        return mark_wrong_token(status.into_http(), has_wrong_token);
     }
     let decide = service_fn(|message| limits.should_rate_limit(message));
     let mut grpc = Grpc::new(ProstCodec::default()).max_decoding_message_size(MAX_MESSAGE);
-    let answer = grpc.unary(decide, request).await;
-    marked(answer, shows_wrong_token)
+    let response = grpc.unary(decide, request).await;
+    mark_wrong_token(response, has_wrong_token)
 }
 
-/// Marks the answer to a caller that was refused because of a wrong token.
-fn marked(mut answer: Response<Body>, shows_wrong_token: bool) -> Response<Body> {
-    let is_refused = || Status::from_header_map(answer.headers()).is_some_and(|s| s.code() == Code::Unauthenticated);
-    if shows_wrong_token && is_refused() {
-        answer.extensions_mut().insert(WrongToken);
+/// Marks the response to a caller that was refused because of a wrong token.
+fn mark_wrong_token(mut response: Response<Body>, has_wrong_token: bool) -> Response<Body> {
+    let is_refused = || Status::from_header_map(response.headers()).is_some_and(|s| s.code() == Code::Unauthenticated);
+    if has_wrong_token && is_refused() {
+        response.extensions_mut().insert(WrongToken);
     }
-    answer
+    response
 }

@@ -1,17 +1,14 @@
-//! A decision as Envoy reads it.
+//! Converts decisions into descriptor statuses.
 
 use std::time::Duration;
 
-use envoy_types::pb::{
-    envoy::service::ratelimit::v3::rate_limit_response::{
-        Code, DescriptorStatus, RateLimit,
-        rate_limit::Unit::{self, Day, Hour, Minute, Month, Second, Week, Year},
-    },
-    google,
-};
 use tidegate::Reason;
 use tidegate_tower::seconds;
 
+use super::proto::{
+    Code, DescriptorStatus, RateLimit,
+    Unit::{self, Day, Hour, Minute, Month, Second, Week, Year},
+};
 use crate::service::PolicyDecision;
 
 /// Envoy's units and their lengths.
@@ -25,33 +22,33 @@ const UNITS: [(Unit, Duration); 7] = [
     (Year, Duration::from_secs(365 * 86_400)),
 ];
 
-/// How long a unit is; `None` for an unknown one.
+/// Returns the length of a unit, or `None` if the unit is unknown.
 pub(super) fn window_of(unit: Unit) -> Option<Duration> {
     UNITS.iter().find(|(known, _)| *known == unit).map(|(_, window)| *window)
 }
 
-/// The side of a decision that one descriptor sees.
+/// Returns the status of a descriptor that was decided.
 ///
-/// A store that fails where the policy says closed is `OVER_LIMIT` and no error: an error leaves it to Envoy, which lets the
-/// request through unless its `failure_mode_deny` is set, and the policy has said what it wants.
+/// A store failure under `on_store_failure = "closed"` is `OVER_LIMIT` and not an error: Envoy admits a request after an error
+/// unless its `failure_mode_deny` is set, and the policy wants it denied.
 ///
 /// A banned key is `OVER_LIMIT` until the ban ends. If the ban has no end, there is no `duration_until_reset`.
-pub(super) fn of(answer: &PolicyDecision<'_>) -> DescriptorStatus {
+pub(super) fn decided(answer: &PolicyDecision<'_>) -> DescriptorStatus {
     let decision = &answer.decision;
     let over = !decision.is_allowed();
     let wait = match decision.reason() {
         Reason::Banned => decision.retry_after(),
         _ => Some(decision.retry_after().filter(|_| over).unwrap_or(decision.reset_after())),
     };
-    filled(answer, if over { Code::OverLimit } else { Code::Ok }, wait)
+    status(answer, if over { Code::OverLimit } else { Code::Ok }, wait)
 }
 
-/// The same after something was given back, which is never denied.
-pub(super) fn given_back(answer: &PolicyDecision<'_>) -> DescriptorStatus {
-    filled(answer, Code::Ok, Some(answer.decision.reset_after()))
+/// Returns the status of a descriptor after a refund, which is never denied.
+pub(super) fn refunded(answer: &PolicyDecision<'_>) -> DescriptorStatus {
+    status(answer, Code::Ok, Some(answer.decision.reset_after()))
 }
 
-fn filled(answer: &PolicyDecision<'_>, code: Code, wait: Option<Duration>) -> DescriptorStatus {
+fn status(answer: &PolicyDecision<'_>, code: Code, wait: Option<Duration>) -> DescriptorStatus {
     let (policy, limit) = (&answer.policy, answer.decision.limit());
     let unit = UNITS.iter().find(|(_, window)| *window == limit.window()).map_or(Unit::Unknown, |(unit, _)| *unit);
     let name = match unit {
@@ -68,17 +65,17 @@ fn filled(answer: &PolicyDecision<'_>, code: Code, wait: Option<Duration>) -> De
     }
 }
 
-/// Where no rule is.
-pub(super) fn free() -> DescriptorStatus {
+/// Returns the status of a descriptor that no rule matches.
+pub(super) fn unmatched() -> DescriptorStatus {
     DescriptorStatus { code: Code::Ok.into(), ..DescriptorStatus::default() }
 }
 
-/// Where a rule says that there is no limit.
+/// Returns the status of a descriptor that a rule declares unlimited.
 pub(super) fn unlimited() -> DescriptorStatus {
-    DescriptorStatus { limit_remaining: u32::MAX, ..free() }
+    DescriptorStatus { limit_remaining: u32::MAX, ..unmatched() }
 }
 
-/// Where nothing is ever let through.
+/// Returns the status of a descriptor that a rule or a limit of zero denies.
 pub(super) fn denied(limit: Option<(Unit, Duration)>) -> DescriptorStatus {
     let (unit, window) = limit.unwrap_or((Unit::Unknown, Duration::ZERO));
     DescriptorStatus {
@@ -89,9 +86,9 @@ pub(super) fn denied(limit: Option<(Unit, Duration)>) -> DescriptorStatus {
     }
 }
 
-/// Whole seconds, rounded up: Envoy reads nothing else of a duration, and would cut the rest off.
-fn whole_seconds(wait: Duration) -> google::protobuf::Duration {
-    google::protobuf::Duration { seconds: seconds(wait).try_into().unwrap_or(i64::MAX), nanos: 0 }
+/// Rounds up to whole seconds, because Envoy ignores fractions of a second.
+fn whole_seconds(wait: Duration) -> prost_types::Duration {
+    prost_types::Duration { seconds: seconds(wait).try_into().unwrap_or(i64::MAX), nanos: 0 }
 }
 
 fn saturated(units: u64) -> u32 {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::raw_http2::RawHttp2;
 use crate::{
-    grpc::ask_with_token,
+    grpc::check_with_token,
     http::client::{Answer, request},
     resp::client::{Client, Reply},
     running::Running,
@@ -282,12 +282,12 @@ fn guesses_over_resp_are_limited_and_the_right_token_always_works() {
 fn guesses_over_grpc_are_limited_and_the_right_token_always_works() {
     let running = Running::start(CONFIG);
     for _ in 0..10 {
-        assert_eq!(ask_with_token(&running, "guessed-it").expect_err("wrong").code(), tonic::Code::Unauthenticated);
+        assert_eq!(check_with_token(&running, "guessed-it").expect_err("wrong").code(), tonic::Code::Unauthenticated);
     }
     for _ in 0..3 {
-        let status = ask_with_token(&running, "guessed-it").expect_err("wrong");
+        let status = check_with_token(&running, "guessed-it").expect_err("wrong");
         assert_eq!(status.code(), tonic::Code::ResourceExhausted, "{status:?}");
-        ask_with_token(&running, "use-me-now").expect("the right one");
+        check_with_token(&running, "use-me-now").expect("the right one");
     }
     assert_eq!(counted(&running, "grpc"), 13);
     is_too_many(&check(&running, "guessed-it"));

@@ -1,8 +1,10 @@
-//! Which policy a descriptor falls under, and whom it counts.
+//! The policy and the key of a descriptor.
 
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::Code::{Ok as Fine, OverLimit};
-
-use super::{Asked, code, descriptor, of_user, user};
+use super::{
+    GrpcClient, code, descriptor,
+    proto::{Fine, OverLimit},
+    user, user_policy,
+};
 
 const RULES: &str = r#"
 [policies.any]
@@ -32,8 +34,8 @@ policy = "nested"
 "#;
 
 #[test]
-fn the_most_specific_rule_decides_with_entries_in_order_and_in_full_number() {
-    let mut asked = Asked::start(RULES);
+fn the_most_specific_rule_decides_and_all_entries_must_match_in_order() {
+    let client = GrpcClient::start(RULES);
     for (entries, expected) in [
         (&[("path", "/a/b")][..], Some("exact")),
         (&[("path", "/a/c")], Some("prefix")),
@@ -43,34 +45,34 @@ fn the_most_specific_rule_decides_with_entries_in_order_and_in_full_number() {
         (&[("user", "x")], None),
         (&[("path", "/a"), ("user", "x"), ("more", "y")], None),
     ] {
-        let status = asked.one(descriptor(entries));
+        let status = client.check_one(descriptor(entries));
         assert_eq!(status.current_limit.as_ref().map(|limit| limit.name.as_str()), expected, "{entries:?}");
         assert_eq!(code(&status), Fine);
     }
 }
 
 #[test]
-fn names_and_values_of_all_entries_are_the_key_as_a_list_over_http() {
-    let mut asked = Asked::start(RULES);
-    asked.one(descriptor(&[("path", "/x"), ("user", "alice")]));
-    assert_eq!(asked.used("nested", &["path", "/x", "user", "alice"]), [1]);
-    asked.one(descriptor(&[("user", "alice"), ("path", "/x")]));
-    assert_eq!(asked.used("nested", &["path", "/x", "user", "alice"]), [1], "another order is another key");
-    assert_eq!(asked.used("nested", &["user", "alice", "path", "/x"]), [1]);
+fn the_key_is_the_list_of_all_names_and_values() {
+    let client = GrpcClient::start(RULES);
+    client.check_one(descriptor(&[("path", "/x"), ("user", "alice")]));
+    assert_eq!(client.used("nested", &["path", "/x", "user", "alice"]), [1]);
+    client.check_one(descriptor(&[("user", "alice"), ("path", "/x")]));
+    assert_eq!(client.used("nested", &["path", "/x", "user", "alice"]), [1], "another order is another key");
+    assert_eq!(client.used("nested", &["user", "alice", "path", "/x"]), [1]);
 }
 
 #[test]
-fn values_that_run_together_are_still_two() {
-    let mut asked = Asked::start(&RULES.replace("40/1h", "1/1h"));
+fn different_values_with_the_same_concatenation_have_different_keys() {
+    let client = GrpcClient::start(&RULES.replace("40/1h", "1/1h"));
     for (path, user) in [("/a", "b"), ("/ab", ""), ("", "/ab"), ("/", "ab")] {
-        assert_eq!(code(&asked.one(descriptor(&[("path", path), ("user", user)]))), Fine, "{path} {user}");
+        assert_eq!(code(&client.check_one(descriptor(&[("path", path), ("user", user)]))), Fine, "{path} {user}");
     }
 }
 
 #[test]
-fn a_value_too_long_for_a_key_is_limited_all_the_same() {
-    let mut asked = Asked::start(&of_user("[\"1/1h\"]", ""));
+fn a_value_too_long_for_a_key_is_limited() {
+    let client = GrpcClient::start(&user_policy("[\"1/1h\"]", ""));
     let long = |last: &str| user(&("x".repeat(5_000) + last));
-    assert_eq!([code(&asked.one(long("a"))), code(&asked.one(long("a")))], [Fine, OverLimit]);
-    assert_eq!(code(&asked.one(long("b"))), Fine, "another is counted by itself");
+    assert_eq!([code(&client.check_one(long("a"))), code(&client.check_one(long("a")))], [Fine, OverLimit]);
+    assert_eq!(code(&client.check_one(long("b"))), Fine, "a different value has its own key");
 }

@@ -1,90 +1,89 @@
-//! Envoy's rate limit service, asked over a real connection.
+//! Tests of Envoy's rate limit service over a real connection.
 
 mod decisions;
-mod giving_back;
 mod headers;
 mod health;
-mod imported;
+mod import;
 mod matching;
 mod overrides;
+mod proto;
 mod reflection;
+mod refunds;
 mod refusals;
 mod wire;
 
-use envoy_types::pb::{
-    envoy::{
-        extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor::Entry},
-        service::ratelimit::v3::{
-            RateLimitRequest, RateLimitResponse,
-            rate_limit_response::{Code, DescriptorStatus},
-            rate_limit_service_client::RateLimitServiceClient,
-        },
-    },
-    google::protobuf::UInt64Value,
-};
+use prost::Message;
 use tidegate::{Inspection, Key};
 use tidegate_server::{KeyRequest, LimitSource, Price};
-use tonic::{Request, Status, transport::Channel};
+use tonic::{Request, Status, client::Grpc, codegen::http::uri::PathAndQuery, transport::Channel};
+use tonic_prost::ProstCodec;
 
 use crate::running::Running;
+use proto::{Code, DescriptorStatus, Entry, RateLimitDescriptor, RateLimitRequest, RateLimitResponse};
 
-/// A service and a caller of it.
-pub(crate) struct Asked {
-    client: RateLimitServiceClient<Channel>,
+const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+/// A service and a connection to it.
+pub(crate) struct GrpcClient {
+    channel: Channel,
     pub(crate) running: Running,
 }
 
-impl Asked {
+impl GrpcClient {
     pub(crate) fn start(config: &str) -> Self {
         let running = Running::start(config);
-        Self { client: RateLimitServiceClient::new(channel(&running)), running }
+        Self { channel: channel(&running), running }
     }
 
-    /// Sends a request as it is.
-    fn send(&mut self, request: impl tonic::IntoRequest<RateLimitRequest>) -> Result<RateLimitResponse, Status> {
-        let answer = self.client.should_rate_limit(request);
-        Ok(self.running.block_on(answer)?.into_inner())
+    /// Sends any message to the service.
+    fn send(&self, message: impl Message + 'static) -> Result<RateLimitResponse, Status> {
+        send(&self.running, self.channel.clone(), Request::new(message))
     }
 
-    /// Asks about descriptors of the domain `edge`.
-    fn ask(&mut self, descriptors: &[RateLimitDescriptor]) -> RateLimitResponse {
-        self.send(request(descriptors)).expect("the request is right")
+    /// Sends descriptors in the domain `edge` with this token.
+    fn check_with_token(&self, token: &str, descriptors: &[RateLimitDescriptor]) -> Result<RateLimitResponse, Status> {
+        send(&self.running, self.channel.clone(), with_token(request(descriptors), token))
     }
 
-    /// Asks about one descriptor.
-    pub(crate) fn one(&mut self, descriptor: RateLimitDescriptor) -> DescriptorStatus {
-        let answer = self.ask(&[descriptor]);
-        let [status] = &*answer.statuses else { panic!("as many statuses as descriptors: {answer:?}") };
-        assert_eq!(answer.overall_code, status.code, "one descriptor decides alone");
+    /// Sends descriptors in the domain `edge`.
+    fn check(&self, descriptors: &[RateLimitDescriptor]) -> RateLimitResponse {
+        self.send(request(descriptors)).expect("a valid request")
+    }
+
+    /// Sends one descriptor.
+    pub(crate) fn check_one(&self, descriptor: RateLimitDescriptor) -> DescriptorStatus {
+        let response = self.check(&[descriptor]);
+        let [status] = &*response.statuses else { panic!("one status for each descriptor: {response:?}") };
+        assert_eq!(response.overall_code, status.code, "the only descriptor decides");
         status.clone()
     }
 
-    /// The state of a key that is this list over HTTP.
+    /// Returns the state of the key that is this list over HTTP.
     fn inspect(&self, policy: &str, key: &[&str]) -> Option<Inspection> {
         let service = self.running.server().service();
         let ask = KeyRequest {
             source: LimitSource::Policy(policy),
-            key: Key::join(key).expect("it is a key"),
+            key: Key::join(key).expect("a valid key"),
             price: Price::Cost(tidegate::Cost::ONE),
             on_failure: None,
         };
         let live = service.active_policies();
-        self.running.block_on(service.inspect(&live, &ask)).expect("the policy is known")
+        self.running.block_on(service.inspect(&live, &ask)).expect("the policy exists")
     }
 
-    /// How many requests were refused so far.
+    /// Returns the number of refused requests.
     fn refused(&self) -> u64 {
         self.metric("tidegate_refused_total{transport=\"grpc\"} ")
     }
 
-    /// The number after this in the metrics.
+    /// Returns the value of a metric.
     fn metric(&self, name: &str) -> u64 {
         let text = String::from_utf8(crate::http::client::get(self.running.http, "/metrics").body).expect("text");
         let line = text.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|count| count.parse().ok()).expect("they are counted")
+        line.and_then(|count| count.parse().ok()).expect("the metric exists")
     }
 
-    /// Units in use under each limit.
+    /// Returns the units in use under each limit.
     fn used(&self, policy: &str, key: &[&str]) -> Vec<u64> {
         let found = self.inspect(policy, key);
         found.map_or(Vec::new(), |found| found.limits.iter().map(|in_use| in_use.used).collect())
@@ -92,7 +91,7 @@ impl Asked {
 }
 
 pub(crate) fn channel(running: &Running) -> Channel {
-    let endpoint = Channel::from_shared(format!("http://{}", running.grpc)).expect("it is an address");
+    let endpoint = Channel::from_shared(format!("http://{}", running.grpc)).expect("a valid address");
     running.block_on(endpoint.connect()).expect("the service listens")
 }
 
@@ -100,30 +99,41 @@ fn request(descriptors: &[RateLimitDescriptor]) -> RateLimitRequest {
     RateLimitRequest { domain: "edge".to_owned(), descriptors: descriptors.to_vec(), hits_addend: 0 }
 }
 
-/// Asks about one descriptor with this token, on a connection of its own.
-pub(crate) fn ask_with_token(running: &Running, token: &str) -> Result<RateLimitResponse, Status> {
-    let mut client = RateLimitServiceClient::new(channel(running));
-    let answer = client.should_rate_limit(with_token(request(&[user("a")]), token));
-    Ok(running.block_on(answer)?.into_inner())
+fn send<M: Message + 'static>(
+    running: &Running,
+    channel: Channel,
+    request: Request<M>,
+) -> Result<RateLimitResponse, Status> {
+    let mut grpc = Grpc::new(channel);
+    running.block_on(async {
+        grpc.ready().await.expect("the service listens");
+        let path = PathAndQuery::from_static(METHOD);
+        Ok(grpc.unary(request, path, ProstCodec::default()).await?.into_inner())
+    })
+}
+
+/// Sends one descriptor with this token, on a new connection.
+pub(crate) fn check_with_token(running: &Running, token: &str) -> Result<RateLimitResponse, Status> {
+    send(running, channel(running), with_token(request(&[user("a")]), token))
 }
 
 fn with_token(request: RateLimitRequest, token: &str) -> Request<RateLimitRequest> {
     let mut request = Request::new(request);
-    let value = format!("Bearer {token}").parse().expect("it is a header");
+    let value = format!("Bearer {token}").parse().expect("a valid header");
     request.metadata_mut().insert("authorization", value);
     request
 }
 
 pub(crate) fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
-    let entry = |(key, value): &(&str, &str)| Entry { key: (*key).to_owned(), value: (*value).to_owned() };
+    let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
     RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..RateLimitDescriptor::default() }
 }
 
 pub(crate) fn hits(hits: u64, descriptor: RateLimitDescriptor) -> RateLimitDescriptor {
-    RateLimitDescriptor { hits_addend: Some(UInt64Value { value: hits }), ..descriptor }
+    RateLimitDescriptor { hits_addend: Some(hits), ..descriptor }
 }
 
-fn back(units: u64, descriptor: RateLimitDescriptor) -> RateLimitDescriptor {
+fn refund(units: u64, descriptor: RateLimitDescriptor) -> RateLimitDescriptor {
     RateLimitDescriptor { is_negative_hits: true, ..hits(units, descriptor) }
 }
 
@@ -131,15 +141,15 @@ fn user(name: &str) -> RateLimitDescriptor {
     descriptor(&[("user", name)])
 }
 
-/// A policy `user` of these limits, with whatever else is said of it.
-fn of_user(limits: &str, rest: &str) -> String {
+/// Returns a configuration with the policy `user` for the descriptor `user`.
+fn user_policy(limits: &str, rest: &str) -> String {
     format!(
         "[policies.user]\nlimits = {limits}\n{rest}\n[[envoy]]\ndomain = \"edge\"\ndescriptors = [[\"user\"]]\npolicy = \"user\"\n"
     )
 }
 
-fn codes(answer: &RateLimitResponse) -> Vec<Code> {
-    answer.statuses.iter().map(code).collect()
+fn codes(response: &RateLimitResponse) -> Vec<Code> {
+    response.statuses.iter().map(code).collect()
 }
 
 fn code(status: &DescriptorStatus) -> Code {

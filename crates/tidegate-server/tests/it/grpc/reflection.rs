@@ -1,4 +1,4 @@
-//! What tools are told that ask what the service looks like.
+//! Server reflection.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,59 +6,59 @@ use prost::Message as _;
 use prost_types::{DescriptorProto, FileDescriptorProto};
 use tonic_reflection::pb;
 
-use super::{Asked, channel};
+use super::{GrpcClient, channel};
 
-/// Asks one question, by either version of the protocol.
-macro_rules! ask {
-    ($asked:expr, $version:ident, $question:ident, $text:expr) => {{
+/// Sends one request in either version of the protocol.
+macro_rules! reflect {
+    ($client:expr, $version:ident, $request:ident, $text:expr) => {{
         use pb::$version::{
             ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
             server_reflection_request::MessageRequest,
         };
         let request = ServerReflectionRequest {
             host: String::new(),
-            message_request: Some(MessageRequest::$question($text.to_owned())),
+            message_request: Some(MessageRequest::$request($text.to_owned())),
         };
-        let mut client = ServerReflectionClient::new(channel(&$asked.running));
+        let mut client = ServerReflectionClient::new(channel(&$client.running));
         let answer = async {
             let mut answers = client.server_reflection_info(tokio_stream::once(request)).await?.into_inner();
             answers.message().await
         };
-        let answer = $asked.running.block_on(answer).expect("it answers").expect("one answer to one question");
-        answer.message_response.expect("it says something")
+        let answer = $client.running.block_on(answer).expect("a response").expect("one response to one request");
+        answer.message_response.expect("a response with content")
     }};
 }
 
 #[test]
 fn all_services_are_listed_in_both_versions() {
-    let asked = Asked::start("");
+    let client = GrpcClient::start("");
     let expected = ["envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health"];
     let pb::v1::server_reflection_response::MessageResponse::ListServicesResponse(list) =
-        ask!(asked, v1, ListServices, "")
+        reflect!(client, v1, ListServices, "")
     else {
-        panic!("a list was asked for")
+        panic!("a list was client for")
     };
     let names: BTreeSet<_> = list.service.into_iter().map(|service| service.name).collect();
     assert!(expected.iter().all(|name| names.contains(*name)), "{names:?}");
     let pb::v1alpha::server_reflection_response::MessageResponse::ListServicesResponse(list) =
-        ask!(asked, v1alpha, ListServices, "")
+        reflect!(client, v1alpha, ListServices, "")
     else {
-        panic!("a list was asked for")
+        panic!("a list was client for")
     };
     let names: BTreeSet<_> = list.service.into_iter().map(|service| service.name).collect();
     assert!(expected.iter().all(|name| names.contains(*name)), "{names:?}");
 }
 
-/// All files that a tool would fetch to understand a symbol.
-fn files(asked: &Asked, symbol: &str) -> BTreeMap<String, FileDescriptorProto> {
+/// Returns all files that a tool fetches to resolve a symbol.
+fn files(client: &GrpcClient, symbol: &str) -> BTreeMap<String, FileDescriptorProto> {
     use pb::v1::server_reflection_response::MessageResponse::FileDescriptorResponse as Files;
-    let read = |bytes: &[Vec<u8>]| FileDescriptorProto::decode(&*bytes[0]).expect("it is a file");
-    let Files(first) = ask!(asked, v1, FileContainingSymbol, symbol) else { panic!("{symbol} is not known") };
+    let read = |bytes: &[Vec<u8>]| FileDescriptorProto::decode(&*bytes[0]).expect("a file descriptor");
+    let Files(first) = reflect!(client, v1, FileContainingSymbol, symbol) else { panic!("{symbol} is unknown") };
     let mut waiting = vec![read(&first.file_descriptor_proto)];
     let mut all = BTreeMap::new();
     while let Some(file) = waiting.pop() {
         for name in &file.dependency {
-            let Files(next) = ask!(asked, v1, FileByFilename, name.as_str()) else { panic!("{name} is missing") };
+            let Files(next) = reflect!(client, v1, FileByFilename, name.as_str()) else { panic!("{name} is missing") };
             waiting.push(read(&next.file_descriptor_proto));
         }
         all.insert(file.name().to_owned(), file);
@@ -77,9 +77,9 @@ fn types(prefix: &str, message: &DescriptorProto, known: &mut BTreeSet<String>, 
 }
 
 #[test]
-fn everything_that_a_request_and_its_answer_are_made_of_is_described() {
-    let asked = Asked::start("");
-    let all = files(&asked, "envoy.service.ratelimit.v3.RateLimitService");
+fn all_types_of_a_request_and_its_response_are_described() {
+    let client = GrpcClient::start("");
+    let all = files(&client, "envoy.service.ratelimit.v3.RateLimitService");
     let (mut known, mut used) = (BTreeSet::new(), BTreeSet::new());
     for file in all.values() {
         let package = format!(".{}", file.package());

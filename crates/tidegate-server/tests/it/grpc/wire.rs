@@ -1,18 +1,49 @@
-//! How a decision is written.
+//! The encoding of a decision.
 
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_response::{
-    Code::OverLimit, RateLimit, rate_limit::Unit,
+use prost::Message as _;
+
+use super::{
+    GrpcClient, code, descriptor, hits,
+    proto::{
+        DescriptorStatus, OverLimit, RateLimit, RateLimitDescriptor, RateLimitOverride, RateLimitRequest,
+        RateLimitResponse, Unit,
+    },
+    user, user_policy,
 };
 
-use super::{Asked, code, hits, of_user, user};
+#[test]
+fn messages_have_the_field_numbers_and_types_of_envoys_protocol() {
+    let descriptor = RateLimitDescriptor {
+        limit: Some(RateLimitOverride { requests_per_unit: 7, unit: 4 }),
+        hits_addend: Some(5),
+        is_negative_hits: true,
+        ..descriptor(&[("k", "v")])
+    };
+    let request = RateLimitRequest { domain: "d".to_owned(), descriptors: vec![descriptor], hits_addend: 3 };
+    let encoded =
+        b"\x0a\x01d\x12\x14\x0a\x06\x0a\x01k\x12\x01v\x12\x04\x08\x07\x10\x04\x1a\x02\x08\x05\x20\x01\x18\x03";
+    assert_eq!(request.encode_to_vec(), encoded);
 
-fn told(limit: &str, algorithm: &str) -> RateLimit {
-    let config = of_user(&format!("[\"{limit}\"]"), &format!("algorithm = \"{algorithm}\""));
-    Asked::start(&config).one(user("a")).current_limit.expect("there is a limit")
+    let status = DescriptorStatus {
+        code: OverLimit.into(),
+        current_limit: Some(RateLimit { name: "n".to_owned(), requests_per_unit: 5, unit: Unit::Second.into() }),
+        limit_remaining: 9,
+        duration_until_reset: Some(prost_types::Duration { seconds: 3, nanos: 0 }),
+        quota: None,
+    };
+    let response =
+        RateLimitResponse { overall_code: OverLimit.into(), statuses: vec![status], ..RateLimitResponse::default() };
+    let encoded = b"\x08\x02\x12\x11\x08\x02\x12\x07\x08\x05\x10\x01\x1a\x01n\x18\x09\x22\x02\x08\x03";
+    assert_eq!(response.encode_to_vec(), encoded);
+}
+
+fn reported_limit(limit: &str, algorithm: &str) -> RateLimit {
+    let config = user_policy(&format!("[\"{limit}\"]"), &format!("algorithm = \"{algorithm}\""));
+    GrpcClient::start(&config).check_one(user("a")).current_limit.expect("there is a limit")
 }
 
 #[test]
-fn a_window_is_told_as_envoys_unit_where_there_is_one() {
+fn a_window_with_the_length_of_a_unit_is_reported_as_that_unit() {
     for (window, unit) in [
         ("1s", Unit::Second),
         ("60s", Unit::Minute),
@@ -22,57 +53,57 @@ fn a_window_is_told_as_envoys_unit_where_there_is_one() {
         ("30d", Unit::Month),
         ("365d", Unit::Year),
     ] {
-        let limit = told(&format!("5/{window}"), "sliding_log");
+        let limit = reported_limit(&format!("5/{window}"), "sliding_log");
         assert_eq!((limit.unit, limit.requests_per_unit, &*limit.name), (unit.into(), 5, "user"), "{window}");
     }
 }
 
 #[test]
-fn another_window_is_unknown_with_the_limits_text_as_its_name() {
+fn any_other_window_is_unknown_and_named_after_its_limit() {
     for text in ["5/1m30s", "5/250ms", "5/2d", "5/366d"] {
-        let limit = told(text, "sliding_log");
+        let limit = reported_limit(text, "sliding_log");
         assert_eq!((limit.unit, &*limit.name), (Unit::Unknown.into(), text));
     }
 }
 
 #[test]
-fn the_number_told_is_what_can_be_in_use_at_once() {
-    assert_eq!(told("60/1m", "gcra:20").requests_per_unit, 20);
+fn the_reported_number_is_the_capacity() {
+    assert_eq!(reported_limit("60/1m", "gcra:20").requests_per_unit, 20);
 }
 
 #[test]
 fn numbers_beyond_32_bits_saturate() {
-    let mut asked = Asked::start(&of_user("[\"1_000_000_000_000/1d\"]", ""));
-    let status = asked.one(user("a"));
+    let client = GrpcClient::start(&user_policy("[\"1_000_000_000_000/1d\"]", ""));
+    let status = client.check_one(user("a"));
     assert_eq!(status.limit_remaining, u32::MAX);
     assert_eq!(status.current_limit.map(|limit| limit.requests_per_unit), Some(u32::MAX));
-    let status = asked.one(hits(1_000_000_000_000, user("a")));
+    let status = client.check_one(hits(1_000_000_000_000, user("a")));
     assert_eq!((code(&status), status.limit_remaining), (OverLimit, u32::MAX));
 }
 
 #[test]
-fn the_limit_that_bound_is_told_of_several() {
-    let mut asked = Asked::start(&of_user("[\"100/1h\", \"2/1d\"]", ""));
-    let status = asked.one(user("a"));
+fn the_limit_that_decided_is_reported() {
+    let client = GrpcClient::start(&user_policy("[\"100/1h\", \"2/1d\"]", ""));
+    let status = client.check_one(user("a"));
     let limit = status.current_limit.expect("there is a limit");
     assert_eq!((limit.requests_per_unit, limit.unit, status.limit_remaining), (2, Unit::Day.into(), 1));
 }
 
 #[test]
 fn the_time_until_reset_is_rounded_up_to_whole_seconds() {
-    // Envoy cuts off what is less than a second, and a caller would come back too early.
-    let mut asked = Asked::start(&of_user("[\"2/1500ms\"]", ""));
-    let wait = asked.one(user("a")).duration_until_reset.expect("it is filled");
-    assert_eq!((wait.seconds, wait.nanos), (2, 0), "until nothing is in use");
+    // Envoy ignores fractions of a second, so a caller would retry too early.
+    let client = GrpcClient::start(&user_policy("[\"2/1500ms\"]", ""));
+    let wait = client.check_one(user("a")).duration_until_reset.expect("the field is set");
+    assert_eq!((wait.seconds, wait.nanos), (2, 0), "until no unit is in use");
 }
 
 #[test]
-fn who_is_over_the_limit_is_told_when_it_fits_again() {
-    let mut asked = Asked::start(&of_user("[\"4/365d\"]", "algorithm = \"gcra\""));
-    let wait = |status: super::DescriptorStatus| status.duration_until_reset.expect("it is filled").seconds;
+fn a_denied_descriptor_reports_when_a_retry_is_admitted() {
+    let client = GrpcClient::start(&user_policy("[\"4/365d\"]", "algorithm = \"gcra\""));
+    let wait = |status: DescriptorStatus| status.duration_until_reset.expect("the field is set").seconds;
     let quarter = 365 * 86_400 / 4;
-    assert_eq!(wait(asked.one(hits(4, user("a")))), 4 * quarter, "allowed: until nothing is in use");
-    let denied = asked.one(user("a"));
+    assert_eq!(wait(client.check_one(hits(4, user("a")))), 4 * quarter, "allowed: until no unit is in use");
+    let denied = client.check_one(user("a"));
     assert_eq!(code(&denied), OverLimit);
-    assert!(wait(denied) <= quarter, "denied: until one fits");
+    assert!(wait(denied) <= quarter, "denied: until one hit is admitted");
 }
