@@ -127,7 +127,7 @@ impl RedisStoreBuilder {
     /// Sends nothing to a server except requests, so that a test can count bytes.
     #[doc(hidden)]
     #[must_use]
-    pub fn without_looks(mut self) -> Self {
+    pub fn without_health_checks(mut self) -> Self {
         self.settings.checks_health = false;
         self
     }

@@ -44,7 +44,7 @@ impl RedisStore {
         if is_live && self.is_under_pressure(name.slot, op, || subject, cost) {
             return Err(Error::Overloaded);
         }
-        let new_keys = match policy.is_brought_by_caller() {
+        let new_keys = match policy.is_supplied_by_caller() {
             _ if !is_live => NewKeys::Always,
             true => NewKeys::OfCallers,
             false => NewKeys::OfPolicies,

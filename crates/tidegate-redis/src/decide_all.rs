@@ -133,7 +133,7 @@ impl<F: Fn(&Error, &Spend<'_>) -> bool> JointDecision<'_, F> {
     /// Calls the script for the requests of one slot. If there is no room for some keys, the call is repeated with
     /// overflow keys for them, or without them if they are admitted uncounted.
     async fn ask(&self, call: &SlotRequests, names: &[KeyName]) -> Result<Vec<Result<Decision, Error>>, Error> {
-        let is_caller = |position: &usize| self.spends[*position].policy.is_brought_by_caller();
+        let is_caller = |position: &usize| self.spends[*position].policy.is_supplied_by_caller();
         let mut new_keys = match self.store.time() {
             Some(_) => NewKeys::Always,
             None if call.positions.iter().any(is_caller) => NewKeys::OfCallers,
@@ -155,7 +155,7 @@ impl<F: Fn(&Error, &Spend<'_>) -> bool> JointDecision<'_, F> {
             for (i, position) in call.positions.iter().enumerate() {
                 let spend = &self.spends[*position];
                 // There may be room for a policy's key while there is none for a caller's.
-                let may_have_room = new_keys == NewKeys::OfCallers && !spend.policy.is_brought_by_caller();
+                let may_have_room = new_keys == NewKeys::OfCallers && !spend.policy.is_supplied_by_caller();
                 if may_have_room || call_parts.part_of[i].is_none_or(has_key) {
                     continue;
                 }

@@ -165,7 +165,7 @@ mod tests {
     /// A denial of this many units under 5 per hour.
     fn denial(units: u64) -> tidegate::Decision {
         let policy = Policy::new("p", ["5/1h".parse().expect("a limit")]).expect("a policy");
-        let clock = Clock::given(|| tidegate::Timestamp::from_micros(1));
+        let clock = Clock::from_fn(|| tidegate::Timestamp::from_micros(1));
         let limiter = Limiter::new(MemoryStore::default()).with_clock(clock);
         let key = Key::new("a").expect("a key");
         assert!(limiter.check(&policy, &key, cost(5)).is_allowed());

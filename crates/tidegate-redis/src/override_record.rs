@@ -63,7 +63,7 @@ pub(crate) fn decode(record: &[u8]) -> Result<ActiveOverride, Error> {
     let is_joined = reader.number(1)? == 1;
     let key = Key::new(reader.bytes(2)?).map_err(|_| Error::Garbled)?;
     let key = if is_joined { join_again(&key)? } else { key.into_owned() };
-    Ok(ActiveOverride { key, by, since })
+    Ok(ActiveOverride::new(key, by, since))
 }
 
 /// Joins the parts of a joined key again, given its bytes.

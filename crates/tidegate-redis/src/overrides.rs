@@ -36,7 +36,7 @@ pub(crate) async fn set(
     }
     let field = store.name(policy, key).bytes;
     if !list.has_room(&field).await? {
-        return Err(OverrideError::TooMany { most: store.max_overrides() }.into());
+        return Err(OverrideError::TooMany { max: store.max_overrides() }.into());
     }
     let encoded = override_record::encode(key, by);
     let answer = ask(store, OverrideStep::Set, policy, key, &encoded).await?;

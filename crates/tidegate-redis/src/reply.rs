@@ -283,7 +283,7 @@ impl<'a> Reader<'a> {
     fn limit_inspection(&mut self) -> Result<LimitInspection, Error> {
         let limit: InspectedLimit = self.record()?;
         let time = |micros: u64| Timestamp::from_micros(micros.cast_signed().max(0).cast_unsigned());
-        let entry = |InspectedEntry { first, last, units }| Entry { first: time(first), last: time(last), units };
+        let entry = |InspectedEntry { first, last, units }| Entry::new(time(first), time(last), units);
         Ok(LimitInspection {
             used: limit.used,
             reset_after_us: limit.reset,

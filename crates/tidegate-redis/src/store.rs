@@ -221,7 +221,7 @@ impl RedisStore {
     /// The name of the overflow key for a new key without room. Limits that callers bring have no overflow keys: callers could
     /// create any number of them.
     pub(crate) fn overflow_name(&self, policy: &Policy, key: &Key<'_>) -> Option<KeyName> {
-        let shares = self.inner.at_capacity == AtCapacity::Shared && !policy.is_brought_by_caller();
+        let shares = self.inner.at_capacity == AtCapacity::Shared && !policy.is_supplied_by_caller();
         let name = policy.name().filter(|_| shares)?;
         Some(self.inner.names.overflow(name, key))
     }

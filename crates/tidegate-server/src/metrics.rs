@@ -126,14 +126,7 @@ pub(crate) const REASONS: [Reason; OUTCOMES] =
     [Reason::Allowed, Reason::Limited, Reason::Impossible, Reason::StoreUnavailable, Reason::Shadow, Reason::Banned];
 
 fn place(reason: Reason) -> usize {
-    match reason {
-        Reason::Allowed => 0,
-        Reason::Limited => 1,
-        Reason::Impossible => 2,
-        Reason::StoreUnavailable => 3,
-        Reason::Shadow => 4,
-        Reason::Banned => 5,
-    }
+    REASONS.iter().position(|known| *known == reason).unwrap_or_default()
 }
 
 /// All metrics of a service.

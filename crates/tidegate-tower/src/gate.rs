@@ -142,7 +142,7 @@ impl Gate {
 
     /// What a decision under several comes to.
     pub(crate) fn decided_by_several(&self, asks: &[(Place, Key<'_>, Cost)], decisions: &Decisions) -> Decided {
-        let Decisions { overall: decision, parts } = decisions;
+        let Decisions { overall: decision, parts, .. } = decisions;
         let each = || asks.iter().zip(parts);
         let charge = |((place, key, cost), part): (&(Place, Key<'_>, Cost), &Decision)| {
             let at = part.charged_at()?;

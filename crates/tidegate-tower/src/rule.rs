@@ -199,7 +199,7 @@ impl Rule {
 
 /// A cost of so many units, or the largest there is.
 pub(crate) fn units_of(units: u64) -> Cost {
-    Cost::new(units.max(1)).or_else(|_| Cost::new(1_000_000_000_000)).unwrap_or(Cost::ONE)
+    Cost::new(units.max(1)).unwrap_or(Cost::MAX)
 }
 
 impl Tier {

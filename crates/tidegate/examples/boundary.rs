@@ -1,6 +1,6 @@
-//! A full burst one second before a window ends and another one second after: what each algorithm lets through.
+//! The requests that each algorithm admits of a burst one second before a window ends and a burst one second after.
 //!
-//! Time is a manual clock's, so this takes no time at all.
+//! It uses a manual clock, so it does not wait.
 
 use std::{error::Error, time::Duration};
 

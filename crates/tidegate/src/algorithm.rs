@@ -1,10 +1,10 @@
-//! [`Algorithm`]: how the units in use are counted. The arithmetic is in [`crate::tracks`].
+//! [`Algorithm`]: the way in which the units in use are counted. The arithmetic is in [`crate::algorithms`].
 
 use std::{fmt, str::FromStr};
 
-use crate::{duration_text::parse_integer, limit::MAX_UNITS};
+use crate::{cost::Cost, duration_text::parse_integer};
 
-/// How a policy counts the units in use.
+/// The algorithm by which a policy counts the units in use.
 ///
 /// ```
 /// use tidegate::{Algorithm, Buckets};
@@ -15,18 +15,49 @@ use crate::{duration_text::parse_integer, limit::MAX_UNITS};
 /// # Ok::<(), tidegate::AlgorithmError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Algorithm {
-    /// Remembers every charge for one window. Never more than `max` in any window; a few bytes a request.
+    /// Stores every charge for one window. Never more than `max` in any window. A few bytes for each request.
     #[default]
     SlidingLog,
-    /// Two counters and an interpolation. Close on ordinary traffic, at most `2 * max` against an adversary.
+    /// Two counters and an interpolation. Close on ordinary traffic, and at most `2 * max` against an adversary.
     SlidingCounter,
-    /// One counter a bucket. Never more than `max` in any window; a unit is held up to a bucket longer than need be.
+    /// One counter for each bucket. Never more than `max` in any window. A unit is counted up to one bucket longer than
+    /// by the log.
     SlidingBuckets(Buckets),
-    /// One counter that starts anew at every multiple of the window: up to `2 * max` across that moment.
+    /// One counter that is reset at every multiple of the window. At most `2 * max` across a boundary.
     FixedWindow,
-    /// A debt that drains at `max` per window; at most the burst at once, or `max` where no burst is given.
+    /// A debt that drains at `max` per window. At most the burst at once, which is `max` by default.
     Gcra(Option<Burst>),
+}
+
+/// The algorithm without its numbers, for code with its own arithmetic.
+///
+/// It is exhaustive on purpose: such code does not compile until it supports a new algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AlgorithmKind {
+    /// `sliding_log`
+    Log,
+    /// `sliding_counter`
+    Counter,
+    /// `sliding_buckets`
+    Buckets,
+    /// `fixed_window`
+    Fixed,
+    /// `gcra`
+    Gcra,
+}
+
+impl Algorithm {
+    pub(crate) fn kind(self) -> AlgorithmKind {
+        match self {
+            Self::SlidingLog => AlgorithmKind::Log,
+            Self::SlidingCounter => AlgorithmKind::Counter,
+            Self::SlidingBuckets(_) => AlgorithmKind::Buckets,
+            Self::FixedWindow => AlgorithmKind::Fixed,
+            Self::Gcra(_) => AlgorithmKind::Gcra,
+        }
+    }
 }
 
 /// The number of buckets in a window: 1 to 1000. They need not divide the window.
@@ -34,7 +65,7 @@ pub enum Algorithm {
 pub struct Buckets(u16);
 
 impl Buckets {
-    /// Makes a number of buckets.
+    /// Creates a number of buckets.
     ///
     /// # Errors
     /// If it is not within 1 to 1000.
@@ -45,26 +76,26 @@ impl Buckets {
         }
     }
 
-    /// How many.
+    /// The number of buckets.
     pub fn get(self) -> u64 {
         self.0.into()
     }
 }
 
-/// The most units that `gcra` lets through at once: 1 to 10^12.
+/// The maximum number of units that `gcra` admits at once: 1 to 10^12.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Burst(u64);
 
 impl Burst {
-    /// Makes a burst.
+    /// Creates a burst.
     ///
     /// # Errors
     /// If it is not within 1 to 10^12.
     pub fn new(burst: u64) -> Result<Self, AlgorithmError> {
-        if (1..=MAX_UNITS).contains(&burst) { Ok(Self(burst)) } else { Err(AlgorithmError::Burst { burst }) }
+        if (1..=Cost::MAX.get()).contains(&burst) { Ok(Self(burst)) } else { Err(AlgorithmError::Burst { burst }) }
     }
 
-    /// How many units.
+    /// The number of units.
     pub fn get(self) -> u64 {
         self.0
     }
@@ -104,25 +135,25 @@ impl FromStr for Algorithm {
     }
 }
 
-/// Why an [`Algorithm`] was refused.
+/// The reason why an [`Algorithm`] is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AlgorithmError {
     /// The number of buckets is out of range.
     #[error("{buckets} buckets are out of range: use 1 to 1000")]
     Buckets {
-        /// What was asked for.
+        /// The given number of buckets.
         buckets: u64,
     },
     /// The burst is out of range.
     #[error("a burst of {burst} is out of range: use 1 to 1000000000000")]
     Burst {
-        /// What was asked for.
+        /// The given number of units.
         burst: u64,
     },
-    /// The text names no algorithm.
+    /// The text is not an algorithm.
     #[error(
-        "`{text}` is no algorithm: use sliding_log, sliding_counter, sliding_buckets:10, fixed_window, gcra or gcra:20"
+        "`{text}` is not an algorithm: use sliding_log, sliding_counter, sliding_buckets:10, fixed_window, gcra or gcra:20"
     )]
     Unknown {
         /// The beginning of the text.

@@ -1,4 +1,4 @@
-//! [`Clock`]: where time comes from. Nothing else reads it.
+//! [`Clock`]: the source of time. Nothing else reads the time.
 
 use std::{
     fmt,
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::timestamp::Timestamp;
 
-/// Where time comes from: the system, a hand that a test moves, or a clock of the program's own.
+/// The source of time: the system, a manual clock for tests, or a function of the program.
 ///
 /// The system clock counts processor ticks, so that it advances steadily when the wall clock jumps. It follows the wall
 /// clock by these rules:
@@ -30,11 +30,11 @@ pub struct Clock(Source);
 enum Source {
     System(Arc<SystemClock>),
     Manual(Arc<AtomicU64>),
-    Given(Arc<dyn Fn() -> Timestamp + Send + Sync>),
+    Function(Arc<dyn Fn() -> Timestamp + Send + Sync>),
 }
 
 impl Clock {
-    /// The system's time.
+    /// The time of the system.
     pub fn system() -> Self {
         Self(Source::System(Arc::new(SystemClock::new())))
     }
@@ -45,37 +45,37 @@ impl Clock {
         &PROCESS
     }
 
-    /// A time that `read` tells, for programs that run on a clock of their own: a simulation, or a runtime whose timers a test holds. It
-    /// must not go back by more than a little.
+    /// The time that `read` returns, for programs with their own clock, such as a simulation or a runtime with paused
+    /// time. It must not go back by more than a little.
     ///
     /// ```
     /// use std::time::Duration;
     /// use tidegate::{Clock, Timestamp};
     ///
     /// let began = Timestamp::from_micros(1_745_000_000_000_000);
-    /// let simulated = |elapsed: Duration| Clock::given(move || began.after(elapsed));
+    /// let simulated = |elapsed: Duration| Clock::from_fn(move || began.after(elapsed));
     /// assert_eq!(simulated(Duration::from_secs(1)).now().as_micros(), 1_745_000_001_000_000);
     /// ```
-    pub fn given(read: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        Self(Source::Given(Arc::new(read)))
+    pub fn from_fn(read: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Source::Function(Arc::new(read)))
     }
 
-    /// The time now.
+    /// Returns the current time.
     #[inline]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             Source::System(clock) => Timestamp::from_micros(clock.now()),
             Source::Manual(micros) => Timestamp::from_micros(micros.load(Ordering::Acquire)),
-            Source::Given(read) => read(),
+            Source::Function(read) => read(),
         }
     }
 
-    /// How far the system clock is ahead of the wall clock: almost zero, unless the wall clock was set back. After ten
-    /// minutes it is at most a minute. Always zero for other clocks.
+    /// The lead of the system clock over the wall clock. It is almost zero, unless the wall clock was set back, and at
+    /// most a minute after ten minutes. It is always zero for other clocks.
     pub fn ahead(&self) -> Duration {
         match &self.0 {
             Source::System(clock) => Duration::from_micros(clock.ahead()),
-            Source::Manual(_) | Source::Given(_) => Duration::ZERO,
+            Source::Manual(_) | Source::Function(_) => Duration::ZERO,
         }
     }
 }
@@ -91,12 +91,12 @@ impl fmt::Debug for Clock {
         f.write_str(match self.0 {
             Source::System(_) => "Clock::system",
             Source::Manual(_) => "Clock::manual",
-            Source::Given(_) => "Clock::given",
+            Source::Function(_) => "Clock::from_fn",
         })
     }
 }
 
-/// A clock that stands still until it is moved, either way.
+/// A clock that changes only when it is set or advanced.
 ///
 /// ```
 /// use std::time::Duration;
@@ -116,28 +116,28 @@ impl ManualClock {
         Self(Arc::new(AtomicU64::new(time.as_micros())))
     }
 
-    /// The clock to give to a [`Limiter`](crate::Limiter); it shows what this one shows.
+    /// A clock for a [`Limiter`](crate::Limiter) that shows the same time.
     pub fn clock(&self) -> Clock {
         Clock(Source::Manual(Arc::clone(&self.0)))
     }
 
-    /// Shows `time` from now on, which may be earlier.
+    /// Sets the time, which may be earlier.
     pub fn set(&self, time: Timestamp) {
         self.0.store(time.as_micros(), Ordering::Release);
     }
 
-    /// Moves forwards.
+    /// Moves the time forward.
     pub fn advance(&self, by: Duration) {
         let later = |micros| Some(Timestamp::from_micros(micros).after(by).as_micros());
-        // The closure never declines, so the update never fails.
+        // The closure always returns a value, so the update never fails.
         let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, later);
     }
 }
 
-/// The tick counter, and how far the wall clock is ahead of it.
+/// The tick counter and its relation to the wall clock.
 struct SystemClock {
     ticks: quanta::Clock,
-    /// The ticks counted when this clock was made.
+    /// The value of the tick counter when this clock was created.
     start: u64,
     anchor: Anchor,
 }
@@ -166,64 +166,64 @@ impl SystemClock {
 
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
 fn wall_micros() -> u64 {
-    // A wall clock before 1970 is as good as none.
+    // A wall clock before 1970 is wrong, so it reads as 1970.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Ties ticks to the wall clock. Ticks are read a thousandth slow and the difference is made up by moving forwards, so
-/// that a tick counter that runs a little fast never leads the wall clock for long.
+/// Relates ticks to the wall clock. Ticks are read a thousandth slow, and the clock moves forward by the difference. So a
+/// tick counter that runs a little fast is never ahead of the wall clock for long.
 struct Anchor {
     /// Offset to add to the slowed ticks.
     offset: AtomicU64,
-    /// The ticks at which to look at the wall clock next.
-    next_look: AtomicU64,
+    /// The ticks of the next comparison with the wall clock.
+    next_comparison: AtomicU64,
     jump: Mutex<Jump>,
 }
 
 /// Results of the comparisons with the wall clock so far, in ticks.
 #[derive(Default)]
 struct Jump {
-    last_look: u64,
-    /// Since when the wall clock has been further ahead than ticks explain.
+    last_comparison: u64,
+    /// The start of the time in which the wall clock has been further ahead than the ticks explain.
     ahead_since: Option<u64>,
-    /// Since when the wall clock has been far behind.
+    /// The start of the time in which the wall clock has been far behind.
     behind_since: Option<u64>,
 }
 
-/// How often to look at the wall clock, in microseconds. At a thousandth, the clock is then 16 µs behind at the most.
-const LOOK_EVERY: u64 = 16_384;
+/// Interval of the comparisons with the wall clock, in microseconds. The clock is then at most 16 µs behind.
+const COMPARE_EVERY: u64 = 16_384;
 /// Largest lead of the wall clock over the ticks that is followed at once.
-const BELIEVED_AHEAD: u64 = 1_000_000;
+const MAX_AHEAD: u64 = 1_000_000;
 /// Largest drift of the ticks between two comparisons that is added to that.
 const MAX_DRIFT: u64 = 4_000_000;
-/// How much time may pass from reading the ticks until the wall clock has been read.
+/// Maximum time between reading the ticks and reading the wall clock.
 const MAX_PAUSE: u64 = 1_000;
-/// For how long the wall clock must be further ahead than that before it is followed.
+/// The time for which the wall clock must be further ahead than that before it is followed.
 const AHEAD_FOR: u64 = 10_000_000;
-/// How far the wall clock may be behind without being followed.
+/// Largest lag of the wall clock that is not followed.
 const MAX_LEAD: u64 = 60_000_000;
-/// For how long it must be further behind than that before it is followed.
+/// The time for which the wall clock must be further behind than that before it is followed.
 const BEHIND_FOR: u64 = 600_000_000;
 
 impl Anchor {
     fn new(wall: u64) -> Self {
-        let (offset, next_look) = (AtomicU64::new(wall), AtomicU64::new(LOOK_EVERY));
-        Self { offset, next_look, jump: Mutex::default() }
+        let (offset, next_comparison) = (AtomicU64::new(wall), AtomicU64::new(COMPARE_EVERY));
+        Self { offset, next_comparison, jump: Mutex::default() }
     }
 
     /// Reads the time at `ticks`. `compare` reads the wall clock, then the ticks again.
     #[inline]
     fn read(&self, ticks: u64, compare: impl FnOnce() -> (u64, u64)) -> u64 {
-        if ticks >= self.next_look.load(Ordering::Relaxed) {
-            self.look(ticks, compare);
+        if ticks >= self.next_comparison.load(Ordering::Relaxed) {
+            self.compare(ticks, compare);
         }
         slowed(ticks).saturating_add(self.offset.load(Ordering::Acquire))
     }
 
     /// Compares with the wall clock, unless another thread is doing so.
     #[cold]
-    fn look(&self, ticks: u64, compare: impl FnOnce() -> (u64, u64)) {
+    fn compare(&self, ticks: u64, compare: impl FnOnce() -> (u64, u64)) {
         let Some(mut jump) = self.jump.try_lock() else {
             return;
         };
@@ -232,14 +232,14 @@ impl Anchor {
         if ticks_after.saturating_sub(ticks) > MAX_PAUSE {
             return;
         }
-        self.next_look.store(ticks + LOOK_EVERY, Ordering::Relaxed);
-        let elapsed = ticks.saturating_sub(jump.last_look);
-        jump.last_look = ticks;
+        self.next_comparison.store(ticks + COMPARE_EVERY, Ordering::Relaxed);
+        let elapsed = ticks.saturating_sub(jump.last_comparison);
+        jump.last_comparison = ticks;
         let now = slowed(ticks).saturating_add(self.offset.load(Ordering::Acquire));
-        // Ticks are read a thousandth slow, which is known exactly, and a counter may itself be slow by as much.
+        // Ticks are read exactly a thousandth slow, and the counter itself may be slow by as much.
         let steady = now.saturating_add(elapsed.saturating_sub(slowed(elapsed)));
         let drift = (elapsed / 1024).min(MAX_DRIFT);
-        let is_ahead = wall.saturating_sub(steady) > BELIEVED_AHEAD + drift;
+        let is_ahead = wall.saturating_sub(steady) > MAX_AHEAD + drift;
         let is_behind = now.saturating_sub(wall) > MAX_LEAD;
         jump.ahead_since = is_ahead.then(|| jump.ahead_since.unwrap_or(ticks));
         jump.behind_since = is_behind.then(|| jump.behind_since.unwrap_or(ticks));
@@ -249,7 +249,7 @@ impl Anchor {
             self.offset.store(wall.saturating_sub(slowed(ticks)), Ordering::Release);
             (jump.ahead_since, jump.behind_since) = (None, None);
         } else if is_ahead {
-            // Until it is followed, the ticks alone tell the time.
+            // Until the wall clock is followed, only the ticks determine the time.
             self.offset.store(steady.saturating_sub(slowed(ticks)), Ordering::Release);
         }
     }
@@ -262,12 +262,12 @@ fn slowed(ticks: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Anchor, LOOK_EVERY};
+    use super::{Anchor, COMPARE_EVERY};
 
     const START: u64 = 1_745_000_000_000_000;
 
     impl Anchor {
-        /// Reads the time in a thread that is not suspended meanwhile.
+        /// Reads the time in a thread that is not suspended during the comparison.
         fn read_wall(&self, ticks: u64, wall: impl FnOnce() -> u64) -> u64 {
             self.read(ticks, || (wall(), ticks))
         }
@@ -279,7 +279,7 @@ mod tests {
         for ticks in (0..10_000_000).step_by(5_000) {
             let wall = START + ticks;
             let read = anchor.read_wall(ticks, || wall);
-            assert!(read <= wall && wall - read <= 2 * LOOK_EVERY / 1024 + 5, "{read} for {wall}");
+            assert!(read <= wall && wall - read <= 2 * COMPARE_EVERY / 1024 + 5, "{read} for {wall}");
         }
     }
 
@@ -302,13 +302,13 @@ mod tests {
     const YEAR: i64 = 365 * 86_400 * SECOND;
 
     #[test]
-    fn follows_a_small_step_ahead_at_once_and_a_large_one_once_it_has_lasted() {
+    fn follows_a_small_step_ahead_at_once_and_a_large_one_after_ten_seconds() {
         let anchor = Anchor::new(START);
         let hours = 8 * 3_600_000_000;
         assert!(anchor.read_wall(1_000, || unreachable!()) < START + 2_000);
-        assert_eq!(anchor.read_wall(LOOK_EVERY, || START + 900_000), START + 900_000);
+        assert_eq!(anchor.read_wall(COMPARE_EVERY, || START + 900_000), START + 900_000);
         // Suspended for eight hours.
-        let woken = 2 * LOOK_EVERY;
+        let woken = 2 * COMPARE_EVERY;
         assert!(anchor.read_wall(woken, || START + hours) < START + 2_000_000);
         assert!(anchor.read_wall(woken + 9_000_000, || START + hours + 9_000_000) < START + 10_000_000);
         assert_eq!(anchor.read_wall(woken + 10_000_000, || START + hours + 10_000_000), START + hours + 10_000_000);
@@ -327,10 +327,10 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_followed_a_wrong_wall_clock_returns_with_it_after_ten_minutes() {
+    fn a_clock_that_followed_a_wrong_wall_clock_goes_back_after_ten_minutes() {
         let (anchor, mut ticks) = (Anchor::new(START), 0);
         let read = run(&anchor, &mut ticks, 60, YEAR);
-        assert!((YEAR - 50..=YEAR).contains(&lead(ticks, read)), "an error of a minute is believed");
+        assert!((YEAR - 50..=YEAR).contains(&lead(ticks, read)), "an error that lasts a minute is followed");
         let read = run(&anchor, &mut ticks, 599, 0);
         assert!(lead(ticks, read) > YEAR - SECOND, "it does not go back early: {}", lead(ticks, read));
         let read = run(&anchor, &mut ticks, 5, 0);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_started_wrong_is_put_right() {
+    fn a_clock_that_started_wrong_is_corrected() {
         let (anchor, mut ticks) = (Anchor::new(START + YEAR.cast_unsigned()), 0);
         let read = run(&anchor, &mut ticks, 605, 0);
         assert!((-50..=0).contains(&lead(ticks, read)), "still ahead by {}", lead(ticks, read));
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lead_of_a_minute_is_worked_off_without_going_back() {
+    fn a_lead_of_a_minute_shrinks_without_going_back() {
         let (anchor, mut ticks) = (Anchor::new(START + 59_000_000), 0);
         let (mut before, mut read) = (0, 0);
         for _ in 0..17 * 360 {
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn is_right_at_once_after_hours_in_which_nobody_asked() {
+    fn is_right_at_once_after_hours_without_a_reading() {
         let anchor = Anchor::new(START);
         for ticks in [3_600_000_000, 86_400_000_000] {
             assert_eq!(anchor.read_wall(ticks, || START + ticks), START + ticks);
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_clock_that_is_ahead_is_not_believed_at_once_after_hours_in_which_nobody_asked() {
+    fn a_wall_clock_ahead_is_not_followed_at_once_after_hours_without_a_reading() {
         for hours in [1, 24, 24 * 365] {
             let (anchor, mut ticks) = (Anchor::new(START), hours * 3_600_000_000);
             let read = anchor.read_wall(ticks, || START + ticks + 15_000_000);
@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn a_thread_that_is_suspended_while_it_compares_does_not_move_the_clock() {
         let anchor = Anchor::new(START);
-        let (ticks, pause) = (LOOK_EVERY, 900_000);
+        let (ticks, pause) = (COMPARE_EVERY, 900_000);
         let read = anchor.read(ticks, || (START + ticks + pause, ticks + pause));
         assert!(lead(ticks, read) <= 0, "{}", lead(ticks, read));
         // The next reading compares again.
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn never_goes_back_with_a_wall_clock_that_does() {
+    fn never_goes_back_if_the_wall_clock_does() {
         let anchor = Anchor::new(START);
         let mut before = 0;
         for (step, wall) in
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn does_not_lead_for_long_when_ticks_run_fast() {
+    fn is_not_ahead_for_long_when_ticks_run_fast() {
         let anchor = Anchor::new(START);
         let mut read = 0;
         for second in 0..86_400_u64 {

@@ -1,42 +1,44 @@
-//! [`Cost`]: units that one request spends.
-
-use crate::limit::MAX_UNITS;
+//! [`Cost`]: the units that one request spends.
 
 /// The units that one request spends: 1 to 10^12.
 ///
-/// There is no cost of 0: to look without spending, [`peek`](crate::Limiter::peek).
+/// A cost of 0 does not exist. To read the state without spending, use [`peek`](crate::Limiter::peek).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cost(u64);
 
 impl Cost {
-    /// What an ordinary request costs.
+    /// One unit, the cost of an ordinary request.
     pub const ONE: Self = Self(1);
 
-    /// Makes a cost of `units`.
+    /// The largest cost: 10^12 units. It is also the largest max of a limit and the largest burst.
+    pub const MAX: Self = Self(1_000_000_000_000);
+
+    /// Creates a cost of `units`.
     ///
     /// # Errors
-    /// If `units` is not within 1 to 10^12. A cost above a limit is no error here: the decision says
+    /// If `units` is not within 1 to 10^12. A cost above a limit is not an error here: its decision is
     /// [`Impossible`](crate::Reason::Impossible).
     pub fn new(units: u64) -> Result<Self, CostError> {
-        if (1..=MAX_UNITS).contains(&units) { Ok(Self(units)) } else { Err(CostError { units }) }
+        if (1..=Self::MAX.0).contains(&units) { Ok(Self(units)) } else { Err(CostError { units }) }
     }
 
-    /// A cost that may be out of range: the conformance vectors go a little beyond it.
+    /// A cost that may be out of range: some conformance vectors exceed it.
     #[doc(hidden)]
     pub fn from_vector(units: u64) -> Self {
         Self(units)
     }
 
     /// The number of units.
-    pub fn get(self) -> u64 {
+    pub const fn get(self) -> u64 {
         self.0
     }
 }
 
-/// A cost out of range.
+/// A cost is out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a cost of {units} is out of range: use 1 to 1000000000000, or peek to look without spending")]
+#[error("a cost of {units} is out of range: use 1 to 1000000000000, or peek to read without spending")]
+#[non_exhaustive]
 pub struct CostError {
-    /// What was asked for.
+    /// The given number of units.
     pub units: u64,
 }

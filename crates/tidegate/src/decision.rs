@@ -1,28 +1,29 @@
-//! [`Decision`]: the whole answer, so that no second call is needed.
+//! [`Decision`]: the complete answer to a request.
 
 use std::{fmt, time::Duration};
 
-use crate::{limit::Limit, timestamp::Timestamp};
+use crate::{limit::Limit, policy::Policy, timestamp::Timestamp};
 
-/// Why a request was let through or not.
+/// The reason why a request was admitted or denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Reason {
-    /// It fits, or it was charged regardless.
+    /// The request fits, or it was charged regardless.
     Allowed,
-    /// It does not fit now; it will after [`Decision::retry_after`].
+    /// The request does not fit now. It fits after [`Decision::retry_after`].
     Limited,
-    /// It costs more than some limit ever allows: waiting does not help.
+    /// The cost is above the capacity of some limit. Waiting does not help.
     Impossible,
-    /// The store could not take the request, and the choice for that case is to deny.
+    /// The store could not decide the request, and the policy denies in that case.
     StoreUnavailable,
-    /// It would have been denied, but the policy only watches.
+    /// The request would have been denied, but the policy is in shadow mode.
     Shadow,
     /// An [`Override`](crate::Override) bans the key. The cost and the units in use do not matter.
     Banned,
 }
 
 impl Reason {
-    /// The word for it in every protocol and log.
+    /// The name of the reason in every protocol and log.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allowed => "allowed",
@@ -41,7 +42,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// By what a request was decided.
+/// The limits or the override that decided a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Under {
     /// The policy's own limits.
@@ -52,50 +53,49 @@ pub(crate) enum Under {
     Exempt,
 }
 
-/// The answer to a request, with what a caller may want to tell its own caller.
+/// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "a decision that nobody looks at limits nothing"]
+#[must_use = "a decision that is not read limits nothing"]
 pub struct Decision {
     pub(crate) reason: Reason,
     pub(crate) degraded: bool,
     pub(crate) part: u16,
-    /// By what it was decided.
     pub(crate) under: Under,
     pub(crate) limit: Limit,
-    /// The most units that can be in use at once under [`limit`](Self::limit).
+    /// The maximum number of units in use under [`limit`](Self::limit).
     pub(crate) capacity: u64,
     pub(crate) used: u64,
     pub(crate) remaining: u64,
     pub(crate) retry_after_us: Option<u64>,
     pub(crate) reset_after_us: u64,
-    /// The same for [`limit`](Self::limit) alone, by which it is ranked among several.
+    /// The same for [`limit`](Self::limit) alone. It ranks the limit among several.
     pub(crate) limit_reset_after_us: u64,
     pub(crate) charged_at: Option<Timestamp>,
 }
 
 impl Decision {
-    /// Whether the request may go ahead.
+    /// Whether the request is admitted.
     pub fn is_allowed(&self) -> bool {
         matches!(self.reason, Reason::Allowed | Reason::Shadow)
     }
 
-    /// Why, or why not.
+    /// The reason.
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// The limit that bound: the tightest one if allowed, the one to wait for longest if limited, the smallest if
-    /// impossible, and under a ban the one that takes longest to become empty.
+    /// The limit that decided: the one with the least remaining if allowed, with the longest wait if limited, with the
+    /// smallest capacity if impossible, and with the longest time until no units are in use under a ban.
     pub fn limit(&self) -> Limit {
         self.limit
     }
 
-    /// The most units that can be in use at once under [`limit`](Self::limit): its burst for gcra, else its max.
+    /// The maximum number of units in use under [`limit`](Self::limit): its burst for gcra, otherwise its max.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Whether an [`Override`](crate::Override) of the key decided, in place of the policy's own limits.
+    /// Whether an [`Override`](crate::Override) of the key decided instead of the policy's own limits.
     pub fn is_overridden(&self) -> bool {
         self.under != Under::Policy
     }
@@ -105,13 +105,14 @@ impl Decision {
         self.used
     }
 
-    /// Units left after the decision, under the limit that leaves the least.
+    /// Remaining units after the decision, under the limit with the least.
     pub fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// How long to wait until the same request is admitted if nobody else spends: exactly that long, not a microsecond
-    /// less. `None` where there is nothing to wait for. For a shadowed denial, what an enforced one would have said.
+    /// The time until the same request is admitted if no other request spends. It is exact: one microsecond earlier, the
+    /// request is denied. `None` if the request is admitted or waiting does not help. A denial in shadow mode has the same
+    /// wait as an enforced one.
     ///
     /// If the key is [`Banned`](Reason::Banned), this is the time until the ban ends, or `None` if it has no end. The
     /// limits apply again from then on, so a key that has also used up a limit must then wait for that limit.
@@ -119,28 +120,27 @@ impl Decision {
         self.retry_after_us.map(Duration::from_micros)
     }
 
-    /// How long until no units are in use, if no further units are spent. It does not depend on a ban and does not say
-    /// when a ban ends.
+    /// The time until no units are in use, if no further units are spent. It does not depend on the end of a ban.
     pub fn reset_after(&self) -> Duration {
         Duration::from_micros(self.reset_after_us)
     }
 
-    /// The same for [`limit`](Self::limit) alone: how long until nothing is in use under it.
+    /// The time until no units are in use under [`limit`](Self::limit) alone.
     pub fn limit_reset_after(&self) -> Duration {
         Duration::from_micros(self.limit_reset_after_us)
     }
 
-    /// The time the request was charged at, which a refund asks for; `None` if nothing was charged.
+    /// The time of the charge, which a refund needs; `None` if nothing was charged.
     pub fn charged_at(&self) -> Option<Timestamp> {
         self.charged_at
     }
 
-    /// Whether this is not the answer that the key's own state would give: the store had no room for it.
+    /// Whether the answer may differ from that of the key's own state, because the store had no room or was not available.
     pub fn is_degraded(&self) -> bool {
         self.degraded
     }
 
-    /// Of several requests decided as one, the one whose limit bound.
+    /// The index of the request whose limit decided, among several requests decided as one.
     pub fn part(&self) -> usize {
         self.part.into()
     }
@@ -148,11 +148,13 @@ impl Decision {
 
 /// The answer to several requests decided as one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "a decision that nobody looks at limits nothing"]
+#[must_use = "a decision that is not read limits nothing"]
+#[non_exhaustive]
 pub struct Decisions {
-    /// The one decision: it names the limit that bound among all.
+    /// The one decision. It describes the limit that decided among all requests.
     pub overall: Decision,
-    /// Each request's own side of it, in the order given. One that fits where another denies is allowed and not charged.
+    /// The decision for each request, in the given order. A request that fits while another is denied is allowed and not
+    /// charged.
     pub parts: Vec<Decision>,
 }
 
@@ -165,17 +167,23 @@ pub struct Refund {
 }
 
 impl Refund {
-    /// Whether there was something to give back.
+    /// The answer if there is no state.
+    pub(crate) fn nothing(policy: &Policy) -> Self {
+        let capacities = policy.specs().iter().map(|spec| spec.capacity);
+        Self { returned: false, remaining: capacities.min().unwrap_or(0), reset_after_us: 0 }
+    }
+
+    /// Whether any units were given back.
     pub fn is_returned(&self) -> bool {
         self.returned
     }
 
-    /// Units left after the refund, under the limit that leaves the least.
+    /// Remaining units after the refund, under the limit with the least.
     pub fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// How long until nothing is in use any more if nobody spends.
+    /// The time until no units are in use, if no further units are spent.
     pub fn reset_after(&self) -> Duration {
         Duration::from_micros(self.reset_after_us)
     }

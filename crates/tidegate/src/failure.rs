@@ -1,20 +1,22 @@
-//! [`OnStoreFailure`]: what a policy answers where its store can't.
+//! [`OnStoreFailure`]: the behaviour of a policy when its store fails.
 
 use std::{fmt, str::FromStr};
 
-/// What to answer when the store that holds the state can't: decided beforehand, so that an outage is no incident.
+/// The behaviour of a policy when its store fails.
+///
+/// It is exhaustive on purpose: code that handles failures does not compile until it supports a new behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OnStoreFailure {
-    /// Let the request through, uncounted.
+    /// Admits the request without counting it.
     #[default]
     Open,
-    /// Deny it: [`StoreUnavailable`](crate::Reason::StoreUnavailable).
+    /// Denies the request as [`StoreUnavailable`](crate::Reason::StoreUnavailable).
     Closed,
-    /// Decide here, in this process's memory, by this share of the limits.
+    /// Decides in the memory of this process, by this share of the limits.
     Local(Share),
 }
 
-/// A part of a limit: how much of it one of several nodes may admit on its own. Above 0, at most 1; kept in millionths.
+/// A share of a limit, which one of several nodes may admit on its own: above 0 and at most 1, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Share(u32);
 
@@ -40,35 +42,35 @@ impl Share {
         Err(ShareError { part: part.to_string() })
     }
 
-    /// The share of `units`, rounded down, but never nothing.
+    /// The share of `units`, rounded down, but at least 1.
     pub(crate) fn of(self, units: u64) -> u64 {
         let share = u128::from(units) * u128::from(self.0) / u128::from(Self::WHOLE);
         u64::try_from(share).unwrap_or(units).max(1)
     }
-}
 
-impl Share {
     /// The share of a number of keys or bytes.
     pub(crate) fn of_size(self, size: usize) -> usize {
         usize::try_from(self.of(size as u64)).unwrap_or(size)
     }
 }
 
-/// Why a [`Share`] was refused.
+/// A [`Share`] is out of range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a share of `{part}` is out of range: use a number above 0 and up to 1, such as 0.25")]
+#[non_exhaustive]
 pub struct ShareError {
-    /// What was asked for.
+    /// The given number.
     pub part: String,
 }
 
-/// Why an [`OnStoreFailure`] was refused.
+/// The reason why an [`OnStoreFailure`] is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum OnStoreFailureError {
-    /// It is none of the words.
-    #[error("`{text}` is not what to do when the store fails: use open, closed, local or local:0.25")]
+    /// The text is not a behaviour.
+    #[error("`{text}` is not a behaviour when the store fails: use open, closed, local or local:0.25")]
     Word {
-        /// What was given.
+        /// The given text.
         text: String,
     },
     /// The share is out of range.
@@ -90,7 +92,7 @@ impl fmt::Display for OnStoreFailure {
 impl FromStr for OnStoreFailure {
     type Err = OnStoreFailureError;
 
-    /// Reads `open`, `closed`, `local` (the whole limit) or `local:0.25` (a share of it).
+    /// Parses `open`, `closed`, `local` (the whole limit) or `local:0.25` (a share of it).
     fn from_str(text: &str) -> Result<Self, OnStoreFailureError> {
         match text.split_once(':') {
             None if text == "open" => Ok(Self::Open),
@@ -110,15 +112,15 @@ mod tests {
     use super::{OnStoreFailure, Share};
 
     #[test]
-    fn a_share_is_a_part_of_the_limit_and_never_nothing() {
+    fn a_share_of_a_limit_is_at_least_one_unit() {
         let quarter = Share::new(0.25).expect("in range");
         assert_eq!(quarter.of(100), 25);
-        assert_eq!(quarter.of(3), 1, "rounded down, but never nothing");
+        assert_eq!(quarter.of(3), 1, "rounded down, but at least 1");
         assert_eq!(Share::ALL.of(1_000_000_000_000), 1_000_000_000_000);
     }
 
     #[test]
-    fn a_share_out_of_range_is_refused_by_what_was_said() {
+    fn the_error_for_a_share_out_of_range_names_the_share() {
         for part in [0.0, -0.5, 1.1, f64::NAN, f64::INFINITY, 0.000_000_1] {
             let error = Share::new(part).expect_err("out of range").to_string();
             assert!(error.contains(&part.to_string()) && error.contains("0.25"), "{error}");
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_are_those_of_the_protocols() {
+    fn the_texts_are_those_of_the_protocols() {
         let local = |part| OnStoreFailure::Local(Share::new(part).expect("in range"));
         for (text, expected) in [
             ("open", OnStoreFailure::Open),

@@ -1,87 +1,100 @@
-//! [`Inspection`]: what is known of a key.
+//! [`Inspection`]: the state of a key.
 
 use std::time::Duration;
 
 use crate::{
+    algorithms::LimitState,
+    answer::{Moment, wait},
+    layout::LimitSpec,
     limit::Limit,
+    limit_states::StateView,
+    migration::slots,
     policy::Policy,
-    reshape::slots,
-    shape::Rule,
     timestamp::Timestamp,
-    tracks::Track,
-    weigh::{Moment, wait},
 };
 
-/// The most slots that are listed for one limit.
+/// The maximum number of entries that are listed for one limit.
 const MAX_LISTED: usize = 1000;
 
 /// The state of a key under a policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Inspection {
     /// The time of the newest charge.
     pub newest_charge: Timestamp,
-    /// What is in use under each limit, in the policy's order.
+    /// The units in use under each limit, in the policy's order.
     pub limits: Vec<InUse>,
 }
 
-/// What is in use under one limit.
+/// The units in use under one limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InUse {
     /// The limit.
     pub limit: Limit,
     /// Units in use.
     pub used: u64,
-    /// Units left.
+    /// Remaining units.
     pub remaining: u64,
-    /// How long until nothing is in use any more if nobody spends.
+    /// The time until no units are in use, if no further units are spent.
     pub reset_after: Duration,
-    /// How long until fewer units are in use than now if nobody spends; 0 if none are.
+    /// The time until fewer units are in use, if no further units are spent; 0 if none are in use.
     pub next_free_after: Duration,
-    /// The units that are remembered, oldest first: one entry a time for a log, one a slot for counters, none for gcra.
-    /// Of more than a thousand, the newest thousand.
+    /// The stored units, oldest first: one entry for each time of a log or for each slot of a counter, and none for gcra.
+    /// At most the newest thousand entries.
     pub entries: Vec<Entry>,
-    /// How many older entries are not listed.
+    /// The number of older entries that are not listed.
     pub unlisted: usize,
 }
 
-/// Units charged at some time from `first` to `last`.
+/// Units that were charged at some time from `first` to `last`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Entry {
-    /// The first instant they may have been charged at.
+    /// The first possible time of the charge.
     pub first: Timestamp,
-    /// The last one.
+    /// The last possible time of the charge.
     pub last: Timestamp,
-    /// How many.
+    /// The number of units.
     pub units: u64,
 }
 
+impl Entry {
+    /// Units that were charged at some time from `first` to `last`.
+    pub fn new(first: Timestamp, last: Timestamp, units: u64) -> Self {
+        Self { first, last, units }
+    }
+}
+
 impl Inspection {
-    pub(crate) fn new(policy: &Policy, rules: &[Rule], tracks: &[Track], newest: i64, moment: Moment) -> Self {
-        let in_use = |(limit, rule): (&Limit, &Rule)| {
-            let track = &tracks[rule.track];
-            let used = track.used(rule, newest, moment.at);
-            let falls_to = |level| track.falls_to(rule, newest, level, moment.at);
-            let (reset, next) = if used == 0 { (moment.now, moment.now) } else { (falls_to(0), falls_to(used - 1)) };
-            let (entries, unlisted) = entries(track, rule, newest, moment.at);
+    pub(crate) fn new(policy: &Policy, view: StateView<'_>, moment: Moment) -> Self {
+        let in_use = |(limit, spec): (&Limit, &LimitSpec)| {
+            let used = view.used(spec, moment.at);
+            let wait_for = |level| wait(view.falls_to(spec, level, moment.at), moment.now);
+            let (reset, next) = if used == 0 { (0, 0) } else { (wait_for(0), wait_for(used - 1)) };
+            let (entries, unlisted) = entries(view, spec, moment.at);
             InUse {
                 limit: *limit,
                 used,
-                remaining: rule.capacity.saturating_sub(used),
-                reset_after: Duration::from_micros(wait(reset, moment.now)),
-                next_free_after: Duration::from_micros(wait(next, moment.now)),
+                remaining: spec.capacity.saturating_sub(used),
+                reset_after: Duration::from_micros(reset),
+                next_free_after: Duration::from_micros(next),
                 entries,
                 unlisted,
             }
         };
-        Self { newest_charge: Timestamp::of(newest), limits: policy.limits().iter().zip(rules).map(in_use).collect() }
+        let limits = policy.limits().iter().zip(view.specs).map(in_use).collect();
+        Self { newest_charge: Timestamp::of(view.newest), limits }
     }
 }
 
-fn entries(track: &Track, rule: &Rule, newest: i64, at: i64) -> (Vec<Entry>, usize) {
-    let mut all = slots(track, rule.grid, newest);
-    all.retain(|(_, last, units)| *units > 0 && (!matches!(track, Track::Log(_)) || *last > at - rule.grid.window));
+fn entries(view: StateView<'_>, spec: &LimitSpec, at: i64) -> (Vec<Entry>, usize) {
+    let state = view.state(spec);
+    let mut all = slots(state, spec.grid, view.newest);
+    let counts = |last| !matches!(state, LimitState::Log(_)) || last > at - spec.grid.window;
+    all.retain(|(_, last, units)| *units > 0 && counts(*last));
     let unlisted = all.len().saturating_sub(MAX_LISTED);
     let time = |micros: i64| Timestamp::from_micros(micros.max(0).cast_unsigned());
-    let entry = |(first, last, units)| Entry { first: time(first), last: time(last), units };
+    let entry = |(first, last, units)| Entry::new(time(first), time(last), units);
     (all.into_iter().skip(unlisted).map(entry).collect(), unlisted)
 }

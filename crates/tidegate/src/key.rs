@@ -1,11 +1,11 @@
-//! [`Key`]: who is counted.
+//! [`Key`]: the subject that is counted.
 
 use std::borrow::Cow;
 
-/// The longest key, in bytes.
+/// Maximum length of a key, in bytes.
 const MAX_LEN: usize = 1024;
 
-/// Who is counted: 1 to 1024 bytes, or several parts joined so that no two lists of parts are the same key.
+/// The subject that is counted: 1 to 1024 bytes, or several parts joined so that no two lists of parts are the same key.
 ///
 /// ```
 /// use tidegate::Key;
@@ -22,21 +22,21 @@ pub struct Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// Borrows a key; nothing is copied.
+    /// Creates a key that borrows its bytes.
     ///
     /// # Errors
-    /// If it is empty or longer than 1024 bytes.
+    /// If the key is empty or longer than 1024 bytes.
     pub fn new<B: AsRef<[u8]> + ?Sized>(bytes: &'a B) -> Result<Self, KeyError> {
         let bytes = bytes.as_ref();
         check_len(bytes.len())?;
         Ok(Self { bytes: Cow::Borrowed(bytes), joined: false })
     }
 
-    /// Joins parts into one key, each with its length before it, so that different lists never meet; nor does
-    /// a list meet a plain key of the same bytes. Parts may be empty.
+    /// Joins parts into one key. The length of each part is encoded before it, so different lists are different keys. A
+    /// list is also different from a plain key of the same bytes. Parts may be empty.
     ///
     /// # Errors
-    /// If there is no part, or if the parts and two bytes for each are longer than 1024 bytes.
+    /// If there are no parts, or if the parts and two bytes for each are longer than 1024 bytes.
     pub fn join<B: AsRef<[u8]>>(parts: impl IntoIterator<Item = B>) -> Result<Key<'static>, KeyError> {
         let mut bytes = Vec::new();
         for part in parts {
@@ -50,17 +50,17 @@ impl<'a> Key<'a> {
         Ok(Key { bytes: Cow::Owned(bytes), joined: true })
     }
 
-    /// The bytes that identify the key; together with [`is_joined`](Self::is_joined) they do so uniquely.
+    /// The bytes of the key. Together with [`is_joined`](Self::is_joined) they identify it.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether the key was made of parts.
+    /// Whether the key was joined from parts.
     pub fn is_joined(&self) -> bool {
         self.joined
     }
 
-    /// The parts that the key was joined of, or the key as the only one.
+    /// The parts that the key was joined from, or the key itself as the only part.
     pub fn parts(&self) -> Vec<&[u8]> {
         if !self.joined {
             return vec![&self.bytes];
@@ -93,7 +93,7 @@ fn check_len(len: usize) -> Result<(), KeyError> {
     }
 }
 
-/// Why a [`Key`] was refused.
+/// The reason why a [`Key`] is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {

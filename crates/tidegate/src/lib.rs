@@ -1,42 +1,47 @@
-// Its examples are compiled in tidegate-tower, where all that they use is at hand.
+// The examples of the README are compiled in tidegate-tower, which has their dependencies.
 #![cfg_attr(not(doctest), doc = include_str!("../../../README.md"))]
 
 mod algorithm;
+mod algorithms;
+mod answer;
 mod clock;
 mod cost;
+mod decide_all;
 mod decision;
 mod duration_text;
 pub mod external_store;
 mod failure;
 mod inspect;
 mod key;
+mod key_state;
+mod layout;
 mod limit;
+mod limit_states;
 mod limiter;
 mod memory;
+mod migration;
+mod op;
 mod overrides;
 mod policy;
-mod reshape;
-mod ruling;
-mod shape;
 mod store;
 mod sync;
 mod timestamp;
-mod tracks;
-mod weigh;
 
 pub use algorithm::{Algorithm, AlgorithmError, Buckets, Burst};
 pub use clock::{Clock, ManualClock};
 pub use cost::{Cost, CostError};
+pub use decide_all::{Spend, SpendError};
 pub use decision::{Decision, Decisions, Reason, Refund};
-pub use duration_text::parse_duration;
+pub use duration_text::{DurationText, format_duration, parse_duration};
 pub use failure::{OnStoreFailure, OnStoreFailureError, Share, ShareError};
 pub use inspect::{Entry, InUse, Inspection};
 pub use key::{Key, KeyError};
 pub use limit::{Limit, LimitError};
 pub use limiter::Limiter;
-pub use memory::{AtCapacity, MemoryStore, MemoryStoreBuilder, MemoryStoreError, Op, Spend, SpendError, Stats};
+pub use memory::{AtCapacity, AtCapacityError, MemoryStore, MemoryStoreBuilder, MemoryStoreError, Stats};
+pub use op::Op;
 pub use overrides::{ActiveOverride, Override, OverrideError, OverrideRule};
-pub use policy::{Mode, Policy, PolicyError};
+pub use policy::{Mode, ModeError, Policy, PolicyError};
 pub use store::{
     AnyStore, Degradation, EventCount, FailSafe, Fallback, Metric, MetricKind, Store, StoreError, StoreNode,
     StoreReport, StoreUsage, WithoutStore, now_or_never,

@@ -2,10 +2,10 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use crate::duration_text::{parse_integer, parse_micros, write_micros};
-
-/// The most units a limit, a burst or a cost can have.
-pub(crate) const MAX_UNITS: u64 = 1_000_000_000_000;
+use crate::{
+    cost::Cost,
+    duration_text::{format_duration, parse_duration, parse_integer},
+};
 
 const MIN_WINDOW: u64 = 1_000;
 const MAX_WINDOW: u64 = 366 * 86_400_000_000;
@@ -28,7 +28,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Makes a limit of `max` units in a `window`.
+    /// Creates a limit of `max` units in a `window`.
     ///
     /// # Errors
     /// If `max` is not within 1 to 10^12, or the window not within 1 ms to 366 days in whole microseconds.
@@ -39,19 +39,19 @@ impl Limit {
         Self::from_micros(max, u64::try_from(window.as_micros()).unwrap_or(u64::MAX))
     }
 
-    /// A limit that may be out of range: the conformance vectors go a little beyond it.
+    /// A limit that may be out of range: some conformance vectors exceed it.
     #[doc(hidden)]
     pub fn from_vector(max: u64, window_us: u64) -> Self {
         Self { max, window_us }
     }
 
-    /// The same window for another number of units, which is in range.
+    /// The same window with another `max`, which must be in range.
     pub(crate) fn with_max(self, max: u64) -> Self {
         Self { max, ..self }
     }
 
     fn from_micros(max: u64, window_us: u64) -> Result<Self, LimitError> {
-        if !(1..=MAX_UNITS).contains(&max) {
+        if !(1..=Cost::MAX.get()).contains(&max) {
             return Err(LimitError::Max { max });
         }
         if !(MIN_WINDOW..=MAX_WINDOW).contains(&window_us) {
@@ -60,7 +60,7 @@ impl Limit {
         Ok(Self { max, window_us })
     }
 
-    /// The most units that fit into one window.
+    /// The maximum number of units in one window.
     pub fn max(&self) -> u64 {
         self.max
     }
@@ -77,8 +77,7 @@ impl Limit {
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/", self.max)?;
-        write_micros(f, self.window_us)
+        write!(f, "{}/{}", self.max, format_duration(self.window()))
     }
 }
 
@@ -95,19 +94,19 @@ impl FromStr for Limit {
         let malformed = || LimitError::Text { text: text.chars().take(40).collect() };
         let (max, window) = text.split_once('/').ok_or_else(malformed)?;
         let max = parse_integer(max).ok_or_else(malformed)?;
-        let window = parse_micros(window).ok_or_else(malformed)?;
-        Self::from_micros(max, window)
+        let window = parse_duration(window).ok_or_else(malformed)?;
+        Self::new(max, window)
     }
 }
 
-/// Why a [`Limit`] was refused.
+/// The reason why a [`Limit`] is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
     /// The number of units is out of range.
     #[error("a limit of {max} units is out of range: use 1 to 1000000000000")]
     Max {
-        /// What was asked for.
+        /// The given number of units.
         max: u64,
     },
     /// The window is out of range.

@@ -3,10 +3,12 @@
 use crate::{
     clock::Clock,
     cost::Cost,
+    decide_all::{Spend, SpendError},
     decision::{Decision, Decisions, Refund},
     inspect::Inspection,
     key::Key,
-    memory::{MemoryStore, Op, Spend, SpendError},
+    memory::MemoryStore,
+    op::Op,
     overrides::{ActiveOverride, Override, OverrideError},
     policy::Policy,
     store::{EventCount, Metric, MetricKind, Store, StoreError, StoreReport, StoreUsage},

@@ -1,19 +1,19 @@
-//! [`Override`]: what holds for one key in place of its policy's limits, until a time or for good.
+//! [`Override`]: replaces the limits of a policy for one key, until a time or permanently.
 
 use crate::{key::Key, policy::Policy, timestamp::Timestamp};
 
 /// The longest note, in bytes.
 const MAX_NOTE: usize = 256;
 
-/// What holds for one key under one policy in place of the policy's limits.
+/// Replaces the limits of a policy for one key.
 ///
 /// ```
 /// use tidegate::{Cost, Key, Limiter, Override, Policy, Timestamp};
 ///
 /// let limiter = Limiter::default();
 /// let api = Policy::new("api", ["100/1m".parse()?])?;
-/// let guest = Key::new("mallory")?;
-/// limiter.set_override(&api, &guest, Override::ban())?;
+/// let mallory = Key::new("mallory")?;
+/// limiter.set_override(&api, &mallory, Override::ban())?;
 /// assert!(!limiter.check(&api, &guest, Cost::ONE).is_allowed());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -24,42 +24,52 @@ pub struct Override {
     note: Box<str>,
 }
 
-/// What an override says.
+/// The effect of an override.
+///
+/// It is exhaustive on purpose: a store does not compile until it supports a new effect.
 #[derive(Debug, Clone)]
-#[expect(clippy::large_enum_variant, reason = "there are few, and most of them bring limits")]
+#[expect(clippy::large_enum_variant, reason = "there are few overrides, and most of them have limits")]
 pub enum OverrideRule {
-    /// The limits and the algorithm of this policy; its name, mode and failure choice mean nothing here.
+    /// The limits and the algorithm of this policy apply. Its name, mode and failure behaviour are ignored.
     Limits(Policy),
-    /// Nothing fits.
+    /// Every request is denied.
     Ban,
-    /// Everything fits, and nothing is charged.
+    /// Every request is admitted, and nothing is charged.
     Exempt,
 }
 
-/// An override in force, and whose it is.
+/// An active override and its key.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ActiveOverride {
     /// The key.
     pub key: Key<'static>,
-    /// What holds for it.
+    /// The override.
     pub by: Override,
-    /// Since when.
+    /// The time at which it was set.
     pub since: Timestamp,
 }
 
+impl ActiveOverride {
+    /// The override `by` of a key, which was set at `since`.
+    pub fn new(key: Key<'static>, by: Override, since: Timestamp) -> Self {
+        Self { key, by, since }
+    }
+}
+
 impl Override {
-    /// The limits and the algorithm of `policy`, whose name, mode and failure choice mean nothing here.
+    /// Applies the limits and the algorithm of `policy`. Its name, mode and failure behaviour are ignored.
     pub fn limits(policy: Policy) -> Self {
         Self::new(OverrideRule::Limits(policy))
     }
 
-    /// Every request is denied as [`Banned`](crate::Reason::Banned), until the end if there is one. A charge is counted
-    /// as usual.
+    /// Denies every request as [`Banned`](crate::Reason::Banned), until the end if it has one. A charge is counted as
+    /// usual.
     pub fn ban() -> Self {
         Self::new(OverrideRule::Ban)
     }
 
-    /// Everything fits, and nothing is charged.
+    /// Admits every request and charges nothing.
     pub fn exempt() -> Self {
         Self::new(OverrideRule::Exempt)
     }
@@ -68,17 +78,17 @@ impl Override {
         Self { rule, until: None, note: Box::default() }
     }
 
-    /// The same until a time, from which on the policy's own limits hold again.
+    /// The same override with an end. From `end` on, the policy's own limits apply again.
     #[must_use]
     pub fn until(mut self, end: Timestamp) -> Self {
         self.until = Some(end);
         self
     }
 
-    /// The same with a word on why.
+    /// The same override with a note, for example its reason.
     ///
     /// # Errors
-    /// If it is longer than 256 bytes.
+    /// If the note is longer than 256 bytes.
     pub fn with_note(mut self, note: &str) -> Result<Self, OverrideError> {
         if note.len() > MAX_NOTE {
             return Err(OverrideError::Note { len: note.len() });
@@ -87,47 +97,47 @@ impl Override {
         Ok(self)
     }
 
-    /// What it says.
+    /// The effect.
     pub fn rule(&self) -> &OverrideRule {
         &self.rule
     }
 
-    /// Until when; `None` is for good.
+    /// The end; `None` if the override is permanent.
     pub fn end(&self) -> Option<Timestamp> {
         self.until
     }
 
-    /// Why; empty if nobody said.
+    /// The note; empty by default.
     pub fn note(&self) -> &str {
         &self.note
     }
 
-    /// Whether it no longer holds at `at`.
+    /// Whether the override has ended at `at`.
     pub fn is_over(&self, at: Timestamp) -> bool {
         self.until.is_some_and(|end| end <= at)
     }
 }
 
-/// Why an [`Override`] was refused.
+/// The reason why an [`Override`] was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OverrideError {
-    /// A caller brought the policy's limits.
-    #[error("limits that a caller brings can't be overridden: name a policy")]
+    /// A caller supplied the policy's limits.
+    #[error("limits supplied by a caller cannot be overridden: use a policy with a name")]
     Unnamed,
-    /// There are as many as may be.
-    #[error("there are {most} overrides already: lift one, or give those to come an end")]
+    /// The maximum number of overrides is reached.
+    #[error("the maximum of {max} overrides is reached: remove one, or set overrides with an end")]
     TooMany {
-        /// How many may be.
-        most: usize,
+        /// The maximum number.
+        max: usize,
     },
     /// The note is too long.
-    #[error("a note of {len} bytes is too long: use 256 at the most")]
+    #[error("a note of {len} bytes is too long: use at most 256 bytes")]
     Note {
-        /// How long it is.
+        /// The length in bytes.
         len: usize,
     },
-    /// It would be over already.
-    #[error("an override that ends now or earlier changes nothing: use a later end")]
+    /// The end is not in the future.
+    #[error("an override that ends now or earlier has no effect: use a later end")]
     Over,
 }

@@ -1,33 +1,75 @@
 //! [`Policy`]: a name, one or more limits, an algorithm and a mode.
 
-use std::sync::Arc;
+use std::{fmt, str::FromStr, sync::Arc};
 
 use siphasher::sip128::SipHasher13;
 
 use crate::{
-    algorithm::{Algorithm, Burst},
+    algorithm::{Algorithm, AlgorithmKind, Burst},
+    algorithms::gcra,
     failure::{OnStoreFailure, Share},
+    layout::{Layout, LimitSpec},
     limit::Limit,
-    shape::{Kind, Rule, Shape},
-    tracks::gcra,
 };
 
-/// The most limits one policy can have.
+/// The maximum number of limits of a policy.
 pub(crate) const MAX_LIMITS: usize = 8;
 
 const MAX_NAME: usize = 128;
 
-/// Whether a policy denies.
+/// Whether a policy denies requests.
+///
+/// ```
+/// use tidegate::Mode;
+///
+/// assert_eq!("shadow".parse(), Ok(Mode::Shadow));
+/// assert_eq!(Mode::Enforce.to_string(), "enforce");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum Mode {
     /// Decides and denies.
     #[default]
     Enforce,
-    /// Decides and counts as if it enforced, but lets everything through and says what it would have denied.
+    /// Decides and counts like `Enforce`, but admits every request. The decision says whether it would have been denied.
     Shadow,
 }
 
-/// Limits that are decided as one, under a name that their state is kept by.
+impl Mode {
+    /// The name of the mode in every protocol and configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Shadow => "shadow",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = ModeError;
+
+    fn from_str(text: &str) -> Result<Self, ModeError> {
+        let modes = [Self::Enforce, Self::Shadow];
+        modes.into_iter().find(|mode| mode.as_str() == text).ok_or_else(|| ModeError { text: text.to_owned() })
+    }
+}
+
+/// The text is not a [`Mode`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a mode: use enforce or shadow")]
+#[non_exhaustive]
+pub struct ModeError {
+    /// The given text.
+    pub text: String,
+}
+
+/// Limits that are decided together. The name of the policy identifies their state.
 ///
 /// ```
 /// use tidegate::{Algorithm, Policy};
@@ -42,28 +84,28 @@ pub struct Policy {
     limits: Arc<[Limit]>,
     algorithm: Algorithm,
     mode: Mode,
-    rules: Arc<[Rule]>,
-    shape: Arc<Shape>,
+    specs: Arc<[LimitSpec]>,
+    layout: Arc<Layout>,
     identity: Identity,
-    only: Option<Only>,
-    /// Whether a caller brought the limits. The states of such policies have their own bounds.
-    brought_by_caller: bool,
+    one_limit: Option<OneLimit>,
+    /// Whether a caller supplied the limits. The states of such policies have their own bounds.
+    supplied_by_caller: bool,
     on_store_failure: OnStoreFailure,
-    /// What decides here while the store fails, if that is the choice.
+    /// The policy that decides in this process while the store fails, for [`OnStoreFailure::Local`].
     local: Option<Arc<Policy>>,
 }
 
-/// What a policy of one limit decides by, in one place.
+/// Everything that decides a request under a policy of one limit, in one place.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Only {
+pub(crate) struct OneLimit {
     pub(crate) limit: Limit,
-    pub(crate) rule: Rule,
-    pub(crate) kind: Kind,
-    pub(crate) shape_id: u64,
+    pub(crate) spec: LimitSpec,
+    pub(crate) kind: AlgorithmKind,
+    pub(crate) layout_id: u64,
     pub(crate) mode: Mode,
 }
 
-/// What tells one policy's state from another's: a digest for plain keys and one for joined keys.
+/// Identifies the state of a policy: a digest for plain keys and one for joined keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) plain: u128,
@@ -71,7 +113,7 @@ pub(crate) struct Identity {
 }
 
 impl Policy {
-    /// Makes a policy that enforces `limits` by the exact sliding log.
+    /// Creates a policy that enforces `limits` by the exact sliding log.
     ///
     /// # Errors
     /// If the name is empty, longer than 128 bytes or not of printable ASCII without spaces, quotes and
@@ -84,9 +126,9 @@ impl Policy {
         Self::assemble(Some(name.into()), limits)
     }
 
-    /// Makes a policy of limits that a caller brings along. Its state is that of the key, the algorithm and the
-    /// windows, so that callers with other limits don't overwrite each other. It is
-    /// [brought by a caller](Self::brought_by_caller).
+    /// Creates a policy of limits supplied by a caller. Its state belongs to the key, the algorithm and the windows, so
+    /// that callers with other limits don't overwrite each other. It is
+    /// [supplied by a caller](Self::supplied_by_caller).
     ///
     /// # Errors
     /// If there are no limits or more than 8, or if two of them have the same window.
@@ -104,64 +146,64 @@ impl Policy {
                 return Err(PolicyError::SameWindow { limit: *limit });
             }
         }
-        let shape = Shape::new(Algorithm::default(), &limits);
+        let layout = Layout::new(Algorithm::default(), &limits);
         let policy = Self {
-            identity: Identity::new(name.as_deref(), &shape),
-            shape: Arc::new(shape),
-            brought_by_caller: name.is_none(),
+            identity: Identity::new(name.as_deref(), &layout),
+            layout: Arc::new(layout),
+            supplied_by_caller: name.is_none(),
             name,
             limits,
             algorithm: Algorithm::default(),
             mode: Mode::default(),
-            rules: Arc::default(),
-            only: None,
+            specs: Arc::default(),
+            one_limit: None,
             on_store_failure: OnStoreFailure::default(),
             local: None,
         };
         Ok(policy.with_algorithm(Algorithm::default()))
     }
 
-    /// The same policy, counted by another algorithm.
+    /// The same policy with another algorithm.
     #[must_use]
     pub fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
-        let shape = Shape::new(algorithm, &self.limits);
+        let layout = Layout::new(algorithm, &self.limits);
         let capacity = |limit: &Limit| match algorithm {
             Algorithm::Gcra(Some(burst)) => burst.get(),
             _ => limit.max(),
         };
-        let rules = shape.rules(self.limits.iter().map(capacity));
+        let specs = layout.specs(self.limits.iter().map(capacity));
         self.algorithm = algorithm;
-        self.identity = Identity::new(self.name.as_deref(), &shape);
-        self.shape = Arc::new(shape);
-        self.with_rules(rules)
+        self.identity = Identity::new(self.name.as_deref(), &layout);
+        self.layout = Arc::new(layout);
+        self.with_specs(specs)
     }
 
-    fn with_rules(mut self, mut rules: Vec<Rule>) -> Self {
-        if self.shape.kind() == Kind::Gcra {
-            for (rule, limit) in rules.iter_mut().zip(&*self.limits) {
-                rule.capacity = rule.capacity.min(gcra::most_units(*limit));
+    fn with_specs(mut self, mut specs: Vec<LimitSpec>) -> Self {
+        if self.layout.kind() == AlgorithmKind::Gcra {
+            for (spec, limit) in specs.iter_mut().zip(&*self.limits) {
+                spec.capacity = spec.capacity.min(gcra::max_units(*limit));
             }
         }
-        self.only = match (&*self.limits, &*rules) {
-            ([limit], [rule]) => Some(Only {
+        self.one_limit = match (&*self.limits, &*specs) {
+            ([limit], [spec]) => Some(OneLimit {
                 limit: *limit,
-                rule: *rule,
-                kind: self.shape.kind(),
-                shape_id: self.shape.id(),
+                spec: *spec,
+                kind: self.layout.kind(),
+                layout_id: self.layout.id(),
                 mode: self.mode,
             }),
             _ => None,
         };
-        self.rules = rules.into();
+        self.specs = specs.into();
         self.local = None;
         let choice = self.on_store_failure;
         self.with_on_store_failure(choice)
     }
 
-    /// The same policy, counted by gcra with a burst for each limit.
+    /// The same policy with gcra and a burst for each limit.
     ///
     /// # Errors
-    /// If there are not as many bursts as limits.
+    /// If there is not one burst for each limit.
     pub fn with_bursts(self, bursts: impl IntoIterator<Item = Burst>) -> Result<Self, PolicyError> {
         let bursts: Vec<u64> = bursts.into_iter().take(MAX_LIMITS + 1).map(Burst::get).collect();
         if bursts.len() != self.limits.len() {
@@ -169,16 +211,16 @@ impl Policy {
             return Err(PolicyError::Bursts { bursts, limits });
         }
         let policy = self.with_algorithm(Algorithm::Gcra(None));
-        let rules = policy.shape.rules(bursts.into_iter());
-        Ok(policy.with_rules(rules))
+        let specs = policy.layout.specs(bursts.into_iter());
+        Ok(policy.with_specs(specs))
     }
 
-    /// The same policy, marked as one whose limits a caller brought. A [`MemoryStore`](crate::MemoryStore) gives the
+    /// The same policy, marked as one whose limits a caller supplied. A [`MemoryStore`](crate::MemoryStore) gives the
     /// states of all such policies a [share](crate::MemoryStoreBuilder::caller_share) of its keys and bytes, so that
     /// limits from callers do not affect other policies. Policies without a name are always marked.
     #[must_use]
-    pub fn brought_by_caller(mut self) -> Self {
-        self.brought_by_caller = true;
+    pub fn supplied_by_caller(mut self) -> Self {
+        self.supplied_by_caller = true;
         let choice = self.on_store_failure;
         self.with_on_store_failure(choice)
     }
@@ -187,14 +229,14 @@ impl Policy {
     #[must_use]
     pub fn with_mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
-        if let Some(only) = &mut self.only {
-            only.mode = mode;
+        if let Some(one_limit) = &mut self.one_limit {
+            one_limit.mode = mode;
         }
         let choice = self.on_store_failure;
         self.with_on_store_failure(choice)
     }
 
-    /// The same policy with another answer where its store can't give one.
+    /// The same policy with another behaviour when the store fails.
     #[must_use]
     pub fn with_on_store_failure(mut self, choice: OnStoreFailure) -> Self {
         self.on_store_failure = choice;
@@ -205,30 +247,30 @@ impl Policy {
         self
     }
 
-    /// A policy of the same name with a share of every limit.
+    /// A policy with the same name and a share of every limit.
     #[must_use]
     pub fn share(&self, part: Share) -> Self {
         let mut shared = self.clone();
         shared.local = None;
         shared.on_store_failure = OnStoreFailure::default();
         shared.limits = self.limits.iter().map(|limit| limit.with_max(part.of(limit.max()))).collect();
-        shared.shape = Arc::new(Shape::new(self.algorithm, &shared.limits));
-        let rules = shared.shape.rules(self.rules.iter().map(|rule| part.of(rule.capacity)));
-        shared.with_rules(rules)
+        shared.layout = Arc::new(Layout::new(self.algorithm, &shared.limits));
+        let specs = shared.layout.specs(self.specs.iter().map(|spec| part.of(spec.capacity)));
+        shared.with_specs(specs)
     }
 
-    /// The name, unless the limits were brought by the caller.
+    /// The name; `None` for limits supplied by a caller without a name.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Whether a caller brought the limits.
+    /// Whether a caller supplied the limits.
     #[inline]
-    pub fn is_brought_by_caller(&self) -> bool {
-        self.brought_by_caller
+    pub fn is_supplied_by_caller(&self) -> bool {
+        self.supplied_by_caller
     }
 
-    /// The limits, in the order given.
+    /// The limits, in the given order.
     pub fn limits(&self) -> &[Limit] {
         &self.limits
     }
@@ -243,86 +285,95 @@ impl Policy {
         self.mode
     }
 
-    /// What is answered where the store can't.
+    /// The behaviour when the store fails.
     pub fn on_store_failure(&self) -> OnStoreFailure {
         self.on_store_failure
     }
 
-    /// The share of this policy that decides in this process while the store fails, if that is the choice.
+    /// The share of this policy that decides in this process while the store fails, for [`OnStoreFailure::Local`].
     pub fn local(&self) -> Option<&Policy> {
         self.local.as_deref()
     }
 
-    /// The most units that can be in use at once under `limit`: its burst for gcra, else its max.
+    /// The maximum number of units in use under `limit`: its burst for gcra, otherwise its max.
     pub fn capacity(&self, limit: Limit) -> u64 {
         let own = self.limits.iter().position(|own| own.window() == limit.window());
-        own.map_or(limit.max(), |i| self.rules[i].capacity)
+        own.map_or(limit.max(), |i| self.specs[i].capacity)
     }
 
-    /// What a single limit decides by; `None` if there are several.
+    /// Everything that decides a request, if the policy has one limit.
     #[inline]
-    pub(crate) fn only(&self) -> Option<&Only> {
-        self.only.as_ref()
+    pub(crate) fn one_limit(&self) -> Option<&OneLimit> {
+        self.one_limit.as_ref()
     }
 
-    pub(crate) fn rules(&self) -> &[Rule] {
-        &self.rules
+    pub(crate) fn specs(&self) -> &[LimitSpec] {
+        &self.specs
     }
 
-    pub(crate) fn shape(&self) -> &Arc<Shape> {
-        &self.shape
+    pub(crate) fn layout(&self) -> &Arc<Layout> {
+        &self.layout
     }
 
-    /// What its parts take on the heap, shared with its copies.
+    /// Allocated bytes, shared with copies of the policy.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of_val(&*self.limits) + size_of_val(&*self.rules) + self.shape.heap_bytes()
+        size_of_val(&*self.limits) + size_of_val(&*self.specs) + self.layout.heap_bytes()
     }
 
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
     }
+
+    pub(crate) fn identity_text(&self) -> String {
+        identity_text(self.name.as_deref(), &self.layout)
+    }
+}
+
+/// The text that identifies the state of a policy. Policies with the same text share the state of a key.
+fn identity_text(name: Option<&str>, layout: &Layout) -> String {
+    match name {
+        Some(name) => format!("named {name}"),
+        None => format!("unnamed {}", layout.description()),
+    }
 }
 
 impl Identity {
-    fn new(name: Option<&str>, shape: &Shape) -> Self {
-        let described = match name {
-            Some(name) => format!("named {name}"),
-            None => format!("unnamed {}", shape.describe()),
-        };
-        // The digest need not be secret, only different for different policies: it is mixed with a keyed hash.
+    fn new(name: Option<&str>, layout: &Layout) -> Self {
+        let text = identity_text(name, layout);
+        // The digest need not be secret, because it is combined with a keyed hash.
         let digest = |domain| {
             let hasher = SipHasher13::new_with_keys(0x7469_6465, domain);
-            hasher.hash(described.as_bytes()).as_u128()
+            hasher.hash(text.as_bytes()).as_u128()
         };
         Self { plain: digest(1), joined: digest(2) }
     }
 }
 
-/// Why a [`Policy`] was refused.
+/// The reason why a [`Policy`] is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// The name is not usable.
-    #[error("a policy's name has 1 to 128 printable ASCII characters, without spaces, quotes and backslashes")]
+    /// The name is invalid.
+    #[error("the name of a policy has 1 to 128 printable ASCII characters, without spaces, quotes and backslashes")]
     Name,
-    /// There are too few or too many limits.
+    /// There are no limits, or too many.
     #[error("a policy has 1 to 8 limits: this one has {limits} or more")]
     Limits {
-        /// How many were seen.
+        /// The number of limits that were read.
         limits: usize,
     },
     /// There is not one burst for each limit.
     #[error("{bursts} bursts for {limits} limits: give one for each limit, in order")]
     Bursts {
-        /// How many bursts there are, or one more than can be.
+        /// The number of bursts that were read.
         bursts: usize,
-        /// How many limits there are.
+        /// The number of limits.
         limits: usize,
     },
     /// Two limits have the same window.
-    #[error("a second limit has the window of `{limit}`: keep the smaller of the two")]
+    #[error("two limits have the same window as `{limit}`: keep the smaller one")]
     SameWindow {
-        /// The second one.
+        /// The second limit.
         limit: Limit,
     },
 }

@@ -1,5 +1,5 @@
-//! The locks and counters that threads meet at: the real ones, or shuttle's, so that the model checker drives the code
-//! that ships.
+//! The locks and atomic counters of the store: the real ones, or those of shuttle, so that the model checker runs the
+//! released code.
 
 #[cfg(not(tidegate_shuttle))]
 pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ pub(crate) use shuttle::sync::atomic::{AtomicUsize, Ordering};
 mod modelled {
     use shuttle::sync::MutexGuard;
 
-    /// A lock with `parking_lot`'s signature: shuttle ends the run at a panic, so nothing is ever poisoned.
+    /// A lock with the signature of `parking_lot`. Shuttle ends the run at a panic, so no lock is ever poisoned.
     #[derive(Debug)]
     pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
 

@@ -1,4 +1,4 @@
-//! What the store takes from the heap: nothing for a known key with a counter, and never more than it says.
+//! The allocations of the store: none for a known key with a counter, and as many bytes as the store reports.
 
 use std::alloc::System;
 
@@ -14,27 +14,27 @@ fn policy(limit: &str, algorithm: &str) -> Policy {
     Policy::new("p", [limit.parse().unwrap()]).unwrap().with_algorithm(algorithm.parse().unwrap())
 }
 
-/// A program of its own: the counters are the whole process's, and the test harness has a thread that allocates, too.
+/// A separate program, because the counters are those of the whole process, and the test harness allocates, too.
 fn main() {
-    // What test runners ask of a program with tests.
-    let asked = |argument: &str| std::env::args().any(|given| given == argument);
-    if asked("--list") && !asked("--ignored") {
+    // The arguments that test runners pass to a program with tests.
+    let has = |argument: &str| std::env::args().any(|given| given == argument);
+    if has("--list") && !has("--ignored") {
         println!("the_heap_is_used_as_promised: test");
-    } else if !asked("--ignored") {
+    } else if !has("--ignored") {
         the_heap_is_used_as_promised();
         println!("test the_heap_is_used_as_promised ... ok");
     }
 }
 
 fn the_heap_is_used_as_promised() {
-    known_keys_with_a_counter_take_nothing();
-    the_figures_of_the_store_are_true("sliding_counter", 1);
-    the_figures_of_the_store_are_true("sliding_log", 1);
-    the_figures_of_the_store_are_true("sliding_log", 60);
-    the_figures_of_the_store_are_true("sliding_buckets:10", 20);
+    known_keys_with_a_counter_allocate_nothing();
+    the_store_reports_its_allocated_bytes("sliding_counter", 1);
+    the_store_reports_its_allocated_bytes("sliding_log", 1);
+    the_store_reports_its_allocated_bytes("sliding_log", 60);
+    the_store_reports_its_allocated_bytes("sliding_buckets:10", 20);
 }
 
-fn known_keys_with_a_counter_take_nothing() {
+fn known_keys_with_a_counter_allocate_nothing() {
     let store = MemoryStore::default();
     for algorithm in ["sliding_counter", "fixed_window", "gcra"] {
         let policy = policy("100/1m", algorithm);
@@ -49,11 +49,11 @@ fn known_keys_with_a_counter_take_nothing() {
         }
         let change = region.change();
         assert_eq!((change.allocations, change.reallocations), (0, 0), "{algorithm}");
-        assert!((100..9900).contains(&denied), "{algorithm}: both kinds of decision were to be made, {denied}");
+        assert!((100..9900).contains(&denied), "{algorithm}: the test needs both kinds of decision, {denied}");
     }
 }
 
-fn the_figures_of_the_store_are_true(algorithm: &str, requests: u64) {
+fn the_store_reports_its_allocated_bytes(algorithm: &str, requests: u64) {
     let region = Region::new(HEAP);
     let store = MemoryStore::default();
     let policy = policy("1000/1h", algorithm);
@@ -65,6 +65,6 @@ fn the_figures_of_the_store_are_true(algorithm: &str, requests: u64) {
     }
     let change = region.change();
     let net = change.bytes_allocated.cast_signed() - change.bytes_deallocated.cast_signed();
-    let told = store.stats().bytes.cast_signed();
-    assert!((net - told).abs() * 100 < net, "{algorithm} x {requests}: {told} told, {net} taken");
+    let reported = store.stats().bytes.cast_signed();
+    assert!((net - reported).abs() * 100 < net, "{algorithm} x {requests}: {reported} reported, {net} allocated");
 }

@@ -1,7 +1,7 @@
-//! The store under a model checker: every order in which threads can take its locks and counters, or as many as fit.
+//! The store under a model checker, which tries the orders in which threads can use its locks and counters.
 //!
-//! Runs with `RUSTFLAGS="--cfg tidegate_shuttle"`, which puts shuttle's locks and counters in place of the real ones; the
-//! code is the one that ships.
+//! Run it with `RUSTFLAGS="--cfg tidegate_shuttle"`, which replaces the locks and counters by those of shuttle. The rest is
+//! the released code.
 
 #![cfg(tidegate_shuttle)]
 
@@ -28,10 +28,10 @@ fn small_store(max_keys: usize, at_capacity: AtCapacity) -> MemoryStore {
     MemoryStore::builder().max_keys(max_keys).at_capacity(at_capacity).build().unwrap()
 }
 
-/// Every schedule if there are few, and ten thousand random ones.
-fn in_every_order(scene: impl Fn() + Send + Sync + Copy + 'static) {
-    shuttle::check_dfs(scene, Some(10_000));
-    shuttle::check_random(scene, 10_000);
+/// Runs `test` in up to ten thousand systematic schedules and in ten thousand random ones.
+fn in_every_order(test: impl Fn() + Send + Sync + Copy + 'static) {
+    shuttle::check_dfs(test, Some(10_000));
+    shuttle::check_random(test, 10_000);
 }
 
 #[test]
@@ -58,11 +58,11 @@ fn two_threads_never_share_the_last_unit() {
 }
 
 #[test]
-fn a_decision_over_several_keys_is_seen_whole() {
+fn a_decision_over_several_keys_is_atomic() {
     in_every_order(|| {
         let store = Arc::new(small_store(16, AtCapacity::Shared));
         let keys = ["a", "b", "c"];
-        // Each thread names the keys in an order of its own, so that locks taken in that order would meet.
+        // The threads pass the keys in different orders, so locks in that order would deadlock.
         let together = |op: Op, order: [usize; 2]| {
             let store = Arc::clone(&store);
             thread::spawn(move || {
@@ -82,7 +82,7 @@ fn a_decision_over_several_keys_is_seen_whole() {
 }
 
 #[test]
-fn keys_stay_within_the_bound_whoever_comes_first() {
+fn keys_stay_within_the_maximum_in_every_order() {
     for at_capacity in [AtCapacity::Shared, AtCapacity::Deny, AtCapacity::Admit] {
         in_every_order(move || {
             let store = Arc::new(small_store(1, at_capacity));
@@ -105,7 +105,7 @@ fn keys_stay_within_the_bound_whoever_comes_first() {
 }
 
 #[test]
-fn a_reset_is_before_or_after_a_charge_and_never_within() {
+fn a_reset_and_a_charge_are_atomic() {
     in_every_order(|| {
         let store = Arc::new(small_store(4, AtCapacity::Shared));
         let policy = policy("p", "2/1m", Algorithm::SlidingLog);
@@ -124,7 +124,7 @@ fn a_reset_is_before_or_after_a_charge_and_never_within() {
 }
 
 #[test]
-fn an_override_holds_from_being_set_to_being_lifted_and_no_unit_is_lost_in_between() {
+fn an_override_applies_until_it_is_removed_and_no_unit_is_lost() {
     in_every_order(|| {
         let store = Arc::new(small_store(4, AtCapacity::Shared));
         let policy = policy("p", "2/1m", Algorithm::SlidingLog);
@@ -136,7 +136,7 @@ fn an_override_holds_from_being_set_to_being_lifted_and_no_unit_is_lost_in_betwe
         let key = Key::new("k").unwrap();
         assert!(store.set_override(&policy, &key, Override::ban(), now()).unwrap().is_none());
         let banned = store.decide(Op::Check, &policy, &key, Cost::ONE, now());
-        assert!(!banned.is_allowed(), "let through while banned");
+        assert!(!banned.is_allowed(), "admitted while banned");
         assert!(store.remove_override(&policy, &key, now()).is_some());
         let decisions = checks.map(|thread| thread.join().unwrap());
         for decision in decisions {

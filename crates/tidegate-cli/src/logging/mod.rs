@@ -23,7 +23,7 @@ pub(crate) struct Log {
 /// Starts logging to standard error. `TIDEGATE_LOG` sets the level, such as `debug` or `tidegate_redis=debug`.
 pub(crate) fn begin(format: Format) -> anyhow::Result<Log> {
     // The service itself reports the degraded states of its store.
-    let usual = || EnvFilter::new("info,tidegate_redis::conditions=off");
+    let usual = || EnvFilter::new("info,tidegate_redis::degraded_states=off");
     let filter = EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| usual());
     let repeats = Arc::new(Repeats::new().context("log lines can't be limited")?);
     let queue = Queue::start(Arc::clone(&repeats)).context("the thread that writes the log can't be started")?;

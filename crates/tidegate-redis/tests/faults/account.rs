@@ -68,7 +68,7 @@ pub(crate) struct Account {
     too_late: Option<u64>,
     /// Units of the roomy policy that callers know were admitted, that are in Redis, and that Redis may have lost.
     known: u64,
-    held: u64,
+    in_redis: u64,
     lost: u64,
     /// Additional units in Redis: of decisions whose reply came too late or never.
     unexplained: u64,
@@ -83,11 +83,11 @@ impl Account {
             let _inside = run.runtime.enter();
             RedisStore::builder(url).timeout(Duration::from_secs(5)).connect().expect("a store")
         };
-        let held = run.runtime.block_on(units_in_redis(&observer));
+        let in_redis = run.runtime.block_on(units_in_redis(&observer));
         let mut account = Self::add_up(run, answered);
         account.agrees_with_the_store();
         account.fullest = account.fullest_window(&run.records, promise);
-        account.reconciles(&run.records, &held, promise);
+        account.reconciles(&run.records, &in_redis, promise);
         account
     }
 
@@ -105,7 +105,7 @@ impl Account {
             fullest: 0,
             too_late: answered.map(|_| 0),
             known: 0,
-            held: 0,
+            in_redis: 0,
             lost: 0,
             unexplained: 0,
         };
@@ -189,8 +189,8 @@ impl Account {
 
     /// Every charge that a caller knows of is in Redis, unless Redis lost it. Redis has no other charges than those whose reply
     /// was lost.
-    fn reconciles(&mut self, records: &[Record], held: &[u64; SUBJECTS], promise: Promise) {
-        for (subject, held) in held.iter().enumerate() {
+    fn reconciles(&mut self, records: &[Record], in_redis: &[u64; SUBJECTS], promise: Promise) {
+        for (subject, in_redis) in in_redis.iter().enumerate() {
             let (mut all, mut most, mut least) = (0, 0, 0);
             for record in records.iter().filter(|r| r.kind == RequestKind::Roomy && r.subject == subject) {
                 if let Outcome::Admitted(at) = record.outcome {
@@ -199,11 +199,14 @@ impl Account {
                     least += if promise.keeps(subject, at) { record.units } else { 0 };
                 }
             }
-            assert!(*held >= least, "subject {subject}: redis holds {held} of {least} admitted units: {self:?}");
+            assert!(
+                *in_redis >= least,
+                "subject {subject}: redis holds {in_redis} of {least} admitted units: {self:?}"
+            );
             self.known += all;
-            self.held += held;
-            self.unexplained += held.saturating_sub(most);
-            self.lost += (all + held.saturating_sub(most)).saturating_sub(*held);
+            self.in_redis += in_redis;
+            self.unexplained += in_redis.saturating_sub(most);
+            self.lost += (all + in_redis.saturating_sub(most)).saturating_sub(*in_redis);
         }
         assert!(self.unexplained <= self.unknown(), "redis holds more than was admitted: {self:?}");
     }
@@ -224,7 +227,7 @@ impl Account {
             self.fullest,
             promise.bound(),
             self.known,
-            self.held,
+            self.in_redis,
             if self.lost > 0 { format!(", {} lost", self.lost) } else { String::new() },
             if self.unknown() > 0 {
                 format!(", {} of {} unknown charged", self.unexplained, self.unknown())
@@ -240,14 +243,14 @@ fn max_in_a_window(charges: impl Iterator<Item = (Timestamp, u64)>) -> u64 {
     let window = u64::try_from(tight().limits()[0].window().as_micros()).expect("half a second");
     let mut charges: Vec<_> = charges.map(|(at, units)| (at.as_micros(), units)).collect();
     charges.sort_unstable();
-    let (mut first, mut held, mut most) = (0, 0, 0);
+    let (mut first, mut in_redis, mut most) = (0, 0, 0);
     for (at, units) in &charges {
-        held += units;
+        in_redis += units;
         while charges[first].0 + window <= *at {
-            held -= charges[first].1;
+            in_redis -= charges[first].1;
             first += 1;
         }
-        most = most.max(held);
+        most = most.max(in_redis);
     }
     most
 }
@@ -255,10 +258,10 @@ fn max_in_a_window(charges: impl Iterator<Item = (Timestamp, u64)>) -> u64 {
 /// The units of each subject under the roomy policy in Redis.
 async fn units_in_redis(observer: &RedisStore) -> [u64; SUBJECTS] {
     observer.ready().await;
-    let mut held = [0; SUBJECTS];
-    for (subject, held) in held.iter_mut().enumerate() {
+    let mut in_redis = [0; SUBJECTS];
+    for (subject, in_redis) in in_redis.iter_mut().enumerate() {
         let inspection = observer.inspect(&roomy(), &key(subject)).await.expect("redis answers");
-        *held = inspection.map_or(0, |inspection| inspection.limits[0].used);
+        *in_redis = inspection.map_or(0, |inspection| inspection.limits[0].used);
     }
-    held
+    in_redis
 }

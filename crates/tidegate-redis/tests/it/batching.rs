@@ -33,15 +33,15 @@ async fn a_foreign_value_at_position_17_of_32_fails_only_its_own_decision() {
 
     // While the server is stopped, two calls are under way and all other requests wait.
     server.pause();
-    let ask = |i: usize| {
+    let decide_one = |i: usize| {
         let (store, policy, key) = (store.clone(), policy.clone(), key(i));
         tokio::spawn(async move { store.check(&policy, &key, Cost::ONE).await.expect("a decision") })
     };
-    let first = ask(100);
+    let first = decide_one(100);
     calls(&store, 1).await;
-    let second = ask(101);
+    let second = decide_one(101);
     calls(&store, 2).await;
-    let batch: Vec<_> = (1..=32).map(ask).collect();
+    let batch: Vec<_> = (1..=32).map(decide_one).collect();
     // All requests are waiting once a task that was spawned after them has run as often as they have.
     for _ in 0..1000 {
         tokio::task::yield_now().await;
@@ -128,11 +128,11 @@ async fn a_damaged_state_and_a_foreign_hash_fail_only_their_own_decisions_and_ar
         wire.command([b"SET".to_vec(), store.key_name(&log, &key("cut")), cut(&whole[0])]).expect_ok();
         wire.command([b"HSET".to_vec(), store.key_name(&both, &key("cut")), b"h".to_vec(), cut(&whole[1])]).integer();
         server.pause();
-        let ask = |policy: &Policy, name: &'static str| {
+        let decide_one = |policy: &Policy, name: &'static str| {
             let (store, policy) = (store.clone(), policy.clone());
             tokio::spawn(async move { store.check(&policy, &key(name), Cost::ONE).await.expect("a decision") })
         };
-        let asked = [
+        let requested = [
             (&log, "foreign"),
             (&log, "cut"),
             (&log, "fine"),
@@ -140,9 +140,9 @@ async fn a_damaged_state_and_a_foreign_hash_fail_only_their_own_decisions_and_ar
             (&counter, "foreign"),
             (&counter, "fine"),
         ];
-        let asked: Vec<_> = asked.into_iter().map(|(policy, name)| (name, ask(policy, name))).collect();
+        let requested: Vec<_> = requested.into_iter().map(|(policy, name)| (name, decide_one(policy, name))).collect();
         server.resume();
-        for (name, decision) in asked {
+        for (name, decision) in requested {
             let decision = decision.await.expect("it ends");
             let expected = if name == "fine" { Reason::Allowed } else { Reason::StoreUnavailable };
             assert_eq!(decision.reason(), expected, "{name}, cut at {length}");

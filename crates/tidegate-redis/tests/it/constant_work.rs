@@ -36,7 +36,7 @@ impl Bench {
         let server = Server::start();
         let store = RedisStore::builder(&server.url())
             .timeout(std::time::Duration::from_secs(60))
-            .without_looks()
+            .without_health_checks()
             .connect()
             .expect("a store");
         store.ready().await;
@@ -145,7 +145,7 @@ async fn a_decision_reads_and_writes_the_same_bytes_at_10_and_at_100_000_entries
     let hour = 3_600_000_000;
     let start = 1_700_000_000_000_000;
     // Charging, and finding a denial's retry time somewhere in the middle of the log.
-    let asked = [(Op::Check, 1), (Op::Check, 5_000), (Op::Peek, 200_000)];
+    let requests = [(Op::Check, 1), (Op::Check, 5_000), (Op::Peek, 200_000)];
     for limits in [&["200000/1h"][..], &["200000/1h", "100000/20m"]] {
         let limits = limits.iter().map(|limit| limit.parse().expect("a limit"));
         let policy = Policy::new("long", limits).expect("a policy");
@@ -155,7 +155,7 @@ async fn a_decision_reads_and_writes_the_same_bytes_at_10_and_at_100_000_entries
             let key = Key::new(&name).expect("a key");
             let end = fill(&bench.store, &policy, &key, entries, start, hour / 2 / entries).await;
             let mut works = Vec::new();
-            for (later, (op, cost)) in (0..).step_by(2).zip(asked) {
+            for (later, (op, cost)) in (0..).step_by(2).zip(requests) {
                 let cost = Cost::new(cost).expect("in range");
                 works.push(bench.work(op, &policy, &key, cost, Timestamp::from_micros(end + later)).await);
             }

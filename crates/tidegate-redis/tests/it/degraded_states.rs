@@ -22,7 +22,7 @@ fn policy() -> Policy {
     Policy::new("api", ["100/1h".parse().expect("a limit")]).expect("a policy")
 }
 
-async fn ask(store: &RedisStore, name: &str) -> Decision {
+async fn decide_one(store: &RedisStore, name: &str) -> Decision {
     store.check(&policy(), &Key::new(name).expect("a key"), Cost::ONE).await.expect("a decision")
 }
 
@@ -38,9 +38,9 @@ fn reported(store: &RedisStore, cause: &str) -> Degradation {
 }
 
 /// Sends requests until a state has ended.
-async fn until_over(store: &RedisStore, cause: &str) {
+async fn wait_until_ended(store: &RedisStore, cause: &str) {
     for _ in 0..30_000 {
-        let _ = ask(store, "recovered").await;
+        let _ = decide_one(store, "recovered").await;
         if !causes(store).contains(&cause) {
             return;
         }
@@ -53,28 +53,28 @@ async fn until_over(store: &RedisStore, cause: &str) {
 async fn each_error_of_redis_is_a_degraded_state_with_its_cause_and_cure() {
     let server = Server::start();
     let store = store_with_long_timeout(&server.url()).await;
-    assert!(!ask(&store, "a").await.is_degraded());
+    assert!(!decide_one(&store, "a").await.is_degraded());
     assert_eq!(causes(&store), Vec::<&str>::new());
     let mut wire = server.wire();
 
     wire.command(["CONFIG", "SET", "maxmemory", "1"]).expect_ok();
-    assert!(ask(&store, "a").await.is_degraded());
+    assert!(decide_one(&store, "a").await.is_degraded());
     assert!(reported(&store, "out_of_memory").cure.contains("maxmemory"));
     wire.command(["CONFIG", "SET", "maxmemory", "0"]).expect_ok();
 
     wire.command(["CONFIG", "SET", "min-replicas-to-write", "1"]).expect_ok();
-    assert!(ask(&store, "a").await.is_degraded());
+    assert!(decide_one(&store, "a").await.is_degraded());
     assert!(reported(&store, "no_replicas").cure.contains("min-replicas-to-write"));
     wire.command(["CONFIG", "SET", "min-replicas-to-write", "0"]).expect_ok();
 
     wire.command(["ACL", "SETUSER", "default", "-set", "-setrange", "-append"]).expect_ok();
-    assert!(ask(&store, "a").await.is_degraded());
+    assert!(decide_one(&store, "a").await.is_degraded());
     assert!(reported(&store, "no_permission").cure.contains("ACL"));
     wire.command(["ACL", "SETUSER", "default", "+@all"]).expect_ok();
 
     let theirs = store.key_name(&policy(), &Key::new("theirs").expect("a key"));
     wire.command([b"LPUSH".to_vec(), theirs, b"x".to_vec()]).integer();
-    assert!(ask(&store, "theirs").await.is_degraded());
+    assert!(decide_one(&store, "theirs").await.is_degraded());
     let wrong = reported(&store, "wrong_type");
     assert!(
         wrong.cure.contains("store.prefix")
@@ -85,9 +85,9 @@ async fn each_error_of_redis_is_a_degraded_state_with_its_cause_and_cure() {
     let stats = store.stats();
     for cause in ["out_of_memory", "no_replicas", "no_permission", "wrong_type"] {
         assert_eq!(stats.errors.get(cause), Some(&1), "{stats:?}");
-        until_over(&store, cause).await;
+        wait_until_ended(&store, cause).await;
     }
-    assert!(!ask(&store, "a").await.is_degraded());
+    assert!(!decide_one(&store, "a").await.is_degraded());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,7 +109,7 @@ async fn a_later_change_of_the_eviction_policy_is_noticed() {
     for (policy, may_evict) in [("allkeys-lru", true), ("noeviction", false), ("volatile-ttl", true)] {
         wire.command(["CONFIG", "SET", "maxmemory-policy", policy]).expect_ok();
         for _ in 0..30_000 {
-            let _ = ask(&store, "a").await;
+            let _ = decide_one(&store, "a").await;
             if store.stats().may_evict == may_evict {
                 break;
             }
@@ -173,7 +173,7 @@ async fn each_change_of_state_is_logged_and_a_panicking_logger_ends_no_task() {
         };
         let before = (lines("is degraded", "unreachable"), lines("has ended", "unreachable"));
         while lines("is degraded", "unreachable") == before.0 {
-            let _ = ask(&store, "a").await;
+            let _ = decide_one(&store, "a").await;
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         server.restart();

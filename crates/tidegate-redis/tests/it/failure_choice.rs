@@ -21,7 +21,7 @@ fn local() -> OnStoreFailure {
 }
 
 /// Sends requests until the breaker is open.
-async fn until_open(store: &RedisStore) {
+async fn open_the_breaker(store: &RedisStore) {
     while store.breakers().iter().any(|(_, state)| *state == BreakerState::Closed) {
         let _ = store
             .peek(&policy(OnStoreFailure::Open), &Key::new("unused").expect("a key"), Cost::ONE)
@@ -30,23 +30,23 @@ async fn until_open(store: &RedisStore) {
     }
 }
 
-fn told(decision: Decision) -> (Reason, bool) {
+fn reason_and_degraded(decision: Decision) -> (Reason, bool) {
     (decision.reason(), decision.is_degraded())
 }
 
 #[tokio::test]
 async fn a_store_without_redis_starts_and_applies_the_failure_choice() {
-    let gone = Server::start();
-    gone.stop();
-    let store = RedisStore::connect(&gone.url()).expect("a store");
-    until_open(&store).await;
+    let stopped = Server::start();
+    stopped.stop();
+    let store = RedisStore::connect(&stopped.url()).expect("a store");
+    open_the_breaker(&store).await;
     assert_eq!(
-        told(store.check(&policy(OnStoreFailure::Open), &key(), Cost::ONE).await.expect("a decision")),
+        reason_and_degraded(store.check(&policy(OnStoreFailure::Open), &key(), Cost::ONE).await.expect("a decision")),
         (Reason::Allowed, true)
     );
     let closed = policy(OnStoreFailure::Closed);
     assert_eq!(
-        told(store.check(&closed, &key(), Cost::ONE).await.expect("a decision")),
+        reason_and_degraded(store.check(&closed, &key(), Cost::ONE).await.expect("a decision")),
         (Reason::StoreUnavailable, true)
     );
     let stats = store.stats();
@@ -54,17 +54,20 @@ async fn a_store_without_redis_starts_and_applies_the_failure_choice() {
     assert!(stats.errors.get("unreachable").is_some_and(|times| *times >= 2), "{stats:?}");
     store.refund(&closed, &key(), Cost::ONE, tidegate::Timestamp::from_micros(1)).await.expect_err("no answer");
 
-    gone.restart();
+    stopped.restart();
     store.ready().await;
-    assert_eq!(told(store.check(&closed, &key(), Cost::ONE).await.expect("a decision")), (Reason::Allowed, false));
+    assert_eq!(
+        reason_and_degraded(store.check(&closed, &key(), Cost::ONE).await.expect("a decision")),
+        (Reason::Allowed, false)
+    );
 }
 
 #[tokio::test]
 async fn the_failure_choice_of_a_call_wins_over_that_of_its_policy() {
-    let gone = Server::start();
-    gone.stop();
-    let store = RedisStore::connect(&gone.url()).expect("a store");
-    until_open(&store).await;
+    let stopped = Server::start();
+    stopped.stop();
+    let store = RedisStore::connect(&stopped.url()).expect("a store");
+    open_the_breaker(&store).await;
     let open = policy(OnStoreFailure::Open);
     for (choice, expected) in [
         (OnStoreFailure::Closed, Reason::StoreUnavailable),
@@ -75,7 +78,7 @@ async fn the_failure_choice_of_a_call_wins_over_that_of_its_policy() {
             .decide(Op::Check, &open.clone().with_on_store_failure(choice), &key(), Cost::ONE)
             .await
             .expect("a decision");
-        assert_eq!(told(decision), (expected, true), "{choice:?}");
+        assert_eq!(reason_and_degraded(decision), (expected, true), "{choice:?}");
     }
 }
 
@@ -89,7 +92,7 @@ async fn an_unstable_connection_does_not_refill_the_local_share() {
     let mut admitted = 0;
     for _ in 0..3 {
         server.kill();
-        until_open(&store).await;
+        open_the_breaker(&store).await;
         for _ in 0..30 {
             let decision = store.check(&policy, &key(), Cost::ONE).await.expect("a decision");
             assert!(decision.is_degraded());
@@ -101,31 +104,35 @@ async fn an_unstable_connection_does_not_refill_the_local_share() {
     }
     let limited = {
         server.kill();
-        until_open(&store).await;
+        open_the_breaker(&store).await;
         store.check(&policy, &key(), Cost::ONE).await.expect("a decision")
     };
-    assert_eq!(told(limited), (Reason::Limited, true));
+    assert_eq!(reason_and_degraded(limited), (Reason::Limited, true));
     assert!(limited.retry_after().expect("a wait") > Duration::from_secs(3000), "an honest wait: {limited:?}");
 }
 
 #[tokio::test]
 async fn one_decision_over_several_keys_is_all_or_nothing_without_redis() {
-    let gone = Server::start();
-    gone.stop();
-    let store = RedisStore::connect(&gone.url()).expect("a store");
-    until_open(&store).await;
+    let stopped = Server::start();
+    stopped.stop();
+    let store = RedisStore::connect(&stopped.url()).expect("a store");
+    open_the_breaker(&store).await;
     let (counted, closed) = (policy(local()), policy(OnStoreFailure::Closed));
     let (one, two) = (key(), Key::new("another").expect("a key"));
     let spends =
         [Spend { policy: &counted, key: &one, cost: Cost::ONE }, Spend { policy: &closed, key: &two, cost: Cost::ONE }];
     let before = store.stats();
     let decisions = store.check_all(&spends).await.expect("well-formed");
-    assert_eq!(told(decisions.overall), (Reason::StoreUnavailable, true));
+    assert_eq!(reason_and_degraded(decisions.overall), (Reason::StoreUnavailable, true));
     let after = store.stats();
     let parts = (after.degraded_local - before.degraded_local, after.degraded_closed - before.degraded_closed);
     assert_eq!(parts, (1, 1), "each part is counted once");
     let alone = store.check(&counted, &one, Cost::new(25).expect("in range")).await.expect("a decision");
-    assert_eq!(told(alone), (Reason::Allowed, true), "nothing was charged by the decision that was denied");
+    assert_eq!(
+        reason_and_degraded(alone),
+        (Reason::Allowed, true),
+        "nothing was charged by the decision that was denied"
+    );
 }
 
 #[tokio::test]
@@ -138,24 +145,30 @@ async fn a_key_that_redis_has_denied_stays_denied_without_redis_until_it_is_rese
     let all = Cost::new(100).expect("in range");
     for key in [&limited, &reset] {
         assert!(store.check(&open, key, all).await.expect("a decision").is_allowed());
-        assert_eq!(told(store.check(&open, key, Cost::ONE).await.expect("a decision")), (Reason::Limited, false));
+        assert_eq!(
+            reason_and_degraded(store.check(&open, key, Cost::ONE).await.expect("a decision")),
+            (Reason::Limited, false)
+        );
     }
     assert!(store.reset(&open, &reset).await.expect("redis answers"));
     server.kill();
-    until_open(&store).await;
+    open_the_breaker(&store).await;
     let denied = store.check(&open, &limited, Cost::ONE).await.expect("a decision");
-    assert_eq!(told(denied), (Reason::Limited, true));
+    assert_eq!(reason_and_degraded(denied), (Reason::Limited, true));
     assert!(denied.retry_after().expect("a wait") <= Duration::from_secs(3600), "{denied:?}");
     assert_eq!(
-        told(store.check(&open, &limited, Cost::new(2).expect("in range")).await.expect("a decision")),
+        reason_and_degraded(store.check(&open, &limited, Cost::new(2).expect("in range")).await.expect("a decision")),
         (Reason::Limited, true)
     );
-    assert_eq!(told(store.check(&open, &reset, Cost::ONE).await.expect("a decision")), (Reason::Allowed, true));
+    assert_eq!(
+        reason_and_degraded(store.check(&open, &reset, Cost::ONE).await.expect("a decision")),
+        (Reason::Allowed, true)
+    );
     let spends = [&limited, &reset].map(|key| Spend { policy: &open, key, cost: Cost::ONE });
     assert_eq!(store.check_all(&spends).await.expect("well-formed").overall.reason(), Reason::Limited);
     let wider = Policy::new("api", ["200/1h".parse().expect("a limit")]).expect("a policy");
     assert_eq!(
-        told(store.check(&wider, &limited, Cost::ONE).await.expect("a decision")),
+        reason_and_degraded(store.check(&wider, &limited, Cost::ONE).await.expect("a decision")),
         (Reason::Allowed, true),
         "other limits"
     );
@@ -179,7 +192,10 @@ async fn open_admits_no_more_than_the_limit_while_redis_is_out_of_memory() {
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
     store.ready().await;
     let open = Policy::new("few", ["5/1h".parse().expect("a limit")]).expect("a policy");
-    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await.expect("a decision")), (Reason::Allowed, false));
+    assert_eq!(
+        reason_and_degraded(store.check(&open, &key(), Cost::ONE).await.expect("a decision")),
+        (Reason::Allowed, false)
+    );
     server.wire().command(["CONFIG", "SET", "maxmemory", "1"]).expect_ok();
     assert_eq!(admitted_without_redis(&store, &open, "out_of_memory").await, 5);
 }
@@ -257,7 +273,7 @@ async fn requests_beyond_the_queue_are_denied_although_the_choice_is_open() {
     server.resume();
     let (mut admitted, mut shed) = (0, 0);
     for check in checks {
-        match told(check.await.expect("it ends")) {
+        match reason_and_degraded(check.await.expect("it ends")) {
             (Reason::Allowed, false) => admitted += 1,
             (Reason::StoreUnavailable, true) => shed += 1,
             other => panic!("{other:?}"),
@@ -277,18 +293,33 @@ async fn a_banned_key_and_a_key_denied_in_one_decision_over_several_stay_denied_
     let [banned, limited, other, lifted] = &keys;
     for key in [banned, lifted] {
         store.set_override(&open, key, Override::ban()).await.expect("redis answers");
-        assert_eq!(told(store.check(&open, key, Cost::ONE).await.expect("a decision")), (Reason::Banned, false));
+        assert_eq!(
+            reason_and_degraded(store.check(&open, key, Cost::ONE).await.expect("a decision")),
+            (Reason::Banned, false)
+        );
     }
     store.remove_override(&open, lifted).await.expect("redis answers");
     assert!(store.check(&open, limited, Cost::new(100).expect("in range")).await.expect("a decision").is_allowed());
     let spends = [limited, other].map(|key| Spend { policy: &open, key, cost: Cost::ONE });
-    assert_eq!(told(store.check_all(&spends).await.expect("well-formed").overall), (Reason::Limited, false));
+    assert_eq!(
+        reason_and_degraded(store.check_all(&spends).await.expect("well-formed").overall),
+        (Reason::Limited, false)
+    );
     server.kill();
-    until_open(&store).await;
-    assert_eq!(told(store.check(&open, banned, Cost::ONE).await.expect("a decision")), (Reason::Banned, true));
-    assert_eq!(told(store.check(&open, limited, Cost::ONE).await.expect("a decision")), (Reason::Limited, true));
+    open_the_breaker(&store).await;
+    assert_eq!(
+        reason_and_degraded(store.check(&open, banned, Cost::ONE).await.expect("a decision")),
+        (Reason::Banned, true)
+    );
+    assert_eq!(
+        reason_and_degraded(store.check(&open, limited, Cost::ONE).await.expect("a decision")),
+        (Reason::Limited, true)
+    );
     for key in [other, lifted] {
-        assert_eq!(told(store.check(&open, key, Cost::ONE).await.expect("a decision")), (Reason::Allowed, true));
+        assert_eq!(
+            reason_and_degraded(store.check(&open, key, Cost::ONE).await.expect("a decision")),
+            (Reason::Allowed, true)
+        );
     }
 }
 
@@ -303,10 +334,19 @@ async fn a_denial_is_removed_when_redis_admits_the_key_again() {
     let open = policy(OnStoreFailure::Open);
     let all = Cost::new(100).expect("in range");
     assert!(store.check(&open, &key(), all).await.expect("a decision").is_allowed());
-    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await.expect("a decision")), (Reason::Limited, false));
+    assert_eq!(
+        reason_and_degraded(store.check(&open, &key(), Cost::ONE).await.expect("a decision")),
+        (Reason::Limited, false)
+    );
     assert!(elsewhere.reset(&open, &key()).await.expect("redis answers"));
-    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await.expect("a decision")), (Reason::Allowed, false));
+    assert_eq!(
+        reason_and_degraded(store.check(&open, &key(), Cost::ONE).await.expect("a decision")),
+        (Reason::Allowed, false)
+    );
     server.kill();
-    until_open(&store).await;
-    assert_eq!(told(store.check(&open, &key(), Cost::ONE).await.expect("a decision")), (Reason::Allowed, true));
+    open_the_breaker(&store).await;
+    assert_eq!(
+        reason_and_degraded(store.check(&open, &key(), Cost::ONE).await.expect("a decision")),
+        (Reason::Allowed, true)
+    );
 }

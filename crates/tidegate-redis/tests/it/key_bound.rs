@@ -90,14 +90,14 @@ async fn a_new_key_at_the_maximum_is_denied_or_admitted_as_configured() {
         let store = builder(&server).at_capacity(choice).connect().expect("a store");
         store.ready().await;
         fill(&store).await;
-        let held = keys(&server);
+        let existing = keys(&server);
         let decision = store.check(&policy(), &key(1_000_000), Cost::ONE).await.expect("a decision");
         assert_eq!((decision.reason(), decision.is_degraded()), (reason, true), "{choice:?}");
         let (policy, both) = (policy(), [key(1_000_001), key(0)]);
         let spends = [&both[0], &both[1]].map(|key| Spend { policy: &policy, key, cost: Cost::ONE });
         let decisions = store.check_all(&spends).await.expect("well-formed");
         assert_eq!((decisions.overall.reason(), decisions.overall.is_degraded()), (reason, true), "{choice:?}");
-        assert_eq!(keys(&server), held, "{choice:?}");
+        assert_eq!(keys(&server), existing, "{choice:?}");
     }
 }
 
@@ -179,8 +179,9 @@ async fn requests_of_one_decision_that_share_an_overflow_key_are_all_charged_to_
     }
     let spends = |units| [&sharing[0], &sharing[1]].map(|key| Spend { policy: &narrow, key, cost: cost(units) });
     let decisions = store.check_all(&spends(3)).await.expect("well-formed");
-    let told = decisions.parts.iter().map(|part| (part.reason(), part.used(), part.is_degraded())).collect::<Vec<_>>();
-    assert_eq!(told, [(Reason::Allowed, 7, true); 2], "both are charged, and both see it");
+    let outcomes =
+        decisions.parts.iter().map(|part| (part.reason(), part.used(), part.is_degraded())).collect::<Vec<_>>();
+    assert_eq!(outcomes, [(Reason::Allowed, 7, true); 2], "both are charged, and both see it");
     assert_eq!(store.peek(&narrow, &sharing[0], Cost::ONE).await.expect("a decision").used(), 7);
     let decisions = store.check_all(&spends(2)).await.expect("well-formed");
     assert_eq!((decisions.overall.reason(), decisions.overall.is_degraded()), (Reason::Limited, true), "7 + 4 > 10");
@@ -193,7 +194,7 @@ async fn named_limits_supplied_by_callers_fill_at_most_half_of_the_maximum_and_g
     let store = builder(&server).connect().expect("a store");
     store.ready().await;
     let throttle =
-        Policy::new("CL.THROTTLE", ["3/1h".parse().expect("a limit")]).expect("a policy").brought_by_caller();
+        Policy::new("CL.THROTTLE", ["3/1h".parse().expect("a limit")]).expect("a policy").supplied_by_caller();
     for number in 0..BOUND {
         let _ = store.check(&throttle, &key(number), Cost::ONE).await.expect("a decision");
     }
@@ -204,10 +205,10 @@ async fn named_limits_supplied_by_callers_fill_at_most_half_of_the_maximum_and_g
     let of = |policy, key| Spend { policy, key, cost: Cost::ONE };
     let decisions = store.check_all(&[of(&throttle, &new), of(&policy, &named)]).await.expect("well-formed");
     assert_eq!((decisions.overall.reason(), decisions.overall.is_degraded()), (Reason::StoreUnavailable, true));
-    let held = keys(&server);
+    let existing = keys(&server);
     let decisions = store.check_all(&[of(&throttle, &known), of(&policy, &named)]).await.expect("well-formed");
     assert_eq!((decisions.overall.reason(), decisions.overall.is_degraded()), (Reason::Allowed, false));
-    assert_eq!(keys(&server), held + 1, "there is room for a policy's key and for an existing key of a caller");
+    assert_eq!(keys(&server), existing + 1, "there is room for a policy's key and for an existing key of a caller");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -218,7 +219,7 @@ async fn an_existing_key_at_its_limit_denies_a_decision_whose_new_key_is_admitte
     fill(&store).await;
     let (policy, known, new) = (policy(), key(0), key(1_000_000));
     let spends = [&new, &known].map(|key| Spend { policy: &policy, key, cost: Cost::ONE });
-    let held = keys(&server);
+    let existing = keys(&server);
     for used in 2..=3 {
         let decisions = store.check_all(&spends).await.expect("well-formed");
         assert_eq!((decisions.overall.reason(), decisions.overall.is_degraded()), (Reason::Allowed, true));
@@ -227,7 +228,7 @@ async fn an_existing_key_at_its_limit_denies_a_decision_whose_new_key_is_admitte
     }
     let decisions = store.check_all(&spends).await.expect("well-formed");
     assert_eq!((decisions.overall.reason(), decisions.overall.part()), (Reason::Limited, 1));
-    assert_eq!(keys(&server), held);
+    assert_eq!(keys(&server), existing);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -249,24 +249,24 @@ async fn overridden_and_plain_keys_are_decided_in_one_call() {
         }
         // Half of them have no state yet.
         for round in 1..=3 {
-            let asked = if round == 1 { 12 } else { 24 };
+            let requested = if round == 1 { 12 } else { 24 };
             let calls = store.stats().calls;
             // Each key twice, so that the second meets what the first has made.
-            let twice = keys[..asked].iter().chain(&keys[..asked]);
+            let twice = keys[..requested].iter().chain(&keys[..requested]);
             let decisions =
                 join_all(twice.map(async |key| store.check(&policy, key, Cost::ONE).await.expect("a decision"))).await;
-            assert!(store.stats().calls - calls < asked as u64, "they went together");
+            assert!(store.stats().calls - calls < requested as u64, "they went together");
             for (i, decision) in decisions.iter().enumerate() {
-                let (key, earlier) = (i % asked, if i % asked < 12 { round - 1 } else { round - 2 });
-                let spent = 2 * earlier + u64::from(i >= asked);
+                let (key, earlier) = (i % requested, if i % requested < 12 { round - 1 } else { round - 2 });
+                let spent = 2 * earlier + u64::from(i >= requested);
                 let expected = match key % 4 {
                     0 => (spent < 5, false, (spent + 1).min(5)),
                     1 => (false, true, 0),
                     2 => (true, true, 0),
                     _ => (spent < 1, true, 1),
                 };
-                let told = (decision.is_allowed(), decision.is_overridden(), decision.used());
-                assert_eq!(told, expected, "{key} in round {round}: {decision:?}");
+                let outcome = (decision.is_allowed(), decision.is_overridden(), decision.used());
+                assert_eq!(outcome, expected, "{key} in round {round}: {decision:?}");
             }
         }
         let spends = [0, 3, 1].map(|i| Spend { policy: &policy, key: &keys[i], cost: Cost::ONE });
@@ -286,7 +286,7 @@ async fn a_full_list_accepts_no_override_until_one_has_ended() {
     let set = async |name: &str, by: Override, at| store.at(at).set_override(&policy, &key(name), by).await;
     set("a", Override::ban(), NOW).await.expect("room");
     set("b", Override::ban().until(end), NOW).await.expect("room");
-    let full = StoreError::Override(OverrideError::TooMany { most: 2 });
+    let full = StoreError::Override(OverrideError::TooMany { max: 2 });
     assert_eq!(set("c", Override::ban(), NOW).await.expect_err("full"), full);
     assert!(store.at(NOW).override_of(&policy, &key("c")).await.expect("redis answers").is_none());
     let replaced = set("b", Override::exempt().until(end), NOW).await.expect("one for another");
@@ -301,8 +301,8 @@ async fn a_full_list_accepts_no_override_until_one_has_ended() {
     let over = StoreError::Override(OverrideError::Over);
     assert_eq!(set("a", Override::ban().until(NOW), NOW).await.expect_err("over"), over);
     let past = Override::ban().until(Timestamp::from_micros(1));
-    let told = store.set_override(&policy, &key("real"), past).await;
-    assert_eq!(told.expect_err("over by the server's clock"), over);
+    let outcome = store.set_override(&policy, &key("real"), past).await;
+    assert_eq!(outcome.expect_err("over by the server's clock"), over);
     let brought = Policy::unnamed(policy.limits().to_vec()).expect("a policy");
     let unnamed = store.set_override(&brought, &key("a"), Override::ban()).await;
     assert_eq!(unnamed.expect_err("no name"), StoreError::Override(OverrideError::Unnamed));

@@ -86,27 +86,27 @@ fn run(name: &str) {
         assert!(output.status.success());
         let text = String::from_utf8(output.stdout).expect("text");
         // The harness writes the test's name on the line of the first one.
-        let told =
+        let output =
             text.lines().filter_map(|line| line.split_once("charged ")).filter_map(|(_, rest)| rest.split_once(' '));
-        charges.extend(told.map(|(at, cost)| {
+        charges.extend(output.map(|(at, cost)| {
             let number = |text: &str| text.parse::<u64>().expect("a number");
             (number(at), number(cost))
         }));
     }
     charges.sort_unstable();
-    let (mut oldest, mut held, mut most) = (0, 0, 0);
+    let (mut oldest, mut in_window, mut fullest) = (0, 0, 0);
     for (at, cost) in &charges {
-        held += cost;
+        in_window += cost;
         while charges[oldest].0 + WINDOW_US <= *at {
-            held -= charges[oldest].1;
+            in_window -= charges[oldest].1;
             oldest += 1;
         }
-        most = most.max(held);
-        assert!(held <= LIMIT, "{held} in the window that ends at {at}");
+        fullest = fullest.max(in_window);
+        assert!(in_window <= LIMIT, "{in_window} in the window that ends at {at}");
     }
     let spent: u64 = charges.iter().map(|charge| charge.1).sum();
-    println!("{name}: {spent} units in {} requests, at most {most} of {LIMIT} in a window", charges.len());
-    assert!(spent > 3 * LIMIT && most > LIMIT * 9 / 10, "the limit was never put to the test: {spent}, {most}");
+    println!("{name}: {spent} units in {} requests, at most {fullest} of {LIMIT} in a window", charges.len());
+    assert!(spent > 3 * LIMIT && fullest > LIMIT * 9 / 10, "the limit was never put to the test: {spent}, {fullest}");
 }
 
 #[test]

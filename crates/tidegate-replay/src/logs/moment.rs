@@ -2,8 +2,7 @@
 
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 
-/// The latest time that the engine tells from a later one.
-const LATEST: u64 = 9_000_000_000_000_000;
+const LATEST: u64 = tidegate::Timestamp::MAX.as_micros();
 
 /// How long `17/May/2015:10:05:03 +0000` is.
 pub(super) const CLF_LEN: usize = 26;

@@ -24,7 +24,7 @@ impl Trial {
         // It never runs out of room and forgets nobody, so that every answer is exact and the same every time: it holds as much as there
         // are clients and requests in their windows. Nobody else asks it, so it needs few locks.
         let builder = MemoryStore::builder().max_keys(usize::MAX).max_bytes(usize::MAX);
-        let store = builder.forget_nothing().shards(16).build();
+        let store = builder.keep_expired().shards(16).build();
         Self {
             bound: vec![0; candidate.policy.limits().len()],
             candidate,

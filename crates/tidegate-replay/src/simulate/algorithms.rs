@@ -7,8 +7,8 @@ pub fn promised(algorithm: Algorithm, limit: Limit) -> u64 {
     let max = limit.max();
     match algorithm {
         Algorithm::SlidingLog | Algorithm::SlidingBuckets(_) => max,
-        Algorithm::SlidingCounter | Algorithm::FixedWindow | Algorithm::Gcra(None) => 2 * max,
         Algorithm::Gcra(Some(burst)) => max + burst.get(),
+        _ => 2 * max,
     }
 }
 

@@ -103,21 +103,14 @@ from_text!(AlgorithmText, |text| {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ModeText(pub(crate) Mode);
 
-from_text!(ModeText, |text| match text {
-    "enforce" => Ok(ModeText(Mode::Enforce)),
-    "shadow" => Ok(ModeText(Mode::Shadow)),
-    _ => Err(format!("`{text}` is no mode: use enforce or shadow")),
-});
+from_text!(ModeText, |text| text.parse().map(ModeText).map_err(|error: tidegate::ModeError| error.to_string()));
 
 /// `shared`, `deny` or `admit`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AtCapacityText(pub(crate) AtCapacity);
 
-from_text!(AtCapacityText, |text| match text {
-    "shared" => Ok(AtCapacityText(AtCapacity::Shared)),
-    "deny" => Ok(AtCapacityText(AtCapacity::Deny)),
-    "admit" => Ok(AtCapacityText(AtCapacity::Admit)),
-    _ => Err(format!("`{text}` is not what a new key gets when there is no room: use shared, deny or admit")),
+from_text!(AtCapacityText, |text| {
+    text.parse().map(AtCapacityText).map_err(|error: tidegate::AtCapacityError| error.to_string())
 });
 
 /// `open`, `closed`, `local`, `local:0.25` or `{ local = 0.25 }`.

@@ -63,7 +63,7 @@ impl Service {
             }
         };
         let (note, since) = (by.note().to_owned(), self.clock.now());
-        let put = ActiveOverride { key: key.clone().into_owned(), by: by.clone(), since };
+        let put = ActiveOverride::new(key.clone().into_owned(), by.clone(), since);
         let replaced = self.store.store().set_override(&configured.policy, key, by).await?.is_some();
         let deed = Deed { before: "override of", key: key.as_borrowed(), after: format!("{what}{length}"), note };
         self.audit(Event::Override, who, live, policy, deed);

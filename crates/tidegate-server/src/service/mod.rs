@@ -404,7 +404,7 @@ impl Service {
             By::Throttle(burst, limit) => {
                 self.may_bring(&[*limit])?;
                 let policy = Policy::new(RESERVED_NAME, [*limit]).map_err(|e| Refusal::malformed("limits", e))?;
-                let policy = policy.with_algorithm(Algorithm::Gcra(Some(*burst))).brought_by_caller();
+                let policy = policy.with_algorithm(Algorithm::Gcra(Some(*burst))).supplied_by_caller();
                 let cost = plain(ask.price)?;
                 Ok(Resolved { ruling: Ruling::Made(Box::new(policy)), cost, tally: &self.metrics.throttle, hits: None })
             }

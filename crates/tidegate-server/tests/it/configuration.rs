@@ -12,8 +12,8 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
     for (text, expected) in [
         ("[server]\nhtpp = \"127.0.0.1:1\"".to_owned(), "t.toml:2: unknown key `htpp`: did you mean `http`?"),
         (policy("limts = []"), "t.toml:3: unknown key `limts`: did you mean `limits`?"),
-        (policy("algorithm = \"sliding\""), "t.toml:3: `sliding` is no algorithm"),
-        (policy("mode = \"dry\""), "t.toml:3: `dry` is no mode: use enforce or shadow"),
+        (policy("algorithm = \"sliding\""), "t.toml:3: `sliding` is not an algorithm"),
+        (policy("mode = \"dry\""), "t.toml:3: `dry` is not a mode: use enforce or shadow"),
         (policy("key = \"cookie:x\""), "t.toml:3: policy `api`: `cookie:x` is no source of a key"),
         (policy("on_store_failure = { local = 2.0 }"), "t.toml:3: a share of `2` is out of range"),
         (policy("on_store_failure = \"maybe\""), "t.toml:3: `maybe` is not what to do"),

@@ -24,9 +24,7 @@ pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
             (Code::ResourceExhausted, format!("this call costs more than the limit of {limit} ever allows"))
         }
         Reason::Banned => (Code::PermissionDenied, "this client is banned".to_owned()),
-        Reason::Limited | Reason::Allowed | Reason::Shadow => {
-            (Code::ResourceExhausted, format!("the limit of {limit} is used up"))
-        }
+        _ => (Code::ResourceExhausted, format!("the limit of {limit} is used up")),
     };
     let mut details = ErrorDetails::new();
     if code == Code::ResourceExhausted {

@@ -56,7 +56,7 @@ impl<'a> Denial<'a> {
             Reason::Impossible => StatusCode::UNPROCESSABLE_ENTITY,
             Reason::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
             Reason::Banned => StatusCode::FORBIDDEN,
-            Reason::Limited | Reason::Allowed | Reason::Shadow => StatusCode::TOO_MANY_REQUESTS,
+            _ => StatusCode::TOO_MANY_REQUESTS,
         }
     }
 

@@ -47,7 +47,7 @@ pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
                 None => "this client is banned: waiting does not help".to_owned(),
             },
         ),
-        Reason::Limited | Reason::Allowed | Reason::Shadow => {
+        _ => {
             let after = denial.retry_after.map_or(0, |wait| crate::headers::seconds(wait).max(1));
             (
                 QUOTA_EXCEEDED,

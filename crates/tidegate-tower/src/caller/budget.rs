@@ -306,12 +306,12 @@ impl<S: Store + Clone + 'static> Budget<S> {
                 Ok(Ok((decisions.overall, charges.iter().zip(&decisions.parts).map(held).collect())))
             }
             Reason::Limited => Ok(Err(overall.retry_after().unwrap_or_default())),
-            Reason::StoreUnavailable => Err(AcquireError::StoreUnavailable),
             Reason::Banned => Err(AcquireError::Banned { retry_after: overall.retry_after() }),
             Reason::Impossible => {
                 let charge = &charges[overall.part().min(charges.len() - 1)];
                 Err(AcquireError::Impossible { cost: charge.cost.get(), limit: overall.limit() })
             }
+            _ => Err(AcquireError::StoreUnavailable),
         }
     }
 

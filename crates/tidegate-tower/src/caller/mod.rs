@@ -22,7 +22,7 @@
 //! # }
 //! ```
 //!
-//! Callers sleep by tokio's clock. A test that pauses it gives the limiter the same one: `Limiter::new(…).with_clock(Clock::given(…))`.
+//! Callers sleep by tokio's clock. A test that pauses it gives the limiter the same one: `Limiter::new(…).with_clock(Clock::from_fn(…))`.
 //!
 //! [`Budget::layer`] does all of it around a tower service: hyper's client, tonic's channel, reqwest's client.
 

@@ -1,34 +1,71 @@
-//! [`Bounds`]: how much all shards together hold, and may hold.
+//! [`Bounds`]: the numbers of keys and bytes of all shards together, and their maxima.
 
-use std::sync::Arc;
+use std::{fmt, str::FromStr, sync::Arc};
 
-use super::attic::Attic;
+use super::large_states::LargeStates;
 use crate::sync::{AtomicUsize, Ordering};
 
-/// What a key gets that there is no room for.
+/// The treatment of a new key for which a store has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum AtCapacity {
-    /// Shares its limits with other keys without room: they are limited more, never less. Under limits that callers
-    /// bring, the key is denied if there are too many such states.
+    /// The key shares its limits with other keys without room: they are limited more, never less. Under limits supplied
+    /// by callers, the key is denied if there are too many such states.
     #[default]
     Shared,
-    /// Is denied.
+    /// The key is denied.
     Deny,
-    /// Is let through, uncounted.
+    /// The key is admitted and not counted.
     Admit,
 }
 
-/// Keys and bytes, held and allowed.
+impl AtCapacity {
+    /// The name in every configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Shared => "shared",
+            Self::Deny => "deny",
+            Self::Admit => "admit",
+        }
+    }
+}
+
+impl fmt::Display for AtCapacity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for AtCapacity {
+    type Err = AtCapacityError;
+
+    fn from_str(text: &str) -> Result<Self, AtCapacityError> {
+        let choices = [Self::Shared, Self::Deny, Self::Admit];
+        let found = choices.into_iter().find(|choice| choice.as_str() == text);
+        found.ok_or_else(|| AtCapacityError { text: text.to_owned() })
+    }
+}
+
+/// The text is not an [`AtCapacity`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a treatment of new keys at capacity: use shared, deny or admit")]
+#[non_exhaustive]
+pub struct AtCapacityError {
+    /// The given text.
+    pub text: String,
+}
+
+/// The numbers of keys and bytes, and their maxima.
 #[derive(Debug)]
 pub(super) struct Bounds {
     pub(super) at_capacity: AtCapacity,
-    /// Whether states whose time has passed are cleared away.
-    pub(super) forgets: bool,
+    /// Whether expired states are evicted.
+    pub(super) evicts: bool,
     max_keys: usize,
     max_bytes: usize,
-    /// Maximum number of bytes, those of overflow states included.
+    /// Maximum number of bytes, including those of overflow states.
     max_bytes_with_overflow: usize,
-    /// How many bits of a key's id select its overflow state among those of its policy in its shard.
+    /// The number of bits of a key's id that select one of the overflow states of its policy in its shard.
     overflow_bits: u32,
     max_overrides: usize,
     keys: AtomicUsize,
@@ -36,13 +73,13 @@ pub(super) struct Bounds {
     overrides: AtomicUsize,
     /// Number of overflow states: states that keys without room share.
     overflow: AtomicUsize,
-    /// The bounds of the whole store, if these are the bounds for limits that callers bring.
+    /// The bounds of the whole store, if these are the bounds for limits supplied by callers.
     whole: Option<Arc<Bounds>>,
 }
 
-/// How much a store may hold.
+/// The maxima of a store.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Most {
+pub(super) struct Maxima {
     pub(super) keys: usize,
     pub(super) bytes: usize,
     pub(super) overrides: usize,
@@ -50,17 +87,17 @@ pub(super) struct Most {
 }
 
 impl Bounds {
-    pub(super) fn new(most: Most, at_capacity: AtCapacity, forgets: bool) -> Self {
+    pub(super) fn new(max: Maxima, at_capacity: AtCapacity, evicts: bool) -> Self {
         Self {
             at_capacity,
-            forgets,
-            max_keys: most.keys,
+            evicts,
+            max_keys: max.keys,
             // A sixteenth is reserved for overflow states, and for the growth of logs before it is counted. Half of
             // that is reserved for the few overflow states that every policy may have.
-            max_bytes: most.bytes - most.bytes / 16,
-            max_bytes_with_overflow: most.bytes - most.bytes / 32,
-            overflow_bits: most.overflow_bits,
-            max_overrides: most.overrides,
+            max_bytes: max.bytes - max.bytes / 16,
+            max_bytes_with_overflow: max.bytes - max.bytes / 32,
+            overflow_bits: max.overflow_bits,
+            max_overrides: max.overrides,
             keys: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             overrides: AtomicUsize::new(0),
@@ -69,17 +106,17 @@ impl Bounds {
         }
     }
 
-    /// The bounds for limits that callers bring: a share of the keys and bytes of `whole`, which counts them, too.
-    pub(super) fn of_callers(whole: &Arc<Self>, most: Most) -> Self {
-        Self { whole: Some(Arc::clone(whole)), ..Self::new(most, whole.at_capacity, whole.forgets) }
+    /// The bounds for limits supplied by callers: a share of the keys and bytes of `whole`, which counts them, too.
+    pub(super) fn for_callers(whole: &Arc<Self>, max: Maxima) -> Self {
+        Self { whole: Some(Arc::clone(whole)), ..Self::new(max, whole.at_capacity, whole.evicts) }
     }
 
-    /// Whether these are the bounds for limits that callers bring.
-    pub(super) fn are_of_callers(&self) -> bool {
+    /// Whether these are the bounds for limits supplied by callers.
+    pub(super) fn are_for_callers(&self) -> bool {
         self.whole.is_some()
     }
 
-    /// Counts one key more, if it may be.
+    /// Counts one more key. Returns `false` if the maximum is reached.
     pub(super) fn take_key(&self) -> bool {
         let next = |keys| (keys < self.max_keys).then_some(keys + 1);
         let taken = self.keys.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok();
@@ -90,7 +127,7 @@ impl Bounds {
         taken
     }
 
-    /// Whether one key more may be counted.
+    /// Whether one more key can be counted.
     pub(super) fn has_keys(&self) -> bool {
         let has = self.keys.load(Ordering::Acquire) < self.max_keys;
         has && self.whole.as_ref().is_none_or(|whole| whole.has_keys())
@@ -103,7 +140,7 @@ impl Bounds {
         }
     }
 
-    /// Counts a key whose override has ended, even beyond the bound: the store keeps the state of such a key.
+    /// Counts a key whose override has ended, even beyond the maximum: the store keeps the state of such a key.
     pub(super) fn count_key(&self) {
         self.keys.fetch_add(1, Ordering::AcqRel);
         if let Some(whole) = &self.whole {
@@ -111,7 +148,7 @@ impl Bounds {
         }
     }
 
-    /// Counts one override more, if it may be.
+    /// Counts one more override. Returns `false` if the maximum is reached.
     pub(super) fn take_override(&self) -> bool {
         let next = |overrides| (overrides < self.max_overrides).then_some(overrides + 1);
         self.overrides.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
@@ -121,17 +158,17 @@ impl Bounds {
         self.overrides.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether `bytes` more may be held.
+    /// Whether `bytes` more can be allocated.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         let fits = self.bytes.load(Ordering::Acquire).saturating_add(bytes) <= self.max_bytes;
         fits && self.whole.as_ref().is_none_or(|whole| whole.has_room(bytes))
     }
 
-    /// Whether `bytes` more may be held for overflow states, given that each of them may outgrow its slot.
+    /// Whether `bytes` more can be allocated for overflow states, given that each of them may outgrow its slot.
     pub(super) fn has_overflow_room(&self, bytes: usize) -> bool {
-        let growth = self.overflow.load(Ordering::Acquire).saturating_mul(Attic::BYTES_EACH);
-        let held = self.bytes.load(Ordering::Acquire).saturating_add(growth);
-        let fits = held.saturating_add(bytes) <= self.max_bytes_with_overflow;
+        let growth = self.overflow.load(Ordering::Acquire).saturating_mul(LargeStates::CELL_BYTES);
+        let allocated = self.bytes.load(Ordering::Acquire).saturating_add(growth);
+        let fits = allocated.saturating_add(bytes) <= self.max_bytes_with_overflow;
         fits && self.whole.as_ref().is_none_or(|whole| whole.has_overflow_room(bytes))
     }
 
@@ -154,16 +191,16 @@ impl Bounds {
         self.overflow_bits
     }
 
-    /// Notes that what took `before` bytes now takes `after`.
+    /// Counts an allocation that grew or shrank from `before` bytes to `after`.
     #[inline]
-    pub(super) fn note(&self, before: usize, after: usize) {
+    pub(super) fn count_bytes(&self, before: usize, after: usize) {
         if after > before {
             self.bytes.fetch_add(after - before, Ordering::AcqRel);
         } else if before > after {
             self.bytes.fetch_sub(before - after, Ordering::AcqRel);
         }
         if let Some(whole) = &self.whole {
-            whole.note(before, after);
+            whole.count_bytes(before, after);
         }
     }
 

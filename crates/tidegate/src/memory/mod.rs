@@ -1,28 +1,27 @@
-//! [`MemoryStore`]: state in this process's memory.
+//! [`MemoryStore`]: state in the memory of this process.
 //!
-//! Keys are spread over shards ([`shard`]), each behind one lock. A key's state is found by a fingerprint ([`id`]) in
-//! an open-addressed table ([`table`]) of 32-byte slots ([`slot`]); what doesn't fit there is in the shard's attic
-//! ([`attic`]). All shards share one bound on keys and bytes ([`bounds`]). Limits that callers bring have separate
-//! shards, and a bound of their own within that bound, so that they do not affect the states of other policies. The
-//! store has no thread: expired states are evicted as new keys arrive.
+//! Keys are spread over shards ([`shard`]), each behind one lock. A key's state is found by a fingerprint ([`id`]) in an
+//! open-addressed table ([`table`]) of 32-byte slots ([`slot`]). States that do not fit into a slot are large states
+//! ([`large_states`]). All shards share one bound on keys and bytes ([`bounds`]). Limits supplied by callers have separate
+//! shards, and a bound of their own within that bound, so that they do not affect the states of other policies. The store
+//! has no thread: expired states are evicted as new keys arrive.
 
-mod attic;
 mod bounds;
+mod decide_all;
 mod id;
+mod large_states;
+mod layouts;
 mod overrides;
-pub(crate) mod several;
-mod shapes;
 mod shard;
 mod slot;
 mod table;
 
 use std::{fmt, sync::Arc};
 
-pub use bounds::AtCapacity;
-use bounds::{Bounds, Most};
+pub use bounds::{AtCapacity, AtCapacityError};
+use bounds::{Bounds, Maxima};
 use id::{Id, Secret};
-pub use several::{Spend, SpendError};
-use shard::{Part, Shard, overflow_bits};
+use shard::{KeyRequest, Shard, overflow_bits};
 
 use crate::{
     cost::Cost,
@@ -30,25 +29,16 @@ use crate::{
     failure::Share,
     inspect::Inspection,
     key::Key,
+    op::Op,
     policy::Policy,
     sync::Mutex,
     timestamp::Timestamp,
 };
 
-/// What to do with a cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Op {
-    /// Spend it if it fits.
-    Check,
-    /// Answer as a check would, and spend nothing.
-    Peek,
-    /// Spend it whether it fits or not.
-    Charge,
-}
-
-/// Keeps state in memory, bounded in keys and bytes.
+/// A store in the memory of this process, with maximum numbers of keys and bytes.
 ///
-/// Every operation takes the time, so that a trace can be replayed; a [`Limiter`](crate::Limiter) reads it from a clock.
+/// Every operation takes the time as an argument, so that traces can be replayed. A [`Limiter`](crate::Limiter) reads it
+/// from a clock.
 ///
 /// ```
 /// use tidegate::{Cost, Key, MemoryStore, Op, Policy, Timestamp};
@@ -66,53 +56,54 @@ pub struct MemoryStore {
     secret: Secret,
     /// Bounds of the whole store.
     bounds: Arc<Bounds>,
-    /// Bounds for limits that callers bring, which are part of the bounds of the whole store.
+    /// Bounds for limits supplied by callers, which are part of the bounds of the whole store.
     caller_bounds: Arc<Bounds>,
     max_keys: usize,
     max_bytes: usize,
-    /// Shards for policies of the program alternate with shards for limits that callers bring.
-    shards: Box<[Bounded]>,
+    /// Shards for policies of the program alternate with shards for limits supplied by callers.
+    shards: Box<[BoundedShard]>,
 }
 
-/// A shard and its bounds. It shares no cache line with another shard.
+/// A shard and its bounds, which share no cache line with another shard.
 #[repr(align(128))]
-struct Bounded {
+struct BoundedShard {
     shard: Mutex<Shard>,
     bounds: Arc<Bounds>,
 }
 
-/// What a store holds and has done so far.
+/// The contents and the counters of a [`MemoryStore`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Stats {
-    /// Keys that have a state of their own, those with an override aside.
+    /// Keys with their own state, without those that have an override.
     pub keys: usize,
-    /// Bytes held for states, tables included.
+    /// Bytes allocated for states, including tables.
     pub bytes: usize,
-    /// Keys among [`keys`](Stats::keys) whose limits callers brought.
+    /// Keys among [`keys`](Stats::keys) with limits supplied by callers.
     pub caller_keys: usize,
-    /// Bytes among [`bytes`](Stats::bytes) that are held for limits that callers brought.
+    /// Bytes among [`bytes`](Stats::bytes) for limits supplied by callers.
     pub caller_bytes: usize,
-    /// Requests let through, shadowed denials among them.
+    /// Admitted requests, including denials in shadow mode.
     pub allowed: u64,
-    /// Requests denied.
+    /// Denied requests.
     pub denied: u64,
-    /// States forgotten because their time had passed.
+    /// Expired states that were evicted.
     pub evicted: u64,
-    /// Requests for keys without room, whether they were admitted or denied at capacity.
+    /// Requests for new keys that the store had no room for, whether they were admitted or denied.
     pub refused: u64,
-    /// Requests among [`refused`](Stats::refused) whose limits callers brought.
+    /// Requests among [`refused`](Stats::refused) with limits supplied by callers.
     pub caller_refused: u64,
-    /// Requests among [`caller_refused`](Stats::caller_refused) that would have needed one shape (algorithm and
-    /// windows) more than there may be.
-    pub caller_refused_shapes: u64,
-    /// Charges that a log had no room for and joined with the one before.
+    /// Requests among [`caller_refused`](Stats::caller_refused) that needed more than the maximum number of layouts
+    /// (combinations of an algorithm and windows).
+    pub caller_refused_layouts: u64,
+    /// Charges that a log had no room for and joined with the previous charge.
     pub joined: u64,
-    /// Overrides that are held, those among them whose end has not been noticed yet.
+    /// Stored overrides, including those that have ended but are not deleted yet.
     pub overrides: usize,
 }
 
 impl MemoryStore {
-    /// A store to be given its bounds: a million keys and 512 MiB unless said otherwise.
+    /// A builder for a store of at most a million keys and 512 MiB by default.
     pub fn builder() -> MemoryStoreBuilder {
         MemoryStoreBuilder::default()
     }
@@ -120,45 +111,46 @@ impl MemoryStore {
     /// Decides one request in one atomic step.
     #[inline]
     pub fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost, now: Timestamp) -> Decision {
-        let part = self.part(policy, key, cost.get(), now);
-        let Bounded { shard, bounds } = self.shard(part.id);
-        let decision = shard.lock().decide(&part, op, bounds);
+        let request = self.request(policy, key, cost.get(), now);
+        let BoundedShard { shard, bounds } = self.shard(request.id);
+        let decision = shard.lock().decide(&request, op, bounds);
         if decision.degraded {
-            self.sweep_other_half(part.id, now, op);
+            self.sweep_other_half(request.id, now, op);
         }
         decision
     }
 
-    /// Evicts expired states of the other half of the shards. They take room, too, and there may be no further requests
-    /// that would evict them.
+    /// Evicts expired states of the other half of the shards. They take room, too, and there may be no requests that
+    /// would evict them.
     #[cold]
     fn sweep_other_half(&self, id: Id, now: Timestamp, op: Op) {
-        let Bounded { shard, bounds } = &self.shards[self.shard_number(id) ^ 1];
+        let BoundedShard { shard, bounds } = &self.shards[self.shard_number(id) ^ 1];
         shard.lock().sweep_for_room(now.as_micros().cast_signed(), op, bounds);
     }
 
-    /// Gives units back to the moment they were charged at, as far as they are still in use there.
+    /// Gives units back to the time of their charge, as far as they are still in use.
     pub fn refund(&self, policy: &Policy, key: &Key<'_>, cost: Cost, charged_at: Timestamp, now: Timestamp) -> Refund {
-        let part = self.part(policy, key, cost.get(), now);
-        let Bounded { shard, bounds } = self.shard(part.id);
-        shard.lock().refund(&part, charged_at.as_micros().cast_signed(), bounds)
+        let request = self.request(policy, key, cost.get(), now);
+        let BoundedShard { shard, bounds } = self.shard(request.id);
+        shard.lock().refund(&request, charged_at.as_micros().cast_signed(), bounds)
     }
 
-    /// Forgets a key's state under a policy, not its override; whether there was anything to forget.
+    /// Deletes the state of a key under a policy, but not its override. Returns whether a state existed.
     pub fn reset(&self, policy: &Policy, key: &Key<'_>) -> bool {
         let id = self.secret.id(policy, key);
-        let Bounded { shard, bounds } = self.shard(id);
+        let BoundedShard { shard, bounds } = self.shard(id);
         shard.lock().reset(id, bounds)
     }
 
-    /// Shows the state of a key under a policy, if it has one.
+    /// Shows the state of a key under a policy; `None` if it has no state.
     pub fn inspect(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Option<Inspection> {
-        let part = self.part(policy, key, Cost::ONE.get(), now);
-        let Bounded { shard, bounds } = self.shard(part.id);
-        shard.lock().inspect(&part, bounds)
+        let request = self.request(policy, key, Cost::ONE.get(), now);
+        let BoundedShard { shard, bounds } = self.shard(request.id);
+        shard.lock().inspect(&request, bounds)
     }
 
-    /// What the store holds and has done so far. Shards are asked in turn, so under load the figures are not of one moment.
+    /// Returns the contents and the counters of the store. It reads the shards one after another, so under load the
+    /// figures are not from the same moment.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats {
             keys: self.bounds.keys(),
@@ -168,45 +160,45 @@ impl MemoryStore {
             overrides: self.bounds.overrides(),
             ..Stats::default()
         };
-        for Bounded { shard, bounds } in &self.shards {
-            let tally = shard.lock().tally();
-            stats.allowed += tally.allowed;
-            stats.denied += tally.denied;
-            stats.evicted += tally.evicted;
-            stats.refused += tally.refused;
-            stats.joined += tally.joined;
-            if bounds.are_of_callers() {
-                stats.caller_refused += tally.refused;
-                stats.caller_refused_shapes += tally.refused_shapes;
+        for BoundedShard { shard, bounds } in &self.shards {
+            let counters = shard.lock().counters();
+            stats.allowed += counters.allowed;
+            stats.denied += counters.denied;
+            stats.evicted += counters.evicted;
+            stats.refused += counters.refused;
+            stats.joined += counters.joined;
+            if bounds.are_for_callers() {
+                stats.caller_refused += counters.refused;
+                stats.caller_refused_layouts += counters.refused_layouts;
             }
         }
         stats
     }
 
-    /// The most keys that have a state of their own at once.
+    /// Maximum number of keys with their own state.
     pub fn max_keys(&self) -> usize {
         self.max_keys
     }
 
-    /// The most bytes that are held for states.
+    /// Maximum number of bytes for states.
     pub fn max_bytes(&self) -> usize {
         self.max_bytes
     }
 
     #[inline]
-    fn part<'a>(&self, policy: &'a Policy, key: &Key<'_>, cost: u64, now: Timestamp) -> Part<'a> {
-        Part { policy, id: self.secret.id(policy, key), cost, now: now.as_micros().cast_signed() }
+    fn request<'a>(&self, policy: &'a Policy, key: &Key<'_>, cost: u64, now: Timestamp) -> KeyRequest<'a> {
+        KeyRequest { policy, id: self.secret.id(policy, key), cost, now: now.as_micros().cast_signed() }
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "only the lowest bits are wanted")]
+    #[expect(clippy::cast_possible_truncation, reason = "only the lowest bits are used")]
     fn shard_number(&self, id: Id) -> usize {
-        // There is a power of two of them.
+        // The number of shards is a power of two.
         id.order as usize & (self.shards.len() - 1)
     }
 
     #[inline]
-    fn shard(&self, id: Id) -> &Bounded {
+    fn shard(&self, id: Id) -> &BoundedShard {
         &self.shards[self.shard_number(id)]
     }
 }
@@ -226,7 +218,7 @@ impl Default for MemoryStore {
     }
 }
 
-/// The bounds of a [`MemoryStore`] to be.
+/// Builds a [`MemoryStore`].
 #[derive(Debug, Clone)]
 pub struct MemoryStoreBuilder {
     max_keys: usize,
@@ -235,7 +227,7 @@ pub struct MemoryStoreBuilder {
     at_capacity: AtCapacity,
     caller_share: Option<Share>,
     shards: Option<usize>,
-    forgets: bool,
+    evicts: bool,
 }
 
 const MIN_BYTES: usize = 64 * 1024;
@@ -249,35 +241,35 @@ impl Default for MemoryStoreBuilder {
             at_capacity: AtCapacity::default(),
             caller_share: None,
             shards: None,
-            forgets: true,
+            evicts: true,
         }
     }
 }
 
 impl MemoryStoreBuilder {
-    /// The most keys that have a state of their own at once.
+    /// Maximum number of keys with their own state; a million by default.
     #[must_use]
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = max_keys;
         self
     }
 
-    /// The most bytes to hold for states, at least 64 KiB.
+    /// Maximum number of bytes for states, at least 64 KiB; 512 MiB by default.
     #[must_use]
     pub fn max_bytes(mut self, max_bytes: usize) -> Self {
         self.max_bytes = max_bytes;
         self
     }
 
-    /// The most overrides at once, 10,000 if unsaid. Keys that have one come on top of `max_keys`, so that there is always room
-    /// for them; what they take is counted in bytes, but never refused for it.
+    /// Maximum number of overrides; 10,000 by default. Keys with an override do not count towards `max_keys`, so there is
+    /// always room for them. Their bytes are counted, but never the reason for a refusal.
     #[must_use]
     pub fn max_overrides(mut self, max_overrides: usize) -> Self {
         self.max_overrides = max_overrides;
         self
     }
 
-    /// What a new key gets that there is no room for. A known key is never turned away: a log that can't grow joins
+    /// The treatment of a new key for which there is no room. A known key is never refused: a log that cannot grow joins
     /// charges, which is stricter, never looser.
     #[must_use]
     pub fn at_capacity(mut self, at_capacity: AtCapacity) -> Self {
@@ -285,32 +277,31 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// The share of keys and bytes that may be held for limits that callers bring ([`Policy::unnamed`],
-    /// [`Policy::brought_by_caller`]); one half by default. Other policies may use all room that callers do not
-    /// use.
+    /// The maximum share of keys and bytes for limits supplied by callers ([`Policy::unnamed`],
+    /// [`Policy::supplied_by_caller`]); one half by default. Other policies can use all room that callers do not use.
     #[must_use]
     pub fn caller_share(mut self, share: Share) -> Self {
         self.caller_share = Some(share);
         self
     }
 
-    /// How many parts with a lock of their own the keys are spread over, rounded up to a power of two of at most 1024; by `max_keys`
-    /// if unsaid. One is best for a store that a single thread asks.
+    /// The number of shards, each with its own lock, rounded up to a power of two of at most 1024. It depends on
+    /// `max_keys` by default. One shard is best for a store that a single thread uses.
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards.clamp(1, 1024));
         self
     }
 
-    /// Keeps the states of all keys, also of those whose time has passed. For replays: a request that is logged late then finds what it
-    /// would have found in time, whatever others have asked for meanwhile.
+    /// Never evicts a state, even if it has expired. Use it for replays: a request that was logged late then finds the
+    /// same state as at its own time.
     #[must_use]
-    pub fn forget_nothing(mut self) -> Self {
-        self.forgets = false;
+    pub fn keep_expired(mut self) -> Self {
+        self.evicts = false;
         self
     }
 
-    /// Makes the store.
+    /// Builds the store.
     ///
     /// # Errors
     /// If `max_keys` is 0 or `max_bytes` below 64 KiB.
@@ -325,18 +316,18 @@ impl MemoryStoreBuilder {
     }
 
     fn assemble(self) -> MemoryStore {
-        // So many that a shard's table grows in well under a millisecond, so few that they don't fill the cache.
-        let unsaid = (self.max_keys / 16_384).clamp(16, 1024);
-        let shards = self.shards.unwrap_or(unsaid).next_power_of_two();
+        // With so many shards, the table of one grows in less than a millisecond. More shards would fill the cache.
+        let default = (self.max_keys / 16_384).clamp(16, 1024);
+        let shards = self.shards.unwrap_or(default).next_power_of_two();
         let overflow_bits = overflow_bits(self.max_keys, shards);
-        // The memory of the shards themselves is counted, too.
-        let bytes = self.max_bytes.saturating_sub(2 * shards * size_of::<Bounded>()).max(self.max_bytes / 2);
-        let most = Most { keys: self.max_keys, bytes, overrides: self.max_overrides, overflow_bits };
-        let part = |of| self.caller_share.unwrap_or(Share::HALF).of_size(of);
-        let of_callers = Most { keys: part(self.max_keys), bytes: part(bytes), overrides: 0, overflow_bits };
-        let bounds = Arc::new(Bounds::new(most, self.at_capacity, self.forgets));
-        let caller_bounds = Arc::new(Bounds::of_callers(&bounds, of_callers));
-        let pair = |_| [&bounds, &caller_bounds].map(|bounds| Bounded::new(Arc::clone(bounds)));
+        // The shards themselves take memory, too.
+        let bytes = self.max_bytes.saturating_sub(2 * shards * size_of::<BoundedShard>()).max(self.max_bytes / 2);
+        let maxima = Maxima { keys: self.max_keys, bytes, overrides: self.max_overrides, overflow_bits };
+        let share = |whole| self.caller_share.unwrap_or(Share::HALF).of_size(whole);
+        let for_callers = Maxima { keys: share(self.max_keys), bytes: share(bytes), overrides: 0, overflow_bits };
+        let bounds = Arc::new(Bounds::new(maxima, self.at_capacity, self.evicts));
+        let caller_bounds = Arc::new(Bounds::for_callers(&bounds, for_callers));
+        let pair = |_| [&bounds, &caller_bounds].map(|bounds| BoundedShard::new(Arc::clone(bounds)));
         MemoryStore {
             secret: Secret::random(),
             max_keys: self.max_keys,
@@ -348,23 +339,23 @@ impl MemoryStoreBuilder {
     }
 }
 
-impl Bounded {
+impl BoundedShard {
     fn new(bounds: Arc<Bounds>) -> Self {
         Self { shard: Mutex::new(Shard::default()), bounds }
     }
 }
 
-/// Why a [`MemoryStore`] could not be made.
+/// The reason why a [`MemoryStore`] could not be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryStoreError {
-    /// It could hold no key.
-    #[error("a store for 0 keys would limit nobody: use max_keys of at least 1")]
+    /// The maximum number of keys is 0.
+    #[error("a store for 0 keys cannot limit any key: use a max_keys of at least 1")]
     NoKeys,
-    /// It could hold next to nothing.
-    #[error("{max_bytes} bytes are too few for a store: use max_bytes of at least 65536")]
+    /// The maximum number of bytes is too small.
+    #[error("{max_bytes} bytes are too few for a store: use a max_bytes of at least 65536")]
     FewBytes {
-        /// What was asked for.
+        /// The given number of bytes.
         max_bytes: usize,
     },
 }

@@ -1,6 +1,6 @@
-//! Overrides of single keys: setting, lifting and listing them.
+//! The overrides of a [`MemoryStore`]: set, remove, show and list them.
 
-use super::{Bounded, MemoryStore, shard::Full};
+use super::{BoundedShard, MemoryStore, shard::TooManyOverrides};
 use crate::{
     cost::Cost,
     key::Key,
@@ -10,64 +10,62 @@ use crate::{
 };
 
 impl MemoryStore {
-    /// Overrides the limits of a key under a policy, with its history kept; the override that held until now, if there was one.
+    /// Overrides the limits of a key under a policy and keeps its history. Returns the previous override, if it was still
+    /// active.
     ///
     /// # Errors
-    /// If a caller brought the policy's limits, if the override has already ended, or if the maximum number of
-    /// overrides is reached.
+    /// If a caller supplied the policy's limits, if the override has already ended, or if the maximum number of overrides
+    /// is reached.
     pub fn set_override(
         &self,
         policy: &Policy,
         key: &Key<'_>,
-        by: Override,
+        set: Override,
         now: Timestamp,
     ) -> Result<Option<Override>, OverrideError> {
-        if policy.is_brought_by_caller() {
+        if policy.is_supplied_by_caller() {
             return Err(OverrideError::Unnamed);
         }
-        if by.is_over(now) {
+        if set.is_over(now) {
             return Err(OverrideError::Over);
         }
-        let part = self.part(policy, key, Cost::ONE.get(), now);
-        let set = |by| self.shard(part.id).shard.lock().set_override(&part, key, by, &self.bounds);
-        set(by.clone())
-            .or_else(|Full| {
-                self.clear_overrides(now);
-                set(by)
+        let request = self.request(policy, key, Cost::ONE.get(), now);
+        let try_set = |set| self.shard(request.id).shard.lock().set_override(&request, key, set, &self.bounds);
+        try_set(set.clone())
+            .or_else(|TooManyOverrides| {
+                self.remove_ended_overrides(now);
+                try_set(set)
             })
-            .map_err(|Full| OverrideError::TooMany { most: self.bounds.max_overrides() })
+            .map_err(|TooManyOverrides| OverrideError::TooMany { max: self.bounds.max_overrides() })
     }
 
-    /// Ends the override of a key under a policy, with its history kept; what it was, if it still held.
+    /// Removes the override of a key under a policy and keeps its history. Returns the override, if it was still active.
     pub fn remove_override(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Option<Override> {
-        let part = self.part(policy, key, Cost::ONE.get(), now);
-        self.shard(part.id).shard.lock().remove_override(&part, &self.bounds)
+        let request = self.request(policy, key, Cost::ONE.get(), now);
+        self.shard(request.id).shard.lock().remove_override(&request, &self.bounds)
     }
 
-    /// The override of a key under a policy, if one holds.
+    /// The active override of a key under a policy.
     pub fn override_of(&self, policy: &Policy, key: &Key<'_>, now: Timestamp) -> Option<ActiveOverride> {
-        let part = self.part(policy, key, Cost::ONE.get(), now);
-        self.shard(part.id).shard.lock().show_override(&part)
+        let request = self.request(policy, key, Cost::ONE.get(), now);
+        self.shard(request.id).shard.lock().show_override(&request)
     }
 
-    /// All overrides of a policy that hold, in the order of their keys. Shards are asked in turn, so under load the list is not of
-    /// one moment.
+    /// All active overrides of a policy, in the order of their keys. It reads the shards one after another, so under load
+    /// the list is not from one moment.
     pub fn overrides(&self, policy: &Policy, now: Timestamp) -> Vec<ActiveOverride> {
-        let mut shown = Vec::new();
-        for Bounded { shard, .. } in &self.shards {
-            shard.lock().show_overrides(policy, now.as_micros().cast_signed(), &mut shown);
+        let mut list = Vec::new();
+        for BoundedShard { shard, .. } in &self.shards {
+            shard.lock().list_overrides(policy, now.as_micros().cast_signed(), &mut list);
         }
-        shown.sort_by(|one, other| {
-            let place = |shown: &ActiveOverride| (shown.key.as_bytes().to_vec(), shown.key.is_joined());
-            place(one).cmp(&place(other))
-        });
-        shown
+        list.sort_by_cached_key(|active| (active.key.as_bytes().to_vec(), active.key.is_joined()));
+        list
     }
 
-    /// Makes room for others in place of those that have ended.
-    fn clear_overrides(&self, now: Timestamp) {
-        for Bounded { shard, .. } in &self.shards {
-            shard.lock().clear_overrides(now.as_micros().cast_signed(), &self.bounds);
+    /// Removes the overrides that have ended, to make room for others.
+    fn remove_ended_overrides(&self, now: Timestamp) {
+        for BoundedShard { shard, .. } in &self.shards {
+            shard.lock().remove_ended_overrides(now.as_micros().cast_signed(), &self.bounds);
         }
     }
 }

@@ -1,29 +1,30 @@
 //! [`Slot`]: the 32 bytes that most states fit into.
 //!
-//! Sixteen bytes of id, eight of head (the time of the newest charge, the shape, whether the state is held elsewhere) and
-//! eight of body: two counters of 32 bits, one of 64, a debt below 2^64, the units of a log that has one entry, or the number
-//! of the place where a larger state is held.
+//! A slot has sixteen bytes of id, eight of head and eight of body. The head contains the time of the newest charge, the
+//! number of the layout, and whether the state is a large state. The body contains two counters of 32 bits, one counter of
+//! 64 bits, a debt below 2^64, the units of a log with one entry, or the number of the large state's cell.
 
-#![expect(clippy::cast_possible_truncation, reason = "numbers that were put in as usize")]
+#![expect(clippy::cast_possible_truncation, reason = "the numbers were stored as usize")]
 
 use super::id::Id;
 use crate::{
-    shape::{Kind, Rule},
-    tracks::{
-        Track, Visitor, fixed_window::Count, gcra::Debt, log::Log, sliding_buckets, sliding_counter::Counts,
-        sliding_log,
+    algorithm::AlgorithmKind,
+    algorithms::{
+        Action, LimitState, fixed_window::WindowCount, gcra::Debt, log::Log, sliding_buckets,
+        sliding_counter::WindowCounts, sliding_log,
     },
+    layout::LimitSpec,
 };
 
 const TIME_BITS: u32 = 53;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
-const HELD: u64 = 1 << TIME_BITS;
-const SHAPE_SHIFT: u32 = TIME_BITS + 1;
+const LARGE: u64 = 1 << TIME_BITS;
+const LAYOUT_SHIFT: u32 = TIME_BITS + 1;
 
-/// The most shapes a head can tell apart.
-pub(super) const MAX_SHAPES: usize = 1 << (64 - SHAPE_SHIFT);
+/// The number of layouts that a head can distinguish.
+pub(super) const MAX_LAYOUTS: usize = 1 << (64 - LAYOUT_SHIFT);
 
-/// One key's place in the table.
+/// The entry of one key in the table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     pub(super) id: Id,
@@ -34,9 +35,9 @@ pub(super) struct Slot {
 impl Slot {
     pub(super) const EMPTY: Self = Self { id: Id { order: u64::MAX, rest: u64::MAX }, head: 0, body: 0 };
 
-    pub(super) fn new(id: Id, shape: usize, newest: i64) -> Self {
+    pub(super) fn new(id: Id, layout: usize, newest: i64) -> Self {
         let mut slot = Self { id, head: 0, body: 0 };
-        slot.set_shape(shape);
+        slot.set_layout(layout);
         slot.set_newest(newest);
         slot
     }
@@ -56,91 +57,91 @@ impl Slot {
         self.head = self.head & !TIME_MASK | time.cast_unsigned() & TIME_MASK;
     }
 
-    /// The number of the state's shape in its shard.
+    /// The number of the state's layout in its shard.
     #[inline]
-    pub(super) fn shape(&self) -> usize {
-        (self.head >> SHAPE_SHIFT) as usize
+    pub(super) fn layout(&self) -> usize {
+        (self.head >> LAYOUT_SHIFT) as usize
     }
 
-    pub(super) fn set_shape(&mut self, shape: usize) {
-        self.head = self.head & (HELD | TIME_MASK) | (shape as u64) << SHAPE_SHIFT;
+    pub(super) fn set_layout(&mut self, layout: usize) {
+        self.head = self.head & (LARGE | TIME_MASK) | (layout as u64) << LAYOUT_SHIFT;
     }
 
-    /// Where the state is held, if it doesn't fit in here.
+    /// The cell of the state, if it does not fit into the slot.
     #[inline]
-    pub(super) fn held(&self) -> Option<usize> {
-        (self.head & HELD != 0).then_some(self.body as usize)
+    pub(super) fn large_state(&self) -> Option<usize> {
+        (self.head & LARGE != 0).then_some(self.body as usize)
     }
 
-    pub(super) fn set_held(&mut self, place: usize) {
-        self.head |= HELD;
-        self.body = place as u64;
+    pub(super) fn set_large(&mut self, cell: usize) {
+        self.head |= LARGE;
+        self.body = cell as u64;
     }
 
     #[inline]
     pub(super) fn set_packed(&mut self, body: u64) {
-        self.head &= !HELD;
+        self.head &= !LARGE;
         self.body = body;
     }
 
-    /// The state that is in here, for a shape of one track.
-    pub(super) fn unpack(&self, kind: Kind) -> Track {
+    /// The state in the slot, for a layout with one state.
+    pub(super) fn unpack(&self, kind: AlgorithmKind) -> LimitState {
         match kind {
-            Kind::Fixed => Track::Fixed(Count(self.body)),
-            Kind::Counter => Track::Counter(counts(self.body)),
-            Kind::Gcra => Track::Gcra(Debt::new(self.body.into())),
-            Kind::Log => Track::Log(Log::of_newest(self.body)),
-            Kind::Buckets => Track::Buckets(Log::of_newest(self.body)),
+            AlgorithmKind::Fixed => LimitState::Fixed(WindowCount(self.body)),
+            AlgorithmKind::Counter => LimitState::Counter(counts(self.body)),
+            AlgorithmKind::Gcra => LimitState::Gcra(Debt::new(self.body.into())),
+            AlgorithmKind::Log => LimitState::Log(Log::with_newest(self.body)),
+            AlgorithmKind::Buckets => LimitState::Buckets(Log::with_newest(self.body)),
         }
     }
 
-    /// Shows the state that is in here, as it stands at `t`, to a visitor, and keeps it if it was charged. A state that
-    /// no longer fits in here comes back.
+    /// Applies `action` to the state in the slot at `t`, and stores the result if it charged. Returns the state if it no
+    /// longer fits into the slot.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "what the visitor finds stays in registers: a third of a decision's time")]
-    pub(super) fn visit<V: Visitor>(
+    #[expect(clippy::inline_always, reason = "the output stays in registers, which saves a third of a decision's time")]
+    pub(super) fn apply<A: Action>(
         &mut self,
-        kind: Kind,
-        rule: &Rule,
+        kind: AlgorithmKind,
+        spec: &LimitSpec,
         t: i64,
-        visitor: V,
-    ) -> (V::Output, Option<Track>) {
-        let Rule { grid, longest, .. } = *rule;
+        action: A,
+    ) -> (A::Output, Option<LimitState>) {
+        let LimitSpec { grid, longest_window, .. } = *spec;
         let newest = self.newest();
         match kind {
-            Kind::Fixed => {
-                let mut at = Count(self.body).at(grid, newest, t);
-                let (output, charged) = visitor.visit(&mut at);
-                (output, self.keep(charged, t, || Ok(at.count().0)))
+            AlgorithmKind::Fixed => {
+                let mut at = WindowCount(self.body).at(grid, newest, t);
+                let (output, charged) = action.apply(&mut at);
+                (output, self.store(charged, t, || Ok(at.count().0)))
             }
-            Kind::Counter => {
+            AlgorithmKind::Counter => {
                 let mut at = counts(self.body).at(grid, newest, t);
-                let (output, charged) = visitor.visit(&mut at);
-                let packed = || pack_counts(at.counts()).ok_or(Track::Counter(at.counts()));
-                (output, self.keep(charged, t, packed))
+                let (output, charged) = action.apply(&mut at);
+                let packed = || pack_counts(at.counts()).ok_or(LimitState::Counter(at.counts()));
+                (output, self.store(charged, t, packed))
             }
-            Kind::Gcra => {
+            AlgorithmKind::Gcra => {
                 let mut at = Debt::new(self.body.into()).at(grid, newest, t);
-                let (output, charged) = visitor.visit(&mut at);
-                let packed = || u64::try_from(at.debt().unit_micros()).map_err(|_| Track::Gcra(at.debt()));
-                (output, self.keep(charged, t, packed))
+                let (output, charged) = action.apply(&mut at);
+                let packed = || u64::try_from(at.debt().unit_micros()).map_err(|_| LimitState::Gcra(at.debt()));
+                (output, self.store(charged, t, packed))
             }
-            Kind::Log => {
-                let mut log = Log::of_newest(self.body);
-                let mut at = sliding_log::At { log: &mut log, window: grid.window, longest, newest, t };
-                let (output, charged) = visitor.visit(&mut at);
-                (output, self.keep(charged, t, || log.only_newest().ok_or(Track::Log(log))))
+            AlgorithmKind::Log => {
+                let mut log = Log::with_newest(self.body);
+                let mut at = sliding_log::LogAt { log: &mut log, window: grid.window, longest_window, newest, t };
+                let (output, charged) = action.apply(&mut at);
+                (output, self.store(charged, t, || log.only_newest().ok_or(LimitState::Log(log))))
             }
-            Kind::Buckets => {
-                let mut log = Log::of_newest(self.body);
-                let (output, charged) = visitor.visit(&mut sliding_buckets::At::new(&mut log, grid, newest, t));
-                (output, self.keep(charged, t, || log.only_newest().ok_or(Track::Buckets(log))))
+            AlgorithmKind::Buckets => {
+                let mut log = Log::with_newest(self.body);
+                let (output, charged) = action.apply(&mut sliding_buckets::BucketsAt::new(&mut log, grid, newest, t));
+                (output, self.store(charged, t, || log.only_newest().ok_or(LimitState::Buckets(log))))
             }
         }
     }
 
     #[inline]
-    fn keep(&mut self, charged: bool, t: i64, packed: impl FnOnce() -> Result<u64, Track>) -> Option<Track> {
+    fn store(&mut self, charged: bool, t: i64, packed: impl FnOnce() -> Result<u64, LimitState>) -> Option<LimitState> {
         if !charged {
             return None;
         }
@@ -150,26 +151,26 @@ impl Slot {
                 self.body = body;
                 None
             }
-            Err(track) => Some(track),
+            Err(state) => Some(state),
         }
     }
 }
 
-fn counts(body: u64) -> Counts {
-    Counts { current: body >> 32, previous: body & u64::from(u32::MAX) }
+fn counts(body: u64) -> WindowCounts {
+    WindowCounts { current: body >> 32, previous: body & u64::from(u32::MAX) }
 }
 
-fn pack_counts(Counts { current, previous }: Counts) -> Option<u64> {
+fn pack_counts(WindowCounts { current, previous }: WindowCounts) -> Option<u64> {
     ((current | previous) >> 32 == 0).then_some(current << 32 | previous)
 }
 
-/// What [`Slot::unpack`] reads, if the state is small enough.
-pub(super) fn pack(track: &Track) -> Option<u64> {
-    match track {
-        Track::Fixed(count) => Some(count.0),
-        Track::Counter(counts) => pack_counts(*counts),
-        Track::Gcra(debt) => u64::try_from(debt.unit_micros()).ok(),
-        Track::Log(log) | Track::Buckets(log) => log.only_newest(),
+/// The body that [`Slot::unpack`] reads, if the state is small enough.
+pub(super) fn pack(state: &LimitState) -> Option<u64> {
+    match state {
+        LimitState::Fixed(count) => Some(count.0),
+        LimitState::Counter(counts) => pack_counts(*counts),
+        LimitState::Gcra(debt) => u64::try_from(debt.unit_micros()).ok(),
+        LimitState::Log(log) | LimitState::Buckets(log) => log.only_newest(),
     }
 }
 

@@ -1,13 +1,13 @@
 //! [`Table`]: an open-addressed table of 32-byte slots.
 //!
-//! A slot's home is proportional to its id, and slots lie in the order of their ids, each at its home or as soon after as
-//! there is place (linear probing, kept sorted). Homes begin cache lines of two slots, so a search mostly ends within one or
-//! two adjacent lines, ends at the first greater id if there is none, and a larger table is filled in one pass. Sizes need
-//! not be powers of two, so the table grows by less than half.
+//! The home of a slot is proportional to its id. Slots are in the order of their ids, each at its home or in the next free
+//! slot after it (sorted linear probing). A home is the start of a cache line of two slots. So a search usually ends within
+//! two adjacent lines, it ends at the first greater id if the id is absent, and a larger table is filled in one pass. Sizes
+//! need not be powers of two, so the table grows by less than half.
 
 use super::{id::Id, slot::Slot};
 
-/// Lines are added when more than 3 of 4 slots are taken.
+/// The table grows when more than 3 of 4 slots are taken.
 const FULL: (usize, usize) = (3, 4);
 const SMALLEST: usize = 8;
 const TAIL: usize = 4;
@@ -16,81 +16,80 @@ const PER_LINE: usize = 2;
 /// Slots in the order of their ids, with gaps.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    lines: Vec<Line>,
-    /// Homes are lines below this; behind it is a tail for what belongs to the last ones.
+    lines: Vec<CacheLine>,
+    /// The number of lines that are homes. The lines after them are for slots that do not fit at the last homes.
     homes: usize,
     taken: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Line([Slot; PER_LINE]);
+struct CacheLine([Slot; PER_LINE]);
 
-impl Line {
+impl CacheLine {
     const EMPTY: Self = Self([Slot::EMPTY; PER_LINE]);
 }
 
 /// The result of a search in the lines nearest to the home of an id.
-enum Look {
-    At(usize),
+enum NearSearch {
+    Found(usize),
     Absent,
-    /// The id may be further away.
-    Further,
+    /// The id may be in a later line.
+    Unknown,
 }
 
 impl Table {
-    /// Where `id` is.
+    /// The index of `id`.
     #[inline]
     pub(super) fn find(&self, id: Id) -> Option<usize> {
-        match self.look(id) {
-            Look::At(at) => Some(at),
-            Look::Absent => None,
-            Look::Further => {
+        match self.search_near(id) {
+            NearSearch::Found(at) => Some(at),
+            NearSearch::Absent => None,
+            NearSearch::Unknown => {
                 let at = self.seek(id);
-                (at < self.places() && self.slot(at).id == id).then_some(at)
+                (at < self.slot_count() && self.slot(at).id == id).then_some(at)
             }
         }
     }
 
-    /// Where `id` is, if it is as close to its home as nearly all ids are.
+    /// The index of `id`, if it is in the first two lines from its home, like nearly all ids.
     #[inline]
     pub(super) fn find_near(&self, id: Id) -> Option<usize> {
-        match self.look(id) {
-            Look::At(at) => Some(at),
-            Look::Absent | Look::Further => None,
+        match self.search_near(id) {
+            NearSearch::Found(at) => Some(at),
+            NearSearch::Absent | NearSearch::Unknown => None,
         }
     }
 
-    /// Looks for `id` in the first two lines, where nearly all ids are. Comparing all slots is faster than deciding
-    /// when to stop.
+    /// Searches `id` in the first two lines from its home. Comparing all slots is faster than deciding when to stop.
     #[inline]
-    fn look(&self, id: Id) -> Look {
+    fn search_near(&self, id: Id) -> NearSearch {
         let home = self.home(id);
-        let Some([Line([a, b]), Line([c, d])]) = self.lines.get(home..home + 2) else {
-            return Look::Further;
+        let Some([CacheLine([a, b]), CacheLine([c, d])]) = self.lines.get(home..home + 2) else {
+            return NearSearch::Unknown;
         };
         let is = |slot: &Slot| u32::from(slot.id.order == id.order);
         let same = is(a) | is(b) << 1 | is(c) << 2 | is(d) << 3;
         if same == 0 {
-            return if d.id.order > id.order { Look::Absent } else { Look::Further };
+            return if d.id.order > id.order { NearSearch::Absent } else { NearSearch::Unknown };
         }
         let at = home * PER_LINE + same.trailing_zeros() as usize;
-        if self.slot(at).id.rest == id.rest { Look::At(at) } else { Look::Further }
+        if self.slot(at).id.rest == id.rest { NearSearch::Found(at) } else { NearSearch::Unknown }
     }
 
-    /// Where `id` is or belongs: the first slot that is not before it.
+    /// The index at which `id` is or belongs: the first slot that is not before it.
     fn seek(&self, id: Id) -> usize {
         let home = self.home(id) * PER_LINE;
         let before = |at: &usize| {
             let other = self.slot(*at).id;
             (other.order, other.rest) < (id.order, id.rest)
         };
-        home + (home..self.places()).take_while(before).count()
+        home + (home..self.slot_count()).take_while(before).count()
     }
 
     #[inline]
     fn home(&self, id: Id) -> usize {
-        // Proportional to the upper half: no division, and the order of ids is the order of homes.
+        // Proportional to the upper half of the id. It needs no division, and homes have the order of ids.
         (((id.order >> 32) * self.homes as u64) >> 32) as usize
     }
 
@@ -98,8 +97,8 @@ impl Table {
         self.taken
     }
 
-    /// The number of places to walk over.
-    pub(super) fn places(&self) -> usize {
+    /// The number of slots, including empty ones.
+    pub(super) fn slot_count(&self) -> usize {
         self.lines.len() * PER_LINE
     }
 
@@ -118,32 +117,32 @@ impl Table {
         (self.taken + 1) * FULL.1 > self.homes * PER_LINE * FULL.0
     }
 
-    /// Puts a slot in whose id is not there yet. It always finds a place, but see [`is_full`](Self::is_full).
+    /// Inserts a slot with a new id. It always succeeds, but searches get slow if the table [is full](Self::is_full).
     pub(super) fn insert(&mut self, slot: Slot) -> usize {
         if self.homes == 0 {
             self.grow();
         }
         let at = self.seek(slot.id);
-        let (mut place, mut moving) = (at, slot);
+        let (mut index, mut moving) = (at, slot);
         loop {
-            if place == self.places() {
+            if index == self.slot_count() {
                 self.lengthen();
             }
-            moving = std::mem::replace(self.slot_mut(place), moving);
+            moving = std::mem::replace(self.slot_mut(index), moving);
             if moving.is_empty() {
                 break;
             }
-            place += 1;
+            index += 1;
         }
         self.taken += 1;
         at
     }
 
-    /// Takes a slot out; those behind it that are away from home move up.
+    /// Removes a slot. Later slots that are not at their homes move up.
     pub(super) fn remove(&mut self, at: usize) -> Slot {
         let removed = *self.slot(at);
         let mut gap = at;
-        while gap + 1 < self.places() {
+        while gap + 1 < self.slot_count() {
             let next = *self.slot(gap + 1);
             if next.is_empty() || self.home(next.id) * PER_LINE > gap {
                 break;
@@ -156,19 +155,19 @@ impl Table {
         removed
     }
 
-    /// How many bytes it takes to grow.
+    /// The bytes of the table after it has grown.
     pub(super) fn bytes_to_grow(&self) -> usize {
-        (self.homes_when_grown() + TAIL) * size_of::<Line>()
+        (self.homes_when_grown() + TAIL) * size_of::<CacheLine>()
     }
 
-    /// Makes place for more.
+    /// Adds lines.
     pub(super) fn grow(&mut self) {
         self.homes = self.homes_when_grown();
-        let old = std::mem::replace(&mut self.lines, vec![Line::EMPTY; self.homes + TAIL]);
+        let old = std::mem::replace(&mut self.lines, vec![CacheLine::EMPTY; self.homes + TAIL]);
         let mut next = 0;
         for slot in old.into_iter().flat_map(|line| line.0).filter(|slot| !slot.is_empty()) {
             let at = next.max(self.home(slot.id) * PER_LINE);
-            if at == self.places() {
+            if at == self.slot_count() {
                 self.lengthen();
             }
             *self.slot_mut(at) = slot;
@@ -178,7 +177,7 @@ impl Table {
 
     fn lengthen(&mut self) {
         self.lines.reserve_exact(TAIL);
-        self.lines.extend([Line::EMPTY; TAIL]);
+        self.lines.extend([CacheLine::EMPTY; TAIL]);
     }
 
     fn homes_when_grown(&self) -> usize {
@@ -186,7 +185,7 @@ impl Table {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.lines.capacity() * size_of::<Line>()
+        self.lines.capacity() * size_of::<CacheLine>()
     }
 }
 
@@ -206,18 +205,18 @@ mod tests {
         slot
     }
 
-    /// Some generator of numbers without order.
+    /// A pseudorandom number.
     fn scatter(seed: u64) -> u64 {
         let mixed = (seed ^ seed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
     }
 
     #[test]
-    fn finds_what_was_put_in_and_nothing_else_whatever_came_and_went() {
+    fn finds_exactly_the_inserted_ids_after_any_inserts_and_removals() {
         let mut table = Table::default();
         let mut model: BTreeMap<u64, u64> = BTreeMap::new();
         for step in 0..20_000_u64 {
-            // Few ids, so that they meet; a third of them crowd at the very end of the table.
+            // There are few ids, so that they collide. A third of them is at the very end of the table.
             let n = scatter(step) % 700;
             let order = if n.is_multiple_of(3) { u64::MAX - 1 - n } else { scatter(n) };
             let id = id(order, n);
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_share_their_order_are_told_apart() {
+    fn ids_with_the_same_order_are_distinguished() {
         let mut table = Table::default();
         for rest in [5, 1, 9, 3] {
             table.insert(with_body(id(77, rest), rest));

@@ -200,7 +200,7 @@ fn verify(decision: &Decision, policy: &Policy, op: Op) -> Result<(), StoreError
     }
     // An override has other limits, and so has the share of a limit that decides while the store is not available.
     if !decision.is_overridden() && !decision.is_degraded() {
-        let mut limits = policy.limits().iter().zip(policy.rules());
+        let mut limits = policy.limits().iter().zip(policy.specs());
         if !limits.any(|(limit, rule)| *limit == decision.limit() && rule.capacity == decision.capacity()) {
             return Err(StoreError::invalid("the limit that decided is not a limit of the policy"));
         }

@@ -232,7 +232,7 @@ fn a_store_that_keeps_expired_states_evicts_none() {
         let again = store.decide(Op::Peek, &policy, &Key::new("0").unwrap(), Cost::ONE, at(0));
         (store.stats().evicted, again.is_allowed())
     };
-    assert_eq!(evicted(MemoryStore::builder().forget_nothing()), (0, false));
+    assert_eq!(evicted(MemoryStore::builder().keep_expired()), (0, false));
     let (count, _) = evicted(MemoryStore::builder());
     assert!(count > 4_000, "{count}");
 }
@@ -352,7 +352,7 @@ fn expired_overflow_states_free_their_memory_as_new_keys_arrive() {
 fn states_from_a_clock_far_ahead_survive_a_peek_and_a_store_that_keeps_expired_states() {
     let (year, policy) = (365 * 86_400 * 1_000_000, policy("5/1m", "fixed_window"));
     let builder = || MemoryStore::builder().max_keys(10).shards(1);
-    for (store, op) in [(builder(), Op::Peek), (builder().forget_nothing(), Op::Check)] {
+    for (store, op) in [(builder(), Op::Peek), (builder().keep_expired(), Op::Check)] {
         let store = store.build().unwrap();
         let names: Vec<_> = (0..10).map(|n| format!("ahead {n}")).collect();
         for name in &names {

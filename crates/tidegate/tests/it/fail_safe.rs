@@ -75,12 +75,12 @@ impl Store for Nonsense {
             return pending().await;
         }
         let part = |spend: &Spend<'_>| self.answer(op, spend.policy, spend.key, spend.cost);
-        let mut parts = spends.iter().map(part).collect::<Result<Vec<_>, _>>()?;
-        let overall = external_store::combine(spends, parts.clone()).overall;
+        let parts = spends.iter().map(part).collect::<Result<Vec<_>, _>>()?;
+        let mut decisions = external_store::combine(spends, parts);
         if self.0 == Defect::MissingPart {
-            parts.pop();
+            decisions.parts.pop();
         }
-        Ok(Decisions { overall, parts })
+        Ok(decisions)
     }
 
     async fn refund(&self, _: &Policy, _: &Key<'_>, _: Cost, _: Timestamp) -> Result<Refund, StoreError> {

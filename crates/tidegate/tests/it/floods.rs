@@ -35,7 +35,7 @@ fn supplied(n: u64) -> Policy {
 /// Limits supplied through CL.THROTTLE: each key has one state for all windows.
 fn throttle(n: u64) -> Policy {
     let limit = format!("5/{}ms", 3_600_000 + n);
-    named("CL.THROTTLE", &limit).with_algorithm(Algorithm::Gcra(None)).brought_by_caller()
+    named("CL.THROTTLE", &limit).with_algorithm(Algorithm::Gcra(None)).supplied_by_caller()
 }
 
 fn decide(store: &MemoryStore, op: Op, policy: &Policy, key: &str, now: Timestamp) -> Decision {
@@ -53,7 +53,7 @@ fn ninety_thousand_windows_of_callers_do_not_change_a_named_policy() {
         for n in 0..90_000 {
             let _ = decide(&store, Op::Check, &supplied(n), &format!("k{n}"), at(0));
         }
-        assert!(store.stats().caller_refused_shapes > 0, "the bound on shapes was never met");
+        assert!(store.stats().caller_refused_layouts > 0, "the bound on shapes was never met");
         assert_eq!(admitted(&store, &named("p", "5/1h"), "fresh", 200), 5, "{at_capacity:?}");
     }
 }
@@ -70,7 +70,7 @@ fn every_operation_of_a_named_policy_is_exact_after_callers_used_up_their_share(
             let _ = decide(&store, Op::Check, &flood(n), &format!("k{n}"), at(0));
         }
         let stats = store.stats();
-        assert!(stats.caller_refused_shapes > 1_000 && stats.refused == stats.caller_refused, "{stats:?}");
+        assert!(stats.caller_refused_layouts > 1_000 && stats.refused == stats.caller_refused, "{stats:?}");
         assert_eq!(admitted(&store, &policy, "known", 200), 3);
         assert_eq!(admitted(&store, &policy, "fresh", 200), 5);
         assert_eq!(admitted(&store, &named("other", "3/7m"), "fresh", 200), 3, "in a new shape");
@@ -116,7 +116,7 @@ fn at_capacity_decides_for_callers_with_too_many_windows() {
         }
         let stats = store.stats();
         assert_eq!(denied > 1_000, at_capacity != AtCapacity::Admit, "{at_capacity:?}: {denied}");
-        assert!(stats.caller_refused > 1_000 && stats.caller_refused == stats.caller_refused_shapes, "{stats:?}");
+        assert!(stats.caller_refused > 1_000 && stats.caller_refused == stats.caller_refused_layouts, "{stats:?}");
         // Known keys and windows are decided as before.
         assert!(!decide(&store, Op::Check, &supplied(3), "k", at(0)).is_allowed());
         assert!(decide(&store, Op::Check, &supplied(3), "another", at(0)).charged_at().is_some());
@@ -178,7 +178,7 @@ fn callers_use_no_more_than_their_share_and_named_policies_keep_the_rest() {
         let stats = store.stats();
         assert_eq!((stats.caller_keys, stats.keys), (of_callers, of_callers), "{share:?}");
         assert_eq!((stats.refused, stats.caller_refused), (20_000 - of_callers as u64, 20_000 - of_callers as u64));
-        assert_eq!(stats.caller_refused_shapes, 0);
+        assert_eq!(stats.caller_refused_layouts, 0);
         let policy = named("p", "5/1h");
         for n in of_callers..10_000 {
             let decision = decide(&store, Op::Check, &policy, &format!("user {n}"), at(0));

@@ -4,6 +4,7 @@
 //! - `bad_input`: invalid input
 //! - `capacity`, `floods`: more keys and shapes than there is room for
 //! - `fail_safe`: a store that gives no answer or a wrong one
+//! - `key_state`: the state of one key, for external stores
 //! - `operations`: peek, charge, refund, reset and inspect
 //! - `overrides`, `override_storage`: overrides of single keys, and how the store keeps them
 
@@ -18,6 +19,7 @@ mod capacity;
 mod conformance;
 mod fail_safe;
 mod floods;
+mod key_state;
 mod operations;
 mod override_storage;
 mod overrides;

@@ -93,7 +93,7 @@ fn inspect_shows_entries_and_slots() {
     }
     let inspection = store.inspect(&log, &key, at(1_600_000)).unwrap();
     assert_eq!(inspection.newest_charge, at(1_500_000));
-    let entry = |first, last, units| Entry { first: at(first), last: at(last), units };
+    let entry = |first, last, units| Entry::new(at(first), at(last), units);
     let [second, minute] = &inspection.limits[..] else { panic!("two limits") };
     assert_eq!((second.used, second.remaining, second.reset_after), (3, 2, Duration::from_micros(900_000)));
     assert_eq!(second.entries, [entry(1_500_000, 1_500_000, 3)]);

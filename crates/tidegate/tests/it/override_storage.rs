@@ -48,7 +48,7 @@ fn ended_overrides_do_not_count_towards_the_maximum() {
     set(&store, &policy, "a", Override::ban(), at(0));
     set(&store, &policy, "b", Override::ban().until(at(SECOND)), at(0));
     let third = |now| store.set_override(&policy, &key("c"), Override::ban(), now);
-    assert!(matches!(third(at(0)), Err(OverrideError::TooMany { most: 2 })));
+    assert!(matches!(third(at(0)), Err(OverrideError::TooMany { max: 2 })));
     assert!(check(&store, &policy, "c", at(0)).is_allowed(), "a rejected override has no effect");
     assert!(set(&store, &policy, "a", Override::exempt(), at(0)).is_some(), "an override can be replaced");
     assert!(third(at(SECOND)).unwrap().is_none());

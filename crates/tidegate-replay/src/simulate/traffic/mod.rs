@@ -23,8 +23,7 @@ pub use requests::{Requests, Sent, What};
 pub const MAX_CLIENTS: u32 = 10_000_000;
 /// Where traffic begins unless told otherwise: Monday, 5 January 2026, 09:00 UTC.
 pub const DEFAULT_START_US: u64 = 1_767_603_600_000_000;
-/// The latest time of a request: what the engine reads as such.
-const LATEST_US: u64 = 9_000_000_000_000_000;
+const LATEST_US: u64 = tidegate::Timestamp::MAX.as_micros();
 /// About so many requests spend a whole limit: where it allows more units, each request costs several.
 const REQUESTS_A_LIMIT: u64 = 1_000;
 /// Traffic around a limit lasts this many windows at the least, so that they slide.

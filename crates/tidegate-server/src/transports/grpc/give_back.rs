@@ -68,27 +68,29 @@ fn oldest(found: &Inspection, cost: Cost) -> Vec<(Timestamp, Cost)> {
 
 #[cfg(test)]
 mod tests {
-    use tidegate::Entry;
+    use tidegate::{
+        Entry, Limit, Policy,
+        external_store::{LimitInspection, inspection},
+    };
 
     use super::*;
 
-    fn in_use(limit: &str, entries: &[(u64, u64, u64)]) -> InUse {
+    fn in_use(limit: &str, entries: &[(u64, u64, u64)]) -> (Limit, LimitInspection) {
         let at = Timestamp::from_micros;
-        let entry =
-            |(first, last, units): &(u64, u64, u64)| Entry { first: at(*first), last: at(*last), units: *units };
-        InUse {
-            limit: limit.parse().expect("it is a limit"),
+        let inspected = LimitInspection {
             used: entries.iter().map(|(_, _, units)| units).sum(),
-            remaining: 0,
-            reset_after: std::time::Duration::ZERO,
-            next_free_after: std::time::Duration::ZERO,
-            entries: entries.iter().map(entry).collect(),
+            reset_after_us: 0,
+            next_free_after_us: 0,
+            entries: entries.iter().map(|(first, last, units)| Entry::new(at(*first), at(*last), *units)).collect(),
             unlisted: 0,
-        }
+        };
+        (limit.parse().expect("it is a limit"), inspected)
     }
 
-    fn planned(limits: Vec<InUse>, newest: u64, units: u64) -> Vec<(u64, u64)> {
-        let found = Inspection { newest_charge: Timestamp::from_micros(newest), limits };
+    fn planned(limits: Vec<(Limit, LimitInspection)>, newest: u64, units: u64) -> Vec<(u64, u64)> {
+        let (limits, inspected): (Vec<_>, Vec<_>) = limits.into_iter().unzip();
+        let policy = Policy::new("test", limits).expect("it is a policy");
+        let found = inspection(&policy, Timestamp::from_micros(newest), inspected);
         let plan = oldest(&found, Cost::new(units).expect("it is a cost"));
         plan.into_iter().map(|(at, cost)| (at.as_micros(), cost.get())).collect()
     }

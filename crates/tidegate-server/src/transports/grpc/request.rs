@@ -25,8 +25,7 @@ const MAX_DESCRIPTORS: usize = 64;
 /// The most entries in a descriptor.
 const MAX_ENTRIES: usize = 64;
 
-/// The most units that a cost can have.
-const MAX_HITS: u64 = 1_000_000_000_000;
+const MAX_HITS: u64 = Cost::MAX.get();
 
 /// What one descriptor asks for.
 #[derive(Debug)]

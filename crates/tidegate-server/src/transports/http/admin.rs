@@ -11,7 +11,7 @@ use serde::Serialize;
 use tidegate::{Algorithm, Entry, InUse, Limit, OverrideRule, Policy, Store as _};
 use utoipa::ToSchema;
 
-use super::{guest::Guest, overrides::ShownOverride, problem::Problem, request::Request, status::mode, unread_body};
+use super::{guest::Guest, overrides::ShownOverride, problem::Problem, request::Request, unread_body};
 use crate::{
     access::Access,
     door::House,
@@ -213,7 +213,7 @@ pub(super) async fn look(house: &House, request: &Request<'_>, eyes: Eyes) -> Re
         newest_charge_us: inspection.as_ref().map(|inspection| inspection.newest_charge.as_micros()),
         now_us: service.clock().now().as_micros(),
         algorithm: in_force.algorithm().to_string(),
-        mode: mode(policy.mode()),
+        mode: policy.mode().as_str(),
         r#override: overridden.as_ref().map(ShownOverride::from),
         limits: limits.collect(),
     })

@@ -72,8 +72,8 @@ pub(super) fn status(decision: &Decision) -> StatusCode {
         Reason::Allowed | Reason::Shadow => StatusCode::OK,
         Reason::Limited => StatusCode::TOO_MANY_REQUESTS,
         Reason::Impossible => StatusCode::UNPROCESSABLE_ENTITY,
-        Reason::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         Reason::Banned => StatusCode::FORBIDDEN,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 

@@ -10,8 +10,7 @@ use tidegate::{Algorithm, Cost, Key, Limit, OnStoreFailure, Timestamp};
 
 use crate::service::{Ask, By, Price, Refusal};
 
-/// The last moment that anything can be charged at.
-const LATEST: u64 = 9_000_000_000_000_000;
+const LATEST: u64 = Timestamp::MAX.as_micros();
 
 /// A body, whatever is asked with it.
 #[derive(Debug, Default, Deserialize)]

@@ -12,7 +12,6 @@ use axum::{
     response::IntoResponse,
 };
 use serde::Serialize;
-use tidegate::Mode;
 use utoipa::ToSchema;
 
 use super::{problem::Problem, words};
@@ -135,19 +134,11 @@ fn shown(name: &str, configured: &Configured) -> ShownPolicy {
         name: name.to_owned(),
         limits: policy.limits().iter().map(ToString::to_string).collect(),
         algorithm: policy.algorithm().to_string(),
-        mode: mode(policy.mode()),
+        mode: policy.mode().as_str(),
         key: configured.key.to_string(),
         on_store_failure: policy.on_store_failure().to_string(),
         hide_keys: configured.hide_keys,
         words: words::of(policy),
         operations: configured.operations().map(|(name, operation)| (name.to_owned(), operation.cost.get())).collect(),
-    }
-}
-
-/// The word for a mode.
-pub(super) fn mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Enforce => "enforce",
-        Mode::Shadow => "shadow",
     }
 }

@@ -12,8 +12,8 @@ pub(super) fn of(policy: &Policy) -> String {
         several => format!("{}, all of it at once", capital(&several.join(" and "))),
     };
     let mode = match policy.mode() {
-        Mode::Enforce => "What does not fit is denied.",
         Mode::Shadow => "It only watches: what does not fit is let through and counted as what would have been denied.",
+        _ => "What does not fit is denied.",
     };
     format!("{all}. {} {mode} {}", counted(policy.algorithm()), failing(policy.on_store_failure()))
 }
@@ -52,6 +52,7 @@ fn counted(algorithm: Algorithm) -> String {
         }
         Algorithm::FixedWindow => "Around a boundary of the clock twice as much can get through.".to_owned(),
         Algorithm::Gcra(_) => "Units come back evenly, one after the other.".to_owned(),
+        _ => String::new(),
     }
 }
 

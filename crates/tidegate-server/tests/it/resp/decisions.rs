@@ -132,7 +132,7 @@ fn limits_may_be_brought_along() {
     assert!(retry > 0);
     assert_eq!(
         client.ask("TG.LIMIT k 2/1h algorithm GCRA:20").error(),
-        "ERR `GCRA:20` is no algorithm: use sliding_log, sliding_counter, sliding_buckets:10, fixed_window, gcra or gcra:20"
+        "ERR `GCRA:20` is not an algorithm: use sliding_log, sliding_counter, sliding_buckets:10, fixed_window, gcra or gcra:20"
     );
     assert_eq!(client.ask("TG.LIMIT k 2/1h algorithm gcra:20 onfail open").numbers()[..3], [1, 20, 19]);
 }

@@ -23,7 +23,7 @@ const BEGAN: Timestamp = Timestamp::from_micros(1_745_000_000_000_000);
 /// A limiter on tokio's time.
 fn limiter() -> Arc<Limiter> {
     let began = Instant::now();
-    let clock = Clock::given(move || BEGAN.after(began.elapsed()));
+    let clock = Clock::from_fn(move || BEGAN.after(began.elapsed()));
     Arc::new(Limiter::new(MemoryStore::default()).with_clock(clock))
 }
 

@@ -1,196 +1,228 @@
 //! [`Shard`]: a part of the keys, behind one lock.
 //!
-//! A decision is made in two steps under the lock: [`Shard::weigh`] finds the key's state and looks whether the cost fits,
-//! [`Shard::conclude`] charges it if the whole decision says so, and answers. Of several keys in one decision, all are weighed
-//! before any is charged.
+//! Most requests are for a known key under one limit, and [`Shard::decide`] answers them in a single pass. All others take
+//! two steps under the lock: [`Shard::check`] finds the state of the key and checks whether the cost fits, and
+//! [`Shard::commit`] charges it if the whole decision allows that, and answers. A decision over several keys checks all of
+//! them before it charges any.
 
-mod concluding;
+mod check;
+mod commit;
+mod eviction;
 mod operations;
 mod overflow;
+mod overridden;
 mod overrides;
-mod overruled;
-mod room;
-mod states;
-mod weighing;
+mod state_access;
 
+pub(super) use check::CheckedRequest;
 pub(super) use overflow::overflow_bits;
-pub(super) use overrides::Full;
-use overrides::{Overrides, Overriding};
-use states::FAR_BACK;
-pub(super) use weighing::Seen;
+pub(super) use overrides::TooManyOverrides;
+use overrides::{OverrideStatus, Overrides};
 
-use super::{Op, attic::Attic, bounds::Bounds, id::Id, shapes::Shapes, slot::pack, table::Table};
+use super::{bounds::Bounds, id::Id, large_states::LargeStates, layouts::Layouts, slot::pack, table::Table};
 use crate::{
+    answer::{
+        Moment, Outcome,
+        one_limit::{OneLimitAnswer, OneLimitRequest},
+    },
     decision::Decision,
-    policy::{Only, Policy},
-    reshape::Held,
-    weigh::{Moment, Outcome, Single, Told},
+    key_state::FAR_BEHIND,
+    limit_states::LimitStates,
+    op::Op,
+    policy::{OneLimit, Policy},
 };
 
-/// What a log may take at once: a block, and its queue's growth.
-const LOG_STEP: usize = 1024;
+/// The maximum growth of a log in one charge: a block, and the growth of its queue.
+const LOG_GROWTH: usize = 1024;
 
 /// One request of a decision.
 #[derive(Clone, Copy)]
-pub(super) struct Part<'a> {
+pub(super) struct KeyRequest<'a> {
     pub(super) policy: &'a Policy,
     pub(super) id: Id,
     pub(super) cost: u64,
     pub(super) now: i64,
 }
 
-/// Which of a shard's tables.
+/// One of the tables of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum TableId {
+    /// The keys without an override.
     Keys,
-    Shared,
-    ActiveOverride,
+    /// The overflow states.
+    Overflow,
+    /// The keys with an override.
+    Overridden,
 }
 
-/// What a shard has done so far.
+/// The address of a slot.
+#[derive(Debug, Clone, Copy)]
+struct Address {
+    table: TableId,
+    index: usize,
+}
+
+impl Address {
+    fn key(index: usize) -> Self {
+        Self { table: TableId::Keys, index }
+    }
+
+    fn overflow(index: usize) -> Self {
+        Self { table: TableId::Overflow, index }
+    }
+
+    fn overridden(index: usize) -> Self {
+        Self { table: TableId::Overridden, index }
+    }
+}
+
+/// Counters of a shard since the start.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Tally {
+pub(super) struct Counters {
     pub(super) allowed: u64,
     pub(super) denied: u64,
     pub(super) evicted: u64,
     pub(super) refused: u64,
-    pub(super) refused_shapes: u64,
+    pub(super) refused_layouts: u64,
     pub(super) joined: u64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     keys: Table,
-    shapes: Shapes,
-    attic: Attic,
-    shared: Table,
-    tally: Tally,
-    /// The next slot to look at for one whose time has passed.
-    hand: usize,
-    /// The next slot of the overflow states to look at for one that has expired.
-    overflow_hand: usize,
-    /// The states of the keys that have an override, as far as they have any.
+    layouts: Layouts,
+    large_states: LargeStates,
+    overflow: Table,
+    counters: Counters,
+    /// The next slot of `keys` to check for expiry.
+    next_sweep: usize,
+    /// The next slot of `overflow` to check for expiry.
+    next_overflow_sweep: usize,
+    /// The states of the keys that have an override.
     overridden: Table,
-    /// Elsewhere, since few shards have any.
+    /// Boxed, because few shards have overrides.
     overrides: Option<Box<Overrides>>,
 }
 
 impl Shard {
-    /// Decides a request on its own.
+    /// Decides a single request.
     #[inline]
-    pub(super) fn decide(&mut self, part: &Part<'_>, op: Op, bounds: &Bounds) -> Decision {
-        if let (Some(at), Some(only)) = (self.keys.find_near(part.id), part.policy.only())
-            && let Some((told, moment)) = self.decide_simple(at, part, only, op, bounds)
+    pub(super) fn decide(&mut self, request: &KeyRequest<'_>, op: Op, bounds: &Bounds) -> Decision {
+        if let (Some(at), Some(one_limit)) = (self.keys.find_near(request.id), request.policy.one_limit())
+            && let Some((answer, moment)) = self.decide_one_limit(at, request, one_limit, op, bounds)
         {
-            self.count(op, told.allows(only.mode));
-            return told.decision(only, moment);
+            self.count(op, answer.allows(one_limit.mode));
+            return answer.decision(one_limit, moment);
         }
-        self.decide_any(*part, op, bounds)
+        self.decide_any(*request, op, bounds)
     }
 
     /// Takes the request by value, so that requests on the fast path can stay in registers.
     #[cold]
     #[inline(never)]
-    fn decide_any(&mut self, part: Part<'_>, op: Op, bounds: &Bounds) -> Decision {
-        let part = &part;
-        let only = part.policy.only();
-        let mut found = self.keys.find(part.id);
+    fn decide_any(&mut self, request: KeyRequest<'_>, op: Op, bounds: &Bounds) -> Decision {
+        let request = &request;
+        let one_limit = request.policy.one_limit();
+        let mut found = self.keys.find(request.id);
         if let Some(at) = found
-            && self.lacks_shape(at, part, bounds)
+            && self.lacks_layout(at, request, bounds)
         {
-            self.tidy_for_shape(at, part, bounds);
-            found = self.keys.find(part.id);
+            self.evict_for_layout(at, request, bounds);
+            found = self.keys.find(request.id);
         }
-        let quick = match found {
-            Some(at) => only.and_then(|only| self.decide_simple(at, part, only, op, bounds)),
-            None => match self.overriding(part, bounds) {
-                Overriding::Holds => None,
-                Overriding::Ended => return self.decide_any(*part, op, bounds),
-                Overriding::None => {
-                    self.tidy(part.now, op, bounds);
-                    only.and_then(|only| self.decide_new(part, only, op, bounds))
+        let answer = match found {
+            Some(at) => one_limit.and_then(|one_limit| self.decide_one_limit(at, request, one_limit, op, bounds)),
+            None => match self.override_status(request, bounds) {
+                OverrideStatus::Active => None,
+                OverrideStatus::Ended => return self.decide_any(*request, op, bounds),
+                OverrideStatus::None => {
+                    self.evict_for_new_key(request.now, op, bounds);
+                    one_limit.and_then(|one_limit| self.decide_new_key(request, one_limit, op, bounds))
                 }
             },
         };
-        if let (Some((told, moment)), Some(only)) = (quick, only) {
-            self.count(op, told.allows(only.mode));
-            return told.decision(only, moment);
+        if let (Some((answer, moment)), Some(one_limit)) = (answer, one_limit) {
+            self.count(op, answer.allows(one_limit.mode));
+            return answer.decision(one_limit, moment);
         }
-        let seen = self.weigh(part, bounds, op == Op::Peek);
-        let outcome = match (op, seen.fits()) {
-            (Op::Check, true) | (Op::Charge, _) => Outcome::Charged,
-            (Op::Peek, true) => Outcome::Spared,
-            (Op::Check | Op::Peek, false) => Outcome::Denied,
-        };
-        let decision = self.conclude(part, seen, outcome, bounds);
+        let checked = self.check(request, bounds, op == Op::Peek);
+        let outcome = Outcome::new(op, checked.fits());
+        let decision = self.commit(request, checked, outcome, bounds);
         self.count(op, decision.is_allowed());
         decision
     }
 
-    /// Decides what most requests are: a known key, one limit, a state of its shape and a clock that goes forwards. `None`
-    /// for any other.
+    /// Decides the most common request: a known key under one limit, with a state in the policy's layout and a clock that
+    /// does not go back. `None` for all others.
     #[inline]
-    fn decide_simple(
+    fn decide_one_limit(
         &mut self,
         at: usize,
-        part: &Part<'_>,
-        only: &Only,
+        request: &KeyRequest<'_>,
+        one_limit: &OneLimit,
         op: Op,
         bounds: &Bounds,
-    ) -> Option<(Told, Moment)> {
-        let rule = &only.rule;
+    ) -> Option<(OneLimitAnswer, Moment)> {
+        let spec = &one_limit.spec;
         let slot = self.keys.slot_mut(at);
         let newest = slot.newest();
-        if !self.shapes.is(slot, only.shape_id) || newest - part.now > FAR_BACK {
+        if !self.layouts.is(slot, one_limit.layout_id) || newest - request.now > FAR_BEHIND {
             return None;
         }
-        let moment = Moment { now: part.now, at: part.now.max(newest) };
-        let mut single = Single { op, cost: part.cost, capacity: rule.capacity, room: true };
-        let Some(place) = slot.held() else {
-            let (told, outgrown) = slot.visit(only.kind, rule, moment.at, single);
-            if let Some(track) = outgrown {
-                self.store(Of::Keys, at, Held::One(track), bounds);
+        let moment = Moment { now: request.now, at: request.now.max(newest) };
+        let mut action = OneLimitRequest { op, cost: request.cost, capacity: spec.capacity, room: true };
+        let Some(large) = slot.large_state() else {
+            let (answer, outgrown) = slot.apply(one_limit.kind, spec, moment.at, action);
+            if let Some(state) = outgrown {
+                self.store(Address::key(at), LimitStates::One(state), bounds);
             }
-            return Some((told, moment));
+            return Some((answer, moment));
         };
-        let Held::One(track) = self.attic.get_mut(place) else {
+        let LimitStates::One(state) = self.large_states.get_mut(large) else {
             return None;
         };
-        let before = track.heap_bytes();
-        single.room = bounds.has_room(LOG_STEP);
-        let told = track.visit(rule, newest, moment.at, single);
-        if told.charged {
+        let before = state.heap_bytes();
+        action.room = bounds.has_room(LOG_GROWTH);
+        let answer = state.apply(spec, newest, moment.at, action);
+        if answer.charged {
             slot.set_newest(moment.at);
-            self.tally.joined += u64::from(told.joined);
-            let after = track.heap_bytes();
-            bounds.note(before, after);
-            if let Some(body) = pack(track) {
+            self.counters.joined += u64::from(answer.joined);
+            let after = state.heap_bytes();
+            bounds.count_bytes(before, after);
+            if let Some(body) = pack(state) {
                 slot.set_packed(body);
-                self.attic.take(place);
-                bounds.note(after, 0);
+                self.large_states.take(large);
+                bounds.count_bytes(after, 0);
             }
         }
-        Some((told, moment))
+        Some((answer, moment))
     }
 
-    /// Decides what most new keys ask for: something that fits under one limit, where there is room and nobody shares any. `None` for
-    /// anything else.
-    fn decide_new(&mut self, part: &Part<'_>, only: &Only, op: Op, bounds: &Bounds) -> Option<(Told, Moment)> {
-        let fits = part.cost <= only.rule.capacity;
-        if !(op == Op::Charge || op == Op::Check && fits) || self.shared.len() > 0 {
+    /// Decides the most common request for a new key: it fits under one limit, the store has room and there are no overflow
+    /// states. `None` for all others.
+    fn decide_new_key(
+        &mut self,
+        request: &KeyRequest<'_>,
+        one_limit: &OneLimit,
+        op: Op,
+        bounds: &Bounds,
+    ) -> Option<(OneLimitAnswer, Moment)> {
+        let fits = request.cost <= one_limit.spec.capacity;
+        if !(op == Op::Charge || op == Op::Check && fits) || self.overflow.len() > 0 {
             return None;
         }
-        if !self.make_room(part.policy.shape(), bounds) {
+        if !self.reserve_key(request.policy.layout(), bounds) {
             return None;
         }
-        let at = self.put_empty(Of::Keys, part.id, part.policy, part.now, bounds);
-        let moment = Moment { now: part.now, at: part.now };
-        let single = Single { op, cost: part.cost, capacity: only.rule.capacity, room: true };
-        let (told, outgrown) = self.keys.slot_mut(at).visit(only.kind, &only.rule, part.now, single);
-        if let Some(track) = outgrown {
-            self.store(Of::Keys, at, Held::One(track), bounds);
+        let address = self.insert_empty(TableId::Keys, request.id, request.policy, request.now, bounds);
+        let moment = Moment { now: request.now, at: request.now };
+        let action = OneLimitRequest { op, cost: request.cost, capacity: one_limit.spec.capacity, room: true };
+        let slot = self.keys.slot_mut(address.index);
+        let (answer, outgrown) = slot.apply(one_limit.kind, &one_limit.spec, request.now, action);
+        if let Some(state) = outgrown {
+            self.store(address, LimitStates::One(state), bounds);
         }
-        Some((told, moment))
+        Some((answer, moment))
     }
 
     #[inline]
@@ -199,13 +231,13 @@ impl Shard {
             return;
         }
         if allowed {
-            self.tally.allowed += 1;
+            self.counters.allowed += 1;
         } else {
-            self.tally.denied += 1;
+            self.counters.denied += 1;
         }
     }
 
-    pub(super) fn tally(&self) -> Tally {
-        self.tally
+    pub(super) fn counters(&self) -> Counters {
+        self.counters
     }
 }

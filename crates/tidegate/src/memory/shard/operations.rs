@@ -1,81 +1,81 @@
-//! What is done to a key beside deciding: refund, reset, inspect.
+//! The operations on a key other than decisions: refund, reset and inspect.
 
-use super::{Of, Part, Shard, concluding::answer_from, weighing::Place};
+use super::{Address, KeyRequest, Shard, check::StateLocation, commit::answer_from};
 use crate::{
+    answer::Outcome,
     decision::Refund,
     inspect::Inspection,
     memory::{bounds::Bounds, id::Id},
-    weigh::Outcome,
 };
 
 impl Shard {
-    /// Gives units back to the moment they were charged.
-    pub(in crate::memory) fn refund(&mut self, part: &Part<'_>, charged_at: i64, bounds: &Bounds) -> Refund {
-        if let Some(by) = self.overrider(part, bounds) {
-            return self.refund_overridden(part, &by, charged_at, bounds);
+    /// Gives units back to the time of their charge.
+    pub(in crate::memory) fn refund(&mut self, request: &KeyRequest<'_>, charged_at: i64, bounds: &Bounds) -> Refund {
+        if let Some(active) = self.active_override(request, bounds) {
+            return self.refund_overridden(request, &active, charged_at, bounds);
         }
-        let found = self.keys.find(part.id).map(|at| (Of::Keys, at));
-        let found = found.or_else(|| self.overflow_state(part, bounds).map(|at| (Of::Shared, at)));
-        self.refund_at(found, part, charged_at, bounds)
+        let own = self.keys.find(request.id).map(Address::key);
+        let address = own.or_else(|| self.overflow_state(request, bounds));
+        self.refund_at(address, request, charged_at, bounds)
     }
 
-    /// Gives units back to a state, if there is one.
+    /// Gives units back to a state, if it exists.
     pub(super) fn refund_at(
         &mut self,
-        found: Option<(Of, usize)>,
-        part: &Part<'_>,
+        address: Option<Address>,
+        request: &KeyRequest<'_>,
         charged_at: i64,
         bounds: &Bounds,
     ) -> Refund {
-        let Some((of, at)) = found else {
-            let capacities = part.policy.rules().iter().map(|rule| rule.capacity);
-            return Refund { returned: false, remaining: capacities.min().unwrap_or(0), reset_after_us: 0 };
+        let policy = request.policy;
+        let Some(address) = address else {
+            return Refund::nothing(policy);
         };
-        let mut seen = self.weigh_at(of, at, Place::Own(at), part, bounds, false);
+        let location = StateLocation::Own(address.index);
+        let mut checked = self.check_at(address, location, request, bounds, false);
         let mut returned = false;
-        // A state that can't be rewritten in the policy's shape keeps its units: stricter, never looser.
-        let is_readable = self.shapes.is(self.table(of).slot(at), part.policy.shape().id())
-            || self.may_have_shape(part.policy.shape(), bounds);
-        if charged_at <= seen.newest && is_readable {
-            self.redrain(of, at, part.policy, bounds);
-            let shape = self.shape_of(of, at);
-            returned =
-                self.change(of, at, bounds, |held| held.refund(&shape, seen.newest, part.cost, charged_at, seen.at));
-            seen = self.weigh_at(of, at, Place::Own(at), part, bounds, false);
+        // A state that cannot be converted to the policy's layout keeps its units: stricter, never looser.
+        let is_readable =
+            self.layouts.is(self.slot(address), policy.layout().id()) || self.allows_layout(policy.layout(), bounds);
+        let newest = self.newest(address);
+        if charged_at <= newest && is_readable {
+            self.update_drain_rates(address, policy, bounds);
+            let layout = self.layout_of(address);
+            returned = self
+                .change(address, bounds, |states| states.refund(&layout, newest, request.cost, charged_at, checked.at));
+            checked = self.check_at(address, location, request, bounds, false);
         }
-        let after =
-            self.read(of, at, part.policy, |rules, tracks| answer_from(part, (rules, tracks), &seen, Outcome::Spared));
+        let after = self.read(address, policy, |view| answer_from(view, request, &checked, Outcome::NotCharged));
         Refund { returned, remaining: after.remaining, reset_after_us: after.reset_after_us }
     }
 
-    /// Forgets a key; whether there was anything to forget.
+    /// Deletes the state of a key. Returns whether it existed.
     pub(in crate::memory) fn reset(&mut self, id: Id, bounds: &Bounds) -> bool {
         if let Some(at) = self.keys.find(id) {
             self.remove(at, bounds);
             return true;
         }
-        let Some(at) = self.overridden_state(id) else {
+        let Some(address) = self.overridden_state(id) else {
             return false;
         };
-        let slot = self.table_mut(Of::ActiveOverride).remove(at);
+        let slot = self.table_mut(address.table).remove(address.index);
         self.discard(&slot, bounds);
         true
     }
 
-    pub(in crate::memory) fn inspect(&mut self, part: &Part<'_>, bounds: &Bounds) -> Option<Inspection> {
-        if let Some(by) = self.overrider(part, bounds) {
-            return self.inspect_overridden(part, &by, bounds);
+    pub(in crate::memory) fn inspect(&mut self, request: &KeyRequest<'_>, bounds: &Bounds) -> Option<Inspection> {
+        if let Some(active) = self.active_override(request, bounds) {
+            return self.inspect_overridden(request, &active, bounds);
         }
-        let at = self.keys.find(part.id)?;
-        Some(self.inspect_at(Of::Keys, at, part, bounds))
+        let at = self.keys.find(request.id)?;
+        Some(self.inspect_at(Address::key(at), request, bounds))
     }
 
-    pub(super) fn inspect_at(&mut self, of: Of, at: usize, part: &Part<'_>, bounds: &Bounds) -> Inspection {
-        let mut seen = self.weigh_at(of, at, Place::Own(at), part, bounds, true);
-        let inspection = self.read(of, at, part.policy, |rules, tracks| {
-            Inspection::new(part.policy, rules, tracks, seen.newest, seen.moment(part))
-        });
-        self.put_back(of, at, seen.before.take(), bounds);
+    pub(super) fn inspect_at(&mut self, address: Address, request: &KeyRequest<'_>, bounds: &Bounds) -> Inspection {
+        let mut checked = self.check_at(address, StateLocation::Own(address.index), request, bounds, true);
+        let moment = checked.moment(request);
+        let inspection = self.read(address, request.policy, |view| Inspection::new(request.policy, view, moment));
+        self.restore(address, checked.before.take(), bounds);
         inspection
     }
 }

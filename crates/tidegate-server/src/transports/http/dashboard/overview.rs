@@ -12,7 +12,7 @@ use tidegate::Reason;
 use tidegate::{StoreNode, StoreReport, WithoutStore};
 use utoipa::ToSchema;
 
-use super::super::{guest::Guest, problem::Problem, query, status::mode};
+use super::super::{guest::Guest, problem::Problem, query};
 use crate::{
     access::Access,
     degraded::State as DegradedState,
@@ -303,7 +303,7 @@ impl Now {
             let configured = live.policies.get(&name);
             let [allowed, limited, impossible, store_unavailable, shadow, banned] = counts;
             PolicyLately {
-                mode: configured.map(|configured| mode(configured.policy.mode())),
+                mode: configured.map(|configured| configured.policy.mode().as_str()),
                 limits: configured
                     .map_or_else(Vec::new, |c| c.policy.limits().iter().map(ToString::to_string).collect()),
                 name: name.to_string(),

@@ -1,17 +1,20 @@
-//! `sliding_buckets:n`: the counts of the bucket that holds `t` and of the `n` before it, nothing interpolated.
+//! `sliding_buckets:n`: the counts of the current bucket and of the `n` buckets before it, without interpolation.
 //!
-//! With `i = floor(t * n / window)`, exactly, also where `n` does not divide: `used(t) = count[i - n] + … + count[i]`.
-//! Promise: never more than `max` in any window, as the log; a unit is held up to `window / n`, rounded up to a
-//! microsecond, longer than the log would hold it. State: at most `n + 1` counts. They are kept as a [`Log`] whose time
-//! is the number of the bucket, so that empty buckets cost nothing: what the log does in microseconds over a window,
-//! this does in buckets over `n + 1`.
+//! Formula, with `i = floor(t * n / window)`, exact even if `n` does not divide the window:
+//! `used(t) = count[i - n] + … + count[i]`.
+//!
+//! Promise: never more than `max` units in any window, like `sliding_log`. A unit is counted up to `window / n` (rounded
+//! up to a microsecond) longer than `sliding_log` counts it.
+//!
+//! State: at most `n + 1` counts. They are stored as a [`Log`] whose times are bucket numbers, so empty buckets take no
+//! memory.
 
 use std::ops::Deref;
 
-use super::{Gauge, Recorded, log::Log};
-use crate::shape::Grid;
+use super::{ChargeAt, Recording, UsageAt, log::Log};
+use crate::layout::Grid;
 
-/// The bucket that holds `t`. Times end at 9 * 10^15 and buckets at 1000, so the product fits.
+/// The number of the bucket that contains `t`. Times end at 9 * 10^15 and buckets at 1000, so the product fits.
 #[inline]
 pub(crate) fn bucket(grid: Grid, t: i64) -> i64 {
     let product = t * grid.buckets;
@@ -28,18 +31,19 @@ pub(crate) fn first_instant(grid: Grid, bucket: i64) -> i64 {
     product.div_euclid(n) + i64::from(product.rem_euclid(n) > 0)
 }
 
-/// The buckets as they stand at a moment.
+/// The buckets at time `t`.
 #[derive(Debug)]
-pub(crate) struct At<L> {
+pub(crate) struct BucketsAt<L> {
     log: L,
     grid: Grid,
     t: i64,
+    /// The bucket that contains the newest charge.
     newest: i64,
-    /// The bucket that holds that moment.
+    /// The bucket that contains `t`.
     current: i64,
 }
 
-impl<L: Deref<Target = Log>> At<L> {
+impl<L: Deref<Target = Log>> BucketsAt<L> {
     #[inline]
     pub(crate) fn new(log: L, grid: Grid, newest: i64, t: i64) -> Self {
         Self { log, grid, t, newest: bucket(grid, newest), current: bucket(grid, t) }
@@ -50,34 +54,26 @@ impl<L: Deref<Target = Log>> At<L> {
     fn horizon(&self) -> i64 {
         self.current - self.grid.buckets - 1
     }
+}
 
+impl<L: Deref<Target = Log>> UsageAt for BucketsAt<L> {
     #[inline]
-    pub(crate) fn used(&self) -> u64 {
+    fn used(&self) -> u64 {
         self.log.units_after(self.newest, self.horizon())
     }
 
     #[inline]
-    pub(crate) fn falls_to(&self, level: u64) -> i64 {
+    fn falls_to(&self, level: u64) -> i64 {
         let entry = self.log.falls_to(self.newest, self.horizon(), level);
         entry.map_or(self.t, |entry| first_instant(self.grid, entry + self.grid.buckets + 1))
     }
 }
 
-impl Gauge for At<&mut Log> {
+impl ChargeAt for BucketsAt<&mut Log> {
     #[inline]
-    fn used(&self) -> u64 {
-        self.used()
-    }
-
-    #[inline]
-    fn falls_to(&self, level: u64) -> i64 {
-        self.falls_to(level)
-    }
-
-    #[inline]
-    fn charge(&mut self, units: u64, room: bool) -> Recorded {
+    fn charge(&mut self, units: u64, room: bool) -> Recording {
         let horizon = self.horizon();
-        self.log.forget_until(self.newest, horizon);
+        self.log.drop_until(self.newest, horizon);
         let recorded = self.log.push(self.newest, self.current, units, room);
         self.newest = self.current;
         recorded
@@ -86,10 +82,10 @@ impl Gauge for At<&mut Log> {
 
 pub(crate) fn refund(log: &mut Log, grid: Grid, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
     let charged = bucket(grid, charged_at);
-    charged >= bucket(grid, t) - grid.buckets && log.take_back(bucket(grid, newest), charged, units) > 0
+    charged >= bucket(grid, t) - grid.buckets && log.remove_units(bucket(grid, newest), charged, units) > 0
 }
 
-/// What was in use at the newest charge is all in the newest bucket.
+/// Moves all units that were in use at the newest charge into the newest bucket.
 pub(crate) fn rebase(log: &mut Log, grid: Grid, newest: i64) {
-    *log = Log::of_newest(At::new(&*log, grid, newest, newest).used());
+    *log = Log::with_newest(BucketsAt::new(&*log, grid, newest, newest).used());
 }

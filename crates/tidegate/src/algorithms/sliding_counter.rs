@@ -1,35 +1,38 @@
-//! `sliding_counter`: the count of this aligned window, and of the one before as much as still overlaps.
+//! `sliding_counter`: the count of the current aligned window and a share of the previous one.
 //!
-//! With `i = floor(t / window)` and `e = t - i * window`:
-//! `used(t) = count[i] + floor(count[i - 1] * (window - e) / window)`. Promise: an estimate, close on ordinary traffic; at
-//! most `2 * max` in any window against an adversary. State: two counts, of the window that holds the newest charge and of
-//! the one before.
+//! Formula, with `i = floor(t / window)` and `e = t - i * window`:
+//! `used(t) = count[i] + floor(count[i - 1] * (window - e) / window)`.
+//!
+//! Promise: an estimate that is close on ordinary traffic, and at most `2 * max` units in any window against an
+//! adversary.
+//!
+//! State: two counts, of the window that contains the newest charge and of the window before it.
 
-#![expect(clippy::cast_possible_truncation, reason = "quotients that are no larger than what was multiplied")]
+#![expect(clippy::cast_possible_truncation, reason = "a quotient is never larger than its factors")]
 
-use super::{Gauge, Recorded};
-use crate::{shape::Grid, timestamp::SATURATION};
+use super::{ChargeAt, Recording, UsageAt};
+use crate::{layout::Grid, timestamp::SATURATION};
 
-/// The counts of the aligned window that holds the newest charge and of the one before.
+/// The counts of the aligned window that contains the newest charge and of the window before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct WindowCounts {
     pub(crate) current: u64,
     pub(crate) previous: u64,
 }
 
-/// The counts as they stand at a moment.
+/// The counts at time `t`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct At {
-    counts: Counts,
+pub(crate) struct CountsAt {
+    counts: WindowCounts,
     t: i64,
     grid: Grid,
-    /// The end of the window that holds that moment.
+    /// The end of the window that contains `t`.
     end: i64,
 }
 
-impl Counts {
+impl WindowCounts {
     #[inline]
-    pub(crate) fn at(self, grid: Grid, newest: i64, t: i64) -> At {
+    pub(crate) fn at(self, grid: Grid, newest: i64, t: i64) -> CountsAt {
         let window = grid.window;
         let end = grid.start(newest) + window;
         let (counts, end) = if t < end {
@@ -39,16 +42,16 @@ impl Counts {
         } else {
             (Self { current: 0, previous: 0 }, grid.start(t) + window)
         };
-        At { counts, t, grid, end }
+        CountsAt { counts, t, grid, end }
     }
 
     pub(crate) fn refund(&mut self, grid: Grid, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
         let now = grid.start(t);
-        let held = grid.start(newest);
+        let newest_start = grid.start(newest);
         let count = match grid.start(charged_at) {
             slot if slot < now - grid.window => return false,
-            slot if slot == held => &mut self.current,
-            slot if slot == held - grid.window => &mut self.previous,
+            slot if slot == newest_start => &mut self.current,
+            slot if slot == newest_start - grid.window => &mut self.previous,
             _ => return false,
         };
         let returned = units.min(*count);
@@ -62,36 +65,38 @@ impl Counts {
     }
 }
 
-impl At {
-    pub(crate) fn counts(self) -> Counts {
+impl CountsAt {
+    pub(crate) fn counts(self) -> WindowCounts {
         self.counts
     }
 }
 
-impl Gauge for At {
+impl UsageAt for CountsAt {
     #[inline]
     fn used(&self) -> u64 {
         self.counts.current + share(self.counts.previous, self.end - self.t, self.grid)
     }
 
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "called twice, and too dear to pass through memory")]
+    #[expect(clippy::inline_always, reason = "called twice, and slow if the arguments go through memory")]
     fn falls_to(&self, level: u64) -> i64 {
-        let Counts { current, previous } = self.counts;
+        let WindowCounts { current, previous } = self.counts;
         if current <= level {
             let left = longest_left(previous, self.grid.window, level - current);
             if left > 0 {
                 return self.t.max(self.end - left);
             }
         }
-        // In the next window what is current now is the previous one; in the one after, nothing is left of it.
+        // In the next window, the current count is the previous count. In the window after that, it is no longer counted.
         self.end + self.grid.window - longest_left(current, self.grid.window, level)
     }
+}
 
+impl ChargeAt for CountsAt {
     #[inline]
-    fn charge(&mut self, units: u64, _room: bool) -> Recorded {
+    fn charge(&mut self, units: u64, _room: bool) -> Recording {
         self.counts.current = (self.counts.current + units).min(SATURATION);
-        Recorded::Exactly
+        Recording::Exact
     }
 }
 
@@ -109,8 +114,8 @@ fn share(count: u64, left: i64, grid: Grid) -> u64 {
     }
 }
 
-/// The longest `left <= window` at which no more than `level` of `count` is still counted:
-/// `floor(count * left / window) <= level` where `count * left < (level + 1) * window`.
+/// The largest `left <= window` at which at most `level` units of `count` are counted:
+/// `floor(count * left / window) <= level` if `count * left < (level + 1) * window`.
 #[inline]
 fn longest_left(count: u64, window: i64, level: u64) -> i64 {
     if count <= level {

@@ -1,4 +1,4 @@
-//! [`Log`]: dated units, oldest first, at a few bytes an entry.
+//! [`Log`]: dated units, oldest first, in a few bytes for each entry.
 //!
 //! ```text
 //!   oldest                                            newest
@@ -6,14 +6,14 @@
 //!   closed entries, delta-coded                        units at the newest time
 //! ```
 //!
-//! The entry at the newest time is open: it is not encoded yet, so that charges at one time (or in one bucket) are one
-//! entry, and the commonest refund touches nothing else. Closed entries are delta-coded in chunks ([`chunk`]). A short log
-//! is one small chunk inside the struct; a long one is a queue of 256-byte blocks ([`blocks`]), each of which knows its
-//! first time and how many units came before it, so that a question about a moment or an amount is a binary search over
-//! blocks and a scan of one. The time of the newest charge is kept by the owner and passed in.
+//! The entry at the newest time is open: it is not encoded yet. So all charges at one time (or in one bucket) are one
+//! entry, and the most common refund changes nothing else. Closed entries are delta-coded in chunks ([`chunk`]). A short
+//! log is one small chunk inside the struct. A long log is a queue of 256-byte blocks ([`blocks`]). Each block knows its
+//! first time and the units before it, so a query is a binary search over blocks and a scan of one block. The owner of
+//! the log stores the time of the newest charge and passes it in.
 //!
-//! Nothing is dropped but by [`Log::forget_until`]: a question about a later time leaves the log as it is, because the next
-//! one may ask about an earlier time again.
+//! Only [`Log::drop_until`] drops entries. A query about a later time changes nothing, because the next query may be
+//! about an earlier time.
 
 #![expect(clippy::cast_possible_truncation, reason = "lengths of at most 22 bytes")]
 
@@ -21,12 +21,12 @@ mod blocks;
 mod chunk;
 
 use blocks::Blocks;
-use chunk::{Chunk, Entry, MAX_ENTRY};
+use chunk::{Chunk, EncodedEntry, MAX_ENTRY};
 
-use super::Recorded;
+use super::Recording;
 use crate::timestamp::SATURATION;
 
-/// So many that a log, and whatever a track can be, is one cache line.
+/// Chosen so that a log, and every other [`LimitState`](super::LimitState), fits into one cache line.
 const SHORT: usize = 22;
 
 /// Dated units, oldest first; at most [`SATURATION`] in all.
@@ -49,11 +49,11 @@ enum Body {
 
 impl Log {
     pub(crate) fn new() -> Self {
-        Self::of_newest(0)
+        Self::with_newest(0)
     }
 
     /// A log of one entry, at the newest time.
-    pub(crate) fn of_newest(units: u64) -> Self {
+    pub(crate) fn with_newest(units: u64) -> Self {
         Self { open: units, closed: 0, last: 0, body: Body::EMPTY }
     }
 
@@ -83,8 +83,8 @@ impl Log {
         self.open + self.closed - self.closed_until(horizon)
     }
 
-    /// The entry with whose leaving no more than `level` of the units dated after `horizon` are left; `None` if there
-    /// are no more than that already.
+    /// The time of the entry after whose expiry at most `level` of the units dated after `horizon` are left; `None` if
+    /// at most `level` units are left already.
     #[inline]
     pub(crate) fn falls_to(&self, newest: i64, horizon: i64, level: u64) -> Option<i64> {
         if newest <= horizon {
@@ -102,9 +102,9 @@ impl Log {
         Some(if leaving <= self.closed { self.time_of_unit(leaving) } else { newest })
     }
 
-    /// Drops what is dated `horizon` or before.
+    /// Drops the entries dated `horizon` or earlier.
     #[inline]
-    pub(crate) fn forget_until(&mut self, newest: i64, horizon: i64) {
+    pub(crate) fn drop_until(&mut self, newest: i64, horizon: i64) {
         if newest <= horizon {
             *self = Self::new();
             return;
@@ -130,7 +130,7 @@ impl Log {
                 *len -= split.offset as u8;
             }
             Body::Long(blocks) => {
-                self.closed -= blocks.forget_until(horizon);
+                self.closed -= blocks.drop_until(horizon);
                 if let Some((first, few)) = blocks.few_bytes(SHORT / 2) {
                     let mut bytes = [0; SHORT];
                     bytes[..few.len()].copy_from_slice(few);
@@ -141,24 +141,24 @@ impl Log {
         }
     }
 
-    /// Adds `units` at `time`, which becomes the newest. Without `room` it takes no memory: if it needed some, the entry
-    /// before is joined with this one, as if it had been charged now.
+    /// Adds `units` at `time`, which becomes the newest time. Without `room` it allocates nothing: if a new entry needs
+    /// memory, the previous entry is joined with this one and dated `time`.
     #[inline]
-    pub(crate) fn push(&mut self, newest: i64, time: i64, units: u64, room: bool) -> Recorded {
+    pub(crate) fn push(&mut self, newest: i64, time: i64, units: u64, room: bool) -> Recording {
         let units = units.min(SATURATION - self.open - self.closed);
-        let mut recorded = Recorded::Exactly;
+        let mut recorded = Recording::Exact;
         if time > newest && self.open > 0 {
             if self.close(newest, room) {
                 self.open = 0;
             } else {
-                recorded = Recorded::Joined;
+                recorded = Recording::Joined;
             }
         }
         self.open += units;
         recorded
     }
 
-    /// Encodes the open entry behind the closed ones; `false` if that needs memory and there is no room.
+    /// Encodes the open entry after the closed ones. Returns `false` if that needs memory and there is no room.
     #[inline]
     fn close(&mut self, newest: i64, room: bool) -> bool {
         if self.closed == 0 {
@@ -167,7 +167,7 @@ impl Log {
                 (*first, *len) = (newest, 0);
             }
         }
-        let (code, width) = Entry::encode((newest - self.last).cast_unsigned(), self.open);
+        let (code, width) = EncodedEntry::encode((newest - self.last).cast_unsigned(), self.open);
         let code = &code[..width];
         match &mut self.body {
             Body::Short { first, len, bytes } => {
@@ -195,8 +195,8 @@ impl Log {
         true
     }
 
-    /// Takes up to `units` back from the entry at exactly `time`; how many there were to take.
-    pub(crate) fn take_back(&mut self, newest: i64, time: i64, units: u64) -> u64 {
+    /// Removes up to `units` from the entry at exactly `time`. Returns the number of removed units.
+    pub(crate) fn remove_units(&mut self, newest: i64, time: i64, units: u64) -> u64 {
         if time == newest {
             let taken = units.min(self.open);
             self.open -= taken;
@@ -207,15 +207,15 @@ impl Log {
         }
         let taken = match &mut self.body {
             Body::Short { first, len, bytes } => {
-                let Some(smaller) = Chunk::new(*first, &bytes[..usize::from(*len)]).without(time, units) else {
+                let Some(reduced) = Chunk::new(*first, &bytes[..usize::from(*len)]).without(time, units) else {
                     return 0;
                 };
-                bytes[..smaller.bytes.len()].copy_from_slice(&smaller.bytes);
-                *len = smaller.bytes.len() as u8;
-                *first = smaller.first;
-                smaller.taken
+                bytes[..reduced.bytes.len()].copy_from_slice(&reduced.bytes);
+                *len = reduced.bytes.len() as u8;
+                *first = reduced.first;
+                reduced.taken
             }
-            Body::Long(blocks) => blocks.take_back(time, units),
+            Body::Long(blocks) => blocks.remove_units(time, units),
         };
         self.closed -= taken;
         if self.closed == 0 {
@@ -235,7 +235,7 @@ impl Log {
         }
     }
 
-    /// All entries with units, oldest first.
+    /// All entries with at least one unit, oldest first.
     pub(crate) fn entries(&self, newest: i64) -> impl Iterator<Item = (i64, u64)> + '_ {
         let open = (self.open > 0).then_some((newest, self.open));
         (0..self.chunk_count()).flat_map(|i| self.chunk(i).entries()).chain(open)
@@ -248,7 +248,7 @@ impl Log {
         }
     }
 
-    /// Units of closed entries dated `horizon` or before.
+    /// Units of closed entries dated `horizon` or earlier.
     #[inline]
     fn closed_until(&self, horizon: i64) -> u64 {
         if self.closed == 0 {
@@ -264,7 +264,7 @@ impl Log {
         }
     }
 
-    /// The time of the entry that holds the `nth` closed unit, counted from 1.
+    /// The time of the entry that contains the `nth` closed unit, counted from 1.
     #[inline]
     fn time_of_unit(&self, nth: u64) -> i64 {
         match &self.body {

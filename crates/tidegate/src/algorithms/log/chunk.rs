@@ -1,45 +1,46 @@
-//! A run of closed entries as bytes.
+//! [`Chunk`]: a sequence of closed entries, encoded as bytes.
 //!
-//! An entry is a variable-length integer of `2 * delta + (units != 1)`, where delta is the time since the entry before,
-//! and, if the last bit says so, another of its units: seven bits a byte, the lowest first, the highest bit set on all but
-//! the last byte. At a thousand requests a minute that is three bytes. The time of a chunk's first entry is kept beside the
-//! bytes, so its delta is not read, and a chunk can lose entries at its front without being written anew.
+//! An entry is a variable-length integer of `2 * delta + (units != 1)`, where `delta` is the time since the previous
+//! entry. If the lowest bit is set, another integer with the units follows. An integer has seven bits per byte, lowest
+//! bits first, and the highest bit is set on all bytes but the last. At a thousand requests a minute an entry has three
+//! bytes. The time of the first entry is stored separately and its delta is not read, so a chunk can lose its first
+//! entries without being encoded again.
 
 #![expect(clippy::cast_possible_truncation, reason = "seven bits at a time")]
 
 /// The longest encoded entry: ten bytes of time, eight of units up to 9 * 10^15.
 pub(super) const MAX_ENTRY: usize = 18;
 
-/// Entries, oldest first; there is at least one.
+/// Entries, oldest first. There is always at least one entry.
 #[derive(Clone, Copy)]
 pub(super) struct Chunk<'a> {
     first: i64,
     bytes: &'a [u8],
 }
 
-pub(super) struct Entry {
+pub(super) struct EncodedEntry {
     delta: u64,
     units: u64,
 }
 
-/// Where a chunk divides by time.
+/// The position at which a chunk is divided by time.
 pub(super) struct Split {
-    /// Units before the division.
+    /// Units before the position.
     pub(super) units: u64,
-    /// The first byte behind it.
+    /// The first byte after the position.
     pub(super) offset: usize,
-    /// The time of the entry there.
+    /// The time of the entry at the position.
     pub(super) time: i64,
 }
 
-/// A chunk from which units were taken.
-pub(super) struct Smaller {
+/// A chunk from which units were removed.
+pub(super) struct Reduced {
     pub(super) first: i64,
     pub(super) bytes: Vec<u8>,
     pub(super) taken: u64,
 }
 
-impl Entry {
+impl EncodedEntry {
     #[inline]
     pub(super) fn encode(delta: u64, units: u64) -> ([u8; MAX_ENTRY], usize) {
         let mut bytes = [0; MAX_ENTRY];
@@ -60,7 +61,7 @@ impl Entry {
         (bytes, len)
     }
 
-    /// Reads the entry at `at` and moves `at` behind it.
+    /// Reads the entry at `at` and moves `at` to the next entry.
     #[inline]
     fn decode(bytes: &[u8], at: &mut usize) -> Self {
         let head = read(bytes, at);
@@ -71,7 +72,7 @@ impl Entry {
 
 #[inline]
 fn read(bytes: &[u8], at: &mut usize) -> u64 {
-    // Most integers have at most three bytes, the last of which is the first below 0x80.
+    // Most integers have at most three bytes, and the last byte is the first one below 0x80.
     if let Some((four, _)) = bytes.get(*at..).and_then(<[u8]>::split_first_chunk) {
         let word = u32::from_le_bytes(*four);
         let ends = !word & 0x0080_8080;
@@ -107,7 +108,7 @@ impl<'a> Chunk<'a> {
         std::iter::from_fn(move || {
             let begins = at;
             (at < self.bytes.len()).then(|| {
-                let entry = Entry::decode(self.bytes, &mut at);
+                let entry = EncodedEntry::decode(self.bytes, &mut at);
                 if begins > 0 {
                     time += entry.delta.cast_signed();
                 }
@@ -116,14 +117,14 @@ impl<'a> Chunk<'a> {
         })
     }
 
-    /// Divides behind the last entry dated `horizon` or before. There must be an entry behind it, or the time given is
+    /// Finds the position after the last entry dated `horizon` or earlier. If no later entry exists, the returned time is
     /// that of the last entry.
     #[inline]
     pub(super) fn split_after(self, horizon: i64) -> Split {
         let (mut offset, mut at, mut time, mut units) = (0, 0, self.first, 0);
         while at < self.bytes.len() {
             let begins = at;
-            let entry = Entry::decode(self.bytes, &mut at);
+            let entry = EncodedEntry::decode(self.bytes, &mut at);
             if begins > 0 {
                 time += entry.delta.cast_signed();
             }
@@ -136,13 +137,13 @@ impl<'a> Chunk<'a> {
         Split { units, offset, time }
     }
 
-    /// The time of the entry that holds the `nth` unit, counted from 1; of the last entry if there are fewer.
+    /// The time of the entry that contains the `nth` unit, counted from 1, or of the last entry if there are fewer units.
     #[inline]
     pub(super) fn time_of_unit(self, nth: u64) -> i64 {
         let (mut at, mut time, mut units) = (0, self.first, 0);
         while at < self.bytes.len() {
             let begins = at;
-            let entry = Entry::decode(self.bytes, &mut at);
+            let entry = EncodedEntry::decode(self.bytes, &mut at);
             if begins > 0 {
                 time += entry.delta.cast_signed();
             }
@@ -154,8 +155,9 @@ impl<'a> Chunk<'a> {
         time
     }
 
-    /// The chunk with up to `units` less at exactly `time`; `None` if nothing is there. It is never longer than before.
-    pub(super) fn without(self, time: i64, units: u64) -> Option<Smaller> {
+    /// The chunk with up to `units` fewer at exactly `time`; `None` if no entry has that time. It is never longer than
+    /// before.
+    pub(super) fn without(self, time: i64, units: u64) -> Option<Reduced> {
         let mut entries: Vec<_> = self.entries().collect();
         let index = entries.binary_search_by_key(&time, |entry| entry.0).ok()?;
         let taken = units.min(entries[index].1);
@@ -165,10 +167,10 @@ impl<'a> Chunk<'a> {
         let mut bytes = Vec::with_capacity(self.bytes.len());
         let mut before = first;
         for (time, units) in entries {
-            let (code, width) = Entry::encode((time - before).cast_unsigned(), units);
+            let (code, width) = EncodedEntry::encode((time - before).cast_unsigned(), units);
             bytes.extend_from_slice(&code[..width]);
             before = time;
         }
-        Some(Smaller { first, bytes, taken })
+        Some(Reduced { first, bytes, taken })
     }
 }

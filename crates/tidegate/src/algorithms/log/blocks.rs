@@ -8,7 +8,7 @@ use super::chunk::Chunk;
 
 const BLOCK_BYTES: usize = 236;
 
-/// Blocks of entries, oldest first; there is at least one.
+/// Blocks of entries, oldest first. There is always at least one block.
 #[derive(Debug, Clone)]
 pub(super) struct Blocks {
     queue: VecDeque<Box<Block>>,
@@ -16,11 +16,11 @@ pub(super) struct Blocks {
 
 #[derive(Debug, Clone)]
 struct Block {
-    /// The time of the first entry that is left.
+    /// The time of the first remaining entry.
     first: i64,
-    /// Units before that entry since the log began. It wraps; only differences are meant.
+    /// Units before that entry since the log was created. It wraps around, so only differences have a meaning.
     before: u64,
-    /// The bytes of the entries that are left.
+    /// The range of the bytes of the remaining entries.
     start: u16,
     end: u16,
     bytes: [u8; BLOCK_BYTES],
@@ -66,12 +66,12 @@ impl Blocks {
         self.queue[index].chunk()
     }
 
-    /// Whether `width` bytes more fit without another block.
+    /// Whether `width` more bytes fit without another block.
     pub(super) fn fits(&self, width: usize) -> bool {
         self.queue.back().is_some_and(|block| usize::from(block.end) + width <= BLOCK_BYTES)
     }
 
-    /// Appends an entry, given how many units there are so far.
+    /// Appends an entry. `closed` is the number of units so far.
     #[inline]
     pub(super) fn append(&mut self, time: i64, code: &[u8], closed: u64) {
         match self.queue.back_mut() {
@@ -88,9 +88,10 @@ impl Blocks {
         }
     }
 
-    /// Drops what is dated `horizon` or before; how many units that was. Something later must be left.
+    /// Drops the entries dated `horizon` or earlier. Returns the number of dropped units. At least one later entry must
+    /// exist.
     #[inline]
-    pub(super) fn forget_until(&mut self, horizon: i64) -> u64 {
+    pub(super) fn drop_until(&mut self, horizon: i64) -> u64 {
         if self.queue[0].first > horizon {
             return 0;
         }
@@ -108,7 +109,7 @@ impl Blocks {
         self.queue[0].before.wrapping_sub(before)
     }
 
-    /// Units dated `horizon` or before.
+    /// Units dated `horizon` or earlier.
     #[inline]
     pub(super) fn units_until(&self, horizon: i64) -> u64 {
         let front = &self.queue[0];
@@ -119,7 +120,7 @@ impl Blocks {
         block.before.wrapping_sub(front.before) + block.chunk().split_after(horizon).units
     }
 
-    /// The time of the entry that holds the `nth` unit, counted from 1.
+    /// The time of the entry that contains the `nth` unit, counted from 1.
     #[inline]
     pub(super) fn time_of_unit(&self, nth: u64) -> i64 {
         let base = self.queue[0].before;
@@ -127,27 +128,27 @@ impl Blocks {
         block.chunk().time_of_unit(nth - block.before.wrapping_sub(base))
     }
 
-    /// Takes up to `units` back from the entry at exactly `time`; how many there were to take.
-    pub(super) fn take_back(&mut self, time: i64, units: u64) -> u64 {
+    /// Removes up to `units` from the entry at exactly `time`. Returns the number of removed units.
+    pub(super) fn remove_units(&mut self, time: i64, units: u64) -> u64 {
         if self.queue[0].first > time {
             return 0;
         }
         let index = self.last_from(|block| block.first <= time);
         let block = &mut self.queue[index];
-        let Some(smaller) = block.chunk().without(time, units) else {
+        let Some(reduced) = block.chunk().without(time, units) else {
             return 0;
         };
-        block.first = smaller.first;
+        block.first = reduced.first;
         (block.start, block.end) = (0, 0);
-        block.append(&smaller.bytes);
+        block.append(&reduced.bytes);
         let emptied = block.is_empty();
         for later in self.queue.range_mut(index + 1..) {
-            later.before = later.before.wrapping_sub(smaller.taken);
+            later.before = later.before.wrapping_sub(reduced.taken);
         }
         if emptied && self.queue.len() > 1 {
             self.queue.remove(index);
         }
-        smaller.taken
+        reduced.taken
     }
 
     pub(super) fn shift(&mut self, delta: i64) {
@@ -156,7 +157,7 @@ impl Blocks {
         }
     }
 
-    /// The first time and the bytes, if there are no more than `few` of them.
+    /// The first time and the bytes, if there are at most `few` bytes.
     #[inline]
     pub(super) fn few_bytes(&self, few: usize) -> Option<(i64, &[u8])> {
         let block = &self.queue[0];
@@ -168,8 +169,8 @@ impl Blocks {
         size_of::<Self>() + self.queue.len() * size_of::<Block>() + self.queue.capacity() * size_of::<Box<Block>>()
     }
 
-    /// The last block for which `is_before` holds, given that it holds for the first one and for none after one for
-    /// which it doesn't. Most questions are about the front.
+    /// The last block for which `is_before` is true. It must be true for a prefix of the blocks that contains the first
+    /// one. Most queries end at the first block.
     #[inline]
     fn last_from(&self, is_before: impl Fn(&Block) -> bool) -> usize {
         match self.queue.get(1) {

@@ -1,0 +1,187 @@
+//! The answer to a request: from the state of a key to a [`Decision`].
+//!
+//! [`fit`] checks whether a cost fits. This module builds the decision and selects the limit that it describes.
+//! [`one_limit`] does both at once for a policy of one limit, and [`overridden`] answers for a key with an override.
+
+pub(crate) mod fit;
+pub(crate) mod one_limit;
+pub(crate) mod overridden;
+
+use std::cmp::Reverse;
+
+pub(crate) use fit::{Fit, FitCheck, Moment, check_fit, wait};
+
+use crate::{
+    algorithms::LimitState,
+    decision::{Decision, Reason, Under},
+    layout::LimitSpec,
+    limit::Limit,
+    limit_states::StateView,
+    op::Op,
+    policy::Mode,
+    timestamp::{SATURATION, Timestamp},
+};
+
+/// The effect of a decision on a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The request was charged.
+    Charged,
+    /// The request was not charged, but not because of its cost: it was a peek, or another request of the same decision
+    /// was denied.
+    NotCharged,
+    /// The request does not fit and was not charged.
+    Denied,
+}
+
+impl Outcome {
+    /// The outcome of a single request.
+    pub(crate) fn new(op: Op, fits: bool) -> Self {
+        match (op, fits) {
+            (Op::Check, true) | (Op::Charge, _) => Self::Charged,
+            (Op::Peek, true) => Self::NotCharged,
+            (Op::Check | Op::Peek, false) => Self::Denied,
+        }
+    }
+
+    pub(crate) fn reason(self, fit: Fit) -> Reason {
+        match (self, fit) {
+            (Self::Denied, Fit::Limited) => Reason::Limited,
+            (Self::Denied, Fit::Impossible) => Reason::Impossible,
+            (Self::Denied, Fit::Banned) => Reason::Banned,
+            _ => Reason::Allowed,
+        }
+    }
+
+    pub(crate) fn charged_at(self, moment: Moment) -> Option<Timestamp> {
+        (self == Self::Charged).then(|| moment.charged_at())
+    }
+}
+
+/// The answer of one limit, after the decision.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LimitAnswer {
+    pub(crate) used: u64,
+    pub(crate) remaining: u64,
+    pub(crate) capacity: u64,
+    pub(crate) retry_after: Option<u64>,
+    pub(crate) reset_after: u64,
+}
+
+/// The decision, given the state after it.
+#[inline]
+pub(crate) fn answer(
+    limits: &[Limit],
+    view: StateView<'_>,
+    moment: Moment,
+    cost: u64,
+    check: &FitCheck,
+    outcome: Outcome,
+) -> Decision {
+    let answers = limit_answers(view, moment, cost, check, outcome);
+    decision(limits, answers, outcome.reason(check.fit), outcome.charged_at(moment))
+}
+
+/// The answer of each limit, given the state after the decision.
+#[inline]
+pub(crate) fn limit_answers<'a>(
+    view: StateView<'a>,
+    moment: Moment,
+    cost: u64,
+    check: &'a FitCheck,
+    outcome: Outcome,
+) -> impl Iterator<Item = LimitAnswer> + 'a {
+    let answer = move |(i, spec)| LimitAnswer::new(spec, view, moment, cost, check.used[i], outcome);
+    view.specs.iter().enumerate().map(answer)
+}
+
+/// The decision over all limits. It describes the limit that decided.
+pub(crate) fn decision(
+    limits: &[Limit],
+    answers: impl Iterator<Item = LimitAnswer>,
+    reason: Reason,
+    charged_at: Option<Timestamp>,
+) -> Decision {
+    let mut decision = Decision {
+        reason,
+        degraded: false,
+        part: 0,
+        under: Under::Policy,
+        limit: limits[0],
+        capacity: 0,
+        used: 0,
+        remaining: u64::MAX,
+        retry_after_us: None,
+        reset_after_us: 0,
+        limit_reset_after_us: 0,
+        charged_at,
+    };
+    let mut decided: Option<LimitAnswer> = None;
+    for (limit, answer) in limits.iter().zip(answers) {
+        decision.remaining = decision.remaining.min(answer.remaining);
+        decision.reset_after_us = decision.reset_after_us.max(answer.reset_after);
+        if decided.as_ref().is_none_or(|other| answer.decides_over(other, reason)) {
+            decision.limit = *limit;
+            decision.capacity = answer.capacity;
+            decision.used = answer.used;
+            decision.limit_reset_after_us = answer.reset_after;
+            decided = Some(answer);
+        }
+    }
+    if matches!(reason, Reason::Limited | Reason::Banned) {
+        decision.retry_after_us = decided.and_then(|answer| answer.retry_after);
+    }
+    decision
+}
+
+/// The decision of a policy in `mode`: a shadow policy never denies.
+pub(crate) fn in_mode(mut decision: Decision, mode: Mode) -> Decision {
+    if mode == Mode::Shadow && !decision.is_allowed() {
+        decision.reason = Reason::Shadow;
+    }
+    decision
+}
+
+impl LimitAnswer {
+    /// The answer of a limit with `used` units in use and nothing to wait for.
+    pub(crate) fn with_used(spec: &LimitSpec, used: u64) -> Self {
+        let (capacity, remaining) = (spec.capacity, spec.capacity.saturating_sub(used));
+        Self { used, remaining, capacity, retry_after: None, reset_after: 0 }
+    }
+
+    #[inline]
+    fn new(spec: &LimitSpec, view: StateView<'_>, moment: Moment, cost: u64, before: u64, outcome: Outcome) -> Self {
+        let state = view.state(spec);
+        let wait_for = |level| wait(state.falls_to(spec, view.newest, level, moment.at), moment.now);
+        let used = match outcome {
+            // A debt saturates, so it may contain less than was charged.
+            Outcome::Charged if matches!(state, LimitState::Gcra(_)) => state.used(spec, view.newest, moment.at),
+            Outcome::Charged => (before + cost).min(SATURATION),
+            _ => before,
+        };
+        let fits = cost <= spec.capacity && before + cost <= spec.capacity;
+        let limited = outcome == Outcome::Denied && !fits && cost <= spec.capacity;
+        Self {
+            used,
+            remaining: spec.capacity.saturating_sub(used),
+            capacity: spec.capacity,
+            retry_after: limited.then(|| wait_for(spec.capacity - cost)),
+            reset_after: if used == 0 { 0 } else { wait_for(0) },
+        }
+    }
+
+    /// Whether this limit decided rather than `other`, an earlier limit of the policy.
+    fn decides_over(&self, other: &Self, reason: Reason) -> bool {
+        match reason {
+            Reason::Limited => {
+                let rank = |answer: &Self| (answer.retry_after, Reverse(answer.remaining));
+                rank(self) > rank(other)
+            }
+            Reason::Impossible => self.capacity < other.capacity,
+            _ => {
+                let rank = |answer: &Self| (Reverse(answer.remaining), answer.reset_after);
+                rank(self) > rank(other)
+            }
+        }
+    }
+}
