@@ -294,6 +294,7 @@ fault! {
     }
     ignoring_overrides_breaks_overrides: overrides::every_answer_under_overrides_equals_the_model,
     ignoring_overrides_breaks_long_histories: overrides::long_histories_under_overrides_equal_the_model,
+    ignoring_overrides_breaks_the_list: overrides::overrides_are_listed_in_the_order_of_their_keys,
 }
 
 /// A store without overrides.

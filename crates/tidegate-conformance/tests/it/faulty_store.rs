@@ -112,6 +112,10 @@ impl<B: Behaviour> Store for FaultyStore<B> {
         Ok(self.memory.remove_override(policy, key))
     }
 
+    async fn overrides(&self, policy: &Policy) -> Result<Vec<ActiveOverride>, StoreError> {
+        Ok(self.memory.overrides(policy))
+    }
+
     async fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<ActiveOverride>, StoreError> {
         Ok(self.memory.override_of(policy, key))
     }
