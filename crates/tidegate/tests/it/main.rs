@@ -4,7 +4,7 @@
 //! - `bad_input`: invalid input
 //! - `capacity`, `floods`: more keys and shapes than there is room for
 //! - `fail_safe`: a store that gives no answer or a wrong one
-//! - `key_state`: the state of one key, for external stores
+//! - `key_state`: the state of one key, for stores outside the library
 //! - `operations`: peek, charge, refund, reset and inspect
 //! - `overrides`, `override_storage`: overrides of single keys, and how the store keeps them
 
