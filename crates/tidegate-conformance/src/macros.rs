@@ -205,7 +205,11 @@ macro_rules! overrides {
         $crate::__suite!(
             overrides,
             $store,
-            [every_answer_under_overrides_equals_the_model, long_histories_under_overrides_equal_the_model]
+            [
+                every_answer_under_overrides_equals_the_model,
+                long_histories_under_overrides_equal_the_model,
+                overrides_are_listed_in_the_order_of_their_keys,
+            ]
         );
     };
 }

@@ -1,10 +1,13 @@
 //! Overrides: the answers equal those of the model while overrides are set, replaced, removed and end.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use proptest::test_runner::Config;
-use tidegate::Op;
+use tidegate::{Limit, Op, Override, Policy, Store};
 
 use crate::comparison::Comparison;
+use crate::convert::timestamp;
 use crate::generators::{self, CostChoice, TimeStep};
 use crate::model::{
     Micros, ModelAlgorithm, ModelLimit, ModelOverride, ModelOverrideKind, ModelPolicy, ModelRequest, Units,
@@ -260,4 +263,41 @@ pub fn every_answer_under_overrides_equals_the_model<S: StoreUnderTest>() {
 /// If the store breaks this promise.
 pub fn long_histories_under_overrides_equal_the_model<S: StoreUnderTest>() {
     compare::<S>(settings::long_config(8), settings::long_steps(), 5);
+}
+
+/// The overrides of a policy are listed in the order of their keys. Removed and ended overrides are not listed.
+///
+/// # Panics
+/// If the store breaks this promise.
+pub fn overrides_are_listed_in_the_order_of_their_keys<S: StoreUnderTest>() {
+    let second = 1_000_000;
+    let store = S::empty(0);
+    let limit = Limit::new(5, Duration::from_secs(60)).expect("in range");
+    let [listed, other] = ["listed", "other"].map(|name| Policy::new(name, [limit]).expect("in range"));
+    let new = [
+        (&listed, "b", Override::ban()),
+        (&listed, "c", Override::exempt()),
+        (&listed, "a", Override::ban().until(timestamp(2 * second))),
+        (&other, "d", Override::ban()),
+    ];
+    for (policy, name, new) in new {
+        let key = store.key(name.as_bytes());
+        store.run(store.at(timestamp(second)).set_override(policy, &key, new)).expect("the store answers");
+    }
+    let assert_listed = |names: &[&str], now: Micros| {
+        // A store that shares a server may list the overrides of other tests, too.
+        let own = ["a", "b", "c", "d"].map(|name| store.key(name.as_bytes()));
+        let all = store.run(store.at(timestamp(now)).overrides(&listed)).expect("the store answers");
+        let got: Vec<_> = all.into_iter().map(|found| found.key).filter(|key| own.contains(key)).collect();
+        let expected: Vec<_> = names.iter().map(|name| store.key(name.as_bytes())).collect();
+        assert!(
+            got == expected,
+            "broken promise: the overrides of a policy are listed in the order of their keys\n\
+             list at {now} us\n  expected: {expected:?}\n  got:      {got:?}"
+        );
+    };
+    assert_listed(&["a", "b", "c"], second);
+    assert_listed(&["b", "c"], 2 * second);
+    store.run(store.at(timestamp(2 * second)).remove_override(&listed, &store.key(b"c"))).expect("the store answers");
+    assert_listed(&["b"], 2 * second);
 }

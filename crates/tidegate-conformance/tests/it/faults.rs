@@ -197,10 +197,10 @@ fault! {
     /// Keeps a separate state for each shape of a policy.
     LosesHistoryOnChange {
         fn policy(policy: &Policy) -> Policy {
-            let windows: Vec<String> = policy.limits().iter().map(|limit| format!("{:?}", limit.window())).collect();
-            let name = format!("{:?} {}", external_store::algorithm_kind(policy), windows.join(" "));
-            let name: String = name.bytes().map(|byte| format!("{byte:x}")).collect();
-            let renamed = Policy::new(&name[..name.len().min(60)], policy.limits().to_vec()).expect("a policy");
+            let windows: Vec<String> =
+                policy.limits().iter().map(|limit| limit.window().as_micros().to_string()).collect();
+            let name = format!("{:?}-{}", external_store::algorithm_kind(policy), windows.join("-"));
+            let renamed = Policy::new(&name, policy.limits().to_vec()).expect("a policy");
             renamed.with_algorithm(policy.algorithm()).with_mode(policy.mode())
         }
     }
@@ -294,6 +294,7 @@ fault! {
     }
     ignoring_overrides_breaks_overrides: overrides::every_answer_under_overrides_equals_the_model,
     ignoring_overrides_breaks_long_histories: overrides::long_histories_under_overrides_equal_the_model,
+    ignoring_overrides_breaks_the_list: overrides::overrides_are_listed_in_the_order_of_their_keys,
 }
 
 /// A store without overrides.

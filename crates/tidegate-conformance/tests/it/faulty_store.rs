@@ -34,19 +34,11 @@ pub(crate) trait Behaviour: Send + Sync + 'static {
     }
 
     fn decide(memory: &Memory, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Decision {
-        match op {
-            Op::Check => memory.check(policy, key, cost),
-            Op::Peek => memory.peek(policy, key, cost),
-            _ => memory.charge(policy, key, cost),
-        }
+        memory.store().decide(op, policy, key, cost, memory.clock().now())
     }
 
     fn decide_all(memory: &Memory, op: Op, spends: &[Spend<'_>]) -> Result<Decisions, StoreError> {
-        Ok(match op {
-            Op::Check => memory.check_all(spends),
-            Op::Peek => memory.peek_all(spends),
-            _ => memory.charge_all(spends),
-        }?)
+        Ok(memory.store().decide_all(op, spends, memory.clock().now())?)
     }
 
     fn refund(memory: &Memory, policy: &Policy, key: &Key<'_>, cost: Cost, charged_at: Timestamp) -> Refund {
@@ -118,6 +110,10 @@ impl<B: Behaviour> Store for FaultyStore<B> {
 
     async fn remove_override(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Override>, StoreError> {
         Ok(self.memory.remove_override(policy, key))
+    }
+
+    async fn overrides(&self, policy: &Policy) -> Result<Vec<ActiveOverride>, StoreError> {
+        Ok(self.memory.overrides(policy))
     }
 
     async fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<ActiveOverride>, StoreError> {

@@ -11,11 +11,7 @@ struct IgnoresCost;
 
 impl Behaviour for IgnoresCost {
     fn decide(memory: &Memory, op: Op, policy: &Policy, key: &Key<'_>, _cost: Cost) -> Decision {
-        match op {
-            Op::Check => memory.check(policy, key, Cost::ONE),
-            Op::Peek => memory.peek(policy, key, Cost::ONE),
-            _ => memory.charge(policy, key, Cost::ONE),
-        }
+        memory.store().decide(op, policy, key, Cost::ONE, memory.clock().now())
     }
 }
 

@@ -10,9 +10,9 @@ use tidegate_redis::{RedisStore, RedisStoreBuilder};
 use tidegate_testbed::Server;
 
 /// Pseudo-random numbers that are the same in every run.
-struct RandomNumbers(u64);
+struct PseudoRandom(u64);
 
-impl RandomNumbers {
+impl PseudoRandom {
     fn below(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
@@ -23,11 +23,11 @@ impl RandomNumbers {
 async fn agree(store: &RedisStore, policy: &Policy, steps: usize, costs: u64, max_costs: bool) {
     let memory = MemoryStore::default();
     let key = Key::new("long").expect("a key");
-    let mut random = RandomNumbers(20_261_115);
+    let mut random = PseudoRandom(20_261_115);
     let mut now = 1_700_000_000_000_000;
     let mut charged: Vec<(Timestamp, Cost)> = Vec::new();
     for round in 0..steps / 100 {
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         for _ in 0..100 {
             now += random.below(2_000);
             let op = if random.below(8) == 0 {
@@ -38,12 +38,12 @@ async fn agree(store: &RedisStore, policy: &Policy, steps: usize, costs: u64, ma
                 Op::Check
             };
             let cost = if max_costs { costs - random.below(2) } else { 1 + random.below(costs) };
-            asked.push((op, Cost::new(cost).expect("in range"), Timestamp::from_micros(now)));
+            requests.push((op, Cost::new(cost).expect("in range"), Timestamp::from_micros(now)));
         }
         let shared =
-            join_all(asked.iter().map(async |(op, cost, at)| store.at(*at).decide(*op, policy, &key, *cost).await))
+            join_all(requests.iter().map(async |(op, cost, at)| store.at(*at).decide(*op, policy, &key, *cost).await))
                 .await;
-        for ((op, cost, at), shared) in asked.into_iter().zip(shared) {
+        for ((op, cost, at), shared) in requests.into_iter().zip(shared) {
             let own: Decision = memory.decide(op, policy, &key, cost, at);
             assert_eq!(shared.expect("redis answers"), own, "round {round}, {op:?} of {cost:?} at {at:?}");
             charged.extend(own.charged_at().map(|at| (at, cost)));
@@ -122,13 +122,13 @@ async fn agree_after_an_idle_period(
     idle_periods: &[Micros],
     with_model: bool,
 ) {
-    let request = |cost: u64| ModelRequest::new(model_policy, cost.into());
-    let policy = convert::policy(&request(1));
+    let model_request = |cost: u64| ModelRequest::new(model_policy, cost.into());
+    let policy = convert::policy(&model_request(1));
     let window = model_policy.longest_window();
     for idle in idle_periods {
         let (mut model, memory) = (Model::default(), MemoryStore::default());
         let key = Key::new(&format!("idle for {idle} {:?}", model_policy.algorithm)).expect("a key").into_owned();
-        let mut random = RandomNumbers(3);
+        let mut random = PseudoRandom(3);
         let mut now = 1_700_000_000_000_000;
         let mut requests = Vec::new();
         let gap = u64::try_from(window * 7 / 8 * 2).expect("it fits") / entries;
@@ -152,21 +152,22 @@ async fn agree_after_an_idle_period(
             requests.push((Op::Check, 1 + random.below(3), now));
         }
         for some in requests.chunks(200) {
-            let one =
-                |(op, cost, at): &(Op, u64, Micros)| (*op, convert::cost(&request(*cost)), convert::timestamp(*at));
-            let shared = join_all(some.iter().map(async |ask| {
-                let (op, cost, at) = one(ask);
+            let one = |(op, cost, at): &(Op, u64, Micros)| {
+                (*op, convert::cost(&model_request(*cost)), convert::timestamp(*at))
+            };
+            let shared = join_all(some.iter().map(async |request| {
+                let (op, cost, at) = one(request);
                 store.at(at).decide(op, &policy, &key, cost).await
             }));
-            for (ask, shared) in some.iter().zip(shared.await) {
-                let (op, cost, at) = one(ask);
+            for (request, shared) in some.iter().zip(shared.await) {
+                let (op, cost, at) = one(request);
                 let shared = shared.expect("redis answers");
-                let context = format!("{model_policy:?}, idle for {idle} us: {ask:?}");
+                let context = format!("{model_policy:?}, idle for {idle} us: {request:?}");
                 assert_eq!(shared, memory.decide(op, &policy, &key, cost, at), "{context}: redis left, memory right");
                 if with_model {
-                    let expected = model.decide(ask.0, &request(ask.1), ask.2);
+                    let expected = model.decide(request.0, &model_request(request.1), request.2);
                     assert_eq!(
-                        convert::decision(&shared, 0, &request(ask.1)),
+                        convert::decision(&shared, 0, &model_request(request.1)),
                         expected,
                         "{context}: redis left, the model right"
                     );

@@ -39,7 +39,7 @@ enum When {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum OverrideKind {
     Limits,
     Ban,
     Exempt,
@@ -75,7 +75,7 @@ enum Step {
     Set {
         key: u8,
         when: When,
-        kind: Kind,
+        kind: OverrideKind,
         until: Option<TimeStep>,
     },
     Remove {
@@ -94,7 +94,8 @@ fn when() -> impl Strategy<Value = When> {
 fn step() -> impl Strategy<Value = Step> {
     // Mostly one key, so that it has many events.
     let key = || prop_oneof![4 => Just(0u8), 1 => Just(1u8)];
-    let kind = prop_oneof![3 => Just(Kind::Limits), 1 => Just(Kind::Ban), 1 => Just(Kind::Exempt)];
+    let kind =
+        prop_oneof![3 => Just(OverrideKind::Limits), 1 => Just(OverrideKind::Ban), 1 => Just(OverrideKind::Exempt)];
     let until = prop_oneof![1 => Just(None), 3 => generators::time_step().prop_map(Some)];
     prop_oneof![
         10 => (generators::op(), key(), when(), generators::cost())
@@ -122,7 +123,7 @@ fn text(by: &Override) -> String {
     format!("{rule} until {:?}, {}", by.end(), by.note())
 }
 
-fn shown(one: &ActiveOverride) -> String {
+fn describe(one: &ActiveOverride) -> String {
     format!("{:?} since {:?}: {}", one.key, one.since, text(&one.by))
 }
 
@@ -260,9 +261,9 @@ impl Pair {
             Step::Set { key, when, kind, until } => {
                 let (key, now) = (self.key(key), self.at(when));
                 let by = match kind {
-                    Kind::Limits => Override::limits(self.other.clone()),
-                    Kind::Ban => Override::ban(),
-                    Kind::Exempt => Override::exempt(),
+                    OverrideKind::Limits => Override::limits(self.other.clone()),
+                    OverrideKind::Ban => Override::ban(),
+                    OverrideKind::Exempt => Override::exempt(),
                 };
                 // An override that ends before a later charge may or may not be noticed, so none is set.
                 let since = self.timeline.now;
@@ -304,7 +305,7 @@ impl Pair {
             prop_assert_eq!(own, shared, "inspected at {:?}: memory left, redis right", now);
             let own = self.memory.override_of(policy, &key, now);
             let shared = RUNTIME.block_on(self.redis.at(now).override_of(policy, &key)).expect("it answers");
-            prop_assert_eq!(own.as_ref().map(shown), shared.as_ref().map(shown), "the override at {:?}", now);
+            prop_assert_eq!(own.as_ref().map(describe), shared.as_ref().map(describe), "the override at {:?}", now);
         }
         Ok(())
     }
@@ -312,9 +313,9 @@ impl Pair {
     /// Both stores list the same overrides, once no charge is ahead of the time.
     fn same_list(&mut self) -> Result<(), TestCaseError> {
         let now = timestamp(self.reached);
-        let own: Vec<_> = self.memory.overrides(&self.policies[0], now).iter().map(shown).collect();
+        let own: Vec<_> = self.memory.overrides(&self.policies[0], now).iter().map(describe).collect();
         let shared = RUNTIME.block_on(self.redis.at(now).overrides(&self.policies[0])).expect("it answers");
-        prop_assert_eq!(own, shared.iter().map(shown).collect::<Vec<_>>(), "listed at {:?}", now);
+        prop_assert_eq!(own, shared.iter().map(describe).collect::<Vec<_>>(), "listed at {:?}", now);
         Ok(())
     }
 }
