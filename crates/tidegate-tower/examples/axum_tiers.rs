@@ -20,7 +20,7 @@ fn app() -> anyhow::Result<Router> {
         Some(key) if key.starts_with(b"paid-") => 1,
         _ => 0,
     })
-    .by(KeyExtractor::header("x-api-key")?);
+    .key(KeyExtractor::header("x-api-key")?);
 
     // Around the route: its key. Around the router: the address, for pages that are not there, too.
     Ok(Router::new()

@@ -30,8 +30,8 @@ async fn main() -> anyhow::Result<()> {
 
     // The upstream counts when a request arrives, we when it leaves: a window longer by what the way may differ is never too short.
     let quota = Limit::new(20, Duration::from_millis(500) + Duration::from_secs(1))?;
-    let budget = Budget::new(Policy::new("upstream", [quota])?).within(Duration::from_secs(60));
-    let by_host = |request: &reqwest::Request| Call::to(request.url().host_str().unwrap_or_default());
+    let budget = Budget::new(Policy::new("upstream", [quota])?).with_max_wait(Duration::from_secs(60));
+    let by_host = |request: &reqwest::Request| Call::to_host(request.url().host_str().unwrap_or_default());
     let client = budget.layer(by_host).layer(reqwest::Client::builder().no_proxy().build()?);
 
     let fetch = |page: usize| {
@@ -70,11 +70,10 @@ struct Upstream {
 impl Upstream {
     async fn serve(self) -> anyhow::Result<SocketAddr> {
         let too_many = Arc::clone(&self.too_many);
-        let limit = RateLimitLayer::new(Policy::new("public", [Limit::new(20, Duration::from_millis(500))?])?).observe(
-            move |observed| {
-                too_many.fetch_add(u32::from(!observed.decision.is_allowed()), Ordering::Relaxed);
-            },
-        );
+        let limit = RateLimitLayer::new(Policy::new("public", [Limit::new(20, Duration::from_millis(500))?])?)
+            .on_decision(move |event| {
+                too_many.fetch_add(u32::from(!event.decision.is_allowed()), Ordering::Relaxed);
+            });
         let app = Router::new().route("/page/{number}", get(page).layer(limit)).with_state(self);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;

@@ -24,7 +24,7 @@ async fn main() -> anyhow::Result<()> {
         Policy::new("requests", [Limit::new(REQUESTS, MINUTE)?])?,
         Policy::new("tokens", [Limit::new(TOKENS, MINUTE)?])?,
     ])
-    .within(Duration::from_secs(30));
+    .with_max_wait(Duration::from_secs(30));
     let bill = Bill::default();
 
     let ask = |number: u64| {

@@ -18,7 +18,7 @@ use axum::{
     routing::post,
 };
 use tidegate::{Key, Limiter, OnStoreFailure, Policy};
-use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule, WithoutKey};
+use tidegate_tower::{KeyExtractor, OnMissingKey, RateLimitLayer, Rule};
 
 /// Who wants to log in, as the form says. The layer comes after this has been read.
 #[derive(Clone)]
@@ -40,8 +40,8 @@ fn app() -> anyhow::Result<Router> {
         .with_on_store_failure(OnStoreFailure::Closed);
     let by_address = Policy::new("login-address", ["10/1m".parse()?])?.with_on_store_failure(OnStoreFailure::Closed);
     let account = Rule::new(by_account.clone())
-        .by(KeyExtractor::extension(|attempt: &Attempt| &attempt.account))
-        .without_key(WithoutKey::Refused);
+        .key(KeyExtractor::extension(|attempt: &Attempt| &attempt.account))
+        .on_missing_key(OnMissingKey::Reject);
     let limit = RateLimitLayer::all([account, Rule::new(by_address)]).in_store(limiter.clone());
     Ok(Router::new()
         .route("/login", post(login))

@@ -25,10 +25,10 @@ async fn quota(url: &str) -> anyhow::Result<Budget<RedisStore>> {
     tokio::time::timeout(Duration::from_secs(5), store.ready())
         .await
         .with_context(|| format!("no answer from {url}: is redis there? without a URL one is started"))?;
-    let search = Operation::costing(Cost::new(100)?).on_store_failure(OnStoreFailure::Closed);
-    let lookup = Operation::costing(Cost::ONE).on_store_failure(OnStoreFailure::Open);
+    let search = Operation::new(Cost::new(100)?).on_store_failure(OnStoreFailure::Closed);
+    let lookup = Operation::new(Cost::ONE).on_store_failure(OnStoreFailure::Open);
     let quota = Budget::new(Policy::new("youtube", [Limit::new(QUOTA, DAY)?])?).in_store(store);
-    Ok(quota.operation("search.list", search).operation("videos.list", lookup).within(DAY / 20))
+    Ok(quota.operation("search.list", search).operation("videos.list", lookup).with_max_wait(DAY / 20))
 }
 
 /// What became of the calls of a job.
@@ -48,7 +48,7 @@ impl Tally {
     async fn call(&mut self, quota: &Budget<RedisStore>, operation: &str) -> anyhow::Result<()> {
         let key = Key::new("yt:quota:key1")?;
         let units = if operation == "search.list" { 100 } else { 1 };
-        match quota.acquire_for(&key, operation).await {
+        match quota.acquire_operation(&key, operation).await {
             Ok(permit) => {
                 let paid = permit.decision().charged_at().map(|at| (at.as_micros(), units));
                 let count = match (units, paid) {

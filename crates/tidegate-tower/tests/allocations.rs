@@ -9,7 +9,7 @@ use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
 use http_body_util::Full;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tidegate::{Algorithm, Limiter, ManualClock, MemoryStore, Policy, Timestamp};
-use tidegate_tower::{Dialect, KeyExtractor, PeerAddress, RateLimitLayer, Rule};
+use tidegate_tower::{HeaderFormat, KeyExtractor, PeerAddress, RateLimitLayer, Rule};
 use tower::{Layer as _, Service, layer::util::Identity};
 
 #[global_allocator]
@@ -32,7 +32,8 @@ fn main() {
 fn the_heap_is_used_as_promised() {
     let by_header = || KeyExtractor::header("x-api-key").expect("a header's name");
     for (what, by) in [("a header", by_header()), ("the client's address", KeyExtractor::client_ip())] {
-        let told = [Dialect::Off, Dialect::Draft10, Dialect::Draft6].map(|dialect| added(&layer(by.clone(), dialect)));
+        let told = [HeaderFormat::Off, HeaderFormat::Draft10, HeaderFormat::Draft6]
+            .map(|dialect| added(&layer(by.clone(), dialect)));
         println!("by {what}, for {REQUESTS} requests: off {}, draft 10 {}, draft 6 {}", told[0], told[1], told[2]);
         assert_eq!(told[0], 0, "by {what}, and nothing is told");
         for (told, dialect, most) in [(told[1], "draft 10", 3), (told[2], "draft 6", 3)] {
@@ -40,7 +41,7 @@ fn the_heap_is_used_as_promised() {
         }
     }
     for by in [by_header(), KeyExtractor::client_ip()] {
-        let limited = in_axum(|app| app.layer(layer(by, Dialect::Off)));
+        let limited = in_axum(|app| app.layer(layer(by, HeaderFormat::Off)));
         let (passed, plain) = (in_axum(|app| app.layer(Identity::new())), in_axum(|app| app));
         println!(
             "in axum, for {REQUESTS} requests: {limited}, behind a layer that does nothing {passed}, plain {plain}"
@@ -49,11 +50,11 @@ fn the_heap_is_used_as_promised() {
     }
 }
 
-fn layer(by: KeyExtractor, dialect: Dialect) -> RateLimitLayer {
+fn layer(by: KeyExtractor, dialect: HeaderFormat) -> RateLimitLayer {
     let policy = Policy::new("api", ["1000000/1h".parse().expect("a limit")]).expect("a policy");
     let clock = ManualClock::at(Timestamp::from_micros(1_745_000_000_000_000)).clock();
     let limiter = Limiter::new(MemoryStore::default()).with_clock(clock);
-    let rule = Rule::new(policy.with_algorithm(Algorithm::SlidingCounter)).by(by);
+    let rule = Rule::new(policy.with_algorithm(Algorithm::SlidingCounter)).key(by);
     RateLimitLayer::new(rule).headers(dialect).in_store(Arc::new(limiter))
 }
 

@@ -8,7 +8,7 @@ use axum::routing::get;
 use clap::ValueEnum;
 use serde::Serialize;
 use tidegate::{Algorithm, Policy};
-use tidegate_tower::{Dialect, RateLimitLayer};
+use tidegate_tower::{HeaderFormat, RateLimitLayer};
 use tokio::net::TcpListener;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
@@ -59,7 +59,7 @@ impl Side {
         Ok(match self {
             Self::Plain => route,
             Self::Tidegate => route.layer(counter),
-            Self::TidegateQuiet => route.layer(counter.headers(Dialect::Off)),
+            Self::TidegateQuiet => route.layer(counter.headers(HeaderFormat::Off)),
             Self::TidegateLog => route.layer(RateLimitLayer::new(policy)),
             Self::TowerGovernor => route.layer(GovernorLayer::new(governor.finish().context(unlikely)?)),
             Self::TowerGovernorHeaders => {

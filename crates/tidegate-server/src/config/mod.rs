@@ -23,7 +23,7 @@ pub use environment::Overrides;
 pub use error::ConfigError;
 pub use policies::{Configured, EntryMatch, EnvoyRule, Operation, Policies, RESERVED_NAME};
 pub use settings::{Bounds, CallerLimits, Forwarding, ServerSettings, StoreSettings, Tls, Tokens};
-pub use tidegate_tower::{Dialect, KeySource};
+pub use tidegate_tower::{HeaderFormat, KeySource};
 
 use error::Origin;
 use file::File;

@@ -9,12 +9,12 @@ use std::{
 use ipnet::IpNet;
 use tidegate::{AtCapacity, Share};
 use tidegate_redis::RedisStore;
-use tidegate_tower::{ClientAddress, Dialect};
+use tidegate_tower::{ClientAddress, HeaderFormat};
 
 use super::{
     error::{ConfigError, Origin},
     file::{ServerTable, StoreTable},
-    values::{AtCapacityText, DialectText, Listen, Net, Secret, ShareNumber, Size, Time, TimeOrOff},
+    values::{AtCapacityText, HeaderFormatText, Listen, Net, Secret, ShareNumber, Size, Time, TimeOrOff},
 };
 
 /// Where the service listens, whom it believes, and what bounds it.
@@ -33,7 +33,7 @@ pub struct ServerSettings {
     /// Names by which this service may be called, beside `localhost` and plain addresses; `*` for any.
     pub hosts: Vec<String>,
     /// Which headers tell an HTTP client where it stands.
-    pub headers: Dialect,
+    pub headers: HeaderFormat,
     /// Whose word counts about where a forwarded request came from.
     pub forwarding: Forwarding,
     /// Whether callers may bring limits of their own.
@@ -215,7 +215,7 @@ impl ServerSettings {
             tls,
             tokens,
             hosts: table.hosts.unwrap_or_default(),
-            headers: table.headers.map_or(Dialect::default(), |DialectText(dialect)| dialect),
+            headers: table.headers.map_or(HeaderFormat::default(), |HeaderFormatText(format)| format),
             forwarding,
             caller_limits,
             bounds,

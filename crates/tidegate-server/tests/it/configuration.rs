@@ -14,7 +14,7 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
         (policy("limts = []"), "t.toml:3: unknown key `limts`: did you mean `limits`?"),
         (policy("algorithm = \"sliding\""), "t.toml:3: `sliding` is no algorithm"),
         (policy("mode = \"dry\""), "t.toml:3: `dry` is no mode: use enforce or shadow"),
-        (policy("key = \"cookie:x\""), "t.toml:3: policy `api`: `cookie:x` is no source of a key"),
+        (policy("key = \"cookie:x\""), "t.toml:3: policy `api`: `cookie:x` is no source of keys"),
         (policy("on_store_failure = { local = 2.0 }"), "t.toml:3: a share of `2` is out of range"),
         (policy("on_store_failure = \"maybe\""), "t.toml:3: `maybe` is not what to do"),
         (policy("operations = { a = 0 }"), "t.toml:3: "),

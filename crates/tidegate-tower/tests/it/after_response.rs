@@ -56,7 +56,7 @@ async fn what_is_given_back_is_for_the_user_to_say() {
 #[tokio::test]
 async fn all_that_several_rules_charged_is_given_back() {
     let everyone = policy("all", &["10/1m"]);
-    let rules = [Rule::new(ten()).cost(|_| 3), Rule::new(everyone.clone()).by(KeyExtractor::everyone())];
+    let rules = [Rule::new(ten()).cost(|_| 3), Rule::new(everyone.clone()).key(KeyExtractor::global())];
     let layer = RateLimitLayer::all(rules).refund_server_errors();
     let site = Site::serve(|limiter| statuses().layer(layer.in_store(limiter))).await;
     for (status, used) in [(200, (3, 1)), (500, (3, 1)), (200, (6, 2))] {
@@ -107,7 +107,7 @@ async fn who_is_charged_more_in_the_end_is_told_so_at_once() {
     let settled = |policy| Rule::new(policy).settle(|response| response.number("x-tokens-used"));
     let answer = async |Path(tokens): Path<String>| ([("x-tokens-used", tokens)], "done");
     let one = RateLimitLayer::new(settled(ten()));
-    let several = RateLimitLayer::all([settled(everyone).by(KeyExtractor::everyone()), Rule::new(ten())]);
+    let several = RateLimitLayer::all([settled(everyone).key(KeyExtractor::global()), Rule::new(ten())]);
     for (layer, standings) in [
         (one, [r#""api";r=3;t=60"#, r#""api";r=2;t=60"#, r#""api";r=0;t=60"#]),
         (several, [r#""api";r=9;t=60"#, r#""api";r=8;t=60"#, r#""all";r=0;t=60"#]),

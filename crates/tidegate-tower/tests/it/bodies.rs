@@ -12,7 +12,7 @@ use http_body_util::{
     combinators::{BoxBody, UnsyncBoxBody},
 };
 use tidegate::{Cost, Key, Limiter};
-use tidegate_tower::{AnswerBody, KeyExtractor, RateLimitLayer, Rule};
+use tidegate_tower::{KeyExtractor, RateLimitLayer, ResponseBody, Rule};
 use tower::{Layer as _, ServiceExt as _};
 
 use crate::site::{limiter, policy};
@@ -28,12 +28,12 @@ fn pieces() -> Pieces {
 /// Asks a service with such bodies for two pages: the first is let through, the second denied.
 async fn is_answered_with_and_counted<R>(body: fn() -> R)
 where
-    R: AnswerBody + Send + 'static,
+    R: ResponseBody + Send + 'static,
     R::Error: std::fmt::Debug,
 {
     let (_, limiter): (_, Arc<Limiter>) = limiter();
     let three = policy("api", &["3/1m"]);
-    let rule = Rule::new(three.clone()).by(KeyExtractor::everyone()).settle_by_size(1000);
+    let rule = Rule::new(three.clone()).key(KeyExtractor::global()).settle_by_size(1000);
     let pages = tower::service_fn(move |_: Request<Full<Bytes>>| {
         std::future::ready(Ok::<_, Infallible>(Response::new(body())))
     });
@@ -62,7 +62,7 @@ async fn every_kind_of_body_can_be_answered_with_and_counted() {
 async fn a_body_that_nobody_reads_costs_nothing() {
     let (_, limiter) = limiter();
     let three = policy("api", &["3/1m"]);
-    let rule = Rule::new(three.clone()).by(KeyExtractor::everyone()).settle_by_size(1000);
+    let rule = Rule::new(three.clone()).key(KeyExtractor::global()).settle_by_size(1000);
     let pages =
         tower::service_fn(async |_: Request<Full<Bytes>>| Ok::<_, Infallible>(Response::new(Body::new(pieces()))));
     let service = RateLimitLayer::new(rule).in_store(Arc::clone(&limiter)).layer(pages);

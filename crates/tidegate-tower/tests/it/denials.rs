@@ -6,7 +6,7 @@ use axum::Router;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::json;
-use tidegate_tower::{Dialect, KeyExtractor, RateLimitLayer, Rule, WithoutKey};
+use tidegate_tower::{HeaderFormat, KeyExtractor, OnMissingKey, RateLimitLayer, Rule};
 use tokio::net::TcpListener;
 
 use crate::site::{Answer, Site, hello, policy};
@@ -66,20 +66,20 @@ async fn a_server_that_does_not_tell_addresses_is_told_what_to_do() {
         "title": "Internal Server Error",
         "status": 500,
         "detail": "the client's address is not known: serve an axum router with \
-                   `into_make_service_with_connect_info::<SocketAddr>()`, or put a `PeerAddress` into the request's extensions",
+                   `into_make_service_with_connect_info::<SocketAddr>()`, or insert a `PeerAddress` into the request's extensions",
     });
     assert_eq!(refused.json(), expected);
 }
 
 #[tokio::test]
 async fn who_has_to_say_who_it_is_reads_how() {
-    let by_key = Rule::new(policy("api", &["1/1m"])).by(KeyExtractor::header("x-api-key").expect("a header's name"));
-    let site = Site::behind(RateLimitLayer::new(by_key.without_key(WithoutKey::Refused))).await;
+    let by_key = Rule::new(policy("api", &["1/1m"])).key(KeyExtractor::header("x-api-key").expect("a header's name"));
+    let site = Site::behind(RateLimitLayer::new(by_key.on_missing_key(OnMissingKey::Reject))).await;
     let expected =
         |detail: &str| json!({ "type": "about:blank", "title": "Bad Request", "status": 400, "detail": detail });
     let refused = site.get("/").await;
     assert_eq!((refused.status, kind(&refused)), (400, PROBLEM));
-    assert_eq!(refused.json(), expected("the request lacks `x-api-key`"));
+    assert_eq!(refused.json(), expected("the request has no `x-api-key`"));
     let long = site.get_with("/", &[("x-api-key", &"k".repeat(1025))]).await;
     assert_eq!((long.status, kind(&long)), (400, PROBLEM));
     assert_eq!(long.json(), expected(&tidegate::Key::new(&[b'k'; 1025]).expect_err("it is too long").to_string()));
@@ -88,14 +88,14 @@ async fn who_has_to_say_who_it_is_reads_how() {
 
 #[tokio::test]
 async fn another_answer_still_says_when_to_come_back() {
-    let layer = RateLimitLayer::new(policy("api", &["1/1m"])).denied(|denial| {
+    let layer = RateLimitLayer::new(policy("api", &["1/1m"])).denial_response(|denial| {
         let text = format!("{} under {} from {}", denial.status(), denial.limit_name(), denial.request().uri().path());
         let mut response = Response::new(Bytes::from(text));
         *response.status_mut() = StatusCode::IM_A_TEAPOT;
         response.headers_mut().insert("retry-after", HeaderValue::from_static("0"));
         response
     });
-    for (dialect, header) in [(Dialect::Draft10, "ratelimit"), (Dialect::Draft6, "ratelimit-reset")] {
+    for (dialect, header) in [(HeaderFormat::Draft10, "ratelimit"), (HeaderFormat::Draft6, "ratelimit-reset")] {
         let site = Site::behind(layer.clone().headers(dialect)).await;
         site.get("/").await;
         let denied = site.get("/page").await;

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use tidegate::{Limiter, ManualClock};
-use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule, WithoutKey};
+use tidegate_tower::{KeyExtractor, OnMissingKey, RateLimitLayer, Rule};
 use tokio::net::TcpListener;
 use tonic::{
     Code, Request, Response, Status,
@@ -138,10 +138,10 @@ async fn a_call_of_a_banned_client_is_not_permitted_until_the_ban_ends() {
 
 #[tokio::test]
 async fn a_call_that_cannot_be_counted_is_an_invalid_argument() {
-    let by_key = Rule::new(policy("api", &["1/1m"])).by(KeyExtractor::header("x-api-key").expect("a header's name"));
-    let mut served = Served::behind(RateLimitLayer::new(by_key.without_key(WithoutKey::Refused))).await;
+    let by_key = Rule::new(policy("api", &["1/1m"])).key(KeyExtractor::header("x-api-key").expect("a header's name"));
+    let mut served = Served::behind(RateLimitLayer::new(by_key.on_missing_key(OnMissingKey::Reject))).await;
     let refused = served.check().await.expect_err("there is no key");
-    assert_eq!((refused.code(), refused.message()), (Code::InvalidArgument, "the request lacks `x-api-key`"));
+    assert_eq!((refused.code(), refused.message()), (Code::InvalidArgument, "the request has no `x-api-key`"));
     let long = served.check_with("x-api-key", &"k".repeat(1025)).await.expect_err("no key is that long");
     assert_eq!(long.code(), Code::InvalidArgument);
     served.check_with("x-api-key", "k").await.expect("it fits");
@@ -175,7 +175,7 @@ async fn the_peer_is_found_in_tonic_s_own_connection() {
 #[tokio::test]
 async fn a_message_costs_by_its_size() {
     let api = policy("api", &["100/1m"]);
-    let rule = Rule::new(api.clone()).by(KeyExtractor::everyone()).settle_by_size(1);
+    let rule = Rule::new(api.clone()).key(KeyExtractor::global()).settle_by_size(1);
     let mut served = Served::behind(RateLimitLayer::new(rule)).await;
     served.check().await.expect("it fits");
     let everyone = tidegate::Key::new("everyone").expect("a key");
@@ -200,7 +200,7 @@ async fn a_call_that_the_server_failed_is_given_back() {
 #[tokio::test]
 async fn several_values_of_the_key_metadata_are_an_invalid_argument() {
     let by = KeyExtractor::header("x-api-key").expect("a header's name");
-    let mut served = Served::behind(RateLimitLayer::new(Rule::new(policy("api", &["1/1m"])).by(by))).await;
+    let mut served = Served::behind(RateLimitLayer::new(Rule::new(policy("api", &["1/1m"])).key(by))).await;
     for values in [["alice", "x1"], ["x2", "alice"]] {
         let mut request = Request::new(HealthCheckRequest::default());
         for value in values {

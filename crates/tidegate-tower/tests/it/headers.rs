@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{Router, routing::get};
 use sfv::{BareItem, List, ListEntry, Parser};
 use tidegate::{Algorithm, Mode, Policy};
-use tidegate_tower::{Dialect, KeyExtractor, RateLimitLayer, Rule};
+use tidegate_tower::{HeaderFormat, KeyExtractor, RateLimitLayer, Rule};
 
 use crate::site::{Answer, START, Site, policy};
 
@@ -177,7 +177,7 @@ async fn the_limit_told_is_what_can_be_in_use_at_once() {
     let answer = site.get("/").await;
     assert_eq!(answer.header("ratelimit-policy").as_deref(), Some(r#""api";q=5;w=60"#));
     assert_eq!(answer.header("ratelimit").as_deref(), Some(r#""api";r=4;t=1"#));
-    let site = Site::behind(RateLimitLayer::new(bursting).headers(Dialect::Draft6)).await;
+    let site = Site::behind(RateLimitLayer::new(bursting).headers(HeaderFormat::Draft6)).await;
     assert_eq!(told(&site.get("/").await), three(DRAFT_6, [5, 4, 1]));
 }
 
@@ -213,7 +213,7 @@ async fn a_wait_below_a_second_is_one() {
 }
 
 /// A router behind `outer` with a route behind `inner`.
-async fn nested(outer: Policy, inner: Policy, dialect: Dialect) -> Site {
+async fn nested(outer: Policy, inner: Policy, dialect: HeaderFormat) -> Site {
     Site::serve(|limiter| {
         let inner = RateLimitLayer::new(inner).headers(dialect).in_store(limiter.clone());
         let outer = RateLimitLayer::new(outer).headers(dialect).in_store(limiter);
@@ -227,7 +227,7 @@ async fn nested(outer: Policy, inner: Policy, dialect: Dialect) -> Site {
 
 #[tokio::test]
 async fn layers_around_each_other_are_all_told_in_draft_10() {
-    let site = nested(policy("all", &["5/1m"]), policy("login", &["1/1h"]), Dialect::Draft10).await;
+    let site = nested(policy("all", &["5/1m"]), policy("login", &["1/1h"]), HeaderFormat::Draft10).await;
     let both = [item("login", &[("q", 1), ("w", 3600)]), item("all", &[("q", 5), ("w", 60)])];
     let first = site.get("/login").await;
     assert_eq!(items(&first, "ratelimit-policy"), both);
@@ -242,7 +242,7 @@ async fn layers_around_each_other_are_all_told_in_draft_10() {
 
 #[tokio::test]
 async fn where_there_is_room_for_one_the_tighter_layer_is_told() {
-    for (dialect, names) in [(Dialect::Draft6, DRAFT_6), (Dialect::XRateLimitSeconds, X)] {
+    for (dialect, names) in [(HeaderFormat::Draft6, DRAFT_6), (HeaderFormat::XRateLimitSeconds, X)] {
         let site = nested(policy("all", &["5/1m"]), policy("login", &["3/1h"]), dialect).await;
         assert_eq!(told(&site.get("/login").await), three(names, [3, 2, 3600]), "the inner one");
         assert_eq!(told(&site.get("/").await), three(names, [5, 3, 60]));
@@ -255,18 +255,19 @@ async fn where_there_is_room_for_one_the_tighter_layer_is_told() {
         }
         assert_eq!(told(&site.get("/login").await), three(names, [3, 0, 3600]));
     }
-    let site = nested(policy("all", &["2/1m"]), policy("login", &["3/1h"]), Dialect::Draft6).await;
+    let site = nested(policy("all", &["2/1m"]), policy("login", &["3/1h"]), HeaderFormat::Draft6).await;
     assert_eq!(told(&site.get("/login").await), three(DRAFT_6, [2, 1, 60]), "the outer one");
 }
 
 #[tokio::test]
 async fn jitter_is_never_early_never_later_than_asked_and_not_always_the_same() {
     let (told, heard) = std::sync::mpsc::channel();
-    let layer = RateLimitLayer::new(policy("api", &["1/1m"])).jitter(Duration::from_secs(10)).denied(move |denial| {
-        let truth = denial.decision().retry_after().expect("it is limited");
-        told.send((truth, denial.retry_after().expect("it is limited"))).expect("the test listens");
-        http::Response::new(bytes::Bytes::new())
-    });
+    let layer =
+        RateLimitLayer::new(policy("api", &["1/1m"])).jitter(Duration::from_secs(10)).denial_response(move |denial| {
+            let truth = denial.decision().retry_after().expect("it is limited");
+            told.send((truth, denial.retry_after().expect("it is limited"))).expect("the test listens");
+            http::Response::new(bytes::Bytes::new())
+        });
     let site = Site::behind(layer).await;
     site.get("/").await;
     site.time.advance(Duration::from_micros(500_001));
@@ -289,10 +290,10 @@ async fn jitter_is_never_early_never_later_than_asked_and_not_always_the_same() 
 async fn a_policy_that_only_watches_denies_nothing_and_is_told_to_nobody_but_the_observer() {
     let (told, heard) = std::sync::mpsc::channel();
     let watching = policy("new", &["1/1m"]).with_mode(Mode::Shadow);
-    let layer = RateLimitLayer::new(watching).observe(move |observed| {
-        let policy = observed.policy.name().map(str::to_owned);
-        let path = observed.request.uri().path().to_owned();
-        told.send((path, policy, observed.decision.reason().as_str())).expect("the test listens");
+    let layer = RateLimitLayer::new(watching).on_decision(move |event| {
+        let policy = event.policy.name().map(str::to_owned);
+        let path = event.request.uri().path().to_owned();
+        told.send((path, policy, event.decision.reason().as_str())).expect("the test listens");
     });
     let site = Site::behind(layer).await;
     for (path, reason) in [("/a", "allowed"), ("/b", "shadow"), ("/c", "shadow")] {
@@ -306,7 +307,7 @@ async fn a_policy_that_only_watches_denies_nothing_and_is_told_to_nobody_but_the
 async fn a_policy_that_only_watches_hides_none_that_enforces() {
     let rules = || {
         let watching = policy("new", &["1/1m"]).with_mode(Mode::Shadow);
-        [policy("api", &["3/1h"]), watching].map(|policy| Rule::new(policy).by(KeyExtractor::everyone()))
+        [policy("api", &["3/1h"]), watching].map(|policy| Rule::new(policy).key(KeyExtractor::global()))
     };
     let site = Site::behind(RateLimitLayer::all(rules())).await;
     for left in [2, 1, 0] {
@@ -321,6 +322,6 @@ async fn a_policy_that_only_watches_hides_none_that_enforces() {
 
 #[test]
 fn the_longest_wait_is_rounded_up_as_far_as_there_are_numbers() {
-    assert_eq!(tidegate_tower::seconds(Duration::from_nanos(1)), 1);
-    assert_eq!(tidegate_tower::seconds(Duration::MAX), u64::MAX);
+    assert_eq!(tidegate_tower::ceil_seconds(Duration::from_nanos(1)), 1);
+    assert_eq!(tidegate_tower::ceil_seconds(Duration::MAX), u64::MAX);
 }

@@ -54,9 +54,9 @@ async fn several_rules_are_one_decision_in_redis_too() {
     let server = Server::start();
     let store = patient(&server).await;
     let (user, all) = (policy("user", &["1/1d"]), policy("all", &["2/1d"]));
-    let by_user = Rule::new(user.clone()).by(KeyExtractor::header("x-user").expect("a header's name"));
+    let by_user = Rule::new(user.clone()).key(KeyExtractor::header("x-user").expect("a header's name"));
     let layer =
-        RateLimitLayer::all([by_user, Rule::new(all.clone()).by(KeyExtractor::everyone())]).in_store(store.clone());
+        RateLimitLayer::all([by_user, Rule::new(all.clone()).key(KeyExtractor::global())]).in_store(store.clone());
     let site = Site::serve(|_| hello().layer(layer)).await;
     let ask = async |user| {
         let answer = site.get_with("/", &[("x-user", user)]).await;
@@ -77,7 +77,7 @@ async fn what_is_settled_and_given_back_is_so_in_redis_too() {
     let store = patient(&server).await;
     let api = policy("api", &["100/1d"]);
     let rule =
-        Rule::new(api.clone()).by(KeyExtractor::everyone()).cost(|_| 4).settle(|response| response.number("x-used"));
+        Rule::new(api.clone()).key(KeyExtractor::global()).cost(|_| 4).settle(|response| response.number("x-used"));
     let layer = RateLimitLayer::new(rule).refund_server_errors().in_store(store.clone());
     let pages = Router::new()
         .route("/fails", any(|| async { StatusCode::BAD_GATEWAY }))
@@ -98,7 +98,7 @@ async fn a_service_that_fails_without_a_response_is_given_back_in_redis_too() {
     let server = Server::start();
     let store = patient(&server).await;
     let api = policy("api", &["100/1d"]);
-    let rule = Rule::new(api.clone()).by(KeyExtractor::everyone());
+    let rule = Rule::new(api.clone()).key(KeyExtractor::global());
     let failing = tower::service_fn(async |_: Request<Body>| Err::<Response<Body>, _>("the machine is on fire"));
     for (layer, expected) in
         [(RateLimitLayer::new(rule.clone()), 1), (RateLimitLayer::new(rule).refund_server_errors(), 1)]
@@ -114,7 +114,7 @@ async fn a_streamed_body_is_settled_in_redis_once_it_is_sent() {
     let server = Server::start();
     let store = patient(&server).await;
     let api = policy("api", &["100/1d"]);
-    let rule = Rule::new(api.clone()).by(KeyExtractor::everyone()).settle_by_size(1000);
+    let rule = Rule::new(api.clone()).key(KeyExtractor::global()).settle_by_size(1000);
     let layer = RateLimitLayer::new(rule).in_store(store.clone());
     let chunks = || futures_util::stream::iter([[0; 1100], [0; 1100]].map(|chunk| Ok::<_, Infallible>(chunk.to_vec())));
     let answer = async move || Body::from_stream(chunks());
@@ -162,7 +162,7 @@ async fn without_redis_a_closed_policy_says_that_it_is_not_the_client_s_fault() 
         "type": "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
         "title": "Request cannot be satisfied due to temporary server capacity constraints",
         "status": 503,
-        "detail": "whether this request is within its limit can't be found out at the moment",
+        "detail": "the rate limit can't be checked at the moment",
     });
     assert_eq!(denied.json(), expected);
 }
@@ -223,7 +223,7 @@ async fn what_was_charged_here_is_not_taken_from_redis_when_it_is_back() {
             }
         })
     };
-    let rule = Rule::new(api.clone()).by(KeyExtractor::everyone());
+    let rule = Rule::new(api.clone()).key(KeyExtractor::global());
     let layer = RateLimitLayer::new(rule).refund_server_errors().in_store(store.clone());
     server.pause();
     let response = layer.layer(failing).oneshot(Request::default()).await.expect("it can't fail");

@@ -96,7 +96,7 @@ async fn who_is_exempt_is_never_denied() {
 #[tokio::test]
 async fn under_several_policies_only_the_overridden_one_is_told_otherwise() {
     let (api, site_wide) = (policy("api", &["2/1m"]), policy("site", &["50/1m"]));
-    let rules = [Rule::new(api.clone()), Rule::new(site_wide).by(KeyExtractor::everyone())];
+    let rules = [Rule::new(api.clone()), Rule::new(site_wide).key(KeyExtractor::global())];
     let layer = RateLimitLayer::all(rules);
     let site = Site::serve(|limiter| hello().layer(layer.in_store(limiter))).await;
     set(&site, &api, Override::limits(policy("any", &["9/10s"])));

@@ -62,7 +62,7 @@ impl Service<Request<Full<Bytes>>> for Strict {
 }
 
 fn twice() -> RateLimitLayer {
-    RateLimitLayer::new(Rule::new(policy("api", &["2/1h"])).by(KeyExtractor::everyone()))
+    RateLimitLayer::new(Rule::new(policy("api", &["2/1h"])).key(KeyExtractor::global()))
 }
 
 async fn is_as_ready_as_what_is_behind<S>(layer: impl Layer<Strict, Service = S>)

@@ -12,7 +12,7 @@ const USER: &str = "x-user";
 const TENANT: &str = "x-tenant";
 
 fn by(header: &'static str, policy: Policy) -> Rule {
-    Rule::new(policy).by(KeyExtractor::header(header).expect("a header's name"))
+    Rule::new(policy).key(KeyExtractor::header(header).expect("a header's name"))
 }
 
 fn left(answer: &Answer) -> (u16, Option<String>) {
@@ -153,7 +153,7 @@ async fn clients_with_allowed_addresses_are_not_limited() {
 async fn allowed_keys_are_not_limited_by_the_rule_that_finds_them() {
     let keys = ["root", "monitor"].map(|key| Key::new(key).expect("a key"));
     let users = by(USER, policy("user", &["1/1m"])).allow_keys(keys);
-    let rules = [users, Rule::new(policy("all", &["4/1m"])).by(KeyExtractor::everyone())];
+    let rules = [users, Rule::new(policy("all", &["4/1m"])).key(KeyExtractor::global())];
     let site = Site::behind(RateLimitLayer::all(rules)).await;
     let ask = async |user| left(&site.get_with("/", &[(USER, user)]).await);
     for standing in [r#""all";r=3;t=60"#, r#""all";r=2;t=60"#] {
@@ -172,7 +172,7 @@ async fn the_service_can_be_told_of_the_decision() {
     };
     for (tells, expected) in [(true, "4"), (false, "nothing")] {
         let layer = RateLimitLayer::new(policy("api", &["5/1m"]));
-        let layer = if tells { layer.tell_service() } else { layer };
+        let layer = if tells { layer.insert_decision() } else { layer };
         let site = Site::serve(|limiter| Router::new().route("/", get(told)).layer(layer.in_store(limiter))).await;
         assert_eq!(&*site.get("/").await.body, expected.as_bytes());
     }

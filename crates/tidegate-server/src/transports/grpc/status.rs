@@ -10,7 +10,7 @@ use envoy_types::pb::{
     google,
 };
 use tidegate::Reason;
-use tidegate_tower::seconds;
+use tidegate_tower::ceil_seconds;
 
 use crate::service::Answer;
 
@@ -91,7 +91,7 @@ pub(super) fn denied(limit: Option<(Unit, Duration)>) -> DescriptorStatus {
 
 /// Whole seconds, rounded up: Envoy reads nothing else of a duration, and would cut the rest off.
 fn whole_seconds(wait: Duration) -> google::protobuf::Duration {
-    google::protobuf::Duration { seconds: seconds(wait).try_into().unwrap_or(i64::MAX), nanos: 0 }
+    google::protobuf::Duration { seconds: ceil_seconds(wait).try_into().unwrap_or(i64::MAX), nanos: 0 }
 }
 
 fn saturated(units: u64) -> u32 {

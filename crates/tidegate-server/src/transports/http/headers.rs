@@ -2,7 +2,7 @@
 
 use axum::http::HeaderMap;
 use tidegate::{Decision, Reason};
-use tidegate_tower::{Labels, Standing};
+use tidegate_tower::{Labels, QuotaStatus};
 
 use crate::{
     door::House,
@@ -40,6 +40,6 @@ fn tell<'a>(
     decision: &Decision,
 ) {
     let retry_after = decision.retry_after().filter(|_| matches!(decision.reason(), Reason::Limited | Reason::Banned));
-    let standing = Standing { bound, decision, retry_after, clock: house.service.clock() };
-    house.settings.headers.tell(headers, policies, &standing);
+    let status = QuotaStatus { labels: bound, decision, retry_after, clock: house.service.clock() };
+    house.settings.headers.write(headers, policies, &status);
 }

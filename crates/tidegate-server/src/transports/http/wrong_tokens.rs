@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, Response, StatusCode, header},
     response::IntoResponse as _,
 };
-use tidegate_tower::seconds;
+use tidegate_tower::ceil_seconds;
 
 use super::{connection::Closing, dashboard, guest, problem::Problem};
 use crate::{
@@ -91,7 +91,7 @@ impl Caller {
 /// it.
 pub(super) async fn refused(house: &House, transport: Transport, too_many: Option<TooMany>) -> Response<Body> {
     tokio::time::sleep(house.service.guesses().delay()).await;
-    let wait = too_many.map_or(1, |TooMany(wait)| seconds(wait));
+    let wait = too_many.map_or(1, |TooMany(wait)| ceil_seconds(wait));
     let message = format!(
         "too many wrong tokens from your address: try again in {wait} seconds; the right token is accepted at any time, on a new connection"
     );

@@ -21,7 +21,7 @@ async fn who_leaves_the_line_has_spent_nothing() {
     assert_eq!(budget.waiting(), 0);
     tokio::time::advance(Duration::from_mins(2)).await;
     assert_eq!(in_use(&budget, &of, &key("a")), 0);
-    let _ = budget.within(Duration::ZERO).acquire(&key("a"), cost(1)).await.expect("nobody has spent it");
+    let _ = budget.with_max_wait(Duration::ZERO).acquire(&key("a"), cost(1)).await.expect("nobody has spent it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,7 +46,7 @@ async fn a_future_that_is_never_polled_has_no_place_in_line() {
     let never = budget.acquire(&call, cost(1));
     assert_eq!(budget.waiting(), 0);
     drop(never);
-    let now = budget.within(Duration::ZERO);
+    let now = budget.with_max_wait(Duration::ZERO);
     let _ = now.acquire(&key("a"), cost(1)).await.expect("nobody has spent it");
     assert!(matches!(now.acquire(&key("a"), cost(1)).await, Err(AcquireError::TooLate { .. })));
 }

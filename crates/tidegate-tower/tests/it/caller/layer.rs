@@ -19,7 +19,7 @@ use futures_util::future::join_all;
 use http_body_util::Full;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tidegate_tower::{
-    Dialect, RateLimitLayer,
+    HeaderFormat, RateLimitLayer,
     caller::{AcquireError, Budget, BudgetService, Call, CallError},
 };
 use tokio::{net::TcpListener, time::Instant};
@@ -41,7 +41,7 @@ async fn serve(app: Router) -> SocketAddr {
 }
 
 fn calls(budget: &Budget) -> BudgetService<reqwest::Client, reqwest::Request> {
-    let order = |request: &reqwest::Request| Call::to(request.url().host_str().unwrap_or_default());
+    let order = |request: &reqwest::Request| Call::to_host(request.url().host_str().unwrap_or_default());
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     budget.layer(order).layer(client)
 }
@@ -116,7 +116,7 @@ async fn many_callers_at_once_never_have_more_under_way_in_a_window_than_the_bud
 
 #[tokio::test(start_paused = true)]
 async fn an_upstream_behind_our_own_layer_is_understood_in_every_dialect() {
-    use tidegate_tower::Dialect::{Draft6, Draft10, Off, XRateLimit, XRateLimitSeconds};
+    use tidegate_tower::HeaderFormat::{Draft6, Draft10, Off, XRateLimit, XRateLimitSeconds};
     for dialect in [Draft10, Draft6, XRateLimit, XRateLimitSeconds, Off] {
         let (time, visits) = (limiter(), Visits::default());
         let layer = RateLimitLayer::new(policy("strict", &["1/30s"])).in_store(time.clone()).headers(dialect);
@@ -153,18 +153,18 @@ async fn an_upstream_behind_our_own_layer_is_understood_in_every_dialect() {
 async fn a_call_that_is_not_made_says_why_and_one_that_fails_says_how() {
     let visits = Visits::default();
     let address = serve(Router::new().route("/", get(moody)).with_state(visits.clone())).await;
-    let budget = budget("1/1h").within(Duration::from_secs(1));
+    let budget = budget("1/1h").with_max_wait(Duration::from_secs(1));
     let calls = calls(&budget);
     let first = calls.clone().oneshot(to(address, "/")).await;
     assert!(first.is_ok());
     match calls.clone().oneshot(to(address, "/")).await {
-        Err(CallError::NotMade(AcquireError::TooLate { .. })) => {}
+        Err(CallError::Budget(AcquireError::TooLate { .. })) => {}
         other => panic!("{other:?}"),
     }
     assert_eq!(visits.0.lock().expect("no panic").len(), 1);
     let nowhere = TcpListener::bind("127.0.0.1:0").await.and_then(|listener| listener.local_addr()).expect("a port");
     let other = super::budget("1/1h");
-    assert!(matches!(self::calls(&other).oneshot(to(nowhere, "/")).await, Err(CallError::Failed(_))));
+    assert!(matches!(self::calls(&other).oneshot(to(nowhere, "/")).await, Err(CallError::Service(_))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,7 +172,7 @@ async fn hyper_s_own_client_is_held_back_like_any_other() {
     let visits = Visits::default();
     let address = serve(Router::new().route("/", get(moody)).with_state(visits.clone())).await;
     let budget = budget("100/1s");
-    let host = |request: &http::Request<Full<Bytes>>| Call::to(request.uri().host().unwrap_or_default());
+    let host = |request: &http::Request<Full<Bytes>>| Call::to_host(request.uri().host().unwrap_or_default());
     let client = Client::builder(TokioExecutor::new()).build_http();
     let mut calls = budget.layer(host).layer(client);
     for _ in 0..3 {
@@ -185,7 +185,7 @@ async fn hyper_s_own_client_is_held_back_like_any_other() {
 #[tokio::test(start_paused = true)]
 async fn a_channel_of_tonic_comes_back_when_the_status_says() {
     let time = limiter();
-    let strict = RateLimitLayer::new(policy("strict", &["1/30s"])).in_store(time.clone()).headers(Dialect::Off);
+    let strict = RateLimitLayer::new(policy("strict", &["1/30s"])).in_store(time.clone()).headers(HeaderFormat::Off);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     let (_, health) = tonic_health::server::health_reporter();
@@ -193,7 +193,7 @@ async fn a_channel_of_tonic_comes_back_when_the_status_says() {
     tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
 
     let channel = Endpoint::from_shared(format!("http://{address}")).expect("an address").connect_lazy();
-    let all_alike = |_: &http::Request<tonic::body::Body>| Call::to("health");
+    let all_alike = |_: &http::Request<tonic::body::Body>| Call::to_host("health");
     let budget = Budget::new(policy("upstream", &["1000/1s"])).in_store(time);
     let mut client = HealthClient::new(budget.layer(all_alike).layer(channel));
     let began = Instant::now();

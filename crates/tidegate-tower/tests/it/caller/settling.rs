@@ -43,7 +43,7 @@ async fn a_call_that_was_not_made_is_given_back_under_every_policy() {
     assert_eq!((in_use(&budget, &requests, &key("a")), in_use(&budget, &tokens, &key("a"))), (1, 123));
     let permit = budget.acquire_each(&key("a"), &[cost(1), cost(700)]).await.expect("there is room");
     let uneven = permit.settle_each(&[1]).await;
-    assert_eq!(uneven, Err(SettleError::Costs { given: 1, policies: 2 }));
+    assert_eq!(uneven, Err(SettleError::CostCount { given: 1, policies: 2 }));
 }
 
 #[tokio::test(start_paused = true)]

@@ -45,11 +45,11 @@ async fn all_who_share_a_budget_wait_when_one_of_them_is_told_to() {
     let [one, other] = [budget(&server, "1000/1h").await, budget(&server, "1000/1h").await];
     let permit = one.acquire(&key("a"), cost(1)).await.expect("there is room");
     let told: HeaderMap = [(http::header::RETRY_AFTER, HeaderValue::from(600))].into_iter().collect();
-    permit.obey(StatusCode::TOO_MANY_REQUESTS, &told).await;
+    permit.apply_response(StatusCode::TOO_MANY_REQUESTS, &told).await;
     // Who is told the same again does not wait twice as long.
-    permit.obey(StatusCode::TOO_MANY_REQUESTS, &told).await;
+    permit.apply_response(StatusCode::TOO_MANY_REQUESTS, &told).await;
     for budget in [&one, &other] {
-        match budget.within(Duration::from_secs(1)).acquire(&key("a"), cost(1)).await.map(drop) {
+        match budget.with_max_wait(Duration::from_secs(1)).acquire(&key("a"), cost(1)).await.map(drop) {
             Err(AcquireError::TooLate { retry_after }) => {
                 assert!(
                     retry_after <= Duration::from_secs(600) && retry_after > Duration::from_secs(500),
@@ -59,7 +59,7 @@ async fn all_who_share_a_budget_wait_when_one_of_them_is_told_to() {
             other => panic!("{other:?}"),
         }
     }
-    let _ = other.within(PATIENCE).acquire(&key("b"), cost(1)).await.expect("it is another key");
+    let _ = other.with_max_wait(PATIENCE).acquire(&key("b"), cost(1)).await.expect("it is another key");
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn who_leaves_while_redis_is_asked_has_spent_nothing_in_the_end() {
         }
     };
     tokio::time::timeout(PATIENCE, settled).await.expect("what nobody waited for is given back");
-    let _ = budget.within(PATIENCE).acquire(&key("a"), cost(10)).await.expect("all of it is there");
+    let _ = budget.with_max_wait(PATIENCE).acquire(&key("a"), cost(10)).await.expect("all of it is there");
 }
 
 #[tokio::test]
@@ -97,14 +97,14 @@ async fn without_redis_each_operation_does_what_it_was_to_do() {
     store.ready().await;
     let budget = Budget::new(policy("upstream", &["100/1h"]))
         .in_store(store)
-        .operation("search.list", Operation::costing(cost(10)).on_store_failure(OnStoreFailure::Closed))
-        .operation("videos.list", Operation::costing(cost(1)).on_store_failure(OnStoreFailure::Open));
-    let paid = budget.acquire_for(&key("a"), "search.list").await.expect("there is room");
+        .operation("search.list", Operation::new(cost(10)).on_store_failure(OnStoreFailure::Closed))
+        .operation("videos.list", Operation::new(cost(1)).on_store_failure(OnStoreFailure::Open));
+    let paid = budget.acquire_operation(&key("a"), "search.list").await.expect("there is room");
     assert!(!paid.decision().is_degraded());
     server.kill();
-    let search = budget.acquire_for(&key("a"), "search.list").await.map(drop);
+    let search = budget.acquire_operation(&key("a"), "search.list").await.map(drop);
     assert_eq!(search, Err(AcquireError::StoreUnavailable));
-    let videos = budget.acquire_for(&key("a"), "videos.list").await.expect("it may be made unpaid");
+    let videos = budget.acquire_operation(&key("a"), "videos.list").await.expect("it may be made unpaid");
     assert!(videos.decision().is_degraded() && videos.decision().charged_at().is_none());
 }
 
@@ -126,7 +126,7 @@ async fn many_who_are_told_to_wait_at_once_wait_no_longer_than_one_is_told_to() 
     let upstream = key("a");
     join_all((0..).zip(&budgets).map(|(number, budget)| budget.pause(&upstream, wait(number)))).await;
     let fresh = self::budget(&server, "1000/1h").await;
-    match fresh.within(Duration::ZERO).acquire(&upstream, cost(1)).await.map(drop) {
+    match fresh.with_max_wait(Duration::ZERO).acquire(&upstream, cost(1)).await.map(drop) {
         Err(AcquireError::TooLate { retry_after }) => {
             assert!((280..=300).contains(&retry_after.as_secs()), "{retry_after:?}");
         }

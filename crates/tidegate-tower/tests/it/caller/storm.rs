@@ -56,7 +56,8 @@ async fn run(callers: Vec<Caller>, max: u64) -> (Vec<Served>, u64, u64) {
         let caller = callers[number].clone();
         tokio::time::sleep(Duration::from_millis(caller.comes - now)).await;
         now = caller.comes;
-        let budget = caller.patience.map_or(budget.clone(), |patience| budget.within(Duration::from_millis(patience)));
+        let budget =
+            caller.patience.map_or(budget.clone(), |patience| budget.with_max_wait(Duration::from_millis(patience)));
         let served = Arc::clone(&served);
         under_way.push(tokio::spawn(async move {
             let (who, asked) = (key("a"), cost(caller.units));

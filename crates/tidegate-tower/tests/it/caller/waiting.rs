@@ -82,13 +82,13 @@ async fn ten_thousand_wait_for_one_key_and_all_are_served_in_turn() {
 async fn who_can_not_be_served_in_time_is_told_at_once_when_it_could_be() {
     let (budget, began) = (budget("1/1m"), Instant::now());
     let _ = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
-    let late = budget.within(Duration::from_secs(10)).acquire(&key("a"), cost(1)).await;
+    let late = budget.with_max_wait(Duration::from_secs(10)).acquire(&key("a"), cost(1)).await;
     assert_eq!(late.map(drop), Err(AcquireError::TooLate { retry_after: Duration::from_mins(1) }));
-    let now = budget.within(Duration::ZERO).acquire(&key("a"), cost(1)).await;
+    let now = budget.with_max_wait(Duration::ZERO).acquire(&key("a"), cost(1)).await;
     assert_eq!(now.map(drop), Err(AcquireError::TooLate { retry_after: Duration::from_mins(1) }));
     assert_eq!((began.elapsed(), budget.waiting()), (Duration::ZERO, 0));
-    let _ = budget.within(Duration::from_mins(1)).acquire(&key("b"), cost(1)).await.expect("there is room");
-    let waited = budget.within(Duration::from_mins(1)).acquire(&key("b"), cost(1)).await;
+    let _ = budget.with_max_wait(Duration::from_mins(1)).acquire(&key("b"), cost(1)).await.expect("there is room");
+    let waited = budget.with_max_wait(Duration::from_mins(1)).acquire(&key("b"), cost(1)).await;
     assert!(waited.is_ok(), "just in time is in time");
 }
 
@@ -99,7 +99,7 @@ async fn who_stands_behind_others_for_too_long_leaves_the_line() {
     let first = budget.clone();
     let first = tokio::spawn(async move { first.acquire(&key("a"), cost(1)).await.map(drop) });
     tokio::task::yield_now().await;
-    let second = budget.within(Duration::from_secs(10)).acquire(&key("a"), cost(1)).await;
+    let second = budget.with_max_wait(Duration::from_secs(10)).acquire(&key("a"), cost(1)).await;
     assert_eq!(second.map(drop), Err(AcquireError::TimedOut));
     assert!(began.elapsed() <= Duration::from_secs(10) + GRAIN);
     first.await.expect("no panic").expect("it is served all the same");
@@ -108,7 +108,7 @@ async fn who_stands_behind_others_for_too_long_leaves_the_line() {
 
 #[tokio::test(start_paused = true)]
 async fn no_more_wait_than_may() {
-    let budget = budget("1/1m").most_waiting(2);
+    let budget = budget("1/1m").max_waiting(2);
     let _ = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
     for _ in 0..2 {
         let budget = budget.clone();
@@ -116,7 +116,7 @@ async fn no_more_wait_than_may() {
     }
     tokio::task::yield_now().await;
     let third = budget.acquire(&key("b"), cost(1)).await;
-    assert_eq!(third.map(drop), Err(AcquireError::Crowded { most: 2 }));
+    assert_eq!(third.map(drop), Err(AcquireError::QueueFull { max: 2 }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +153,7 @@ async fn a_banned_key_is_an_error_at_once_and_nobody_waits_for_the_end() {
 async fn several_policies_are_paid_together_or_not_at_all() {
     let [requests, tokens] = [policy("requests", &["3/1m"]), policy("tokens", &["1000/1m"])];
     let budget = Budget::all([requests.clone(), tokens.clone()]).in_store(limiter());
-    let now = budget.within(Duration::ZERO);
+    let now = budget.with_max_wait(Duration::ZERO);
     let _ = now.acquire_each(&key("a"), &[cost(1), cost(900)]).await.expect("there is room");
     let late = now.acquire_each(&key("a"), &[cost(1), cost(200)]).await.map(drop);
     assert_eq!(late, Err(AcquireError::TooLate { retry_after: Duration::from_mins(1) }));
@@ -161,15 +161,15 @@ async fn several_policies_are_paid_together_or_not_at_all() {
     let _ = now.acquire_each(&key("a"), &[cost(1), cost(100)]).await.expect("there is room");
     assert_eq!((in_use(&budget, &requests, &key("a")), in_use(&budget, &tokens, &key("a"))), (2, 1000));
     let uneven = now.acquire_each(&key("a"), &[cost(1)]).await.map(drop);
-    assert_eq!(uneven, Err(AcquireError::Costs { given: 1, policies: 2 }));
+    assert_eq!(uneven, Err(AcquireError::CostCount { given: 1, policies: 2 }));
 }
 
 #[tokio::test(start_paused = true)]
 async fn calls_to_one_host_are_one_key_however_it_is_written() {
-    let now = budget("1/1m").within(Duration::ZERO);
+    let now = budget("1/1m").with_max_wait(Duration::ZERO);
     for host in ["api.example.com", "", &"x".repeat(5000)] {
-        let _ = now.fill(Call::to(host)).await.expect("there is room");
-        let again = now.fill(Call::to(&host.to_uppercase())).await.map(drop);
+        let _ = now.acquire_call(Call::to_host(host)).await.expect("there is room");
+        let again = now.acquire_call(Call::to_host(&host.to_uppercase())).await.map(drop);
         assert!(matches!(again, Err(AcquireError::TooLate { .. })), "{host:.20}");
     }
 }
@@ -177,15 +177,15 @@ async fn calls_to_one_host_are_one_key_however_it_is_written() {
 #[tokio::test(start_paused = true)]
 async fn operations_cost_what_the_budget_says() {
     let budget = budget("100/1m")
-        .operation("search.list", Operation::costing(cost(60)))
-        .operation("videos.list", Operation::costing(cost(1)));
+        .operation("search.list", Operation::new(cost(60)))
+        .operation("videos.list", Operation::new(cost(1)));
     let of = policy("upstream", &["100/1m"]);
-    let now = budget.within(Duration::ZERO);
-    let _ = now.acquire_for(&key("a"), "search.list").await.expect("there is room");
-    assert!(matches!(now.acquire_for(&key("a"), "search.list").await, Err(AcquireError::TooLate { .. })));
-    let _ = now.fill(Call::new(&key("a")).operation("videos.list")).await.expect("there is room");
+    let now = budget.with_max_wait(Duration::ZERO);
+    let _ = now.acquire_operation(&key("a"), "search.list").await.expect("there is room");
+    assert!(matches!(now.acquire_operation(&key("a"), "search.list").await, Err(AcquireError::TooLate { .. })));
+    let _ = now.acquire_call(Call::new(&key("a")).operation("videos.list")).await.expect("there is room");
     assert_eq!(in_use(&budget, &of, &key("a")), 61);
-    let unknown = now.acquire_for(&key("a"), "serach.list").await.map(drop).expect_err("there is none");
+    let unknown = now.acquire_operation(&key("a"), "serach.list").await.map(drop).expect_err("there is none");
     assert_eq!(unknown.to_string(), "the budget has no operation `serach.list`; it has: search.list, videos.list");
 }
 
@@ -195,7 +195,7 @@ async fn who_is_patient_for_weeks_waits_for_weeks() {
     let _ = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
     for patience in [31 * day, Duration::MAX] {
         let began = Instant::now();
-        let _ = budget.within(patience).acquire(&key("a"), cost(1)).await.expect("it may wait");
+        let _ = budget.with_max_wait(patience).acquire(&key("a"), cost(1)).await.expect("it may wait");
         assert!(began.elapsed() >= 29 * day, "{:?}", began.elapsed());
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, StatusCode};
-use tidegate_tower::caller::wait_asked;
+use tidegate_tower::caller::wait_from_headers;
 
 use super::BEGAN;
 
@@ -12,7 +12,7 @@ fn asked(status: u16, headers: &[(&'static str, &str)]) -> Option<Duration> {
         (HeaderName::from_static(name), value.parse().expect("a header's value"))
     };
     let headers: HeaderMap = headers.iter().map(header).collect();
-    wait_asked(StatusCode::from_u16(status).expect("a status"), &headers, BEGAN)
+    wait_from_headers(StatusCode::from_u16(status).expect("a status"), &headers, BEGAN)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is what is compared with")]

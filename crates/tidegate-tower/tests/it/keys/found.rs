@@ -2,14 +2,14 @@
 
 use axum::{extract::Request, middleware};
 use tidegate::Key;
-use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule, WithoutKey};
+use tidegate_tower::{KeyExtractor, OnMissingKey, RateLimitLayer, Rule};
 
 use crate::site::{Site, hello, policy};
 
 const KEY: &str = "x-api-key";
 
 fn once(by: KeyExtractor) -> Rule {
-    Rule::new(policy("api", &["1/1m"])).by(by)
+    Rule::new(policy("api", &["1/1m"])).key(by)
 }
 
 fn by_header() -> Rule {
@@ -31,8 +31,8 @@ async fn each_value_of_a_header_is_counted_by_itself() {
 
 #[tokio::test]
 async fn several_values_of_the_key_header_are_refused_and_not_counted() {
-    for without in [WithoutKey::ByAddress, WithoutKey::Unlimited, WithoutKey::Refused] {
-        let site = Site::behind(RateLimitLayer::new(by_header().without_key(without))).await;
+    for without in [OnMissingKey::UseAddress, OnMissingKey::Admit, OnMissingKey::Reject] {
+        let site = Site::behind(RateLimitLayer::new(by_header().on_missing_key(without))).await;
         for values in [["alice", "x1"], ["x2", "alice"], ["alice", "alice"], ["", "alice"], ["alice", ""]] {
             let refused = site.get_with("/", &values.map(|value| (KEY, value))).await;
             let detail = refused.json()["detail"].as_str().map(str::to_owned).unwrap_or_default();
@@ -67,7 +67,7 @@ async fn leaving_the_header_out_is_no_way_around_the_limit() {
 
 #[tokio::test]
 async fn who_has_no_key_may_be_let_through_uncounted() {
-    let site = Site::behind(RateLimitLayer::new(by_header().without_key(WithoutKey::Unlimited))).await;
+    let site = Site::behind(RateLimitLayer::new(by_header().on_missing_key(OnMissingKey::Admit))).await;
     for _ in 0..3 {
         let answer = site.get("/").await;
         assert_eq!((answer.status, answer.header("ratelimit")), (200, None));
@@ -101,14 +101,14 @@ async fn what_an_earlier_layer_found_can_be_counted_by() {
 
 #[tokio::test]
 async fn who_is_refused_is_told_nothing_of_how_it_would_have_been_known() {
-    let rule = once(KeyExtractor::extension(|account: &Account| &account.id)).without_key(WithoutKey::Refused);
+    let rule = once(KeyExtractor::extension(|account: &Account| &account.id)).on_missing_key(OnMissingKey::Reject);
     let refused = Site::behind(RateLimitLayer::new(rule)).await.get("/").await;
-    assert_eq!((refused.status, &refused.json()["detail"]), (400, &"it is not known who the request is from".into()));
+    assert_eq!((refused.status, &refused.json()["detail"]), (400, &"the client of the request is not known".into()));
 }
 
 #[tokio::test]
 async fn a_key_of_several_things_is_no_other_key() {
-    let by = KeyExtractor::request(|request| Key::join([request.header("x-tenant")?, request.header("x-user")?]).ok());
+    let by = KeyExtractor::from_fn(|request| Key::join([request.header("x-tenant")?, request.header("x-user")?]).ok());
     let site = Site::behind(RateLimitLayer::new(once(by))).await;
     let ask = async |tenant, user| site.get_with("/", &[("x-tenant", tenant), ("x-user", user)]).await.status;
     assert_eq!(ask("a", "bc").await, 200);
@@ -120,7 +120,7 @@ async fn a_key_of_several_things_is_no_other_key() {
 
 #[tokio::test]
 async fn everyone_together_shares_one_limit() {
-    let site = Site::behind(RateLimitLayer::new(once(KeyExtractor::everyone()))).await;
+    let site = Site::behind(RateLimitLayer::new(once(KeyExtractor::global()))).await;
     assert_eq!(site.get("/").await.status, 200);
     assert_eq!(site.visited_from("127.0.0.2").get_with("/", &[(KEY, "alice")]).await.status, 429);
 }
@@ -132,7 +132,7 @@ async fn what_is_too_long_to_be_a_key_is_refused_and_not_taken_for_none() {
         KeyExtractor::header("authorization").expect("a header's name"),
         KeyExtractor::extension(|account: &Account| &account.id),
     ] {
-        let layer = RateLimitLayer::new(once(by).without_key(WithoutKey::Unlimited));
+        let layer = RateLimitLayer::new(once(by).on_missing_key(OnMissingKey::Admit));
         let site =
             Site::serve(|limiter| hello().layer(layer.in_store(limiter)).layer(middleware::from_fn(log_in))).await;
         assert_eq!(site.get_with("/", &[("authorization", &long)]).await.status, 400);

@@ -22,7 +22,7 @@ async fn id(parameters: RawPathParams) -> String {
 }
 
 fn layer(limiter: &Arc<Limiter>) -> RateLimitLayer {
-    RateLimitLayer::new(Rule::new(policy("api", &["9/1m"])).by(KeyExtractor::path_parameter("id")))
+    RateLimitLayer::new(Rule::new(policy("api", &["9/1m"])).key(KeyExtractor::path_parameter("id")))
         .in_store(Arc::clone(limiter))
 }
 
@@ -76,7 +76,7 @@ async fn a_parameter_is_what_axum_says_it_is() {
 
 #[tokio::test]
 async fn another_spelling_of_a_path_is_no_other_key() {
-    let once = Rule::new(policy("api", &["1/1m"])).by(KeyExtractor::path_parameter("id"));
+    let once = Rule::new(policy("api", &["1/1m"])).key(KeyExtractor::path_parameter("id"));
     let layer = RateLimitLayer::new(once);
     let site = Site::serve(|limiter| Router::new().route("/users/{id}", get(id)).layer(layer.in_store(limiter))).await;
     assert_eq!(site.get("/users/alice").await.status, 200);
@@ -88,7 +88,7 @@ async fn another_spelling_of_a_path_is_no_other_key() {
 
 #[tokio::test]
 async fn a_path_without_the_parameter_is_counted_by_address() {
-    let once = Rule::new(policy("api", &["1/1m"])).by(KeyExtractor::path_parameter("name"));
+    let once = Rule::new(policy("api", &["1/1m"])).key(KeyExtractor::path_parameter("name"));
     let layer = RateLimitLayer::new(once);
     let site = Site::serve(|limiter| Router::new().route("/users/{id}", get(id)).layer(layer.in_store(limiter))).await;
     assert_eq!([site.get("/users/a").await.status, site.get("/users/b").await.status], [200, 429]);
