@@ -86,13 +86,10 @@ impl Guesses {
 mod tests {
     use std::{net::IpAddr, sync::Arc, time::Duration};
 
-    use tidegate::{Limiter, ManualClock, MemoryStore, Timestamp};
+    use tidegate::{AnyStore, FailSafe, Limiter, ManualClock, MemoryStore, Timestamp};
 
     use super::{ADDRESSES, Guesses};
-    use crate::{
-        metrics::{Metrics, Transport},
-        store::Store,
-    };
+    use crate::metrics::{Metrics, Transport};
 
     fn metrics() -> Metrics {
         Metrics::new(FailSafe::new(AnyStore::new(Limiter::default())), Arc::default())
