@@ -6,8 +6,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::values::{
-    AlgorithmText, AtCapacityText, HeaderFormatText, FailureChoice, LimitText, Listen, ModeText, Net, Secret, ShareNumber,
-    Size, Time, TimeOrOff, Units,
+    AlgorithmText, AtCapacityText, FailureChoice, HeaderFormatText, LimitText, Listen, ModeText, Net, Secret,
+    ShareNumber, Size, Time, TimeOrOff, Units,
 };
 
 /// A whole file.

@@ -42,7 +42,6 @@ type KeyFn = dyn for<'r> Fn(&RequestHead<'r>) -> Option<Result<Key<'r>, KeyError
 
 /// A source of keys that configuration files can name: `client-ip` or `header:x-api-key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum KeySource {
     /// The client's address.
     ClientIp,
