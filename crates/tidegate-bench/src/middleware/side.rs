@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 
-/// What is in front of the route. Layers count clients by the address of their connection.
+/// The layer of the route. Layers count clients by their peer address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {

@@ -205,18 +205,15 @@ impl HeaderFormat {
         if status.decision.reason() == Reason::Banned {
             return;
         }
-        match self {
-            Self::Off => {}
-            Self::Draft10 => Draft10Headers::new(policies, status).append_to(headers),
-            Self::Draft6 => write_three(headers, &DRAFT_6, status.decision, ceil_seconds(status.wait())),
-            Self::XRateLimitSeconds => {
-                write_three(headers, &X_RATE_LIMIT, status.decision, ceil_seconds(status.wait()))
-            }
-            Self::XRateLimit => {
-                let reset_at = status.clock.now().after(status.wait()).as_micros().div_ceil(1_000_000);
-                write_three(headers, &X_RATE_LIMIT, status.decision, reset_at);
-            }
-        }
+        let wait = status.wait();
+        let (names, reset) = match self {
+            Self::Off => return,
+            Self::Draft10 => return Draft10Headers::new(policies, status).append_to(headers),
+            Self::Draft6 => (&DRAFT_6, ceil_seconds(wait)),
+            Self::XRateLimitSeconds => (&X_RATE_LIMIT, ceil_seconds(wait)),
+            Self::XRateLimit => (&X_RATE_LIMIT, status.clock.now().after(wait).as_micros().div_ceil(1_000_000)),
+        };
+        write_three(headers, names, status.decision, reset);
     }
 }
 
