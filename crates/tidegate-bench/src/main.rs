@@ -25,7 +25,7 @@ enum Command {
     Redis(RedisArgs),
     /// Measure the service: RESP compared with Redis, HTTP compared with a bare route, memory, start
     Service(ServiceArgs),
-    /// Measure the cost of a layer for an axum route, compared with no layer and with tower_governor
+    /// Measure the cost of a layer for an axum route, compared with no layer and with governor's
     Middleware(MiddlewareArgs),
     /// Compare the replay of a log with mawk
     Replay(ReplayArgs),
