@@ -9,7 +9,7 @@ use crate::cargo::cargo;
 
 const PACKAGE: &str = "tidegate-cli";
 
-/// What cargo says of something it has built, in a line of its own.
+/// A line of cargo's output about a built artifact.
 #[derive(Deserialize)]
 struct Built {
     executable: Option<PathBuf>,

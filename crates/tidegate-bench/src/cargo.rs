@@ -1,9 +1,9 @@
-//! Starting cargo for what needs a binary of its own.
+//! Runs cargo to build separate binaries.
 
 use std::env;
 use std::process::{Command, Stdio};
 
-/// Cargo, about to run `subcommand` on this package; what it complains about is shown.
+/// A cargo command that runs `subcommand` on this package. Its errors are shown.
 pub(crate) fn cargo(subcommand: &str) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command

@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::contenders::{self, Contender, Entry};
+use crate::contenders::{self, Contender, ContenderEntry};
 use crate::heap;
 use crate::machine::Machine;
 use crate::measure::{self, Round};
 use crate::progress::Progress;
-use crate::report::{Answer, GroupReport, Report, Row, ScenarioReport};
+use crate::report::{GroupReport, Report, RoundSummary, Row, ScenarioReport};
 use crate::workload::{self, Group, Scale, Scenario};
 
-/// What the command line asks for.
+/// Options of the command line.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Rounds whose median is reported.
+    /// The number of rounds. Their median is reported.
     pub rounds: usize,
     /// Projects to measure; empty means all.
     pub only: Vec<String>,
@@ -54,11 +54,11 @@ pub fn run(options: &Options) -> Result<Report> {
 
 /// A contender in a group; its limiter is gone once it failed to answer in time.
 struct Runner {
-    entry: Entry,
+    entry: ContenderEntry,
     limiter: Option<Box<dyn Contender>>,
 }
 
-fn run_group(group: &Group, entries: &[Entry], options: &Options, progress: &Progress) -> GroupReport {
+fn run_group(group: &Group, entries: &[ContenderEntry], options: &Options, progress: &Progress) -> GroupReport {
     let order = workload::shuffled(group.keys);
     let keys = workload::texts(&order);
     let mut runners: Vec<_> = entries
@@ -102,7 +102,7 @@ fn run_scenario(scenario: Scenario, runners: &mut [Runner], order: &[u32], optio
         contender: runner.entry.name,
         like: runner.entry.like,
         answer: match runner.limiter {
-            Some(_) => Answer::of(&rounds),
+            Some(_) => RoundSummary::of(&rounds),
             None => None,
         },
         ratio: None,

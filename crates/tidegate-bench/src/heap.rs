@@ -1,4 +1,4 @@
-//! Heap bytes per key, from a counting allocator in a process of its own.
+//! Heap bytes per key, from a counting allocator in a separate process.
 //!
 //! The allocator's counters are shared between threads: whoever allocates during a decision would
 //! be timed together with them. So the timed binary keeps the ordinary allocator, and the binary
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cargo::cargo;
 use crate::compare::Options;
-use crate::contenders::{self, Entry, Quota};
+use crate::contenders::{self, ContenderEntry, Quota};
 use crate::measure::{as_f64, warm_up};
 use crate::saturated_log::{self, SaturatedLog};
 use crate::workload;
@@ -45,7 +45,7 @@ pub struct HeapRow {
     pub bytes_per_key_two_requests: Option<f64>,
 }
 
-/// What the heap binary is told by the one that starts it.
+/// The options of the heap binary.
 #[derive(Debug, Parser)]
 pub struct Args {
     /// How many keys to store
@@ -59,7 +59,7 @@ pub struct Args {
     pub only: Vec<String>,
 }
 
-/// Measures all selected contenders; `live_bytes` tells what is allocated right now.
+/// Measures all selected contenders. `live_bytes` returns the number of allocated bytes.
 ///
 /// # Errors
 /// If a project is unknown.
@@ -77,7 +77,7 @@ pub fn measure(args: &Args, live_bytes: fn() -> usize) -> Result<HeapReport> {
     })
 }
 
-fn row(entry: &Entry, keys: &[String], bound: Duration, live_bytes: fn() -> usize) -> HeapRow {
+fn row(entry: &ContenderEntry, keys: &[String], bound: Duration, live_bytes: fn() -> usize) -> HeapRow {
     let before = live_bytes();
     let limiter = (entry.build)(QUOTA);
     let bytes_after_request = || {
@@ -92,7 +92,7 @@ fn row(entry: &Entry, keys: &[String], bound: Duration, live_bytes: fn() -> usiz
     }
 }
 
-/// Builds and runs the heap binary, and reads what it found.
+/// Builds and runs the heap binary, and reads its report.
 ///
 /// # Errors
 /// If cargo cannot be started, or the binary fails.

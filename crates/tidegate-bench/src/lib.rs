@@ -1,4 +1,4 @@
-//! Tidegate measured beside its rivals.
+//! Measures Tidegate and compares it with other limiters.
 //!
 //! [`compare`] runs every contender of [`contenders`] over the workloads of [`workload`] and gives a
 //! [`report`], which [`table`] prints. [`redis_store`] measures the shared store beside

@@ -13,7 +13,7 @@ pub struct Machine {
     pub cores: usize,
     /// Architecture and operating system.
     pub platform: String,
-    /// What `rustc --version` says.
+    /// The output of `rustc --version`.
     pub rustc: String,
 }
 

@@ -1,4 +1,4 @@
-//! The command line: what to measure and how to print it.
+//! The command line: selects a benchmark and prints its report.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use tidegate_bench::compare::{self, Options};
 use tidegate_bench::workload::Scale;
 use tidegate_bench::{middleware, redis_store, replay, service, table};
 
-/// Tidegate measured beside its rivals
+/// Measures Tidegate and compares it with other limiters
 #[derive(Debug, Parser)]
 struct Cli {
     #[command(subcommand)]
@@ -21,15 +21,15 @@ struct Cli {
 enum Command {
     /// Time and memory of every contender on the same workloads, as a ratio to ours
     Compare(CompareArgs),
-    /// The Redis store beside the scripts of others, on servers started for it
+    /// Compare the Redis store with the scripts of other projects, on servers started for the run
     Redis(RedisArgs),
-    /// The service from outside: RESP beside Redis itself, HTTP beside a bare route, memory, start
+    /// Measure the service: RESP compared with Redis, HTTP compared with a bare route, memory, start
     Service(ServiceArgs),
-    /// A layer in front of an axum route: what it costs the server, beside none and beside governor's
+    /// Measure the cost of a layer for an axum route, compared with no layer and with governor's
     Middleware(MiddlewareArgs),
-    /// Replaying a log beside mawk
+    /// Compare the replay of a log with mawk
     Replay(ReplayArgs),
-    /// The bare route that the service is measured beside
+    /// Serve the bare route that the service is compared with
     #[command(hide = true)]
     BareRoute {
         /// Where to listen
@@ -83,7 +83,7 @@ struct RedisArgs {
     format: Format,
     /// Parts to measure, for example log,memory
     #[arg(long, value_enum, value_delimiter = ',')]
-    only: Vec<redis_store::Part>,
+    only: Vec<redis_store::RedisBenchmark>,
     /// A tenth of the time and of the decisions, to see that everything works
     #[arg(long)]
     quick: bool,
@@ -102,7 +102,7 @@ struct ServiceArgs {
     format: Format,
     /// Parts to measure, for example resp,memory
     #[arg(long, value_enum, value_delimiter = ',')]
-    only: Vec<service::Part>,
+    only: Vec<service::ServiceBenchmark>,
     /// A tenth of the time and of the keys, to see that everything works
     #[arg(long)]
     quick: bool,

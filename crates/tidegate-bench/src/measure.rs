@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::contenders::{Contender, Walk};
 use crate::stopwatch::{Deadline, now};
 
-/// What one round found out.
+/// The results of one round.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
     /// Wall time by decisions of all threads.
@@ -16,7 +16,7 @@ pub struct Round {
     pub allowed: f64,
 }
 
-/// Asks for every one of `keys` `hits` times; false if `bound` was too short for that.
+/// Decides `hits` requests for each of `keys`. Returns false if `bound` was too short.
 pub fn warm_up(contender: &dyn Contender, keys: &[String], hits: usize, bound: Duration) -> bool {
     let deadline = Deadline::after(bound);
     (0..hits).all(|_| contender.walk(keys, deadline).decisions == keys.len())

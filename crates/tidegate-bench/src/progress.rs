@@ -1,4 +1,4 @@
-//! What is going on, in one line on standard error, if somebody is looking.
+//! Shows the progress in one line on standard error, if that is a terminal.
 
 use std::io::{IsTerminal, stderr};
 

@@ -1,4 +1,4 @@
-//! `tidegate replay` beside `mawk '{print $1}'`: how long each takes for the same log, and what ours holds in memory.
+//! `tidegate replay` compared with `mawk '{print $1}'`: the time of each for the same log, and the memory of ours.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -26,11 +26,11 @@ const WANTED_MEGABYTES: f64 = 200.0;
 pub struct Options {
     /// Rounds to take the median of.
     pub rounds: usize,
-    /// What lines and clients are divided by.
+    /// The divisor of lines and clients.
     pub divisor: u32,
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Serialize)]
 pub struct ReplayReport {
     /// Where.
@@ -47,7 +47,7 @@ pub struct ReplayReport {
     pub mawk_seconds: f64,
     /// The median of ours by mawk, round by round.
     pub times_mawk: f64,
-    /// The most that ours has held in memory.
+    /// The maximum memory of ours.
     pub peak_megabytes: f64,
 }
 
@@ -121,7 +121,7 @@ fn seconds(mut command: Command, mut look: impl FnMut(&Child)) -> Result<f64> {
     }
 }
 
-/// The most that a process has held so far.
+/// The maximum memory of a process so far.
 fn high_water_megabytes(child: &Child) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.strip_suffix("kB"))?;

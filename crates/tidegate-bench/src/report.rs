@@ -1,4 +1,4 @@
-//! What a comparison found out. Serialised, these types are the JSON format; field names are stable.
+//! The results of a comparison. Serialised, these types are the JSON format; field names are stable.
 
 use serde::Serialize;
 
@@ -29,18 +29,18 @@ pub struct Report {
 pub struct GroupReport {
     /// How many keys.
     pub keys: usize,
-    /// What becomes of most requests.
+    /// The outcome of most requests.
     pub outcome: Outcome,
     /// The limit of every key.
     pub limit: String,
-    /// What was measured.
+    /// The measurements.
     pub scenarios: Vec<ScenarioReport>,
 }
 
 /// All contenders on one scenario.
 #[derive(Debug, Serialize)]
 pub struct ScenarioReport {
-    /// Threads asking at once.
+    /// Concurrent threads.
     pub threads: usize,
     /// How often each key comes.
     pub spread: Spread,
@@ -68,8 +68,8 @@ pub struct Row {
     pub contender: &'static str,
     /// The row of ours that it is compared with.
     pub like: Option<&'static str>,
-    /// What it took; null if it gave no answer within the bound.
-    pub answer: Option<Answer>,
+    /// The results; null if the contender was not finished within the bound.
+    pub answer: Option<RoundSummary>,
     /// Its time by the time of `like`: above one is slower than ours.
     pub ratio: Option<f64>,
 }
@@ -81,9 +81,9 @@ impl Row {
     }
 }
 
-/// What the rounds of a contender say.
+/// The results of a contender.
 #[derive(Debug, Serialize)]
-pub struct Answer {
+pub struct RoundSummary {
     /// The median of the rounds.
     pub ns_per_decision: f64,
     /// Each round.
@@ -92,7 +92,7 @@ pub struct Answer {
     pub allowed: f64,
 }
 
-impl Answer {
+impl RoundSummary {
     /// None if there was no round.
     pub fn of(rounds: &[Round]) -> Option<Self> {
         let rounds_ns: Vec<_> = rounds.iter().map(|round| round.ns_per_decision).collect();
@@ -107,7 +107,7 @@ mod tests {
 
     fn row(contender: &'static str, like: Option<&'static str>, ns: Option<f64>) -> Row {
         let round = |ns_per_decision| Round { ns_per_decision, allowed: 1.0 };
-        Row { contender, like, answer: ns.and_then(|ns| Answer::of(&[round(ns)])), ratio: None }
+        Row { contender, like, answer: ns.and_then(|ns| RoundSummary::of(&[round(ns)])), ratio: None }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a logged request costs when the log is full and slides: bytes per request.
+//! The memory of a logged request when the log is full: bytes per request.
 
 use std::time::Duration;
 

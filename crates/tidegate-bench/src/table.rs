@@ -83,7 +83,7 @@ fn scenario_name(scenario: &ScenarioReport) -> String {
     }
 }
 
-/// The algorithm alone: whose it is says the column's title.
+/// The name of the algorithm without the project, which is in the column's title.
 fn like(row: &Row) -> String {
     let like = row.like.unwrap_or_default();
     like.strip_prefix("tidegate ").unwrap_or(like).to_owned()

@@ -1,4 +1,4 @@
-//! What is asked of the contenders: keys, the order they come in, and how much is let through.
+//! The workloads: keys, their order, and the share of admitted requests.
 //!
 //! Everything is computed before the first decision from fixed seeds, so that all contenders of a
 //! run see the same keys in the same order. The texts of a sequence lie in memory in the order in
@@ -27,19 +27,19 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// What published figures are made with.
+    /// The scale of published figures.
     pub const FULL: Self = Self { many_keys: 1_000_000, decisions: 500_000 };
     /// Enough to see that everything works.
     pub const QUICK: Self = Self { many_keys: 100_000, decisions: 50_000 };
 }
 
-/// What becomes of most requests.
+/// The outcome of most requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// They pass.
+    /// They are admitted.
     Allowed,
-    /// They don't, once the warm-up has used the quota.
+    /// They are denied after the warm-up has used the quota.
     Denied,
 }
 
@@ -51,11 +51,11 @@ pub enum Spread {
     Uniform,
     /// A few keys most of the time.
     Zipf,
-    /// There is only one.
+    /// There is only one key.
     HotKey,
 }
 
-/// Threads that ask at once, each along its own sequence.
+/// Threads that decide concurrently, each with its own sequence of keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     /// How many threads.
@@ -69,13 +69,13 @@ pub struct Scenario {
 pub struct Group {
     /// How many keys there are.
     pub keys: usize,
-    /// What becomes of most requests.
+    /// The outcome of most requests.
     pub outcome: Outcome,
     /// The quota of every key.
     pub quota: Quota,
-    /// How often the warm-up asks for each key.
+    /// The number of requests for each key in the warm-up.
     pub warm_hits: usize,
-    /// What is measured, in this order.
+    /// The scenarios, in the order of measurement.
     pub scenarios: Vec<Scenario>,
 }
 

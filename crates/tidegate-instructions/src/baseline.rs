@@ -1,4 +1,4 @@
-//! Counts that were saved, and how others differ from them.
+//! The saved counts, and the comparison with new ones.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,13 +23,13 @@ pub(super) struct Baseline {
 
 impl Baseline {
     pub(super) fn read() -> Result<Self> {
-        let text = fs::read_to_string(FILE).context("there is no baseline; `--save` makes one")?;
-        serde_json::from_str(&text).context("the baseline is not readable; `--save` renews it")
+        let text = fs::read_to_string(FILE).context("there is no baseline: create one with `--save`")?;
+        serde_json::from_str(&text).context("the baseline can't be read: replace it with `--save`")
     }
 
     pub(super) fn write(&self) -> Result<()> {
         let text = serde_json::to_string_pretty(self)? + "\n";
-        fs::write(FILE, text).context("the baseline could not be written")
+        fs::write(FILE, text).context("the baseline can't be written")
     }
 
     /// Every benchmark of either side.
@@ -43,7 +43,7 @@ impl Baseline {
     }
 }
 
-/// One benchmark then and now.
+/// One benchmark in the baseline and in this run.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) name: String,

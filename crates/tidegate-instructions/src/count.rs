@@ -1,4 +1,4 @@
-//! Running the benchmark under callgrind and reading what it counted.
+//! Runs the benchmark under callgrind and reads its counts.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,14 +15,14 @@ pub(super) type Counts = BTreeMap<String, f64>;
 /// Builds and runs `benches/instructions.rs`.
 ///
 /// # Errors
-/// If it fails, or prints something else than summaries.
+/// If it fails, or prints anything but summaries.
 pub(super) fn run() -> Result<Counts> {
     let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["bench", "--quiet", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
         .args(["--bench", "instructions", "--", "--output-format=json"])
         .stderr(Stdio::inherit())
         .output()
-        .context("cargo could not be started")?;
+        .context("cargo can't be started")?;
     ensure!(output.status.success(), "the benchmark failed: {}", output.status);
     let counts = parse(&String::from_utf8_lossy(&output.stdout))?;
     ensure!(!counts.is_empty(), "the benchmark counted nothing");

@@ -1,8 +1,8 @@
-//! Instructions per decision of ours: counted, printed, and held against a saved baseline.
+//! Counts the instructions per decision, and compares them with a saved baseline.
 //!
-//! Time depends on the machine and on what else it does; the number of instructions depends on the
-//! source and the compiler only. So a baseline in the repository can say that a change made a
-//! decision more expensive, anywhere with the same compiler and architecture.
+//! Time depends on the machine and its load. The number of instructions depends only on the source and the compiler. A
+//! baseline in the repository shows whether a change made a decision more expensive, on any machine with the same
+//! compiler and architecture.
 
 mod baseline;
 mod count;
@@ -17,17 +17,17 @@ use self::baseline::{Baseline, Change};
 use self::count::Counts;
 use self::toolchain::Toolchain;
 
-/// Decisions in every benchmark of `benches/instructions.rs`; so many that it hardly matters where keys happen to hash to.
+/// Decisions in every benchmark of `benches/instructions.rs`; enough that the hashes of single keys hardly matter.
 pub const DECISIONS: u16 = 10_000;
 
-/// What to do with the counts.
+/// The task for the counts.
 #[derive(Clone, Copy, Debug)]
 pub enum Task {
     /// Print them.
     Print,
     /// Print them and make them the baseline.
     Save,
-    /// Print them beside the baseline and fail if one is worse.
+    /// Print them with the baseline, and fail if one is worse.
     Check,
 }
 
@@ -63,7 +63,7 @@ fn check() -> Result<ExitCode> {
     let toolchain = Toolchain::this();
     if baseline.toolchain != toolchain {
         println!(
-            "nothing compared: the baseline was counted with {}, this is {toolchain}; `--save` renews it",
+            "nothing compared: the baseline was counted with {}, this is {toolchain}; update it with `--save`",
             baseline.toolchain
         );
         return Ok(ExitCode::SUCCESS);
@@ -79,16 +79,16 @@ fn verdict(changes: &[Change]) -> ExitCode {
         (!names.is_empty()).then(|| names.join(", "))
     };
     if let Some(names) = names(Change::is_better) {
-        println!("\nmore than 5 % cheaper than the baseline: {names}; `--save` renews it");
+        println!("\nmore than 5 % below the baseline: {names}; update it with `--save`");
     }
     if let Some(names) = names(Change::is_unmatched) {
-        println!("\nnot in both this run and the baseline: {names}; `--save` renews it");
+        println!("\nnot in both this run and the baseline: {names}; update it with `--save`");
     }
     if let Some(names) = names(Change::is_worse) {
-        eprintln!("\nmore than 5 % dearer than the baseline: {names}");
+        eprintln!("\nmore than 5 % above the baseline: {names}");
         return ExitCode::FAILURE;
     }
-    println!("\nno decision became more than 5 % dearer than the baseline");
+    println!("\nno decision is more than 5 % above the baseline");
     ExitCode::SUCCESS
 }
 

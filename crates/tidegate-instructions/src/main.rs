@@ -1,4 +1,4 @@
-//! The command line: count, and what to do with the counts.
+//! The command line: counts, and prints, saves or compares.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! [`Toolchain`]: what decides about the machine code of a given source.
+//! [`Toolchain`]: the compiler and the architecture, which determine the machine code.
 
 use std::env;
 use std::fmt;
@@ -6,10 +6,10 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-/// What decides about the machine code of a given source.
+/// The compiler and the architecture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Toolchain {
-    /// What `rustc --version` says.
+    /// The output of `rustc --version`.
     pub(crate) rustc: String,
     /// The architecture.
     pub(crate) arch: String,

@@ -1,4 +1,4 @@
-//! What has to be installed before instructions can be counted.
+//! The tools that count instructions.
 
 use std::env;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 /// The version of the library, which the runner has to share.
 const GUNGRAUN: &str = "0.20.0";
 
-/// Says how to install what is missing.
+/// Checks that the tools are installed. The error says how to install a missing one.
 ///
 /// # Errors
 /// If valgrind or the runner is missing, or the runner is of another version.

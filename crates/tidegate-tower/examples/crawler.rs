@@ -1,8 +1,7 @@
-//! A crawler that stays under an upstream's quota: many fetches at once, none too many, and when the server says "later" nobody
-//! asks before that.
+//! A crawler that keeps many concurrent fetches under an upstream's quota, and pauses if the server requests it.
 //!
-//! The upstream here is a server of our own that allows 20 requests in any half second, tells so in its headers, and needs a rest once
-//! in a while. `cargo run -p tidegate-tower --example crawler`
+//! The upstream is a server in this process. It allows 20 requests in any half second, reports its quota in headers, and
+//! once answers 503 with a wait. `cargo run -p tidegate-tower --example crawler`
 
 use std::{
     net::SocketAddr,
@@ -28,10 +27,11 @@ async fn main() -> anyhow::Result<()> {
     let upstream = Upstream::default();
     let address = upstream.clone().serve().await?;
 
-    // The upstream counts when a request arrives, we when it leaves: a window longer by what the way may differ is never too short.
+    // The upstream counts a request when it arrives, and the budget when it leaves. The longer window covers the
+    // variation of the network delay.
     let quota = Limit::new(20, Duration::from_millis(500) + Duration::from_secs(1))?;
-    let budget = Budget::new(Policy::new("upstream", [quota])?).within(Duration::from_secs(60));
-    let by_host = |request: &reqwest::Request| Call::to(request.url().host_str().unwrap_or_default());
+    let budget = Budget::new(Policy::new("upstream", [quota])?).with_max_wait(Duration::from_secs(60));
+    let by_host = |request: &reqwest::Request| Call::to_host(request.url().host_str().unwrap_or_default());
     let client = budget.layer(by_host).layer(reqwest::Client::builder().no_proxy().build()?);
 
     let fetch = |page: usize| {
@@ -40,7 +40,7 @@ async fn main() -> anyhow::Result<()> {
             loop {
                 let url = format!("http://{address}/page/{page}").parse()?;
                 let response = client.clone().oneshot(reqwest::Request::new(reqwest::Method::GET, url)).await?;
-                // Refused, by the rest it takes; the next call for this host waits as long as it asked for.
+                // After a 503, the next call to this host waits as long as the server requests.
                 if response.status() != StatusCode::SERVICE_UNAVAILABLE {
                     return anyhow::Ok(response.error_for_status()?.text().await?.len());
                 }
@@ -53,14 +53,12 @@ async fn main() -> anyhow::Result<()> {
         bytes += page.await??;
     }
     let [served, too_many] = [&upstream.served, &upstream.too_many].map(|count| count.load(Ordering::Relaxed));
-    println!(
-        "{PAGES} pages, {bytes} bytes; the upstream served {served} requests and turned {too_many} away as too many"
-    );
+    println!("{PAGES} pages, {bytes} bytes; the upstream served {served} requests and denied {too_many}");
     anyhow::ensure!(too_many == 0, "the upstream's quota was exceeded");
     Ok(())
 }
 
-/// Somebody else's server.
+/// The upstream server.
 #[derive(Clone, Default)]
 struct Upstream {
     served: Arc<AtomicU32>,
@@ -70,11 +68,10 @@ struct Upstream {
 impl Upstream {
     async fn serve(self) -> anyhow::Result<SocketAddr> {
         let too_many = Arc::clone(&self.too_many);
-        let limit = RateLimitLayer::new(Policy::new("public", [Limit::new(20, Duration::from_millis(500))?])?).observe(
-            move |observed| {
-                too_many.fetch_add(u32::from(!observed.decision.is_allowed()), Ordering::Relaxed);
-            },
-        );
+        let limit = RateLimitLayer::new(Policy::new("public", [Limit::new(20, Duration::from_millis(500))?])?)
+            .on_decision(move |event| {
+                too_many.fetch_add(u32::from(!event.decision.is_allowed()), Ordering::Relaxed);
+            });
         let app = Router::new().route("/page/{number}", get(page).layer(limit)).with_state(self);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;

@@ -1,4 +1,4 @@
-//! A tonic service behind a limit: who calls too often gets `RESOURCE_EXHAUSTED`, and is told when to try again.
+//! A tonic service with a rate limit. A denied call gets `RESOURCE_EXHAUSTED` with the time to wait.
 //!
 //! `cargo run -p tidegate-tower --example grpc`
 
@@ -18,17 +18,21 @@ async fn main() -> anyhow::Result<()> {
     let address = listener.local_addr()?;
 
     let policy = Policy::new("calls", ["3/1m".parse()?])?;
-    // Any generated service does; this one comes with tonic.
+    // Any generated service works. This one comes with tonic.
     let (_, service) = tonic_health::server::health_reporter();
     let server = Server::builder().layer(RateLimitLayer::new(policy)).add_service(service);
     tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
 
     let mut client = HealthClient::new(Channel::from_shared(format!("http://{address}"))?.connect().await?);
     for number in 1..=3 {
-        let answer = client.check(HealthCheckRequest::default()).await?;
-        println!("call {number}: {:?}, ratelimit: {:?}", answer.get_ref().status(), answer.metadata().get("ratelimit"));
+        let response = client.check(HealthCheckRequest::default()).await?;
+        println!(
+            "call {number}: {:?}, ratelimit: {:?}",
+            response.get_ref().status(),
+            response.metadata().get("ratelimit")
+        );
     }
-    let denied = client.check(HealthCheckRequest::default()).await.expect_err("the fourth is one too many");
+    let denied = client.check(HealthCheckRequest::default()).await.expect_err("the fourth call is over the limit");
     let retry = denied.get_details_retry_info().and_then(|info| info.retry_delay);
     println!("call 4: {:?}, {}, try again in {retry:?}", denied.code(), denied.message());
     anyhow::ensure!(denied.code() == Code::ResourceExhausted && retry.is_some(), "{denied:?}");

@@ -1,8 +1,9 @@
-//! Protecting a login: a few wrong passwords for an account, more for an address, and a clean slate for who gets it right.
+//! Protects a login with limits by account and by address. The right password resets the limit of the account.
 //!
-//! An account may be tried 5 times a minute and 20 times a day, whoever tries it: guessing one account's password from a thousand
-//! addresses gets nowhere. An address may try 10 times a minute, whatever the account: trying one password on a
-//! thousand accounts does not either. Both are one decision, so that who is stopped by one has not spent the other.
+//! An account allows 5 attempts a minute and 20 a day, from all addresses together. This stops an attacker who guesses
+//! the password of one account from many addresses. An address allows 10 attempts a minute, for all accounts together.
+//! This stops an attacker who tries one password on many accounts. Both limits are one decision: if one denies, the
+//! other is not charged.
 //!
 //! `cargo run -p tidegate-tower --example login`
 
@@ -18,9 +19,9 @@ use axum::{
     routing::post,
 };
 use tidegate::{Key, Limiter, OnStoreFailure, Policy};
-use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule, WithoutKey};
+use tidegate_tower::{KeyExtractor, OnMissingKey, RateLimitLayer, Rule};
 
-/// Who wants to log in, as the form says. The layer comes after this has been read.
+/// A login attempt. `read_form` inserts it into the request before the rate limit runs.
 #[derive(Clone)]
 struct Attempt {
     account: String,
@@ -35,13 +36,13 @@ struct Limits {
 
 fn app() -> anyhow::Result<Router> {
     let limiter = Arc::new(Limiter::default());
-    // A login must not be open because a store is away; it matters once this is in Redis.
+    // If the store fails, the login is closed. This matters for a shared store such as Redis.
     let by_account = Policy::new("login-account", ["5/1m".parse()?, "20/1d".parse()?])?
         .with_on_store_failure(OnStoreFailure::Closed);
     let by_address = Policy::new("login-address", ["10/1m".parse()?])?.with_on_store_failure(OnStoreFailure::Closed);
     let account = Rule::new(by_account.clone())
-        .by(KeyExtractor::extension(|attempt: &Attempt| &attempt.account))
-        .without_key(WithoutKey::Refused);
+        .key(KeyExtractor::extension(|attempt: &Attempt| &attempt.account))
+        .on_missing_key(OnMissingKey::Reject);
     let limit = RateLimitLayer::all([account, Rule::new(by_address)]).in_store(limiter.clone());
     Ok(Router::new()
         .route("/login", post(login))
@@ -57,21 +58,21 @@ async fn login(
     if attempt.password != "correct horse" {
         return (StatusCode::UNAUTHORIZED, "no\n");
     }
-    // The account's own limit only: who knows one password has not earned a thousand more guesses from the address.
+    // Only the limit of the account. A client that knows one password gets no more attempts for its address.
     if let Ok(account) = Key::new(&attempt.account) {
         limits.limiter.reset(&limits.by_account, &account);
     }
     (StatusCode::OK, "welcome\n")
 }
 
-/// Reads `account` and `password` of the form, of which there is little, and puts them beside the request.
+/// Reads `account` and `password` of the form, and inserts them into the request's extensions.
 async fn read_form(mut request: Request, next: Next) -> Result<Response, StatusCode> {
     let body = std::mem::replace(request.body_mut(), Body::empty());
     let form = axum::body::to_bytes(body, 4096).await.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
     let form = std::str::from_utf8(&form).map_err(|_| StatusCode::BAD_REQUEST)?;
     let field = |name: &str| form.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
     if let (Some(account), Some(password)) = (field("account"), field("password")) {
-        // Names that mean one account have to be one key.
+        // All spellings of an account's name have to be one key.
         let account = account.trim().to_lowercase();
         request.extensions_mut().insert(Attempt { account, password: password.replace('+', " ") });
     }
@@ -89,18 +90,28 @@ async fn main() -> anyhow::Result<()> {
     let attempt = async |form: &'static str| -> anyhow::Result<u16> {
         let response = client.post(format!("http://{address}/login")).body(form).send().await?;
         let retry = response.headers().get("retry-after").and_then(|value| value.to_str().ok()).map(str::to_owned);
-        println!("{form}: {}{}", response.status(), retry.map_or(String::new(), |retry| format!(", in {retry} s")));
+        println!(
+            "{form}: {}{}",
+            response.status(),
+            retry.map_or(String::new(), |retry| format!(", try again in {retry} s"))
+        );
         Ok(response.status().as_u16())
     };
     for _ in 0..4 {
         anyhow::ensure!(attempt("account=alice&password=guess").await? == 401);
     }
-    anyhow::ensure!(attempt("account=Alice&password=correct+horse").await? == 200, "the fifth try is still one");
+    anyhow::ensure!(
+        attempt("account=Alice&password=correct+horse").await? == 200,
+        "the fifth attempt is within the limit"
+    );
     for _ in 0..5 {
-        anyhow::ensure!(attempt("account=alice&password=guess").await? == 401, "a clean slate");
+        anyhow::ensure!(attempt("account=alice&password=guess").await? == 401, "the limit of the account was reset");
     }
-    anyhow::ensure!(attempt("account=alice&password=guess").await? == 429, "of the account");
-    anyhow::ensure!(attempt("account=bob&password=guess").await? == 429, "of the address, which has tried ten times");
-    anyhow::ensure!(attempt("password=guess").await? == 400, "who does not say whom");
+    anyhow::ensure!(attempt("account=alice&password=guess").await? == 429, "the account is over its limit");
+    anyhow::ensure!(
+        attempt("account=bob&password=guess").await? == 429,
+        "the address is over its limit of ten attempts"
+    );
+    anyhow::ensure!(attempt("password=guess").await? == 400, "a form without an account is a bad request");
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! Eight regional jobs share one upstream quota: 9500 units a day, of which a search costs 100 and a lookup 1.
+//! Eight regional jobs share one upstream quota of 9500 units a day. A search costs 100 units, and a lookup costs 1.
 //!
-//! A search must not be made unless it is known to be paid for: it fails closed. A lookup may: it fails open. Each job is a process of its
-//! own in earnest, with its own connection to Redis here. A day is compressed to two seconds, and Redis is lost and comes
-//! back in the middle of it.
+//! If Redis fails, searches fail closed and lookups fail open. In production each job is a separate process. Here each
+//! job has its own connection to Redis. A day takes two seconds, and Redis fails and returns during the second day.
 //!
-//! `cargo run -p tidegate-tower --example regional_jobs -- redis://127.0.0.1:6379`; without a URL it starts a `redis-server` of its own.
+//! `cargo run -p tidegate-tower --example regional_jobs -- redis://127.0.0.1:6379`. Without a URL it starts its own
+//! `redis-server`.
 
 use std::time::Duration;
 
@@ -19,36 +19,36 @@ const REGIONS: [&str; 8] = ["US", "GB", "DE", "FR", "IN", "BR", "AU", "CA"];
 const DAY: Duration = Duration::from_secs(2);
 const QUOTA: u64 = 9500;
 
-/// The quota as every job has it.
+/// The budget of a job. All jobs share its state.
 async fn quota(url: &str) -> anyhow::Result<Budget<RedisStore>> {
     let store = RedisStore::connect(url)?;
     tokio::time::timeout(Duration::from_secs(5), store.ready())
         .await
-        .with_context(|| format!("no answer from {url}: is redis there? without a URL one is started"))?;
-    let search = Operation::costing(Cost::new(100)?).on_store_failure(OnStoreFailure::Closed);
-    let lookup = Operation::costing(Cost::ONE).on_store_failure(OnStoreFailure::Open);
+        .with_context(|| format!("no answer from {url}: start Redis there, or omit the URL"))?;
+    let search = Operation::new(Cost::new(100)?).on_store_failure(OnStoreFailure::Closed);
+    let lookup = Operation::new(Cost::ONE).on_store_failure(OnStoreFailure::Open);
     let quota = Budget::new(Policy::new("youtube", [Limit::new(QUOTA, DAY)?])?).in_store(store);
-    Ok(quota.operation("search.list", search).operation("videos.list", lookup).within(DAY / 20))
+    Ok(quota.operation("search.list", search).operation("videos.list", lookup).with_max_wait(DAY / 20))
 }
 
-/// What became of the calls of a job.
+/// The results of a job's calls.
 #[derive(Debug, Default)]
 struct Tally {
     searches: u64,
     lookups: u64,
     unpaid_lookups: u64,
-    refused_searches: u64,
+    rejected_searches: u64,
     over_budget: u64,
-    /// When, and how much.
+    /// The times and units of all charges.
     charges: Vec<(u64, u64)>,
 }
 
 impl Tally {
-    /// Makes a call of one kind, if it may be made.
+    /// Makes a call, if the budget allows it.
     async fn call(&mut self, quota: &Budget<RedisStore>, operation: &str) -> anyhow::Result<()> {
         let key = Key::new("yt:quota:key1")?;
         let units = if operation == "search.list" { 100 } else { 1 };
-        match quota.acquire_for(&key, operation).await {
+        match quota.acquire_operation(&key, operation).await {
             Ok(permit) => {
                 let paid = permit.decision().charged_at().map(|at| (at.as_micros(), units));
                 let count = match (units, paid) {
@@ -59,7 +59,7 @@ impl Tally {
                 *count += 1;
                 self.charges.extend(paid);
             }
-            Err(AcquireError::StoreUnavailable) => self.refused_searches += 1,
+            Err(AcquireError::StoreUnavailable) => self.rejected_searches += 1,
             Err(AcquireError::TooLate { .. } | AcquireError::TimedOut) => self.over_budget += 1,
             Err(error) => return Err(error.into()),
         }
@@ -67,7 +67,7 @@ impl Tally {
     }
 }
 
-/// One region's job: a search, then lookups of what it found, until the time is up.
+/// The job of one region: searches and lookups until the time is up.
 async fn job(quota: Budget<RedisStore>, until: Instant) -> anyhow::Result<Tally> {
     let mut tally = Tally::default();
     while Instant::now() < until {
@@ -80,28 +80,28 @@ async fn job(quota: Budget<RedisStore>, until: Instant) -> anyhow::Result<Tally>
     Ok(tally)
 }
 
-/// The most units that any day held.
-fn most_in_a_day(mut charges: Vec<(u64, u64)>) -> u64 {
+/// The maximum number of units in any day.
+fn max_per_day(mut charges: Vec<(u64, u64)>) -> u64 {
     charges.sort_unstable();
     let day = u64::try_from(DAY.as_micros()).unwrap_or(u64::MAX);
-    let (mut oldest, mut held, mut most) = (0, 0, 0);
+    let (mut oldest, mut spent, mut max) = (0, 0, 0);
     for (at, units) in &charges {
-        held += units;
+        spent += units;
         while charges[oldest].0 + day <= *at {
-            held -= charges[oldest].1;
+            spent -= charges[oldest].1;
             oldest += 1;
         }
-        most = most.max(held);
+        max = max.max(spent);
     }
-    most
+    max
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let given = std::env::args().nth(1);
-    // Kept on disk, so that what was spent survives the outage.
-    let own = if given.is_none() { Some(Server::builder().persist().start()) } else { None };
-    let url = given.or_else(|| own.as_ref().map(Server::url)).unwrap_or_default();
+    let argument = std::env::args().nth(1);
+    // The state is on disk, so that it survives the outage.
+    let own = if argument.is_none() { Some(Server::builder().persist().start()) } else { None };
+    let url = argument.or_else(|| own.as_ref().map(Server::url)).unwrap_or_default();
 
     let until = Instant::now() + 3 * DAY;
     let mut jobs = Vec::new();
@@ -116,16 +116,16 @@ async fn main() -> anyhow::Result<()> {
     }
 
     println!("{QUOTA} units in any {DAY:?}; {} jobs, three days, an outage in the second\n", REGIONS.len());
-    println!("region  searches   refused   lookups    unpaid   over budget");
+    println!("region  searches  rejected   lookups    unpaid   over budget");
     let mut charges = Vec::new();
     for (region, job) in REGIONS.into_iter().zip(jobs) {
         let tally = job.await??;
-        let Tally { searches, lookups, unpaid_lookups, refused_searches, over_budget, .. } = tally;
-        println!("{region:6}{searches:>10}{refused_searches:>10}{lookups:>10}{unpaid_lookups:>10}{over_budget:>14}");
+        let Tally { searches, lookups, unpaid_lookups, rejected_searches, over_budget, .. } = tally;
+        println!("{region:6}{searches:>10}{rejected_searches:>10}{lookups:>10}{unpaid_lookups:>10}{over_budget:>14}");
         charges.extend(tally.charges);
     }
-    let most = most_in_a_day(charges);
-    println!("\nthe most that any day held: {most} of {QUOTA} units");
-    anyhow::ensure!(most <= QUOTA, "more was spent than the quota allows");
+    let max = max_per_day(charges);
+    println!("\nmaximum in any day: {max} of {QUOTA} units");
+    anyhow::ensure!(max <= QUOTA, "the quota was exceeded");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! [`RateLimitLayer`]: five lines in front of a service.
+//! [`RateLimitLayer`]: limits the requests that reach a service.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,19 +9,20 @@ use tidegate::{FailSafe, Limiter, Store};
 use tower_layer::Layer;
 
 use crate::{
-    answer::Denial,
-    gate::{Gate, Observed},
-    headers::Dialect,
-    incoming::{Incoming, Outgoing},
+    decision::DecisionEvent,
+    head::{RequestHead, ResponseHead},
+    headers::HeaderFormat,
     key::ClientAddress,
+    limits::RequestLimits,
+    response::Denial,
     rule::Rule,
     service::{RateLimit, Shared, log_error},
 };
 
-/// Limits what reaches a service.
+/// Limits the requests that reach a service.
 ///
-/// A [`Policy`](tidegate::Policy) is all it needs: then each client's address is counted, in memory, and who is denied gets a 429 that
-/// says when to come back.
+/// It needs no more than a [`Policy`](tidegate::Policy). By default it counts each client's address, keeps its state in
+/// memory, and answers a denied request with status 429 and the time to wait.
 ///
 /// ```
 /// use axum::{Router, routing::get};
@@ -33,28 +34,28 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Around one route, one method or a whole router it limits just that; layers around each other all have to agree. The
-/// clones of a layer, and the services made by it, share one state.
+/// It can be added to one route, one method or a whole router. A request has to pass all layers around its service.
+/// Clones of a layer and the services made by them share one state.
 #[derive(Debug, Clone)]
 pub struct RateLimitLayer<S = Arc<Limiter>> {
     shared: Arc<Shared<S>>,
 }
 
 impl RateLimitLayer {
-    /// Limits by a rule, or by a policy alone, in this process's memory.
+    /// Limits by a rule or a policy. The state is in the memory of this process.
     pub fn new(rule: impl Into<Rule>) -> Self {
         Self::all([rule.into()])
     }
 
-    /// Limits by several rules as one decision: all are charged, or, if one denies, none.
+    /// Limits by several rules as one decision: all are charged or, if one denies, none.
     ///
     /// # Panics
-    /// If there are none or more than 64.
+    /// If there are no rules or more than 64.
     pub fn all(rules: impl IntoIterator<Item = Rule>) -> Self {
         let rules: Vec<Rule> = rules.into_iter().collect();
-        assert!((1..=64).contains(&rules.len()), "{} rules can't be one decision: use 1 to 64", rules.len());
+        assert!((1..=64).contains(&rules.len()), "a layer has 1 to 64 rules, not {}", rules.len());
         let store = FailSafe::new(Arc::default()).on_error(log_error);
-        Self { shared: Arc::new(Shared { gate: Gate::new(rules), store }) }
+        Self { shared: Arc::new(Shared { limits: RequestLimits::new(rules), store }) }
     }
 }
 
@@ -63,66 +64,66 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
     /// tidegate-redis, or any other [`Store`].
     pub fn in_store<T: Store + Clone + 'static>(self, store: T) -> RateLimitLayer<T> {
         let store = FailSafe::new(store).on_error(log_error);
-        RateLimitLayer { shared: Arc::new(Shared { gate: self.shared.gate.clone(), store }) }
+        RateLimitLayer { shared: Arc::new(Shared { limits: self.shared.limits.clone(), store }) }
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Gate)) -> Self {
-        change(&mut Arc::make_mut(&mut self.shared).gate);
+    fn with(mut self, change: impl FnOnce(&mut RequestLimits)) -> Self {
+        change(&mut Arc::make_mut(&mut self.shared).limits);
         self
     }
 
-    /// How clients' addresses are found; by the connection alone if unsaid.
+    /// Sets how to find the address of a client. By default it is the peer address of the connection.
     #[must_use]
     pub fn client_address(self, client: ClientAddress) -> Self {
-        self.with(|gate| gate.client = client)
+        self.with(|limits| limits.client = client)
     }
 
-    /// Which headers tell a client where it stands; those of draft 10 if unsaid.
+    /// Sets the format of the quota headers; [`HeaderFormat::Draft10`] by default.
     #[must_use]
-    pub fn headers(self, dialect: Dialect) -> Self {
-        self.with(|gate| gate.dialect = dialect)
+    pub fn headers(self, format: HeaderFormat) -> Self {
+        self.with(|limits| limits.header_format = format)
     }
 
-    /// Lets through, uncounted, what `skip` says yes to: health checks, preflights.
+    /// Admits requests for which `skip` returns `true`, without counting them. For health checks and preflights.
     #[must_use]
     pub fn skip<F>(self, skip: F) -> Self
     where
-        F: for<'r> Fn(&Incoming<'r>) -> bool + Send + Sync + 'static,
+        F: for<'r> Fn(&RequestHead<'r>) -> bool + Send + Sync + 'static,
     {
-        self.with(|gate| gate.skip = Some(Arc::new(skip)))
+        self.with(|limits| limits.skip = Some(Arc::new(skip)))
     }
 
-    /// Lets through, uncounted, clients with these addresses.
+    /// Admits clients with these addresses, without counting their requests.
     #[must_use]
     pub fn allow(self, clients: impl IntoIterator<Item = IpNet>) -> Self {
-        self.with(|gate| gate.allowed.extend(clients))
+        self.with(|limits| limits.allowed.extend(clients))
     }
 
-    /// Gives back all that a request was charged if `failed` says yes to its response, or if there is none because the service
-    /// failed.
+    /// Refunds a request if `failed` returns `true` for its response, or if the service returns an error instead of a
+    /// response.
     #[must_use]
     pub fn refund_if<F>(self, failed: F) -> Self
     where
-        F: for<'r> Fn(&Outgoing<'r>) -> bool + Send + Sync + 'static,
+        F: for<'r> Fn(&ResponseHead<'r>) -> bool + Send + Sync + 'static,
     {
-        self.with(|gate| gate.refund_if = Some(Arc::new(failed)))
+        self.with(|limits| limits.refund_if = Some(Arc::new(failed)))
     }
 
-    /// Gives back all that a request was charged if the server is to blame: a 5xx, or a gRPC status that says the same.
+    /// Refunds a request if the server fails: a status of 5xx, or a gRPC status that means the same.
     #[must_use]
     pub fn refund_server_errors(self) -> Self {
         #[expect(clippy::redundant_closure_for_method_calls, reason = "the method is not for every lifetime")]
         self.refund_if(|response| response.is_server_error())
     }
 
-    /// Answers denials in another way. The headers that tell where the client stands, `Retry-After` among them, are added to it.
+    /// Makes the response to a denied request. The layer adds the quota headers and `Retry-After` to it.
     ///
     /// ```
     /// # use bytes::Bytes;
     /// # use http::Response;
     /// # use tidegate_tower::RateLimitLayer;
     /// # let policy = tidegate::Policy::new("api", ["60/1m".parse()?])?;
-    /// RateLimitLayer::new(policy).denied(|denial| {
+    /// RateLimitLayer::new(policy).denial_response(|denial| {
     ///     let mut response = Response::new(Bytes::from_static(b"slow down, please\n"));
     ///     *response.status_mut() = denial.status();
     ///     response
@@ -130,32 +131,34 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn denied<F>(self, answer: F) -> Self
+    pub fn denial_response<F>(self, response: F) -> Self
     where
         F: for<'r> Fn(&Denial<'r>) -> Response<Bytes> + Send + Sync + 'static,
     {
-        self.with(|gate| gate.denied = Some(Arc::new(answer)))
+        self.with(|limits| limits.denial_response = Some(Arc::new(response)))
     }
 
-    /// Tells those who are denied to come back later by up to this, at random, so that they don't come back all at once.
+    /// Adds a random time of up to `max` to the wait of each denial, so that clients do not all return at once.
     #[must_use]
-    pub fn jitter(self, most: Duration) -> Self {
-        self.with(|gate| gate.jitter = most)
+    pub fn jitter(self, max: Duration) -> Self {
+        self.with(|limits| limits.jitter = max)
     }
 
-    /// Shows every decision to `observe`, for metrics and logs: it is all one sees of a policy that only watches.
+    /// Calls `on_decision` with every decision, for metrics and logs. This is the only place that shows the decisions
+    /// of a policy in shadow mode.
     #[must_use]
-    pub fn observe<F>(self, observe: F) -> Self
+    pub fn on_decision<F>(self, on_decision: F) -> Self
     where
-        F: for<'r> Fn(&Observed<'r>) + Send + Sync + 'static,
+        F: for<'r> Fn(&DecisionEvent<'r>) + Send + Sync + 'static,
     {
-        self.with(|gate| gate.observe = Some(Arc::new(observe)))
+        self.with(|limits| limits.on_decision = Some(Arc::new(on_decision)))
     }
 
-    /// Puts the [`Decision`](tidegate::Decision) beside the request, for the service: in axum, `Extension<Decision>`.
+    /// Inserts the [`Decision`](tidegate::Decision) into the extensions of an admitted request. In axum, a handler
+    /// reads it as `Extension<Decision>`.
     #[must_use]
-    pub fn tell_service(self) -> Self {
-        self.with(|gate| gate.tells_service = true)
+    pub fn insert_decision(self) -> Self {
+        self.with(|limits| limits.inserts_decision = true)
     }
 }
 

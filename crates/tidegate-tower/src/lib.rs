@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 
-/// The README of the project and what it sends its readers to: compiled here, where everything is at hand.
+/// Compiles the examples of the project's README and of the migration guide.
 #[cfg(doctest)]
 mod pages {
     #[doc = include_str!("../../../README.md")]
@@ -9,27 +9,29 @@ mod pages {
     mod migrating {}
 }
 
-mod answer;
 pub mod caller;
-mod gate;
+mod charge;
+mod decision;
+mod head;
 mod headers;
-mod incoming;
 mod key;
 mod layer;
+mod limits;
+mod response;
 mod rule;
 mod service;
-mod ticket;
 
-pub use answer::{
-    Denial,
-    body::{AnswerBody, Count},
-};
-pub use gate::Observed;
-pub use headers::{Dialect, DialectError, Labels, Standing, seconds};
-pub use incoming::{Incoming, Outgoing, PeerAddress};
+pub use decision::DecisionEvent;
+pub use head::{PeerAddress, RequestHead, ResponseHead};
+pub use headers::{HeaderFormat, HeaderFormatError, Labels, QuotaStatus, ceil_seconds};
 pub use key::{
-    AddressText, ClientAddress, ClientAddressError, KeyExtractor, KeyHeaderError, KeySource, KeySourceError, WithoutKey,
+    AddressText, ClientAddress, ClientAddressError, KeyExtractor, KeyHeaderError, KeySource, KeySourceError,
+    OnMissingKey,
 };
 pub use layer::RateLimitLayer;
+pub use response::{
+    Denial,
+    body::{ByteCounter, ResponseBody},
+};
 pub use rule::Rule;
 pub use service::{RateLimit, ResponseFuture};

@@ -1,18 +1,19 @@
-//! [`Rule`]: a policy, who is counted under it, and what a request costs.
+//! [`Rule`]: a policy, the key that a request is counted by, and the cost of a request.
 
 use std::{fmt, sync::Arc};
 
 use tidegate::{Cost, Key, Policy};
 
 use crate::{
+    decision::{PolicyIndex, PolicySpend},
+    head::{RequestHead, ResponseHead},
     headers::Labels,
-    incoming::{Incoming, Outgoing},
-    key::{ClientAddress, Found, KeyExtractor, NoKey, WithoutKey},
+    key::{ClientAddress, CountError, ExtractedKey, KeyExtractor, OnMissingKey},
 };
 
-/// What a request is decided by: a policy (or several, of which each request falls under one), who is counted, and what it costs.
+/// How to count a request: by which policy, by which key, and at which cost.
 ///
-/// A [`Policy`] alone is a rule, by which each client's address is counted and a request costs 1.
+/// A [`Policy`] converts into a rule that counts each client's address, at a cost of 1.
 ///
 /// ```
 /// use tidegate::Policy;
@@ -20,31 +21,31 @@ use crate::{
 ///
 /// let free = Policy::new("free", ["60/1m".parse()?])?;
 /// let paid = Policy::new("paid", ["6000/1m".parse()?])?;
-/// // What the layer that checks API keys has found: a header would be the client's own word for it.
+/// // The layer that checks API keys inserts this extension. Clients can forge a header, but not an extension.
 /// struct Account { id: String, pays: bool }
 ///
 /// let by_account = Rule::tiers([free, paid], |request| match request.extension::<Account>() {
 ///     Some(account) if account.pays => 1,
 ///     _ => 0,
 /// })
-/// .by(KeyExtractor::extension(|account: &Account| &account.id))
+/// .key(KeyExtractor::extension(|account: &Account| &account.id))
 /// .cost(|request| if request.method() == "POST" { 5 } else { 1 });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct Rule {
     tiers: Arc<[Tier]>,
-    choose: Option<Arc<Choose>>,
-    by: KeyExtractor,
-    without_key: WithoutKey,
+    choose_tier: Option<Arc<TierFn>>,
+    key: KeyExtractor,
+    on_missing_key: OnMissingKey,
     allowed_keys: Vec<Key<'static>>,
-    cost: Costing,
-    pub(crate) settle: Option<Settle>,
+    cost: RequestCost,
+    pub(crate) settlement: Option<Settlement>,
 }
 
-type Choose = dyn for<'r> Fn(&Incoming<'r>) -> usize + Send + Sync;
-type PriceOf = dyn for<'r> Fn(&Incoming<'r>) -> u64 + Send + Sync;
-type Final = dyn for<'r> Fn(&Outgoing<'r>) -> Option<u64> + Send + Sync;
+type TierFn = dyn for<'r> Fn(&RequestHead<'r>) -> usize + Send + Sync;
+type CostFn = dyn for<'r> Fn(&RequestHead<'r>) -> u64 + Send + Sync;
+type FinalCostFn = dyn for<'r> Fn(&ResponseHead<'r>) -> Option<u64> + Send + Sync;
 
 /// One of a rule's policies.
 #[derive(Debug)]
@@ -54,152 +55,150 @@ pub(crate) struct Tier {
 }
 
 #[derive(Clone)]
-enum Costing {
-    Same(Cost),
-    Each(Arc<PriceOf>),
+enum RequestCost {
+    Fixed(Cost),
+    Computed(Arc<CostFn>),
 }
 
-/// What becomes of a cost once the response is there.
+/// How the response corrects the cost.
 #[derive(Clone)]
-pub(crate) enum Settle {
-    /// The whole cost, if the response tells it.
-    Final(Arc<Final>),
-    /// One unit for so many bytes of the response's body, begun ones included.
-    Bytes(u64),
-}
-
-/// A request as it is put to the store, by one rule.
-pub(crate) struct Ask<'r> {
-    /// Which of the rule's policies it falls under.
-    pub(crate) tier: usize,
-    pub(crate) key: Found<'r>,
-    pub(crate) cost: Cost,
+pub(crate) enum Settlement {
+    /// The closure returns the final cost, if the response has one.
+    FinalCost(Arc<FinalCostFn>),
+    /// One unit pays for this number of bytes of the response's body. A part of a unit costs a whole unit.
+    BytesPerUnit(u64),
 }
 
 impl Rule {
-    /// Counts each client's address under `policy`, 1 for a request.
+    /// Counts each client's address under `policy`, at a cost of 1 for a request.
     pub fn new(policy: Policy) -> Self {
-        Self::of(Arc::new([Tier::new(policy)]), None)
+        Self::with_tiers(Arc::new([Tier::new(policy)]), None)
     }
 
-    /// Counts each request under one of `policies`: the one whose number `choose` gives, or the first if it has no such number.
-    /// What was spent under one is not held against another, unless they have the same name: then a key that changes its
-    /// tier keeps what it has spent.
+    /// Counts each request under one of `policies`: the one whose index `choose` returns, or the first if that index is
+    /// out of range.
+    ///
+    /// Policies with different names have separate states. If they have the same name, a key that changes its tier
+    /// keeps its history.
     ///
     /// # Panics
-    /// If there are none.
+    /// If there are no policies.
     pub fn tiers<F>(policies: impl IntoIterator<Item = Policy>, choose: F) -> Self
     where
-        F: for<'r> Fn(&Incoming<'r>) -> usize + Send + Sync + 'static,
+        F: for<'r> Fn(&RequestHead<'r>) -> usize + Send + Sync + 'static,
     {
         let tiers: Arc<[Tier]> = policies.into_iter().map(Tier::new).collect();
-        assert!(!tiers.is_empty(), "a rule without a policy would limit nobody: give it at least one");
-        Self::of(tiers, Some(Arc::new(choose)))
+        assert!(!tiers.is_empty(), "a rule needs at least one policy");
+        Self::with_tiers(tiers, Some(Arc::new(choose)))
     }
 
-    fn of(tiers: Arc<[Tier]>, choose: Option<Arc<Choose>>) -> Self {
+    fn with_tiers(tiers: Arc<[Tier]>, choose_tier: Option<Arc<TierFn>>) -> Self {
         Self {
             tiers,
-            choose,
-            by: KeyExtractor::client_ip(),
-            without_key: WithoutKey::default(),
+            choose_tier,
+            key: KeyExtractor::client_ip(),
+            on_missing_key: OnMissingKey::default(),
             allowed_keys: Vec::new(),
-            cost: Costing::Same(Cost::ONE),
-            settle: None,
+            cost: RequestCost::Fixed(Cost::ONE),
+            settlement: None,
         }
     }
 
-    /// Who is counted; the client's address if unsaid.
+    /// Sets the key that requests are counted by; the client's address by default.
     #[must_use]
-    pub fn by(mut self, by: impl Into<KeyExtractor>) -> Self {
-        self.by = by.into();
+    pub fn key(mut self, key: impl Into<KeyExtractor>) -> Self {
+        self.key = key.into();
         self
     }
 
-    /// What a request gets that has no key; it is counted by its address, apart from others, if unsaid.
+    /// Sets what happens to a request without the key; [`OnMissingKey::UseAddress`] by default.
     #[must_use]
-    pub fn without_key(mut self, without_key: WithoutKey) -> Self {
-        self.without_key = without_key;
+    pub fn on_missing_key(mut self, on_missing_key: OnMissingKey) -> Self {
+        self.on_missing_key = on_missing_key;
         self
     }
 
-    /// Lets these keys through, uncounted. A few; for many, see [`RateLimitLayer::skip`](crate::RateLimitLayer::skip).
+    /// Admits requests with these keys, without counting them. Meant for a few keys. For many, use
+    /// [`RateLimitLayer::skip`](crate::RateLimitLayer::skip).
     #[must_use]
     pub fn allow_keys(mut self, keys: impl IntoIterator<Item = Key<'static>>) -> Self {
         self.allowed_keys.extend(keys);
         self
     }
 
-    /// What a request costs, if not 1. A cost of 0 is not limited by this rule, and not settled either; more than 10^12 is read as that.
+    /// Sets the cost of a request; 1 by default. This rule neither limits nor settles a request with a cost of 0. A
+    /// cost of more than 10^12 is 10^12.
     ///
-    /// By the size of its body: `|request| request.body_size().map_or(16, |bytes| bytes.div_ceil(1024))`.
+    /// By the size of the body: `|request| request.body_size().map_or(16, |bytes| bytes.div_ceil(1024))`.
     #[must_use]
     pub fn cost<F>(mut self, cost: F) -> Self
     where
-        F: for<'r> Fn(&Incoming<'r>) -> u64 + Send + Sync + 'static,
+        F: for<'r> Fn(&RequestHead<'r>) -> u64 + Send + Sync + 'static,
     {
-        self.cost = Costing::Each(Arc::new(cost));
+        self.cost = RequestCost::Computed(Arc::new(cost));
         self
     }
 
-    /// What a request has cost in the end, once its response is there: the difference is charged, even past the limit, or given
-    /// back to the moment it was charged at. `None` leaves it as it is, 0 gives all of it back.
+    /// Sets the final cost of a request by its response. The difference is charged, even past the limit, or given back
+    /// to the moment it was charged at. `None` keeps the charge, and 0 gives all of it back.
     ///
     /// By a header that the service sets: `|response| response.number("x-tokens-used")`.
     #[must_use]
     pub fn settle<F>(mut self, cost: F) -> Self
     where
-        F: for<'r> Fn(&Outgoing<'r>) -> Option<u64> + Send + Sync + 'static,
+        F: for<'r> Fn(&ResponseHead<'r>) -> Option<u64> + Send + Sync + 'static,
     {
-        self.settle = Some(Settle::Final(Arc::new(cost)));
+        self.settlement = Some(Settlement::FinalCost(Arc::new(cost)));
         self
     }
 
-    /// A request costs, in the end, one unit for each `bytes` of its response's body, begun ones included. Where the size is not known
-    /// beforehand it is counted as it is sent, and settled when all of it is, or when the client has gone. What has no body is free: a rule
-    /// for requests beside this one limits those.
+    /// Sets the final cost of a request to one unit for each `bytes` of its response's body, rounded up.
+    ///
+    /// If the size is not known in advance, the bytes are counted while they are sent. The request is settled when the
+    /// body has been sent or the client has disconnected. A response without a body is free. To limit those requests,
+    /// add a second rule.
     #[must_use]
     pub fn settle_by_size(mut self, bytes: u64) -> Self {
-        self.settle = Some(Settle::Bytes(bytes.max(1)));
+        self.settlement = Some(Settlement::BytesPerUnit(bytes.max(1)));
         self
     }
 
-    fn allows(&self, key: &Found<'_>) -> bool {
+    fn allows(&self, key: &ExtractedKey<'_>) -> bool {
         !self.allowed_keys.is_empty() && {
             let key = key.key();
             self.allowed_keys.contains(&key)
         }
     }
 
-    /// One of its policies.
-    pub(crate) fn tier(&self, number: usize) -> &Tier {
-        &self.tiers[number]
+    pub(crate) fn tier(&self, index: usize) -> &Tier {
+        &self.tiers[index]
     }
 
-    /// What is asked of the store, if this rule limits the request.
+    /// What the request spends under this rule; `None` if the rule does not limit it. `rule` is the rule's own index.
     #[inline]
-    pub(crate) fn ask<'r>(&self, request: &Incoming<'r>, client: &ClientAddress) -> Result<Option<Ask<'r>>, NoKey> {
+    pub(crate) fn spend<'r>(
+        &self,
+        rule: usize,
+        request: &RequestHead<'r>,
+        client: &ClientAddress,
+    ) -> Result<Option<PolicySpend<ExtractedKey<'r>>>, CountError> {
         let cost = match &self.cost {
-            Costing::Same(cost) => *cost,
-            Costing::Each(of) => match of(request) {
+            RequestCost::Fixed(cost) => *cost,
+            RequestCost::Computed(cost) => match cost(request) {
                 0 => return Ok(None),
-                units => units_of(units),
+                units => clamped_cost(units),
             },
         };
-        let chosen = self.choose.as_ref().map_or(0, |choose| choose(request));
+        let chosen = self.choose_tier.as_ref().map_or(0, |choose| choose(request));
         let tier = if chosen < self.tiers.len() { chosen } else { 0 };
-        match self.by.find(request, client, self.without_key) {
-            Ok(key) if self.allows(&key) => Ok(None),
-            Ok(key) => Ok(Some(Ask { tier, key, cost })),
-            Err(NoKey::Unlimited) => Ok(None),
-            Err(no_key) => Err(no_key),
-        }
+        let key = self.key.extract(request, client, self.on_missing_key)?.filter(|key| !self.allows(key));
+        Ok(key.map(|key| PolicySpend { policy: PolicyIndex { rule, tier }, key, cost }))
     }
 }
 
-/// A cost of so many units, or the largest there is.
-pub(crate) fn units_of(units: u64) -> Cost {
-    Cost::new(units.max(1)).unwrap_or(Cost::MAX)
+/// A cost of `units`, or the nearest valid cost.
+pub(crate) fn clamped_cost(units: u64) -> Cost {
+    Cost::new(units.clamp(1, Cost::MAX.get())).unwrap_or(Cost::ONE)
 }
 
 impl Tier {
@@ -216,6 +215,6 @@ impl From<Policy> for Rule {
 
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rule").field("tiers", &self.tiers).field("by", &self.by).finish_non_exhaustive()
+        f.debug_struct("Rule").field("tiers", &self.tiers).field("key", &self.key).finish_non_exhaustive()
     }
 }

@@ -2,9 +2,9 @@
 
 use governor::DefaultKeyedRateLimiter;
 
-use super::{Contender, Entry, Quota};
+use super::{Contender, ContenderEntry, Quota};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ContenderEntry = ContenderEntry {
     project: "governor",
     name: "governor 0.10",
     like: Some("tidegate sliding_counter"),

@@ -2,10 +2,10 @@
 
 use std::hint::black_box;
 
-use super::{Contender, Entry, Quota};
+use super::{Contender, ContenderEntry, Quota};
 
-pub(super) const ENTRY: Entry =
-    Entry { project: "harness", name: "reading the key", like: None, build: |_: Quota| Box::new(Harness) };
+pub(super) const ENTRY: ContenderEntry =
+    ContenderEntry { project: "harness", name: "reading the key", like: None, build: |_: Quota| Box::new(Harness) };
 
 struct Harness;
 

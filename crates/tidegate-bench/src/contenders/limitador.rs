@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use limitador::RateLimiter;
 use limitador::limit::{Context, Limit, Namespace};
 
-use super::{Contender, Entry, Quota};
+use super::{Contender, ContenderEntry, Quota};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ContenderEntry = ContenderEntry {
     project: "limitador",
     name: "limitador 0.14 in memory",
     like: Some("tidegate fixed_window"),

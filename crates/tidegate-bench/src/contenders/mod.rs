@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::stopwatch::Deadline;
 
-/// At most `max` requests per `window`: what every contender is asked to enforce.
+/// At most `max` requests per `window`. Every contender enforces this quota.
 #[derive(Clone, Copy, Debug)]
 pub struct Quota {
     /// How many requests pass.
@@ -55,7 +55,7 @@ impl fmt::Display for Quota {
 
 /// One limiter under one quota.
 pub trait Contender: Send + Sync {
-    /// Decides one request of `key` and says whether it passes.
+    /// Decides one request of `key`. Returns whether it is admitted.
     #[expect(clippy::ptr_arg, reason = "governor looks keys up by `&String`")]
     fn decide(&self, key: &String) -> bool;
 
@@ -84,13 +84,13 @@ pub trait Contender: Send + Sync {
 pub struct Walk {
     /// Decisions made; fewer than the sequence is long if the deadline came first.
     pub decisions: usize,
-    /// How many of them let the request pass.
+    /// The number of admitted requests.
     pub allowed: usize,
 }
 
 /// A contender that has not been built yet.
 #[derive(Clone, Copy)]
-pub struct Entry {
+pub struct ContenderEntry {
     /// The project, as `--only` selects it.
     pub project: &'static str,
     /// The row's name in every table.
@@ -102,7 +102,7 @@ pub struct Entry {
 }
 
 /// Everything that can be measured: the harness first, then ours, then the rivals.
-pub fn all() -> Vec<Entry> {
+pub fn all() -> Vec<ContenderEntry> {
     let mut entries = vec![harness::ENTRY];
     entries.extend(tidegate::ENTRIES);
     entries.push(governor::ENTRY);
@@ -117,7 +117,7 @@ pub fn all() -> Vec<Entry> {
 ///
 /// # Errors
 /// If a name is not that of a project.
-pub fn select(projects: &[String]) -> anyhow::Result<Vec<Entry>> {
+pub fn select(projects: &[String]) -> anyhow::Result<Vec<ContenderEntry>> {
     let entries = all();
     for project in projects {
         anyhow::ensure!(
@@ -129,14 +129,14 @@ pub fn select(projects: &[String]) -> anyhow::Result<Vec<Entry>> {
     if projects.is_empty() {
         return Ok(entries);
     }
-    let is_named = |entry: &Entry| projects.iter().any(|project| project == entry.project);
-    let is_needed = |entry: &Entry| {
+    let is_named = |entry: &ContenderEntry| projects.iter().any(|project| project == entry.project);
+    let is_needed = |entry: &ContenderEntry| {
         entry.like.is_none() || entries.iter().any(|other| is_named(other) && other.like == Some(entry.name))
     };
     Ok(entries.iter().filter(|entry| is_named(entry) || is_needed(entry)).copied().collect())
 }
 
-fn project_names(entries: &[Entry]) -> Vec<&'static str> {
+fn project_names(entries: &[ContenderEntry]) -> Vec<&'static str> {
     let mut names: Vec<_> = entries.iter().map(|entry| entry.project).collect();
     names.dedup();
     names

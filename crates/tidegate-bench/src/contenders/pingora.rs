@@ -2,9 +2,9 @@
 
 use pingora_limits::rate::Rate;
 
-use super::{Contender, Entry, Quota};
+use super::{Contender, ContenderEntry, Quota};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ContenderEntry = ContenderEntry {
     project: "pingora-limits",
     name: "pingora-limits 0.9 sketch",
     like: Some("tidegate fixed_window"),

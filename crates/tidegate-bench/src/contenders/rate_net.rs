@@ -2,9 +2,9 @@
 
 use rate_net::{Algorithm, RateLimiter};
 
-use super::{Contender, Entry, Quota};
+use super::{Contender, ContenderEntry, Quota};
 
-pub(super) const ENTRIES: [Entry; 3] = [
+pub(super) const ENTRIES: [ContenderEntry; 3] = [
     entry("rate-net 2.1 sliding log", "tidegate sliding_log", |quota| {
         Box::new(RateNet::new(quota, Algorithm::SlidingWindowLog))
     }),
@@ -14,8 +14,8 @@ pub(super) const ENTRIES: [Entry; 3] = [
     entry("rate-net 2.1 token bucket", "tidegate gcra", |quota| Box::new(RateNet::new(quota, Algorithm::TokenBucket))),
 ];
 
-const fn entry(name: &'static str, like: &'static str, build: fn(Quota) -> Box<dyn Contender>) -> Entry {
-    Entry { project: "rate-net", name, like: Some(like), build }
+const fn entry(name: &'static str, like: &'static str, build: fn(Quota) -> Box<dyn Contender>) -> ContenderEntry {
+    ContenderEntry { project: "rate-net", name, like: Some(like), build }
 }
 
 struct RateNet {

@@ -5,9 +5,9 @@ use std::time::SystemTime;
 
 use throttlecrab::{PeriodicStore, RateLimiter};
 
-use super::{Contender, Entry, Quota};
+use super::{Contender, ContenderEntry, Quota};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ContenderEntry = ContenderEntry {
     project: "throttlecrab",
     name: "throttlecrab 0.4 + mutex",
     like: Some("tidegate gcra"),

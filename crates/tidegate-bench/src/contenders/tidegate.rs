@@ -2,9 +2,9 @@
 
 use tidegate::{Algorithm, Buckets, Cost, Key, Limit, Limiter, MemoryStore, Policy};
 
-use super::{Contender, Entry, Quota};
+use super::{Contender, ContenderEntry, Quota};
 
-pub(super) const ENTRIES: [Entry; 5] = [
+pub(super) const ENTRIES: [ContenderEntry; 5] = [
     entry("tidegate sliding_log", |quota| ours(quota, Algorithm::SlidingLog)),
     entry("tidegate sliding_counter", |quota| ours(quota, Algorithm::SlidingCounter)),
     entry("tidegate sliding_buckets:10", |quota| ours(quota, ten_buckets())),
@@ -12,8 +12,8 @@ pub(super) const ENTRIES: [Entry; 5] = [
     entry("tidegate gcra", |quota| ours(quota, Algorithm::Gcra(None))),
 ];
 
-const fn entry(name: &'static str, build: fn(Quota) -> Box<dyn Contender>) -> Entry {
-    Entry { project: "tidegate", name, like: Some(name), build }
+const fn entry(name: &'static str, build: fn(Quota) -> Box<dyn Contender>) -> ContenderEntry {
+    ContenderEntry { project: "tidegate", name, like: Some(name), build }
 }
 
 fn ten_buckets() -> Algorithm {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use trypema::local::LocalRateLimiterProvider;
 use trypema::{BucketSize, RateLimit, RateLimitDecision, RateLimiterBuilder, WindowSize};
 
-use super::{Contender, Entry, Quota};
+use super::{Contender, ContenderEntry, Quota};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ContenderEntry = ContenderEntry {
     project: "trypema",
     name: "trypema 2.2",
     like: Some("tidegate sliding_buckets:10"),

@@ -1,4 +1,4 @@
-//! What a layer costs a server: an axum route that says hello, alone and behind each layer.
+//! The cost of a layer: an axum route without a layer and with each layer.
 //!
 //! Every side is a process of its own, served by this binary and asked by the same load, in rounds that take turns. What
 //! counts is the server's processor time for a request: a layer has no other cost, and it can be told apart from the
@@ -36,10 +36,10 @@ const COMPARED: [(Side, Side, Option<f64>); 5] = [
     (Side::TidegateLog, Side::Plain, None),
 ];
 
-/// What the command line asks for.
+/// Options of the command line.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Rounds whose median is reported.
+    /// The number of rounds. Their median is reported.
     pub rounds: usize,
     /// How long a round of one side takes.
     pub seconds: u64,
@@ -110,7 +110,7 @@ impl Served {
 
     /// A second of load.
     fn turn(&self) -> Result<Round> {
-        let asked = throughput::Side { id: self.process.id(), ask: Box::new(|| wrk::get(self.address, 1)) };
+        let asked = throughput::LoadTarget { id: self.process.id(), ask: Box::new(|| wrk::get(self.address, 1)) };
         asked.round().with_context(|| self.side.name())
     }
 }

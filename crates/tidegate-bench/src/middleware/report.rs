@@ -1,4 +1,4 @@
-//! What the run found out. Serialised, these types are the JSON format; field names are stable.
+//! The results of a run. Serialised, these types are the JSON format; field names are stable.
 
 use serde::Serialize;
 
@@ -19,13 +19,13 @@ pub struct MiddlewareReport {
     pub round_seconds: u64,
     /// The load average of the machine before the run and after it.
     pub load_average: [f64; 2],
-    /// One side beside another.
+    /// Comparisons of two sides.
     pub ratios: Vec<Ratio>,
     /// Each side.
     pub sides: Vec<SideReport>,
 }
 
-/// What the rounds of one side say.
+/// The results of one side.
 #[derive(Debug, Serialize)]
 pub struct SideReport {
     /// Which.
@@ -51,7 +51,7 @@ pub struct Ratio {
     pub cost: f64,
     /// Each round's.
     pub rounds_cost: Vec<f64>,
-    /// What the median has to be at most, where something is wanted.
+    /// The maximum of the median, if there is a target.
     pub wanted: Option<f64>,
 }
 

@@ -8,12 +8,12 @@ use axum::routing::get;
 use clap::ValueEnum;
 use serde::Serialize;
 use tidegate::{Algorithm, Policy};
-use tidegate_tower::{Dialect, RateLimitLayer};
+use tidegate_tower::{HeaderFormat, RateLimitLayer};
 use tokio::net::TcpListener;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 
-/// What is in front of the route. Layers count clients by the address of their connection.
+/// The layer of the route. Layers count clients by their peer address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
@@ -59,7 +59,7 @@ impl Side {
         Ok(match self {
             Self::Plain => route,
             Self::Tidegate => route.layer(counter),
-            Self::TidegateQuiet => route.layer(counter.headers(Dialect::Off)),
+            Self::TidegateQuiet => route.layer(counter.headers(HeaderFormat::Off)),
             Self::TidegateLog => route.layer(RateLimitLayer::new(policy)),
             Self::TowerGovernor => route.layer(GovernorLayer::new(governor.finish().context(unlikely)?)),
             Self::TowerGovernorHeaders => {

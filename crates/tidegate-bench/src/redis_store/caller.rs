@@ -1,4 +1,4 @@
-//! Who decides: our store, or a rival's script in one of the ways to call it.
+//! The caller of decisions: our store, or a rival's script with one of the call methods.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use tidegate::{Cost, Key, Policy, Store as _};
 use tidegate_redis::RedisStore;
 
 use super::rival::{Rival, Verdict};
-use super::site::Links;
+use super::servers::Links;
 
-/// How a rival is called, with so many decisions under way in all.
+/// How a rival is called with a given number of concurrent decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// By as many tasks, shared out among so many connections. A connection sends what waits in one go.
+pub(super) enum CallMethod {
+    /// One task for each decision, spread over this number of connections. A connection sends waiting calls together.
     Tasks { connections: usize },
-    /// In pipelines of so many calls over one connection, by as few tasks as that takes.
+    /// Pipelines of this number of calls over one connection, with as few tasks as possible.
     Pipelines { of: usize },
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for CallMethod {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tasks { connections: 1 } => write!(out, "tasks, 1 connection"),
@@ -31,29 +31,29 @@ impl fmt::Display for Way {
     }
 }
 
-/// Who decides.
+/// The caller of decisions.
 #[derive(Clone)]
 pub(super) enum Caller {
     Ours { store: RedisStore, policy: Arc<Policy> },
-    Theirs { rival: Arc<Rival>, links: Links, way: Way },
+    Theirs { rival: Arc<Rival>, links: Links, way: CallMethod },
 }
 
-/// What a task has done.
+/// The counts of a task.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) decisions: usize,
     pub(super) allowed: usize,
 }
 
-/// Keys that a task asks for, one after the other and then from the beginning, until it is told to stop.
+/// The keys of a task, repeated in order until `stop` is set.
 #[derive(Clone)]
-pub(super) struct Errand {
+pub(super) struct TaskPlan {
     pub(super) keys: Arc<Vec<String>>,
     pub(super) at: usize,
     pub(super) stop: Arc<AtomicBool>,
 }
 
-impl Errand {
+impl TaskPlan {
     fn next(&mut self) -> usize {
         let at = self.at;
         self.at = if at + 1 == self.keys.len() { 0 } else { at + 1 };
@@ -66,33 +66,33 @@ impl Errand {
 }
 
 impl Caller {
-    /// How many tasks make for so many decisions under way.
+    /// The number of tasks for this number of concurrent decisions.
     pub(super) fn tasks(&self, under_way: usize) -> usize {
         match self {
-            Self::Theirs { way: Way::Pipelines { of }, .. } => under_way / of,
+            Self::Theirs { way: CallMethod::Pipelines { of }, .. } => under_way / of,
             _ => under_way,
         }
     }
 
-    /// Runs an errand as the task of this number.
-    pub(super) async fn run(self, task: usize, errand: Errand) -> Result<Tally> {
+    /// Runs the plan as the task of this number.
+    pub(super) async fn run(self, task: usize, plan: TaskPlan) -> Result<Tally> {
         match self {
-            Self::Ours { store, policy } => ours(&store, &policy, errand).await,
+            Self::Ours { store, policy } => ours(&store, &policy, plan).await,
             Self::Theirs { rival, links: Links::Server(links), way } => {
-                theirs(&rival, links[task % links.len()].clone(), way, errand).await
+                theirs(&rival, links[task % links.len()].clone(), way, plan).await
             }
             Self::Theirs { rival, links: Links::Cluster(links), way } => {
-                theirs(&rival, links[task % links.len()].clone(), way, errand).await
+                theirs(&rival, links[task % links.len()].clone(), way, plan).await
             }
         }
     }
 }
 
-async fn ours(store: &RedisStore, policy: &Policy, mut errand: Errand) -> Result<Tally> {
+async fn ours(store: &RedisStore, policy: &Policy, mut plan: TaskPlan) -> Result<Tally> {
     let mut tally = Tally::default();
-    while errand.goes_on() {
-        let at = errand.next();
-        let decision = store.check(policy, &Key::new(&errand.keys[at])?, Cost::ONE).await?;
+    while plan.goes_on() {
+        let at = plan.next();
+        let decision = store.check(policy, &Key::new(&plan.keys[at])?, Cost::ONE).await?;
         ensure!(!decision.is_degraded(), "Redis did not make a decision: {:?}", store.stats().errors);
         tally.decisions += 1;
         tally.allowed += usize::from(decision.is_allowed());
@@ -100,21 +100,21 @@ async fn ours(store: &RedisStore, policy: &Policy, mut errand: Errand) -> Result
     Ok(tally)
 }
 
-async fn theirs(rival: &Rival, mut link: impl ConnectionLike, way: Way, mut errand: Errand) -> Result<Tally> {
+async fn theirs(rival: &Rival, mut link: impl ConnectionLike, way: CallMethod, mut plan: TaskPlan) -> Result<Tally> {
     let mut tally = Tally::default();
-    while errand.goes_on() {
+    while plan.goes_on() {
         match way {
-            Way::Tasks { .. } => {
-                let at = errand.next();
-                let verdict: Verdict = rival.command(&errand.keys[at]).query_async(&mut link).await?;
+            CallMethod::Tasks { .. } => {
+                let at = plan.next();
+                let verdict: Verdict = rival.command(&plan.keys[at]).query_async(&mut link).await?;
                 tally.decisions += 1;
                 tally.allowed += usize::from(verdict.0 == 1);
             }
-            Way::Pipelines { of } => {
+            CallMethod::Pipelines { of } => {
                 let mut pipeline = redis::Pipeline::with_capacity(of);
                 for _ in 0..of {
-                    let at = errand.next();
-                    pipeline.add_command(rival.command(&errand.keys[at]));
+                    let at = plan.next();
+                    pipeline.add_command(rival.command(&plan.keys[at]));
                 }
                 let verdicts: Vec<Verdict> = pipeline.query_async(&mut link).await?;
                 tally.decisions += verdicts.len();

@@ -1,4 +1,4 @@
-//! What Redis keeps for a request in the window: our log beside a sorted set.
+//! The memory of a request in the window in Redis: our log compared with a sorted set.
 //!
 //! Requests are spread over the window at random, as by customers who know nothing of each other: when they come
 //! decides how many bytes our log needs for one. That takes given times, and no waiting. The sorted set is what the
@@ -17,7 +17,7 @@ use tidegate_testbed::{Server, Wire};
 use super::Options;
 use super::report::MemoryRow;
 use super::rival::{member, micros};
-use super::site::{field, info, number};
+use super::servers::{field, info, number};
 use crate::measure::as_f64;
 use crate::progress::Progress;
 use crate::stopwatch::Deadline;
@@ -34,7 +34,7 @@ const EPOCH_US: u64 = 1_700_000_000_000_000;
 struct Bytes {
     /// By MEMORY USAGE of each key.
     by_key: f64,
-    /// By what the server uses more than before.
+    /// By the growth of the server's memory.
     by_server: f64,
 }
 
@@ -102,7 +102,7 @@ async fn connected(server: &Server) -> Result<RedisStore> {
     Ok(store)
 }
 
-/// What the rival's script does, one ZADD for a request, but at given times.
+/// Does the same as the rival's script, one ZADD for each request, but at given times.
 fn theirs(window: Duration, keys: usize) -> Result<Bytes> {
     let server = Server::start();
     let mut wire = server.wire();
@@ -139,7 +139,7 @@ fn bytes(wire: &mut Wire, before: f64, keys: usize) -> Result<Bytes> {
     Ok(Bytes { by_key: as_f64(sum) / requests, by_server: (after - before) / requests })
 }
 
-/// What the server uses once everybody else is gone, whose buffers would count, too.
+/// The server's memory after all other clients have disconnected, because their buffers count.
 fn used_memory(wire: &mut Wire) -> Result<f64> {
     let deadline = Deadline::after(Duration::from_secs(10));
     loop {

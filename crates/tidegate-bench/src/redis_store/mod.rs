@@ -11,7 +11,7 @@ mod outage;
 mod report;
 mod rival;
 mod round;
-mod site;
+mod servers;
 mod table;
 mod throughput;
 
@@ -24,13 +24,13 @@ use crate::machine::Machine;
 use crate::progress::Progress;
 
 pub use report::RedisReport;
-pub(crate) use site::{field, info, version};
+pub(crate) use servers::{field, info, version};
 pub use table::render;
 pub(crate) use table::{verdict, whole};
 
 /// A part of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Part {
+pub enum RedisBenchmark {
     /// Decisions per second, one server, `sliding_log`.
     Log,
     /// Decisions per second, one server, `sliding_counter`.
@@ -43,21 +43,21 @@ pub enum Part {
     Outage,
 }
 
-/// What the command line asks for.
+/// Options of the command line.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Rounds whose median is reported.
+    /// The number of rounds. Their median is reported.
     pub rounds: usize,
     /// How long a round of decisions per second takes.
     pub round: Duration,
-    /// What to measure; empty means everything.
-    pub only: Vec<Part>,
+    /// The benchmarks to run; empty means all.
+    pub only: Vec<RedisBenchmark>,
     /// How much memory and outage are measured by, as a part of the whole: 1 or 10.
     pub divisor: usize,
 }
 
 impl Options {
-    fn wants(&self, part: Part) -> bool {
+    fn wants(&self, part: RedisBenchmark) -> bool {
         self.only.is_empty() || self.only.contains(&part)
     }
 }
@@ -75,22 +75,22 @@ pub fn run(options: &Options) -> Result<RedisReport> {
     let progress = Progress::new();
     let mut report = RedisReport {
         machine: Machine::this(),
-        redis: site::version(),
+        redis: servers::version(),
         rounds: options.rounds,
         round_seconds: options.round.as_secs_f64(),
         throughput: Vec::new(),
         memory: Vec::new(),
         outage: Vec::new(),
     };
-    for part in [Part::Log, Part::Counter, Part::Cluster] {
+    for part in [RedisBenchmark::Log, RedisBenchmark::Counter, RedisBenchmark::Cluster] {
         if options.wants(part) {
             report.throughput.extend(runtime.block_on(throughput::run(part, options, &progress))?);
         }
     }
-    if options.wants(Part::Memory) {
+    if options.wants(RedisBenchmark::Memory) {
         report.memory = runtime.block_on(memory::run(options, &progress))?;
     }
-    if options.wants(Part::Outage) {
+    if options.wants(RedisBenchmark::Outage) {
         report.outage = runtime.block_on(outage::run(options, &progress))?;
     }
     progress.clear();

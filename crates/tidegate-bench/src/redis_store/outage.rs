@@ -1,4 +1,4 @@
-//! What a decision costs while Redis is away and the breaker is open, beside one in memory.
+//! The cost of a decision while Redis is down and the breaker is open, compared with a decision in memory.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub(super) async fn run(options: &Options, progress: &Progress) -> Result<Vec<Ou
     Ok(rows)
 }
 
-/// A store whose server was killed, once it knows.
+/// A store that has detected that its server was killed.
 async fn abandoned(policy: &Policy) -> Result<RedisStore> {
     let server = Server::start();
     let store = RedisStore::connect(&server.url())?;

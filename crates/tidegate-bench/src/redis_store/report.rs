@@ -1,4 +1,4 @@
-//! What the run found out. Serialised, these types are the JSON format; field names are stable.
+//! The results of a run. Serialised, these types are the JSON format; field names are stable.
 
 use serde::Serialize;
 
@@ -35,16 +35,16 @@ impl RedisReport {
 #[derive(Debug, Serialize)]
 pub struct ThroughputRow {
     /// Where Redis is: one server or a cluster.
-    pub site: &'static str,
+    pub servers: &'static str,
     /// Our algorithm.
     pub algorithm: &'static str,
-    /// Whose script it is compared with.
+    /// The project of the other script.
     pub rival: &'static str,
-    /// How the rival is called: the fastest way of those tried.
+    /// The fastest of the call methods for the rival.
     pub way: String,
     /// How many keys, all equally often.
     pub keys: usize,
-    /// Decisions under way at once.
+    /// Concurrent decisions.
     pub tasks: usize,
     /// Decisions of ours by calls of the script.
     pub batch: f64,
@@ -54,13 +54,13 @@ pub struct ThroughputRow {
     pub theirs: Flow,
     /// Our decisions per second by the rival's, medians.
     pub ratio: f64,
-    /// What the ratio has to be at least.
+    /// The minimum of the ratio.
     pub wanted: f64,
-    /// Decisions per second of every way that the rival was tried in, beforehand and shortly.
+    /// Decisions per second of each call method of the rival, in a short round before the run.
     pub tried: Vec<(String, f64)>,
 }
 
-/// What the rounds of one contender say: medians.
+/// The medians of one contender.
 #[derive(Debug, Serialize)]
 pub struct Flow {
     /// Decisions per second.
@@ -115,14 +115,14 @@ pub struct MemoryRow {
     pub theirs: f64,
     /// Ours by theirs.
     pub ratio: f64,
-    /// What the ratio has to be at most.
+    /// The maximum of the ratio.
     pub wanted: f64,
 }
 
-/// A decision while the server is away, beside one in memory.
+/// A decision while the server is down, compared with a decision in memory.
 #[derive(Debug, Serialize)]
 pub struct OutageRow {
-    /// What the policy says for this case.
+    /// The policy's choice for a failed store.
     pub on_store_failure: &'static str,
     /// How many keys, all equally often.
     pub keys: usize,
@@ -132,6 +132,6 @@ pub struct OutageRow {
     pub memory_ns: f64,
     /// The former by the latter.
     pub ratio: f64,
-    /// What the ratio has to be at most.
+    /// The maximum of the ratio.
     pub wanted: f64,
 }

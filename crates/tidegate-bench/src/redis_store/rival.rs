@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use redis::Cmd;
 
-use super::Part;
+use super::RedisBenchmark;
 
 /// From "Building a Sliding Window Rate Limiter in Redis for a Multi-Region Video API" (dev.to), as printed there.
 const SORTED_SET: &str = r"
@@ -64,7 +64,7 @@ return {0, 0, window - elapsed}
 pub(super) const LIMIT: u64 = 100;
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
 
-/// What a rival's script answers: whether it is allowed, what remains, and when to come back.
+/// The reply of a rival's script: whether the request is allowed, the remaining units, and the wait.
 pub(super) type Verdict = (i64, i64, i64);
 
 /// A rival's script.
@@ -77,10 +77,10 @@ pub(super) struct Rival {
 }
 
 impl Rival {
-    /// The one that does what is measured in this part.
-    pub(super) fn of(part: Part) -> Self {
+    /// The script for this benchmark.
+    pub(super) fn of(part: RedisBenchmark) -> Self {
         match part {
-            Part::Counter => Self::new("two-key counter", TWO_KEYS, two_keys),
+            RedisBenchmark::Counter => Self::new("two-key counter", TWO_KEYS, two_keys),
             _ => Self::new("sorted set", SORTED_SET, sorted_set),
         }
     }

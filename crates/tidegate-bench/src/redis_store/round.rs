@@ -1,4 +1,4 @@
-//! One round: as many decisions as there is time for.
+//! One round: as many decisions as possible in a given time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,12 +8,12 @@ use anyhow::Result;
 use cpu_time::ProcessTime;
 use tokio::task::JoinSet;
 
-use super::caller::{Caller, Errand, Tally};
-use super::site::Site;
+use super::caller::{Caller, Tally, TaskPlan};
+use super::servers::RedisServers;
 use crate::measure::as_f64;
 use crate::stopwatch::now;
 
-/// What one round found out.
+/// The results of one round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     tally: Tally,
@@ -42,10 +42,10 @@ impl Round {
     }
 }
 
-/// Lets a caller decide for `length`, with so many decisions under way.
+/// Runs a caller for `length` with this number of concurrent decisions.
 pub(super) async fn round(
     caller: &Caller,
-    site: &Site,
+    servers: &RedisServers,
     keys: &Arc<Vec<String>>,
     under_way: usize,
     length: Duration,
@@ -53,13 +53,13 @@ pub(super) async fn round(
     let stop = Arc::new(AtomicBool::new(false));
     let tasks = caller.tasks(under_way);
     let mut running = JoinSet::new();
-    let used = site.used();
+    let used = servers.used();
     let client = ProcessTime::now();
     let began = now();
     for task in 0..tasks {
         let at = rand::random_range(0..keys.len());
-        let errand = Errand { keys: Arc::clone(keys), at, stop: Arc::clone(&stop) };
-        running.spawn(caller.clone().run(task, errand));
+        let plan = TaskPlan { keys: Arc::clone(keys), at, stop: Arc::clone(&stop) };
+        running.spawn(caller.clone().run(task, plan));
     }
     tokio::time::sleep(length).await;
     stop.store(true, Relaxed);
@@ -71,7 +71,7 @@ pub(super) async fn round(
     }
     let seconds = (now() - began).as_secs_f64();
     let client_seconds = client.elapsed().as_secs_f64();
-    let after = site.used();
+    let after = servers.used();
     Ok(Round {
         tally: sum,
         seconds,

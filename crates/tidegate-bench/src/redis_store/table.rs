@@ -54,7 +54,7 @@ fn throughput(report: &RedisReport) -> Table {
     let mut table = plain(&header, 4);
     for row in &report.throughput {
         table.add_row([
-            row.site.to_owned(),
+            row.servers.to_owned(),
             row.algorithm.to_owned(),
             row.rival.to_owned(),
             row.way.clone(),
@@ -97,7 +97,7 @@ fn costs(report: &RedisReport) -> Table {
 
 fn cost_cells(row: &ThroughputRow, who: &str, flow: &Flow) -> Vec<String> {
     let rounds = &flow.rounds_per_second;
-    let mut cells = vec![row.site.to_owned(), who.to_owned(), grouped(row.keys), row.tasks.to_string()];
+    let mut cells = vec![row.servers.to_owned(), who.to_owned(), grouped(row.keys), row.tasks.to_string()];
     let times = [flow.script_us, flow.server_us, flow.client_us, flow.server_cores, flow.client_cores];
     cells.extend(times.map(|time| format!("{time:.2}")));
     cells.push(whole(rounds.iter().copied().fold(f64::INFINITY, f64::min)));
@@ -109,8 +109,8 @@ fn tried(report: &RedisReport) -> Table {
     let mut table = plain(&["where", "rival", "called by", "keys", "tasks", "/s"], 3);
     for row in &report.throughput {
         for (way, speed) in &row.tried {
-            let (site, rival) = (row.site.to_owned(), row.rival.to_owned());
-            table.add_row([site, rival, way.clone(), grouped(row.keys), row.tasks.to_string(), whole(*speed)]);
+            let (servers, rival) = (row.servers.to_owned(), row.rival.to_owned());
+            table.add_row([servers, rival, way.clone(), grouped(row.keys), row.tasks.to_string(), whole(*speed)]);
         }
     }
     table

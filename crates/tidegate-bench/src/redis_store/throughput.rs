@@ -7,34 +7,34 @@ use anyhow::{Context, Result, bail, ensure};
 use tidegate::{Algorithm, Limit, Policy};
 use tidegate_redis::RedisStore;
 
-use super::caller::{Caller, Way};
+use super::caller::{CallMethod, Caller};
 use super::report::{Flow, ThroughputRow};
 use super::rival::{LIMIT, Rival, WINDOW};
 use super::round::{Round, round};
-use super::site::Site;
-use super::{Options, Part};
+use super::servers::RedisServers;
+use super::{Options, RedisBenchmark};
 use crate::measure::{as_f64, median};
 use crate::progress::Progress;
 use crate::workload::{self, Scenario, Spread};
 
-/// Keys that are asked for: many that are mostly allowed, and few that are mostly denied.
+/// The numbers of keys: many that are mostly allowed, and few that are mostly denied.
 const KEYS: [usize; 2] = [100_000, 1_000];
 const TASKS: [usize; 2] = [256, 32];
 /// Keys drawn beforehand; tasks begin anywhere in this sequence.
 const DRAWN: usize = 400_000;
 const CONNECTIONS: usize = 4;
 const PIPELINES: [usize; 3] = [16, 64, 128];
-/// Short rounds to find a rival's fastest way, and to warm up.
+/// Short rounds that find a rival's fastest call method and warm up.
 const TRIALS: usize = 3;
 
-pub(super) async fn run(part: Part, options: &Options, progress: &Progress) -> Result<Vec<ThroughputRow>> {
+pub(super) async fn run(part: RedisBenchmark, options: &Options, progress: &Progress) -> Result<Vec<ThroughputRow>> {
     let rival = Arc::new(Rival::of(part));
-    let (site, algorithm, wanted) = match part {
-        Part::Cluster => (Site::cluster(), Algorithm::SlidingLog, 1.0),
-        Part::Counter => (Site::server(), Algorithm::SlidingCounter, 2.0),
-        _ => (Site::server(), Algorithm::SlidingLog, 2.0),
+    let (servers, algorithm, wanted) = match part {
+        RedisBenchmark::Cluster => (RedisServers::cluster(), Algorithm::SlidingLog, 1.0),
+        RedisBenchmark::Counter => (RedisServers::server(), Algorithm::SlidingCounter, 2.0),
+        _ => (RedisServers::server(), Algorithm::SlidingLog, 2.0),
     };
-    site.load(&rival);
+    servers.load(&rival);
     let policy = Policy::new("bench", [Limit::new(LIMIT, WINDOW)?])?.with_algorithm(algorithm);
     let policy = Arc::new(policy);
     let mut rows = Vec::new();
@@ -44,13 +44,13 @@ pub(super) async fn run(part: Part, options: &Options, progress: &Progress) -> R
         let keys = Arc::new(drawn);
         for tasks in TASKS {
             // A cluster takes long enough with its three servers on two cores.
-            if part == Part::Cluster && tasks != TASKS[0] {
+            if part == RedisBenchmark::Cluster && tasks != TASKS[0] {
                 continue;
             }
-            let match_up = Match { site: &site, keys: &keys, tasks, options };
-            site.flush();
-            progress.say(&format!("{}, {} by {tasks} tasks over {count} keys", site.name(), rival.name));
-            let store = site.store().await?;
+            let match_up = Match { servers: &servers, keys: &keys, tasks, options };
+            servers.flush();
+            progress.say(&format!("{}, {} by {tasks} tasks over {count} keys", servers.name(), rival.name));
+            let store = servers.store().await?;
             let ours = Caller::Ours { store: store.clone(), policy: Arc::clone(&policy) };
             let (theirs, way, tried) = match_up.fastest(&ours, &rival).await?;
             if is_hot(count) {
@@ -62,8 +62,8 @@ pub(super) async fn run(part: Part, options: &Options, progress: &Progress) -> R
             let after = store.stats();
             ensure_made_by_redis(&store)?;
             let row = ThroughputRow {
-                site: site.name(),
-                algorithm: if part == Part::Counter { "sliding_counter" } else { "sliding_log" },
+                servers: servers.name(),
+                algorithm: if part == RedisBenchmark::Counter { "sliding_counter" } else { "sliding_log" },
                 rival: rival.name,
                 way: way.to_string(),
                 keys: count,
@@ -81,7 +81,7 @@ pub(super) async fn run(part: Part, options: &Options, progress: &Progress) -> R
     Ok(rows)
 }
 
-/// Whether a round asks for each key far more often than the limit allows.
+/// Whether a round sends far more requests for each key than the limit allows.
 fn is_hot(keys: usize) -> bool {
     keys <= 1_000
 }
@@ -97,27 +97,27 @@ fn as_count(count: u64) -> f64 {
     as_f64(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// What is the same for both.
+/// The settings of both sides.
 struct Match<'a> {
-    site: &'a Site,
+    servers: &'a RedisServers,
     keys: &'a Arc<Vec<String>>,
     tasks: usize,
     options: &'a Options,
 }
 
 impl Match<'_> {
-    /// The rival called in its fastest way, and what all ways gave.
-    async fn fastest(&self, ours: &Caller, rival: &Arc<Rival>) -> Result<(Caller, Way, Vec<(String, f64)>)> {
-        let mut ways = vec![Way::Tasks { connections: 1 }, Way::Tasks { connections: CONNECTIONS }];
+    /// The rival with its fastest call method, and the rates of all methods.
+    async fn fastest(&self, ours: &Caller, rival: &Arc<Rival>) -> Result<(Caller, CallMethod, Vec<(String, f64)>)> {
+        let mut ways = vec![CallMethod::Tasks { connections: 1 }, CallMethod::Tasks { connections: CONNECTIONS }];
         // A pipeline in a cluster has to stay in one slot, so it would be of one call.
-        if matches!(self.site, Site::Server(_)) {
+        if matches!(self.servers, RedisServers::Server(_)) {
             let fitting = PIPELINES.into_iter().filter(|of| *of <= self.tasks);
-            ways.extend(fitting.map(|of| Way::Pipelines { of }));
+            ways.extend(fitting.map(|of| CallMethod::Pipelines { of }));
         }
         let mut callers = Vec::new();
         for way in ways {
-            let connections = if let Way::Tasks { connections } = way { connections } else { 1 };
-            let links = self.site.links(connections).await?;
+            let connections = if let CallMethod::Tasks { connections } = way { connections } else { 1 };
+            let links = self.servers.links(connections).await?;
             callers.push((way, Caller::Theirs { rival: Arc::clone(rival), links, way }));
         }
         let mut speeds = vec![Vec::new(); callers.len()];
@@ -135,7 +135,7 @@ impl Match<'_> {
         Ok((caller, way, tried))
     }
 
-    /// Asks until hardly anything passes any more, so that every round finds the same.
+    /// Decides until nearly all requests are denied, so that all rounds start in the same state.
     async fn exhaust(&self, caller: &Caller) -> Result<()> {
         let length = self.trial();
         for _ in 0..200 {
@@ -161,6 +161,6 @@ impl Match<'_> {
     }
 
     async fn round(&self, caller: &Caller, length: Duration) -> Result<Round> {
-        round(caller, self.site, self.keys, self.tasks, length).await
+        round(caller, self.servers, self.keys, self.tasks, length).await
     }
 }

@@ -1,4 +1,4 @@
-//! What HTTP and JSON cost alone: a route that reads what `/v1/check` reads, decides nothing, and answers as it does.
+//! The cost of HTTP and JSON alone: a route with the requests and responses of `/v1/check` that decides nothing.
 
 use std::net::SocketAddr;
 
@@ -16,7 +16,7 @@ struct Request {
 }
 
 #[derive(Debug, Serialize)]
-struct Answer {
+struct CheckResponse {
     allowed: bool,
     reason: &'static str,
     policy: String,
@@ -29,8 +29,8 @@ struct Answer {
     degraded: bool,
 }
 
-async fn check(Json(request): Json<Request>) -> Json<Answer> {
-    Json(Answer {
+async fn check(Json(request): Json<Request>) -> Json<CheckResponse> {
+    Json(CheckResponse {
         allowed: !request.key.is_empty(),
         reason: "allowed",
         policy: request.policy,

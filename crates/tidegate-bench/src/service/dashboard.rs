@@ -1,4 +1,4 @@
-//! What it costs a service that somebody looks on: the page open in a browser against nobody there, under the same load.
+//! The cost of an open dashboard: the page in a browser compared with no page, under the same load.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,12 +13,12 @@ use super::process::Process;
 use super::redis_benchmark::{self, KEY};
 use super::report::{Flow, ThroughputRow};
 use super::sides::Tidegate;
-use super::throughput::{Round, Side, commands, trial};
+use super::throughput::{LoadTarget, Round, commands, trial};
 use crate::progress::Progress;
 
 const PIPELINE: usize = 16;
 
-/// The page with nobody there is the other side.
+/// The comparison is with no open page.
 const CLOSED: &str = "page closed";
 
 /// Pages of each view at once, and one of them in a browser, while most is let through and while most is denied.
@@ -30,7 +30,7 @@ pub(super) fn run(binary: &Path, options: &Options, progress: &Progress) -> Resu
         let check = ["TG.CHECK", policy, KEY];
         let first = redis_benchmark::run(tidegate.resp, PIPELINE, trial(options), &check)?;
         let commands = commands(first.per_second * options.round.as_secs_f64());
-        let side = Side {
+        let side = LoadTarget {
             id: tidegate.id(),
             ask: Box::new(|| redis_benchmark::run(tidegate.resp, PIPELINE, commands, &check)),
         };
@@ -49,8 +49,8 @@ pub(super) fn run(binary: &Path, options: &Options, progress: &Progress) -> Resu
     Ok(rows)
 }
 
-/// A round with what pages of the overview, of the policy and of a key ask for.
-fn looked_at(side: &Side<'_>, tidegate: &Tidegate, policy: &str) -> Result<Round> {
+/// A round with the requests of the overview page, a policy's page and a key's page.
+fn looked_at(side: &LoadTarget<'_>, tidegate: &Tidegate, policy: &str) -> Result<Round> {
     let paths = ["/v1/live".to_owned(), format!("/v1/live?policy={policy}"), format!("/v1/live?policy={policy}&key=a")];
     let streams = paths.iter().map(|path| look_on(tidegate.http, path)).collect::<Result<Vec<_>>>()?;
     let readers: Vec<_> = streams.iter().map(TcpStream::try_clone).collect::<std::io::Result<_>>()?;
@@ -82,7 +82,7 @@ fn count_events(mut stream: TcpStream) -> usize {
 }
 
 /// A round with the page of the policy in a browser, which takes its part of the machine but none of the server's time.
-fn in_a_browser(side: &Side<'_>, tidegate: &Tidegate, policy: &str) -> Result<Round> {
+fn in_a_browser(side: &LoadTarget<'_>, tidegate: &Tidegate, policy: &str) -> Result<Round> {
     let profile = TempDir::new()?;
     let mut chromium = Command::new("chromium");
     chromium

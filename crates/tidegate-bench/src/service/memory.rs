@@ -1,4 +1,4 @@
-//! What the whole process holds in memory after a million keys.
+//! The memory of the process after a million keys.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -34,7 +34,7 @@ pub(super) fn run(binary: &Path, options: &Options, progress: &Progress) -> Resu
     })
 }
 
-/// Asks for each key once, all at once, and waits for all answers: six numbers each, the first of them 1.
+/// Sends one check for each key in one pipeline, and reads all replies: six numbers each, the first of them 1.
 fn check(stream: &mut TcpStream, keys: std::ops::Range<usize>) -> Result<()> {
     let mut request = String::new();
     for number in keys.clone() {

@@ -31,10 +31,10 @@ pub use table::render;
 
 /// A part of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Part {
-    /// `TG.CHECK` beside `INCR`.
+pub enum ServiceBenchmark {
+    /// `TG.CHECK` compared with `INCR`.
     Resp,
-    /// `/v1/check` beside a bare route.
+    /// `/v1/check` compared with a bare route.
     Http,
     /// Resident memory after a million keys.
     Memory,
@@ -44,21 +44,21 @@ pub enum Part {
     Dashboard,
 }
 
-/// What the command line asks for.
+/// Options of the command line.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Rounds whose median is reported.
+    /// The number of rounds. Their median is reported.
     pub rounds: usize,
     /// How long a round takes, about.
     pub round: Duration,
-    /// What to measure; empty means everything.
-    pub only: Vec<Part>,
+    /// The benchmarks to run; empty means all.
+    pub only: Vec<ServiceBenchmark>,
     /// How much memory is measured by, as a part of the whole: 1 or 10.
     pub divisor: usize,
 }
 
 impl Options {
-    fn wants(&self, part: Part) -> bool {
+    fn wants(&self, part: ServiceBenchmark) -> bool {
         self.only.is_empty() || self.only.contains(&part)
     }
 }
@@ -77,19 +77,19 @@ pub fn run(options: &Options) -> Result<ServiceReport> {
     let busy_before = load_average();
     let mut rows = Vec::new();
     let mut goals = Vec::new();
-    if options.wants(Part::Resp) {
+    if options.wants(ServiceBenchmark::Resp) {
         rows.extend(throughput::resp(&binary, options, &progress)?);
     }
-    if options.wants(Part::Http) {
+    if options.wants(ServiceBenchmark::Http) {
         rows.push(throughput::http(&binary, options, &progress)?);
     }
-    if options.wants(Part::Dashboard) {
+    if options.wants(ServiceBenchmark::Dashboard) {
         rows.extend(dashboard::run(&binary, options, &progress)?);
     }
-    if options.wants(Part::Memory) {
+    if options.wants(ServiceBenchmark::Memory) {
         goals.push(memory::run(&binary, options, &progress)?);
     }
-    if options.wants(Part::Start) {
+    if options.wants(ServiceBenchmark::Start) {
         goals.push(first_answer::run(&binary, &progress)?);
     }
     progress.clear();

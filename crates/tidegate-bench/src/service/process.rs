@@ -11,7 +11,7 @@ use crate::stopwatch::{Deadline, pause};
 
 /// How long a server may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long to wait before asking again. Short, and yet not so short that asking takes the time of the one who is asked.
+/// The pause between two attempts. Long enough that the attempts do not slow the server down.
 const AGAIN: Duration = Duration::from_micros(100);
 /// What the kernel counts processor time in, whatever the machine: `USER_HZ`.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -27,7 +27,7 @@ impl Process {
         child.map(Self).with_context(|| format!("{} could not be started", command.get_program().display()))
     }
 
-    /// Asks until there is an answer.
+    /// Sends requests until there is a response.
     pub(crate) fn until<A>(&mut self, mut ask: impl FnMut() -> Option<A>) -> Result<A> {
         let deadline = Deadline::after(PATIENCE);
         loop {
@@ -56,7 +56,7 @@ impl Drop for Process {
     }
 }
 
-/// The number of a process, to ask the system about it.
+/// The id of a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pid(pub(super) u32);
 

@@ -13,7 +13,7 @@ const KEYS: &str = "100000";
 /// Redis draws a number of twelve digits in its place.
 pub(super) const KEY: &str = "key:__rand_int__";
 
-/// Sends so many commands; how fast they were answered.
+/// Sends this number of commands. Returns the rate and the latencies.
 pub(super) fn run(server: SocketAddr, pipeline: usize, commands: usize, command: &[&str]) -> Result<Load> {
     let output = Command::new("redis-benchmark")
         .args(["-h", &server.ip().to_string(), "-p", &server.port().to_string()])

@@ -1,4 +1,4 @@
-//! What the run found out. Serialised, these types are the JSON format; field names are stable.
+//! The results of a run. Serialised, these types are the JSON format; field names are stable.
 
 use serde::Serialize;
 
@@ -19,18 +19,18 @@ pub struct ServiceReport {
     pub round_seconds: f64,
     /// The load average of the machine before the run and after it.
     pub load_average: [f64; 2],
-    /// Requests per second, beside somebody else's.
+    /// Requests per second, compared with another server.
     pub throughput: Vec<ThroughputRow>,
-    /// What is measured by itself.
+    /// Measurements without a comparison.
     pub goals: Vec<Goal>,
 }
 
-/// Ours beside somebody else's, under the same load.
+/// Our server and another server under the same load.
 #[derive(Debug, Serialize)]
 pub struct ThroughputRow {
-    /// What was asked.
+    /// The request.
     pub what: String,
-    /// Who else was asked.
+    /// The other server.
     pub rival: &'static str,
     /// Ours.
     pub ours: Flow,
@@ -38,11 +38,11 @@ pub struct ThroughputRow {
     pub theirs: Flow,
     /// Our requests per second by theirs, medians.
     pub speed: f64,
-    /// What that has to be at least; 0 where nothing is wanted.
+    /// The minimum of the ratio; 0 if there is no target.
     pub wanted_speed: f64,
     /// Our processor time for a request by theirs, medians.
     pub cost: f64,
-    /// What that has to be at most, where something is wanted.
+    /// The maximum of the ratio, if there is a target.
     pub wanted_cost: Option<f64>,
 }
 
@@ -60,7 +60,7 @@ impl ThroughputRow {
     }
 }
 
-/// What the rounds of one server say: medians.
+/// The medians of one server.
 #[derive(Debug, Serialize)]
 pub struct Flow {
     /// Requests per second.
@@ -104,15 +104,15 @@ impl Flow {
     }
 }
 
-/// Something that is compared with nobody's.
+/// A measurement without a comparison.
 #[derive(Debug, Serialize)]
 pub struct Goal {
-    /// What was measured.
+    /// The measurements.
     pub what: String,
     /// In what.
     pub unit: &'static str,
     /// How much it was.
     pub measured: f64,
-    /// What it has to be at most.
+    /// The maximum.
     pub wanted: f64,
 }

@@ -92,7 +92,7 @@ impl BareRoute {
     }
 }
 
-/// The number of a Redis, as it says itself.
+/// The process id of a Redis server, as `INFO` reports it.
 pub(super) fn redis_id(server: &Server) -> Result<Pid> {
     let about = info(&mut server.wire(), "server");
     let id = field(&about, "process_id:").context("Redis does not tell its process")?;

@@ -1,4 +1,5 @@
-//! Requests per second and what one costs: ours and what it is compared with, rounds interleaved, medians reported.
+//! Requests per second and the processor time of a request, ours and the other server's. Rounds are interleaved, and
+//! medians are reported.
 
 use std::path::Path;
 
@@ -22,10 +23,10 @@ pub(super) fn trial(options: &Options) -> usize {
     TRIAL / options.divisor
 }
 
-/// What a load generator says of one round.
+/// The output of a load generator for one round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// What was sent and answered.
+    /// The number of requests with a response.
     pub(crate) commands: usize,
     /// How many of it in a second.
     pub(crate) per_second: f64,
@@ -33,7 +34,7 @@ pub(crate) struct Load {
     pub(crate) latency: Latency,
 }
 
-/// A round, and what it cost the server.
+/// A round, and the processor time of the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
     pub(crate) load: Load,
@@ -53,13 +54,13 @@ impl Round {
     }
 }
 
-/// A server, and how it is asked.
-pub(crate) struct Side<'a> {
+/// A server, and the load for it.
+pub(crate) struct LoadTarget<'a> {
     pub(crate) id: Pid,
     pub(crate) ask: Box<dyn Fn() -> Result<Load> + 'a>,
 }
 
-impl Side<'_> {
+impl LoadTarget<'_> {
     pub(crate) fn round(&self) -> Result<Round> {
         let before = self.id.processor_seconds()?;
         let load = (self.ask)()?;
@@ -67,7 +68,7 @@ impl Side<'_> {
     }
 }
 
-/// `TG.CHECK` by both algorithms beside `INCR`, one at a time and in pipelines.
+/// Compares `TG.CHECK` of both algorithms with `INCR`, one at a time and in pipelines.
 pub(super) fn resp(binary: &Path, options: &Options, progress: &Progress) -> Result<Vec<ThroughputRow>> {
     let redis = Server::start();
     let redis_at = redis.addr().parse()?;
@@ -82,11 +83,11 @@ pub(super) fn resp(binary: &Path, options: &Options, progress: &Progress) -> Res
             let tidegate = Tidegate::start(binary)?;
             let check = ["TG.CHECK", policy, KEY];
             redis_benchmark::run(tidegate.resp, pipeline, trial(options), &check)?;
-            let ours = Side {
+            let ours = LoadTarget {
                 id: tidegate.id(),
                 ask: Box::new(|| redis_benchmark::run(tidegate.resp, pipeline, commands, &check)),
             };
-            let theirs = Side {
+            let theirs = LoadTarget {
                 id: redis_id(&redis)?,
                 ask: Box::new(|| redis_benchmark::run(redis_at, pipeline, commands, &incr)),
             };
@@ -98,7 +99,7 @@ pub(super) fn resp(binary: &Path, options: &Options, progress: &Progress) -> Res
     Ok(rows)
 }
 
-/// `/v1/check` beside the bare route.
+/// Compares `/v1/check` with the bare route.
 pub(super) fn http(binary: &Path, options: &Options, progress: &Progress) -> Result<ThroughputRow> {
     progress.say("HTTP");
     let policy = "sliding_log";
@@ -107,14 +108,14 @@ pub(super) fn http(binary: &Path, options: &Options, progress: &Progress) -> Res
     for server in [tidegate.http, bare.http] {
         wrk::check(server, 1, policy)?;
     }
-    let ours = Side { id: tidegate.id(), ask: Box::new(|| wrk::check(tidegate.http, seconds, policy)) };
-    let theirs = Side { id: bare.id(), ask: Box::new(|| wrk::check(bare.http, seconds, policy)) };
+    let ours = LoadTarget { id: tidegate.id(), ask: Box::new(|| wrk::check(tidegate.http, seconds, policy)) };
+    let theirs = LoadTarget { id: bare.id(), ask: Box::new(|| wrk::check(bare.http, seconds, policy)) };
     let (ours, theirs) = rounds(options, &ours, &theirs)?;
     let what = format!("HTTP /v1/check, {policy}");
     Ok(ThroughputRow::new(what, "bare axum route", ours, theirs, 0.85, Some(1.2)))
 }
 
-fn rounds(options: &Options, ours: &Side<'_>, theirs: &Side<'_>) -> Result<(Flow, Flow)> {
+fn rounds(options: &Options, ours: &LoadTarget<'_>, theirs: &LoadTarget<'_>) -> Result<(Flow, Flow)> {
     let (mut our_rounds, mut their_rounds) = (Vec::new(), Vec::new());
     for _ in 0..options.rounds {
         our_rounds.push(ours.round()?);

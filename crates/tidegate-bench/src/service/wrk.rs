@@ -1,4 +1,4 @@
-//! wrk: many connections that ask, each as soon as it was answered.
+//! wrk: many connections that send a request after each response.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -10,18 +10,18 @@ use super::report::Latency;
 use super::throughput::Load;
 use crate::measure::as_f64;
 
-/// Says in the end what [`read`] reads.
+/// Prints the output that [`read`] parses.
 const MEASURED: &str = include_str!("measured.lua");
 /// Posts checks with keys drawn at random.
 const CHECK: &str = include_str!("check.lua");
 const CONNECTIONS: &str = "32";
 
-/// Posts checks for so many seconds; how fast they were answered.
+/// Posts checks for this number of seconds. Returns the rate and the latencies.
 pub(super) fn check(server: SocketAddr, seconds: u64, policy: &str) -> Result<Load> {
     run(server, seconds, &[MEASURED, CHECK], &["--", policy])
 }
 
-/// Gets the same page for so many seconds; how fast it was answered.
+/// Gets the same page for this number of seconds. Returns the rate and the latencies.
 pub(crate) fn get(server: SocketAddr, seconds: u64) -> Result<Load> {
     run(server, seconds, &[MEASURED], &[])
 }

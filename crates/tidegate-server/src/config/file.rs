@@ -6,8 +6,8 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::values::{
-    AlgorithmText, AtCapacityText, DialectText, FailureChoice, LimitText, Listen, ModeText, Net, Secret, ShareNumber,
-    Size, Time, TimeOrOff, Units,
+    AlgorithmText, AtCapacityText, FailureChoice, HeaderFormatText, LimitText, Listen, ModeText, Net, Secret,
+    ShareNumber, Size, Time, TimeOrOff, Units,
 };
 
 /// A whole file.
@@ -54,7 +54,7 @@ table! {
         token: Secret,
         admin_token: Secret,
         hosts: Vec<String>,
-        headers: DialectText,
+        headers: HeaderFormatText,
         trusted_proxies: Vec<Net>,
         trusted_hops: usize,
         ipv6_prefix: u64,

@@ -20,7 +20,7 @@ pub use error::ConfigError;
 pub use policies::{ConfiguredPolicy, EntryMatch, EnvoyRule, Operation, Policies, RESERVED_NAME};
 pub use settings::{Bounds, CallerLimits, Forwarding, ServerSettings, StoreSettings, Tls, Tokens};
 pub use sources::SettingSources;
-pub use tidegate_tower::{Dialect, KeySource};
+pub use tidegate_tower::{HeaderFormat, KeySource};
 
 pub(crate) use file_version::{FileError, FileVersion, ensure_regular};
 

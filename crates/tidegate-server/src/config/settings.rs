@@ -9,12 +9,12 @@ use std::{
 use ipnet::IpNet;
 use tidegate::{AtCapacity, Share};
 use tidegate_redis::RedisStore;
-use tidegate_tower::{ClientAddress, Dialect};
+use tidegate_tower::{ClientAddress, HeaderFormat};
 
 use super::{
     error::{ConfigError, Origin},
     file::{ServerTable, StoreTable},
-    values::{AtCapacityText, DialectText, Listen, Net, Secret, ShareNumber, Size, Time, TimeOrOff},
+    values::{AtCapacityText, HeaderFormatText, Listen, Net, Secret, ShareNumber, Size, Time, TimeOrOff},
 };
 
 /// The settings of `[server]`.
@@ -33,7 +33,7 @@ pub struct ServerSettings {
     /// Host names of this service, in addition to `localhost` and IP addresses; `*` permits any.
     pub hosts: Vec<String>,
     /// The rate limit headers of HTTP responses.
-    pub headers: Dialect,
+    pub headers: HeaderFormat,
     /// How the address of a forwarded client is found.
     pub forwarding: Forwarding,
     /// Limits supplied by callers.
@@ -212,7 +212,7 @@ impl ServerSettings {
             tls,
             tokens,
             hosts: table.hosts.unwrap_or_default(),
-            headers: table.headers.map_or(Dialect::default(), |DialectText(dialect)| dialect),
+            headers: table.headers.map_or(HeaderFormat::default(), |HeaderFormatText(format)| format),
             forwarding,
             caller_limits,
             bounds,

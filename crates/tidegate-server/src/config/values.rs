@@ -8,7 +8,7 @@ use std::{
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use tidegate::{Algorithm, AtCapacity, Cost, Limit, Mode, OnStoreFailure, Share};
-use tidegate_tower::{Dialect, DialectError};
+use tidegate_tower::{HeaderFormat, HeaderFormatError};
 
 /// Implements `Deserialize` for a type that is written as text.
 macro_rules! from_text {
@@ -170,9 +170,12 @@ impl<'de> Deserialize<'de> for Units {
 
 /// The rate limit headers of HTTP responses.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct DialectText(pub(crate) Dialect);
+pub(crate) struct HeaderFormatText(pub(crate) HeaderFormat);
 
-from_text!(DialectText, |text| text.parse().map(DialectText).map_err(|error: DialectError| error.to_string()));
+from_text!(HeaderFormatText, |text| text
+    .parse()
+    .map(HeaderFormatText)
+    .map_err(|error: HeaderFormatError| error.to_string()));
 
 /// A network, or one address of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -24,7 +24,7 @@ key = "header:x-api-key"
 fn limited(name: &str) -> Router {
     let config = Config::parse("test.toml", CONFIG, &SettingSources::default()).expect("it is right");
     let configured = config.policies.get(name).expect("it is there");
-    let rule = Rule::new(configured.policy.clone()).by(configured.key.clone());
+    let rule = Rule::new(configured.policy.clone()).key(configured.key.clone());
     let layer = RateLimitLayer::new(rule).client_address(config.server.forwarding.client);
     Router::new().route("/", get(|| async { "hello" })).layer(layer)
 }

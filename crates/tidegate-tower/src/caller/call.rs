@@ -1,61 +1,62 @@
-//! [`Call`]: what a call wants of a budget. [`Operation`]: what a kind of call costs.
+//! [`Call`]: the key and the cost of a call. [`Operation`]: a named kind of call.
 
 use tidegate::{Cost, Key, OnStoreFailure};
 
-/// What a call wants: for whom, and how much.
+/// The key and the cost of a call.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub(crate) key: Key<'static>,
-    pub(crate) price: Price,
+    pub(crate) cost: CallCost,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) enum Price {
-    /// So much of every policy.
-    Same(Cost),
-    /// So much of each policy, in order.
-    Each(Box<[Cost]>),
-    /// What the budget says this costs.
+pub(crate) enum CallCost {
+    /// The same cost under every policy.
+    Uniform(Cost),
+    /// One cost for each policy, in order.
+    PerPolicy(Box<[Cost]>),
+    /// The cost of an operation of the budget.
     Operation(Box<str>),
 }
 
 impl Call {
-    /// 1 unit of every policy.
+    /// A call that costs 1 unit of every policy.
     pub fn new(key: &Key<'_>) -> Self {
-        Self { key: key.clone().into_owned(), price: Price::Same(Cost::ONE) }
+        Self { key: key.clone().into_owned(), cost: CallCost::Uniform(Cost::ONE) }
     }
 
-    /// 1 unit of every policy for calls to a host, in whatever case its name is written; those without one are all alike.
-    pub fn to(host: &str) -> Self {
-        let name = if host.is_empty() { "nowhere".to_owned() } else { host.to_ascii_lowercase() };
-        // No host's name is as long as a key can be.
+    /// A call to a host that costs 1 unit of every policy. The case of the host name does not matter. All calls with an
+    /// empty host name have the same key.
+    pub fn to_host(host: &str) -> Self {
+        let name = if host.is_empty() { "no-host".to_owned() } else { host.to_ascii_lowercase() };
+        // A key may be longer than any valid host name.
         let name = &name.as_bytes()[..name.len().min(1024)];
         Key::new(name).map_or_else(|_| unreachable!("1 to 1024 bytes"), |key| Self::new(&key))
     }
 
-    /// The same with `cost` units of every policy.
+    /// Sets the same cost for every policy.
     #[must_use]
     pub fn cost(mut self, cost: Cost) -> Self {
-        self.price = Price::Same(cost);
+        self.cost = CallCost::Uniform(cost);
         self
     }
 
-    /// The same with so much of each policy, in the order that the budget has them.
+    /// Sets a cost for each policy, in the order of the budget's policies.
     #[must_use]
     pub fn costs(mut self, costs: &[Cost]) -> Self {
-        self.price = Price::Each(costs.into());
+        self.cost = CallCost::PerPolicy(costs.into());
         self
     }
 
-    /// The same at the price of an [`Operation`] of the budget.
+    /// Sets the cost to that of an [`Operation`] of the budget.
     #[must_use]
     pub fn operation(mut self, name: &str) -> Self {
-        self.price = Price::Operation(name.into());
+        self.cost = CallCost::Operation(name.into());
         self
     }
 }
 
-/// What a kind of call costs, and whether it may be made while nobody knows what is left.
+/// A kind of call: its cost, and what happens if the store fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     pub(crate) cost: Cost,
@@ -63,12 +64,12 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// A call that costs so much.
-    pub fn costing(cost: Cost) -> Self {
+    /// An operation with this cost.
+    pub fn new(cost: Cost) -> Self {
         Self { cost, on_store_failure: None }
     }
 
-    /// The same with a choice of its own for when the store fails; the policies' if unsaid.
+    /// Sets what happens if the store fails. By default the policies choose.
     #[must_use]
     pub fn on_store_failure(mut self, choice: OnStoreFailure) -> Self {
         self.on_store_failure = Some(choice);

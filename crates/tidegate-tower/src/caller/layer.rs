@@ -1,4 +1,4 @@
-//! [`BudgetLayer`]: calls through a tower service that stay within a budget.
+//! [`BudgetLayer`]: keeps the calls of a tower service within a budget.
 
 use std::{
     fmt,
@@ -19,15 +19,15 @@ use super::{
     call::Call,
 };
 
-/// A response that says how it went and what its headers are.
-pub trait Told {
+/// A response with a status and headers.
+pub trait HttpResponse {
     /// The status.
     fn status(&self) -> StatusCode;
     /// The headers.
     fn headers(&self) -> &HeaderMap;
 }
 
-impl<B> Told for Response<B> {
+impl<B> HttpResponse for Response<B> {
     fn status(&self) -> StatusCode {
         self.status()
     }
@@ -38,7 +38,7 @@ impl<B> Told for Response<B> {
 }
 
 #[cfg(feature = "reqwest")]
-impl Told for reqwest::Response {
+impl HttpResponse for reqwest::Response {
     fn status(&self) -> StatusCode {
         self.status()
     }
@@ -48,37 +48,37 @@ impl Told for reqwest::Response {
     }
 }
 
-type OrderOf<Q> = dyn Fn(&Q) -> Call + Send + Sync;
+type CallFn<Q> = dyn Fn(&Q) -> Call + Send + Sync;
 
-/// Holds calls back until a [`Budget`] allows them, and minds what the responses say; made by [`Budget::layer`].
+/// Delays calls until a [`Budget`] allows them, and pauses if a response requests it. Made by [`Budget::layer`].
 pub struct BudgetLayer<Q, S = Arc<Limiter>> {
     budget: Budget<S>,
-    order: Arc<OrderOf<Q>>,
+    call: Arc<CallFn<Q>>,
 }
 
 /// A service whose calls stay within a [`Budget`].
 ///
-/// It is as ready as the service behind it, and the one that said so is the one that is called, right after the budget allows it.
+/// It is ready when the inner service is ready. It calls the inner service as soon as the budget allows the call.
 pub struct BudgetService<I, Q, S = Arc<Limiter>> {
     inner: I,
     budget: Budget<S>,
-    order: Arc<OrderOf<Q>>,
+    call: Arc<CallFn<Q>>,
 }
 
-/// Why a call gave no response.
+/// Why a call returned no response.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError<E> {
-    /// It was not made.
+    /// The budget did not allow the call, and it was not made.
     #[error(transparent)]
-    NotMade(#[from] AcquireError),
-    /// It was made, and failed.
+    Budget(#[from] AcquireError),
+    /// The inner service failed.
     #[error(transparent)]
-    Failed(E),
+    Service(E),
 }
 
 impl<S: Store + Clone + 'static> Budget<S> {
-    /// A layer for the services that make calls: `order` says for whom each is, and what it costs.
+    /// Makes a layer for a service that makes calls. `call` returns the key and the cost of a request.
     ///
     /// ```
     /// use tidegate::Policy;
@@ -86,13 +86,13 @@ impl<S: Store + Clone + 'static> Budget<S> {
     /// use tower::Layer as _;
     ///
     /// let budget = Budget::new(Policy::new("upstream", ["100/1m".parse()?])?);
-    /// let by_host = |request: &reqwest::Request| Call::to(request.url().host_str().unwrap_or_default());
+    /// let by_host = |request: &reqwest::Request| Call::to_host(request.url().host_str().unwrap_or_default());
     /// let client = budget.layer(by_host).layer(reqwest::Client::new());
     /// # let _ = client;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn layer<Q>(&self, order: impl Fn(&Q) -> Call + Send + Sync + 'static) -> BudgetLayer<Q, S> {
-        BudgetLayer { budget: self.clone(), order: Arc::new(order) }
+    pub fn layer<Q>(&self, call: impl Fn(&Q) -> Call + Send + Sync + 'static) -> BudgetLayer<Q, S> {
+        BudgetLayer { budget: self.clone(), call: Arc::new(call) }
     }
 }
 
@@ -100,14 +100,14 @@ impl<I, Q, S: Store + Clone + 'static> Layer<I> for BudgetLayer<Q, S> {
     type Service = BudgetService<I, Q, S>;
 
     fn layer(&self, inner: I) -> Self::Service {
-        BudgetService { inner, budget: self.budget.clone(), order: Arc::clone(&self.order) }
+        BudgetService { inner, budget: self.budget.clone(), call: Arc::clone(&self.call) }
     }
 }
 
 impl<I, Q, S> Service<Q> for BudgetService<I, Q, S>
 where
     I: Service<Q> + Clone + Send + 'static,
-    I::Response: Told + Send,
+    I::Response: HttpResponse + Send,
     I::Error: Send,
     I::Future: Send,
     Q: Send + 'static,
@@ -118,17 +118,17 @@ where
     type Future = Pin<Box<dyn Future<Output = Result<I::Response, CallError<I::Error>>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx).map_err(CallError::Failed)
+        self.inner.poll_ready(cx).map_err(CallError::Service)
     }
 
     fn call(&mut self, request: Q) -> Self::Future {
-        let (order, budget) = ((self.order)(&request), self.budget.clone());
+        let (call, budget) = ((self.call)(&request), self.budget.clone());
         let next = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, next);
         Box::pin(async move {
-            let permit = budget.fill(order).await?;
-            let response = inner.call(request).await.map_err(CallError::Failed)?;
-            if let Some(wait) = budget.wait_told(response.status(), response.headers()) {
+            let permit = budget.acquire_call(call).await?;
+            let response = inner.call(request).await.map_err(CallError::Service)?;
+            if let Some(wait) = budget.server_wait(response.status(), response.headers()) {
                 budget.pause(permit.key(), wait).await;
             }
             Ok(response)
@@ -138,13 +138,13 @@ where
 
 impl<Q, S: Clone> Clone for BudgetLayer<Q, S> {
     fn clone(&self) -> Self {
-        Self { budget: self.budget.clone(), order: Arc::clone(&self.order) }
+        Self { budget: self.budget.clone(), call: Arc::clone(&self.call) }
     }
 }
 
 impl<I: Clone, Q, S: Clone> Clone for BudgetService<I, Q, S> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), budget: self.budget.clone(), order: Arc::clone(&self.order) }
+        Self { inner: self.inner.clone(), budget: self.budget.clone(), call: Arc::clone(&self.call) }
     }
 }
 

@@ -1,9 +1,9 @@
-//! The caller's side: staying under somebody else's limit.
+//! The caller's side: staying under the limit of an upstream server.
 //!
-//! A [`Budget`] is what one may spend: by one policy or several, in this process or shared through Redis.
-//! [`acquire`](Budget::acquire) waits in turn until a call fits, and a [`Permit`] is what it gives: the call may be made now.
-//! What the server says of its own limits is obeyed ([`Permit::obey`]): a key that is told to wait waits, and so does everyone
-//! behind it. Costs that are known only afterwards are reserved, then [settled](Permit::settle).
+//! A [`Budget`] is a quota for calls, by one policy or several, in this process or in a shared store.
+//! [`acquire`](Budget::acquire) queues until a call fits, and returns a [`Permit`] for it. If the server's response
+//! requests a wait, [`Permit::apply_response`] pauses the key, for all callers that share the budget. If the cost is
+//! known only after the call, reserve an estimate and [settle](Permit::settle) it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -12,31 +12,32 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let budget = Budget::new(Policy::new("upstream", ["100/1m".parse()?])?).within(Duration::from_secs(30));
+//! let budget = Budget::new(Policy::new("upstream", ["100/1m".parse()?])?).with_max_wait(Duration::from_secs(30));
 //! let key = Key::new("api.example.com")?;
 //! let permit = budget.acquire(&key, Cost::ONE).await?;
-//! // … make the call, and mind what it says:
+//! // … make the call, and wait if the server requests it:
 //! # let response = http::Response::new(());
-//! permit.obey(response.status(), response.headers()).await;
+//! permit.apply_response(response.status(), response.headers()).await;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Callers sleep by tokio's clock. A test that pauses it gives the limiter the same one: `Limiter::new(…).with_clock(Clock::from_fn(…))`.
+//! Callers sleep by tokio's clock. A test that pauses it gives the limiter the same clock:
+//! `Limiter::new(…).with_clock(Clock::from_fn(…))`.
 //!
-//! [`Budget::layer`] does all of it around a tower service: hyper's client, tonic's channel, reqwest's client.
+//! [`Budget::layer`] does all of this for a tower service: hyper's client, tonic's channel, reqwest's client.
 
 mod budget;
 mod call;
+mod fair_queue;
 mod layer;
 mod pauses;
 mod permit;
 mod reservation;
-mod turns;
-mod word;
+mod server_wait;
 
 pub use budget::{AcquireError, Budget};
 pub use call::{Call, Operation};
-pub use layer::{BudgetLayer, BudgetService, CallError, Told};
+pub use layer::{BudgetLayer, BudgetService, CallError, HttpResponse};
 pub use permit::{Permit, SettleError};
-pub use word::wait_asked;
+pub use server_wait::wait_from_headers;

@@ -1,121 +1,122 @@
-//! [`Permit`]: the call may be made now.
+//! [`Permit`]: permission to make one call.
 
 use http::{HeaderMap, StatusCode};
 use tidegate::{Cost, Decision, Key, Policy, Store, StoreError, Timestamp};
 
 use super::budget::Budget;
-use crate::rule::units_of;
+use crate::rule::clamped_cost;
 
-/// A call that may be made now, and has been paid for.
+/// Permission to make one call. The budget has been charged for it.
 ///
-/// To drop it is to have made the call at the cost that was asked for. A call that cost something else is
-/// [settled](Self::settle), one that was not made is [refunded](Self::refund).
+/// If you drop it, the charge stays. If the call had a different cost, [settle](Self::settle) it. If the call was not
+/// made, [refund](Self::refund) it.
 #[derive(Debug)]
-#[must_use = "the call has been paid for: make it, or give it back"]
+#[must_use = "the budget has been charged: make the call, or refund the permit"]
 pub struct Permit<S> {
     pub(crate) budget: Budget<S>,
     pub(crate) key: Key<'static>,
-    pub(crate) held: Vec<Held>,
+    pub(crate) charges: Vec<PolicyCharge>,
     pub(crate) decision: Decision,
 }
 
-/// What was charged under one policy.
+/// The charge under one policy.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct PolicyCharge {
     pub(crate) policy: Policy,
     pub(crate) cost: Cost,
-    /// `None` if nothing was: the store failed and the choice for that case is to go ahead, or the policy only watches and would have denied it.
+    /// `None` if nothing was charged: the store failed and the policy is open, or the policy is in shadow mode and would
+    /// have denied the call.
     pub(crate) at: Option<Timestamp>,
-    /// Whether the store that others share was away: what was charged, if anything, was charged in this process.
+    /// Whether the shared store failed. Any charge was then made in this process.
     pub(crate) is_degraded: bool,
 }
 
-/// Why a permit could not be settled.
+/// Why a permit was not settled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettleError {
-    /// There is not one cost for each policy.
+    /// The number of costs is not the number of policies.
     #[error("{given} costs for {policies} policies: give one for each, in order")]
-    Costs {
-        /// How many costs there are.
+    CostCount {
+        /// The number of costs.
         given: usize,
-        /// How many policies.
+        /// The number of policies.
         policies: usize,
     },
-    /// The store did not give units back; whether it has is not known.
+    /// The store failed. It may or may not have given the units back.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl<S: Store + Clone + 'static> Permit<S> {
-    /// What was decided. It is degraded if the store failed and the choice for that case was to go ahead.
+    /// The decision. It is degraded if the store failed and the policy admits calls in that case.
     pub fn decision(&self) -> &Decision {
         &self.decision
     }
 
-    /// Who it is for.
+    /// The key of the call.
     pub fn key(&self) -> &Key<'static> {
         &self.key
     }
 
-    /// Minds what the server says: if it asks to wait, the key is paused, for everyone who shares the budget. Returns how
-    /// long.
-    pub async fn obey(&self, status: StatusCode, headers: &HeaderMap) -> Option<std::time::Duration> {
-        self.budget.obey(&self.key, status, headers).await
+    /// Pauses the key, for all callers that share the budget, if the server's response requests a wait. Returns the
+    /// wait. See [`Budget::apply_response`].
+    pub async fn apply_response(&self, status: StatusCode, headers: &HeaderMap) -> Option<std::time::Duration> {
+        self.budget.apply_response(&self.key, status, headers).await
     }
 
-    /// The call has cost `units` of every policy: charges what is missing, even past the limit, and gives back what is too much to the
+    /// Sets the final cost under every policy. The difference is charged, even past the limit, or given back to the
     /// moment it was charged at.
     ///
     /// # Errors
-    /// If the store does not give units back; it is not tried again.
+    /// If the store fails to give units back. There is no second attempt.
     pub async fn settle(self, units: u64) -> Result<(), SettleError> {
-        let costs = vec![units; self.held.len()];
+        let costs = vec![units; self.charges.len()];
         self.settle_each(&costs).await
     }
 
-    /// The call has cost so much of each policy, in the order that the budget has them.
+    /// Sets the final cost under each policy, in the order of the budget's policies.
     ///
     /// # Errors
-    /// If there is not one cost for each policy, or if the store does not give units back; it is not tried again.
+    /// If the number of costs is wrong, or if the store fails to give units back. There is no second attempt.
     pub async fn settle_each(self, costs: &[u64]) -> Result<(), SettleError> {
-        if costs.len() != self.held.len() {
-            return Err(SettleError::Costs { given: costs.len(), policies: self.held.len() });
+        if costs.len() != self.charges.len() {
+            return Err(SettleError::CostCount { given: costs.len(), policies: self.charges.len() });
         }
         let mut outcome = Ok(());
-        for (held, units) in self.held.iter().zip(costs) {
-            let settled = self.settle_one(held, *units).await;
+        for (charge, units) in self.charges.iter().zip(costs) {
+            let settled = self.settle_one(charge, *units).await;
             outcome = outcome.and(settled);
         }
-        if self.held.iter().zip(costs).any(|(held, units)| *units < held.cost.get()) {
-            self.budget.freed(&self.key);
+        if self.charges.iter().zip(costs).any(|(charge, units)| *units < charge.cost.get()) {
+            self.budget.notify_refund(&self.key);
         }
         Ok(outcome?)
     }
 
-    /// The call was not made: gives everything back.
+    /// Gives all units back, because the call was not made.
     ///
     /// # Errors
-    /// If the store does not give units back; it is not tried again.
+    /// If the store fails to give units back. There is no second attempt.
     pub async fn refund(self) -> Result<(), SettleError> {
         self.settle(0).await
     }
 
-    async fn settle_one(&self, held: &Held, units: u64) -> Result<(), StoreError> {
-        let (store, charged) = (self.budget.store(), held.cost.get());
-        let cost = |units: u64| (units > 0).then(|| units_of(units));
-        match (held.at, cost(units.saturating_sub(charged)), cost(charged.saturating_sub(units))) {
+    async fn settle_one(&self, charge: &PolicyCharge, units: u64) -> Result<(), StoreError> {
+        let (store, charged) = (self.budget.store(), charge.cost.get());
+        let cost = |units: u64| (units > 0).then(|| clamped_cost(units));
+        match (charge.at, cost(units.saturating_sub(charged)), cost(charged.saturating_sub(units))) {
             (Some(_), Some(more), _) => {
-                let _ = store.charge(&held.policy, &self.key, more).await;
+                let _ = store.charge(&charge.policy, &self.key, more).await;
                 Ok(())
             }
-            (Some(at), None, Some(less)) if !held.is_degraded => {
-                store.refund(&held.policy, &self.key, less, at).await.map(|_| ())
+            (Some(at), None, Some(less)) if !charge.is_degraded => {
+                store.refund(&charge.policy, &self.key, less, at).await.map(|_| ())
             }
-            // Nothing was charged while the store was away; what it cost is now known, and is.
-            (None, ..) if held.is_degraded => {
+            // Nothing was charged because the store failed. Charge the final cost now.
+            (None, ..) if charge.is_degraded => {
                 if let Some(all) = cost(units) {
-                    let _ = store.charge(&held.policy, &self.key, all).await;
+                    let _ = store.charge(&charge.policy, &self.key, all).await;
                 }
                 Ok(())
             }

@@ -1,5 +1,6 @@
-//! [`ClientAddress`]: where a request came from. What a header says counts only as far as proxies that we trust wrote it: everyone
-//! can send `X-Forwarded-For`, and proxies append to it.
+//! [`ClientAddress`]: finds the address of a client.
+//!
+//! Every client can send `X-Forwarded-For`, and proxies append to it. Only the entries of trusted proxies count.
 
 use std::{
     fmt::{self, Write as _},
@@ -12,7 +13,7 @@ use tidegate::Key;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// How the client's address is found: whose word about it counts, and how much of it.
+/// How to find a client's address: which proxies to trust, and how many bits of an IPv6 address to count.
 ///
 /// ```
 /// use tidegate_tower::ClientAddress;
@@ -30,10 +31,10 @@ pub struct ClientAddress {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Trust {
-    Nobody,
-    /// The client is so many places from the end.
+    None,
+    /// The client's address is this number of entries from the end.
     Hops(usize),
-    /// The client is the last one that is none of these.
+    /// The client's address is the last one that is not in these networks.
     Proxies(Box<[IpNet]>),
 }
 
@@ -44,16 +45,16 @@ impl Default for ClientAddress {
 }
 
 impl ClientAddress {
-    /// The address at the other end of the connection, whatever headers say.
+    /// The peer address of the connection. Headers are ignored.
     pub fn peer() -> Self {
-        Self { trust: Trust::Nobody, ipv6_prefix: 64 }
+        Self { trust: Trust::None, ipv6_prefix: 64 }
     }
 
-    /// The service is reached through so many proxies only, each of which appends to `X-Forwarded-For` where its request came
-    /// from: the client is so many places from the end. Who can reach the service around them can say anything.
+    /// All requests pass this number of proxies, and each appends the address of its client to `X-Forwarded-For`. A
+    /// client that can bypass the proxies can forge its address.
     ///
     /// # Errors
-    /// If there are none: that is [`peer`](Self::peer).
+    /// If the number is 0: use [`peer`](Self::peer).
     pub fn behind_hops(proxies: usize) -> Result<Self, ClientAddressError> {
         if proxies == 0 {
             return Err(ClientAddressError::NoHops);
@@ -61,17 +62,17 @@ impl ClientAddress {
         Ok(Self { trust: Trust::Hops(proxies), ..Self::peer() })
     }
 
-    /// Proxies have these addresses: the client is the last one in `X-Forwarded-For` that is none of them. Whoever else
-    /// connects speaks for itself only.
+    /// Proxies have these addresses. The client's address is the last one in `X-Forwarded-For` that is not a proxy's.
+    /// The headers of any other peer are ignored.
     pub fn behind(proxies: impl IntoIterator<Item = IpNet>) -> Self {
         Self { trust: Trust::Proxies(proxies.into_iter().collect()), ..Self::peer() }
     }
 
-    /// The same, with IPv6 clients counted by so many bits of their address; 64 if unsaid. Who has one IPv6 address has a
-    /// whole network of them.
+    /// Counts IPv6 clients by this number of bits of their address; 64 by default. A client with one IPv6 address
+    /// usually has a whole network.
     ///
     /// # Errors
-    /// If it is not within 1 to 128.
+    /// If `bits` is not within 1 to 128.
     pub fn with_ipv6_prefix(mut self, bits: u8) -> Result<Self, ClientAddressError> {
         if !(1..=128).contains(&bits) {
             return Err(ClientAddressError::Prefix { bits });
@@ -80,50 +81,50 @@ impl ClientAddress {
         Ok(self)
     }
 
-    /// Whether this peer is a proxy whose word counts.
+    /// Whether this peer is a trusted proxy.
     pub fn is_trusted(&self, peer: IpAddr) -> bool {
         match &self.trust {
-            Trust::Nobody => false,
+            Trust::None => false,
             Trust::Hops(_) => true,
-            Trust::Proxies(nets) => holds(nets, peer.to_canonical()),
+            Trust::Proxies(nets) => contains(nets, peer.to_canonical()),
         }
     }
 
-    /// The client's address, as far as it is known.
+    /// The client's address, if it is known.
     #[inline]
     pub fn find(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<IpAddr> {
         let peer = peer.map(|peer| peer.to_canonical());
-        let is_last = |place: usize, address: &IpAddr| match &self.trust {
-            Trust::Nobody => true,
-            Trust::Hops(hops) => place + 1 == *hops,
-            Trust::Proxies(nets) => !holds(nets, *address),
+        let is_client = |index: usize, address: &IpAddr| match &self.trust {
+            Trust::None => true,
+            Trust::Hops(hops) => index + 1 == *hops,
+            Trust::Proxies(nets) => !contains(nets, *address),
         };
         match (&self.trust, peer) {
-            (Trust::Nobody, peer) => return peer,
-            (Trust::Proxies(nets), Some(peer)) if !holds(nets, peer) => return Some(peer),
+            (Trust::None, peer) => return peer,
+            (Trust::Proxies(nets), Some(peer)) if !contains(nets, peer) => return Some(peer),
             (Trust::Proxies(_), None) => return None,
             _ => {}
         }
-        // From the last one, which the proxy that asks us wrote, to the first, which anyone may have written.
+        // From the last entry, which the nearest proxy wrote, to the first, which any client may have written.
         let lines = headers.get_all(FORWARDED_FOR).into_iter().rev();
-        let said = lines.flat_map(|line| line.as_bytes().rsplit(|b| *b == b','));
+        let entries = lines.flat_map(|line| line.as_bytes().rsplit(|b| *b == b','));
         let mut client = peer;
-        for (place, text) in said.enumerate() {
-            // What can't be read was not written by a proxy of ours: the one before it is who we know.
-            let Some(address) = read(text) else { return client };
+        for (index, text) in entries.enumerate() {
+            // A trusted proxy writes valid addresses, so the last address before this entry is the client's.
+            let Some(address) = parse_entry(text) else { return client };
             client = Some(address);
-            if is_last(place, &address) {
+            if is_client(index, &address) {
                 break;
             }
         }
         client
     }
 
-    /// The client's address as it is counted by: as text, an IPv6 one as its network.
+    /// The text that the address is counted by; for IPv6, the network.
     #[inline]
     pub fn text(&self, address: IpAddr) -> AddressText {
-        let mut text = AddressText { bytes: [0; AddressText::LONGEST], len: 0 };
-        // There is room for the longest of them.
+        let mut text = AddressText { bytes: [0; AddressText::MAX_LEN], len: 0 };
+        // The buffer has room for the longest address.
         let _ = match address.to_canonical() {
             IpAddr::V4(address) => text.write_ipv4(address),
             IpAddr::V6(address) => write!(text, "{}", Ipv6Net::new_assert(address, self.ipv6_prefix).trunc()),
@@ -132,12 +133,12 @@ impl ClientAddress {
     }
 }
 
-fn holds(nets: &[IpNet], address: IpAddr) -> bool {
+fn contains(nets: &[IpNet], address: IpAddr) -> bool {
     nets.iter().any(|net| net.contains(&address))
 }
 
-/// An address, perhaps with a port or in brackets.
-fn read(text: &[u8]) -> Option<IpAddr> {
+/// An address with an optional port, in optional brackets.
+fn parse_entry(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?.trim();
     let bare = text.strip_prefix('[').and_then(|rest| rest.split(']').next());
     let address = bare.unwrap_or(text).parse::<IpAddr>().or_else(|_| {
@@ -147,34 +148,33 @@ fn read(text: &[u8]) -> Option<IpAddr> {
     address.ok().map(|address| address.to_canonical())
 }
 
-/// An address as text, kept in place: `203.0.113.7`, `2001:db8:1:2::/64`.
+/// An address or network as text, without an allocation: `203.0.113.7`, `2001:db8:1:2::/64`.
 #[derive(Clone, Copy)]
 pub struct AddressText {
-    bytes: [u8; Self::LONGEST],
+    bytes: [u8; Self::MAX_LEN],
     len: u8,
 }
 
 impl AddressText {
-    /// Eight groups of four digits, seven colons, a slash and three digits; with some room.
-    const LONGEST: usize = 46;
+    /// Eight groups of four digits, seven colons, a slash, three digits, and some reserve.
+    const MAX_LEN: usize = 46;
 
     /// The text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// The key of whoever has this address.
+    /// The address as a key.
     pub fn key(&self) -> Key<'_> {
-        // It is neither empty nor too long.
-        Key::new(self.as_bytes()).unwrap_or_else(|_| unreachable!("an address is a key"))
+        Key::new(self.as_bytes()).unwrap_or_else(|_| unreachable!("an address is neither empty nor too long"))
     }
 
-    /// Its bytes.
+    /// The bytes of the text.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// The same as `Display` has it, at a fifth of the time: most clients have one, and each request is counted by it.
+    /// Writes the same text as `Display`, in a fifth of the time. This is the usual key of a request.
     fn write_ipv4(&mut self, address: Ipv4Addr) -> fmt::Result {
         let mut number = itoa::Buffer::new();
         let [first, rest @ ..] = address.octets();
@@ -203,17 +203,17 @@ impl fmt::Write for AddressText {
     }
 }
 
-/// Why a [`ClientAddress`] was refused.
+/// Why a [`ClientAddress`] is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientAddressError {
-    /// No proxy is none to be behind of.
-    #[error("0 hops would trust nobody: use 1 or more, or ClientAddress::peer()")]
+    /// The number of proxies is 0.
+    #[error("0 hops trust no proxy: use 1 or more, or ClientAddress::peer()")]
     NoHops,
-    /// Not a number of bits of an IPv6 address.
+    /// An IPv6 address does not have this number of bits.
     #[error("{bits} bits of an IPv6 address are out of range: use 1 to 128")]
     Prefix {
-        /// What was asked for.
+        /// The number of bits.
         bits: u8,
     },
 }
@@ -233,64 +233,64 @@ mod tests {
         ClientAddress::behind_hops(proxies).expect("at least one")
     }
 
-    fn found(client: &ClientAddress, said: &[&str], peer: &str) -> String {
+    fn client_of(client: &ClientAddress, forwarded: &[&str], peer: &str) -> String {
         let line = |line: &&str| (HeaderName::from_static("x-forwarded-for"), line.parse().expect("a header"));
-        let headers: HeaderMap = said.iter().map(line).collect();
+        let headers: HeaderMap = forwarded.iter().map(line).collect();
         let found = client.find(&headers, peer.parse().ok());
-        found.map_or("nobody".to_owned(), |address| client.text(address).as_str().to_owned())
+        found.map_or("unknown".to_owned(), |address| client.text(address).as_str().to_owned())
     }
 
     #[test]
-    fn a_forged_entry_counts_for_nothing() {
+    fn forged_entries_are_ignored() {
         let forged = ["6.6.6.6, 203.0.113.7"];
         let proxies = behind(&["10.0.0.0/8"]);
-        assert_eq!(found(&proxies, &forged, "10.0.0.1"), "203.0.113.7");
-        assert_eq!(found(&hops(1), &forged, "10.0.0.1"), "203.0.113.7");
-        assert_eq!(found(&proxies, &forged, "192.0.2.1"), "192.0.2.1", "who is no proxy speaks for itself");
-        assert_eq!(found(&ClientAddress::peer(), &forged, "10.0.0.1"), "10.0.0.1");
-        assert_eq!(found(&behind(&[]), &forged, "10.0.0.1"), "10.0.0.1");
-        assert_eq!(found(&proxies, &["6.6.6.6", "203.0.113.7, 10.1.1.1"], "10.0.0.1"), "203.0.113.7");
-        assert_eq!(found(&hops(2), &["6.6.6.6, 203.0.113.7, 10.1.1.1"], "10.0.0.1"), "203.0.113.7");
-        assert_eq!(found(&proxies, &["6.6.6.6, garbage, 10.9.9.9"], "10.0.0.1"), "10.9.9.9");
+        assert_eq!(client_of(&proxies, &forged, "10.0.0.1"), "203.0.113.7");
+        assert_eq!(client_of(&hops(1), &forged, "10.0.0.1"), "203.0.113.7");
+        assert_eq!(client_of(&proxies, &forged, "192.0.2.1"), "192.0.2.1", "the peer is no proxy");
+        assert_eq!(client_of(&ClientAddress::peer(), &forged, "10.0.0.1"), "10.0.0.1");
+        assert_eq!(client_of(&behind(&[]), &forged, "10.0.0.1"), "10.0.0.1");
+        assert_eq!(client_of(&proxies, &["6.6.6.6", "203.0.113.7, 10.1.1.1"], "10.0.0.1"), "203.0.113.7");
+        assert_eq!(client_of(&hops(2), &["6.6.6.6, 203.0.113.7, 10.1.1.1"], "10.0.0.1"), "203.0.113.7");
+        assert_eq!(client_of(&proxies, &["6.6.6.6, garbage, 10.9.9.9"], "10.0.0.1"), "10.9.9.9");
     }
 
     #[test]
-    fn without_a_peer_only_a_count_of_proxies_knows_the_client() {
-        let said = ["203.0.113.7"];
-        assert_eq!(found(&hops(1), &said, "a unix socket"), "203.0.113.7");
-        assert_eq!(found(&hops(1), &[], "a unix socket"), "nobody");
-        assert_eq!(found(&behind(&["10.0.0.0/8"]), &said, "a unix socket"), "nobody");
-        assert_eq!(found(&ClientAddress::peer(), &said, "a unix socket"), "nobody");
+    fn without_a_peer_address_only_a_hop_count_finds_the_client() {
+        let forwarded = ["203.0.113.7"];
+        assert_eq!(client_of(&hops(1), &forwarded, "a unix socket"), "203.0.113.7");
+        assert_eq!(client_of(&hops(1), &[], "a unix socket"), "unknown");
+        assert_eq!(client_of(&behind(&["10.0.0.0/8"]), &forwarded, "a unix socket"), "unknown");
+        assert_eq!(client_of(&ClientAddress::peer(), &forwarded, "a unix socket"), "unknown");
     }
 
     #[test]
-    fn addresses_are_read_as_proxies_write_them() {
-        for (said, expected) in [
+    fn entries_may_have_ports_and_brackets() {
+        for (entry, expected) in [
             ("203.0.113.7:4711", "203.0.113.7"),
             ("[2001:db8:1:2:3::4]:443", "2001:db8:1:2::/64"),
             ("2001:db8:1:2:ffff::4", "2001:db8:1:2::/64"),
             ("::ffff:203.0.113.7", "203.0.113.7"),
         ] {
-            assert_eq!(found(&hops(1), &[said], "127.0.0.1"), expected);
+            assert_eq!(client_of(&hops(1), &[entry], "127.0.0.1"), expected);
         }
     }
 
     #[test]
-    fn addresses_are_written_as_everyone_writes_them() {
+    fn ipv4_addresses_are_written_in_dotted_form() {
         for address in ["0.0.0.0", "1.20.255.9", "255.255.255.255", "10.0.99.100"] {
-            assert_eq!(found(&ClientAddress::peer(), &[], address), address);
+            assert_eq!(client_of(&ClientAddress::peer(), &[], address), address);
         }
     }
 
     #[test]
-    fn the_longest_address_has_room() {
+    fn the_longest_address_fits() {
         let whole = ClientAddress::peer().with_ipv6_prefix(128).expect("in range");
         let longest = "abcd:abcd:abcd:abcd:abcd:abcd:abcd:abcd";
-        assert_eq!(found(&whole, &[], longest), format!("{longest}/128"));
+        assert_eq!(client_of(&whole, &[], longest), format!("{longest}/128"));
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_what_would() {
+    fn errors_name_the_valid_values() {
         assert!(ClientAddress::behind_hops(0).expect_err("none").to_string().contains("peer()"));
         for bits in [0, 129] {
             let error = ClientAddress::peer().with_ipv6_prefix(bits).expect_err("out of range").to_string();

@@ -1,4 +1,4 @@
-//! [`By`]: who is counted.
+//! [`KeyExtractor`]: finds the key that a request is counted by.
 
 mod client_address;
 #[cfg(feature = "axum")]
@@ -10,9 +10,9 @@ pub use client_address::{AddressText, ClientAddress, ClientAddressError};
 use http::{HeaderMap, HeaderName, HeaderValue, header::InvalidHeaderName};
 use tidegate::{Key, KeyError, SpendError};
 
-use crate::incoming::Incoming;
+use crate::head::RequestHead;
 
-/// Who is counted: what a request's key is found by.
+/// Finds the key that a request is counted by.
 ///
 /// ```
 /// use tidegate::Key;
@@ -23,7 +23,7 @@ use crate::incoming::Incoming;
 /// let by_address = KeyExtractor::client_ip();
 /// let by_api_key = KeyExtractor::header("x-api-key")?;
 /// let by_account = KeyExtractor::extension(|account: &Account| &account.id);
-/// let by_country = KeyExtractor::request(|request| Key::new(request.header("cf-ipcountry")?).ok());
+/// let by_country = KeyExtractor::from_fn(|request| Key::new(request.header("cf-ipcountry")?).ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -31,16 +31,16 @@ pub struct KeyExtractor(Source);
 
 #[derive(Clone)]
 enum Source {
-    Plain(KeySource),
-    Everyone,
-    Found(Arc<Finder>, &'static str),
+    Configured(KeySource),
+    Global,
+    Function(Arc<KeyFn>, &'static str),
     #[cfg(feature = "axum")]
     PathParameter(Box<str>),
 }
 
-type Finder = dyn for<'r> Fn(&Incoming<'r>) -> Option<Result<Key<'r>, KeyError>> + Send + Sync;
+type KeyFn = dyn for<'r> Fn(&RequestHead<'r>) -> Option<Result<Key<'r>, KeyError>> + Send + Sync;
 
-/// Who is counted, as a configuration file says it: `client-ip`, `header:x-api-key`.
+/// A source of keys that configuration files can name: `client-ip` or `header:x-api-key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeySource {
     /// The client's address.
@@ -49,55 +49,53 @@ pub enum KeySource {
     Header(HeaderName),
 }
 
-/// What a request without a key gets.
+/// What happens to a request without a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum WithoutKey {
-    /// It is counted by its address, apart from all that have a key: leaving a header out must not be a way around a limit.
+pub enum OnMissingKey {
+    /// The request is counted by its address, separately from requests with a key. A client can't avoid a limit by
+    /// omitting a header.
     #[default]
-    ByAddress,
-    /// It is not limited by this rule.
-    Unlimited,
-    /// It is refused as a bad request.
-    Refused,
+    UseAddress,
+    /// The rule does not limit the request.
+    Admit,
+    /// The request is rejected as a bad request.
+    Reject,
 }
 
-/// A key, borrowed from the request wherever it can be.
-pub(crate) enum Found<'r> {
+/// A key, borrowed from the request if possible.
+pub(crate) enum ExtractedKey<'r> {
     Key(Key<'r>),
     Address(AddressText),
 }
 
-/// Why a request has no key.
+/// Why a request can't be counted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoKey {
-    /// There is nothing to count it by, and so it is to be let through.
-    #[error("there is nothing to count it by")]
-    Unlimited,
-    /// The server can't know who it is.
+pub(crate) enum CountError {
+    /// The server inserts no peer address.
     #[error(
-        "the client's address is not known: serve an axum router with `into_make_service_with_connect_info::<SocketAddr>()`, or put a \
-         `PeerAddress` into the request's extensions"
+        "the client's address is not known: serve an axum router with \
+         `into_make_service_with_connect_info::<SocketAddr>()`, or insert a `PeerAddress` into the request's extensions"
     )]
     NoAddress,
-    /// It has to say who it is, and does not.
-    #[error("the request lacks {0}")]
+    /// The request has no key, and the rule requires one.
+    #[error("the request has no `{0}`")]
     Missing(String),
-    /// Nothing that came before the layer knows who it is.
-    #[error("it is not known who the request is from")]
-    Unknown,
-    /// What it says can't be a key.
+    /// No outer layer inserted a key. The client can't know the name of an extension.
+    #[error("the client of the request is not known")]
+    Unidentified,
+    /// The value can't be a key.
     #[error(transparent)]
-    Bad(#[from] KeyError),
+    Key(#[from] KeyError),
     /// The key header has several values.
     #[error(transparent)]
     Header(#[from] KeyHeaderError),
-    /// The rules that apply to it can't be one decision.
+    /// The rules that apply to the request can't be one decision.
     #[error("{0}")]
-    Rules(SpendError),
+    Spend(SpendError),
 }
 
-impl Found<'_> {
+impl ExtractedKey<'_> {
     pub(crate) fn key(&self) -> Key<'_> {
         match self {
             Self::Key(key) => key.as_borrowed(),
@@ -107,34 +105,34 @@ impl Found<'_> {
 }
 
 impl KeyExtractor {
-    /// By the client's address, as [`ClientAddress`] finds it; IPv6 ones by their network.
+    /// The client's address, as [`ClientAddress`] finds it; for IPv6, the client's network.
     pub fn client_ip() -> Self {
         KeySource::ClientIp.into()
     }
 
-    /// By a header, such as `x-api-key`.
+    /// A header, such as `x-api-key`.
     ///
-    /// A request that has the header more than once is refused as a bad request, for every [`WithoutKey`]: the handler
-    /// may read a different value than the one that is counted, and a client could change the counted value with each
-    /// request. A comma is part of the value, except in a gRPC header that ends in `-bin`, where it separates values.
+    /// A request that has the header more than once is rejected as a bad request, for every [`OnMissingKey`]: the
+    /// handler may read a different value than the one that is counted, and a client could change the counted value
+    /// with each request. A comma is part of the value, except in a gRPC header that ends in `-bin`, where it separates values.
     ///
     /// # Errors
-    /// If that can't be a header's name.
+    /// If `name` is not a valid name of a header.
     pub fn header(name: impl TryInto<HeaderName, Error = InvalidHeaderName>) -> Result<Self, InvalidHeaderName> {
         Ok(KeySource::Header(name.try_into()?).into())
     }
 
-    /// By what a layer before this one has put beside the request, such as the account it has found. In axum, layers that come before are
-    /// added after: `.layer(limits).layer(middleware::from_fn(log_in))`.
+    /// An extension that an outer layer has inserted, such as an account. In axum, the layer that is added last is the
+    /// outermost: `.layer(limits).layer(middleware::from_fn(log_in))`.
     ///
-    /// What has to be made first, such as the bytes of a number, is a key of its own:
+    /// For a key that can't be borrowed, such as the bytes of a number, use [`from_fn`](Self::from_fn):
     ///
     /// ```
     /// # use tidegate::Key;
     /// # use tidegate_tower::KeyExtractor;
     /// struct Account { id: u64 }
     ///
-    /// KeyExtractor::request(|request| {
+    /// KeyExtractor::from_fn(|request| {
     ///     let id = request.extension::<Account>()?.id.to_be_bytes();
     ///     Some(Key::new(&id).ok()?.into_owned())
     /// });
@@ -145,53 +143,56 @@ impl KeyExtractor {
         K: AsRef<[u8]> + ?Sized + 'static,
         F: for<'t> Fn(&'t T) -> &'t K + Send + Sync + 'static,
     {
-        Self::found("extension", move |request| {
+        Self::function("extension", move |request| {
             let key = key(request.extension::<T>()?).as_ref();
             (!key.is_empty()).then(|| Key::new(key))
         })
     }
 
-    /// By a parameter of the path that axum has matched, such as `id` of `/users/{id}`; percent-decoded, as handlers see it.
+    /// A parameter of the path that axum has matched, such as `id` of `/users/{id}`. It is percent-decoded, as for
+    /// handlers.
     #[cfg(feature = "axum")]
     pub fn path_parameter(name: &str) -> Self {
         Self(Source::PathParameter(name.into()))
     }
 
-    /// By whatever a closure finds; [`Key::join`] makes a key of several things.
-    pub fn request<F>(find: F) -> Self
+    /// The key that a closure returns. [`Key::join`] makes a key of several values.
+    pub fn from_fn<F>(find: F) -> Self
     where
-        F: for<'r> Fn(&Incoming<'r>) -> Option<Key<'r>> + Send + Sync + 'static,
+        F: for<'r> Fn(&RequestHead<'r>) -> Option<Key<'r>> + Send + Sync + 'static,
     {
-        Self::found("key", move |request| find(request).map(Ok))
+        Self::function("key", move |request| find(request).map(Ok))
     }
 
-    fn found<F>(what: &'static str, find: F) -> Self
+    fn function<F>(name: &'static str, find: F) -> Self
     where
-        F: for<'r> Fn(&Incoming<'r>) -> Option<Result<Key<'r>, KeyError>> + Send + Sync + 'static,
+        F: for<'r> Fn(&RequestHead<'r>) -> Option<Result<Key<'r>, KeyError>> + Send + Sync + 'static,
     {
-        Self(Source::Found(Arc::new(find), what))
+        Self(Source::Function(Arc::new(find), name))
     }
 
-    /// Everyone together: one limit for the whole service or route.
-    pub fn everyone() -> Self {
-        Self(Source::Everyone)
+    /// One key for all requests: one limit for the whole service or route.
+    pub fn global() -> Self {
+        Self(Source::Global)
     }
 
-    /// The key of a request.
+    /// The key of a request; `None` if the rule does not limit the request.
     #[inline]
-    pub(crate) fn find<'r>(
+    pub(crate) fn extract<'r>(
         &self,
-        request: &Incoming<'r>,
+        request: &RequestHead<'r>,
         client: &ClientAddress,
-        without: WithoutKey,
-    ) -> Result<Found<'r>, NoKey> {
-        let (found, lacking): (Option<Key<'r>>, &str) = match &self.0 {
-            Source::Plain(KeySource::ClientIp) => return address(request, client).map(Found::Address),
-            Source::Everyone => return Ok(Found::Key(Key::new("everyone")?)),
-            Source::Plain(KeySource::Header(name)) => {
+        on_missing_key: OnMissingKey,
+    ) -> Result<Option<ExtractedKey<'r>>, CountError> {
+        let (key, name): (Option<Key<'r>>, &str) = match &self.0 {
+            Source::Configured(KeySource::ClientIp) => {
+                return Ok(Some(ExtractedKey::Address(address(request, client)?)));
+            }
+            Source::Global => (Some(Key::new("everyone")?), ""),
+            Source::Configured(KeySource::Header(name)) => {
                 (only_value(request.headers(), name)?.map(Key::new).transpose()?, name.as_str())
             }
-            Source::Found(find, what) => (find(request).transpose()?, what),
+            Source::Function(find, name) => (find(request).transpose()?, name),
             #[cfg(feature = "axum")]
             Source::PathParameter(name) => match path_parameter::find(request, name) {
                 Some(std::borrow::Cow::Borrowed(value)) => (Some(Key::new(value)?), name),
@@ -199,22 +200,24 @@ impl KeyExtractor {
                 None => (None, name),
             },
         };
-        match (found, without) {
-            (Some(key), _) => Ok(Found::Key(key)),
-            (None, WithoutKey::ByAddress) => Ok(Found::Key(keyless(lacking, &address(request, client)?)?)),
-            (None, WithoutKey::Unlimited) => Err(NoKey::Unlimited),
-            (None, WithoutKey::Refused) => Err(match &self.0 {
-                // A client can't know what an extension is.
-                Source::Found(..) => NoKey::Unknown,
-                _ => NoKey::Missing(format!("`{lacking}`")),
-            }),
-        }
+        let key = match (key, on_missing_key) {
+            (Some(key), _) => key,
+            (None, OnMissingKey::UseAddress) => address_key(name, &address(request, client)?)?,
+            (None, OnMissingKey::Admit) => return Ok(None),
+            (None, OnMissingKey::Reject) => {
+                return Err(match &self.0 {
+                    Source::Function(..) => CountError::Unidentified,
+                    _ => CountError::Missing(name.to_owned()),
+                });
+            }
+        };
+        Ok(Some(ExtractedKey::Key(key)))
     }
 }
 
-/// The key of who lacks what others are counted by: its address, apart from all that have one.
-fn keyless(lacking: &str, address: &AddressText) -> Result<Key<'static>, KeyError> {
-    Key::join(["without", lacking, address.as_str()])
+/// The key of a request without the key `name`: its address, separate from all other keys.
+fn address_key(name: &str, address: &AddressText) -> Result<Key<'static>, KeyError> {
+    Key::join(["without", name, address.as_str()])
 }
 
 /// The value of a header that may have at most one value; `None` if it is missing or empty.
@@ -222,7 +225,7 @@ fn keyless(lacking: &str, address: &AddressText) -> Result<Key<'static>, KeyErro
 fn only_value<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<Option<&'r [u8]>, KeyHeaderError> {
     let mut values = headers.get_all(name).iter().map(HeaderValue::as_bytes);
     let value = values.next();
-    // gRPC may join values of binary metadata with commas, which base64 does not have.
+    // gRPC may join values of binary metadata with commas, which base64 does not contain.
     let is_joined = |value: &[u8]| name.as_str().ends_with("-bin") && value.contains(&b',');
     if values.next().is_some() || value.is_some_and(is_joined) {
         return Err(KeyHeaderError::Several { name: name.clone() });
@@ -231,17 +234,17 @@ fn only_value<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<Option<&'
 }
 
 #[inline]
-fn address(request: &Incoming<'_>, client: &ClientAddress) -> Result<AddressText, NoKey> {
-    let address = client.find(request.headers(), request.peer()).ok_or(NoKey::NoAddress)?;
+fn address(request: &RequestHead<'_>, client: &ClientAddress) -> Result<AddressText, CountError> {
+    let address = client.find(request.headers(), request.peer()).ok_or(CountError::NoAddress)?;
     Ok(client.text(address))
 }
 
 impl fmt::Debug for KeyExtractor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Source::Plain(source) => write!(f, "KeyExtractor({source})"),
-            Source::Everyone => f.write_str("KeyExtractor(everyone)"),
-            Source::Found(_, what) => write!(f, "KeyExtractor({what})"),
+            Source::Configured(source) => write!(f, "KeyExtractor({source})"),
+            Source::Global => f.write_str("KeyExtractor(global)"),
+            Source::Function(_, name) => write!(f, "KeyExtractor({name})"),
             #[cfg(feature = "axum")]
             Source::PathParameter(name) => write!(f, "KeyExtractor(path parameter {name})"),
         }
@@ -250,13 +253,13 @@ impl fmt::Debug for KeyExtractor {
 
 impl From<KeySource> for KeyExtractor {
     fn from(source: KeySource) -> Self {
-        Self(Source::Plain(source))
+        Self(Source::Configured(source))
     }
 }
 
 impl KeySource {
-    /// The key of a request with these headers, from this address. Without the header that is counted by, it is the address, apart
-    /// from all that have one.
+    /// The key of a request with these headers, from this address. Without the header, it is the address, separate from
+    /// all other keys.
     ///
     /// # Errors
     /// If the request has the header more than once, or its value is too long for a key.
@@ -265,7 +268,7 @@ impl KeySource {
             Self::ClientIp => Ok(address.key()),
             Self::Header(name) => Ok(match only_value(headers, name)? {
                 Some(value) => Key::new(value)?,
-                None => keyless(name.as_str(), address)?,
+                None => address_key(name.as_str(), address)?,
             }),
         }
     }
@@ -276,11 +279,11 @@ impl FromStr for KeySource {
 
     /// Reads `client-ip` or `header:x-api-key`.
     fn from_str(text: &str) -> Result<Self, KeySourceError> {
-        let wrong = || KeySourceError { text: text.to_owned() };
+        let error = || KeySourceError { text: text.to_owned() };
         match text.split_once(':') {
             None if text == "client-ip" => Ok(Self::ClientIp),
-            Some(("header", name)) => name.trim().parse().map(Self::Header).map_err(|_| wrong()),
-            _ => Err(wrong()),
+            Some(("header", name)) => name.trim().parse().map(Self::Header).map_err(|_| error()),
+            _ => Err(error()),
         }
     }
 }
@@ -309,10 +312,10 @@ pub enum KeyHeaderError {
     Key(#[from] KeyError),
 }
 
-/// Why a [`KeySource`] was refused.
+/// The text is no [`KeySource`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no source of a key: use client-ip or header:x-api-key")]
+#[error("`{text}` is no source of keys: use client-ip or header:x-api-key")]
 pub struct KeySourceError {
-    /// What was given.
+    /// The text.
     pub text: String,
 }

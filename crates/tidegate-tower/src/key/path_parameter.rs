@@ -1,18 +1,18 @@
 //! A parameter of the path, as axum has matched it.
 //!
-//! axum keeps what it found to itself; the pattern and the path are there, though, and say the same.
+//! axum does not export the parameters that it found, so they are read again from the pattern and the path.
 
 use std::borrow::Cow;
 
 use axum::extract::{MatchedPath, OriginalUri};
 use percent_encoding::percent_decode_str;
 
-use crate::incoming::Incoming;
+use crate::head::RequestHead;
 
 /// The value of `{name}` or `{*name}`, decoded as for a handler.
-pub(super) fn find<'r>(request: &Incoming<'r>, name: &str) -> Option<Cow<'r, [u8]>> {
+pub(super) fn find<'r>(request: &RequestHead<'r>, name: &str) -> Option<Cow<'r, [u8]>> {
     let pattern = request.extension::<MatchedPath>()?.as_str();
-    // Nested routers see what is left of the path; the pattern is of the whole.
+    // A nested router sees the rest of the path, but the pattern is for the whole path.
     let uri = request.extension::<OriginalUri>().map_or(request.uri(), |OriginalUri(uri)| uri);
     value(pattern, uri.path(), name)
 }
@@ -22,9 +22,9 @@ fn value<'r>(pattern: &str, path: &'r str, name: &str) -> Option<Cow<'r, [u8]>> 
     for segment in pattern.split('/') {
         let (value, after) = rest.split_once('/').map_or((rest, None), |(value, after)| (value, Some(after)));
         match parameter(segment) {
-            Some((before, parameter, behind)) if parameter.trim_start_matches('*') == name => {
+            Some((before, parameter, after_name)) if parameter.trim_start_matches('*') == name => {
                 let value = if parameter.starts_with('*') { rest } else { value };
-                let value = value.get(before..)?.strip_suffix(behind)?;
+                let value = value.get(before..)?.strip_suffix(after_name)?;
                 return Some(percent_decode_str(value).into());
             }
             _ => rest = after?,
@@ -33,7 +33,8 @@ fn value<'r>(pattern: &str, path: &'r str, name: &str) -> Option<Cow<'r, [u8]>> 
     None
 }
 
-/// `{name}` of a segment, how many bytes stand before it, and what behind it. `{{` and `}}` are one brace each.
+/// The length of the text before `{name}` in a segment, the name, and the text after it. `{{` and `}}` are one brace
+/// each.
 fn parameter(segment: &str) -> Option<(usize, &str, &str)> {
     let (mut start, mut before) = (0, 0);
     while !segment[start..].starts_with('{') || segment[start..].starts_with("{{") {

@@ -1,4 +1,4 @@
-//! [`ResponseFuture`]: the way of a request through a [`RateLimit`](super::RateLimit).
+//! [`ResponseFuture`]: the states of a request in a [`RateLimit`](super::RateLimit).
 
 use std::{
     future::Future,
@@ -8,19 +8,19 @@ use std::{
 };
 
 use http::{Request, Response};
-use tidegate::{Cost, Key, Op, Store};
+use tidegate::{Key, Op, Store};
 use tower_service::Service;
 
 use super::{Shared, settlement};
 use crate::{
-    answer::{self, body::AnswerBody},
-    headers::Items,
-    incoming::Incoming,
-    key::NoKey,
-    ticket::{Decided, Place, Ticket},
+    decision::{PolicySpend, RequestDecision, ResponseUpdate},
+    head::RequestHead,
+    headers::Draft10Headers,
+    key::CountError,
+    response::{self, body::ResponseBody},
 };
 
-type Waiting<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 pin_project_lite::pin_project! {
     /// The response of a [`RateLimit`](crate::RateLimit).
@@ -37,17 +37,17 @@ pin_project_lite::pin_project! {
     #[project = StateProjection]
     enum State<I, B, R, F, E, S> {
         /// The store decides. Then the request goes to the service.
-        Deciding { deciding: Waiting<Result<Decided, NoKey>>, call: Option<Box<(Request<B>, I)>>, shared: Arc<Shared<S>> },
+        Deciding { deciding: BoxFuture<Result<RequestDecision, CountError>>, call: Option<Box<(Request<B>, I)>>, shared: Arc<Shared<S>> },
         /// The service responds, and the response stays as it is.
-        Passed { #[pin] inner: F },
-        /// The service responds, and headers that are known already are added.
-        WithHeaders { #[pin] inner: F, items: Option<Items> },
-        /// The service responds. The response may correct charges, and then headers are added.
-        Allowed { #[pin] inner: F, shared: Arc<Shared<S>>, ticket: Option<Ticket> },
-        /// The store corrects charges. Then headers are added to the response.
-        Settling { settling: Waiting<Ticket>, outcome: Option<Result<Response<R>, E>>, shared: Arc<Shared<S>> },
+        Unchanged { #[pin] inner: F },
+        /// The service responds, and the response gets headers that are known already.
+        WithHeaders { #[pin] inner: F, quota: Option<Draft10Headers> },
+        /// The service responds. The response may correct charges. Then it gets headers.
+        Allowed { #[pin] inner: F, shared: Arc<Shared<S>>, update: Option<ResponseUpdate> },
+        /// The store corrects charges. Then the response gets headers.
+        Settling { settling: BoxFuture<ResponseUpdate>, outcome: Option<Result<Response<R>, E>>, shared: Arc<Shared<S>> },
         /// The response is ready.
-        Answered { response: Option<Response<R>> },
+        Ready { response: Option<Response<R>> },
     }
 }
 
@@ -55,57 +55,59 @@ impl<I, B, R, S> ResponseFuture<I, B, R, S>
 where
     I: Service<Request<B>, Response = Response<R>>,
     B: http_body::Body,
-    R: AnswerBody,
+    R: ResponseBody,
     S: Store + Clone + 'static,
 {
     #[inline]
-    pub(super) fn pass(inner: I::Future) -> Self {
-        Self { state: State::Passed { inner } }
+    pub(super) fn unchanged(inner: I::Future) -> Self {
+        Self { state: State::Unchanged { inner } }
     }
 
-    pub(super) fn answer(response: Response<R>) -> Self {
-        Self { state: State::Answered { response: Some(response) } }
+    pub(super) fn ready(response: Response<R>) -> Self {
+        Self { state: State::Ready { response: Some(response) } }
     }
 
     /// Waits for the decision of the store.
     pub(super) fn deciding(
         shared: Arc<Shared<S>>,
-        asks: Vec<(Place, Key<'static>, Cost)>,
+        spends: Vec<PolicySpend<Key<'static>>>,
         request: Request<B>,
         inner: I,
     ) -> Self {
-        let deciding = Box::pin(decide(Arc::clone(&shared), asks));
+        let deciding = Box::pin(decide(Arc::clone(&shared), spends));
         Self { state: State::Deciding { deciding, call: Some(Box::new((request, inner))), shared } }
     }
 
-    /// Goes on after the decision.
+    /// Denies the request or calls the service, by the decision.
     #[inline]
     pub(super) fn decided(
         shared: &Arc<Shared<S>>,
-        decided: Result<Decided, NoKey>,
+        decided: Result<RequestDecision, CountError>,
         mut request: Request<B>,
         inner: &mut I,
     ) -> Self {
-        let Shared { gate, store } = &**shared;
+        let Shared { limits, store } = &**shared;
         let clock = store.store().clock();
         let decided = match decided {
             Ok(decided) => decided,
-            Err(why) => return Self::answer(answer::uncountable(&Incoming::of(&request), &why).map(R::of)),
+            Err(error) => {
+                return Self::ready(response::count_error(&RequestHead::new(&request), &error).map(R::from_bytes));
+            }
         };
-        gate.observe(&Incoming::of(&request), &decided);
+        limits.on_decision(&RequestHead::new(&request), &decided);
         if !decided.decision.is_allowed() {
-            return Self::answer(gate.deny(&Incoming::of(&request), &decided, clock).map(R::of));
+            return Self::ready(limits.deny(&RequestHead::new(&request), &decided, clock).map(R::from_bytes));
         }
-        if gate.tells_service {
+        if limits.inserts_decision {
             request.extensions_mut().insert(decided.decision);
         }
-        let ticket = decided.ticket;
-        if ticket.is_empty() {
-            return Self::pass(inner.call(request));
+        let update = decided.update;
+        if update.is_empty() {
+            return Self::unchanged(inner.call(request));
         }
-        let state = match gate.told_beforehand(&ticket, clock) {
-            Some(items) => State::WithHeaders { inner: inner.call(request), items: Some(items) },
-            None => State::Allowed { inner: inner.call(request), shared: Arc::clone(shared), ticket: Some(ticket) },
+        let state = match limits.early_headers(&update, clock) {
+            Some(quota) => State::WithHeaders { inner: inner.call(request), quota: Some(quota) },
+            None => State::Allowed { inner: inner.call(request), shared: Arc::clone(shared), update: Some(update) },
         };
         Self { state }
     }
@@ -113,22 +115,22 @@ where
 
 async fn decide<S: Store + Clone + 'static>(
     shared: Arc<Shared<S>>,
-    asks: Vec<(Place, Key<'static>, Cost)>,
-) -> Result<Decided, NoKey> {
-    let Shared { gate, store } = &*shared;
-    if let [(place, key, cost)] = &*asks {
-        let decision = store.decide(Op::Check, &gate.tier(*place).policy, key, *cost).await;
-        return Ok(gate.decided(*place, decision, key, *cost));
+    spends: Vec<PolicySpend<Key<'static>>>,
+) -> Result<RequestDecision, CountError> {
+    let Shared { limits, store } = &*shared;
+    if let [spend] = &*spends {
+        let decision = store.decide(Op::Check, &limits.tier(spend.policy).policy, &spend.key, spend.cost).await;
+        return Ok(limits.decided(spend, decision));
     }
-    let decisions = store.decide_all(Op::Check, &gate.spends(&asks)).await.map_err(NoKey::Rules)?;
-    Ok(gate.decided_by_several(&asks, &decisions))
+    let decisions = store.decide_all(Op::Check, &limits.spends(&spends)).await.map_err(CountError::Spend)?;
+    Ok(limits.decided_all(&spends, &decisions))
 }
 
 impl<I, B, R, S> Future for ResponseFuture<I, B, R, S>
 where
     I: Service<Request<B>, Response = Response<R>>,
     B: http_body::Body,
-    R: AnswerBody,
+    R: ResponseBody,
     S: Store + Clone + 'static,
 {
     type Output = Result<Response<R>, I::Error>;
@@ -137,15 +139,15 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             let next = match self.as_mut().project().state.project() {
-                StateProjection::Passed { inner } => return inner.poll(cx),
-                StateProjection::Answered { response } => {
+                StateProjection::Unchanged { inner } => return inner.poll(cx),
+                StateProjection::Ready { response } => {
                     let response = response.take();
                     return Poll::Ready(Ok(response.unwrap_or_else(|| unreachable!("polled after it was ready"))));
                 }
-                StateProjection::WithHeaders { inner, items } => {
+                StateProjection::WithHeaders { inner, quota } => {
                     let mut outcome = ready!(inner.poll(cx));
-                    if let (Ok(response), Some(items)) = (&mut outcome, items.take()) {
-                        items.tell(response.headers_mut());
+                    if let (Ok(response), Some(quota)) = (&mut outcome, quota.take()) {
+                        quota.append_to(response.headers_mut());
                     }
                     return Poll::Ready(outcome);
                 }
@@ -155,21 +157,21 @@ where
                     let (request, mut inner) = *call;
                     Self::decided(shared, decided, request, &mut inner).state
                 }
-                StateProjection::Allowed { inner, shared, ticket } => {
+                StateProjection::Allowed { inner, shared, update } => {
                     let outcome = ready!(inner.poll(cx));
-                    let mut ticket = ticket.take().unwrap_or_else(|| unreachable!("polled after it was ready"));
-                    let (outcome, corrections) = settlement::corrections(shared, &mut ticket, outcome);
-                    match settlement::start(shared, ticket, corrections) {
-                        Ok(ticket) => return Poll::Ready(with_headers(shared, &ticket, outcome)),
+                    let mut update = update.take().unwrap_or_else(|| unreachable!("polled after it was ready"));
+                    let (outcome, corrections) = settlement::corrections(shared, &mut update, outcome);
+                    match settlement::start(shared, update, corrections) {
+                        Ok(update) => return Poll::Ready(with_headers(shared, &update, outcome)),
                         Err(settling) => {
                             State::Settling { settling, outcome: Some(outcome), shared: Arc::clone(shared) }
                         }
                     }
                 }
                 StateProjection::Settling { settling, outcome, shared } => {
-                    let ticket = ready!(settling.as_mut().poll(cx));
+                    let update = ready!(settling.as_mut().poll(cx));
                     let outcome = outcome.take().unwrap_or_else(|| unreachable!("polled after it was ready"));
-                    return Poll::Ready(with_headers(shared, &ticket, outcome));
+                    return Poll::Ready(with_headers(shared, &update, outcome));
                 }
             };
             self.as_mut().project().state.set(next);
@@ -179,11 +181,11 @@ where
 
 fn with_headers<R, E, S: Store>(
     shared: &Shared<S>,
-    ticket: &Ticket,
+    update: &ResponseUpdate,
     mut outcome: Result<Response<R>, E>,
 ) -> Result<Response<R>, E> {
     if let Ok(response) = &mut outcome {
-        shared.gate.tell(response.headers_mut(), ticket, None, shared.store.store().clock());
+        shared.limits.write_headers(response.headers_mut(), update, None, shared.store.store().clock());
     }
     outcome
 }

@@ -1,9 +1,8 @@
-//! [`RateLimit`]: a service behind a limit.
+//! [`RateLimit`]: a service with a rate limit.
 //!
-//! If the store is immediate, the decision is made when the service is called, with the key borrowed from the request.
-//! Then nothing is allocated for a request that one rule admits. Otherwise the decision is a boxed future, and the
-//! request waits for it. [`future`] is the way of a request from there on, [`settlement`] corrects charges by the
-//! response.
+//! If the store is immediate, the service decides when it is called, with a key that it borrows from the request. It
+//! then allocates nothing for a request that one rule admits. Otherwise the decision is a boxed future, and the request
+//! waits for it. [`future`] handles the request after the decision. [`settlement`] corrects charges by the response.
 
 mod future;
 mod settlement;
@@ -20,26 +19,29 @@ use tidegate::{FailSafe, Limiter, Op, Store, StoreError};
 use tower_service::Service;
 
 use crate::{
-    answer::body::AnswerBody,
-    gate::{Course, Gate},
-    incoming::Incoming,
-    key::NoKey,
+    decision::PolicySpend,
+    head::RequestHead,
+    key::CountError,
+    limits::{RequestLimits, RequestPlan},
+    response::body::ResponseBody,
 };
 
-/// A service behind a limit; made by a [`RateLimitLayer`](crate::RateLimitLayer).
+/// A service with a rate limit, made by a [`RateLimitLayer`](crate::RateLimitLayer).
 ///
-/// It is as ready as the service behind it, and a denied request costs that service nothing.
+/// It is ready when the inner service is ready. A denied request does not reach the inner service.
 #[derive(Debug, Clone)]
 pub struct RateLimit<I, S = Arc<Limiter>> {
     pub(crate) inner: I,
     pub(crate) shared: Arc<Shared<S>>,
 }
 
-/// What all services of a layer share, behind one pointer: frameworks clone a service for every request, and threads
-/// that count references to one thing wait for each other.
+/// The state that all services of a layer share.
+///
+/// It is behind one pointer because frameworks clone a service for every request, and threads contend for every
+/// reference count.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared<S> {
-    pub(crate) gate: Gate,
+    pub(crate) limits: RequestLimits,
     pub(crate) store: FailSafe<S>,
 }
 
@@ -47,7 +49,7 @@ impl<I, B, R, S> Service<Request<B>> for RateLimit<I, S>
 where
     I: Service<Request<B>, Response = Response<R>> + Clone,
     B: http_body::Body,
-    R: AnswerBody,
+    R: ResponseBody,
     S: Store + Clone + 'static,
 {
     type Response = Response<R>;
@@ -61,40 +63,40 @@ where
 
     #[inline]
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let Shared { gate, store } = &*self.shared;
-        let incoming = Incoming::of(&request);
-        let decided = match gate.course(&incoming) {
-            Course::Pass => return ResponseFuture::pass(self.inner.call(request)),
-            Course::Refuse(response) => return ResponseFuture::answer(response.map(R::of)),
-            Course::One(place, ask) => {
-                let (key, cost) = (ask.key.key(), ask.cost);
-                let decision = store.decide_now(Op::Check, &gate.tier(place).policy, &key, cost);
-                decision
-                    .map(|decision| Ok(gate.decided(place, decision, &key, cost)))
-                    .ok_or_else(|| vec![(place, key.into_owned(), cost)])
+        let Shared { limits, store } = &*self.shared;
+        let decided = match limits.plan(&RequestHead::new(&request)) {
+            Ok(RequestPlan::Admit) => return ResponseFuture::unchanged(self.inner.call(request)),
+            Ok(RequestPlan::DecideOne(spend)) => {
+                let spend = spend.borrowed();
+                let policy = &limits.tier(spend.policy).policy;
+                store
+                    .decide_now(Op::Check, policy, &spend.key, spend.cost)
+                    .map(|decision| Ok(limits.decided(&spend, decision)))
+                    .ok_or_else(|| vec![spend.into_owned()])
             }
-            Course::Several(asks) => {
-                let asks: Vec<_> = asks.iter().map(|(place, ask)| (*place, ask.key.key(), ask.cost)).collect();
-                match store.decide_all_now(Op::Check, &gate.spends(&asks)) {
-                    Some(Ok(decisions)) => Ok(Ok(gate.decided_by_several(&asks, &decisions))),
-                    Some(Err(error)) => Ok(Err(NoKey::Rules(error))),
-                    None => Err(asks.into_iter().map(|(place, key, cost)| (place, key.into_owned(), cost)).collect()),
+            Ok(RequestPlan::DecideAll(spends)) => {
+                let spends: Vec<_> = spends.iter().map(PolicySpend::borrowed).collect();
+                match store.decide_all_now(Op::Check, &limits.spends(&spends)) {
+                    Some(Ok(decisions)) => Ok(Ok(limits.decided_all(&spends, &decisions))),
+                    Some(Err(error)) => Ok(Err(CountError::Spend(error))),
+                    None => Err(spends.into_iter().map(PolicySpend::into_owned).collect()),
                 }
             }
+            Err(error) => Ok(Err(error)),
         };
         match decided {
             Ok(decided) => ResponseFuture::decided(&self.shared, decided, request, &mut self.inner),
-            Err(asks) => {
-                // The clone has not said that it is ready, so it stays here, and the one that has is called.
+            Err(spends) => {
+                // The clone may not be ready, so the original is called and the clone takes its place.
                 let next = self.inner.clone();
                 let inner = mem::replace(&mut self.inner, next);
-                ResponseFuture::deciding(Arc::clone(&self.shared), asks, request, inner)
+                ResponseFuture::deciding(Arc::clone(&self.shared), spends, request, inner)
             }
         }
     }
 }
 
-/// Logs an error of the store that a decision met, at most once a second.
+/// Logs an error of the store, at most once a second.
 pub(crate) fn log_error(error: &StoreError) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     static UNLOGGED: AtomicU64 = AtomicU64::new(0);

@@ -1,39 +1,40 @@
 //! Corrects charges by the response: gives units back, or charges more.
 
-use std::{future::Future, mem, pin::Pin, sync::Arc};
+use std::{mem, sync::Arc};
 
 use http::Response;
 use tidegate::{Decision, Op, Store, now_or_never};
 use tokio::runtime::Handle;
 
-use super::Shared;
+use super::{Shared, future::BoxFuture};
 use crate::{
-    answer::body::{AnswerBody, Count},
-    incoming::Outgoing,
-    ticket::{Charge, Correction, Ticket},
+    charge::{Correction, PendingCharge},
+    decision::ResponseUpdate,
+    head::ResponseHead,
+    response::body::{ByteCounter, ResponseBody},
 };
 
 /// Charges, and how to correct each of them.
-pub(super) type Corrections = Vec<(Charge, Correction)>;
+pub(super) type Corrections = Vec<(PendingCharge, Correction)>;
 
-/// The corrections that a response asks for. A response whose size is not known yet gets a body that counts its bytes
-/// and corrects the charge when it has been sent.
+/// The corrections that a response requires. A response of unknown size gets a body that counts its bytes and corrects
+/// the charge when it has been sent.
 pub(super) fn corrections<R, E, S>(
     shared: &Arc<Shared<S>>,
-    ticket: &mut Ticket,
+    update: &mut ResponseUpdate,
     outcome: Result<Response<R>, E>,
 ) -> (Result<Response<R>, E>, Corrections)
 where
-    R: AnswerBody,
+    R: ResponseBody,
     S: Store + Clone + 'static,
 {
-    let (gate, charges) = (&shared.gate, mem::take(&mut ticket.charges));
+    let (limits, charges) = (&shared.limits, mem::take(&mut update.charges));
     let mut response = match outcome {
         Ok(response) => response,
         Err(error) => {
-            let charges = if gate.refund_if.is_some() { charges } else { Vec::new() };
-            let refund = |charge: Charge| {
-                let refund = Correction::Refund(charge.cost);
+            let charges = if limits.refund_if.is_some() { charges } else { Vec::new() };
+            let refund = |charge: PendingCharge| {
+                let refund = Correction::Refund(charge.spend.cost);
                 (charge, refund)
             };
             return (Err(error), charges.into_iter().map(refund).collect());
@@ -41,11 +42,11 @@ where
     };
     let mut corrections = Vec::new();
     for charge in charges {
-        match charge.correction(gate, &Outgoing::of(&response)) {
+        match charge.correction(limits, &ResponseHead::new(&response)) {
             None => {}
             Some(Correction::CountBytes(unit)) => {
-                let count = count(Arc::clone(shared), charge, unit);
-                response = response.map(|body| body.counted(count));
+                let counter = byte_counter(Arc::clone(shared), charge, unit);
+                response = response.map(|body| body.with_counter(counter));
             }
             Some(correction) => corrections.push((charge, correction)),
         }
@@ -53,16 +54,16 @@ where
     (Ok(response), corrections)
 }
 
-/// Carries corrections out: at once if the store is immediate, or else by the future that is returned.
+/// Carries out corrections: at once if the store is immediate, otherwise by the returned future.
 pub(super) fn start<S: Store + Clone + 'static>(
     shared: &Arc<Shared<S>>,
-    ticket: Ticket,
+    update: ResponseUpdate,
     corrections: Corrections,
-) -> Result<Ticket, Pin<Box<dyn Future<Output = Ticket> + Send>>> {
+) -> Result<ResponseUpdate, BoxFuture<ResponseUpdate>> {
     if corrections.is_empty() {
-        return Ok(ticket);
+        return Ok(update);
     }
-    let settling = settle(Arc::clone(shared), ticket, corrections);
+    let settling = settle(Arc::clone(shared), update, corrections);
     if shared.store.store().is_immediate() {
         return Ok(now_or_never(settling).unwrap_or_default());
     }
@@ -71,23 +72,23 @@ pub(super) fn start<S: Store + Clone + 'static>(
 
 async fn settle<S: Store + Clone + 'static>(
     shared: Arc<Shared<S>>,
-    mut ticket: Ticket,
+    mut update: ResponseUpdate,
     corrections: Corrections,
-) -> Ticket {
+) -> ResponseUpdate {
     for (charge, correction) in corrections {
         if let Some(charged) = correct(&shared, &charge, correction).await {
-            shared.gate.charged_more(&mut ticket, charge.place, &charged);
+            shared.limits.report_charge(&mut update, charge.spend.policy, &charged);
         }
     }
-    ticket
+    update
 }
 
-/// Corrects a charge when the body has been sent. A body that is dropped can't wait, so a store that is not immediate is
-/// asked by a task of its own.
-fn count<S: Store + Clone + 'static>(shared: Arc<Shared<S>>, charge: Charge, unit: u64) -> Count {
+/// Corrects a charge when the body has been sent. Dropping a body can't wait, so a separate task calls a store that is
+/// not immediate.
+fn byte_counter<S: Store + Clone + 'static>(shared: Arc<Shared<S>>, charge: PendingCharge, unit: u64) -> ByteCounter {
     let runtime = if shared.store.store().is_immediate() { None } else { Some(Handle::current()) };
-    Count::new(move |bytes| {
-        let Some(correction) = charge.to(bytes.div_ceil(unit)) else { return };
+    ByteCounter::new(move |bytes| {
+        let Some(correction) = charge.correction_to(bytes.div_ceil(unit)) else { return };
         let correct = async move { correct(&shared, &charge, correction).await };
         match runtime {
             None => drop(now_or_never(correct)),
@@ -97,15 +98,15 @@ fn count<S: Store + Clone + 'static>(shared: Arc<Shared<S>>, charge: Charge, uni
 }
 
 /// Corrects a charge. Returns the decision if more was charged.
-async fn correct<S: Store>(shared: &Shared<S>, charge: &Charge, correction: Correction) -> Option<Decision> {
-    let Shared { gate, store } = shared;
-    let (policy, key) = (&gate.tier(charge.place).policy, &charge.key);
+async fn correct<S: Store>(shared: &Shared<S>, charge: &PendingCharge, correction: Correction) -> Option<Decision> {
+    let Shared { limits, store } = shared;
+    let (policy, key) = (&limits.tier(charge.spend.policy).policy, &charge.spend.key);
     match correction {
-        // The store was not available, and this process was charged. The store has nothing to give back.
+        // The store failed, and this process was charged. The store has nothing to give back.
         Correction::Refund(_) if charge.is_degraded && store.store().is_shared() => None,
         Correction::Refund(cost) => {
             if let Err(error) = store.store().refund(policy, key, cost, charge.at).await {
-                tracing::warn!("{} units were not given back: {error}", cost.get());
+                tracing::warn!("the store did not refund {} units: {error}", cost.get());
             }
             None
         }

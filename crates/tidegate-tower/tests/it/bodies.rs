@@ -1,4 +1,4 @@
-//! Bodies of every kind: a denial can be written into each, and each can be counted.
+//! All body types: each can contain a denial, and the bytes of each can be counted.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -12,28 +12,28 @@ use http_body_util::{
     combinators::{BoxBody, UnsyncBoxBody},
 };
 use tidegate::{Cost, Key, Limiter};
-use tidegate_tower::{AnswerBody, KeyExtractor, RateLimitLayer, Rule};
+use tidegate_tower::{KeyExtractor, RateLimitLayer, ResponseBody, Rule};
 use tower::{Layer as _, ServiceExt as _};
 
-use crate::site::{limiter, policy};
+use crate::test_server::{limiter, policy};
 
 type Pieces = StreamBody<stream::Iter<std::array::IntoIter<Result<Frame<Bytes>, Infallible>, 2>>>;
 
-/// A body of 2500 bytes that nobody knows the size of.
+/// A body of 2500 bytes without a size hint.
 fn pieces() -> Pieces {
     let piece = |bytes: &'static [u8]| Ok(Frame::data(Bytes::from_static(bytes)));
     StreamBody::new(stream::iter([piece(&[b'x'; 1500]), piece(&[b'y'; 1000])]))
 }
 
-/// Asks a service with such bodies for two pages: the first is let through, the second denied.
+/// Sends two requests to a service with such bodies. The first is admitted, the second denied.
 async fn is_answered_with_and_counted<R>(body: fn() -> R)
 where
-    R: AnswerBody + Send + 'static,
+    R: ResponseBody + Send + 'static,
     R::Error: std::fmt::Debug,
 {
     let (_, limiter): (_, Arc<Limiter>) = limiter();
     let three = policy("api", &["3/1m"]);
-    let rule = Rule::new(three.clone()).by(KeyExtractor::everyone()).settle_by_size(1000);
+    let rule = Rule::new(three.clone()).key(KeyExtractor::global()).settle_by_size(1000);
     let pages = tower::service_fn(move |_: Request<Full<Bytes>>| {
         std::future::ready(Ok::<_, Infallible>(Response::new(body())))
     });
@@ -50,7 +50,7 @@ where
 }
 
 #[tokio::test]
-async fn every_kind_of_body_can_be_answered_with_and_counted() {
+async fn every_body_type_can_contain_a_denial_and_be_counted() {
     is_answered_with_and_counted(|| Full::new(Bytes::from_static(&[b'x'; 2500]))).await;
     is_answered_with_and_counted::<UnsyncBoxBody<Bytes, Infallible>>(|| pieces().boxed_unsync()).await;
     is_answered_with_and_counted::<BoxBody<Bytes, Infallible>>(|| pieces().boxed()).await;
@@ -59,10 +59,10 @@ async fn every_kind_of_body_can_be_answered_with_and_counted() {
 }
 
 #[tokio::test]
-async fn a_body_that_nobody_reads_costs_nothing() {
+async fn an_unread_body_costs_nothing() {
     let (_, limiter) = limiter();
     let three = policy("api", &["3/1m"]);
-    let rule = Rule::new(three.clone()).by(KeyExtractor::everyone()).settle_by_size(1000);
+    let rule = Rule::new(three.clone()).key(KeyExtractor::global()).settle_by_size(1000);
     let pages =
         tower::service_fn(async |_: Request<Full<Bytes>>| Ok::<_, Infallible>(Response::new(Body::new(pieces()))));
     let service = RateLimitLayer::new(rule).in_store(Arc::clone(&limiter)).layer(pages);

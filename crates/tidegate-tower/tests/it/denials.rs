@@ -1,4 +1,4 @@
-//! What a denied client reads.
+//! Responses to denied requests.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -6,24 +6,24 @@ use axum::Router;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::json;
-use tidegate_tower::{Dialect, KeyExtractor, RateLimitLayer, Rule, WithoutKey};
+use tidegate_tower::{HeaderFormat, KeyExtractor, OnMissingKey, RateLimitLayer, Rule};
 use tokio::net::TcpListener;
 
-use crate::site::{Answer, Site, hello, policy};
+use crate::test_server::{TestResponse, TestServer, hello, policy};
 
 const PROBLEM: Option<&str> = Some("application/problem+json");
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
-fn kind(answer: &Answer) -> Option<&str> {
+fn kind(answer: &TestResponse) -> Option<&str> {
     answer.headers.get("content-type").map(|kind| kind.to_str().expect("text"))
 }
 
 #[tokio::test]
-async fn who_is_limited_reads_which_limit_and_when_to_come_back() {
-    let site = Site::behind(RateLimitLayer::new(policy("login", &["1/1m", "9/1h"]))).await;
-    site.get("/").await;
-    site.time.advance(Duration::from_millis(500));
-    let denied = site.get("/").await;
+async fn a_limited_request_gets_the_limit_and_the_wait() {
+    let server = TestServer::behind(RateLimitLayer::new(policy("login", &["1/1m", "9/1h"]))).await;
+    server.get("/").await;
+    server.time.advance(Duration::from_millis(500));
+    let denied = server.get("/").await;
     assert_eq!((denied.status, kind(&denied), denied.header("retry-after").as_deref()), (429, PROBLEM, Some("60")));
     let expected = json!({
         "type": QUOTA_EXCEEDED,
@@ -36,9 +36,9 @@ async fn who_is_limited_reads_which_limit_and_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn who_can_never_be_served_reads_that_waiting_does_not_help() {
-    let site = Site::behind(RateLimitLayer::new(Rule::new(policy("api", &["5/1m"])).cost(|_| 6))).await;
-    let denied = site.get("/").await;
+async fn an_impossible_request_gets_422_without_a_wait() {
+    let server = TestServer::behind(RateLimitLayer::new(Rule::new(policy("api", &["5/1m"])).cost(|_| 6))).await;
+    let denied = server.get("/").await;
     assert_eq!((denied.status, kind(&denied), denied.header("retry-after")), (422, PROBLEM, None));
     assert_eq!(denied.header("ratelimit"), None, "what is left is of no use to it");
     let expected = json!({
@@ -52,53 +52,53 @@ async fn who_can_never_be_served_reads_that_waiting_does_not_help() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_tell_addresses_is_told_what_to_do() {
+async fn a_server_without_peer_addresses_explains_the_fix() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address: SocketAddr = listener.local_addr().expect("it is bound");
     let app: Router = hello().layer(RateLimitLayer::new(policy("api", &["1/1m"])));
     tokio::spawn(async move { axum::serve(listener, app).await });
-    let mut site = Site::behind(RateLimitLayer::new(policy("unused", &["1/1m"]))).await;
-    site.address = address;
-    let refused = site.get("/").await;
+    let mut server = TestServer::behind(RateLimitLayer::new(policy("unused", &["1/1m"]))).await;
+    server.address = address;
+    let refused = server.get("/").await;
     assert_eq!((refused.status, kind(&refused)), (500, PROBLEM));
     let expected = json!({
         "type": "about:blank",
         "title": "Internal Server Error",
         "status": 500,
         "detail": "the client's address is not known: serve an axum router with \
-                   `into_make_service_with_connect_info::<SocketAddr>()`, or put a `PeerAddress` into the request's extensions",
+                   `into_make_service_with_connect_info::<SocketAddr>()`, or insert a `PeerAddress` into the request's extensions",
     });
     assert_eq!(refused.json(), expected);
 }
 
 #[tokio::test]
-async fn who_has_to_say_who_it_is_reads_how() {
-    let by_key = Rule::new(policy("api", &["1/1m"])).by(KeyExtractor::header("x-api-key").expect("a header's name"));
-    let site = Site::behind(RateLimitLayer::new(by_key.without_key(WithoutKey::Refused))).await;
+async fn a_request_without_a_required_key_is_rejected() {
+    let by_key = Rule::new(policy("api", &["1/1m"])).key(KeyExtractor::header("x-api-key").expect("a header's name"));
+    let server = TestServer::behind(RateLimitLayer::new(by_key.on_missing_key(OnMissingKey::Reject))).await;
     let expected =
         |detail: &str| json!({ "type": "about:blank", "title": "Bad Request", "status": 400, "detail": detail });
-    let refused = site.get("/").await;
+    let refused = server.get("/").await;
     assert_eq!((refused.status, kind(&refused)), (400, PROBLEM));
-    assert_eq!(refused.json(), expected("the request lacks `x-api-key`"));
-    let long = site.get_with("/", &[("x-api-key", &"k".repeat(1025))]).await;
+    assert_eq!(refused.json(), expected("the request has no `x-api-key`"));
+    let long = server.get_with("/", &[("x-api-key", &"k".repeat(1025))]).await;
     assert_eq!((long.status, kind(&long)), (400, PROBLEM));
     assert_eq!(long.json(), expected(&tidegate::Key::new(&[b'k'; 1025]).expect_err("it is too long").to_string()));
-    assert_eq!(site.get_with("/", &[("x-api-key", &"k".repeat(1024))]).await.status, 200);
+    assert_eq!(server.get_with("/", &[("x-api-key", &"k".repeat(1024))]).await.status, 200);
 }
 
 #[tokio::test]
-async fn another_answer_still_says_when_to_come_back() {
-    let layer = RateLimitLayer::new(policy("api", &["1/1m"])).denied(|denial| {
+async fn a_custom_denial_keeps_the_headers() {
+    let layer = RateLimitLayer::new(policy("api", &["1/1m"])).denial_response(|denial| {
         let text = format!("{} under {} from {}", denial.status(), denial.limit_name(), denial.request().uri().path());
         let mut response = Response::new(Bytes::from(text));
         *response.status_mut() = StatusCode::IM_A_TEAPOT;
         response.headers_mut().insert("retry-after", HeaderValue::from_static("0"));
         response
     });
-    for (dialect, header) in [(Dialect::Draft10, "ratelimit"), (Dialect::Draft6, "ratelimit-reset")] {
-        let site = Site::behind(layer.clone().headers(dialect)).await;
-        site.get("/").await;
-        let denied = site.get("/page").await;
+    for (format, header) in [(HeaderFormat::Draft10, "ratelimit"), (HeaderFormat::Draft6, "ratelimit-reset")] {
+        let server = TestServer::behind(layer.clone().headers(format)).await;
+        server.get("/").await;
+        let denied = server.get("/page").await;
         assert_eq!((denied.status, &*denied.body), (418, &b"429 Too Many Requests under api from /page"[..]));
         assert_eq!(denied.header("retry-after").as_deref(), Some("60"), "the truth, whatever the closure says");
         assert!(denied.header(header).is_some());

@@ -1,9 +1,9 @@
-//! tonic: a real server behind the layer, and what its clients read.
+//! A tonic server with the layer, and the responses of its clients.
 
 use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use tidegate::{Limiter, ManualClock};
-use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule, WithoutKey};
+use tidegate_tower::{KeyExtractor, OnMissingKey, RateLimitLayer, Rule};
 use tokio::net::TcpListener;
 use tonic::{
     Code, Request, Response, Status,
@@ -17,9 +17,9 @@ use tonic_health::pb::{
 use tonic_types::StatusExt as _;
 use tower::{Layer as _, ServiceExt as _};
 
-use crate::site::{limiter, policy};
+use crate::test_server::{limiter, policy};
 
-/// A served health check that fails as the caller wishes, the time its layer goes by, and a caller of it.
+/// A health check service, the clock of its layer, and a client. The client chooses the status of a response.
 struct Served {
     time: ManualClock,
     limiter: std::sync::Arc<Limiter>,
@@ -66,22 +66,25 @@ fn fail_if_asked(request: Request<()>) -> Result<Request<()>, Status> {
     }
 }
 
-fn told<'a>(metadata: &'a MetadataMap, name: &str) -> Option<&'a str> {
+fn metadata_text<'a>(metadata: &'a MetadataMap, name: &str) -> Option<&'a str> {
     metadata.get(name).map(|value| value.to_str().expect("text"))
 }
 
 #[tokio::test]
-async fn a_call_that_is_let_through_is_told_where_it_stands() {
+async fn an_admitted_call_has_quota_headers() {
     let mut served = Served::behind(RateLimitLayer::new(policy("api", &["2/1m"]))).await;
-    let answer = served.check().await.expect("it fits");
-    assert_eq!(told(answer.metadata(), "ratelimit-policy"), Some(r#""api";q=2;w=60"#));
-    assert_eq!(told(answer.metadata(), "ratelimit"), Some(r#""api";r=1;t=60"#));
+    let response = served.check().await.expect("it fits");
+    assert_eq!(metadata_text(response.metadata(), "ratelimit-policy"), Some(r#""api";q=2;w=60"#));
+    assert_eq!(metadata_text(response.metadata(), "ratelimit"), Some(r#""api";r=1;t=60"#));
     let failed = served.check_with("x-fail", "5").await.expect_err("it was asked to fail");
-    assert_eq!((failed.code(), told(failed.metadata(), "ratelimit")), (Code::NotFound, Some(r#""api";r=0;t=60"#)));
+    assert_eq!(
+        (failed.code(), metadata_text(failed.metadata(), "ratelimit")),
+        (Code::NotFound, Some(r#""api";r=0;t=60"#))
+    );
 }
 
 #[tokio::test]
-async fn a_denied_call_reads_when_to_try_again_in_every_way_that_clients_know() {
+async fn a_denied_call_has_the_wait_in_details_and_headers() {
     let mut served = Served::behind(RateLimitLayer::new(policy("api", &["1/1m", "9/1h"]))).await;
     served.check().await.expect("it fits");
     served.time.advance(Duration::from_micros(10_000_001));
@@ -93,29 +96,29 @@ async fn a_denied_call_reads_when_to_try_again_in_every_way_that_clients_know() 
     let violations = &details.quota_failure().expect("a quota has failed").violations;
     let violations: Vec<_> = violations.iter().map(|one| (&*one.subject, &*one.description)).collect();
     assert_eq!(violations, [("api:1m", "the limit of 1/1m is used up")]);
-    assert_eq!(told(denied.metadata(), "grpc-retry-pushback-ms"), Some("50000"), "rounded up");
-    assert_eq!(told(denied.metadata(), "retry-after"), Some("50"));
-    assert_eq!(told(denied.metadata(), "ratelimit"), Some(r#""api:1m";r=0;t=50"#));
+    assert_eq!(metadata_text(denied.metadata(), "grpc-retry-pushback-ms"), Some("50000"), "rounded up");
+    assert_eq!(metadata_text(denied.metadata(), "retry-after"), Some("50"));
+    assert_eq!(metadata_text(denied.metadata(), "ratelimit"), Some(r#""api:1m";r=0;t=50"#));
 
     served.time.advance(Duration::from_micros(49_999_998));
     served.check().await.expect_err("a microsecond too soon");
     served.time.advance(Duration::from_micros(1));
-    served.check().await.expect("it was told to come back now");
+    served.check().await.expect("the requested wait has passed");
 }
 
 #[tokio::test]
-async fn a_call_that_never_fits_is_told_not_to_try_again() {
+async fn a_call_that_never_fits_must_not_be_retried() {
     let mut served = Served::behind(RateLimitLayer::new(Rule::new(policy("api", &["1/1m"])).cost(|_| 2))).await;
     let denied = served.check().await.expect_err("2 is more than 1");
     assert_eq!(denied.code(), Code::ResourceExhausted);
     assert_eq!(denied.message(), "this call costs more than the limit of 1/1m ever allows");
     assert!(denied.get_error_details().retry_info().is_none());
-    assert_eq!(told(denied.metadata(), "grpc-retry-pushback-ms"), Some("-1"));
-    assert_eq!(told(denied.metadata(), "retry-after"), None);
+    assert_eq!(metadata_text(denied.metadata(), "grpc-retry-pushback-ms"), Some("-1"));
+    assert_eq!(metadata_text(denied.metadata(), "retry-after"), None);
 }
 
 #[tokio::test]
-async fn a_call_of_a_banned_client_is_not_permitted_until_the_ban_ends() {
+async fn a_call_of_a_banned_client_is_denied_until_the_ban_ends() {
     let api = policy("api", &["9/1m"]);
     let mut served = Served::behind(RateLimitLayer::new(api.clone())).await;
     let key = tidegate::Key::new("127.0.0.1").expect("a key");
@@ -125,30 +128,30 @@ async fn a_call_of_a_banned_client_is_not_permitted_until_the_ban_ends() {
     assert_eq!((denied.code(), denied.message()), (Code::PermissionDenied, "this client is banned"));
     let wait = denied.get_error_details().retry_info().and_then(|info| info.retry_delay);
     assert_eq!(wait, Some(Duration::from_secs(5)));
-    assert_eq!(told(denied.metadata(), "grpc-retry-pushback-ms"), Some("5000"));
-    assert_eq!(told(denied.metadata(), "ratelimit"), None, "there is no quota to tell of");
+    assert_eq!(metadata_text(denied.metadata(), "grpc-retry-pushback-ms"), Some("5000"));
+    assert_eq!(metadata_text(denied.metadata(), "ratelimit"), None, "a ban has no quota");
     served.time.advance(Duration::from_secs(5));
     served.check().await.expect("the ban has ended");
 
     served.limiter.set_override(&api, &key, tidegate::Override::ban()).expect("there is room");
     let denied = served.check().await.expect_err("it is banned permanently");
-    assert_eq!((denied.code(), told(denied.metadata(), "retry-after")), (Code::PermissionDenied, None));
-    assert_eq!(told(denied.metadata(), "grpc-retry-pushback-ms"), Some("-1"), "it is told not to try again");
+    assert_eq!((denied.code(), metadata_text(denied.metadata(), "retry-after")), (Code::PermissionDenied, None));
+    assert_eq!(metadata_text(denied.metadata(), "grpc-retry-pushback-ms"), Some("-1"), "the client must not retry");
 }
 
 #[tokio::test]
 async fn a_call_that_cannot_be_counted_is_an_invalid_argument() {
-    let by_key = Rule::new(policy("api", &["1/1m"])).by(KeyExtractor::header("x-api-key").expect("a header's name"));
-    let mut served = Served::behind(RateLimitLayer::new(by_key.without_key(WithoutKey::Refused))).await;
+    let by_key = Rule::new(policy("api", &["1/1m"])).key(KeyExtractor::header("x-api-key").expect("a header's name"));
+    let mut served = Served::behind(RateLimitLayer::new(by_key.on_missing_key(OnMissingKey::Reject))).await;
     let refused = served.check().await.expect_err("there is no key");
-    assert_eq!((refused.code(), refused.message()), (Code::InvalidArgument, "the request lacks `x-api-key`"));
+    assert_eq!((refused.code(), refused.message()), (Code::InvalidArgument, "the request has no `x-api-key`"));
     let long = served.check_with("x-api-key", &"k".repeat(1025)).await.expect_err("no key is that long");
     assert_eq!(long.code(), Code::InvalidArgument);
     served.check_with("x-api-key", "k").await.expect("it fits");
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_tell_addresses_fails_internally() {
+async fn a_server_without_peer_addresses_is_an_internal_error() {
     let page =
         tower::service_fn(async |_: http::Request<Body>| Ok::<_, Infallible>(http::Response::new(Body::empty())));
     let service = RateLimitLayer::new(policy("api", &["1/1m"])).layer(page);
@@ -160,7 +163,7 @@ async fn a_server_that_does_not_tell_addresses_fails_internally() {
 }
 
 #[tokio::test]
-async fn the_peer_is_found_in_tonic_s_own_connection() {
+async fn the_peer_address_is_found_in_tonics_connection_info() {
     let api = policy("api", &["1/1m"]);
     let mut served = Served::behind(RateLimitLayer::new(api.clone())).await;
     served.check().await.expect("it fits");
@@ -175,7 +178,7 @@ async fn the_peer_is_found_in_tonic_s_own_connection() {
 #[tokio::test]
 async fn a_message_costs_by_its_size() {
     let api = policy("api", &["100/1m"]);
-    let rule = Rule::new(api.clone()).by(KeyExtractor::everyone()).settle_by_size(1);
+    let rule = Rule::new(api.clone()).key(KeyExtractor::global()).settle_by_size(1);
     let mut served = Served::behind(RateLimitLayer::new(rule)).await;
     served.check().await.expect("it fits");
     let everyone = tidegate::Key::new("everyone").expect("a key");
@@ -184,7 +187,7 @@ async fn a_message_costs_by_its_size() {
 }
 
 #[tokio::test]
-async fn a_call_that_the_server_failed_is_given_back() {
+async fn a_call_with_a_server_error_is_refunded() {
     let mut served = Served::behind(RateLimitLayer::new(policy("api", &["2/1m"])).refund_server_errors()).await;
     for code in [Code::Unknown, Code::DeadlineExceeded, Code::Internal, Code::Unavailable, Code::DataLoss] {
         let failed = served.check_with("x-fail", &i32::from(code).to_string()).await.expect_err("as asked");
@@ -200,7 +203,7 @@ async fn a_call_that_the_server_failed_is_given_back() {
 #[tokio::test]
 async fn several_values_of_the_key_metadata_are_an_invalid_argument() {
     let by = KeyExtractor::header("x-api-key").expect("a header's name");
-    let mut served = Served::behind(RateLimitLayer::new(Rule::new(policy("api", &["1/1m"])).by(by))).await;
+    let mut served = Served::behind(RateLimitLayer::new(Rule::new(policy("api", &["1/1m"])).key(by))).await;
     for values in [["alice", "x1"], ["x2", "alice"]] {
         let mut request = Request::new(HealthCheckRequest::default());
         for value in values {

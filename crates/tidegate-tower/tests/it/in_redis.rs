@@ -1,4 +1,4 @@
-//! The same with the state in a real Redis, and with Redis gone.
+//! The layer with its state in Redis, and without an answer from Redis.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -15,9 +15,9 @@ use tidegate_testbed::Server;
 use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule};
 use tower::{Layer as _, ServiceExt as _};
 
-use crate::site::{Site, hello, policy};
+use crate::test_server::{TestServer, hello, policy};
 
-/// A store that waits for its server, however slow the machine is, and looks for no other once that is gone.
+/// A store with a long timeout, for slow machines, that does not reconnect soon.
 pub(crate) async fn patient(server: &Server) -> RedisStore {
     let long = Duration::from_secs(600);
     let store = RedisStore::builder(&server.url()).timeout(long).probe_interval(long).connect().expect("a store");
@@ -34,14 +34,15 @@ async fn nodes_share_one_limit_through_redis() {
     let server = Server::start();
     let layer = async || RateLimitLayer::new(policy("api", &["2/1d"])).in_store(patient(&server).await);
     let (one, other) = (layer().await, layer().await);
-    let (one, other) = (Site::serve(|_| hello().layer(one)).await, Site::serve(|_| hello().layer(other)).await);
+    let (one, other) =
+        (TestServer::serve(|_| hello().layer(one)).await, TestServer::serve(|_| hello().layer(other)).await);
     let first = one.get("/").await;
     assert_eq!((first.status, first.header("ratelimit").as_deref()), (200, Some(r#""api";r=1;t=86400"#)));
     assert_eq!(first.header("ratelimit-policy").as_deref(), Some(r#""api";q=2;w=86400"#));
     let second = other.get("/").await;
     assert_eq!((second.status, second.header("ratelimit").as_deref()), (200, Some(r#""api";r=0;t=86400"#)));
-    for site in [one, other] {
-        let denied = site.get("/").await;
+    for server in [one, other] {
+        let denied = server.get("/").await;
         assert_eq!((denied.status, &denied.json()["violated-policies"]), (429, &json!(["api"])));
         let wait: u64 = denied.header("retry-after").expect("told").parse().expect("whole seconds");
         assert!((1..=86_400).contains(&wait), "{wait}");
@@ -50,55 +51,59 @@ async fn nodes_share_one_limit_through_redis() {
 }
 
 #[tokio::test]
-async fn several_rules_are_one_decision_in_redis_too() {
+async fn several_rules_are_one_decision_in_redis() {
     let server = Server::start();
     let store = patient(&server).await;
     let (user, all) = (policy("user", &["1/1d"]), policy("all", &["2/1d"]));
-    let by_user = Rule::new(user.clone()).by(KeyExtractor::header("x-user").expect("a header's name"));
+    let by_user = Rule::new(user.clone()).key(KeyExtractor::header("x-user").expect("a header's name"));
     let layer =
-        RateLimitLayer::all([by_user, Rule::new(all.clone()).by(KeyExtractor::everyone())]).in_store(store.clone());
-    let site = Site::serve(|_| hello().layer(layer)).await;
+        RateLimitLayer::all([by_user, Rule::new(all.clone()).key(KeyExtractor::global())]).in_store(store.clone());
+    let server = TestServer::serve(|_| hello().layer(layer)).await;
     let ask = async |user| {
-        let answer = site.get_with("/", &[("x-user", user)]).await;
-        (answer.status, answer.header("ratelimit").and_then(|told| told.split(';').next().map(str::to_owned)))
+        let answer = server.get_with("/", &[("x-user", user)]).await;
+        (answer.status, answer.header("ratelimit").and_then(|text| text.split(';').next().map(str::to_owned)))
     };
-    let told = |status: u16, name: &str| (status, Some(name.to_owned()));
-    assert_eq!(ask("alice").await, told(200, r#""user""#));
-    assert_eq!(ask("alice").await, told(429, r#""user""#));
+    let expected = |status: u16, name: &str| (status, Some(name.to_owned()));
+    assert_eq!(ask("alice").await, expected(200, r#""user""#));
+    assert_eq!(ask("alice").await, expected(429, r#""user""#));
     assert_eq!(used(&store, &all, "everyone").await, 1, "what one denies is charged by none");
     assert_eq!(ask("bob").await.0, 200);
-    assert_eq!(ask("carol").await, told(429, r#""all""#));
+    assert_eq!(ask("carol").await, expected(429, r#""all""#));
     assert_eq!(used(&store, &user, "carol").await, 0);
 }
 
 #[tokio::test]
-async fn what_is_settled_and_given_back_is_so_in_redis_too() {
+async fn settlements_and_refunds_reach_redis() {
     let server = Server::start();
     let store = patient(&server).await;
     let api = policy("api", &["100/1d"]);
     let rule =
-        Rule::new(api.clone()).by(KeyExtractor::everyone()).cost(|_| 4).settle(|response| response.number("x-used"));
+        Rule::new(api.clone()).key(KeyExtractor::global()).cost(|_| 4).settle(|response| response.number("x-used"));
     let layer = RateLimitLayer::new(rule).refund_server_errors().in_store(store.clone());
     let pages = Router::new()
         .route("/fails", any(|| async { StatusCode::BAD_GATEWAY }))
         .route("/less", get(|| async { [("x-used", "1")] }))
         .route("/more", get(|| async { [("x-used", "10")] }));
-    let site = Site::serve(|_| pages.layer(layer)).await;
+    let server = TestServer::serve(|_| pages.layer(layer)).await;
     for (path, expected) in [("/fails", 0), ("/less", 1), ("/more", 11), ("/fails", 11)] {
-        let answer = site.get(path).await;
+        let answer = server.get(path).await;
         assert_eq!(used(&store, &api, "everyone").await, expected, "after {path}");
         if path == "/more" {
-            assert_eq!(answer.header("ratelimit").as_deref(), Some(r#""api";r=89;t=86400"#), "it is told at once");
+            assert_eq!(
+                answer.header("ratelimit").as_deref(),
+                Some(r#""api";r=89;t=86400"#),
+                "the settled charge is reported"
+            );
         }
     }
 }
 
 #[tokio::test]
-async fn a_service_that_fails_without_a_response_is_given_back_in_redis_too() {
+async fn a_service_error_is_refunded_in_redis() {
     let server = Server::start();
     let store = patient(&server).await;
     let api = policy("api", &["100/1d"]);
-    let rule = Rule::new(api.clone()).by(KeyExtractor::everyone());
+    let rule = Rule::new(api.clone()).key(KeyExtractor::global());
     let failing = tower::service_fn(async |_: Request<Body>| Err::<Response<Body>, _>("the machine is on fire"));
     for (layer, expected) in
         [(RateLimitLayer::new(rule.clone()), 1), (RateLimitLayer::new(rule).refund_server_errors(), 1)]
@@ -110,22 +115,22 @@ async fn a_service_that_fails_without_a_response_is_given_back_in_redis_too() {
 }
 
 #[tokio::test]
-async fn a_streamed_body_is_settled_in_redis_once_it_is_sent() {
+async fn a_streamed_body_is_settled_in_redis_after_it_is_sent() {
     let server = Server::start();
     let store = patient(&server).await;
     let api = policy("api", &["100/1d"]);
-    let rule = Rule::new(api.clone()).by(KeyExtractor::everyone()).settle_by_size(1000);
+    let rule = Rule::new(api.clone()).key(KeyExtractor::global()).settle_by_size(1000);
     let layer = RateLimitLayer::new(rule).in_store(store.clone());
     let chunks = || futures_util::stream::iter([[0; 1100], [0; 1100]].map(|chunk| Ok::<_, Infallible>(chunk.to_vec())));
     let answer = async move || Body::from_stream(chunks());
-    let site = Site::serve(|_| Router::new().route("/", get(answer)).layer(layer)).await;
-    assert_eq!(site.get("/").await.body.len(), 2200);
+    let server = TestServer::serve(|_| Router::new().route("/", get(answer)).layer(layer)).await;
+    assert_eq!(server.get("/").await.body.len(), 2200);
     // By a task of its own, which nobody hears of.
     while used(&store, &api, "everyone").await == 1 {}
     assert_eq!(used(&store, &api, "everyone").await, 3);
 }
 
-/// A store whose server is gone, and that has noticed.
+/// A store that has detected that its server is down.
 async fn bereaved() -> RedisStore {
     let server = Server::start();
     let store = patient(&server).await;
@@ -137,47 +142,47 @@ async fn bereaved() -> RedisStore {
     store
 }
 
-async fn without_redis(choice: OnStoreFailure) -> Site {
+async fn without_redis(choice: OnStoreFailure) -> TestServer {
     let policy = policy("api", &["4/1d"]).with_on_store_failure(choice);
     let layer = RateLimitLayer::new(policy).in_store(bereaved().await);
-    Site::serve(|_| hello().layer(layer)).await
+    TestServer::serve(|_| hello().layer(layer)).await
 }
 
 #[tokio::test]
-async fn without_redis_an_open_policy_lets_everything_through() {
-    let site = without_redis(OnStoreFailure::Open).await;
+async fn without_redis_an_open_policy_admits_all_requests() {
+    let server = without_redis(OnStoreFailure::Open).await;
     for _ in 0..6 {
-        let answer = site.get("/").await;
+        let answer = server.get("/").await;
         assert_eq!((answer.status, answer.header("ratelimit")), (200, None), "where it stands is what nobody knows");
     }
 }
 
 #[tokio::test]
-async fn without_redis_a_closed_policy_says_that_it_is_not_the_client_s_fault() {
-    let site = without_redis(OnStoreFailure::Closed).await;
-    let denied = site.get("/").await;
+async fn without_redis_a_closed_policy_answers_503() {
+    let server = without_redis(OnStoreFailure::Closed).await;
+    let denied = server.get("/").await;
     assert_eq!((denied.status, denied.header("retry-after")), (503, None));
     assert_eq!(denied.header("ratelimit"), None, "where it stands is what nobody knows");
     let expected = json!({
         "type": "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
         "title": "Request cannot be satisfied due to temporary server capacity constraints",
         "status": 503,
-        "detail": "whether this request is within its limit can't be found out at the moment",
+        "detail": "the rate limit can't be checked at the moment",
     });
     assert_eq!(denied.json(), expected);
 }
 
 #[tokio::test]
 async fn without_redis_a_local_policy_gives_each_node_its_share() {
-    let site = without_redis(OnStoreFailure::Local(Share::new(0.5).expect("in range"))).await;
+    let server = without_redis(OnStoreFailure::Local(Share::new(0.5).expect("in range"))).await;
     let mut statuses = Vec::new();
     for _ in 0..3 {
-        statuses.push(site.get("/").await.status);
+        statuses.push(server.get("/").await.status);
     }
     assert_eq!(statuses, [200, 200, 429], "half of 4");
 }
 
-/// A policy that is decided here while Redis is away, and a store that soon notices.
+/// A policy that is decided locally without Redis, and a store that detects an outage soon.
 pub(crate) async fn local(server: &Server) -> (Policy, RedisStore) {
     let api = policy("api", &["100/1d"]).with_algorithm(Algorithm::SlidingCounter);
     let short = Duration::from_secs(1);
@@ -186,7 +191,7 @@ pub(crate) async fn local(server: &Server) -> (Policy, RedisStore) {
     (api.with_on_store_failure(OnStoreFailure::Local(Share::ALL)), store)
 }
 
-/// Spends a unit in Redis, as soon as that answers.
+/// Spends a unit in Redis, as soon as Redis answers.
 pub(crate) async fn spend(store: &RedisStore, policy: &Policy, key: &Key<'_>) {
     let policy = policy.clone().with_on_store_failure(OnStoreFailure::Closed);
     while !store.check(&policy, key, Cost::ONE).await.expect("an answer").is_allowed() {
@@ -194,7 +199,7 @@ pub(crate) async fn spend(store: &RedisStore, policy: &Policy, key: &Key<'_>) {
     }
 }
 
-/// What is in use in Redis, as soon as that answers.
+/// The units in use in Redis, as soon as Redis answers.
 pub(crate) async fn used_there(store: &RedisStore, policy: &Policy, key: &Key<'_>) -> u64 {
     loop {
         let seen = store.peek(policy, key, Cost::ONE).await.expect("an answer");
@@ -205,7 +210,7 @@ pub(crate) async fn used_there(store: &RedisStore, policy: &Policy, key: &Key<'_
 }
 
 #[tokio::test]
-async fn what_was_charged_here_is_not_taken_from_redis_when_it_is_back() {
+async fn a_local_charge_is_not_refunded_in_redis() {
     let server = Arc::new(Server::start());
     let (api, store) = local(&server).await;
     let everyone = Key::new("everyone").expect("a key");
@@ -223,7 +228,7 @@ async fn what_was_charged_here_is_not_taken_from_redis_when_it_is_back() {
             }
         })
     };
-    let rule = Rule::new(api.clone()).by(KeyExtractor::everyone());
+    let rule = Rule::new(api.clone()).key(KeyExtractor::global());
     let layer = RateLimitLayer::new(rule).refund_server_errors().in_store(store.clone());
     server.pause();
     let response = layer.layer(failing).oneshot(Request::default()).await.expect("it can't fail");

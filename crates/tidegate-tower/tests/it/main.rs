@@ -1,4 +1,4 @@
-//! The layer from outside: real servers and clients on loopback, with the limiter's time in a test's hand.
+//! Tests of the public API with real servers and clients on loopback. The tests control the limiter's clock.
 
 mod after_response;
 mod bodies;
@@ -12,4 +12,4 @@ mod overrides;
 mod plain_hyper;
 mod readiness;
 mod rules;
-mod site;
+mod test_server;

@@ -1,4 +1,4 @@
-//! hyper without a framework: a service of its own types, told who is there.
+//! hyper without a framework: a service with its own types and inserted addresses.
 
 use std::{convert::Infallible, net::SocketAddr};
 
@@ -14,9 +14,9 @@ use tidegate_tower::{PeerAddress, RateLimitLayer};
 use tokio::net::{TcpListener, TcpStream};
 use tower::{Layer as _, Service as _};
 
-use crate::site::{limiter, policy};
+use crate::test_server::{limiter, policy};
 
-/// Serves a page behind a layer; `introduce` tells it who is there.
+/// Serves a page with a rate limit. `introduce` inserts the peer address.
 async fn serve(introduce: fn(&mut Request<Incoming>, SocketAddr)) -> SocketAddr {
     let page = tower::service_fn(async |request: Request<Incoming>| {
         let text = format!("hello, {}", request.uri().path());
@@ -50,7 +50,7 @@ async fn get(address: SocketAddr) -> (u16, Bytes) {
 }
 
 #[tokio::test]
-async fn a_plain_service_is_limited_by_the_address_it_is_told() {
+async fn a_plain_service_is_limited_by_the_inserted_address() {
     let ways: [fn(&mut Request<Incoming>, SocketAddr); 2] = [
         |request, peer| {
             request.extensions_mut().insert(PeerAddress(peer.ip()));
@@ -67,7 +67,7 @@ async fn a_plain_service_is_limited_by_the_address_it_is_told() {
 }
 
 #[tokio::test]
-async fn a_plain_service_that_is_told_nobody_s_address_says_so() {
+async fn a_plain_service_without_an_address_is_an_error() {
     let (status, body) = get(serve(|_, _| {}).await).await;
     assert_eq!(status, 500);
     assert!(String::from_utf8_lossy(&body).contains("PeerAddress"), "{body:?}");

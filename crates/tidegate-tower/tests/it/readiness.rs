@@ -1,4 +1,4 @@
-//! The service behind is asked whether it is ready, called only if it was, and not called at all for a denied request.
+//! The layer polls the inner service for readiness, calls it only if it is ready, and never for a denied request.
 
 use std::{
     mem,
@@ -19,22 +19,22 @@ use tower::{Layer, Service, ServiceExt as _};
 
 use crate::{
     in_redis::patient,
-    site::{limiter, policy},
+    test_server::{limiter, policy},
 };
 
-/// A service that panics if it is called without having said that it is ready; a clone of it has said nothing.
+/// A service that panics if it is called before it is ready. A clone is not ready.
 #[derive(Debug, Default)]
 struct Strict {
     closed: Arc<AtomicBool>,
     broken: Arc<AtomicBool>,
     calls: Arc<AtomicUsize>,
-    said_ready: bool,
+    is_ready: bool,
 }
 
 impl Clone for Strict {
     fn clone(&self) -> Self {
         let (closed, broken) = (Arc::clone(&self.closed), Arc::clone(&self.broken));
-        Self { closed, broken, calls: Arc::clone(&self.calls), said_ready: false }
+        Self { closed, broken, calls: Arc::clone(&self.calls), is_ready: false }
     }
 }
 
@@ -50,19 +50,19 @@ impl Service<Request<Full<Bytes>>> for Strict {
         if self.closed.load(SeqCst) {
             return Poll::Pending;
         }
-        self.said_ready = true;
+        self.is_ready = true;
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, _: Request<Full<Bytes>>) -> Self::Future {
-        assert!(mem::take(&mut self.said_ready), "called without having said that it is ready");
+        assert!(mem::take(&mut self.is_ready), "called before it was ready");
         self.calls.fetch_add(1, SeqCst);
         std::future::ready(Ok(Response::default()))
     }
 }
 
 fn twice() -> RateLimitLayer {
-    RateLimitLayer::new(Rule::new(policy("api", &["2/1h"])).by(KeyExtractor::everyone()))
+    RateLimitLayer::new(Rule::new(policy("api", &["2/1h"])).key(KeyExtractor::global()))
 }
 
 async fn is_as_ready_as_what_is_behind<S>(layer: impl Layer<Strict, Service = S>)
@@ -89,19 +89,19 @@ where
 }
 
 #[tokio::test]
-async fn in_memory_the_layer_is_as_ready_as_what_is_behind_it() {
+async fn in_memory_the_layer_is_ready_when_the_inner_service_is() {
     is_as_ready_as_what_is_behind(twice().in_store(limiter().1)).await;
 }
 
 #[tokio::test]
-async fn in_redis_the_one_that_said_it_was_ready_is_the_one_that_is_called() {
+async fn in_redis_the_ready_clone_is_called() {
     let server = Server::start();
     let store = patient(&server).await;
     is_as_ready_as_what_is_behind(twice().in_store(store)).await;
 }
 
 #[tokio::test]
-async fn what_is_let_through_uncounted_was_asked_as_well() {
+async fn skipped_requests_use_the_ready_service() {
     let server = Server::start();
     let store = patient(&server).await;
     let strict = Strict::default();
@@ -115,7 +115,7 @@ async fn what_is_let_through_uncounted_was_asked_as_well() {
 }
 
 #[test]
-fn layers_and_services_can_be_cloned_and_sent_anywhere() {
+fn layers_and_services_are_clone_send_and_sync() {
     fn anywhere<T: Clone + Send + Sync + 'static>() {}
     anywhere::<RateLimitLayer>();
     anywhere::<RateLimitLayer<RedisStore>>();

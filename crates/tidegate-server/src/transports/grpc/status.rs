@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::Reason;
-use tidegate_tower::seconds;
+use tidegate_tower::ceil_seconds;
 
 use super::proto::{
     Code, DescriptorStatus, RateLimit,
@@ -88,7 +88,7 @@ pub(super) fn denied(limit: Option<(Unit, Duration)>) -> DescriptorStatus {
 
 /// Rounds up to whole seconds, because Envoy ignores fractions of a second.
 fn whole_seconds(wait: Duration) -> prost_types::Duration {
-    prost_types::Duration { seconds: seconds(wait).try_into().unwrap_or(i64::MAX), nanos: 0 }
+    prost_types::Duration { seconds: ceil_seconds(wait).try_into().unwrap_or(i64::MAX), nanos: 0 }
 }
 
 fn saturated(units: u64) -> u32 {

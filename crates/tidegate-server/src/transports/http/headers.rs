@@ -1,8 +1,8 @@
-//! The rate limit headers of responses, in the configured dialect.
+//! The rate limit headers of responses, in the configured format.
 
 use axum::http::HeaderMap;
 use tidegate::{Decision, Reason};
-use tidegate_tower::{Labels, Standing};
+use tidegate_tower::{Labels, QuotaStatus};
 
 use crate::{
     context::Context,
@@ -32,10 +32,10 @@ fn write_labels<'a>(
     headers: &mut HeaderMap,
     context: &Context,
     policies: impl IntoIterator<Item = &'a Labels, IntoIter: Clone>,
-    bound: &Labels,
+    deciding: &Labels,
     decision: &Decision,
 ) {
     let retry_after = decision.retry_after().filter(|_| matches!(decision.reason(), Reason::Limited | Reason::Banned));
-    let standing = Standing { bound, decision, retry_after, clock: context.service.clock() };
-    context.settings.headers.tell(headers, policies, &standing);
+    let status = QuotaStatus { labels: deciding, decision, retry_after, clock: context.service.clock() };
+    context.settings.headers.write(headers, policies, &status);
 }

@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, Response, StatusCode, header},
     response::IntoResponse as _,
 };
-use tidegate_tower::seconds;
+use tidegate_tower::ceil_seconds;
 
 use super::{caller, connection::Closing, login_cookie, problem::Problem};
 use crate::{
@@ -95,7 +95,7 @@ pub(super) async fn late_refusal(
     too_many: Option<TooManyWrongTokens>,
 ) -> Response<Body> {
     tokio::time::sleep(context.service.wrong_tokens().delay()).await;
-    let wait = too_many.map_or(1, |TooManyWrongTokens(wait)| seconds(wait));
+    let wait = too_many.map_or(1, |TooManyWrongTokens(wait)| ceil_seconds(wait));
     let message = format!(
         "too many wrong tokens from your address: try again in {wait} seconds; the right token is accepted at any time, on a new connection"
     );

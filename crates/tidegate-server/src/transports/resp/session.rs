@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate_tower::seconds;
+use tidegate_tower::ceil_seconds;
 
 use super::{
     about,
@@ -168,7 +168,7 @@ impl Session {
             Ok(()) => Err(WRONGPASS.into()),
             Err(TooManyWrongTokens(wait)) => {
                 (self.over, self.delay) = (true, Some(wrong_tokens.delay()));
-                let wait = seconds(wait);
+                let wait = ceil_seconds(wait);
                 Err(format!("ERR too many wrong tokens from your address: try again in {wait} seconds").into())
             }
         }

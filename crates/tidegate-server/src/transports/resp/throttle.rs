@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::{Burst, Cost, Decision, Limit, Op};
-use tidegate_tower::seconds;
+use tidegate_tower::ceil_seconds;
 
 use super::{
     command::{Command, ReplyFormat, argument, key, shown, whole},
@@ -50,8 +50,8 @@ pub(super) fn write(decision: &Decision, capacity: u64, peeks: bool, out: &mut R
     out.integer(capacity);
     out.integer(decision.remaining());
     match decision.retry_after().filter(|_| !allowed) {
-        Some(wait) => out.integer(seconds(wait)),
+        Some(wait) => out.integer(ceil_seconds(wait)),
         None => out.integer(-1),
     }
-    out.integer(seconds(decision.reset_after()));
+    out.integer(ceil_seconds(decision.reset_after()));
 }

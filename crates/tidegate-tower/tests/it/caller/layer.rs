@@ -1,4 +1,4 @@
-//! Calls through tower services, to real servers. Their time is that of the callers.
+//! Calls through tower services to real servers. Servers and callers have the same clock.
 
 use std::{
     net::SocketAddr,
@@ -19,7 +19,7 @@ use futures_util::future::join_all;
 use http_body_util::Full;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use tidegate_tower::{
-    Dialect, RateLimitLayer,
+    HeaderFormat, RateLimitLayer,
     caller::{AcquireError, Budget, BudgetService, Call, CallError},
 };
 use tokio::{net::TcpListener, time::Instant};
@@ -41,7 +41,7 @@ async fn serve(app: Router) -> SocketAddr {
 }
 
 fn calls(budget: &Budget) -> BudgetService<reqwest::Client, reqwest::Request> {
-    let order = |request: &reqwest::Request| Call::to(request.url().host_str().unwrap_or_default());
+    let order = |request: &reqwest::Request| Call::to_host(request.url().host_str().unwrap_or_default());
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     budget.layer(order).layer(client)
 }
@@ -55,7 +55,7 @@ fn to(address: SocketAddr, path: &str) -> reqwest::Request {
 struct Visits(Arc<Mutex<Vec<Instant>>>);
 
 impl Visits {
-    /// Notes a visit; which one it is.
+    /// Records a request. Returns its number.
     fn note(&self) -> usize {
         let mut visits = self.0.lock().expect("no panic");
         visits.push(Instant::now());
@@ -68,7 +68,7 @@ impl Visits {
     }
 }
 
-/// Says "come back later" at some visits, each time in another way.
+/// Requests a wait in some responses, each time in another way.
 async fn moody(State(visits): State<Visits>) -> impl IntoResponse {
     match visits.note() {
         2 => (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "7")]),
@@ -80,7 +80,7 @@ async fn moody(State(visits): State<Visits>) -> impl IntoResponse {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_when_to_come_back_is_not_asked_earlier() {
+async fn no_call_is_made_before_the_requested_wait_ends() {
     let visits = Visits::default();
     let address = serve(Router::new().route("/", get(moody)).with_state(visits.clone())).await;
     let budget = budget("100/1s");
@@ -99,7 +99,7 @@ async fn a_server_that_says_when_to_come_back_is_not_asked_earlier() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_callers_at_once_never_have_more_under_way_in_a_window_than_the_budget() {
+async fn concurrent_callers_never_exceed_the_budget_in_any_window() {
     let visits = Visits::default();
     let note = |State(visits): State<Visits>| async move {
         visits.note();
@@ -115,11 +115,11 @@ async fn many_callers_at_once_never_have_more_under_way_in_a_window_than_the_bud
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_upstream_behind_our_own_layer_is_understood_in_every_dialect() {
-    use tidegate_tower::Dialect::{Draft6, Draft10, Off, XRateLimit, XRateLimitSeconds};
-    for dialect in [Draft10, Draft6, XRateLimit, XRateLimitSeconds, Off] {
+async fn the_layers_own_headers_are_understood_in_every_format() {
+    use tidegate_tower::HeaderFormat::{Draft6, Draft10, Off, XRateLimit, XRateLimitSeconds};
+    for format in [Draft10, Draft6, XRateLimit, XRateLimitSeconds, Off] {
         let (time, visits) = (limiter(), Visits::default());
-        let layer = RateLimitLayer::new(policy("strict", &["1/30s"])).in_store(time.clone()).headers(dialect);
+        let layer = RateLimitLayer::new(policy("strict", &["1/30s"])).in_store(time.clone()).headers(format);
         let note = |State(visits): State<Visits>| async move {
             visits.note();
         };
@@ -144,35 +144,35 @@ async fn an_upstream_behind_our_own_layer_is_understood_in_every_dialect() {
             denied += u32::from(response.status() == 429);
         }
         // Where nothing is said with a success, each of the next ones is denied once, and then comes when it was told to.
-        let expected = if dialect == Off { 3 } else { 0 };
-        assert_eq!(denied, expected, "{dialect:?}");
+        let expected = if format == Off { 3 } else { 0 };
+        assert_eq!(denied, expected, "{format:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_not_made_says_why_and_one_that_fails_says_how() {
+async fn errors_distinguish_rejected_calls_from_failed_calls() {
     let visits = Visits::default();
     let address = serve(Router::new().route("/", get(moody)).with_state(visits.clone())).await;
-    let budget = budget("1/1h").within(Duration::from_secs(1));
+    let budget = budget("1/1h").with_max_wait(Duration::from_secs(1));
     let calls = calls(&budget);
     let first = calls.clone().oneshot(to(address, "/")).await;
     assert!(first.is_ok());
     match calls.clone().oneshot(to(address, "/")).await {
-        Err(CallError::NotMade(AcquireError::TooLate { .. })) => {}
+        Err(CallError::Budget(AcquireError::TooLate { .. })) => {}
         other => panic!("{other:?}"),
     }
     assert_eq!(visits.0.lock().expect("no panic").len(), 1);
     let nowhere = TcpListener::bind("127.0.0.1:0").await.and_then(|listener| listener.local_addr()).expect("a port");
     let other = super::budget("1/1h");
-    assert!(matches!(self::calls(&other).oneshot(to(nowhere, "/")).await, Err(CallError::Failed(_))));
+    assert!(matches!(self::calls(&other).oneshot(to(nowhere, "/")).await, Err(CallError::Service(_))));
 }
 
 #[tokio::test(start_paused = true)]
-async fn hyper_s_own_client_is_held_back_like_any_other() {
+async fn hypers_client_is_delayed() {
     let visits = Visits::default();
     let address = serve(Router::new().route("/", get(moody)).with_state(visits.clone())).await;
     let budget = budget("100/1s");
-    let host = |request: &http::Request<Full<Bytes>>| Call::to(request.uri().host().unwrap_or_default());
+    let host = |request: &http::Request<Full<Bytes>>| Call::to_host(request.uri().host().unwrap_or_default());
     let client = Client::builder(TokioExecutor::new()).build_http();
     let mut calls = budget.layer(host).layer(client);
     for _ in 0..3 {
@@ -183,9 +183,9 @@ async fn hyper_s_own_client_is_held_back_like_any_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_channel_of_tonic_comes_back_when_the_status_says() {
+async fn a_tonic_channel_waits_as_the_status_requests() {
     let time = limiter();
-    let strict = RateLimitLayer::new(policy("strict", &["1/30s"])).in_store(time.clone()).headers(Dialect::Off);
+    let strict = RateLimitLayer::new(policy("strict", &["1/30s"])).in_store(time.clone()).headers(HeaderFormat::Off);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     let (_, health) = tonic_health::server::health_reporter();
@@ -193,7 +193,7 @@ async fn a_channel_of_tonic_comes_back_when_the_status_says() {
     tokio::spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
 
     let channel = Endpoint::from_shared(format!("http://{address}")).expect("an address").connect_lazy();
-    let all_alike = |_: &http::Request<tonic::body::Body>| Call::to("health");
+    let all_alike = |_: &http::Request<tonic::body::Body>| Call::to_host("health");
     let budget = Budget::new(policy("upstream", &["1000/1s"])).in_store(time);
     let mut client = HealthClient::new(budget.layer(all_alike).layer(channel));
     let began = Instant::now();

@@ -1,13 +1,13 @@
-//! The caller's side. Time is tokio's, and paused: it leaps when everyone waits, so that nobody here does.
+//! The caller's side. tokio's clock is paused: it advances when all tasks wait, so that the tests do not.
 
 mod cancelling;
 mod layer;
-mod obeying;
+mod pausing;
+mod random_callers;
+mod server_wait;
 mod settling;
 mod shared;
-mod storm;
 mod waiting;
-mod word;
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,12 +15,12 @@ use tidegate::{Clock, Cost, Key, Limiter, MemoryStore, Policy, Timestamp};
 use tidegate_tower::caller::{AcquireError, Budget};
 use tokio::{task::JoinHandle, time::Instant};
 
-use crate::site::policy;
+use crate::test_server::policy;
 
-/// When the tests' time begins.
+/// The time at which every test starts.
 const BEGAN: Timestamp = Timestamp::from_micros(1_745_000_000_000_000);
 
-/// A limiter on tokio's time.
+/// A limiter with tokio's clock.
 fn limiter() -> Arc<Limiter> {
     let began = Instant::now();
     let clock = Clock::from_fn(move || BEGAN.after(began.elapsed()));
@@ -39,21 +39,21 @@ fn cost(units: u64) -> Cost {
     Cost::new(units).expect("a cost")
 }
 
-/// What is in use of a budget of one policy.
+/// The units in use of a budget with one policy.
 fn in_use(budget: &Budget, policy: &Policy, key: &Key<'_>) -> u64 {
     budget.store().inspect(policy, key).map_or(0, |state| state.limits[0].used)
 }
 
-/// So many who wait for 1 unit of `a`, in line one after the other.
-async fn line(budget: &Budget, members: usize) -> Vec<JoinHandle<Result<(), AcquireError>>> {
+/// Callers that queue for 1 unit of `a`.
+async fn queue(budget: &Budget, members: usize) -> Vec<JoinHandle<Result<(), AcquireError>>> {
     let member = |_| {
         let budget = budget.clone();
         tokio::spawn(async move { budget.acquire(&key("a"), cost(1)).await.map(drop) })
     };
-    let line = (0..members).map(member).collect();
+    let queue = (0..members).map(member).collect();
     tokio::task::yield_now().await;
-    line
+    queue
 }
 
-/// Timers are read in milliseconds, and never early: so much later than a wait its end may be noticed.
+/// The resolution of tokio's timers. A sleep may end this much late.
 const GRAIN: Duration = Duration::from_millis(1);

@@ -1,4 +1,4 @@
-//! Costs that are known only afterwards.
+//! Settlement of costs that are known only after the call.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{budget, cost, in_use, key, limiter, policy};
 
 #[tokio::test(start_paused = true)]
-async fn what_was_too_much_is_given_back_and_what_was_too_little_is_charged_past_the_limit() {
+async fn settling_refunds_a_surplus_and_charges_a_deficit_past_the_limit() {
     let (budget, of) = (budget("1000/1m"), policy("upstream", &["1000/1m"]));
     for (reserved, spent) in [(800, 300), (300, 800), (500, 500), (500, 0), (500, 5000)] {
         let permit = budget.acquire(&key("a"), cost(reserved)).await.expect("there is room");
@@ -20,7 +20,7 @@ async fn what_was_too_much_is_given_back_and_what_was_too_little_is_charged_past
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_given_back_is_there_for_who_waits_at_once() {
+async fn a_refund_is_available_to_waiting_callers_at_once() {
     let (budget, began) = (budget("10/1h"), Instant::now());
     let permit = budget.acquire(&key("a"), cost(10)).await.expect("there is room");
     let waiting = budget.clone();
@@ -32,7 +32,7 @@ async fn what_is_given_back_is_there_for_who_waits_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_not_made_is_given_back_under_every_policy() {
+async fn a_refund_covers_every_policy() {
     let [requests, tokens] = [policy("requests", &["3/1m"]), policy("tokens", &["1000/1m"])];
     let budget = Budget::all([requests.clone(), tokens.clone()]).in_store(limiter());
     let permit = budget.acquire_each(&key("a"), &[cost(1), cost(700)]).await.expect("there is room");
@@ -43,11 +43,11 @@ async fn a_call_that_was_not_made_is_given_back_under_every_policy() {
     assert_eq!((in_use(&budget, &requests, &key("a")), in_use(&budget, &tokens, &key("a"))), (1, 123));
     let permit = budget.acquire_each(&key("a"), &[cost(1), cost(700)]).await.expect("there is room");
     let uneven = permit.settle_each(&[1]).await;
-    assert_eq!(uneven, Err(SettleError::Costs { given: 1, policies: 2 }));
+    assert_eq!(uneven, Err(SettleError::CostCount { given: 1, policies: 2 }));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_policy_that_only_watches_would_have_denied_is_not_charged_afterwards_either() {
+async fn a_shadow_denial_is_not_charged_by_settling() {
     let watched = policy("upstream", &["1/1m"]).with_mode(Mode::Shadow);
     let budget = Budget::new(watched.clone()).in_store(limiter());
     for _ in 0..2 {
@@ -58,14 +58,14 @@ async fn what_a_policy_that_only_watches_would_have_denied_is_not_charged_afterw
 }
 
 #[tokio::test(start_paused = true)]
-async fn to_drop_a_permit_is_to_have_made_the_call() {
+async fn dropping_a_permit_keeps_the_charge() {
     let (budget, of) = (budget("10/1m"), policy("upstream", &["10/1m"]));
     drop(budget.acquire(&key("a"), cost(4)).await.expect("there is room"));
     assert_eq!(in_use(&budget, &of, &key("a")), 4);
 }
 
 #[test]
-fn what_is_given_back_just_when_somebody_has_asked_is_not_overlooked() {
+fn a_refund_during_a_decision_is_not_missed() {
     let budget = Budget::new(policy("upstream", &["1/1h"]));
     let (hand_over, permits) = std::sync::mpsc::channel::<Permit<_>>();
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");

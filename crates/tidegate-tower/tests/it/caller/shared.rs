@@ -1,4 +1,4 @@
-//! One budget, several processes: each with a store of its own, on one Redis.
+//! One budget of several processes. Each has its own store, and all use one Redis.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tidegate_tower::caller::{AcquireError, Budget, Operation};
 use super::{cost, key, policy};
 use crate::in_redis::{local, spend, used_there};
 
-/// Long enough for a machine that does other things meanwhile.
+/// Long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn budget(server: &Server, limit: &str) -> Budget<RedisStore> {
@@ -22,7 +22,7 @@ async fn budget(server: &Server, limit: &str) -> Budget<RedisStore> {
 }
 
 #[tokio::test]
-async fn processes_that_share_a_budget_never_spend_more_than_it_together() {
+async fn processes_that_share_a_budget_never_exceed_it() {
     let server = Server::start();
     let budgets = join_all((0..4).map(|_| budget(&server, "20/200ms"))).await;
     let acquire = |number: usize| {
@@ -40,16 +40,16 @@ async fn processes_that_share_a_budget_never_spend_more_than_it_together() {
 }
 
 #[tokio::test]
-async fn all_who_share_a_budget_wait_when_one_of_them_is_told_to() {
+async fn a_pause_reaches_all_processes_that_share_the_budget() {
     let server = Server::start();
     let [one, other] = [budget(&server, "1000/1h").await, budget(&server, "1000/1h").await];
     let permit = one.acquire(&key("a"), cost(1)).await.expect("there is room");
-    let told: HeaderMap = [(http::header::RETRY_AFTER, HeaderValue::from(600))].into_iter().collect();
-    permit.obey(StatusCode::TOO_MANY_REQUESTS, &told).await;
-    // Who is told the same again does not wait twice as long.
-    permit.obey(StatusCode::TOO_MANY_REQUESTS, &told).await;
+    let headers: HeaderMap = [(http::header::RETRY_AFTER, HeaderValue::from(600))].into_iter().collect();
+    permit.apply_response(StatusCode::TOO_MANY_REQUESTS, &headers).await;
+    // The same wait twice does not add up.
+    permit.apply_response(StatusCode::TOO_MANY_REQUESTS, &headers).await;
     for budget in [&one, &other] {
-        match budget.within(Duration::from_secs(1)).acquire(&key("a"), cost(1)).await.map(drop) {
+        match budget.with_max_wait(Duration::from_secs(1)).acquire(&key("a"), cost(1)).await.map(drop) {
             Err(AcquireError::TooLate { retry_after }) => {
                 assert!(
                     retry_after <= Duration::from_secs(600) && retry_after > Duration::from_secs(500),
@@ -59,11 +59,11 @@ async fn all_who_share_a_budget_wait_when_one_of_them_is_told_to() {
             other => panic!("{other:?}"),
         }
     }
-    let _ = other.within(PATIENCE).acquire(&key("b"), cost(1)).await.expect("it is another key");
+    let _ = other.with_max_wait(PATIENCE).acquire(&key("b"), cost(1)).await.expect("it is another key");
 }
 
 #[tokio::test]
-async fn who_leaves_while_redis_is_asked_has_spent_nothing_in_the_end() {
+async fn a_caller_that_leaves_while_redis_decides_spends_nothing() {
     let server = Server::start();
     let budget = budget(&server, "10/1h").await;
     let of = policy("upstream", &["10/1h"]);
@@ -71,7 +71,7 @@ async fn who_leaves_while_redis_is_asked_has_spent_nothing_in_the_end() {
     server.pause();
     let call = key("a");
     let mut acquire = Box::pin(budget.acquire(&call, cost(7)));
-    assert!(acquire.as_mut().now_or_never().is_none(), "redis does not answer");
+    assert!(acquire.as_mut().now_or_never().is_none(), "redis does not response");
     drop(acquire);
     server.resume();
     // Both are answered in time, or this waits for ever: the charge, and then that it is given back.
@@ -87,29 +87,29 @@ async fn who_leaves_while_redis_is_asked_has_spent_nothing_in_the_end() {
         }
     };
     tokio::time::timeout(PATIENCE, settled).await.expect("what nobody waited for is given back");
-    let _ = budget.within(PATIENCE).acquire(&key("a"), cost(10)).await.expect("all of it is there");
+    let _ = budget.with_max_wait(PATIENCE).acquire(&key("a"), cost(10)).await.expect("all of it is there");
 }
 
 #[tokio::test]
-async fn without_redis_each_operation_does_what_it_was_to_do() {
+async fn without_redis_each_operation_follows_its_own_choice() {
     let server = Server::start();
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(2)).connect().expect("a URL");
     store.ready().await;
     let budget = Budget::new(policy("upstream", &["100/1h"]))
         .in_store(store)
-        .operation("search.list", Operation::costing(cost(10)).on_store_failure(OnStoreFailure::Closed))
-        .operation("videos.list", Operation::costing(cost(1)).on_store_failure(OnStoreFailure::Open));
-    let paid = budget.acquire_for(&key("a"), "search.list").await.expect("there is room");
+        .operation("search.list", Operation::new(cost(10)).on_store_failure(OnStoreFailure::Closed))
+        .operation("videos.list", Operation::new(cost(1)).on_store_failure(OnStoreFailure::Open));
+    let paid = budget.acquire_operation(&key("a"), "search.list").await.expect("there is room");
     assert!(!paid.decision().is_degraded());
     server.kill();
-    let search = budget.acquire_for(&key("a"), "search.list").await.map(drop);
+    let search = budget.acquire_operation(&key("a"), "search.list").await.map(drop);
     assert_eq!(search, Err(AcquireError::StoreUnavailable));
-    let videos = budget.acquire_for(&key("a"), "videos.list").await.expect("it may be made unpaid");
+    let videos = budget.acquire_operation(&key("a"), "videos.list").await.expect("it may be made unpaid");
     assert!(videos.decision().is_degraded() && videos.decision().charged_at().is_none());
 }
 
 #[tokio::test]
-async fn a_permit_tells_what_is_left_of_the_budget() {
+async fn a_permit_reports_the_remaining_budget() {
     let server = Server::start();
     let budget = budget(&server, "10/1h").await;
     let permit = budget.acquire(&key("a"), cost(3)).await.expect("there is room");
@@ -119,14 +119,14 @@ async fn a_permit_tells_what_is_left_of_the_budget() {
 }
 
 #[tokio::test]
-async fn many_who_are_told_to_wait_at_once_wait_no_longer_than_one_is_told_to() {
+async fn concurrent_pauses_do_not_add_up() {
     let server = Server::start();
     let budgets = join_all((0..8).map(|_| budget(&server, "1000/1h"))).await;
     let wait = |number: u64| Duration::from_secs(if number == 5 { 300 } else { 100 });
     let upstream = key("a");
     join_all((0..).zip(&budgets).map(|(number, budget)| budget.pause(&upstream, wait(number)))).await;
     let fresh = self::budget(&server, "1000/1h").await;
-    match fresh.within(Duration::ZERO).acquire(&upstream, cost(1)).await.map(drop) {
+    match fresh.with_max_wait(Duration::ZERO).acquire(&upstream, cost(1)).await.map(drop) {
         Err(AcquireError::TooLate { retry_after }) => {
             assert!((280..=300).contains(&retry_after.as_secs()), "{retry_after:?}");
         }
@@ -135,14 +135,14 @@ async fn many_who_are_told_to_wait_at_once_wait_no_longer_than_one_is_told_to() 
 }
 
 #[tokio::test]
-async fn who_leaves_while_a_pause_takes_its_place_away_has_spent_nothing_in_the_end() {
+async fn a_caller_that_leaves_during_a_refund_spends_nothing() {
     let server = Server::start();
     let [requests, tokens] = [policy("requests", &["100/1h"]), policy("tokens", &["100/1h"])];
     let store = RedisStore::builder(&server.url()).timeout(PATIENCE).connect().expect("a URL");
     store.ready().await;
     let budget = Budget::all([requests.clone(), tokens.clone()]).in_store(store.clone());
     let of_both = async |key: &Key<'_>| {
-        let used = async |policy| store.peek(policy, key, cost(1)).await.expect("an answer").used();
+        let used = async |policy| store.peek(policy, key, cost(1)).await.expect("an response").used();
         (used(&requests).await, used(&tokens).await)
     };
     for polls in 1..40 {
@@ -166,7 +166,7 @@ async fn who_leaves_while_a_pause_takes_its_place_away_has_spent_nothing_in_the_
 }
 
 #[tokio::test]
-async fn what_was_charged_here_is_not_given_back_in_redis() {
+async fn a_local_charge_is_not_given_back_in_redis() {
     let server = Server::start();
     let (upstream, store) = local(&server).await;
     let budget = Budget::new(upstream.clone()).in_store(store.clone());

@@ -1,4 +1,4 @@
-//! Who may go ahead, when, and in which order.
+//! When callers are admitted, and in which order.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::{sync::mpsc, time::Instant};
 use super::{GRAIN, budget, cost, in_use, key, limiter, policy};
 
 #[tokio::test(start_paused = true)]
-async fn what_fits_goes_ahead_at_once_and_what_does_not_waits_just_long_enough() {
+async fn a_call_that_fits_is_immediate_and_others_wait_no_longer_than_needed() {
     let (budget, began) = (budget("2/1s"), Instant::now());
     for _ in 0..2 {
         let _ = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
@@ -34,29 +34,29 @@ async fn keys_do_not_wait_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_came_first_is_served_first_however_much_it_asks_for() {
+async fn callers_are_served_in_order_of_arrival_whatever_their_costs() {
     let budget = budget("10/1s");
     let _ = budget.acquire(&key("a"), cost(10)).await.expect("there is room");
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut receiver) = mpsc::unbounded_channel();
     for (number, units) in [9, 1, 8, 1, 1].into_iter().enumerate() {
-        let (budget, tell) = (budget.clone(), tell.clone());
+        let (budget, sender) = (budget.clone(), sender.clone());
         tokio::spawn(async move {
             let _ = budget.acquire(&key("a"), cost(units)).await.expect("it may wait");
-            tell.send(number).expect("somebody listens");
+            sender.send(number).expect("somebody listens");
         });
-        // Each is in line before the next one comes.
+        // Each caller queues before the next one arrives.
         tokio::task::yield_now().await;
     }
-    drop(tell);
+    drop(sender);
     let mut order = Vec::new();
-    while let Some(number) = told.recv().await {
+    while let Some(number) = receiver.recv().await {
         order.push(number);
     }
     assert_eq!(order, [0, 1, 2, 3, 4]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_wait_for_one_key_and_all_are_served_in_turn() {
+async fn ten_thousand_callers_of_one_key_are_served_in_order() {
     const WAITERS: usize = 10_000;
     let (budget, began) = (budget("100/1s"), Instant::now());
     let acquire = |number: usize| {
@@ -79,27 +79,27 @@ async fn ten_thousand_wait_for_one_key_and_all_are_served_in_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_can_not_be_served_in_time_is_told_at_once_when_it_could_be() {
+async fn a_call_that_does_not_fit_in_time_fails_at_once_with_the_wait() {
     let (budget, began) = (budget("1/1m"), Instant::now());
     let _ = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
-    let late = budget.within(Duration::from_secs(10)).acquire(&key("a"), cost(1)).await;
+    let late = budget.with_max_wait(Duration::from_secs(10)).acquire(&key("a"), cost(1)).await;
     assert_eq!(late.map(drop), Err(AcquireError::TooLate { retry_after: Duration::from_mins(1) }));
-    let now = budget.within(Duration::ZERO).acquire(&key("a"), cost(1)).await;
+    let now = budget.with_max_wait(Duration::ZERO).acquire(&key("a"), cost(1)).await;
     assert_eq!(now.map(drop), Err(AcquireError::TooLate { retry_after: Duration::from_mins(1) }));
     assert_eq!((began.elapsed(), budget.waiting()), (Duration::ZERO, 0));
-    let _ = budget.within(Duration::from_mins(1)).acquire(&key("b"), cost(1)).await.expect("there is room");
-    let waited = budget.within(Duration::from_mins(1)).acquire(&key("b"), cost(1)).await;
+    let _ = budget.with_max_wait(Duration::from_mins(1)).acquire(&key("b"), cost(1)).await.expect("there is room");
+    let waited = budget.with_max_wait(Duration::from_mins(1)).acquire(&key("b"), cost(1)).await;
     assert!(waited.is_ok(), "just in time is in time");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_stands_behind_others_for_too_long_leaves_the_line() {
+async fn a_caller_behind_others_times_out() {
     let (budget, began) = (budget("1/1m"), Instant::now());
     let _ = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
     let first = budget.clone();
     let first = tokio::spawn(async move { first.acquire(&key("a"), cost(1)).await.map(drop) });
     tokio::task::yield_now().await;
-    let second = budget.within(Duration::from_secs(10)).acquire(&key("a"), cost(1)).await;
+    let second = budget.with_max_wait(Duration::from_secs(10)).acquire(&key("a"), cost(1)).await;
     assert_eq!(second.map(drop), Err(AcquireError::TimedOut));
     assert!(began.elapsed() <= Duration::from_secs(10) + GRAIN);
     first.await.expect("no panic").expect("it is served all the same");
@@ -107,8 +107,8 @@ async fn who_stands_behind_others_for_too_long_leaves_the_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_wait_than_may() {
-    let budget = budget("1/1m").most_waiting(2);
+async fn the_number_of_waiting_callers_is_limited() {
+    let budget = budget("1/1m").max_waiting(2);
     let _ = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
     for _ in 0..2 {
         let budget = budget.clone();
@@ -116,11 +116,11 @@ async fn no_more_wait_than_may() {
     }
     tokio::task::yield_now().await;
     let third = budget.acquire(&key("b"), cost(1)).await;
-    assert_eq!(third.map(drop), Err(AcquireError::Crowded { most: 2 }));
+    assert_eq!(third.map(drop), Err(AcquireError::QueueFull { max: 2 }));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_never_fits_is_told_so_and_not_put_in_line() {
+async fn a_call_that_never_fits_fails_without_queueing() {
     let budget = budget("5/1m");
     let _ = budget.acquire(&key("a"), cost(5)).await.expect("there is room");
     let waiting = budget.clone();
@@ -133,7 +133,7 @@ async fn what_never_fits_is_told_so_and_not_put_in_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_banned_key_is_an_error_at_once_and_nobody_waits_for_the_end() {
+async fn a_banned_key_fails_at_once() {
     let (budget, began) = (budget("5/1m"), Instant::now());
     let upstream = policy("upstream", &["5/1m"]);
     let limiter = budget.store();
@@ -150,10 +150,10 @@ async fn a_banned_key_is_an_error_at_once_and_nobody_waits_for_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_policies_are_paid_together_or_not_at_all() {
+async fn several_policies_are_charged_together_or_not_at_all() {
     let [requests, tokens] = [policy("requests", &["3/1m"]), policy("tokens", &["1000/1m"])];
     let budget = Budget::all([requests.clone(), tokens.clone()]).in_store(limiter());
-    let now = budget.within(Duration::ZERO);
+    let now = budget.with_max_wait(Duration::ZERO);
     let _ = now.acquire_each(&key("a"), &[cost(1), cost(900)]).await.expect("there is room");
     let late = now.acquire_each(&key("a"), &[cost(1), cost(200)]).await.map(drop);
     assert_eq!(late, Err(AcquireError::TooLate { retry_after: Duration::from_mins(1) }));
@@ -161,41 +161,41 @@ async fn several_policies_are_paid_together_or_not_at_all() {
     let _ = now.acquire_each(&key("a"), &[cost(1), cost(100)]).await.expect("there is room");
     assert_eq!((in_use(&budget, &requests, &key("a")), in_use(&budget, &tokens, &key("a"))), (2, 1000));
     let uneven = now.acquire_each(&key("a"), &[cost(1)]).await.map(drop);
-    assert_eq!(uneven, Err(AcquireError::Costs { given: 1, policies: 2 }));
+    assert_eq!(uneven, Err(AcquireError::CostCount { given: 1, policies: 2 }));
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_to_one_host_are_one_key_however_it_is_written() {
-    let now = budget("1/1m").within(Duration::ZERO);
+async fn the_case_of_a_host_name_does_not_matter() {
+    let now = budget("1/1m").with_max_wait(Duration::ZERO);
     for host in ["api.example.com", "", &"x".repeat(5000)] {
-        let _ = now.fill(Call::to(host)).await.expect("there is room");
-        let again = now.fill(Call::to(&host.to_uppercase())).await.map(drop);
+        let _ = now.acquire_call(Call::to_host(host)).await.expect("there is room");
+        let again = now.acquire_call(Call::to_host(&host.to_uppercase())).await.map(drop);
         assert!(matches!(again, Err(AcquireError::TooLate { .. })), "{host:.20}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn operations_cost_what_the_budget_says() {
+async fn operations_have_the_costs_of_the_budget() {
     let budget = budget("100/1m")
-        .operation("search.list", Operation::costing(cost(60)))
-        .operation("videos.list", Operation::costing(cost(1)));
+        .operation("search.list", Operation::new(cost(60)))
+        .operation("videos.list", Operation::new(cost(1)));
     let of = policy("upstream", &["100/1m"]);
-    let now = budget.within(Duration::ZERO);
-    let _ = now.acquire_for(&key("a"), "search.list").await.expect("there is room");
-    assert!(matches!(now.acquire_for(&key("a"), "search.list").await, Err(AcquireError::TooLate { .. })));
-    let _ = now.fill(Call::new(&key("a")).operation("videos.list")).await.expect("there is room");
+    let now = budget.with_max_wait(Duration::ZERO);
+    let _ = now.acquire_operation(&key("a"), "search.list").await.expect("there is room");
+    assert!(matches!(now.acquire_operation(&key("a"), "search.list").await, Err(AcquireError::TooLate { .. })));
+    let _ = now.acquire_call(Call::new(&key("a")).operation("videos.list")).await.expect("there is room");
     assert_eq!(in_use(&budget, &of, &key("a")), 61);
-    let unknown = now.acquire_for(&key("a"), "serach.list").await.map(drop).expect_err("there is none");
+    let unknown = now.acquire_operation(&key("a"), "serach.list").await.map(drop).expect_err("there is none");
     assert_eq!(unknown.to_string(), "the budget has no operation `serach.list`; it has: search.list, videos.list");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_patient_for_weeks_waits_for_weeks() {
+async fn a_caller_can_wait_for_weeks() {
     let (budget, day) = (budget("1/30d"), Duration::from_hours(24));
     let _ = budget.acquire(&key("a"), cost(1)).await.expect("there is room");
     for patience in [31 * day, Duration::MAX] {
         let began = Instant::now();
-        let _ = budget.within(patience).acquire(&key("a"), cost(1)).await.expect("it may wait");
+        let _ = budget.with_max_wait(patience).acquire(&key("a"), cost(1)).await.expect("it may wait");
         assert!(began.elapsed() >= 29 * day, "{:?}", began.elapsed());
     }
 }

@@ -1,5 +1,5 @@
-//! Who is counted.
+//! Keys of requests.
 
 mod address;
-mod found;
+mod extractors;
 mod path;

@@ -1,4 +1,4 @@
-//! Clients by a parameter of the path: what axum itself has matched.
+//! Keys by path parameters, compared with axum's own extraction.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -14,19 +14,19 @@ use tidegate::{Cost, Key, Limiter};
 use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule};
 use tower::ServiceExt as _;
 
-use crate::site::{Site, limiter, policy};
+use crate::test_server::{TestServer, limiter, policy};
 
-/// Says what axum found for `id`.
+/// Responds with axum's value of `id`.
 async fn id(parameters: RawPathParams) -> String {
     parameters.iter().find(|(name, _)| *name == "id").map(|(_, value)| value.to_owned()).unwrap_or_default()
 }
 
 fn layer(limiter: &Arc<Limiter>) -> RateLimitLayer {
-    RateLimitLayer::new(Rule::new(policy("api", &["9/1m"])).by(KeyExtractor::path_parameter("id")))
+    RateLimitLayer::new(Rule::new(policy("api", &["9/1m"])).key(KeyExtractor::path_parameter("id")))
         .in_store(Arc::clone(limiter))
 }
 
-/// Routes of every kind that has a parameter.
+/// Routes with all kinds of parameters.
 fn routes(limiter: &Arc<Limiter>) -> Router {
     let nested = Router::new().route("/posts/{post}", get(id)).route("/{*rest}", get(id));
     let layered = Router::new().route("/{id}", get(id)).layer(layer(limiter));
@@ -46,8 +46,8 @@ fn routes(limiter: &Arc<Limiter>) -> Router {
 }
 
 #[tokio::test]
-async fn a_parameter_is_what_axum_says_it_is() {
-    let site = Site::serve(|limiter| routes(&limiter)).await;
+async fn a_parameter_has_the_value_that_axum_extracts() {
+    let server = TestServer::serve(|limiter| routes(&limiter)).await;
     let api = policy("api", &["9/1m"]);
     for (path, expected) in [
         ("/users/alice", "alice"),
@@ -68,34 +68,36 @@ async fn a_parameter_is_what_axum_says_it_is() {
         ("/service/ken/posts/7", "ken"),
         ("/inner/leo", "leo"),
     ] {
-        let answer = site.get(path).await;
+        let answer = server.get(path).await;
         assert_eq!((answer.status, &*answer.body), (200, expected.as_bytes()), "{path} for a handler");
-        assert!(site.used(&api, expected) >= 1, "{path} is {expected} for the layer");
+        assert!(server.used(&api, expected) >= 1, "{path} is {expected} for the layer");
     }
 }
 
 #[tokio::test]
-async fn another_spelling_of_a_path_is_no_other_key() {
-    let once = Rule::new(policy("api", &["1/1m"])).by(KeyExtractor::path_parameter("id"));
+async fn another_spelling_of_a_path_is_the_same_key() {
+    let once = Rule::new(policy("api", &["1/1m"])).key(KeyExtractor::path_parameter("id"));
     let layer = RateLimitLayer::new(once);
-    let site = Site::serve(|limiter| Router::new().route("/users/{id}", get(id)).layer(layer.in_store(limiter))).await;
-    assert_eq!(site.get("/users/alice").await.status, 200);
+    let server =
+        TestServer::serve(|limiter| Router::new().route("/users/{id}", get(id)).layer(layer.in_store(limiter))).await;
+    assert_eq!(server.get("/users/alice").await.status, 200);
     for path in ["/users/%61lice", "/users/alice?x=1", "/users/a%6C%69ce"] {
-        assert_eq!(site.get(path).await.status, 429, "{path}");
+        assert_eq!(server.get(path).await.status, 429, "{path}");
     }
-    assert_eq!(site.get("/users/Alice").await.status, 200);
+    assert_eq!(server.get("/users/Alice").await.status, 200);
 }
 
 #[tokio::test]
 async fn a_path_without_the_parameter_is_counted_by_address() {
-    let once = Rule::new(policy("api", &["1/1m"])).by(KeyExtractor::path_parameter("name"));
+    let once = Rule::new(policy("api", &["1/1m"])).key(KeyExtractor::path_parameter("name"));
     let layer = RateLimitLayer::new(once);
-    let site = Site::serve(|limiter| Router::new().route("/users/{id}", get(id)).layer(layer.in_store(limiter))).await;
-    assert_eq!([site.get("/users/a").await.status, site.get("/users/b").await.status], [200, 429]);
-    assert_eq!(site.visited_from("127.0.0.2").get("/users/a").await.status, 200);
+    let server =
+        TestServer::serve(|limiter| Router::new().route("/users/{id}", get(id)).layer(layer.in_store(limiter))).await;
+    assert_eq!([server.get("/users/a").await.status, server.get("/users/b").await.status], [200, 429]);
+    assert_eq!(server.with_client_address("127.0.0.2").get("/users/a").await.status, 200);
 }
 
-/// Text, some of it written as percent-encoded bytes.
+/// A path segment, partly percent-encoded.
 fn segment() -> impl Strategy<Value = String> {
     let letter = prop_oneof![
         4 => "[a-zA-Z0-9._~!$&'()*+,;=:@-]".prop_map(String::from),
@@ -105,7 +107,7 @@ fn segment() -> impl Strategy<Value = String> {
     proptest::collection::vec(letter, 1..12).prop_map(|letters| letters.concat())
 }
 
-/// What a handler finds, and how much was charged to that.
+/// The value that a handler extracts, and the units charged to that key.
 fn found(path: &str) -> (Bytes, u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let (_, limiter) = limiter();
@@ -121,7 +123,7 @@ fn found(path: &str) -> (Bytes, u64) {
 }
 
 #[test]
-fn braces_that_are_no_parameter_are_just_braces() {
+fn escaped_braces_are_plain_text() {
     for (path, expected) in [("/{id}/alice", "alice"), ("/{braces}-bob", "bob")] {
         assert_eq!(found(path), (expected.into(), 1), "{path}");
     }
@@ -129,7 +131,7 @@ fn braces_that_are_no_parameter_are_just_braces() {
 
 proptest! {
     #[test]
-    fn whatever_axum_finds_is_counted_by(one in segment(), other in segment(), route in 0..6_usize) {
+    fn every_parameter_matches_axums_extraction(one in segment(), other in segment(), route in 0..6_usize) {
         let path = match route {
             0 => format!("/users/{one}"),
             1 => format!("/users/{one}/posts/{other}"),

@@ -1,4 +1,4 @@
-//! Denials as `application/problem+json` (RFC 9457), with the types that the IETF's draft registers for quotas.
+//! Denials as `application/problem+json` (RFC 9457), with the problem types of the IETF's draft.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use tidegate::Reason;
 
 use super::Denial;
-use crate::key::NoKey;
+use crate::{headers::ceil_seconds, key::CountError};
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const REDUCED_CAPACITY: &str = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
@@ -30,7 +30,7 @@ pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
         Reason::StoreUnavailable => (
             REDUCED_CAPACITY,
             "Request cannot be satisfied due to temporary server capacity constraints",
-            "whether this request is within its limit can't be found out at the moment".to_owned(),
+            "the rate limit can't be checked at the moment".to_owned(),
         ),
         Reason::Impossible => (
             QUOTA_EXCEEDED,
@@ -42,13 +42,13 @@ pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
             "Forbidden",
             match denial.retry_after {
                 Some(wait) => {
-                    format!("this client is banned: the ban ends in {} s", crate::headers::seconds(wait).max(1))
+                    format!("this client is banned: the ban ends in {} s", ceil_seconds(wait).max(1))
                 }
                 None => "this client is banned: waiting does not help".to_owned(),
             },
         ),
         _ => {
-            let after = denial.retry_after.map_or(0, |wait| crate::headers::seconds(wait).max(1));
+            let after = denial.retry_after.map_or(0, |wait| ceil_seconds(wait).max(1));
             (
                 QUOTA_EXCEEDED,
                 "Request cannot be satisfied as assigned quota has been exceeded",
@@ -64,15 +64,15 @@ pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
     write(status, &Problem { r#type: kind, title, status: status.as_u16(), detail, violated_policies: violated })
 }
 
-pub(super) fn uncountable(status: StatusCode, why: &NoKey) -> Response<Bytes> {
+pub(super) fn count_error(status: StatusCode, error: &CountError) -> Response<Bytes> {
     let title = status.canonical_reason().unwrap_or_default();
-    let detail = why.to_string();
+    let detail = error.to_string();
     let problem = Problem { r#type: "about:blank", title, status: status.as_u16(), detail, violated_policies: None };
     write(status, &problem)
 }
 
 fn write(status: StatusCode, problem: &Problem<'_>) -> Response<Bytes> {
-    // Texts and a number are always JSON.
+    // Strings and a number always serialize.
     let body = serde_json::to_vec(problem).unwrap_or_default();
     let mut response = Response::new(body.into());
     *response.status_mut() = status;

@@ -1,4 +1,4 @@
-//! Where Redis is during a part of the run, and what its servers say of themselves.
+//! The Redis servers of a benchmark, and their statistics.
 
 use std::process::Command;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::rival::Rival;
 
 /// One server, or a cluster of three masters.
 #[derive(Debug)]
-pub(super) enum Site {
+pub(super) enum RedisServers {
     Server(Server),
     Cluster(Cluster),
 }
@@ -27,7 +27,7 @@ pub(super) enum Links {
     Cluster(Vec<ClusterConnection>),
 }
 
-/// What servers have used since they began, all of them together.
+/// The resource usage of all servers since their start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Used {
     /// Processor time, in seconds.
@@ -36,7 +36,7 @@ pub(super) struct Used {
     pub(super) script: f64,
 }
 
-impl Site {
+impl RedisServers {
     pub(super) fn server() -> Self {
         Self::Server(Server::start())
     }
@@ -63,7 +63,7 @@ impl Site {
         self.servers().iter().map(Server::wire)
     }
 
-    /// Our store, with so much patience that nothing but Redis decides.
+    /// Our store, with timeouts so long that Redis makes every decision.
     pub(super) async fn store(&self) -> Result<RedisStore> {
         let url = match self {
             Self::Server(server) => server.url(),
@@ -75,7 +75,7 @@ impl Site {
         Ok(store)
     }
 
-    /// So many connections for a rival, without timeouts, which cost time.
+    /// This number of connections for a rival, without timeouts, because timeouts cost time.
     pub(super) async fn links(&self, count: usize) -> Result<Links> {
         match self {
             Self::Server(server) => {
@@ -106,14 +106,14 @@ impl Site {
         }
     }
 
-    /// Forgets all keys.
+    /// Deletes all keys.
     pub(super) fn flush(&self) {
         for mut wire in self.wires() {
             wire.command(["FLUSHALL", "SYNC"]).expect_ok();
         }
     }
 
-    /// What the servers have used so far.
+    /// The resource usage of the servers so far.
     pub(super) fn used(&self) -> Used {
         self.wires().fold(Used::default(), |sum, mut wire| {
             let cpu = info(&mut wire, "cpu");
@@ -137,7 +137,7 @@ pub(crate) fn info(wire: &mut Wire, section: &str) -> String {
     wire.command(["INFO", section]).as_str_lossy().into_owned()
 }
 
-/// What follows a name at the beginning of a line.
+/// The value of a field of `INFO`.
 pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name))
 }
@@ -146,7 +146,7 @@ pub(super) fn number(text: &str) -> f64 {
     text.trim().parse().unwrap_or_default()
 }
 
-/// What `redis-server --version` says of its version.
+/// The version that `redis-server --version` reports.
 pub(crate) fn version() -> String {
     let output = Command::new("redis-server").arg("--version").output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -160,17 +160,17 @@ mod tests {
 
     #[test]
     fn a_server_tells_what_scripts_have_taken() {
-        let site = Site::server();
-        let rival = Rival::of(super::super::Part::Counter);
-        site.load(&rival);
-        let before = site.used();
-        let Site::Server(server) = &site else { unreachable!() };
+        let servers = RedisServers::server();
+        let rival = Rival::of(super::super::RedisBenchmark::Counter);
+        servers.load(&rival);
+        let before = servers.used();
+        let RedisServers::Server(server) = &servers else { unreachable!() };
         let mut wire = server.wire();
         for _ in 0..1_000 {
             let reply =
                 wire.command(["EVALSHA", redis::Script::new(rival.source).get_hash(), "2", "a", "b", "9", "9", "9"]);
             assert!(!reply.is_error(), "{reply:?}");
         }
-        assert!(site.used().script > before.script);
+        assert!(servers.used().script > before.script);
     }
 }

@@ -1,4 +1,4 @@
-//! What a denied client is told.
+//! Responses to denied requests.
 
 pub(crate) mod body;
 #[cfg(feature = "tonic")]
@@ -11,12 +11,12 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use tidegate::{Decision, Policy, Reason};
 
-use crate::{headers::Labels, incoming::Incoming, key::NoKey};
+use crate::{head::RequestHead, headers::Labels, key::CountError};
 
-/// A request that was denied.
+/// A denied request.
 #[derive(Debug, Clone, Copy)]
 pub struct Denial<'a> {
-    pub(crate) request: Incoming<'a>,
+    pub(crate) request: RequestHead<'a>,
     pub(crate) decision: &'a Decision,
     pub(crate) policy: &'a Policy,
     pub(crate) labels: &'a Labels,
@@ -25,26 +25,26 @@ pub struct Denial<'a> {
 
 impl<'a> Denial<'a> {
     /// The request.
-    pub fn request(&self) -> &Incoming<'a> {
+    pub fn request(&self) -> &RequestHead<'a> {
         &self.request
     }
 
-    /// What was decided.
+    /// The decision.
     pub fn decision(&self) -> &'a Decision {
         self.decision
     }
 
-    /// The policy that bound.
+    /// The policy that decided.
     pub fn policy(&self) -> &'a Policy {
         self.policy
     }
 
-    /// The limit that bound, as headers call it: `login`, or `login:1m` where the policy has several limits.
+    /// The name of the limit that decided, as in headers: `login`, or `login:1m` if the policy has several limits.
     pub fn limit_name(&self) -> Cow<'a, str> {
         self.labels.name(self.decision)
     }
 
-    /// When to come back, jitter included; `None` where waiting does not help or nobody knows how long.
+    /// How long to wait, with jitter; `None` if waiting does not help or the time is not known.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
@@ -60,8 +60,8 @@ impl<'a> Denial<'a> {
         }
     }
 
-    /// The answer, if nobody wants another.
-    pub(crate) fn answer(&self) -> Response<Bytes> {
+    /// The default response.
+    pub(crate) fn response(&self) -> Response<Bytes> {
         #[cfg(feature = "tonic")]
         if self.request.is_grpc() {
             return grpc::denied(self);
@@ -70,21 +70,21 @@ impl<'a> Denial<'a> {
     }
 }
 
-/// The answer to a request that can't be counted.
-pub(crate) fn uncountable(request: &Incoming<'_>, why: &NoKey) -> Response<Bytes> {
-    let status = match why {
-        NoKey::NoAddress | NoKey::Rules(_) => {
-            tracing::error!("a request was refused: {why}");
+/// The response to a request that can't be counted.
+pub(crate) fn count_error(request: &RequestHead<'_>, error: &CountError) -> Response<Bytes> {
+    let status = match error {
+        CountError::NoAddress | CountError::Spend(_) => {
+            tracing::error!("a request can't be counted: {error}");
             StatusCode::INTERNAL_SERVER_ERROR
         }
-        NoKey::Missing(_) | NoKey::Unknown | NoKey::Bad(_) | NoKey::Header(_) | NoKey::Unlimited => {
+        CountError::Missing(_) | CountError::Unidentified | CountError::Key(_) | CountError::Header(_) => {
             StatusCode::BAD_REQUEST
         }
     };
     #[cfg(feature = "tonic")]
     if request.is_grpc() {
-        return grpc::uncountable(status, why);
+        return grpc::count_error(status, error);
     }
     let _ = request;
-    problem::uncountable(status, why)
+    problem::count_error(status, error)
 }

@@ -1,12 +1,12 @@
-//! [`Incoming`] and [`Outgoing`]: what of a request and of its response can be decided by.
+//! [`RequestHead`] and [`ResponseHead`]: a request and a response without their bodies.
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::{Extensions, HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri};
 
-/// Everything of a request but its body, of which only the size is known.
+/// A request without its body. Only the size of the body is known.
 #[derive(Debug, Clone, Copy)]
-pub struct Incoming<'r> {
+pub struct RequestHead<'r> {
     method: &'r Method,
     uri: &'r Uri,
     headers: &'r HeaderMap,
@@ -14,14 +14,16 @@ pub struct Incoming<'r> {
     body_size: Option<u64>,
 }
 
-/// The address at the other end of the connection, for servers that don't tell it themselves: put it into the request's
-/// extensions. axum's `ConnectInfo<SocketAddr>` (and its mock, in tests), tonic's own and a plain `SocketAddr` are found without it.
+/// The peer address of the connection, for servers that insert none themselves. Insert it into the request's extensions.
+///
+/// axum's `ConnectInfo<SocketAddr>`, its mock for tests, tonic's connection info and a plain `SocketAddr` work without
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerAddress(pub IpAddr);
 
-impl<'r> Incoming<'r> {
-    /// What is known of `request`.
-    pub fn of<B: http_body::Body>(request: &'r Request<B>) -> Self {
+impl<'r> RequestHead<'r> {
+    /// The head of `request`.
+    pub fn new<B: http_body::Body>(request: &'r Request<B>) -> Self {
         Self {
             method: request.method(),
             uri: request.uri(),
@@ -36,7 +38,7 @@ impl<'r> Incoming<'r> {
         self.method
     }
 
-    /// The URI, as the service sees it that the layer is around.
+    /// The URI, as the inner service gets it.
     pub fn uri(&self) -> &'r Uri {
         self.uri
     }
@@ -56,18 +58,18 @@ impl<'r> Incoming<'r> {
         values.next().is_none().then_some(value)
     }
 
-    /// What layers and services before this one have put beside the request.
+    /// An extension of the request, inserted by the server or by an outer layer.
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&'r T> {
         self.extensions.get()
     }
 
-    /// The size of the body in bytes, if it is known before it is read.
+    /// The size of the body in bytes, if it is known in advance.
     pub fn body_size(&self) -> Option<u64> {
         self.body_size
     }
 
-    /// The address at the other end of the connection: a proxy's, if there is one. See
-    /// [`ClientAddress`](crate::ClientAddress) for whom it speaks for.
+    /// The peer address of the connection. Behind a proxy it is the proxy's:
+    /// [`ClientAddress`](crate::ClientAddress) finds the client's.
     #[inline]
     pub fn peer(&self) -> Option<IpAddr> {
         if let Some(PeerAddress(address)) = self.extensions.get() {
@@ -111,18 +113,18 @@ fn tonic_peer(extensions: &Extensions) -> Option<SocketAddr> {
     extensions.get::<TcpConnectInfo>()?.remote_addr()
 }
 
-/// Everything of a response but its body, of which only the size is known.
+/// A response without its body. Only the size of the body is known.
 #[derive(Debug, Clone, Copy)]
-pub struct Outgoing<'r> {
+pub struct ResponseHead<'r> {
     status: StatusCode,
     headers: &'r HeaderMap,
     extensions: &'r Extensions,
     body_size: Option<u64>,
 }
 
-impl<'r> Outgoing<'r> {
-    /// What is known of `response`.
-    pub fn of<B: http_body::Body>(response: &'r Response<B>) -> Self {
+impl<'r> ResponseHead<'r> {
+    /// The head of `response`.
+    pub fn new<B: http_body::Body>(response: &'r Response<B>) -> Self {
         Self {
             status: response.status(),
             headers: response.headers(),
@@ -131,7 +133,7 @@ impl<'r> Outgoing<'r> {
         }
     }
 
-    /// The status. That of a gRPC call is nearly always 200: see [`grpc_status`](Self::grpc_status).
+    /// The status. A gRPC call nearly always has 200: see [`grpc_status`](Self::grpc_status).
     pub fn status(&self) -> StatusCode {
         self.status
     }
@@ -141,27 +143,28 @@ impl<'r> Outgoing<'r> {
         self.headers
     }
 
-    /// The first header of this name as a number, for costs that an upstream tells. The name is in lower case.
+    /// The first header of this name as a number, for costs that an upstream reports. The name is in lower case.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.headers.get(name)?.to_str().ok()?.trim().parse().ok()
     }
 
-    /// What the service has put beside the response.
+    /// An extension of the response, inserted by the service.
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&'r T> {
         self.extensions.get()
     }
 
-    /// The size of the body in bytes, if it is known before it is sent.
+    /// The size of the body in bytes, if it is known in advance.
     pub fn body_size(&self) -> Option<u64> {
         self.body_size.or_else(|| self.number("content-length"))
     }
 
-    /// The code of a gRPC call that failed before it said anything; others tell it in trailers, after the body.
+    /// The status code of a gRPC call that failed before it sent a message. Other calls send it in trailers, after the
+    /// body.
     pub fn grpc_status(&self) -> Option<i32> {
         self.headers.get(HeaderName::from_static("grpc-status"))?.to_str().ok()?.parse().ok()
     }
 
-    /// Whether the server failed, and not the client: a 5xx, or a gRPC status that says the same.
+    /// Whether the server failed: a status of 5xx, or a gRPC status that means the same.
     pub fn is_server_error(&self) -> bool {
         // UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE, DATA_LOSS.
         self.status.is_server_error() || matches!(self.grpc_status(), Some(2 | 4 | 13 | 14 | 15))

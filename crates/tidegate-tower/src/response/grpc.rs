@@ -1,4 +1,4 @@
-//! Denials as gRPC clients read them: a status, with when to try again in its details.
+//! Denials of gRPC calls: a status, with the time to wait in its details.
 
 use std::time::Duration;
 
@@ -9,17 +9,15 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::Denial;
-use crate::key::NoKey;
+use crate::key::CountError;
 
-/// By this, clients that retry by themselves wait as long as they are told.
+/// Clients with a retry policy wait for this number of milliseconds.
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
 pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
     let limit = denial.decision.limit();
     let (code, message) = match denial.decision.reason() {
-        Reason::StoreUnavailable => {
-            (Code::Unavailable, "whether this call is within its limit can't be found out at the moment".to_owned())
-        }
+        Reason::StoreUnavailable => (Code::Unavailable, "the rate limit can't be checked at the moment".to_owned()),
         Reason::Impossible => {
             (Code::ResourceExhausted, format!("this call costs more than the limit of {limit} ever allows"))
         }
@@ -36,7 +34,7 @@ pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
     let mut response = Status::with_error_details(code, message, details).into_http::<Bytes>();
     let pushback = match denial.retry_after {
         Some(wait) => HeaderValue::from(milliseconds(wait)),
-        // Less than nothing: don't retry.
+        // A negative number means that the client must not retry.
         None if matches!(denial.decision.reason(), Reason::Impossible | Reason::Banned) => {
             HeaderValue::from_static("-1")
         }
@@ -46,12 +44,12 @@ pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
     response
 }
 
-pub(super) fn uncountable(status: StatusCode, why: &NoKey) -> Response<Bytes> {
+pub(super) fn count_error(status: StatusCode, error: &CountError) -> Response<Bytes> {
     let code = if status.is_server_error() { Code::Internal } else { Code::InvalidArgument };
-    Status::new(code, why.to_string()).into_http()
+    Status::new(code, error.to_string()).into_http()
 }
 
-/// Milliseconds, rounded up; clients read 32 bits.
+/// Milliseconds, rounded up. Clients read a signed number of 32 bits.
 fn milliseconds(wait: Duration) -> u32 {
     u32::try_from(wait.as_micros().div_ceil(1_000)).unwrap_or(i32::MAX.unsigned_abs()).min(i32::MAX.unsigned_abs())
 }

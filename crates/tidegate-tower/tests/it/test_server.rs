@@ -1,4 +1,4 @@
-//! A router that is served for one test, and a client of it.
+//! [`TestServer`]: a server for one test, and its client.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -10,24 +10,24 @@ use tidegate::{Cost, Key, Limiter, ManualClock, MemoryStore, Policy, Timestamp};
 use tidegate_tower::RateLimitLayer;
 use tokio::net::TcpListener;
 
-/// When every test begins, in seconds.
+/// The time at which every test starts, in seconds.
 pub(crate) const START: u64 = 1_745_000_000;
 
-/// A server, its limiter, and the time that this goes by.
-pub(crate) struct Site {
+/// A server, its limiter, and the limiter's clock.
+pub(crate) struct TestServer {
     pub(crate) time: ManualClock,
     pub(crate) limiter: Arc<Limiter>,
     pub(crate) address: SocketAddr,
     client: Client,
 }
 
-impl Site {
-    /// Serves a page that says hello, behind `layer`.
+impl TestServer {
+    /// Serves a page with the layer.
     pub(crate) async fn behind(layer: RateLimitLayer) -> Self {
         Self::serve(|limiter| hello().layer(layer.in_store(limiter))).await
     }
 
-    /// Serves a router whose layers keep their state in the limiter that is given.
+    /// Serves a router whose layers keep their state in the limiter.
     pub(crate) async fn serve(app: impl FnOnce(Arc<Limiter>) -> Router) -> Self {
         Self::serve_at("127.0.0.1:0", app).await
     }
@@ -41,26 +41,30 @@ impl Site {
         Self { time, limiter, address, client: client("127.0.0.1") }
     }
 
-    /// The same, visited by a client that has this address.
-    pub(crate) fn visited_from(&self, address: &str) -> Self {
+    /// The same server, with a client that has this address.
+    pub(crate) fn with_client_address(&self, address: &str) -> Self {
         let (time, limiter) = (self.time.clone(), Arc::clone(&self.limiter));
         Self { time, limiter, address: self.address, client: client(address) }
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> TestResponse {
         self.send(Client::get, path).await
     }
 
-    pub(crate) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
+    pub(crate) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> TestResponse {
         let with = |request: RequestBuilder, (name, value): &(&str, &str)| request.header(*name, *value);
         self.send(|client, url| headers.iter().fold(client.get(url), with), path).await
     }
 
-    pub(crate) async fn send(&self, request: impl FnOnce(&Client, String) -> RequestBuilder, path: &str) -> Answer {
-        Answer::of(self.open(request, path).await).await
+    pub(crate) async fn send(
+        &self,
+        request: impl FnOnce(&Client, String) -> RequestBuilder,
+        path: &str,
+    ) -> TestResponse {
+        TestResponse::read(self.open(request, path).await).await
     }
 
-    /// The same, with the body still to come.
+    /// Sends a request, and returns the response before its body is read.
     pub(crate) async fn open(
         &self,
         request: impl FnOnce(&Client, String) -> RequestBuilder,
@@ -70,27 +74,27 @@ impl Site {
         request.send().await.expect("it answers")
     }
 
-    /// What a key has in use.
+    /// The units that a key has in use.
     pub(crate) fn used(&self, policy: &Policy, key: &str) -> u64 {
         self.limiter.peek(policy, &Key::new(key).expect("a key"), Cost::ONE).used()
     }
 }
 
-/// What a server said.
+/// A response with its whole body.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Answer {
-    async fn of(response: reqwest::Response) -> Self {
+impl TestResponse {
+    async fn read(response: reqwest::Response) -> Self {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         Self { status, headers, body: response.bytes().await.expect("a whole body") }
     }
 
-    /// All lines of a header as one, as everyone on the way may join them.
+    /// All lines of a header, joined by commas.
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let lines: Vec<&str> =
             self.headers.get_all(name).into_iter().map(|line| line.to_str().expect("text")).collect();
@@ -102,14 +106,14 @@ impl Answer {
     }
 }
 
-/// A limiter, and its time.
+/// A limiter and its clock.
 pub(crate) fn limiter() -> (ManualClock, Arc<Limiter>) {
     let time = ManualClock::at(Timestamp::from_micros(START * 1_000_000));
     let limiter = Limiter::new(MemoryStore::default()).with_clock(time.clock());
     (time, Arc::new(limiter))
 }
 
-/// A page that says hello, whatever is asked for.
+/// A router that answers `hello` on every path.
 pub(crate) fn hello() -> Router {
     let hello = || any(|| async { "hello" });
     Router::new().route("/", hello()).route("/{*rest}", hello())

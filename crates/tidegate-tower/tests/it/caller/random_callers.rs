@@ -1,5 +1,5 @@
-//! Many callers who come, wait, give up, give back and are told to wait, at random: whatever happens, no window holds more
-//! than the limit, everyone is served in turn, and in the end only what was kept has been spent.
+//! Callers that arrive, wait, leave, refund and pause at random. No window ever exceeds the limit, callers are served in
+//! order, and in the end only the settled units are spent.
 
 use std::{
     sync::{Arc, Mutex},
@@ -13,23 +13,24 @@ use super::{cost, in_use, key, limiter, policy};
 
 #[derive(Debug, Clone)]
 struct Caller {
-    /// When it comes, in milliseconds.
-    comes: u64,
+    /// The time of arrival in milliseconds.
+    arrives_at: u64,
     units: u64,
-    /// How long it waits, in milliseconds, before it is gone: without a word, or because it said so beforehand.
-    gone_after: Option<u64>,
-    patience: Option<u64>,
+    /// The time in milliseconds after which the future is dropped.
+    dropped_after: Option<u64>,
+    /// The maximum wait of the budget in milliseconds.
+    max_wait: Option<u64>,
     spent: u64,
 }
 
 fn caller() -> impl Strategy<Value = Caller> {
     let sometimes = || prop_oneof![3 => Just(None), 1 => (0_u64..3_000).prop_map(Some)];
     (0_u64..4_000, 1_u64..=8, sometimes(), sometimes(), 0_u64..=8).prop_map(
-        |(comes, units, gone_after, patience, spent)| Caller {
-            comes,
+        |(arrives_at, units, dropped_after, max_wait, spent)| Caller {
+            arrives_at,
             units,
-            gone_after,
-            patience,
+            dropped_after,
+            max_wait,
             // Never more than was reserved: what is charged past a limit is allowed to exceed it.
             spent: spent.min(units),
         },
@@ -43,29 +44,32 @@ struct Served {
     spent: u64,
 }
 
-/// Who was served, and in the end: what is in use, and the time.
+/// Returns the served callers, and the units in use and the time at the end.
 async fn run(callers: Vec<Caller>, max: u64) -> (Vec<Served>, u64, u64) {
     let of = policy("upstream", &[&format!("{max}/1s")]);
     let budget = Budget::new(of.clone()).in_store(limiter());
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut order: Vec<usize> = (0..callers.len()).collect();
-    order.sort_by_key(|number| callers[*number].comes);
+    order.sort_by_key(|number| callers[*number].arrives_at);
     let mut under_way = Vec::new();
     let mut now = 0;
     for (came, number) in order.into_iter().enumerate() {
         let caller = callers[number].clone();
-        tokio::time::sleep(Duration::from_millis(caller.comes - now)).await;
-        now = caller.comes;
-        let budget = caller.patience.map_or(budget.clone(), |patience| budget.within(Duration::from_millis(patience)));
+        tokio::time::sleep(Duration::from_millis(caller.arrives_at - now)).await;
+        now = caller.arrives_at;
+        let budget =
+            caller.max_wait.map_or(budget.clone(), |max_wait| budget.with_max_wait(Duration::from_millis(max_wait)));
         let served = Arc::clone(&served);
         under_way.push(tokio::spawn(async move {
             let (who, asked) = (key("a"), cost(caller.units));
             let acquire = budget.acquire(&who, asked);
-            let permit = match caller.gone_after {
-                Some(gone_after) => match tokio::time::timeout(Duration::from_millis(gone_after), acquire).await {
-                    Ok(permit) => permit,
-                    Err(_) => return,
-                },
+            let permit = match caller.dropped_after {
+                Some(dropped_after) => {
+                    match tokio::time::timeout(Duration::from_millis(dropped_after), acquire).await {
+                        Ok(permit) => permit,
+                        Err(_) => return,
+                    }
+                }
                 None => acquire.await,
             };
             if let Ok(permit) = permit {
@@ -89,7 +93,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(std::env::var("PROPTEST_CASES").map_or(200, |cases| cases.parse().expect("a number"))))]
 
     #[test]
-    fn no_window_holds_more_than_the_limit_and_nobody_overtakes(callers in vec(caller(), 1..60), max in 8_u64..=20) {
+    fn no_window_exceeds_the_limit_and_no_caller_overtakes(callers in vec(caller(), 1..60), max in 8_u64..=20) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
         let (served, in_use, end) = runtime.block_on(run(callers, max));
         let came: Vec<usize> = served.iter().map(|served| served.came).collect();

@@ -1,0 +1,227 @@
+//! [`RequestLimits`]: the settings of a layer, and what they mean for a request. The service calls the store.
+
+use std::{cmp::Reverse, fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, Response};
+use ipnet::IpNet;
+use tidegate::{Clock, Decision, Decisions, Key, Mode, Reason, Spend};
+
+use crate::{
+    charge::PendingCharge,
+    decision::{DecisionEvent, PolicyIndex, PolicySpend, RequestDecision, ResponseUpdate},
+    head::{RequestHead, ResponseHead},
+    headers::{Draft10Headers, HeaderFormat, QuotaStatus},
+    key::{ClientAddress, CountError, ExtractedKey},
+    response::Denial,
+    rule::{Rule, Tier},
+};
+
+/// All settings of a layer except its store.
+#[derive(Clone)]
+pub(crate) struct RequestLimits {
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) client: ClientAddress,
+    pub(crate) header_format: HeaderFormat,
+    pub(crate) skip: Option<Arc<SkipFn>>,
+    pub(crate) allowed: Vec<IpNet>,
+    pub(crate) refund_if: Option<Arc<RefundFn>>,
+    pub(crate) on_decision: Option<Arc<DecisionFn>>,
+    pub(crate) denial_response: Option<Arc<DenialFn>>,
+    pub(crate) jitter: Duration,
+    pub(crate) inserts_decision: bool,
+}
+
+pub(crate) type SkipFn = dyn for<'r> Fn(&RequestHead<'r>) -> bool + Send + Sync;
+pub(crate) type RefundFn = dyn for<'r> Fn(&ResponseHead<'r>) -> bool + Send + Sync;
+pub(crate) type DecisionFn = dyn for<'r> Fn(&DecisionEvent<'r>) + Send + Sync;
+pub(crate) type DenialFn = dyn for<'r> Fn(&Denial<'r>) -> Response<Bytes> + Send + Sync;
+
+/// What to do with a request.
+pub(crate) enum RequestPlan<'r> {
+    /// Pass it to the service without a decision.
+    Admit,
+    /// Decide under one policy.
+    DecideOne(PolicySpend<ExtractedKey<'r>>),
+    /// Decide under several policies at once.
+    DecideAll(Vec<PolicySpend<ExtractedKey<'r>>>),
+}
+
+impl RequestLimits {
+    pub(crate) fn new(rules: Vec<Rule>) -> Self {
+        Self {
+            rules,
+            client: ClientAddress::peer(),
+            header_format: HeaderFormat::default(),
+            skip: None,
+            allowed: Vec::new(),
+            refund_if: None,
+            on_decision: None,
+            denial_response: None,
+            jitter: Duration::ZERO,
+            inserts_decision: false,
+        }
+    }
+
+    /// Finds the policies, keys and costs of a request.
+    #[inline]
+    pub(crate) fn plan<'r>(&self, request: &RequestHead<'r>) -> Result<RequestPlan<'r>, CountError> {
+        if self.skip.as_ref().is_some_and(|skip| skip(request)) || self.is_allowed_address(request) {
+            return Ok(RequestPlan::Admit);
+        }
+        let spend = |rule: usize| self.rules[rule].spend(rule, request, &self.client);
+        if self.rules.len() == 1 {
+            return Ok(spend(0)?.map_or(RequestPlan::Admit, RequestPlan::DecideOne));
+        }
+        let mut spends =
+            (0..self.rules.len()).filter_map(|rule| spend(rule).transpose()).collect::<Result<Vec<_>, _>>()?;
+        Ok(match spends.len() {
+            0 | 1 => spends.pop().map_or(RequestPlan::Admit, RequestPlan::DecideOne),
+            _ => RequestPlan::DecideAll(spends),
+        })
+    }
+
+    fn is_allowed_address(&self, request: &RequestHead<'_>) -> bool {
+        !self.allowed.is_empty()
+            && self
+                .client
+                .find(request.headers(), request.peer())
+                .is_some_and(|client| self.allowed.iter().any(|net| net.contains(&client)))
+    }
+
+    #[inline]
+    pub(crate) fn tier(&self, index: PolicyIndex) -> &Tier {
+        self.rules[index.rule].tier(index.tier)
+    }
+
+    pub(crate) fn spends<'a>(&'a self, spends: &'a [PolicySpend<Key<'a>>]) -> Vec<Spend<'a>> {
+        let spend = |spend: &'a PolicySpend<Key<'a>>| Spend {
+            policy: &self.tier(spend.policy).policy,
+            key: &spend.key,
+            cost: spend.cost,
+        };
+        spends.iter().map(spend).collect()
+    }
+
+    /// The charge of a decision, if the layer may correct it by the response.
+    #[inline]
+    fn pending_charge(&self, spend: &PolicySpend<Key<'_>>, decision: &Decision) -> Option<PendingCharge> {
+        let settles = self.refund_if.is_some() || self.rules.iter().any(|rule| rule.settlement.is_some());
+        if settles { PendingCharge::new(spend, decision) } else { None }
+    }
+
+    #[inline]
+    pub(crate) fn decided(&self, spend: &PolicySpend<Key<'_>>, decision: Decision) -> RequestDecision {
+        let policy = spend.policy;
+        let charges = self.pending_charge(spend, &decision).into_iter().collect();
+        let update = ResponseUpdate { reported: self.reported(policy, &decision), policies: Box::default(), charges };
+        RequestDecision { decision, policy, update }
+    }
+
+    pub(crate) fn decided_all(&self, spends: &[PolicySpend<Key<'_>>], decisions: &Decisions) -> RequestDecision {
+        let Decisions { overall, parts, .. } = decisions;
+        let each = || spends.iter().zip(parts);
+        let policy = spends[overall.part()].policy;
+        // If the policy that decided is in shadow mode, clients see the tightest of the enforced ones.
+        let enforced = || each().filter_map(|(spend, part)| self.reported(spend.policy, part));
+        let tightest = || enforced().min_by_key(|(_, part)| (part.remaining(), Reverse(part.reset_after())));
+        let update = ResponseUpdate {
+            reported: if self.enforces(policy) { self.reported(policy, overall) } else { tightest() },
+            policies: spends.iter().map(|spend| spend.policy).collect(),
+            charges: each().filter_map(|(spend, part)| self.pending_charge(spend, part)).collect(),
+        };
+        RequestDecision { decision: *overall, policy, update }
+    }
+
+    /// The decision, if headers report it. They report no policy in shadow mode, no decision that counted nothing
+    /// because the store failed, and no request that can never fit.
+    #[inline]
+    fn reported(&self, policy: PolicyIndex, decision: &Decision) -> Option<(PolicyIndex, Decision)> {
+        let is_uncounted = decision.is_degraded() && decision.is_allowed() && decision.charged_at().is_none();
+        let has_quota = !is_uncounted && !matches!(decision.reason(), Reason::StoreUnavailable | Reason::Impossible);
+        let has_headers = self.header_format != HeaderFormat::Off || !decision.is_allowed();
+        (has_quota && has_headers && self.enforces(policy)).then_some((policy, *decision))
+    }
+
+    #[inline]
+    fn enforces(&self, policy: PolicyIndex) -> bool {
+        self.tier(policy).policy.mode() == Mode::Enforce
+    }
+
+    /// Reports a later charge instead, if it leaves less.
+    pub(crate) fn report_charge(&self, update: &mut ResponseUpdate, policy: PolicyIndex, charged: &Decision) {
+        let less = |reported: &(PolicyIndex, Decision)| charged.remaining() < reported.1.remaining();
+        if update.reported.as_ref().is_some_and(less) && charged.reason() == Reason::Allowed {
+            update.reported = self.reported(policy, charged).or(update.reported);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn on_decision(&self, request: &RequestHead<'_>, decided: &RequestDecision) {
+        if let Some(on_decision) = &self.on_decision {
+            let policy = &self.tier(decided.policy).policy;
+            on_decision(&DecisionEvent { request: *request, decision: &decided.decision, policy });
+        }
+    }
+
+    /// The response to a denied request.
+    pub(crate) fn deny(&self, request: &RequestHead<'_>, decided: &RequestDecision, clock: &Clock) -> Response<Bytes> {
+        let Tier { policy, labels } = self.tier(decided.policy);
+        let decision = &decided.decision;
+        let retry_after = match decision.reason() {
+            Reason::Limited | Reason::Banned => decision.retry_after().map(|wait| wait + self.random_delay()),
+            _ => None,
+        };
+        let denial = Denial { request: *request, decision, policy, labels, retry_after };
+        let mut response = match &self.denial_response {
+            Some(denial_response) => denial_response(&denial),
+            None => denial.response(),
+        };
+        self.write_headers(response.headers_mut(), &decided.update, retry_after, clock);
+        response
+    }
+
+    /// Writes the quota headers of a response.
+    pub(crate) fn write_headers(
+        &self,
+        headers: &mut HeaderMap,
+        update: &ResponseUpdate,
+        retry_after: Option<Duration>,
+        clock: &Clock,
+    ) {
+        let Some((policy, decision)) = &update.reported else { return };
+        let labels = &self.tier(*policy).labels;
+        let status = QuotaStatus { labels, decision, retry_after, clock };
+        if update.policies.is_empty() {
+            return self.header_format.write(headers, [labels], &status);
+        }
+        let enforced = update.policies.iter().filter(|policy| self.enforces(**policy));
+        self.header_format.write(headers, enforced.map(|policy| &self.tier(*policy).labels), &status);
+    }
+
+    /// The quota headers of the usual case, in which they are known before the response: one policy, draft 10, and no
+    /// corrections.
+    #[inline]
+    pub(crate) fn early_headers(&self, update: &ResponseUpdate, clock: &Clock) -> Option<Draft10Headers> {
+        let (policy, decision) = update.reported.as_ref()?;
+        let is_usual =
+            self.header_format == HeaderFormat::Draft10 && update.policies.is_empty() && update.charges.is_empty();
+        let labels = &self.tier(*policy).labels;
+        is_usual.then(|| Draft10Headers::new([labels], &QuotaStatus { labels, decision, retry_after: None, clock }))
+    }
+
+    fn random_delay(&self) -> Duration {
+        let max = u64::try_from(self.jitter.as_micros()).unwrap_or(u64::MAX);
+        if max == 0 { Duration::ZERO } else { Duration::from_micros(fastrand::u64(0..=max)) }
+    }
+}
+
+impl fmt::Debug for RequestLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestLimits")
+            .field("rules", &self.rules)
+            .field("client", &self.client)
+            .field("header_format", &self.header_format)
+            .finish_non_exhaustive()
+    }
+}

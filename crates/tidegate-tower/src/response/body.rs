@@ -1,0 +1,150 @@
+//! [`ResponseBody`]: body types that can contain a denial, and whose bytes can be counted.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{
+    BodyExt as _, Full,
+    combinators::{BoxBody, UnsyncBoxBody},
+};
+
+/// A body type that can contain a denial. The layer keeps the body type of the service and boxes nothing.
+///
+/// axum's and tonic's bodies (with these features), `Full<Bytes>` and both boxed bodies of `http-body-util` implement
+/// it.
+#[diagnostic::on_unimplemented(
+    message = "a denial can't be written into `{Self}`",
+    label = "the inner service responds with this body",
+    note = "the features `axum` and `tonic` of tidegate-tower implement `ResponseBody` for their bodies",
+    note = "box other bodies before they reach the layer: `response.map(|body| body.boxed_unsync())`"
+)]
+pub trait ResponseBody: Body<Data = Bytes> + Sized {
+    /// A body with these bytes.
+    fn from_bytes(bytes: Bytes) -> Self;
+
+    /// Counts the bytes of the body while they are sent.
+    #[must_use]
+    fn with_counter(self, counter: ByteCounter) -> Self;
+}
+
+/// Counts the bytes of a body. When it is dropped, it reports the sum.
+pub struct ByteCounter {
+    bytes: u64,
+    report: Option<Box<dyn FnOnce(u64) + Send + Sync>>,
+}
+
+impl ByteCounter {
+    pub(crate) fn new(report: impl FnOnce(u64) + Send + Sync + 'static) -> Self {
+        Self { bytes: 0, report: Some(Box::new(report)) }
+    }
+}
+
+impl Drop for ByteCounter {
+    fn drop(&mut self) {
+        if let Some(report) = self.report.take() {
+            report(self.bytes);
+        }
+    }
+}
+
+impl std::fmt::Debug for ByteCounter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ByteCounter").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// A body whose bytes are counted.
+    struct CountedBody<B> {
+        #[pin]
+        body: B,
+        counter: ByteCounter,
+    }
+}
+
+impl<B: Body<Data = Bytes>> Body for CountedBody<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let this = self.project();
+        let frame = ready!(this.body.poll_frame(cx));
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+        {
+            this.counter.bytes += data.len() as u64;
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl ResponseBody for Full<Bytes> {
+    fn from_bytes(bytes: Bytes) -> Self {
+        Self::new(bytes)
+    }
+
+    fn with_counter(self, mut counter: ByteCounter) -> Self {
+        // All bytes are known already.
+        counter.bytes = self.size_hint().exact().unwrap_or(0);
+        self
+    }
+}
+
+fn infallible<E>(error: Infallible) -> E {
+    match error {}
+}
+
+impl<E: 'static> ResponseBody for UnsyncBoxBody<Bytes, E> {
+    fn from_bytes(bytes: Bytes) -> Self {
+        Full::new(bytes).map_err(infallible).boxed_unsync()
+    }
+
+    fn with_counter(self, counter: ByteCounter) -> Self {
+        CountedBody { body: self, counter }.boxed_unsync()
+    }
+}
+
+impl<E: 'static> ResponseBody for BoxBody<Bytes, E> {
+    fn from_bytes(bytes: Bytes) -> Self {
+        Full::new(bytes).map_err(infallible).boxed()
+    }
+
+    fn with_counter(self, counter: ByteCounter) -> Self {
+        CountedBody { body: self, counter }.boxed()
+    }
+}
+
+#[cfg(feature = "axum")]
+impl ResponseBody for axum::body::Body {
+    fn from_bytes(bytes: Bytes) -> Self {
+        bytes.into()
+    }
+
+    fn with_counter(self, counter: ByteCounter) -> Self {
+        Self::new(CountedBody { body: self, counter })
+    }
+}
+
+#[cfg(feature = "tonic")]
+impl ResponseBody for tonic::body::Body {
+    fn from_bytes(bytes: Bytes) -> Self {
+        if bytes.is_empty() { Self::empty() } else { Self::new(Full::new(bytes)) }
+    }
+
+    fn with_counter(self, counter: ByteCounter) -> Self {
+        Self::new(CountedBody { body: self, counter })
+    }
+}
