@@ -50,7 +50,9 @@ impl Tally {
         let units = if operation == "search.list" { 100 } else { 1 };
         match quota.acquire_operation(&key, operation).await {
             Ok(permit) => {
-                let paid = permit.decision().charged_at().map(|at| (at.as_micros(), units));
+                // A degraded call was charged in this process, if at all: the shared quota does not know of it.
+                let charged_at = permit.decision().charged_at().filter(|_| !permit.decision().is_degraded());
+                let paid = charged_at.map(|at| (at.as_micros(), units));
                 let count = match (units, paid) {
                     (100, _) => &mut self.searches,
                     (_, Some(_)) => &mut self.lookups,

@@ -197,9 +197,9 @@ fn repeated_lines_are_suppressed_and_counted() {
     // The last report comes after the last line.
     serving.read_until(|line| {
         let message = line["message"].as_str().unwrap_or_default();
-        written += u64::from(message.contains("speaks HTTP is closed"));
+        written += u64::from(message.contains("uses HTTP is closed"));
         if message.ends_with("similar lines were suppressed") {
-            assert!(line["like"].as_str().is_some_and(|like| like.contains("speaks HTTP")), "{line}");
+            assert!(line["like"].as_str().is_some_and(|like| like.contains("uses HTTP")), "{line}");
             suppressed += message.split(' ').next().and_then(|count| count.parse::<u64>().ok()).expect("a number");
         }
         written + suppressed == LINES

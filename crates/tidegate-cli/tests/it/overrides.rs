@@ -114,10 +114,10 @@ fn only_the_admin_token_overrides() {
 }
 
 #[test]
-fn a_memory_that_ends_is_not_told() {
+fn a_command_has_no_memory_of_its_own() {
     let output = run(&["override", "set", "a", "--policy", "api", "--ban", "--for-good", "--store", "memory"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("name a Redis"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("use the URL of a Redis"), "{output:?}");
 }
 
 #[test]

@@ -13,12 +13,15 @@ use tidegate_testbed::Server;
 use crate::process::{Serving, file, told};
 
 #[test]
-fn a_taken_port_is_told_and_ends_it() {
+fn a_taken_port_ends_the_service_with_a_hint() {
     let first = Serving::start(&[]);
     let taken = first.http.trim_start_matches("http://");
     let (code, said) = told(&["serve", "--http", taken, "--resp", "off", "--grpc", "off"]);
     assert_eq!(code, Some(2));
-    assert!(said.contains(taken) && said.contains("something else listens there") && said.contains("--http"), "{said}");
+    assert!(
+        said.contains(taken) && said.contains("another program listens there") && said.contains("--http"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -45,12 +48,12 @@ fn hangup_reloads_and_terminate_drains() {
 }
 
 #[test]
-fn a_refused_question_of_a_proxy_is_logged_with_its_reason() {
+fn a_refused_request_of_a_proxy_is_logged_with_its_reason() {
     let path = file("proxies", "[policies.api]\nlimits = [\"1/1h\"]\nkey = \"header:x-api-key\"\n");
     let mut serving = Serving::start(&["--config", path.to_str().expect("text")]);
     for (query, headers, status, reason) in [
         ("policy=apo", "", 404, "did you mean `api`?"),
-        ("policy=api&cost=0", "", 400, "`cost` is a number"),
+        ("policy=api&cost=0", "", 400, "`cost` must be a number"),
         ("policy=api&deny_status=403", "x-api-key: a\r\nx-api-key: b\r\n", 403, "several values of `x-api-key`"),
     ] {
         let mut stream = TcpStream::connect(serving.http.replace("http://", "")).expect("it listens");

@@ -5,7 +5,7 @@
 use std::{collections::HashMap, fmt, process, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
-use tidegate::{AnyStore, Clock, Cost, Decision, Key, Op, Policy, Store as _, StoreError, Timestamp};
+use tidegate::{AnyStore, Clock, Cost, Decision, Key, Limit, Op, Policy, Store as _, StoreError, Timestamp};
 
 use super::chunk::Chunk;
 use crate::logs::Request;
@@ -15,7 +15,9 @@ const IN_FLIGHT: usize = 512;
 
 /// How to open the store that decides.
 #[derive(Clone)]
-pub struct OpenStore(Arc<dyn Fn(&str) -> Result<AnyStore, String> + Send + Sync>);
+pub struct OpenStore(Arc<OpenWithPrefix>);
+
+type OpenWithPrefix = dyn Fn(&str) -> Result<AnyStore, String> + Send + Sync;
 
 impl OpenStore {
     /// `open` opens a store whose states have the given prefix. It is called inside a tokio runtime. The store must be
@@ -45,15 +47,12 @@ impl ExternalStore {
             let open = |policy: usize| (open.0)(&format!("{run}-{policy}")).map_err(ConnectError::Open);
             let stores = (0..policies).map(open).collect::<Result<Vec<_>, _>>()?;
             for store in &stores {
-                if store.at_time(Timestamp::from_micros(0)).is_none() {
+                let Some(store) = store.at_time(Timestamp::from_micros(0)) else {
                     return Err(ConnectError::NoTime { kind: store.report().kind });
-                }
-                let answers = async {
-                    while !store.report().answers {
-                        tokio::time::sleep(Duration::from_millis(5)).await;
-                    }
                 };
-                tokio::time::timeout(Duration::from_secs(5), answers).await.map_err(|_| ConnectError::Timeout)?;
+                tokio::time::timeout(Duration::from_secs(5), first_answer(&store))
+                    .await
+                    .map_err(|_| ConnectError::Timeout)?;
             }
             Ok(stores)
         })?;
@@ -92,6 +91,16 @@ impl ExternalStore {
             }
         };
         self.runtime.block_on(stream::iter(keys.map(delete)).buffer_unordered(IN_FLIGHT).for_each(|()| async {}));
+    }
+}
+
+/// Waits until a store answers.
+async fn first_answer(store: &AnyStore) {
+    let limit = Limit::new(1, Duration::from_secs(1)).expect("a limit in range");
+    let (policy, key) =
+        (Policy::new("ready", [limit]).expect("a valid policy"), Key::new("ready").expect("a valid key"));
+    while store.inspect(&policy, &key).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -15,7 +15,7 @@ await scene(async (browser) => {
   assert.equal(await page.locator("#hardest button").count(), 0, "a key can't be looked into");
   await page.goto(`${URL_}/#/key`);
   assert.equal(await page.locator("[data-action], #key-form").count(), 0);
-  assert.match(await page.locator("main").innerText(), /needs a login/);
+  assert.match(await page.locator("main").innerText(), /Log in to inspect/);
 
   // From elsewhere they are not.
   const far = await open(browser, { path: "/#/policy/api", extraHTTPHeaders: { "x-forwarded-for": "203.0.113.7" } });

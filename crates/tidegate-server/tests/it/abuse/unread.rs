@@ -63,7 +63,10 @@ fn responses_that_nobody_reads_take_less_than_a_megabyte_for_each_connection() {
 
 #[test]
 fn responses_that_nobody_reads_are_bounded_in_all() {
-    let service = Service::start(&format!("[server]\nmax_response_memory = \"4MB\"\n{POLICY}{}", many_policies()));
+    let service = Service::start(&format!(
+        "[server]\nmax_response_memory = \"4MB\"\nwrite_timeout = \"10m\"\n{POLICY}{}",
+        many_policies()
+    ));
     is_served(service.http);
     let _ = get(service.http, "/metrics");
     let before = service.resident_kb();

@@ -23,7 +23,7 @@ fn a_wrong_command_is_told_what_would_be_right() {
         ("TG.CHECK api k COST 99999999999999999999", "ERR COST `99999999999999999999` is not a whole number"),
         ("TG.CHECK api k COST -1", "ERR COST `-1` is not a whole number: use 1 to 1000000000000"),
         ("TG.CHECK api k COST 1.5", "ERR COST `1.5` is not a whole number"),
-        ("TG.CHECK api k ONFAIL maybe", "ERR `maybe` is not what to do when the store fails: use open, closed"),
+        ("TG.CHECK api k ONFAIL maybe", "ERR `maybe` is not a behaviour when the store fails: use open, closed"),
         ("TG.CHECK api k ONFAIL local:2", "ERR a share of `2` is out of range"),
         ("TG.CHECK api k OPERATION x", "ERR the policy has no operation `x`; it has: none"),
         ("TG.CHECK quota k OPERATION x", "ERR the policy has no operation `x`; it has: search.list"),
