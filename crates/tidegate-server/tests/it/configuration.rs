@@ -22,7 +22,7 @@ fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
         ("[policies.api]\nlimits = [\"0/1m\"]".to_owned(), "t.toml:2: a limit of 0 units is out of range"),
         ("[policies.api]\nlimits = [\"5/367d\"]".to_owned(), "t.toml:2: the window is out of range: use 1ms to 366d"),
         ("[policies.api]\nlimits = []".to_owned(), "t.toml:2: policy `api`: a policy has 1 to 8 limits"),
-        ("\n[policies.\"a b\"]\nlimits = [\"5/1s\"]".to_owned(), "t.toml:2: policy `a b`: a policy's name"),
+        ("\n[policies.\"a b\"]\nlimits = [\"5/1s\"]".to_owned(), "t.toml:2: policy `a b`: the name of a policy"),
         (
             "[policies.\"CL.THROTTLE\"]\nlimits = [\"5/1s\"]".to_owned(),
             "t.toml:1: policy `CL.THROTTLE`: this name is reserved",
