@@ -1,4 +1,4 @@
-//! Where the figures come from.
+//! [`Machine`]: the machine and the compiler of a run.
 
 use std::env;
 use std::process::Command;
@@ -9,7 +9,7 @@ use serde::Serialize;
 /// The machine and the compiler.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
-    /// Cores this process may use.
+    /// Cores that this process may use.
     pub cores: usize,
     /// Architecture and operating system.
     pub platform: String,
@@ -18,7 +18,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine this runs on.
+    /// The machine of this process.
     pub fn this() -> Self {
         Self {
             cores: thread::available_parallelism().map_or(1, usize::from),
