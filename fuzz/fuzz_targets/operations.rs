@@ -1,5 +1,5 @@
-//! Runs any sequence of operations under any policies and clocks. Nothing panics, every decision is consistent, and every
-//! retry time is exact to the microsecond.
+//! Runs any sequence of operations under any policies and clocks. Nothing panics, every decision is consistent, and
+//! every retry time is exact to the microsecond.
 
 #![no_main]
 
@@ -92,8 +92,8 @@ fuzz_target!(|case: Case| {
                 let at = advance(&mut now, shift);
                 let decision = store.decide(op(number), policy, &key, cost, at);
                 assert_consistent(policy, op(number), &decision);
-                // After the retry time the request is admitted, and not a microsecond earlier. (A peek does not change the
-                // state, even if the clock went far back. So both peeks find the same state.)
+                // After the retry time the request is admitted, and not a microsecond earlier. (A peek does not change
+                // the state, even if the clock went far back. So both peeks find the same state.)
                 let exact = op(number) == Op::Check && !decision.is_degraded();
                 if let (true, Reason::Limited, Some(wait)) = (exact, decision.reason(), decision.retry_after()) {
                     let reason_after = |wait| store.decide(Op::Peek, policy, &key, cost, at.after(wait)).reason();

@@ -51,7 +51,7 @@ struct CompareArgs {
     /// Rounds to take the median of
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// Projects to measure, for example governor,rate-net; the rows of ours that they are compared with are always added
+    /// Projects to measure, for example governor,rate-net; our rows to compare with are always added
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     #[command(flatten)]

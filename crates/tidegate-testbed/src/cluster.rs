@@ -133,8 +133,8 @@ impl Cluster {
         SlotMove::begin(self, slot, to)
     }
 
-    /// Waits until all running nodes agree that running nodes serve every slot, and until replicas are linked with their
-    /// masters.
+    /// Waits until all running nodes agree that running nodes serve every slot, and until replicas are linked with
+    /// their masters.
     #[track_caller]
     pub fn settle(&self) {
         wait_for("the nodes to agree", AGREEMENT, || nodes_view::agreement(self));

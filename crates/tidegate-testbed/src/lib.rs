@@ -1,7 +1,7 @@
 //! Real redis servers for tests and benchmarks: alone ([`Server`]), as a [`Cluster`], or watched by a [`Sentinel`].
 //!
-//! Every call blocks, every wait has a time limit, and every failure is a panic that gives the reason. Servers listen on
-//! 127.0.0.1 and use a temporary directory. They are killed when the value that started them is dropped, or when the
+//! Every call blocks, every wait has a time limit, and every failure is a panic that gives the reason. Servers listen
+//! on 127.0.0.1 and use a temporary directory. They are killed when the value that started them is dropped, or when the
 //! process ends.
 //!
 //! ```

@@ -89,8 +89,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The watchdog first: it must not kill another process that gets the server's id afterwards. An error is ignored,
-        // because a drop during a panic must not panic.
+        // The watchdog first: it must not kill another process that gets the server's id afterwards. An error is
+        // ignored, because a drop during a panic must not panic.
         for child in [&mut self.watchdog, &mut self.server] {
             let _ = child.kill();
             let _ = child.wait();

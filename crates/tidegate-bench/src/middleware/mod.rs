@@ -66,9 +66,9 @@ pub fn run(options: &Options) -> Result<MiddlewareReport> {
         }
     }
     progress.clear();
-    let sides = servers.iter().zip(&rounds).map(|(server, rounds)| LayerReport::of(server.layer, rounds));
-    let sides = sides.collect::<Option<Vec<_>>>().context("there is a round")?;
-    let compared = COMPARED.iter().map(|(ours, other, target)| Ratio::of(&sides, *ours, *other, *target));
+    let layers = servers.iter().zip(&rounds).map(|(server, rounds)| LayerReport::of(server.layer, rounds));
+    let layers = layers.collect::<Option<Vec<_>>>().context("there is a round")?;
+    let compared = COMPARED.iter().map(|(ours, other, target)| Ratio::of(&layers, *ours, *other, *target));
     let ratios = compared.collect::<Option<Vec<_>>>().context("every layer was measured")?;
     Ok(MiddlewareReport {
         machine: Machine::this(),
@@ -76,12 +76,12 @@ pub fn run(options: &Options) -> Result<MiddlewareReport> {
         round_seconds: options.seconds,
         load_average: [busy_before, load_average()],
         ratios,
-        sides,
+        layers,
     })
 }
 
-/// The turns of each layer in one round. A turn takes one second: the cost of a request varies over time by more than the
-/// cost of a layer.
+/// The turns of each layer in one round. A turn takes one second: the cost of a request varies over time by more than
+/// the cost of a layer.
 fn round(servers: &[LayerServer], seconds: u64) -> Result<Vec<Vec<Round>>> {
     let mut turns: Vec<Vec<Round>> = vec![Vec::new(); servers.len()];
     for _ in 0..seconds {

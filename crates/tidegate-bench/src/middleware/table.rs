@@ -20,7 +20,7 @@ pub fn render(report: &MiddlewareReport) -> String {
         report.rounds,
         report.round_seconds,
         ratios(report).trim_fmt(),
-        sides(report).trim_fmt(),
+        layers(report).trim_fmt(),
     )
 }
 
@@ -30,9 +30,9 @@ fn ratios(report: &MiddlewareReport) -> Table {
         let (low, high) = extremes(&ratio.rounds_cost);
         table.add_row([
             ratio.ours.name().to_owned(),
-            ratio.beside.name().to_owned(),
+            ratio.other.name().to_owned(),
             format!("{:.2}", ratio.ours_us),
-            format!("{:.2}", ratio.beside_us),
+            format!("{:.2}", ratio.other_us),
             format!("{:.3}", ratio.cost),
             format!("{low:.3}"),
             format!("{high:.3}"),
@@ -43,20 +43,20 @@ fn ratios(report: &MiddlewareReport) -> Table {
     table
 }
 
-fn sides(report: &MiddlewareReport) -> Table {
+fn layers(report: &MiddlewareReport) -> Table {
     let header = ["layer", "server us", "lowest", "highest", "requests/s", "server cores", "p50 ms", "p99 ms"];
     let mut table = plain(&header, 1);
-    for side in &report.sides {
-        let (low, high) = extremes(&side.rounds_server_us);
+    for report in &report.layers {
+        let (low, high) = extremes(&report.rounds_server_us);
         table.add_row([
-            side.side.name().to_owned(),
-            format!("{:.2}", side.flow.server_us),
+            report.layer.name().to_owned(),
+            format!("{:.2}", report.summary.server_us),
             format!("{low:.2}"),
             format!("{high:.2}"),
-            whole(side.flow.per_second),
-            format!("{:.2}", side.flow.server_cores),
-            format!("{:.3}", side.flow.latency_ms.p50),
-            format!("{:.3}", side.flow.latency_ms.p99),
+            whole(report.summary.per_second),
+            format!("{:.2}", report.summary.server_cores),
+            format!("{:.3}", report.summary.latency_ms.p50),
+            format!("{:.3}", report.summary.latency_ms.p99),
         ]);
     }
     table

@@ -10,7 +10,7 @@ use tidegate::{Cost, Key, Policy, Store as _};
 use tidegate_redis::RedisStore;
 
 use super::rival::{Rival, ScriptReply};
-use super::servers::Links;
+use super::servers::RivalConnections;
 use crate::tally::Tally;
 
 /// How a rival is called with a given number of concurrent decisions.
@@ -36,7 +36,7 @@ impl fmt::Display for CallMethod {
 #[derive(Clone)]
 pub(super) enum Caller {
     Ours { store: RedisStore, policy: Arc<Policy> },
-    Theirs { rival: Arc<Rival>, links: Links, method: CallMethod },
+    Theirs { rival: Arc<Rival>, connections: RivalConnections, method: CallMethod },
 }
 
 /// The keys of a task, repeated in order until `stop` is set.
@@ -72,11 +72,11 @@ impl Caller {
     pub(super) async fn run(self, task: usize, plan: TaskPlan) -> Result<Tally> {
         match self {
             Self::Ours { store, policy } => ours(&store, &policy, plan).await,
-            Self::Theirs { rival, links: Links::Server(links), method } => {
-                theirs(&rival, links[task % links.len()].clone(), method, plan).await
+            Self::Theirs { rival, connections: RivalConnections::Server(connections), method } => {
+                theirs(&rival, connections[task % connections.len()].clone(), method, plan).await
             }
-            Self::Theirs { rival, links: Links::Cluster(links), method } => {
-                theirs(&rival, links[task % links.len()].clone(), method, plan).await
+            Self::Theirs { rival, connections: RivalConnections::Cluster(connections), method } => {
+                theirs(&rival, connections[task % connections.len()].clone(), method, plan).await
             }
         }
     }
@@ -94,13 +94,18 @@ async fn ours(store: &RedisStore, policy: &Policy, mut plan: TaskPlan) -> Result
     Ok(tally)
 }
 
-async fn theirs(rival: &Rival, mut link: impl ConnectionLike, method: CallMethod, mut plan: TaskPlan) -> Result<Tally> {
+async fn theirs(
+    rival: &Rival,
+    mut connection: impl ConnectionLike,
+    method: CallMethod,
+    mut plan: TaskPlan,
+) -> Result<Tally> {
     let mut tally = Tally::default();
     while plan.is_running() {
         match method {
             CallMethod::Tasks { .. } => {
                 let at = plan.next();
-                let reply: ScriptReply = rival.command(&plan.keys[at]).query_async(&mut link).await?;
+                let reply: ScriptReply = rival.command(&plan.keys[at]).query_async(&mut connection).await?;
                 tally.decisions += 1;
                 tally.allowed += usize::from(reply.0 == 1);
             }
@@ -110,7 +115,7 @@ async fn theirs(rival: &Rival, mut link: impl ConnectionLike, method: CallMethod
                     let at = plan.next();
                     pipeline.add_command(rival.command(&plan.keys[at]));
                 }
-                let replies: Vec<ScriptReply> = pipeline.query_async(&mut link).await?;
+                let replies: Vec<ScriptReply> = pipeline.query_async(&mut connection).await?;
                 tally.decisions += replies.len();
                 tally.allowed += replies.iter().filter(|reply| reply.0 == 1).count();
             }

@@ -22,7 +22,7 @@ pub(super) enum RedisServers {
 
 /// The connections of a rival.
 #[derive(Clone)]
-pub(super) enum Links {
+pub(super) enum RivalConnections {
     Server(Vec<MultiplexedConnection>),
     Cluster(Vec<ClusterConnection>),
 }
@@ -76,24 +76,24 @@ impl RedisServers {
     }
 
     /// This number of connections for a rival, without timeouts, because timeouts cost time.
-    pub(super) async fn links(&self, count: usize) -> Result<Links> {
+    pub(super) async fn connect_rival(&self, count: usize) -> Result<RivalConnections> {
         match self {
             Self::Server(server) => {
                 let client = Client::open(server.url())?;
                 let config = AsyncConnectionConfig::new().set_response_timeout(None);
-                let mut links = Vec::new();
+                let mut connections = Vec::new();
                 for _ in 0..count {
-                    links.push(client.get_multiplexed_async_connection_with_config(&config).await?);
+                    connections.push(client.get_multiplexed_async_connection_with_config(&config).await?);
                 }
-                Ok(Links::Server(links))
+                Ok(RivalConnections::Server(connections))
             }
             Self::Cluster(cluster) => {
                 let client = ClusterClient::new(cluster.nodes().iter().map(Server::url))?;
-                let mut links = Vec::new();
+                let mut connections = Vec::new();
                 for _ in 0..count {
-                    links.push(client.get_async_connection().await?);
+                    connections.push(client.get_async_connection().await?);
                 }
-                Ok(Links::Cluster(links))
+                Ok(RivalConnections::Cluster(connections))
             }
         }
     }

@@ -121,8 +121,8 @@ impl Comparison<'_> {
         let mut callers = Vec::new();
         for method in methods {
             let connections = if let CallMethod::Tasks { connections } = method { connections } else { 1 };
-            let links = self.servers.links(connections).await?;
-            callers.push((method, Caller::Theirs { rival: Arc::clone(rival), links, method }));
+            let connections = self.servers.connect_rival(connections).await?;
+            callers.push((method, Caller::Theirs { rival: Arc::clone(rival), connections, method }));
         }
         let mut rates = vec![Vec::new(); callers.len()];
         let length = self.trial();

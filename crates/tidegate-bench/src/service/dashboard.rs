@@ -21,7 +21,8 @@ const PIPELINE: usize = 16;
 /// The comparison is with no open page.
 const CLOSED: &str = "page closed";
 
-/// Measures the streams of all views at once and one page in a browser, with mostly admitted and mostly denied requests.
+/// Measures the streams of all views at once and one page in a browser, with mostly admitted and mostly denied
+/// requests.
 pub(super) fn run(binary: &Path, options: &Options, progress: &Progress) -> Result<Vec<ThroughputRow>> {
     let mut rows = Vec::new();
     for (policy, traffic) in [("sliding_log", "all allowed"), ("scarce", "nearly all denied")] {

@@ -12,8 +12,8 @@ use tidegate_testbed::{Reply, Server, Wire, free_port};
 use super::process::{Pid, Process};
 use crate::redis_store::{field, info};
 
-/// Two policies that admit all requests, one for each algorithm, and one that soon denies nearly all. The limit of the log
-/// is above the number of requests of a run for one key.
+/// Two policies that admit all requests, one for each algorithm, and one that soon denies nearly all. The limit of the
+/// log is above the number of requests of a run for one key.
 const POLICIES: &str = r#"
 [policies.sliding_log]
 limits = ["1_000_000/1m"]
