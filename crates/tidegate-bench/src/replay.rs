@@ -75,7 +75,7 @@ pub fn run(options: &Options) -> Result<ReplayReport> {
         let result = folder.path().join("result.json");
         let mut replay = Command::new(&binary);
         replay.args(["replay", "--limit", "60/1m", "--format", "json"]).arg(&log).stdout(File::create(&result)?);
-        let mine = seconds(replay, |child| peak = peak.max(Pid(child.id()).peak_megabytes().unwrap_or(0.0)))?;
+        let mine = seconds(replay, |child| peak = peak.max(Pid(child.id()).megabytes("VmHWM:").unwrap_or(0.0)))?;
         let result: serde_json::Value = serde_json::from_slice(&fs::read(&result)?)?;
         lines = result["input"]["requests"].as_u64().context("the result has no number of requests")?;
         ensure!(result["input"]["malformed"] == 0, "a line is malformed");

@@ -28,7 +28,7 @@ pub(super) fn run(binary: &Path, options: &Options, progress: &Progress) -> Resu
     Ok(Goal {
         what: format!("resident memory after {keys} keys, {POLICY}"),
         unit: "MB",
-        measured: tidegate.id().resident_megabytes()?,
+        measured: tidegate.id().megabytes("VmRSS:")?,
         wanted: 150.0,
     })
 }

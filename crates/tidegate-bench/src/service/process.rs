@@ -68,17 +68,8 @@ impl Pid {
         Ok(ticks / TICKS_PER_SECOND)
     }
 
-    /// Megabytes of resident memory.
-    pub(super) fn resident_megabytes(self) -> Result<f64> {
-        self.status_megabytes("VmRSS:")
-    }
-
-    /// The maximum of resident memory so far, in megabytes.
-    pub(crate) fn peak_megabytes(self) -> Result<f64> {
-        self.status_megabytes("VmHWM:")
-    }
-
-    fn status_megabytes(self, field: &str) -> Result<f64> {
+    /// Megabytes of memory in a field of `/proc/<id>/status`, such as `VmRSS:` or `VmHWM:`.
+    pub(crate) fn megabytes(self, field: &str) -> Result<f64> {
         let path = format!("/proc/{}/status", self.0);
         let status = fs::read_to_string(&path).with_context(|| path.clone())?;
         let kilobytes = status.lines().find_map(|line| line.strip_prefix(field)?.strip_suffix("kB"));
@@ -107,6 +98,6 @@ mod tests {
 
     #[test]
     fn this_process_uses_memory() {
-        assert!(Pid(std::process::id()).resident_megabytes().expect("Linux reports it") > 0.1);
+        assert!(Pid(std::process::id()).megabytes("VmRSS:").expect("Linux reports it") > 0.1);
     }
 }

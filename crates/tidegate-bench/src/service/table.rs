@@ -27,7 +27,8 @@ pub fn render(report: &ServiceReport) -> String {
 }
 
 fn targets(report: &ServiceReport) -> Table {
-    let mut table = plain(&["benchmark", "measured by", "compared with", "ours", "theirs", "x", "target", ""], 3);
+    let header = ["benchmark", "measured by", "compared with", "ours", "theirs", "x", "target", ""];
+    let mut table = plain(&header, 3);
     for row in &report.throughput {
         let ThroughputRow { what, rival, ours, theirs, .. } = row;
         table.add_row([
@@ -67,18 +68,8 @@ fn targets(report: &ServiceReport) -> Table {
 }
 
 fn servers(report: &ServiceReport) -> Table {
-    let header = [
-        "benchmark",
-        "server",
-        "/s",
-        "slowest/s",
-        "fastest/s",
-        "server us",
-        "server cores",
-        "p50 ms",
-        "p99 ms",
-        "p99.9 ms",
-    ];
+    let header =
+        ["benchmark", "server", "/s", "slowest/s", "fastest/s", "CPU us", "cores", "p50 ms", "p99 ms", "p99.9 ms"];
     let mut table = plain(&header, 2);
     for row in &report.throughput {
         for (server, summary) in [("tidegate", &row.ours), (row.rival, &row.theirs)] {
