@@ -1,8 +1,8 @@
 //! [`Machine`]: the machine and the compiler of a run.
 
-use std::env;
 use std::process::Command;
 use std::thread;
+use std::{env, fmt};
 
 use serde::Serialize;
 
@@ -15,6 +15,12 @@ pub struct Machine {
     pub platform: String,
     /// The output of `rustc --version`.
     pub rustc: String,
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cores, {}, {}", self.cores, self.platform, self.rustc)
+    }
 }
 
 impl Machine {

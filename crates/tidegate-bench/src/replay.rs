@@ -126,8 +126,7 @@ fn seconds(mut command: Command, mut sample: impl FnMut(&Child)) -> Result<f64> 
 
 /// Returns the report as text.
 pub fn render(report: &ReplayReport) -> String {
-    let machine = &report.machine;
-    let mut text = format!("{} cores, {}, {}\n", machine.cores, machine.platform, machine.rustc);
+    let mut text = format!("{}\n", report.machine);
     #[expect(clippy::cast_precision_loss, reason = "the figure is rounded anyway")]
     let bytes = report.bytes as f64;
     let _ = writeln!(

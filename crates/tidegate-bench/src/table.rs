@@ -19,15 +19,12 @@ pub fn render(report: &Report) -> String {
 }
 
 fn header(report: &Report) -> String {
-    let machine = &report.machine;
     format!(
-        "{} cores, {}, {}\n\
+        "{}\n\
          {} rounds of {} decisions, interleaved; the median of the rounds\n\
          ns: wall time divided by the decisions of all threads, with real clocks and reading the key\n\
          x:  that time divided by the time of our row in the column \"like\"; above 1 is slower than ours\n",
-        machine.cores,
-        machine.platform,
-        machine.rustc,
+        report.machine,
         report.rounds,
         grouped(report.decisions_per_round),
     )

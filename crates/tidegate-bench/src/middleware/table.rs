@@ -7,16 +7,13 @@ use crate::table::{extremes, met_or_missed, plain, whole};
 
 /// Returns the whole report.
 pub fn render(report: &MiddlewareReport) -> String {
-    let machine = &report.machine;
     let [before, after] = report.load_average;
     format!(
-        "{} cores, {}, {}\nload average {before:.1} before, {after:.1} after: the load generator and the servers share the cores\n\
+        "{}\nload average {before:.1} before, {after:.1} after; the load generator uses the same cores\n\
          {} rounds of {} turns of one second for each layer; medians of the turns\n\n\
          Processor time of the server for a request; x: ours divided by the other's, the median of the rounds\n{}\n\n\
          Each layer\n{}\n",
-        machine.cores,
-        machine.platform,
-        machine.rustc,
+        report.machine,
         report.rounds,
         report.round_seconds,
         ratios(report).trim_fmt(),

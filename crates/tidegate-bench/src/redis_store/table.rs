@@ -9,10 +9,9 @@ use crate::table::{extremes, grouped, met_or_missed, plain, whole};
 
 /// Returns the whole report.
 pub fn render(report: &RedisReport) -> String {
-    let machine = &report.machine;
     let mut text = format!(
-        "{} cores, {}, {}, Redis {}\n{} rounds, interleaved; the median of the rounds\n",
-        machine.cores, machine.platform, machine.rustc, report.redis, report.rounds,
+        "{}, Redis {}\n{} rounds, interleaved; the median of the rounds\n",
+        report.machine, report.redis, report.rounds,
     );
     let mut section = |title: &str, table: Table| {
         let _ = write!(text, "\n{title}\n{}\n", table.trim_fmt());

@@ -9,12 +9,11 @@ use crate::table::{extremes, met_or_missed, plain, whole};
 
 /// Returns the whole report.
 pub fn render(report: &ServiceReport) -> String {
-    let machine = &report.machine;
     let [before, after] = report.load_average;
     let mut text = format!(
-        "{} cores, {}, {}, Redis {}\nload average {before:.1} before, {after:.1} after: the load generator and the servers share the cores\n\
+        "{}, Redis {}\nload average {before:.1} before, {after:.1} after; the load generator uses the same cores\n\
          {} rounds of about {} s, interleaved; the median of the rounds\n",
-        machine.cores, machine.platform, machine.rustc, report.redis, report.rounds, report.round_seconds,
+        report.machine, report.redis, report.rounds, report.round_seconds,
     );
     let mut section = |title: &str, table: Table| {
         let _ = write!(text, "\n{title}\n{}\n", table.trim_fmt());
