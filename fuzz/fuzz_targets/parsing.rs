@@ -1,4 +1,4 @@
-//! Whatever the text, parsing ends in a value that prints to what parses to it again, or in a short message.
+//! Parses any text. The result is a short error message, or a value whose printed form parses to the same value.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ fuzz_target!(|text: &str| {
     }
     let parts: Vec<&str> = text.split('/').collect();
     if let (Ok(joined), Ok(whole)) = (Key::join(&parts), Key::join([text])) {
-        assert_eq!(joined == whole, parts.len() == 1, "two lists met");
+        assert_eq!(joined == whole, parts.len() == 1, "two lists of parts have the same key");
     }
     let _ = Policy::new(text, ["1/1s".parse().expect("a limit")]);
 });

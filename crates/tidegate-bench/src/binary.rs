@@ -1,4 +1,4 @@
-//! The command's binary, as it is delivered.
+//! Builds the `tidegate` binary in release mode.
 
 use std::path::PathBuf;
 
@@ -11,11 +11,11 @@ const PACKAGE: &str = "tidegate-cli";
 
 /// A line of cargo's output about a built artifact.
 #[derive(Deserialize)]
-struct Built {
+struct BuildMessage {
     executable: Option<PathBuf>,
 }
 
-/// Builds the command `tidegate` with optimisations; where it is.
+/// Builds the command `tidegate` in release mode. Returns its path.
 pub(crate) fn build() -> Result<PathBuf> {
     let mut command = cargo("build");
     command.args(["--release", "--package", PACKAGE, "--message-format", "json"]);
@@ -24,8 +24,8 @@ pub(crate) fn build() -> Result<PathBuf> {
     executable(&String::from_utf8_lossy(&output.stdout)).with_context(|| format!("cargo built no binary of {PACKAGE}"))
 }
 
-fn executable(said: &str) -> Option<PathBuf> {
-    said.lines().filter_map(|line| serde_json::from_str::<Built>(line).ok()?.executable).next_back()
+fn executable(output: &str) -> Option<PathBuf> {
+    output.lines().filter_map(|line| serde_json::from_str::<BuildMessage>(line).ok()?.executable).next_back()
 }
 
 #[cfg(test)]
@@ -33,10 +33,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_binary_is_the_one_that_cargo_names() {
-        let said = r#"{"reason":"compiler-artifact","executable":null}
+    fn the_path_comes_from_the_output_of_cargo() {
+        let output = r#"{"reason":"compiler-artifact","executable":null}
 {"reason":"compiler-artifact","executable":"/target/release/tidegate"}
 {"reason":"build-finished","success":true}"#;
-        assert_eq!(executable(said), Some("/target/release/tidegate".into()));
+        assert_eq!(executable(output), Some("/target/release/tidegate".into()));
     }
 }

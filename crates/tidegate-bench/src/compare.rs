@@ -1,8 +1,7 @@
 //! The comparison: every contender on every workload, rounds interleaved, medians reported.
 //!
-//! Round one of all contenders comes before round two of any, so that whatever else the machine
-//! does meanwhile hits all of them. State is kept between rounds and between the scenarios of a
-//! group.
+//! Round one of all contenders comes before round two of any, so that other work of the machine
+//! affects all of them. State is kept between rounds and between the scenarios of a group.
 
 use std::time::Duration;
 
@@ -25,20 +24,20 @@ pub struct Options {
     pub only: Vec<String>,
     /// The size of the run.
     pub scale: Scale,
-    /// How long a contender may take for one warm-up or one round.
+    /// The maximum time of a contender for one warm-up or one round.
     pub bound: Duration,
 }
 
-/// Measures everything.
+/// Runs the comparison.
 ///
 /// # Errors
 /// If a project is unknown, or the heap could not be measured.
 pub fn run(options: &Options) -> Result<Report> {
     let entries = contenders::select(&options.only)?;
     let progress = Progress::new();
-    // First, as it is the part that can fail.
-    progress.say("heap bytes");
-    let heap = heap::in_own_process(options)?;
+    // First, because it can fail.
+    progress.show("heap bytes");
+    let heap = heap::measure_in_own_process(options)?;
     let groups =
         workload::groups(options.scale).iter().map(|group| run_group(group, &entries, options, &progress)).collect();
     progress.clear();
@@ -52,7 +51,7 @@ pub fn run(options: &Options) -> Result<Report> {
     })
 }
 
-/// A contender in a group; its limiter is gone once it failed to answer in time.
+/// A contender in a group; without a limiter after it missed a deadline.
 struct Runner {
     entry: ContenderEntry,
     limiter: Option<Box<dyn Contender>>,
@@ -64,7 +63,7 @@ fn run_group(group: &Group, entries: &[ContenderEntry], options: &Options, progr
     let mut runners: Vec<_> = entries
         .iter()
         .map(|&entry| {
-            progress.say(&format!("{} keys, {}: warming {}", group.keys, group.quota, entry.name));
+            progress.show(&format!("{} keys, {}: warming {}", group.keys, group.quota, entry.name));
             let limiter = (entry.build)(group.quota);
             let is_warm = measure::warm_up(&*limiter, &keys, group.warm_hits, options.bound);
             Runner { entry, limiter: is_warm.then_some(limiter) }
@@ -72,8 +71,10 @@ fn run_group(group: &Group, entries: &[ContenderEntry], options: &Options, progr
         .collect();
 
     let scenarios = group.scenarios.iter().map(|&scenario| {
-        progress
-            .say(&format!("{} keys, {}: {} threads, {:?}", group.keys, group.quota, scenario.threads, scenario.spread));
+        progress.show(&format!(
+            "{} keys, {}: {} threads, {:?}",
+            group.keys, group.quota, scenario.threads, scenario.spread
+        ));
         run_scenario(scenario, &mut runners, &order, options)
     });
     GroupReport {

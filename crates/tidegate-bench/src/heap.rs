@@ -1,9 +1,8 @@
 //! Heap bytes per key, from a counting allocator in a separate process.
 //!
-//! The allocator's counters are shared between threads: whoever allocates during a decision would
-//! be timed together with them. So the timed binary keeps the ordinary allocator, and the binary
-//! `tidegate-bench-heap` counts. What is counted is what was asked of the allocator, without what
-//! it adds by rounding.
+//! The threads share the allocator's counters, which would slow down a decision that allocates. So
+//! the timed binary keeps the default allocator, and the binary `tidegate-bench-heap` counts. It
+//! counts requested bytes, without the bytes that the allocator adds by rounding.
 
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ const QUOTA: Quota = Quota::new(100, 60);
 /// Memory of all contenders.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct HeapReport {
-    /// How many keys are stored.
+    /// The number of stored keys.
     pub keys: usize,
     /// The limit of every key.
     pub limit: String,
@@ -34,12 +33,12 @@ pub struct HeapReport {
     pub saturated_log: SaturatedLog,
 }
 
-/// Memory of one contender; null where it gave no answer within the bound.
+/// Memory of one contender; null where it had no result within the bound.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct HeapRow {
     /// Its name.
     pub contender: String,
-    /// Heap growth by keys after one request of each.
+    /// Heap growth divided by keys, after one request of each.
     pub bytes_per_key: Option<f64>,
     /// The same after a second request of each.
     pub bytes_per_key_two_requests: Option<f64>,
@@ -48,10 +47,10 @@ pub struct HeapRow {
 /// The options of the heap binary.
 #[derive(Debug, Parser)]
 pub struct Args {
-    /// How many keys to store
+    /// Number of keys to store
     #[arg(long)]
     pub keys: usize,
-    /// Seconds a contender may take
+    /// Maximum seconds of a contender
     #[arg(long)]
     pub bound: u64,
     /// Projects to measure
@@ -96,7 +95,7 @@ fn row(entry: &ContenderEntry, keys: &[String], bound: Duration, live_bytes: fn(
 ///
 /// # Errors
 /// If cargo cannot be started, or the binary fails.
-pub fn in_own_process(options: &Options) -> Result<HeapReport> {
+pub fn measure_in_own_process(options: &Options) -> Result<HeapReport> {
     let mut command = cargo("run");
     command
         .args(["--release", "--bin", BINARY, "--"])
@@ -107,5 +106,5 @@ pub fn in_own_process(options: &Options) -> Result<HeapReport> {
     }
     let output = command.output().context("cargo could not be started to measure the heap")?;
     ensure!(output.status.success(), "{BINARY} failed: {}", output.status);
-    serde_json::from_slice(&output.stdout).with_context(|| format!("what {BINARY} printed"))
+    serde_json::from_slice(&output.stdout).with_context(|| format!("unexpected output of {BINARY}"))
 }

@@ -1,9 +1,9 @@
 //! Measures Tidegate and compares it with other limiters.
 //!
-//! [`compare`] runs every contender of [`contenders`] over the workloads of [`workload`] and gives a
-//! [`report`], which [`table`] prints. [`redis_store`] measures the shared store beside
-//! the scripts that others run in Redis. [`service`] measures the service from outside, [`middleware`]
-//! what a layer costs a server, [`replay`] how fast a log is replayed.
+//! [`compare`] runs every contender of [`contenders`] over the workloads of [`workload`] and returns a
+//! [`report`], which [`table`] prints. [`redis_store`] compares the Redis store with the scripts of other
+//! projects. [`service`] measures the service from outside, [`middleware`] the cost of a layer, and
+//! [`replay`] the time of a log replay.
 
 mod binary;
 mod cargo;
@@ -21,4 +21,5 @@ pub mod saturated_log;
 pub mod service;
 pub mod stopwatch;
 pub mod table;
+pub mod tally;
 pub mod workload;

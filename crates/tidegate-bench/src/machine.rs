@@ -1,15 +1,15 @@
-//! Where the figures come from.
+//! [`Machine`]: the machine and the compiler of a run.
 
-use std::env;
 use std::process::Command;
 use std::thread;
+use std::{env, fmt};
 
 use serde::Serialize;
 
 /// The machine and the compiler.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
-    /// Cores this process may use.
+    /// Cores that this process may use.
     pub cores: usize,
     /// Architecture and operating system.
     pub platform: String,
@@ -17,8 +17,14 @@ pub struct Machine {
     pub rustc: String,
 }
 
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cores, {}, {}", self.cores, self.platform, self.rustc)
+    }
+}
+
 impl Machine {
-    /// The machine this runs on.
+    /// The machine of this process.
     pub fn this() -> Self {
         Self {
             cores: thread::available_parallelism().map_or(1, usize::from),

@@ -1,54 +1,52 @@
-//! Timing one contender along the sequences of one scenario.
+//! Measures the time of one contender for the sequences of one scenario.
 
 use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use crate::contenders::{Contender, Walk};
+use crate::contenders::Contender;
 use crate::stopwatch::{Deadline, now};
+use crate::tally::Tally;
 
 /// The results of one round.
 #[derive(Clone, Copy, Debug)]
 pub struct Round {
-    /// Wall time by decisions of all threads.
+    /// Wall time divided by the decisions of all threads.
     pub ns_per_decision: f64,
-    /// The share of decisions that let the request pass.
+    /// The share of admitted requests.
     pub allowed: f64,
 }
 
 /// Decides `hits` requests for each of `keys`. Returns false if `bound` was too short.
 pub fn warm_up(contender: &dyn Contender, keys: &[String], hits: usize, bound: Duration) -> bool {
     let deadline = Deadline::after(bound);
-    (0..hits).all(|_| contender.walk(keys, deadline).decisions == keys.len())
+    (0..hits).all(|_| contender.run(keys, deadline).decisions == keys.len())
 }
 
-/// Walks all sequences at once, a thread for each; none if `bound` was too short for that.
+/// Decides all sequences at once, with a thread for each. Returns `None` if `bound` was too short.
 ///
 /// # Panics
-/// If the contender does.
+/// If the contender panics.
 pub fn round(contender: &dyn Contender, sequences: &[Vec<String>], bound: Duration) -> Option<Round> {
     let barrier = Barrier::new(sequences.len());
-    let walks: Vec<_> = thread::scope(|scope| {
+    let runs: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = sequences
             .iter()
             .map(|sequence| {
                 scope.spawn(|| {
                     barrier.wait();
                     let start = now();
-                    let walk = contender.walk(sequence, Deadline::after(bound));
-                    (start, now(), walk)
+                    let tally = contender.run(sequence, Deadline::after(bound));
+                    (start, now(), tally)
                 })
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("a contender does not panic")).collect()
     });
 
-    let start = walks.iter().map(|walk| walk.0).min()?;
-    let end = walks.iter().map(|walk| walk.1).max()?;
-    let total = walks.iter().fold(Walk::default(), |sum, (_, _, walk)| Walk {
-        decisions: sum.decisions + walk.decisions,
-        allowed: sum.allowed + walk.allowed,
-    });
+    let start = runs.iter().map(|run| run.0).min()?;
+    let end = runs.iter().map(|run| run.1).max()?;
+    let total: Tally = runs.iter().map(|run| run.2).sum();
     let wanted: usize = sequences.iter().map(Vec::len).sum();
     (total.decisions == wanted).then(|| Round {
         ns_per_decision: (end - start).as_secs_f64() * 1e9 / as_f64(wanted),
@@ -56,7 +54,7 @@ pub fn round(contender: &dyn Contender, sequences: &[Vec<String>], bound: Durati
     })
 }
 
-/// The middle value, or the mean of the two middle ones; none if there is no value.
+/// The middle value, or the mean of the two middle values. `None` if there is no value.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -95,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contender_past_its_bound_gives_no_answer() {
+    fn a_contender_past_its_bound_has_no_result() {
         let sequence = many("even", 100_000);
         assert!(!warm_up(&Fake, &sequence, 1, Duration::ZERO));
         assert!(round(&Fake, &[sequence], Duration::ZERO).is_none());

@@ -2,28 +2,28 @@
 
 use std::io::{IsTerminal, stderr};
 
-/// A line that is overwritten by the next one.
+/// A line that the next one replaces.
 #[derive(Debug)]
 pub struct Progress {
-    is_seen: bool,
+    is_terminal: bool,
 }
 
 impl Progress {
     /// Shows nothing unless standard error is a terminal.
     pub fn new() -> Self {
-        Self { is_seen: stderr().is_terminal() }
+        Self { is_terminal: stderr().is_terminal() }
     }
 
     /// Replaces the line.
-    pub fn say(&self, text: &str) {
-        if self.is_seen {
+    pub fn show(&self, text: &str) {
+        if self.is_terminal {
             eprint!("\r\x1b[2K{text}");
         }
     }
 
     /// Removes the line.
     pub fn clear(&self) {
-        self.say("");
+        self.show("");
     }
 }
 

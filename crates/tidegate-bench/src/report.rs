@@ -16,7 +16,7 @@ pub struct Report {
     pub rounds: usize,
     /// Decisions per round, of all threads together.
     pub decisions_per_round: usize,
-    /// A contender without an answer did not finish a warm-up or a round in this time.
+    /// The maximum time of a warm-up and of a round. A slower contender has no result.
     pub bound_seconds: u64,
     /// Time per decision.
     pub groups: Vec<GroupReport>,
@@ -27,7 +27,7 @@ pub struct Report {
 /// Scenarios over the same keys and limit.
 #[derive(Debug, Serialize)]
 pub struct GroupReport {
-    /// How many keys.
+    /// The number of keys.
     pub keys: usize,
     /// The outcome of most requests.
     pub outcome: Outcome,
@@ -42,7 +42,7 @@ pub struct GroupReport {
 pub struct ScenarioReport {
     /// Concurrent threads.
     pub threads: usize,
-    /// How often each key comes.
+    /// The distribution of the keys.
     pub spread: Spread,
     /// A row per contender, in the order of the tables.
     pub rows: Vec<Row>,
@@ -68,9 +68,9 @@ pub struct Row {
     pub contender: &'static str,
     /// The row of ours that it is compared with.
     pub like: Option<&'static str>,
-    /// The results; null if the contender was not finished within the bound.
+    /// The results; null if the contender exceeded the bound.
     pub answer: Option<RoundSummary>,
-    /// Its time by the time of `like`: above one is slower than ours.
+    /// Its time divided by the time of `like`: above one is slower than ours.
     pub ratio: Option<f64>,
 }
 
@@ -88,12 +88,12 @@ pub struct RoundSummary {
     pub ns_per_decision: f64,
     /// Each round.
     pub rounds_ns: Vec<f64>,
-    /// The share of requests that passed, median of the rounds.
+    /// The share of admitted requests, median of the rounds.
     pub allowed: f64,
 }
 
 impl RoundSummary {
-    /// None if there was no round.
+    /// Returns `None` if there was no round.
     pub fn of(rounds: &[Round]) -> Option<Self> {
         let rounds_ns: Vec<_> = rounds.iter().map(|round| round.ns_per_decision).collect();
         let allowed: Vec<_> = rounds.iter().map(|round| round.allowed).collect();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_those_to_the_row_of_the_same_kind() {
+    fn ratios_refer_to_the_row_in_like() {
         let scenario = Scenario { threads: 1, spread: Spread::Uniform };
         let report = ScenarioReport::new(
             scenario,
@@ -119,7 +119,7 @@ mod tests {
                 row("harness", None, Some(1.0)),
                 row("ours", Some("ours"), Some(20.0)),
                 row("slower", Some("ours"), Some(50.0)),
-                row("silent", Some("ours"), None),
+                row("without result", Some("ours"), None),
                 row("alone", Some("missing"), Some(9.0)),
             ],
         );

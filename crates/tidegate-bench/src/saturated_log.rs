@@ -17,13 +17,13 @@ const START_MICROS: u64 = 1_700_000_000_000_000;
 /// Memory of `sliding_log` with a full window.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SaturatedLog {
-    /// How many keys have a full log.
+    /// The number of keys with a full log.
     pub keys: usize,
     /// The limit of each.
     pub limit: String,
     /// Requests in the window of all keys together.
     pub requests: usize,
-    /// Heap growth by those requests; the key's own slot is part of it.
+    /// Heap growth divided by those requests, including the slot of the key.
     pub bytes_per_request: f64,
 }
 
@@ -43,7 +43,7 @@ pub fn measure(live_bytes: fn() -> usize) -> SaturatedLog {
     for _ in 0..2 * LIMIT {
         for key in &keys {
             let decision = limiter.check(&policy, key, Cost::ONE);
-            assert!(decision.is_allowed(), "requests this far apart all pass");
+            assert!(decision.is_allowed(), "a request was denied below the limit");
         }
         time.advance(INTERVAL);
     }

@@ -1,20 +1,20 @@
-//! Reading the time: the one place in this crate that looks at a clock, or waits by one.
+//! Time: the only place in this crate that reads the clock or sleeps.
 
 use std::time::{Duration, Instant};
 
-/// A moment on the monotonic clock.
+/// The present time of the monotonic clock.
 #[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
 pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Does nothing for so long.
-#[expect(clippy::disallowed_methods, reason = "who waits for another process can't be woken by it")]
+/// Sleeps for this time.
+#[expect(clippy::disallowed_methods, reason = "another process can't wake this thread")]
 pub fn pause(length: Duration) {
     std::thread::sleep(length);
 }
 
-/// The moment after which a contender counts as not answering.
+/// The time after which a contender has failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Instant);
 
@@ -24,7 +24,7 @@ impl Deadline {
         Self(now() + bound)
     }
 
-    /// Whether it is over.
+    /// Whether the deadline has passed.
     pub fn has_passed(self) -> bool {
         now() >= self.0
     }

@@ -8,7 +8,7 @@ use crate::heap::HeapReport;
 use crate::report::{GroupReport, Report, Row, ScenarioReport};
 use crate::workload::{Outcome, Spread};
 
-/// The whole report.
+/// Returns the whole report.
 pub fn render(report: &Report) -> String {
     let mut text = header(report);
     for group in &report.groups {
@@ -19,15 +19,12 @@ pub fn render(report: &Report) -> String {
 }
 
 fn header(report: &Report) -> String {
-    let machine = &report.machine;
     format!(
-        "{} cores, {}, {}\n\
+        "{}\n\
          {} rounds of {} decisions, interleaved; the median of the rounds\n\
-         ns: wall time by decisions of all threads, real clocks, reading the key included\n\
-         x:  that time by the time of ours in the column \"like\"; above 1 is slower than ours\n",
-        machine.cores,
-        machine.platform,
-        machine.rustc,
+         ns: wall time divided by the decisions of all threads, with real clocks and reading the key\n\
+         x:  that time divided by the time of our row in the column \"like\"; above 1 is slower than ours\n",
+        report.machine,
         report.rounds,
         grouped(report.decisions_per_round),
     )
@@ -64,7 +61,7 @@ fn group_table(group: &GroupReport, bound: u64) -> Table {
 fn contender_cells(rows: &[&Row], bound: u64) -> Vec<String> {
     let mut cells = vec![rows[0].contender.to_owned(), like(rows[0])];
     for row in rows {
-        cells.push(row.ns().map_or_else(|| no_answer(bound), nanoseconds));
+        cells.push(row.ns().map_or_else(|| no_result(bound), nanoseconds));
         cells.push(row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")));
     }
     cells.push(allowed(rows));
@@ -83,13 +80,13 @@ fn scenario_name(scenario: &ScenarioReport) -> String {
     }
 }
 
-/// The name of the algorithm without the project, which is in the column's title.
+/// The name of our algorithm without the name of the project.
 fn like(row: &Row) -> String {
     let like = row.like.unwrap_or_default();
     like.strip_prefix("tidegate ").unwrap_or(like).to_owned()
 }
 
-/// The share of requests that passed, as a range over the scenarios.
+/// The share of admitted requests, as a range over the scenarios.
 fn allowed(rows: &[&Row]) -> String {
     let shares = rows.iter().filter_map(|row| row.answer.as_ref()).map(|answer| answer.allowed);
     let Some((low, high)) = shares.map(|share| (share, share)).reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
@@ -103,7 +100,7 @@ fn allowed(rows: &[&Row]) -> String {
 fn heap_section(heap: &HeapReport, bound: u64) -> String {
     let mut table = plain(&["contender", "one request each", "two requests each"], 1);
     for row in &heap.rows {
-        let bytes = |bytes: Option<f64>| bytes.map_or_else(|| no_answer(bound), |bytes| format!("{bytes:.1}"));
+        let bytes = |bytes: Option<f64>| bytes.map_or_else(|| no_result(bound), |bytes| format!("{bytes:.1}"));
         let two = bytes(row.bytes_per_key_two_requests);
         table.add_row([row.contender.clone(), bytes(row.bytes_per_key), two]);
     }
@@ -135,12 +132,28 @@ pub(crate) fn plain<T: ToString>(header: &[T], names: usize) -> Table {
     table
 }
 
-fn no_answer(bound: u64) -> String {
-    format!("no answer in {bound} s")
+fn no_result(bound: u64) -> String {
+    format!("no result in {bound} s")
 }
 
 fn nanoseconds(ns: f64) -> String {
     if ns < 100.0 { format!("{ns:.1}") } else { format!("{ns:.0}") }
+}
+
+/// Whether a target was met.
+pub(crate) fn met_or_missed(is_met: bool) -> String {
+    if is_met { "met" } else { "missed" }.to_owned()
+}
+
+/// A rate as a whole number.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are small and positive")]
+pub(crate) fn whole(rate: f64) -> String {
+    grouped(rate.round() as usize)
+}
+
+/// The lowest and the highest value.
+pub(crate) fn extremes(values: &[f64]) -> (f64, f64) {
+    (values.iter().copied().fold(f64::INFINITY, f64::min), values.iter().copied().fold(0.0, f64::max))
 }
 
 /// `1000000` as `1,000,000`.

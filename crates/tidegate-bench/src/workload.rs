@@ -1,9 +1,9 @@
 //! The workloads: keys, their order, and the share of admitted requests.
 //!
-//! Everything is computed before the first decision from fixed seeds, so that all contenders of a
-//! run see the same keys in the same order. The texts of a sequence lie in memory in the order in
-//! which they are asked for: a server's key comes out of a request that it has just read, so it is
-//! the limiter's memory that is cold, not the key.
+//! Everything is computed from fixed seeds before the first decision, so that all contenders of a
+//! run get the same keys in the same order. The texts of a sequence lie in memory in the order of
+//! their use: a server has just read the key from a request, so the key is in the cache and the
+//! limiter's memory is not.
 
 use rand::SeedableRng;
 use rand::distr::{Distribution as _, Uniform};
@@ -17,10 +17,10 @@ use crate::contenders::Quota;
 const SEED: u64 = 0x71de_6a7e;
 const ZIPF_EXPONENT: f64 = 1.0;
 
-/// How big the run is.
+/// The size of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
-    /// Keys where there are many of them.
+    /// The number of keys in scenarios with many keys.
     pub many_keys: usize,
     /// Decisions per round, of all threads together.
     pub decisions: usize,
@@ -29,7 +29,7 @@ pub struct Scale {
 impl Scale {
     /// The scale of published figures.
     pub const FULL: Self = Self { many_keys: 1_000_000, decisions: 500_000 };
-    /// Enough to see that everything works.
+    /// Enough to check that everything works.
     pub const QUICK: Self = Self { many_keys: 100_000, decisions: 50_000 };
 }
 
@@ -37,13 +37,13 @@ impl Scale {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// They are admitted.
+    /// Most requests are admitted.
     Allowed,
-    /// They are denied after the warm-up has used the quota.
+    /// Most requests are denied, because the warm-up has used the quota.
     Denied,
 }
 
-/// How often each key comes.
+/// The distribution of the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spread {
@@ -58,16 +58,16 @@ pub enum Spread {
 /// Threads that decide concurrently, each with its own sequence of keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
-    /// How many threads.
+    /// The number of threads.
     pub threads: usize,
-    /// How often each key comes.
+    /// The distribution of the keys.
     pub spread: Spread,
 }
 
 /// Scenarios that share keys, quota and therefore the contenders' warm state.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// How many keys there are.
+    /// The number of keys.
     pub keys: usize,
     /// The outcome of most requests.
     pub outcome: Outcome,
@@ -93,8 +93,8 @@ pub fn groups(scale: Scale) -> Vec<Group> {
 }
 
 fn allowed(keys: usize, scenarios: Vec<Scenario>) -> Group {
-    // A round asks for each of few keys so often that only a limit out of reach lets all pass. Its
-    // window is short so that logs stay at the length of one round.
+    // With few keys, a round has so many requests of each key that only a very high limit admits
+    // all of them. Its window is short, so that a log contains the requests of one round.
     let quota = if keys < 100_000 { Quota::new(10_000_000, 1) } else { Quota::new(100, 60) };
     Group { keys, outcome: Outcome::Allowed, quota, warm_hits: 1, scenarios }
 }
@@ -121,7 +121,7 @@ pub fn key(number: u32) -> String {
     format!("user:{number:08}")
 }
 
-/// The numbers of all keys, in an order that has nothing to do with them.
+/// The numbers of all keys in random order.
 ///
 /// # Panics
 /// If there are more keys than `u32` can count.
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_warm_up_meets_every_key_once() {
+    fn the_shuffled_order_contains_every_key_once() {
         let mut order = shuffled(1_000);
         assert!(!order.is_sorted());
         order.sort_unstable();

@@ -1,4 +1,4 @@
-//! Abuse: what hostile clients do to a service, one kind after the other, each bounded in count and time.
+//! Abuse by hostile clients, one kind after the other, each with a maximum count and duration.
 
 use std::{
     io::{Read, Write},
@@ -13,8 +13,8 @@ use tidegate_testbed::{Reply, Wire};
 
 use crate::service::{Service, TIGHT};
 
-/// How long one kind of abuse lasts.
-const LASTS: Duration = Duration::from_secs(10);
+/// Duration of one kind of abuse.
+const DURATION: Duration = Duration::from_secs(10);
 /// Commands that are sent at once.
 const PIPELINE: u64 = 1_000;
 /// Connections that check one key at the same time.
@@ -32,8 +32,8 @@ pub(crate) struct Counts {
     pub(crate) hot_keys: u64,
     /// Checks of hot keys that were sent after the limit denied one, and admitted.
     pub(crate) hot_over: u64,
-    /// Checks of hot keys that were admitted beyond the limit before one was denied: `open` admits them while it is not
-    /// known whether Redis answers.
+    /// Checks of hot keys that were admitted beyond the limit before one was denied: the failure choice
+    /// `open` admits them while the state of Redis is unknown.
     pub(crate) hot_early: u64,
     pub(crate) unread: u64,
     pub(crate) guesses: u64,
@@ -54,8 +54,8 @@ pub(crate) fn run(round: usize, service: &Service, counts: &mut Counts) -> anyho
     }
 }
 
-/// Limits that the caller brings, each with a new window. The windows are short, so that there is room for honest keys
-/// later.
+/// Limits supplied by the caller, each with a new window. The windows are short, so that the store has room for honest
+/// keys later.
 fn many_windows(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     let first = fastrand::u64(..1_000_000);
     flood(service, counts, |number| {
@@ -72,15 +72,15 @@ fn many_keys(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
 
 /// Sends pairs of commands in pipelines for a while, and reads the replies.
 fn flood(service: &Service, counts: &mut Counts, pair: impl Fn(u64) -> String) -> anyhow::Result<()> {
-    let end = Instant::now() + LASTS;
-    let mut connection = Wire::try_connect(service.resp()).context("RESP takes no connection of a flood")?;
+    let end = Instant::now() + DURATION;
+    let mut connection = Wire::try_connect(service.resp()).context("RESP accepts no connection of a flood")?;
     let mut number = 0;
     while Instant::now() < end {
         let batch: String = (number..number + PIPELINE).map(&pair).collect();
         number += PIPELINE;
-        connection.try_send_bytes(batch.as_bytes()).context("the flood is not taken")?;
+        connection.try_send_bytes(batch.as_bytes()).context("the flood can't be sent")?;
         for _ in 0..2 * PIPELINE {
-            connection.try_read().context("the flood is not answered")?;
+            connection.try_read().context("the flood gets no reply")?;
             counts.commands += 1;
         }
     }
@@ -89,38 +89,38 @@ fn flood(service: &Service, counts: &mut Counts, pair: impl Fn(u64) -> String) -
 
 /// Many connections that check one key as fast as they can.
 fn hot_key(round: usize, service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
-    let (end, key) = (Instant::now() + LASTS, format!("hot-{round}-{}", fastrand::u64(..)));
+    let (end, key) = (Instant::now() + DURATION, format!("hot-{round}-{}", fastrand::u64(..)));
     let denied = AtomicBool::new(false);
-    let attack = || -> anyhow::Result<Attacked> {
+    let attack = || -> anyhow::Result<HotKeyResult> {
         let mut connection = Wire::try_connect(service.resp())?;
-        let mut attacked = Attacked::default();
+        let mut result = HotKeyResult::default();
         while Instant::now() < end {
             let was_denied = denied.load(Relaxed);
             for _ in 0..PIPELINE {
                 connection.try_send(["TG.CHECK", "tight", &key])?;
             }
             for _ in 0..PIPELINE {
-                attacked.asked += 1;
+                result.checks += 1;
                 let Reply::Array(numbers) = connection.try_read()? else { continue };
                 match numbers[..] {
-                    [Reply::Integer(1), ..] if was_denied => attacked.admitted_after += 1,
-                    [Reply::Integer(1), ..] => attacked.admitted_before += 1,
+                    [Reply::Integer(1), ..] if was_denied => result.admitted_after += 1,
+                    [Reply::Integer(1), ..] => result.admitted_before += 1,
                     // A denial with a time to wait comes from the limit, not from shedding.
                     [Reply::Integer(0), _, _, Reply::Integer(1..), ..] => denied.store(true, Relaxed),
                     _ => {}
                 }
             }
         }
-        Ok(attacked)
+        Ok(result)
     };
-    let attacked: Vec<_> = thread::scope(|scope| {
+    let result: Vec<_> = thread::scope(|scope| {
         let attackers: Vec<_> = (0..HOT_CONNECTIONS).map(|_| scope.spawn(attack)).collect();
         attackers.into_iter().map(|attacker| attacker.join().expect("an attacker does not panic")).collect()
     });
     let mut before = 0;
-    for attacked in attacked {
-        let Attacked { asked, admitted_before, admitted_after } = attacked.context("while a hot key is checked")?;
-        counts.hot_checks += asked;
+    for result in result {
+        let HotKeyResult { checks, admitted_before, admitted_after } = result.context("while a hot key is checked")?;
+        counts.hot_checks += checks;
         counts.hot_over += admitted_after;
         before += admitted_before;
     }
@@ -131,8 +131,8 @@ fn hot_key(round: usize, service: &Service, counts: &mut Counts) -> anyhow::Resu
 
 /// The results of one connection that checks a hot key.
 #[derive(Debug, Default)]
-struct Attacked {
-    asked: u64,
+struct HotKeyResult {
+    checks: u64,
     /// Admitted requests that were sent before any connection had read a denial, and after that.
     admitted_before: u64,
     admitted_after: u64,
@@ -151,7 +151,7 @@ fn unread_responses(service: &Service, counts: &mut Counts) -> anyhow::Result<()
             builder.initial_window_size(0).initial_connection_window_size(0);
             let Ok((client, connection)) = builder.handshake::<_, &[u8]>(stream).await else { continue };
             tokio::spawn(async move {
-                // It ends when the service closes the connection.
+                // An error means that the service has closed the connection.
                 let _ = connection.await;
             });
             held.push(client);
@@ -167,18 +167,18 @@ fn unread_responses(service: &Service, counts: &mut Counts) -> anyhow::Result<()
                 counts.unread += 1;
             }
         }
-        tokio::time::sleep(LASTS).await;
+        tokio::time::sleep(DURATION).await;
         Ok(())
     })
 }
 
 /// RESP commands whose replies are not read.
 fn unread_replies(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
-    let end = Instant::now() + LASTS;
+    let end = Instant::now() + DURATION;
     let mut streams = Vec::new();
     let batch = "TG.CHECK flooded unread FULL\r\n".repeat(1_000);
     for _ in 0..UNREAD.0 {
-        let stream = TcpStream::connect(service.resp()).context("RESP takes no connection that will not read")?;
+        let stream = TcpStream::connect(service.resp()).context("RESP accepts no connection that does not read")?;
         stream.set_nonblocking(true)?;
         streams.push(stream);
     }
@@ -196,18 +196,19 @@ fn unread_replies(service: &Service, counts: &mut Counts) -> anyhow::Result<()> 
 
 /// Wrong tokens.
 fn guesses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
-    let end = Instant::now() + LASTS;
+    let end = Instant::now() + DURATION;
     while Instant::now() < end {
-        let mut connection = Wire::try_connect(service.resp()).context("RESP takes no connection of a guesser")?;
+        let mut connection =
+            Wire::try_connect(service.resp()).context("RESP accepts no connection with wrong tokens")?;
         for number in 0..100 {
             counts.guesses += 1;
-            // A guesser's connection may be closed at any time.
+            // The service may close the connection at any time.
             let guess = format!("guess-{number}");
             if Instant::now() >= end || connection.try_command(["AUTH", guess.as_str()]).is_err() {
                 break;
             }
         }
-        let mut stream = TcpStream::connect(service.http()).context("HTTP takes no connection of a guesser")?;
+        let mut stream = TcpStream::connect(service.http()).context("HTTP accepts no connection with wrong tokens")?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         let request = "GET /v1/inspect?policy=tight&key=k HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong-token\r\n\
              Connection: close\r\n\r\n";
@@ -221,16 +222,17 @@ fn guesses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
 
 /// Meaningless bytes, sent to every listener.
 fn garbage(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
-    let end = Instant::now() + LASTS;
+    let end = Instant::now() + DURATION;
     while Instant::now() < end {
         for address in [service.http(), service.resp(), service.grpc()] {
-            let mut stream = TcpStream::connect(&address).with_context(|| format!("{address} takes no connection"))?;
+            let mut stream =
+                TcpStream::connect(&address).with_context(|| format!("{address} accepts no connection"))?;
             stream.set_read_timeout(Some(Duration::from_millis(200)))?;
             stream.set_write_timeout(Some(Duration::from_millis(200)))?;
-            let lines: Vec<u8> = (0..fastrand::usize(1..20_000)).map(|_| fastrand::u8(..)).collect();
+            let bytes: Vec<u8> = (0..fastrand::usize(1..20_000)).map(|_| fastrand::u8(..)).collect();
             counts.connections += 1;
-            // It may be refused at any byte.
-            if stream.write_all(&lines).is_ok() && stream.write_all(b"\r\nNONSENSE\r\n").is_ok() {
+            // The service may close the connection after any byte.
+            if stream.write_all(&bytes).is_ok() && stream.write_all(b"\r\nNONSENSE\r\n").is_ok() {
                 let _ = stream.read(&mut [0; 4096]);
             }
         }
@@ -249,9 +251,9 @@ fn idle_connections(service: &Service, counts: &mut Counts) -> anyhow::Result<()
         held.push(stream);
         counts.connections += 1;
     }
-    let end = Instant::now() + LASTS;
+    let end = Instant::now() + DURATION;
     while Instant::now() < end {
-        service.must_answer().context("while connections are held open")?;
+        service.must_reply().context("while connections are held open")?;
         thread::sleep(Duration::from_millis(200));
     }
     Ok(())

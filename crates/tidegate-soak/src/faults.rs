@@ -6,13 +6,13 @@ use tidegate_testbed::{Reply, Server as Redis, Wire, wait_for};
 
 use crate::service::Service;
 
-/// How long a fault lasts.
-const LASTS: Duration = Duration::from_secs(3);
-/// How long the service may take until its answers are no longer degraded. The keys of a flood have expired by then.
-const RECOVERS: Duration = Duration::from_secs(180);
+/// Duration of a fault.
+const DURATION: Duration = Duration::from_secs(3);
+/// Maximum time until the replies of the service are no longer degraded. The keys of a flood have expired by then.
+const RECOVERY: Duration = Duration::from_secs(180);
 
-/// How long Redis may take to answer the commands that cause a fault.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Timeout of the commands that cause a fault.
+const ADMIN_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Counts of the faults so far.
 #[derive(Debug, Default)]
@@ -20,28 +20,28 @@ pub(crate) struct Counts {
     pub(crate) faults: u64,
 }
 
-/// Causes the next fault, ends it, and waits until the service answers normally again.
+/// Causes the next fault, ends it, and waits until the replies of the service are no longer degraded.
 pub(crate) fn run(round: usize, redis: &Redis, service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     counts.faults += 1;
     match round % 5 {
         0 => {
             redis.kill();
-            thread::sleep(LASTS);
+            thread::sleep(DURATION);
             redis.restart();
         }
         1 => {
             redis.pause();
-            thread::sleep(LASTS);
+            thread::sleep(DURATION);
             redis.resume();
         }
         2 => {
             admin(redis).try_command(["CONFIG", "SET", "maxmemory", "1mb"])?.expect_ok();
-            thread::sleep(LASTS);
+            thread::sleep(DURATION);
             admin(redis).try_command(["CONFIG", "SET", "maxmemory", "0"])?.expect_ok();
         }
         3 => {
             service.reload_with("[policies.other]\nlimits = [\"1/1h\"]\n")?;
-            thread::sleep(LASTS);
+            thread::sleep(DURATION);
             service.reload_original()?;
         }
         _ => {
@@ -49,18 +49,18 @@ pub(crate) fn run(round: usize, redis: &Redis, service: &Service, counts: &mut C
             admin(redis).try_command(["CLIENT", "KILL", "TYPE", "normal"])?;
         }
     }
-    wait_for("answers that are not degraded", RECOVERS, || answers_normally(service));
+    wait_for("replies that are not degraded", RECOVERY, || replies_normally(service));
     Ok(())
 }
 
 /// A connection to Redis with a long timeout, because a busy disk can delay Redis.
 fn admin(redis: &Redis) -> Wire {
     let wire = redis.wire();
-    wire.set_timeout(Some(PATIENCE));
+    wire.set_timeout(Some(ADMIN_TIMEOUT));
     wire
 }
 
-fn answers_normally(service: &Service) -> Result<(), String> {
+fn replies_normally(service: &Service) -> Result<(), String> {
     let mut connection = Wire::try_connect(service.resp()).map_err(|error| error.to_string())?;
     let key = format!("recovered-{}", fastrand::u64(..));
     let reply = connection.try_command(["TG.CHECK", "tight", &key, "FULL"]).map_err(|error| error.to_string())?;

@@ -1,8 +1,8 @@
-//! Honest clients: each asks for one key at a time, at a human pace, and compares every answer with the model.
+//! Honest clients: each checks one key at a time, at a human pace, and compares every reply with the model.
 //!
-//! The answer to an admitted request contains the time of the charge, so it is compared exactly. The answer to a denied
+//! The reply to an admitted request contains the time of the charge, so it is compared exactly. The reply to a denied
 //! request does not contain the time of the decision, but its retry time determines it. That time must lie between
-//! sending the request and receiving the answer.
+//! sending the request and receiving the reply.
 
 use std::{
     sync::{
@@ -23,10 +23,10 @@ use crate::clock;
 const CLOCKS_DIFFER: Micros = 20_000;
 /// Number of requests for one key before the client uses another key, because the model keeps the whole history.
 const REQUESTS_PER_KEY: usize = 300;
-/// Maximum number of wrong answers that are described.
+/// Maximum number of wrong replies that are described.
 const DESCRIBED: usize = 20;
 
-/// The policies of the services' configuration, as the model knows them.
+/// The policies of the services: name, configuration and model.
 pub(crate) fn policies() -> [(&'static str, &'static str, ModelPolicy); 5] {
     let second = 1_000_000;
     let two = vec![ModelLimit::new(20, 2 * second), ModelLimit::new(100, 20 * second)];
@@ -58,9 +58,9 @@ pub(crate) struct Totals {
     pub(crate) compared: AtomicU64,
     pub(crate) admitted: AtomicU64,
     pub(crate) denied: AtomicU64,
-    /// Answers that were marked degraded and therefore promise less. They are counted but not compared.
+    /// Replies that are marked degraded and therefore promise less. They are counted but not compared.
     pub(crate) degraded: AtomicU64,
-    /// Requests without an answer: the connection was lost.
+    /// Requests without a reply: the connection was lost.
     pub(crate) lost: AtomicU64,
     pub(crate) wrong: AtomicU64,
     pub(crate) described: Mutex<Vec<String>>,
@@ -76,9 +76,9 @@ impl Totals {
     }
 }
 
-/// One answer, as far as it is compared.
+/// The compared fields of one reply.
 #[derive(Debug)]
-struct Answered {
+struct CheckReply {
     allowed: bool,
     reason: String,
     remaining: Units,
@@ -88,7 +88,7 @@ struct Answered {
     degraded: bool,
 }
 
-/// Asks until `stop`.
+/// Sends checks until `stop` is set.
 pub(crate) fn run(client: usize, address: &str, totals: &Totals, stop: &AtomicBool) {
     let policies = policies();
     for number in 0.. {
@@ -104,26 +104,26 @@ pub(crate) fn run(client: usize, address: &str, totals: &Totals, stop: &AtomicBo
             if stop.load(Relaxed) {
                 return;
             }
-            let cost = *fastrand::choice(&[1, 1, 1, 2, 5]).expect("there are some");
+            let cost = *fastrand::choice(&[1, 1, 1, 2, 5]).expect("the list is not empty");
             let sent = clock::now();
             let reply =
                 connection.try_command(["TG.CHECK", name, key.as_str(), "COST", cost.to_string().as_str(), "FULL"]);
             let received = clock::now();
-            let Some(answered) = reply.ok().and_then(|reply| Answered::read(&reply)) else {
+            let Some(reply) = reply.ok().and_then(|reply| CheckReply::parse(&reply)) else {
                 // Whether the request was charged is not known, so the key can't be compared any more.
                 totals.lost.fetch_add(1, Relaxed);
                 break;
             };
-            if answered.degraded {
+            if reply.degraded {
                 totals.degraded.fetch_add(1, Relaxed);
                 pause();
                 break;
             }
             totals.compared.fetch_add(1, Relaxed);
-            let counter = if answered.allowed { &totals.admitted } else { &totals.denied };
+            let counter = if reply.allowed { &totals.admitted } else { &totals.denied };
             counter.fetch_add(1, Relaxed);
-            if let Err(why) = compare(&mut model, &ModelRequest::new(policy, cost), &answered, (sent, received)) {
-                totals.wrong(format!("{name} {key} cost {cost} at {sent}: {why}: {answered:?}"));
+            if let Err(reason) = compare(&mut model, &ModelRequest::new(policy, cost), &reply, (sent, received)) {
+                totals.wrong(format!("{name} {key} cost {cost} at {sent}: {reason}: {reply:?}"));
                 break;
             }
             pause();
@@ -131,7 +131,7 @@ pub(crate) fn run(client: usize, address: &str, totals: &Totals, stop: &AtomicBo
     }
 }
 
-/// Waits as long as a person would.
+/// Waits for a short random time.
 fn pause() {
     thread::sleep(Duration::from_millis(fastrand::u64(0..60)));
 }
@@ -139,10 +139,10 @@ fn pause() {
 fn compare(
     model: &mut Model,
     request: &ModelRequest,
-    answered: &Answered,
+    reply: &CheckReply,
     (sent, received): (Micros, Micros),
 ) -> Result<(), String> {
-    if let (true, Some(at)) = (answered.allowed, answered.charged_at) {
+    if let (true, Some(at)) = (reply.allowed, reply.charged_at) {
         if !(sent - CLOCKS_DIFFER..=received + CLOCKS_DIFFER).contains(&at) {
             return Err(format!("charged at {at}, outside of {sent} to {received}"));
         }
@@ -151,35 +151,37 @@ fn compare(
             return Err(format!("the model denies it: {expected:?}"));
         }
         let expected = model.decide(Op::Charge, request, at);
-        let same = expected.remaining == answered.remaining
-            && rounded_up(expected.reset_after) == answered.reset_after_ms
-            && answered.reason == "allowed";
-        return if same { Ok(()) } else { Err(format!("the model says {expected:?}")) };
+        let same = expected.remaining == reply.remaining
+            && rounded_up(expected.reset_after) == reply.reset_after_ms
+            && reply.reason == "allowed";
+        return if same { Ok(()) } else { Err(format!("the model expects {expected:?}")) };
     }
-    if answered.allowed || answered.reason != "limited" {
-        return Err("an answer that no policy here gives".to_owned());
+    if reply.allowed || reply.reason != "limited" {
+        return Err("no policy of the test gives this reply".to_owned());
     }
     let earliest = sent - CLOCKS_DIFFER;
     let expected = model.decide(Op::Peek, request, earliest);
-    let (Some(wait), Some(retry_after_ms)) = (expected.retry_after, answered.retry_after_ms) else {
+    let (Some(wait), Some(retry_after_ms)) = (expected.retry_after, reply.retry_after_ms) else {
         return Err(format!("the model admits it: {expected:?}"));
     };
     // The time of the decision, computed from its retry time, up to rounding.
     let decided = earliest + wait - retry_after_ms * 1000;
     let range = earliest - 1000..=received + CLOCKS_DIFFER;
-    if range.contains(&decided) { Ok(()) } else { Err(format!("the model says {expected:?} at {earliest}")) }
+    if range.contains(&decided) { Ok(()) } else { Err(format!("the model expects {expected:?} at {earliest}")) }
 }
 
 fn rounded_up(micros: Micros) -> Micros {
     micros.div_euclid(1000) + Micros::from(micros.rem_euclid(1000) != 0)
 }
 
-impl Answered {
-    fn read(reply: &Reply) -> Option<Self> {
+impl CheckReply {
+    fn parse(reply: &Reply) -> Option<Self> {
         let Reply::Array(fields) = reply else { return None };
         let field = |name: &str| {
             let mut pairs = fields.chunks_exact(2);
-            pairs.find(|pair| matches!(&pair[0], Reply::Bulk(Some(found)) if found == name.as_bytes())).map(|p| &p[1])
+            pairs
+                .find(|pair| matches!(&pair[0], Reply::Bulk(Some(found)) if found == name.as_bytes()))
+                .map(|pair| &pair[1])
         };
         let number = |name: &str| match field(name)? {
             Reply::Integer(number) => Some(i128::from(*number)),

@@ -64,7 +64,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut faulted = faults::Counts::default();
 
     thread::scope(|scope| -> anyhow::Result<()> {
-        // The clients are stopped even if something fails.
+        // Stops the clients even if something fails.
         let _stopped = StopOnDrop(Arc::clone(&stop));
         for (service, totals) in services.iter().zip(&totals) {
             for client in 0..arguments.clients {
@@ -83,7 +83,7 @@ fn main() -> anyhow::Result<ExitCode> {
             faults::run(round, &redis, &in_redis, &mut faulted)?;
             for (memory, service) in memory.iter_mut().zip(services) {
                 memory.sample()?;
-                service.must_answer()?;
+                service.must_reply()?;
             }
             report::progress(started, arguments.minutes, &totals);
         }

@@ -3,8 +3,8 @@
 use anyhow::Context as _;
 
 /// Maximum ratio of the peak of the last third of a run to the peak before it.
-const GROWTH: f64 = 1.15;
-/// Memory below this many bytes is not judged: small numbers vary a lot.
+const MAX_GROWTH: f64 = 1.15;
+/// The growth of memory below this number of bytes is ignored: small numbers vary a lot.
 const SMALL: u64 = 64 << 20;
 
 /// The resident memory of one process, sampled.
@@ -21,7 +21,7 @@ impl Memory {
 
     pub(crate) fn sample(&mut self) -> anyhow::Result<()> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process))
-            .context("the service has ended: its memory can't be read")?;
+            .context("can't read the memory of the service: it has ended")?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
         let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().context("VmRSS is a number")?;
         self.samples.push(kilobytes << 10);
@@ -38,6 +38,6 @@ impl Memory {
     #[expect(clippy::cast_precision_loss, reason = "a ratio of byte counts")]
     pub(crate) fn is_flat(&self) -> bool {
         let (before, after) = self.peaks();
-        after <= SMALL || after as f64 <= before as f64 * GROWTH
+        after <= SMALL || after as f64 <= before as f64 * MAX_GROWTH
     }
 }

@@ -1,4 +1,4 @@
-//! [`Service`]: a `tidegate serve` process with a configuration of its own.
+//! [`Service`]: a `tidegate serve` process with its own configuration.
 
 use std::{
     fmt::Write as _,
@@ -15,7 +15,7 @@ use tidegate_testbed::{Wire, free_port, wait_for};
 
 use crate::honest;
 
-/// The limit of the policy `tight`, on whose keys the hot key attack is run.
+/// The limit of the policy `tight`, which the hot key attack uses.
 pub(crate) const TIGHT: u64 = 5;
 /// The token of the services. No client here sends it: health, readiness and wrong guesses do not need it.
 const ADMIN_TOKEN: &str = "soak-admin-token-0001";
@@ -48,8 +48,8 @@ impl Service {
             .spawn()
             .context("the service did not start")?;
         let service = Self { process, ports, file, config, _folder: folder };
-        wait_for("the service to answer", Duration::from_secs(30), || {
-            service.must_answer().map_err(|error| error.to_string())
+        wait_for("the service to reply", Duration::from_secs(30), || {
+            service.must_reply().map_err(|error| error.to_string())
         });
         Ok(service)
     }
@@ -70,14 +70,14 @@ impl Service {
         format!("127.0.0.1:{}", self.ports[2])
     }
 
-    /// Fails if a new client gets no answer.
-    pub(crate) fn must_answer(&self) -> anyhow::Result<()> {
-        let mut connection = Wire::try_connect(self.resp()).context("RESP takes no connection")?;
-        connection.try_command(["PING"]).context("RESP does not answer")?;
+    /// Fails if a new client gets no reply.
+    pub(crate) fn must_reply(&self) -> anyhow::Result<()> {
+        let mut connection = Wire::try_connect(self.resp()).context("RESP accepts no connection")?;
+        connection.try_command(["PING"]).context("RESP does not reply")?;
         Ok(())
     }
 
-    /// Replaces the configuration file by `text` and asks for a reload.
+    /// Replaces the configuration file by `text` and requests a reload.
     pub(crate) fn reload_with(&self, text: &str) -> anyhow::Result<()> {
         fs::write(&self.file, text)?;
         let process = Pid::from_child(&self.process);
@@ -106,7 +106,7 @@ fn config([http, resp, grpc]: [u16; 3], store: &str) -> String {
          [policies.flooded]\nlimits = [\"10/10s\"]\n\n"
     );
     for (name, limits, _) in honest::policies() {
-        writeln!(text, "[policies.{name}]\n{limits}\n").expect("a string takes anything");
+        writeln!(text, "[policies.{name}]\n{limits}\n").expect("writing to a string cannot fail");
     }
     text
 }

@@ -1,8 +1,8 @@
-//! [`ServerBuilder`]: how a server is to be.
+//! [`ServerBuilder`]: the settings of a server.
 
 use crate::server::Server;
 
-/// How a [`Server`] is to be. It keeps nothing on disk unless asked to.
+/// The settings of a [`Server`]. By default, the server writes nothing to disk.
 #[derive(Debug, Clone, Default)]
 pub struct ServerBuilder {
     pub(crate) config: Vec<(String, String)>,
@@ -13,20 +13,20 @@ pub struct ServerBuilder {
 }
 
 impl ServerBuilder {
-    /// Sets a directive of redis.conf: `arg("maxmemory", "10mb")`, or `"--maxmemory"`. Quotes are as in that file.
+    /// Sets a directive of redis.conf: `arg("maxmemory", "10mb")`, or `"--maxmemory"`. Quotes work as in that file.
     #[must_use]
     pub fn arg(mut self, name: &str, value: &str) -> Self {
         self.config.push((name.trim_start_matches("--").to_owned(), value.to_owned()));
         self
     }
 
-    /// Writes every command to disk before it is answered, so that a killed server comes back with its keys.
+    /// Writes every command to disk before the reply, so that a killed server keeps its keys.
     #[must_use]
     pub fn persist(self) -> Self {
         self.arg("appendonly", "yes").arg("appendfsync", "always")
     }
 
-    /// Asks everyone for this password, which [`Server::url`] and [`Server::wire`] then give. Letters and digits only.
+    /// Requires this password, which consists of letters and digits. [`Server::url`] and [`Server::wire`] use it.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
@@ -39,16 +39,16 @@ impl ServerBuilder {
         self.arg("user", &format!("{name} on >{password} {rules}"))
     }
 
-    /// Talks TLS only, with a certificate of [`Server::ca_pem`] for 127.0.0.1 and localhost.
+    /// Accepts TLS only, with a certificate for 127.0.0.1 and localhost that [`Server::ca_pem`] signs.
     ///
-    /// [`Server::wire`] goes round it, by a unix socket.
+    /// [`Server::wire`] uses a unix socket without TLS.
     #[must_use]
     pub fn tls(mut self) -> Self {
         self.tls = true;
         self
     }
 
-    /// Listens on this port instead of any free one.
+    /// Listens on this port instead of a free one.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
@@ -61,7 +61,7 @@ impl ServerBuilder {
         Server::launch(self)
     }
 
-    /// A sentinel: it is no store, and keeps its state in its configuration.
+    /// The settings of a sentinel, which has no keys and keeps its state in its configuration file.
     pub(crate) fn sentinel() -> Self {
         Self { sentinel: true, ..Self::default() }
     }

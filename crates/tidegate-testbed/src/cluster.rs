@@ -1,8 +1,8 @@
-//! [`Cluster`]: redis servers that share the slots among them.
+//! [`Cluster`]: redis servers that share the slots.
 
 mod builder;
+mod nodes_view;
 mod slot_move;
-mod view;
 
 use std::{ops::Range, time::Duration};
 
@@ -10,44 +10,44 @@ pub use builder::ClusterBuilder;
 pub use slot_move::SlotMove;
 
 use crate::{
-    patience::{timed, wait_for},
     reply::Reply,
     server::Server,
+    wait::{timed, wait_for},
 };
 
 /// The number of slots in every cluster.
 const SLOTS: u16 = 16_384;
 
-/// How long the nodes may take to agree.
+/// Maximum time until the nodes agree.
 const AGREEMENT: Duration = Duration::from_secs(30);
 
-/// A redis cluster. Nodes are known by their index, which they keep when roles change.
+/// A redis cluster. A node keeps its index when its role changes.
 ///
-/// The first nodes begin as masters, the others as their replicas: with two replicas each, those of master 0 come first.
+/// At the start, the first nodes are masters and the others are their replicas. The replicas of master 0 come first.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Server>,
-    /// What the cluster calls the nodes.
+    /// The node ids of the cluster.
     ids: Vec<String>,
 }
 
-/// How a failover went.
+/// The result of a failover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failover {
-    /// The node that took over.
+    /// The node that became the master.
     pub new_master: usize,
-    /// How long it took until every node that is up knew.
+    /// The time until every running node knew the new master.
     pub took: Duration,
 }
 
 impl Cluster {
-    /// Starts a cluster and waits until it is whole.
+    /// Starts a cluster and waits until every slot is served.
     #[track_caller]
     pub fn start(masters: usize, replicas_each: usize) -> Self {
         Self::builder().masters(masters).replicas_each(replicas_each).start()
     }
 
-    /// A cluster to be, of 3 masters with a replica each.
+    /// Settings for a cluster; 3 masters with one replica each by default.
     pub fn builder() -> ClusterBuilder {
         ClusterBuilder::default()
     }
@@ -66,33 +66,34 @@ impl Cluster {
     /// The slot of a key.
     #[track_caller]
     pub fn key_slot(&self, key: impl AsRef<[u8]>) -> u16 {
-        let (_, node) = self.up().next().expect("a node that is up");
-        let reply = ask(node, [b"CLUSTER", b"KEYSLOT".as_slice(), key.as_ref()]);
+        let (_, node) = self.running().next().expect("a running node");
+        let reply = command(node, [b"CLUSTER", b"KEYSLOT".as_slice(), key.as_ref()]);
         u16::try_from(reply.integer()).expect("a slot")
     }
 
-    /// The node that says it is the slot's master; the one with the latest configuration, if two say so.
+    /// The node that reports itself as the slot's master. Of two, the one with the latest configuration.
     #[track_caller]
     pub fn master_of_slot(&self, slot: u16) -> usize {
-        self.up()
+        self.running()
             .filter_map(|(index, node)| {
-                let me = view::of(node).expect("a node that is up answers").into_iter().find(|line| line.myself)?;
+                let me =
+                    nodes_view::of(node).expect("a running node replies").into_iter().find(|entry| entry.myself)?;
                 me.has_slot(slot).then_some((me.epoch, index))
             })
             .max()
-            .unwrap_or_else(|| panic!("nobody serves slot {slot}"))
+            .unwrap_or_else(|| panic!("no node serves slot {slot}"))
             .1
     }
 
-    /// The nodes that follow this master now.
+    /// The present replicas of this master.
     #[track_caller]
     pub fn replicas_of(&self, master: usize) -> Vec<usize> {
-        let view = view::of(&self.nodes[master]).expect("a node that is up answers");
-        let replicas = view.iter().filter(|line| line.master.as_ref() == Some(&self.ids[master]));
-        replicas.filter_map(|line| self.index(&line.id)).collect()
+        let view = nodes_view::of(&self.nodes[master]).expect("a running node replies");
+        let replicas = view.iter().filter(|entry| entry.master.as_ref() == Some(&self.ids[master]));
+        replicas.filter_map(|entry| self.index(&entry.id)).collect()
     }
 
-    /// Kills a master (`SIGKILL`) and waits until a replica has taken over.
+    /// Kills a master (`SIGKILL`) and waits until a replica has replaced it.
     #[track_caller]
     pub fn failover_of(&self, master: usize) -> Failover {
         let slot = self.some_slot_of(master);
@@ -101,14 +102,15 @@ impl Cluster {
         Failover { new_master: self.master_of_slot(slot), took }
     }
 
-    /// Lets a replica take over from its master in agreement (`CLUSTER FAILOVER`) and waits until it has.
+    /// Makes a replica the master with the consent of its master (`CLUSTER FAILOVER`), and waits for that.
     #[track_caller]
     pub fn graceful_failover(&self, replica: usize) -> Failover {
         let node = &self.nodes[replica];
         let ((), took) = timed(|| {
-            ask(node, ["CLUSTER", "FAILOVER"]).expect_ok();
-            wait_for("a replica to take over", AGREEMENT, || {
-                let me = view::of(node)?.into_iter().find(|line| line.myself).ok_or("it does not know itself")?;
+            command(node, ["CLUSTER", "FAILOVER"]).expect_ok();
+            wait_for("a replica to become the master", AGREEMENT, || {
+                let me =
+                    nodes_view::of(node)?.into_iter().find(|entry| entry.myself).ok_or("it does not know itself")?;
                 if me.master.is_none() { Ok(()) } else { Err(format!("it is {}", me.flags)) }
             });
             self.settle();
@@ -116,7 +118,7 @@ impl Cluster {
         Failover { new_master: replica, took }
     }
 
-    /// Moves a slot to another master, so many keys at a time.
+    /// Moves a slot to another master, `chunk` keys at a time.
     #[track_caller]
     pub fn move_slot(&self, slot: u16, to: usize, chunk: usize) {
         let moving = self.begin_move(slot, to);
@@ -124,22 +126,22 @@ impl Cluster {
         moving.finish();
     }
 
-    /// Begins to move a slot to another master. From now on its present master sends clients there for keys that it has
-    /// not (`ASK`).
+    /// Begins to move a slot to another master. From now on its present master redirects clients there for keys that it
+    /// does not have (`ASK`).
     #[track_caller]
     pub fn begin_move(&self, slot: u16, to: usize) -> SlotMove<'_> {
         SlotMove::begin(self, slot, to)
     }
 
-    /// Waits until the cluster is whole: every node that is up sees every slot served by a node that is up, they all see
-    /// the same, and replicas are linked with their masters.
+    /// Waits until all running nodes agree that running nodes serve every slot, and until replicas are linked with
+    /// their masters.
     #[track_caller]
     pub fn settle(&self) {
-        wait_for("the nodes to agree", AGREEMENT, || view::agreement(self));
+        wait_for("the nodes to agree", AGREEMENT, || nodes_view::agreement(self));
     }
 
-    /// The nodes that are up, with their index.
-    fn up(&self) -> impl Iterator<Item = (usize, &Server)> {
+    /// The running nodes, with their index.
+    fn running(&self) -> impl Iterator<Item = (usize, &Server)> {
         self.nodes.iter().enumerate().filter(|(_, node)| node.is_up())
     }
 
@@ -149,20 +151,20 @@ impl Cluster {
 
     #[track_caller]
     fn some_slot_of(&self, master: usize) -> u16 {
-        let view = view::of(&self.nodes[master]).expect("a node that is up answers");
-        let slots = view.iter().find(|line| line.myself).and_then(|me| me.slots.first());
-        *slots.unwrap_or_else(|| panic!("node {master} serves no slots: there is nothing to take over")).start()
+        let view = nodes_view::of(&self.nodes[master]).expect("a running node replies");
+        let slots = view.iter().find(|entry| entry.myself).and_then(|me| me.slots.first());
+        *slots.unwrap_or_else(|| panic!("node {master} serves no slots")).start()
     }
 }
 
-/// Asks a node that is up.
+/// Sends a command to a running node.
 #[track_caller]
-fn ask<A: AsRef<[u8]>>(node: &Server, args: impl IntoIterator<Item = A>) -> Reply {
-    node.ask(args).unwrap_or_else(|why| panic!("{why}"))
+fn command<A: AsRef<[u8]>>(node: &Server, args: impl IntoIterator<Item = A>) -> Reply {
+    node.query(args).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The slots of one of so many masters.
-fn share(master: usize, masters: usize) -> Range<usize> {
+/// The slots of one of `masters` masters.
+fn slots_of(master: usize, masters: usize) -> Range<usize> {
     let start = |master| usize::from(SLOTS) * master / masters;
     start(master)..start(master + 1)
 }

@@ -1,7 +1,8 @@
 //! Real redis servers for tests and benchmarks: alone ([`Server`]), as a [`Cluster`], or watched by a [`Sentinel`].
 //!
-//! Everything blocks, every wait has a bound, and whatever goes wrong is a panic that says why. Servers listen on
-//! 127.0.0.1, live in a temporary directory, and die with the value that started them, or else with the process.
+//! Every call blocks, every wait has a time limit, and every failure is a panic that gives the reason. Servers listen
+//! on 127.0.0.1 and use a temporary directory. They are killed when the value that started them is dropped, or when the
+//! process ends.
 //!
 //! ```
 //! use tidegate_testbed::Server;
@@ -17,7 +18,6 @@
 
 mod builder;
 mod cluster;
-mod patience;
 mod port;
 mod process;
 mod proxy;
@@ -25,14 +25,15 @@ mod reply;
 mod sentinel;
 mod server;
 mod tls;
+mod wait;
 mod wire;
 
 pub use builder::ServerBuilder;
 pub use cluster::{Cluster, ClusterBuilder, Failover, SlotMove};
-pub use patience::wait_for;
 pub use port::free_port;
 pub use proxy::Proxy;
 pub use reply::Reply;
 pub use sentinel::Sentinel;
 pub use server::Server;
+pub use wait::wait_for;
 pub use wire::Wire;

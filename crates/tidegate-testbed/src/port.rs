@@ -10,17 +10,17 @@ use std::{
     },
 };
 
-/// A cluster's nodes talk to each other on the port this far above their own.
+/// The distance from a port to the bus port, on which the nodes of a cluster talk to each other.
 const BUS: u16 = 10_000;
 
-// The system gives outgoing connections ports from 32768 up. One of those could take the port of a server that is down
-// for a moment, or even connect to itself while it tries to reach that server; so ports and bus ports stay below.
+// Outgoing connections use ports from 32768 up. One of them could take the port of a server that restarts, or even
+// connect to itself while it tries to reach that server. So ports and bus ports stay below.
 const LOWEST: u16 = 10_001;
 const COUNT: u16 = 12_000;
 
-/// A port that was free a moment ago, and so was its bus port. It is never given out twice in one process.
+/// Returns a port that was free a moment ago, together with its bus port. Never returns a port twice in one process.
 pub fn free_port() -> u16 {
-    // Processes begin at random, to stay out of each other's way.
+    // Each process begins at a random port, so that processes rarely compete for one.
     static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(RandomState::new().hash_one(0) >> 1));
     (0..COUNT)
         .map(|_| {

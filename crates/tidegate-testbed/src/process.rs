@@ -1,4 +1,4 @@
-//! A `redis-server` process that never outlives ours.
+//! A `redis-server` process that ends with this process at the latest.
 
 use std::{
     fs::File,
@@ -10,18 +10,18 @@ use std::{
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use crate::patience::wait_for;
+use crate::wait::wait_for;
 
 pub(crate) struct Process {
     server: Child,
-    /// Kills the server and clears up after it when our end of the leash's input closes, which it does however this
-    /// process ends. A value in a `static` is never dropped, and a test runner may kill us.
-    leash: Child,
+    /// Kills the server and removes its directory when our end of its standard input closes. That happens however this
+    /// process ends: a value in a `static` is never dropped, and a test runner may kill us.
+    watchdog: Child,
     paused: bool,
 }
 
 impl Process {
-    /// Starts redis with this configuration; what it says is appended to `log`. The directory is the server's own.
+    /// Starts redis with this configuration and appends its output to `log`. No other server uses the directory.
     pub(crate) fn start(dir: &Path, config: &Path, sentinel: bool, log: &File) -> Self {
         let server = Command::new("redis-server")
             .arg(config)
@@ -37,18 +37,18 @@ impl Process {
             }
             Err(error) => panic!("cannot run redis-server: {error}"),
         };
-        let leash = Command::new("sh")
+        let watchdog = Command::new("sh")
             .args(["-c", "trap '' HUP INT TERM; read _; kill -KILL $0; rm -rf \"$1\"", &server.id().to_string()])
             .arg(dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .expect("there is a shell");
-        Self { server, leash, paused: false }
+            .expect("sh starts");
+        Self { server, watchdog, paused: false }
     }
 
-    /// Whether it ended by itself.
+    /// Whether the process has ended by itself.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.server.try_wait().expect("it is our child").is_some()
     }
@@ -57,12 +57,12 @@ impl Process {
         self.paused
     }
 
-    /// Stops it, and waits until it stands still.
+    /// Stops the process (`SIGSTOP`) and waits until it is stopped.
     pub(crate) fn pause(&mut self) {
         self.signal(Signal::STOP);
         let pid = Pid::from_child(&self.server);
-        let stands = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        waitid(WaitId::Pid(pid), stands).expect("it is our child");
+        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid), stopped).expect("it is our child");
         self.paused = true;
     }
 
@@ -71,12 +71,12 @@ impl Process {
         self.paused = false;
     }
 
-    /// Asks it to shut down, and waits until it has.
+    /// Requests a shutdown (`SIGTERM`) and waits for it.
     pub(crate) fn stop(mut self) {
         self.resume();
         self.signal(Signal::TERM);
         wait_for("redis-server to shut down", Duration::from_secs(15), || {
-            if self.has_ended() { Ok(()) } else { Err("it is still there".into()) }
+            if self.has_ended() { Ok(()) } else { Err("it is still running".into()) }
         });
     }
 
@@ -89,9 +89,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The leash first: it must not kill a stranger who gets the server's number afterwards. Neither can fail, since
-        // nobody else waits for our children, and a drop during a panic must not panic anyway.
-        for child in [&mut self.leash, &mut self.server] {
+        // The watchdog first: it must not kill another process that gets the server's id afterwards. An error is
+        // ignored, because a drop during a panic must not panic.
+        for child in [&mut self.watchdog, &mut self.server] {
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,4 +1,4 @@
-//! [`Proxy`]: a TCP proxy that makes a server seem far away.
+//! [`Proxy`]: a TCP proxy that adds network latency.
 #![expect(clippy::disallowed_methods, reason = "it delays bytes by real time")]
 
 use std::{
@@ -15,7 +15,7 @@ use std::{
 
 use crate::port::free_port;
 
-/// A TCP proxy on 127.0.0.1 that passes bytes on after a delay. The delay can be changed at any time.
+/// A TCP proxy on 127.0.0.1 that forwards bytes after a delay. The delay can be changed at any time.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
@@ -67,7 +67,7 @@ impl Proxy {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Delays each round trip by `round_trip` from now on. Bytes that are under way keep their delay.
+    /// Delays each round trip by `round_trip` from now on. Bytes in transit keep their delay.
     pub fn set_delay(&self, round_trip: Duration) {
         self.shared.delay.store(u64::try_from(round_trip.as_micros()).expect("a short time"), Relaxed);
     }
@@ -89,14 +89,14 @@ impl Shared {
         let server = TcpStream::connect(self.target)?;
         for (from, to) in [(client, &server), (&server, client)] {
             from.set_nodelay(true)?;
-            self.pass_on(from.try_clone()?, to.try_clone()?);
+            self.forward(from.try_clone()?, to.try_clone()?);
             self.streams.lock().unwrap_or_else(PoisonError::into_inner).push(from.try_clone()?);
         }
         Ok(())
     }
 
-    /// Passes bytes on in one direction until one side closes.
-    fn pass_on(self: &Arc<Self>, mut from: TcpStream, mut to: TcpStream) {
+    /// Forwards bytes in one direction until one end closes.
+    fn forward(self: &Arc<Self>, mut from: TcpStream, mut to: TcpStream) {
         let (send, due) = mpsc::channel::<(Instant, Vec<u8>)>();
         let shared = Arc::clone(self);
         thread::spawn(move || {

@@ -1,10 +1,10 @@
-//! [`Reply`]: what a server answers.
+//! [`Reply`]: a reply of a server.
 
 use std::borrow::Cow;
 
-/// What a server answers, in RESP 2.
+/// A reply of a server, in RESP 2.
 ///
-/// The accessors panic if it is another kind.
+/// The accessors panic if the reply has another type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// A short text, such as `OK`.
@@ -13,20 +13,20 @@ pub enum Reply {
     Error(String),
     /// A number.
     Integer(i64),
-    /// Bytes, or nothing. An array that is nothing is this, too.
+    /// Bytes or null. A null array is `Bulk(None)`, too.
     Bulk(Option<Vec<u8>>),
-    /// Replies in a row.
+    /// A list of replies.
     Array(Vec<Reply>),
 }
 
 impl Reply {
-    /// The text of a simple string or of bytes that are there.
+    /// The text of a simple string or of bytes.
     #[track_caller]
     pub fn as_str_lossy(&self) -> Cow<'_, str> {
         match self {
             Self::Simple(text) => text.into(),
             Self::Bulk(Some(bytes)) => String::from_utf8_lossy(bytes),
-            _ => self.is_no("text"),
+            _ => self.wrong_type("a text"),
         }
     }
 
@@ -35,25 +35,25 @@ impl Reply {
     pub fn integer(&self) -> i64 {
         match self {
             Self::Integer(number) => *number,
-            _ => self.is_no("integer"),
+            _ => self.wrong_type("an integer"),
         }
     }
 
-    /// The bytes, or `None` where redis says nil.
+    /// The bytes, or `None` for null.
     #[track_caller]
     pub fn bulk(&self) -> Option<&[u8]> {
         match self {
             Self::Bulk(bytes) => bytes.as_deref(),
-            _ => self.is_no("bulk string"),
+            _ => self.wrong_type("a bulk string"),
         }
     }
 
-    /// The replies in a row.
+    /// The list of replies.
     #[track_caller]
     pub fn array(&self) -> &[Reply] {
         match self {
             Self::Array(replies) => replies,
-            _ => self.is_no("array"),
+            _ => self.wrong_type("an array"),
         }
     }
 
@@ -62,7 +62,7 @@ impl Reply {
     pub fn error(&self) -> &str {
         match self {
             Self::Error(text) => text,
-            _ => self.is_no("error"),
+            _ => self.wrong_type("an error"),
         }
     }
 
@@ -78,7 +78,7 @@ impl Reply {
     }
 
     #[track_caller]
-    fn is_no(&self, kind: &str) -> ! {
-        panic!("the reply is no {kind}: {self:?}")
+    fn wrong_type(&self, expected: &str) -> ! {
+        panic!("expected {expected}, got {self:?}")
     }
 }

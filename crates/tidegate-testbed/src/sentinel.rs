@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use crate::{builder::ServerBuilder, patience::wait_for, reply::Reply, server::Server};
+use crate::{builder::ServerBuilder, reply::Reply, server::Server, wait::wait_for};
 
-/// How long discovery and failover may take.
+/// Maximum time for discovery and for a failover.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A master named `mymaster`, its replicas, and the sentinels that watch them.
 ///
-/// Nodes are known by their index, which they keep when roles change; node 0 begins as the master. A node that is silent
-/// for 1.5 s is down.
+/// A node keeps its index when its role changes. Node 0 is the first master. A node without a reply for 1.5 s counts as
+/// failed.
 #[derive(Debug)]
 pub struct Sentinel {
     nodes: Vec<Server>,
@@ -18,7 +18,7 @@ pub struct Sentinel {
 }
 
 impl Sentinel {
-    /// Starts everything and waits until the sentinels see the replicas and each other.
+    /// Starts all servers and waits until the sentinels know the replicas and each other.
     #[track_caller]
     pub fn start(replicas: usize, sentinels: usize) -> Self {
         // The default waits 5 s for more replicas to come.
@@ -26,12 +26,12 @@ impl Sentinel {
         let mut nodes = vec![node().start()];
         let master = nodes[0].port();
         nodes.extend((0..replicas).map(|_| node().arg("replicaof", &format!("127.0.0.1 {master}")).start()));
-        // A sentinel asks the master for its replicas at once, and then not for ten seconds.
+        // A sentinel queries the master for its replicas at its start, and then every ten seconds.
         let mut watched = Self { nodes, sentinels: Vec::new() };
         watched.settle();
         watched.sentinels = (0..sentinels).map(|_| start_sentinel(master, sentinels / 2 + 1)).collect();
-        wait_for("the sentinels to see everyone", LIMIT, || {
-            watched.sentinels.iter().try_for_each(|sentinel| sees(sentinel, replicas, sentinels - 1))
+        wait_for("the sentinels to know all servers", LIMIT, || {
+            watched.sentinels.iter().try_for_each(|sentinel| knows(sentinel, replicas, sentinels - 1))
         });
         watched
     }
@@ -52,13 +52,13 @@ impl Sentinel {
         format!("redis-sentinel://{}/mymaster", addrs.join(","))
     }
 
-    /// The node that every sentinel calls the master, as soon as it is up and agrees.
+    /// Waits until every sentinel reports the same running master, and returns its index.
     #[track_caller]
     pub fn master(&self) -> usize {
         wait_for("a master", LIMIT, || self.agreed_master())
     }
 
-    /// Kills the master (`SIGKILL`) and returns its index. [`Sentinel::wait_for_failover`] waits for the next.
+    /// Kills the master (`SIGKILL`) and returns its index. [`Sentinel::wait_for_failover`] waits for the next master.
     #[track_caller]
     pub fn kill_master(&self) -> usize {
         let master = self.master();
@@ -66,9 +66,9 @@ impl Sentinel {
         master
     }
 
-    /// Waits until another node is the master, after the last one was killed or paused, and returns its index.
+    /// Waits until another node is the master after the last one was killed or paused. Returns its index.
     ///
-    /// The other replicas that are up follow it by then.
+    /// The other running replicas follow it by then.
     #[track_caller]
     pub fn wait_for_failover(&self) -> usize {
         let master = self.master();
@@ -76,14 +76,14 @@ impl Sentinel {
         master
     }
 
-    /// Waits until every node that is up is the master or linked with it.
+    /// Waits until every running node is the master or linked with it.
     #[track_caller]
     pub fn settle(&self) {
         wait_for("the replicas to follow the master", LIMIT, || {
             let master = if self.sentinels.is_empty() { 0 } else { self.agreed_master()? };
             let replicas = self.nodes.iter().enumerate().filter(|&(index, node)| index != master && node.is_up());
             replicas.map(|(_, node)| node).try_for_each(|node| {
-                let info = node.ask(["INFO", "replication"])?;
+                let info = node.query(["INFO", "replication"])?;
                 let info = info.as_str_lossy();
                 let follows = info.contains(&format!("master_port:{}\r", self.nodes[master].port()));
                 let linked = info.contains("master_link_status:up");
@@ -95,7 +95,7 @@ impl Sentinel {
     fn agreed_master(&self) -> Result<usize, String> {
         let mut ports = Vec::new();
         for sentinel in self.sentinels.iter().filter(|sentinel| sentinel.is_up()) {
-            let addr = sentinel.ask(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"])?;
+            let addr = sentinel.query(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"])?;
             ports.push(addr.array()[1].as_str_lossy().into_owned());
         }
         ports.dedup();
@@ -103,9 +103,9 @@ impl Sentinel {
         let index = self.nodes.iter().position(|node| node.port().to_string() == *port);
         let index = index.ok_or_else(|| format!("no node has port {port}"))?;
         if !self.nodes[index].is_up() {
-            return Err(format!("the sentinels still name node {index}, which is not up"));
+            return Err(format!("the sentinels still name node {index}, which is not running"));
         }
-        let role = self.nodes[index].ask(["ROLE"])?;
+        let role = self.nodes[index].query(["ROLE"])?;
         match &*role.array()[0].as_str_lossy() {
             "master" => Ok(index),
             role => Err(format!("node {index} is a {role}")),
@@ -121,21 +121,22 @@ fn start_sentinel(master: u16, quorum: usize) -> Server {
         .start()
 }
 
-/// Whether a sentinel sees so many replicas and other sentinels, and all of them well.
-fn sees(sentinel: &Server, replicas: usize, others: usize) -> Result<(), String> {
-    for (what, count) in [("REPLICAS", replicas), ("SENTINELS", others)] {
-        let seen = sentinel.ask(["SENTINEL", what, "mymaster"])?;
-        let well = seen.array().iter().filter(|one| is_well(one.array())).count();
-        if well != count {
-            return Err(format!("{sentinel:?} sees {well} of {count} {what}"));
+/// Checks that a sentinel knows this number of healthy replicas and other sentinels.
+fn knows(sentinel: &Server, replicas: usize, others: usize) -> Result<(), String> {
+    for (list, count) in [("REPLICAS", replicas), ("SENTINELS", others)] {
+        let known = sentinel.query(["SENTINEL", list, "mymaster"])?;
+        let healthy = known.array().iter().filter(|one| is_healthy(one.array())).count();
+        if healthy != count {
+            return Err(format!("{sentinel:?} knows {healthy} of {count} healthy {list}"));
         }
     }
-    let quorum = sentinel.ask(["SENTINEL", "CKQUORUM", "mymaster"])?;
+    let quorum = sentinel.query(["SENTINEL", "CKQUORUM", "mymaster"])?;
     if quorum.is_error() { Err(format!("{quorum:?}")) } else { Ok(()) }
 }
 
-/// Whether the flags, in names and values by turns, tell of no trouble. A replica has to be linked with its master, too.
-fn is_well(fields: &[Reply]) -> bool {
+/// Whether the flags report no problem. The fields are alternating names and values. A replica must be linked with its
+/// master, too.
+fn is_healthy(fields: &[Reply]) -> bool {
     fields.chunks_exact(2).all(|field| match (&*field[0].as_str_lossy(), &*field[1].as_str_lossy()) {
         ("flags", flags) => matches!(flags, "slave" | "sentinel"),
         ("master-link-status", status) => status == "ok",

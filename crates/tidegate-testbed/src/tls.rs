@@ -1,4 +1,4 @@
-//! A certificate authority of one's own.
+//! A certificate authority for tests.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 
-/// Where the certificates and the server's key are.
+/// The files of the certificates and of the server's key.
 pub(crate) struct Certificates {
     pub(crate) ca: PathBuf,
     pub(crate) server: PathBuf,
@@ -15,12 +15,12 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Makes an authority and a certificate for 127.0.0.1 and localhost.
-    pub(crate) fn make(dir: &Path) -> Self {
-        Self::try_make(dir).unwrap_or_else(|error| panic!("cannot make certificates: {error}"))
+    /// Creates an authority and a certificate for 127.0.0.1 and localhost.
+    pub(crate) fn create(dir: &Path) -> Self {
+        Self::try_create(dir).unwrap_or_else(|error| panic!("cannot create certificates: {error}"))
     }
 
-    fn try_make(dir: &Path) -> Result<Self, Box<dyn std::error::Error>> {
+    fn try_create(dir: &Path) -> Result<Self, Box<dyn std::error::Error>> {
         let mut authority = CertificateParams::default();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];

@@ -1,4 +1,4 @@
-//! [`Wire`]: a connection that knows the protocol and nothing more.
+//! [`Wire`]: a connection that sends commands and reads replies.
 
 use std::{
     fmt,
@@ -11,12 +11,12 @@ use std::{
 
 use crate::reply::Reply;
 
-/// How long to wait for bytes before it is an error, unless [`Wire::set_timeout`] says otherwise.
+/// Default of [`Wire::set_timeout`].
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A blocking connection to a redis server: an independent witness of what the server holds.
+/// A blocking connection to a redis server, independent of the client library that is tested.
 ///
-/// A server's error is a [`Reply::Error`]. A broken connection, or ten seconds of silence, is a panic, and an
+/// A server's error is a [`Reply::Error`]. A broken connection, or ten seconds without bytes, causes a panic, or an
 /// [`io::Error`] in the methods that begin with `try_`.
 pub struct Wire {
     stream: BufReader<Box<dyn Stream>>,
@@ -41,16 +41,16 @@ impl Stream for UnixStream {
 }
 
 impl Wire {
-    /// Connects.
+    /// Connects to a server.
     #[track_caller]
     pub fn connect(addr: impl ToSocketAddrs) -> Self {
         Self::try_connect(addr).unwrap_or_else(|error| panic!("cannot connect: {error}"))
     }
 
-    /// Connects, if it can.
+    /// Connects to a server.
     ///
     /// # Errors
-    /// If nobody listens there.
+    /// If no server listens there.
     pub fn try_connect(addr: impl ToSocketAddrs) -> io::Result<Self> {
         let stream = TcpStream::connect(addr)?;
         stream.set_nodelay(true)?;
@@ -66,7 +66,7 @@ impl Wire {
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    /// Waits this long for bytes from now on, or for ever.
+    /// Sets the maximum time to wait for bytes; `None` means no maximum.
     #[track_caller]
     pub fn set_timeout(&self, timeout: Option<Duration>) {
         self.stream.get_ref().set_timeout(timeout).expect("a timeout that is not zero");
@@ -78,7 +78,7 @@ impl Wire {
         self.try_command(args).unwrap_or_else(|error| panic!("no reply: {error}"))
     }
 
-    /// Sends a command and does not wait.
+    /// Sends a command and does not wait for its reply.
     #[track_caller]
     pub fn send<A: AsRef<[u8]>>(&mut self, args: impl IntoIterator<Item = A>) {
         self.try_send(args).unwrap_or_else(|error| panic!("cannot send: {error}"));
@@ -93,16 +93,16 @@ impl Wire {
     /// Sends a command and waits for its reply.
     ///
     /// # Errors
-    /// If the connection is broken or silent.
+    /// If the connection is broken, or no bytes arrive in time.
     pub fn try_command<A: AsRef<[u8]>>(&mut self, args: impl IntoIterator<Item = A>) -> io::Result<Reply> {
         self.try_send(args)?;
         self.try_read()
     }
 
-    /// Sends a command and does not wait.
+    /// Sends a command and does not wait for its reply.
     ///
     /// # Errors
-    /// If the connection is broken or takes nothing.
+    /// If the connection is broken or accepts no bytes.
     pub fn try_send<A: AsRef<[u8]>>(&mut self, args: impl IntoIterator<Item = A>) -> io::Result<()> {
         let mut count = 0;
         let mut body = Vec::new();
@@ -129,7 +129,7 @@ impl Wire {
     /// Waits for the next reply.
     ///
     /// # Errors
-    /// If the connection is broken or silent.
+    /// If the connection is broken, or no bytes arrive in time.
     pub fn try_read(&mut self) -> io::Result<Reply> {
         let line = self.read_line()?;
         let (kind, rest) = line.split_at_checked(1).ok_or_else(|| malformed(&line))?;
@@ -171,5 +171,5 @@ impl fmt::Debug for Wire {
 }
 
 fn malformed(line: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("this is no reply: {line:?}"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("malformed reply: {line:?}"))
 }

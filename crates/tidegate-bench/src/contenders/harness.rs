@@ -1,4 +1,4 @@
-//! The price of walking the sequence and reading the key, which every other row contains.
+//! The cost of the loop and of reading the key, which every other row includes.
 
 use std::hint::black_box;
 

@@ -16,7 +16,7 @@ pub(super) const ENTRY: ContenderEntry = ContenderEntry {
 
 const NAMESPACE: &str = "bench";
 const VARIABLE: &str = "user";
-/// Room for all keys: counters beyond it would be evicted and start again.
+/// Room for all keys: counters beyond it would be evicted.
 const CACHE_SIZE: u64 = 4_000_000;
 
 struct Limitador {
@@ -43,7 +43,7 @@ impl Contender for Limitador {
     fn decide(&self, key: &String) -> bool {
         // A context belongs to one request, so building it is part of a decision.
         let context = Context::from(HashMap::from([(VARIABLE.to_owned(), key.clone())]));
-        let answer = self.limiter.check_rate_limited_and_update(&self.namespace, &context, 1);
-        !answer.expect("memory does not fail").limited
+        let result = self.limiter.check_rate_limited_and_update(&self.namespace, &context, 1);
+        !result.expect("memory does not fail").limited
     }
 }

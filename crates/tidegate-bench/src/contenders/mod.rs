@@ -1,8 +1,8 @@
-//! The limiters that are measured, one file each, behind one small trait.
+//! The measured limiters, one file each, behind one small trait.
 //!
-//! A contender keeps its own clock, its own store and its own favourite way to take a key; the trait
-//! only asks it for one decision. [`Contender::walk`] is compiled once per contender, so the loop
-//! around a decision is the same code for all of them and the decision itself is not a virtual call.
+//! A contender uses its own clock, its own store and its own type of key. The trait only makes one
+//! decision. [`Contender::run`] is compiled for each contender, so all have the same loop, and a
+//! decision is not a virtual call.
 
 mod governor;
 mod harness;
@@ -19,13 +19,14 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::stopwatch::Deadline;
+use crate::tally::Tally;
 
 /// At most `max` requests per `window`. Every contender enforces this quota.
 #[derive(Clone, Copy, Debug)]
 pub struct Quota {
-    /// How many requests pass.
+    /// The maximum number of requests.
     pub max: NonZeroU32,
-    /// In how many whole seconds; not all contenders know shorter units.
+    /// The window, in whole seconds, because not all contenders support shorter units.
     pub window: Duration,
 }
 
@@ -35,10 +36,7 @@ impl Quota {
     /// # Panics
     /// If `max` is zero.
     pub const fn new(max: u32, seconds: u64) -> Self {
-        Self {
-            max: NonZeroU32::new(max).expect("a quota lets something through"),
-            window: Duration::from_secs(seconds),
-        }
+        Self { max: NonZeroU32::new(max).expect("a quota is not zero"), window: Duration::from_secs(seconds) }
     }
 }
 
@@ -56,36 +54,27 @@ impl fmt::Display for Quota {
 /// One limiter under one quota.
 pub trait Contender: Send + Sync {
     /// Decides one request of `key`. Returns whether it is admitted.
-    #[expect(clippy::ptr_arg, reason = "governor looks keys up by `&String`")]
+    #[expect(clippy::ptr_arg, reason = "governor requires keys as `&String`")]
     fn decide(&self, key: &String) -> bool;
 
-    /// Decides for `keys`, one after the other, until the deadline.
-    fn walk(&self, keys: &[String], deadline: Deadline) -> Walk {
-        // Looking at the clock this rarely costs nothing per decision and is still often enough
-        // to stop a contender that takes milliseconds.
+    /// Decides one request of each of `keys` in order. Stops early at the deadline.
+    fn run(&self, keys: &[String], deadline: Deadline) -> Tally {
+        // Reading the clock once for this number of decisions costs almost nothing, and still
+        // stops a contender that takes milliseconds for a decision.
         const STRIDE: usize = 256;
-        let mut walk = Walk::default();
+        let mut tally = Tally::default();
         for stride in keys.chunks(STRIDE) {
             if deadline.has_passed() {
                 break;
             }
             for key in stride {
-                let passes = self.decide(black_box(key));
-                walk.allowed += usize::from(black_box(passes));
+                let is_allowed = self.decide(black_box(key));
+                tally.allowed += usize::from(black_box(is_allowed));
             }
-            walk.decisions += stride.len();
+            tally.decisions += stride.len();
         }
-        walk
+        tally
     }
-}
-
-/// How far a walk along a sequence came.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Walk {
-    /// Decisions made; fewer than the sequence is long if the deadline came first.
-    pub decisions: usize,
-    /// The number of admitted requests.
-    pub allowed: usize,
 }
 
 /// A contender that has not been built yet.
@@ -93,7 +82,7 @@ pub struct Walk {
 pub struct ContenderEntry {
     /// The project, as `--only` selects it.
     pub project: &'static str,
-    /// The row's name in every table.
+    /// The name of the row in every table.
     pub name: &'static str,
     /// The row of ours that makes the same kind of promise; none for the harness.
     pub like: Option<&'static str>,
@@ -101,7 +90,7 @@ pub struct ContenderEntry {
     pub build: fn(Quota) -> Box<dyn Contender>,
 }
 
-/// Everything that can be measured: the harness first, then ours, then the rivals.
+/// All entries: the harness first, then ours, then the rivals.
 pub fn all() -> Vec<ContenderEntry> {
     let mut entries = vec![harness::ENTRY];
     entries.extend(tidegate::ENTRIES);
@@ -116,13 +105,13 @@ pub fn all() -> Vec<ContenderEntry> {
 /// An empty selection means everything.
 ///
 /// # Errors
-/// If a name is not that of a project.
+/// If a project is unknown.
 pub fn select(projects: &[String]) -> anyhow::Result<Vec<ContenderEntry>> {
     let entries = all();
     for project in projects {
         anyhow::ensure!(
             entries.iter().any(|entry| entry.project == project),
-            "no contender is called {project:?}; there are {}",
+            "{project:?} is not a contender; the contenders are {}",
             project_names(&entries).join(", "),
         );
     }
@@ -167,8 +156,8 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_refused() {
-        assert!(select(&["nobody".to_owned()]).is_err());
+    fn an_unknown_project_is_an_error() {
+        assert!(select(&["unknown".to_owned()]).is_err());
     }
 
     #[test]
@@ -178,8 +167,8 @@ mod tests {
         let bob = "user:bob".to_owned();
         for entry in all().into_iter().filter(|entry| entry.like.is_some()) {
             let contender = (entry.build)(quota);
-            let passed = (0..10).filter(|_| contender.decide(&alice)).count();
-            assert_eq!(passed, 2, "{}", entry.name);
+            let allowed = (0..10).filter(|_| contender.decide(&alice)).count();
+            assert_eq!(allowed, 2, "{}", entry.name);
             assert!(contender.decide(&bob), "{}", entry.name);
         }
     }

@@ -24,7 +24,7 @@ struct RateNet {
 
 impl RateNet {
     fn new(quota: Quota, algorithm: Algorithm) -> Self {
-        // Not `try_build`: it refuses a log above 65,536 requests, which `build` runs happily.
+        // Not `try_build`, which rejects a log above 65,536 requests. `build` accepts it.
         let limiter = RateLimiter::builder().algorithm(algorithm).quota(quota.max.get(), quota.window).build();
         Self { limiter }
     }

@@ -1,4 +1,4 @@
-//! throttlecrab as a library: GCRA in the store of its README, behind a mutex as it takes `&mut`.
+//! throttlecrab as a library: GCRA in the store of its README, behind a mutex because it needs `&mut`.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
@@ -31,11 +31,11 @@ impl Throttlecrab {
 }
 
 impl Contender for Throttlecrab {
-    #[expect(clippy::disallowed_methods, reason = "its caller has to bring the time")]
+    #[expect(clippy::disallowed_methods, reason = "the caller supplies the time")]
     fn decide(&self, key: &String) -> bool {
         let now = SystemTime::now();
         let mut limiter = self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = limiter.rate_limit(key, self.max, self.max, self.seconds, 1, now);
-        answer.expect("valid parameters").0
+        let result = limiter.rate_limit(key, self.max, self.max, self.seconds, 1, now);
+        result.expect("valid parameters").0
     }
 }

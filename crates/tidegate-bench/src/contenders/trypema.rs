@@ -26,7 +26,7 @@ impl Trypema {
             .bucket_size(BucketSize::milliseconds_or_panic(10))
             .build()
             .expect("a valid provider");
-        // Rates are floats and their capacity is cut off, so the unit has to divide evenly.
+        // The capacity is a float that is rounded down, so the unit must divide evenly.
         let per_hour = f64::from(quota.max.get()) * 3600.0 / quota.window.as_secs_f64();
         Self { provider, rate: RateLimit::per_hour_or_panic(per_hour) }
     }

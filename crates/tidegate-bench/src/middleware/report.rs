@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::Side;
+use super::RouteLayer;
 use crate::machine::Machine;
 use crate::measure::median;
-use crate::service::report::Flow;
+use crate::service::report::ServerSummary;
 use crate::service::throughput::Round;
 
 /// A whole run.
@@ -15,65 +15,70 @@ pub struct MiddlewareReport {
     pub machine: Machine,
     /// Rounds behind every median.
     pub rounds: usize,
-    /// How long a round of one side took.
+    /// The length of a round of one layer.
     pub round_seconds: u64,
     /// The load average of the machine before the run and after it.
     pub load_average: [f64; 2],
-    /// Comparisons of two sides.
+    /// Comparisons of two layers.
     pub ratios: Vec<Ratio>,
-    /// Each side.
-    pub sides: Vec<SideReport>,
+    /// Each layer.
+    #[serde(rename = "sides")]
+    pub layers: Vec<LayerReport>,
 }
 
-/// The results of one side.
+/// The results of one layer.
 #[derive(Debug, Serialize)]
-pub struct SideReport {
-    /// Which.
-    pub side: Side,
-    /// Processor time of the server by requests, in microseconds: the median of the turns of each round.
+pub struct LayerReport {
+    /// The layer.
+    #[serde(rename = "side")]
+    pub layer: RouteLayer,
+    /// Processor time of the server for each request, in microseconds: the median of the turns of each round.
     pub rounds_server_us: Vec<f64>,
     /// Medians of all turns.
-    pub flow: Flow,
+    #[serde(rename = "flow")]
+    pub summary: ServerSummary,
 }
 
-/// The processor time for a request on one side by that on another.
+/// The processor time for a request with one layer divided by that with another.
 #[derive(Debug, Serialize)]
 pub struct Ratio {
-    /// One.
-    pub ours: Side,
-    /// The other.
-    pub beside: Side,
-    /// The median of one, in microseconds.
+    /// Our layer.
+    pub ours: RouteLayer,
+    /// The layer that it is compared with.
+    #[serde(rename = "beside")]
+    pub other: RouteLayer,
+    /// The median of ours, in microseconds.
     pub ours_us: f64,
     /// The median of the other, in microseconds.
-    pub beside_us: f64,
-    /// The median of the rounds' ratios: the two halves of a round have seen the same machine.
+    #[serde(rename = "beside_us")]
+    pub other_us: f64,
+    /// The median of the ratios of the rounds. The turns of a round ran under the same conditions.
     pub cost: f64,
-    /// Each round's.
+    /// The ratio of each round.
     pub rounds_cost: Vec<f64>,
     /// The maximum of the median, if there is a target.
     pub wanted: Option<f64>,
 }
 
-impl SideReport {
-    /// By the turns of each round; none if there was no round, or one without a turn.
-    pub(super) fn of(side: Side, rounds: &[Vec<Round>]) -> Option<Self> {
-        // Not their sum: somebody else's second should not count.
+impl LayerReport {
+    /// Summarises the turns of each round. Returns `None` if there was no round, or one without a turn.
+    pub(super) fn of(layer: RouteLayer, rounds: &[Vec<Round>]) -> Option<Self> {
+        // The median and not the sum: other processes may disturb a turn.
         let middle = |turns: &Vec<Round>| median(&turns.iter().map(Round::server_us).collect::<Vec<_>>());
         let rounds_server_us = rounds.iter().map(middle).collect::<Option<_>>()?;
-        Some(Self { side, rounds_server_us, flow: Flow::of(&rounds.concat())? })
+        Some(Self { layer, rounds_server_us, summary: ServerSummary::of(&rounds.concat())? })
     }
 }
 
 impl Ratio {
-    /// None if a side is missing.
-    pub(super) fn of(sides: &[SideReport], ours: Side, beside: Side, wanted: Option<f64>) -> Option<Self> {
-        let find = |side| sides.iter().find(|report| report.side == side);
-        let (our, other) = (find(ours)?, find(beside)?);
-        let rounds = our.rounds_server_us.iter().zip(&other.rounds_server_us);
+    /// Returns `None` if a layer is missing.
+    pub(super) fn of(layers: &[LayerReport], ours: RouteLayer, other: RouteLayer, wanted: Option<f64>) -> Option<Self> {
+        let find = |layer| layers.iter().find(|report| report.layer == layer);
+        let (our_report, other_report) = (find(ours)?, find(other)?);
+        let rounds = our_report.rounds_server_us.iter().zip(&other_report.rounds_server_us);
         let rounds_cost: Vec<f64> = rounds.map(|(our, other)| our / other).collect();
-        let (ours_us, beside_us) = (our.flow.server_us, other.flow.server_us);
-        Some(Self { ours, beside, ours_us, beside_us, cost: median(&rounds_cost)?, rounds_cost, wanted })
+        let (ours_us, other_us) = (our_report.summary.server_us, other_report.summary.server_us);
+        Some(Self { ours, other, ours_us, other_us, cost: median(&rounds_cost)?, rounds_cost, wanted })
     }
 }
 
@@ -83,19 +88,20 @@ mod tests {
     use crate::service::report::Latency;
     use crate::service::throughput::Load;
 
-    fn report(side: Side, seconds: &[f64]) -> SideReport {
+    fn report(layer: RouteLayer, seconds: &[f64]) -> LayerReport {
         let load = Load { commands: 1_000_000, per_second: 1e5, latency: Latency { p50: 1.0, p99: 1.0, p999: 1.0 } };
         let turns = |seconds: &f64| vec![Round { load, server_seconds: *seconds }];
         let rounds: Vec<_> = seconds.iter().map(turns).collect();
-        SideReport::of(side, &rounds).expect("there are rounds")
+        LayerReport::of(layer, &rounds).expect("there are rounds")
     }
 
     #[test]
-    fn rounds_are_compared_with_their_own() {
-        let sides = [report(Side::Plain, &[10.0, 20.0, 40.0]), report(Side::Tidegate, &[11.0, 24.0, 41.0])];
-        let ratio = Ratio::of(&sides, Side::Tidegate, Side::Plain, Some(1.1)).expect("both are there");
-        assert!((ratio.ours_us - 24.0).abs() < 1e-9 && (ratio.beside_us - 20.0).abs() < 1e-9, "{ratio:?}");
+    fn the_ratio_is_the_median_of_the_ratios_of_the_rounds() {
+        let layers =
+            [report(RouteLayer::Plain, &[10.0, 20.0, 40.0]), report(RouteLayer::Tidegate, &[11.0, 24.0, 41.0])];
+        let ratio = Ratio::of(&layers, RouteLayer::Tidegate, RouteLayer::Plain, Some(1.1)).expect("both are reported");
+        assert!((ratio.ours_us - 24.0).abs() < 1e-9 && (ratio.other_us - 20.0).abs() < 1e-9, "{ratio:?}");
         assert!((ratio.cost - 1.1).abs() < 1e-9, "{ratio:?}");
-        assert!(Ratio::of(&sides, Side::Tidegate, Side::TowerGovernor, None).is_none());
+        assert!(Ratio::of(&layers, RouteLayer::Tidegate, RouteLayer::TowerGovernor, None).is_none());
     }
 }

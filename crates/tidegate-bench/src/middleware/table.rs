@@ -3,67 +3,58 @@
 use comfy_table::Table;
 
 use super::report::MiddlewareReport;
-use crate::redis_store::{verdict, whole};
-use crate::table::plain;
+use crate::table::{extremes, met_or_missed, plain, whole};
 
-/// The whole report.
+/// Returns the whole report.
 pub fn render(report: &MiddlewareReport) -> String {
-    let machine = &report.machine;
     let [before, after] = report.load_average;
     format!(
-        "{} cores, {}, {}\nload average {before:.1} before, {after:.1} after: load and servers share the cores\n\
-         {} rounds of {} turns for each side, a second each; medians of the turns\n\n\
-         Processor time of the server for a request; x: ours by the other's, the median of the rounds' ratios\n{}\n\n\
-         Each side\n{}\n",
-        machine.cores,
-        machine.platform,
-        machine.rustc,
+        "{}\nload average {before:.1} before, {after:.1} after; the load generator uses the same cores\n\
+         {} rounds of {} turns of one second for each layer; medians of the turns\n\n\
+         Processor time of the server for a request; x: ours divided by the other's, the median of the rounds\n{}\n\n\
+         Each layer\n{}\n",
+        report.machine,
         report.rounds,
         report.round_seconds,
         ratios(report).trim_fmt(),
-        sides(report).trim_fmt(),
+        layers(report).trim_fmt(),
     )
 }
 
 fn ratios(report: &MiddlewareReport) -> Table {
-    let mut table = plain(&["ours", "beside", "us", "us", "x", "lowest", "highest", "wanted", ""], 2);
+    let mut table = plain(&["ours", "compared with", "us", "us", "x", "lowest", "highest", "target", ""], 2);
     for ratio in &report.ratios {
-        let (low, high) = ends(&ratio.rounds_cost);
+        let (low, high) = extremes(&ratio.rounds_cost);
         table.add_row([
             ratio.ours.name().to_owned(),
-            ratio.beside.name().to_owned(),
+            ratio.other.name().to_owned(),
             format!("{:.2}", ratio.ours_us),
-            format!("{:.2}", ratio.beside_us),
+            format!("{:.2}", ratio.other_us),
             format!("{:.3}", ratio.cost),
             format!("{low:.3}"),
             format!("{high:.3}"),
-            ratio.wanted.map_or_else(String::new, |most| format!("<= {most}")),
-            ratio.wanted.map_or_else(String::new, |most| verdict(ratio.cost <= most)),
+            ratio.wanted.map_or_else(String::new, |max| format!("<= {max}")),
+            ratio.wanted.map_or_else(String::new, |max| met_or_missed(ratio.cost <= max)),
         ]);
     }
     table
 }
 
-fn sides(report: &MiddlewareReport) -> Table {
-    let header = ["side", "server us", "lowest", "highest", "requests/s", "server cores", "p50 ms", "p99 ms"];
+fn layers(report: &MiddlewareReport) -> Table {
+    let header = ["layer", "server us", "lowest", "highest", "requests/s", "server cores", "p50 ms", "p99 ms"];
     let mut table = plain(&header, 1);
-    for side in &report.sides {
-        let (low, high) = ends(&side.rounds_server_us);
+    for report in &report.layers {
+        let (low, high) = extremes(&report.rounds_server_us);
         table.add_row([
-            side.side.name().to_owned(),
-            format!("{:.2}", side.flow.server_us),
+            report.layer.name().to_owned(),
+            format!("{:.2}", report.summary.server_us),
             format!("{low:.2}"),
             format!("{high:.2}"),
-            whole(side.flow.per_second),
-            format!("{:.2}", side.flow.server_cores),
-            format!("{:.3}", side.flow.latency_ms.p50),
-            format!("{:.3}", side.flow.latency_ms.p99),
+            whole(report.summary.per_second),
+            format!("{:.2}", report.summary.server_cores),
+            format!("{:.3}", report.summary.latency_ms.p50),
+            format!("{:.3}", report.summary.latency_ms.p99),
         ]);
     }
     table
-}
-
-/// The lowest and the highest.
-fn ends(rounds: &[f64]) -> (f64, f64) {
-    (rounds.iter().copied().fold(f64::INFINITY, f64::min), rounds.iter().copied().fold(0.0, f64::max))
 }

@@ -9,8 +9,9 @@ use redis::aio::ConnectionLike;
 use tidegate::{Cost, Key, Policy, Store as _};
 use tidegate_redis::RedisStore;
 
-use super::rival::{Rival, Verdict};
-use super::servers::Links;
+use super::rival::{Rival, ScriptReply};
+use super::servers::RivalConnections;
+use crate::tally::Tally;
 
 /// How a rival is called with a given number of concurrent decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +36,7 @@ impl fmt::Display for CallMethod {
 #[derive(Clone)]
 pub(super) enum Caller {
     Ours { store: RedisStore, policy: Arc<Policy> },
-    Theirs { rival: Arc<Rival>, links: Links, way: CallMethod },
-}
-
-/// The counts of a task.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
-    pub(super) decisions: usize,
-    pub(super) allowed: usize,
+    Theirs { rival: Arc<Rival>, connections: RivalConnections, method: CallMethod },
 }
 
 /// The keys of a task, repeated in order until `stop` is set.
@@ -60,17 +54,17 @@ impl TaskPlan {
         at
     }
 
-    fn goes_on(&self) -> bool {
+    fn is_running(&self) -> bool {
         !self.stop.load(Relaxed)
     }
 }
 
 impl Caller {
     /// The number of tasks for this number of concurrent decisions.
-    pub(super) fn tasks(&self, under_way: usize) -> usize {
+    pub(super) fn tasks(&self, concurrent: usize) -> usize {
         match self {
-            Self::Theirs { way: CallMethod::Pipelines { of }, .. } => under_way / of,
-            _ => under_way,
+            Self::Theirs { method: CallMethod::Pipelines { of }, .. } => concurrent / of,
+            _ => concurrent,
         }
     }
 
@@ -78,11 +72,11 @@ impl Caller {
     pub(super) async fn run(self, task: usize, plan: TaskPlan) -> Result<Tally> {
         match self {
             Self::Ours { store, policy } => ours(&store, &policy, plan).await,
-            Self::Theirs { rival, links: Links::Server(links), way } => {
-                theirs(&rival, links[task % links.len()].clone(), way, plan).await
+            Self::Theirs { rival, connections: RivalConnections::Server(connections), method } => {
+                theirs(&rival, connections[task % connections.len()].clone(), method, plan).await
             }
-            Self::Theirs { rival, links: Links::Cluster(links), way } => {
-                theirs(&rival, links[task % links.len()].clone(), way, plan).await
+            Self::Theirs { rival, connections: RivalConnections::Cluster(connections), method } => {
+                theirs(&rival, connections[task % connections.len()].clone(), method, plan).await
             }
         }
     }
@@ -90,7 +84,7 @@ impl Caller {
 
 async fn ours(store: &RedisStore, policy: &Policy, mut plan: TaskPlan) -> Result<Tally> {
     let mut tally = Tally::default();
-    while plan.goes_on() {
+    while plan.is_running() {
         let at = plan.next();
         let decision = store.check(policy, &Key::new(&plan.keys[at])?, Cost::ONE).await?;
         ensure!(!decision.is_degraded(), "Redis did not make a decision: {:?}", store.stats().errors);
@@ -100,15 +94,20 @@ async fn ours(store: &RedisStore, policy: &Policy, mut plan: TaskPlan) -> Result
     Ok(tally)
 }
 
-async fn theirs(rival: &Rival, mut link: impl ConnectionLike, way: CallMethod, mut plan: TaskPlan) -> Result<Tally> {
+async fn theirs(
+    rival: &Rival,
+    mut connection: impl ConnectionLike,
+    method: CallMethod,
+    mut plan: TaskPlan,
+) -> Result<Tally> {
     let mut tally = Tally::default();
-    while plan.goes_on() {
-        match way {
+    while plan.is_running() {
+        match method {
             CallMethod::Tasks { .. } => {
                 let at = plan.next();
-                let verdict: Verdict = rival.command(&plan.keys[at]).query_async(&mut link).await?;
+                let reply: ScriptReply = rival.command(&plan.keys[at]).query_async(&mut connection).await?;
                 tally.decisions += 1;
-                tally.allowed += usize::from(verdict.0 == 1);
+                tally.allowed += usize::from(reply.0 == 1);
             }
             CallMethod::Pipelines { of } => {
                 let mut pipeline = redis::Pipeline::with_capacity(of);
@@ -116,9 +115,9 @@ async fn theirs(rival: &Rival, mut link: impl ConnectionLike, way: CallMethod, m
                     let at = plan.next();
                     pipeline.add_command(rival.command(&plan.keys[at]));
                 }
-                let verdicts: Vec<Verdict> = pipeline.query_async(&mut link).await?;
-                tally.decisions += verdicts.len();
-                tally.allowed += verdicts.iter().filter(|verdict| verdict.0 == 1).count();
+                let replies: Vec<ScriptReply> = pipeline.query_async(&mut connection).await?;
+                tally.decisions += replies.len();
+                tally.allowed += replies.iter().filter(|reply| reply.0 == 1).count();
             }
         }
     }

@@ -1,8 +1,8 @@
 //! The memory of a request in the window in Redis: our log compared with a sorted set.
 //!
-//! Requests are spread over the window at random, as by customers who know nothing of each other: when they come
-//! decides how many bytes our log needs for one. That takes given times, and no waiting. The sorted set is what the
-//! rival's script makes of the same requests.
+//! Requests have random times in the window, as those of independent clients, because the size of our log depends on
+//! the times. The times are given, so nothing waits. The sorted set has the members that the rival's script adds for
+//! the same requests.
 
 use std::time::Duration;
 
@@ -27,10 +27,10 @@ const REQUESTS: usize = 1_000;
 const KEYS: usize = 200;
 const WANTED: f64 = 1.0 / 8.0;
 const SEED: u64 = 0x10_9b;
-/// Any time will do: nothing here goes by a clock.
+/// An arbitrary time: nothing here reads a clock.
 const EPOCH_US: u64 = 1_700_000_000_000_000;
 
-/// Bytes by requests.
+/// Bytes divided by the number of requests.
 struct Bytes {
     /// By MEMORY USAGE of each key.
     by_key: f64,
@@ -42,7 +42,7 @@ pub(super) async fn run(options: &Options, progress: &Progress) -> Result<Vec<Me
     let mut rows = Vec::new();
     for (text, window) in [("1000/1m", Duration::from_secs(60)), ("1000/1h", Duration::from_secs(3_600))] {
         for keys in [1, KEYS / options.divisor] {
-            progress.say(&format!("memory of {REQUESTS} requests each of {keys} keys, {text}"));
+            progress.show(&format!("memory of {REQUESTS} requests each of {keys} keys, {text}"));
             let ours = ours(window, keys).await?;
             let theirs = theirs(window, keys)?;
             let row = |measure, ours: f64, theirs: f64| MemoryRow {
@@ -56,7 +56,7 @@ pub(super) async fn run(options: &Options, progress: &Progress) -> Result<Vec<Me
                 wanted: WANTED,
             };
             rows.push(row("MEMORY USAGE", ours.by_key, theirs.by_key));
-            // One key is lost among what else a server does.
+            // The memory of one key is below the variation of the server's memory.
             if keys > 1 {
                 rows.push(row("used_memory", ours.by_server, theirs.by_server));
             }
@@ -65,7 +65,7 @@ pub(super) async fn run(options: &Options, progress: &Progress) -> Result<Vec<Me
     Ok(rows)
 }
 
-/// When the requests come, the first of them first.
+/// The times of the requests, sorted.
 fn times(window: Duration) -> Vec<u64> {
     let mut rng = StdRng::seed_from_u64(SEED);
     let mut times: Vec<u64> = (0..REQUESTS).map(|_| EPOCH_US + rng.random_range(0..micros(window))).collect();
@@ -76,7 +76,7 @@ fn times(window: Duration) -> Vec<u64> {
 async fn ours(window: Duration, keys: usize) -> Result<Bytes> {
     let server = Server::start();
     let mut wire = server.wire();
-    // The script stays in the server's memory from here on.
+    // Loads the script, which stays in the server's memory.
     drop(connected(&server).await?);
     let before = used_memory(&mut wire)?;
     let store = connected(&server).await?;
@@ -89,7 +89,7 @@ async fn ours(window: Duration, keys: usize) -> Result<Bytes> {
             async move { anyhow::Ok(store.at(now).decide(Op::Check, policy, &Key::new(subject)?, Cost::ONE).await?) }
         };
         for decision in join_all(subjects.iter().map(decide)).await {
-            ensure!(decision?.is_allowed(), "every request of these fits");
+            ensure!(decision?.is_allowed(), "a request was denied below the limit");
         }
     }
     drop(store);
@@ -114,7 +114,7 @@ fn theirs(window: Duration, keys: usize) -> Result<Bytes> {
             other.send(["ZADD", subject, &time.to_string(), &format!("{}:1", member())]);
         }
         for _ in &subjects {
-            ensure!(other.read().integer() == 1, "no two requests have the same member");
+            ensure!(other.read().integer() == 1, "two requests have the same member");
         }
     }
     let lifetime = Duration::from_secs(7_200).as_millis().to_string();
@@ -146,8 +146,8 @@ fn used_memory(wire: &mut Wire) -> Result<f64> {
         let clients = field(&info(wire, "clients"), "connected_clients:").map(number);
         if clients == Some(1.0) {
             let memory = info(wire, "memory");
-            return field(&memory, "used_memory:").map(number).context("the server tells its memory");
+            return field(&memory, "used_memory:").map(number).context("the server does not report its memory");
         }
-        ensure!(!deadline.has_passed(), "somebody is still connected");
+        ensure!(!deadline.has_passed(), "another client is still connected");
     }
 }

@@ -1,9 +1,8 @@
-//! The shared store measured beside the scripts that others run in Redis: decisions per second, memory per
-//! logged request, and what a decision costs while Redis is away.
+//! Compares the Redis store with the scripts of other projects: decisions per second, memory per logged
+//! request, and the cost of a decision while Redis is down.
 //!
-//! Servers are started for the run. Everybody asks the same server by the same client library from the same
-//! runtime. A rival may call its script in several ways; the fastest of them on the workload at hand is the
-//! one that is compared.
+//! The run starts its own servers. All contenders use the same server, the same client library and the same
+//! runtime. A rival's script is called with several call methods, and the fastest on each workload is compared.
 
 mod caller;
 mod memory;
@@ -26,9 +25,8 @@ use crate::progress::Progress;
 pub use report::RedisReport;
 pub(crate) use servers::{field, info, version};
 pub use table::render;
-pub(crate) use table::{verdict, whole};
 
-/// A part of the run.
+/// One benchmark of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RedisBenchmark {
     /// Decisions per second, one server, `sliding_log`.
@@ -39,7 +37,7 @@ pub enum RedisBenchmark {
     Cluster,
     /// Bytes per logged request.
     Memory,
-    /// Decisions while the server is away.
+    /// Decisions while the server is down.
     Outage,
 }
 
@@ -52,23 +50,23 @@ pub struct Options {
     pub round: Duration,
     /// The benchmarks to run; empty means all.
     pub only: Vec<RedisBenchmark>,
-    /// How much memory and outage are measured by, as a part of the whole: 1 or 10.
+    /// The divisor of the keys and decisions of the memory and outage benchmarks: 1 or 10.
     pub divisor: usize,
 }
 
 impl Options {
-    fn wants(&self, part: RedisBenchmark) -> bool {
-        self.only.is_empty() || self.only.contains(&part)
+    fn includes(&self, benchmark: RedisBenchmark) -> bool {
+        self.only.is_empty() || self.only.contains(&benchmark)
     }
 }
 
-/// Measures everything.
+/// Runs the benchmarks.
 ///
 /// # Errors
-/// If something was not measured as it should be, such as a decision that Redis did not make.
+/// If a measurement is invalid, for example because Redis did not make a decision.
 ///
 /// # Panics
-/// If a server can't be started, or does not answer.
+/// If a server can't be started, or does not reply.
 pub fn run(options: &Options) -> Result<RedisReport> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("no runtime")?;
@@ -82,15 +80,15 @@ pub fn run(options: &Options) -> Result<RedisReport> {
         memory: Vec::new(),
         outage: Vec::new(),
     };
-    for part in [RedisBenchmark::Log, RedisBenchmark::Counter, RedisBenchmark::Cluster] {
-        if options.wants(part) {
-            report.throughput.extend(runtime.block_on(throughput::run(part, options, &progress))?);
+    for benchmark in [RedisBenchmark::Log, RedisBenchmark::Counter, RedisBenchmark::Cluster] {
+        if options.includes(benchmark) {
+            report.throughput.extend(runtime.block_on(throughput::run(benchmark, options, &progress))?);
         }
     }
-    if options.wants(RedisBenchmark::Memory) {
+    if options.includes(RedisBenchmark::Memory) {
         report.memory = runtime.block_on(memory::run(options, &progress))?;
     }
-    if options.wants(RedisBenchmark::Outage) {
+    if options.includes(RedisBenchmark::Outage) {
         report.outage = runtime.block_on(outage::run(options, &progress))?;
     }
     progress.clear();

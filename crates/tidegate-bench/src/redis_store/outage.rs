@@ -33,11 +33,11 @@ pub(super) async fn run(options: &Options, progress: &Progress) -> Result<Vec<Ou
         let scenario = Scenario { threads: 1, spread: Spread::Uniform };
         let keys = scenario.sequences(&order, DECISIONS / options.divisor).remove(0);
         for (name, choice) in choices {
-            progress.say(&format!("without Redis, {name}, {count} keys"));
+            progress.show(&format!("without Redis, {name}, {count} keys"));
             let policy = Policy::new("bench", [Limit::new(LIMIT, WINDOW)?])?.with_on_store_failure(choice);
-            let store = abandoned(&policy).await?;
+            let store = store_without_server(&policy).await?;
             let limiter = Limiter::new(MemoryStore::default());
-            // Both know every key before the first round.
+            // Both have a state of every key before the first round.
             in_memory(&limiter, &policy, &keys)?;
             without_redis(&store, &policy, &keys).await?;
             let (mut ours, mut memory) = (Vec::new(), Vec::new());
@@ -54,7 +54,7 @@ pub(super) async fn run(options: &Options, progress: &Progress) -> Result<Vec<Ou
 }
 
 /// A store that has detected that its server was killed.
-async fn abandoned(policy: &Policy) -> Result<RedisStore> {
+async fn store_without_server(policy: &Policy) -> Result<RedisStore> {
     let server = Server::start();
     let store = RedisStore::connect(&server.url())?;
     tokio::time::timeout(Duration::from_secs(10), store.ready()).await.context("the store does not connect")?;
@@ -62,8 +62,8 @@ async fn abandoned(policy: &Policy) -> Result<RedisStore> {
     let deadline = Deadline::after(Duration::from_secs(10));
     while store.breakers().iter().any(|(_, state)| *state == BreakerState::Closed) {
         ensure!(!deadline.has_passed(), "the breaker does not open");
-        // Who asks nothing does not notice.
-        let _ = store.check(policy, &Key::new("anybody")?, Cost::ONE).await?;
+        // Only a request detects that the server is down.
+        let _ = store.check(policy, &Key::new("any")?, Cost::ONE).await?;
     }
     Ok(store)
 }
@@ -86,6 +86,6 @@ async fn without_redis(store: &RedisStore, policy: &Policy, keys: &[String]) -> 
         degraded += usize::from(black_box(decision).is_degraded());
     }
     let seconds = (now() - began).as_secs_f64();
-    ensure!(degraded == keys.len(), "Redis made a decision while it was away");
+    ensure!(degraded == keys.len(), "Redis made a decision while it was down");
     Ok(seconds * 1e9 / as_f64(keys.len()))
 }

@@ -21,7 +21,7 @@ pub struct RedisReport {
     pub throughput: Vec<ThroughputRow>,
     /// Bytes per logged request.
     pub memory: Vec<MemoryRow>,
-    /// Decisions while the server is away.
+    /// Decisions while the server is down.
     pub outage: Vec<OutageRow>,
 }
 
@@ -34,7 +34,7 @@ impl RedisReport {
 /// Ours and a rival on one workload.
 #[derive(Debug, Serialize)]
 pub struct ThroughputRow {
-    /// Where Redis is: one server or a cluster.
+    /// One server or a cluster.
     pub servers: &'static str,
     /// Our algorithm.
     pub algorithm: &'static str,
@@ -42,17 +42,17 @@ pub struct ThroughputRow {
     pub rival: &'static str,
     /// The fastest of the call methods for the rival.
     pub way: String,
-    /// How many keys, all equally often.
+    /// The number of keys, with uniform requests.
     pub keys: usize,
     /// Concurrent decisions.
     pub tasks: usize,
-    /// Decisions of ours by calls of the script.
+    /// Our decisions divided by calls of the script.
     pub batch: f64,
     /// Ours.
-    pub ours: Flow,
+    pub ours: ThroughputSummary,
     /// The rival's.
-    pub theirs: Flow,
-    /// Our decisions per second by the rival's, medians.
+    pub theirs: ThroughputSummary,
+    /// Our median decisions per second divided by the rival's.
     pub ratio: f64,
     /// The minimum of the ratio.
     pub wanted: f64,
@@ -62,26 +62,26 @@ pub struct ThroughputRow {
 
 /// The medians of one contender.
 #[derive(Debug, Serialize)]
-pub struct Flow {
+pub struct ThroughputSummary {
     /// Decisions per second.
     pub per_second: f64,
     /// Each round.
     pub rounds_per_second: Vec<f64>,
-    /// The share of requests that passed.
+    /// The share of admitted requests.
     pub allowed: f64,
-    /// Microseconds within the script by decisions, as the server counts them.
+    /// Microseconds within the script for each decision, as the server counts them.
     pub script_us: f64,
-    /// Processor time of the servers by decisions, in microseconds.
+    /// Processor time of the servers for each decision, in microseconds.
     pub server_us: f64,
-    /// Processor time of the client by decisions, in microseconds.
+    /// Processor time of the client for each decision, in microseconds.
     pub client_us: f64,
-    /// Processor time of the servers by the time passed: 1 is one core.
+    /// Processor time of the servers divided by wall time: 1 is one core.
     pub server_cores: f64,
-    /// Processor time of the client by the time passed.
+    /// Processor time of the client divided by wall time.
     pub client_cores: f64,
 }
 
-impl Flow {
+impl ThroughputSummary {
     /// None if there was no round.
     pub(super) fn of(rounds: &[Round]) -> Option<Self> {
         let middle = |value: fn(&Round) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
@@ -103,17 +103,17 @@ impl Flow {
 pub struct MemoryRow {
     /// The limit.
     pub limit: String,
-    /// How many keys.
+    /// The number of keys.
     pub keys: usize,
     /// Requests in the window of each key.
     pub requests: usize,
-    /// How it was measured.
+    /// The method of measurement.
     pub measure: &'static str,
-    /// Bytes by requests, our log.
+    /// Bytes for each request in our log.
     pub ours: f64,
-    /// Bytes by requests, the sorted set.
+    /// Bytes for each request in the sorted set.
     pub theirs: f64,
-    /// Ours by theirs.
+    /// Ours divided by theirs.
     pub ratio: f64,
     /// The maximum of the ratio.
     pub wanted: f64,
@@ -124,13 +124,13 @@ pub struct MemoryRow {
 pub struct OutageRow {
     /// The policy's choice for a failed store.
     pub on_store_failure: &'static str,
-    /// How many keys, all equally often.
+    /// The number of keys, with uniform requests.
     pub keys: usize,
     /// Median nanoseconds without Redis.
     pub ours_ns: f64,
     /// Median nanoseconds of the same policy in memory.
     pub memory_ns: f64,
-    /// The former by the latter.
+    /// The former divided by the latter.
     pub ratio: f64,
     /// The maximum of the ratio.
     pub wanted: f64,

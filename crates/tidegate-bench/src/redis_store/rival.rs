@@ -1,4 +1,4 @@
-//! The scripts of others, and how they are called.
+//! The scripts of other projects, and the commands that call them.
 
 use std::time::{Duration, SystemTime};
 
@@ -38,8 +38,8 @@ return {1, limit - used - cost, 0}
 ";
 
 /// The sliding window counter that a design document gives in prose and pseudocode, written out: a key for the
-/// window and one for the window before it. The caller's clock says which they are, as in the document. A counter
-/// is given its expiry once, when it begins.
+/// window and one for the window before it. The caller's clock determines the windows, as in the document. A counter
+/// gets its expiry once, with its first request.
 const TWO_KEYS: &str = r"
 local limit  = tonumber(ARGV[1])
 local window = tonumber(ARGV[2]) -- milliseconds
@@ -60,12 +60,12 @@ end
 return {0, 0, window - elapsed}
 ";
 
-/// Requests in a minute, for everybody.
+/// Maximum number of requests of each key in a window, for all contenders.
 pub(super) const LIMIT: u64 = 100;
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
 
 /// The reply of a rival's script: whether the request is allowed, the remaining units, and the wait.
-pub(super) type Verdict = (i64, i64, i64);
+pub(super) type ScriptReply = (i64, i64, i64);
 
 /// A rival's script.
 #[derive(Clone, Debug)]
@@ -78,8 +78,8 @@ pub(super) struct Rival {
 
 impl Rival {
     /// The script for this benchmark.
-    pub(super) fn of(part: RedisBenchmark) -> Self {
-        match part {
+    pub(super) fn of(benchmark: RedisBenchmark) -> Self {
+        match benchmark {
             RedisBenchmark::Counter => Self::new("two-key counter", TWO_KEYS, two_keys),
             _ => Self::new("sorted set", SORTED_SET, sorted_set),
         }
@@ -107,18 +107,18 @@ fn two_keys(rival: &Rival, key: &str) -> Cmd {
     let (now, window) = (millis(since_epoch()), millis(WINDOW));
     let number = now / window;
     let mut command = redis::cmd("EVALSHA");
-    // In braces, so that both are in one slot of a cluster.
+    // The braces put both keys into one slot of a cluster.
     command.arg(&rival.sha).arg(2).arg(format!("{{{key}}}:{number}")).arg(format!("{{{key}}}:{}", number - 1));
     command.arg(LIMIT).arg(window).arg(now);
     command
 }
 
-/// A member that no other request has: eight random bytes.
+/// Returns a unique member of the sorted set: eight random bytes.
 pub(super) fn member() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 
-#[expect(clippy::disallowed_methods, reason = "a rival that goes by the caller's clock")]
+#[expect(clippy::disallowed_methods, reason = "the rival uses the caller's clock")]
 fn since_epoch() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

@@ -8,10 +8,11 @@ use anyhow::Result;
 use cpu_time::ProcessTime;
 use tokio::task::JoinSet;
 
-use super::caller::{Caller, Tally, TaskPlan};
+use super::caller::{Caller, TaskPlan};
 use super::servers::RedisServers;
 use crate::measure::as_f64;
 use crate::stopwatch::now;
+use crate::tally::Tally;
 
 /// The results of one round.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +37,7 @@ impl Round {
         as_f64(self.tally.allowed) / as_f64(self.tally.decisions)
     }
 
-    /// A time by decisions, in microseconds.
+    /// A time divided by the number of decisions, in microseconds.
     pub(super) fn per_decision(&self, seconds: f64) -> f64 {
         seconds * 1e6 / as_f64(self.tally.decisions)
     }
@@ -47,13 +48,13 @@ pub(super) async fn round(
     caller: &Caller,
     servers: &RedisServers,
     keys: &Arc<Vec<String>>,
-    under_way: usize,
+    concurrent: usize,
     length: Duration,
 ) -> Result<Round> {
     let stop = Arc::new(AtomicBool::new(false));
-    let tasks = caller.tasks(under_way);
+    let tasks = caller.tasks(concurrent);
     let mut running = JoinSet::new();
-    let used = servers.used();
+    let before = servers.usage();
     let client = ProcessTime::now();
     let began = now();
     for task in 0..tasks {
@@ -63,20 +64,15 @@ pub(super) async fn round(
     }
     tokio::time::sleep(length).await;
     stop.store(true, Relaxed);
-    let mut sum = Tally::default();
-    while let Some(tally) = running.join_next().await {
-        let tally = tally??;
-        sum.decisions += tally.decisions;
-        sum.allowed += tally.allowed;
-    }
+    let tallies = running.join_all().await.into_iter().collect::<Result<Vec<_>>>()?;
     let seconds = (now() - began).as_secs_f64();
     let client_seconds = client.elapsed().as_secs_f64();
-    let after = servers.used();
+    let after = servers.usage();
     Ok(Round {
-        tally: sum,
+        tally: tallies.into_iter().sum(),
         seconds,
-        server_seconds: after.processor - used.processor,
+        server_seconds: after.processor - before.processor,
         client_seconds,
-        script_seconds: after.script - used.script,
+        script_seconds: after.script - before.script,
     })
 }

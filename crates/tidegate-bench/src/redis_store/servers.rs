@@ -20,16 +20,16 @@ pub(super) enum RedisServers {
     Cluster(Cluster),
 }
 
-/// Rivals' connections.
+/// The connections of a rival.
 #[derive(Clone)]
-pub(super) enum Links {
+pub(super) enum RivalConnections {
     Server(Vec<MultiplexedConnection>),
     Cluster(Vec<ClusterConnection>),
 }
 
 /// The resource usage of all servers since their start.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Used {
+pub(super) struct ServerUsage {
     /// Processor time, in seconds.
     pub(super) processor: f64,
     /// Time within scripts, in seconds.
@@ -69,36 +69,36 @@ impl RedisServers {
             Self::Server(server) => server.url(),
             Self::Cluster(cluster) => cluster.url(),
         };
-        let patience = Duration::from_secs(5);
-        let store = RedisStore::builder(&url).timeout(patience).connect_timeout(patience).connect()?;
+        let timeout = Duration::from_secs(5);
+        let store = RedisStore::builder(&url).timeout(timeout).connect_timeout(timeout).connect()?;
         tokio::time::timeout(Duration::from_secs(10), store.ready()).await.context("the store does not connect")?;
         Ok(store)
     }
 
     /// This number of connections for a rival, without timeouts, because timeouts cost time.
-    pub(super) async fn links(&self, count: usize) -> Result<Links> {
+    pub(super) async fn connect_rival(&self, count: usize) -> Result<RivalConnections> {
         match self {
             Self::Server(server) => {
                 let client = Client::open(server.url())?;
                 let config = AsyncConnectionConfig::new().set_response_timeout(None);
-                let mut links = Vec::new();
+                let mut connections = Vec::new();
                 for _ in 0..count {
-                    links.push(client.get_multiplexed_async_connection_with_config(&config).await?);
+                    connections.push(client.get_multiplexed_async_connection_with_config(&config).await?);
                 }
-                Ok(Links::Server(links))
+                Ok(RivalConnections::Server(connections))
             }
             Self::Cluster(cluster) => {
                 let client = ClusterClient::new(cluster.nodes().iter().map(Server::url))?;
-                let mut links = Vec::new();
+                let mut connections = Vec::new();
                 for _ in 0..count {
-                    links.push(client.get_async_connection().await?);
+                    connections.push(client.get_async_connection().await?);
                 }
-                Ok(Links::Cluster(links))
+                Ok(RivalConnections::Cluster(connections))
             }
         }
     }
 
-    /// Loads a rival's script everywhere.
+    /// Loads a rival's script into every server.
     pub(super) fn load(&self, rival: &Rival) {
         for mut wire in self.wires() {
             let reply = wire.command(["SCRIPT", "LOAD", rival.source]);
@@ -114,13 +114,13 @@ impl RedisServers {
     }
 
     /// The resource usage of the servers so far.
-    pub(super) fn used(&self) -> Used {
-        self.wires().fold(Used::default(), |sum, mut wire| {
+    pub(super) fn usage(&self) -> ServerUsage {
+        self.wires().fold(ServerUsage::default(), |sum, mut wire| {
             let cpu = info(&mut wire, "cpu");
             let commands = info(&mut wire, "commandstats");
             let calls = field(&commands, "cmdstat_evalsha:").unwrap_or_default();
             let script = calls.split(',').find_map(|part| part.strip_prefix("usec=")).map_or(0.0, number);
-            Used {
+            ServerUsage {
                 processor: sum.processor
                     + ["used_cpu_user:", "used_cpu_sys:"]
                         .map(|name| number(field(&cpu, name).unwrap_or("0")))
@@ -159,11 +159,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_tells_what_scripts_have_taken() {
+    fn the_usage_includes_the_time_of_scripts() {
         let servers = RedisServers::server();
         let rival = Rival::of(super::super::RedisBenchmark::Counter);
         servers.load(&rival);
-        let before = servers.used();
+        let before = servers.usage();
         let RedisServers::Server(server) = &servers else { unreachable!() };
         let mut wire = server.wire();
         for _ in 0..1_000 {
@@ -171,6 +171,6 @@ mod tests {
                 wire.command(["EVALSHA", redis::Script::new(rival.source).get_hash(), "2", "a", "b", "9", "9", "9"]);
             assert!(!reply.is_error(), "{reply:?}");
         }
-        assert!(servers.used().script > before.script);
+        assert!(servers.usage().script > before.script);
     }
 }

@@ -4,43 +4,42 @@ use std::fmt::Write as _;
 
 use comfy_table::Table;
 
-use super::report::{Flow, RedisReport, ThroughputRow};
-use crate::table::{grouped, plain};
+use super::report::{RedisReport, ThroughputRow, ThroughputSummary};
+use crate::table::{extremes, grouped, met_or_missed, plain, whole};
 
-/// The whole report.
+/// Returns the whole report.
 pub fn render(report: &RedisReport) -> String {
-    let machine = &report.machine;
     let mut text = format!(
-        "{} cores, {}, {}, Redis {}\n{} rounds, interleaved; the median of the rounds\n",
-        machine.cores, machine.platform, machine.rustc, report.redis, report.rounds,
+        "{}, Redis {}\n{} rounds, interleaved; the median of the rounds\n",
+        report.machine, report.redis, report.rounds,
     );
     let mut section = |title: &str, table: Table| {
         let _ = write!(text, "\n{title}\n{}\n", table.trim_fmt());
     };
     if !report.throughput.is_empty() {
         let title = format!(
-            "Decisions per second, rounds of {} s, 100/1m, keys equally often; x: ours by theirs",
+            "Decisions per second, rounds of {} s, 100/1m, uniform keys; x: ours divided by theirs",
             report.round_seconds
         );
         section(&title, throughput(report));
-        section("What a decision costs, in microseconds, and how many cores were busy with it", costs(report));
-        section("Decisions per second of the rivals in every way that was tried, shortly", tried(report));
+        section("Cost of a decision in microseconds, and busy cores", costs(report));
+        section("Decisions per second of the rivals with each call method, in short rounds", tried(report));
     }
     if !report.memory.is_empty() {
-        section("Bytes in Redis per request in the window; x: ours by the sorted set's", memory(report));
+        section("Bytes in Redis per request in the window; x: ours divided by the sorted set's", memory(report));
     }
     if !report.outage.is_empty() {
-        section("Nanoseconds of a decision while Redis is away; x: by the same in memory", outage(report));
+        section("Nanoseconds of a decision while Redis is down; x: divided by those in memory", outage(report));
     }
     text
 }
 
 fn throughput(report: &RedisReport) -> Table {
     let header = [
-        "where",
+        "servers",
         "ours",
         "rival",
-        "called by",
+        "call method",
         "keys",
         "tasks",
         "batch",
@@ -48,7 +47,7 @@ fn throughput(report: &RedisReport) -> Table {
         "ours/s",
         "rival/s",
         "x",
-        "wanted",
+        "target",
         "",
     ];
     let mut table = plain(&header, 4);
@@ -66,7 +65,7 @@ fn throughput(report: &RedisReport) -> Table {
             whole(row.theirs.per_second),
             format!("{:.2}", row.ratio),
             format!(">= {}", row.wanted),
-            verdict(row.ratio >= row.wanted),
+            met_or_missed(row.ratio >= row.wanted),
         ]);
     }
     table
@@ -74,8 +73,8 @@ fn throughput(report: &RedisReport) -> Table {
 
 fn costs(report: &RedisReport) -> Table {
     let header = [
-        "where",
-        "who",
+        "servers",
+        "contender",
         "keys",
         "tasks",
         "script",
@@ -88,36 +87,35 @@ fn costs(report: &RedisReport) -> Table {
     ];
     let mut table = plain(&header, 2);
     for row in &report.throughput {
-        for (who, flow) in [(row.algorithm, &row.ours), (row.rival, &row.theirs)] {
-            table.add_row(cost_cells(row, who, flow));
+        for (contender, summary) in [(row.algorithm, &row.ours), (row.rival, &row.theirs)] {
+            table.add_row(cost_cells(row, contender, summary));
         }
     }
     table
 }
 
-fn cost_cells(row: &ThroughputRow, who: &str, flow: &Flow) -> Vec<String> {
-    let rounds = &flow.rounds_per_second;
-    let mut cells = vec![row.servers.to_owned(), who.to_owned(), grouped(row.keys), row.tasks.to_string()];
-    let times = [flow.script_us, flow.server_us, flow.client_us, flow.server_cores, flow.client_cores];
+fn cost_cells(row: &ThroughputRow, contender: &str, summary: &ThroughputSummary) -> Vec<String> {
+    let (slowest, fastest) = extremes(&summary.rounds_per_second);
+    let mut cells = vec![row.servers.to_owned(), contender.to_owned(), grouped(row.keys), row.tasks.to_string()];
+    let times = [summary.script_us, summary.server_us, summary.client_us, summary.server_cores, summary.client_cores];
     cells.extend(times.map(|time| format!("{time:.2}")));
-    cells.push(whole(rounds.iter().copied().fold(f64::INFINITY, f64::min)));
-    cells.push(whole(rounds.iter().copied().fold(0.0, f64::max)));
+    cells.extend([slowest, fastest].map(whole));
     cells
 }
 
 fn tried(report: &RedisReport) -> Table {
-    let mut table = plain(&["where", "rival", "called by", "keys", "tasks", "/s"], 3);
+    let mut table = plain(&["servers", "rival", "call method", "keys", "tasks", "/s"], 3);
     for row in &report.throughput {
-        for (way, speed) in &row.tried {
+        for (method, rate) in &row.tried {
             let (servers, rival) = (row.servers.to_owned(), row.rival.to_owned());
-            table.add_row([servers, rival, way.clone(), grouped(row.keys), row.tasks.to_string(), whole(*speed)]);
+            table.add_row([servers, rival, method.clone(), grouped(row.keys), row.tasks.to_string(), whole(*rate)]);
         }
     }
     table
 }
 
 fn memory(report: &RedisReport) -> Table {
-    let mut table = plain(&["limit", "measured by", "keys", "requests", "ours", "theirs", "x", "wanted", ""], 2);
+    let mut table = plain(&["limit", "measured by", "keys", "requests", "ours", "theirs", "x", "target", ""], 2);
     for row in &report.memory {
         table.add_row([
             row.limit.clone(),
@@ -128,14 +126,14 @@ fn memory(report: &RedisReport) -> Table {
             format!("{:.2}", row.theirs),
             format!("{:.3}", row.ratio),
             format!("<= {}", row.wanted),
-            verdict(row.ratio <= row.wanted),
+            met_or_missed(row.ratio <= row.wanted),
         ]);
     }
     table
 }
 
 fn outage(report: &RedisReport) -> Table {
-    let mut table = plain(&["policy", "keys", "without Redis", "in memory", "x", "wanted", ""], 1);
+    let mut table = plain(&["policy", "keys", "without Redis", "in memory", "x", "target", ""], 1);
     for row in &report.outage {
         table.add_row([
             row.on_store_failure.to_owned(),
@@ -144,17 +142,8 @@ fn outage(report: &RedisReport) -> Table {
             format!("{:.1}", row.memory_ns),
             format!("{:.2}", row.ratio),
             format!("<= {}", row.wanted),
-            verdict(row.ratio <= row.wanted),
+            met_or_missed(row.ratio <= row.wanted),
         ]);
     }
     table
-}
-
-pub(crate) fn verdict(is_met: bool) -> String {
-    if is_met { "met" } else { "missed" }.to_owned()
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "speeds are small and positive")]
-pub(crate) fn whole(speed: f64) -> String {
-    grouped(speed.round() as usize)
 }

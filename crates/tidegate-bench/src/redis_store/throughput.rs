@@ -8,7 +8,7 @@ use tidegate::{Algorithm, Limit, Policy};
 use tidegate_redis::RedisStore;
 
 use super::caller::{CallMethod, Caller};
-use super::report::{Flow, ThroughputRow};
+use super::report::{ThroughputRow, ThroughputSummary};
 use super::rival::{LIMIT, Rival, WINDOW};
 use super::round::{Round, round};
 use super::servers::RedisServers;
@@ -27,9 +27,13 @@ const PIPELINES: [usize; 3] = [16, 64, 128];
 /// Short rounds that find a rival's fastest call method and warm up.
 const TRIALS: usize = 3;
 
-pub(super) async fn run(part: RedisBenchmark, options: &Options, progress: &Progress) -> Result<Vec<ThroughputRow>> {
-    let rival = Arc::new(Rival::of(part));
-    let (servers, algorithm, wanted) = match part {
+pub(super) async fn run(
+    benchmark: RedisBenchmark,
+    options: &Options,
+    progress: &Progress,
+) -> Result<Vec<ThroughputRow>> {
+    let rival = Arc::new(Rival::of(benchmark));
+    let (servers, algorithm, wanted) = match benchmark {
         RedisBenchmark::Cluster => (RedisServers::cluster(), Algorithm::SlidingLog, 1.0),
         RedisBenchmark::Counter => (RedisServers::server(), Algorithm::SlidingCounter, 2.0),
         _ => (RedisServers::server(), Algorithm::SlidingLog, 2.0),
@@ -43,29 +47,29 @@ pub(super) async fn run(part: RedisBenchmark, options: &Options, progress: &Prog
         let drawn = Scenario { threads: 1, spread: Spread::Uniform }.sequences(&order, DRAWN).remove(0);
         let keys = Arc::new(drawn);
         for tasks in TASKS {
-            // A cluster takes long enough with its three servers on two cores.
-            if part == RedisBenchmark::Cluster && tasks != TASKS[0] {
+            // A cluster of three servers is slow on two cores, so it gets one number of tasks.
+            if benchmark == RedisBenchmark::Cluster && tasks != TASKS[0] {
                 continue;
             }
-            let match_up = Match { servers: &servers, keys: &keys, tasks, options };
+            let comparison = Comparison { servers: &servers, keys: &keys, tasks, options };
             servers.flush();
-            progress.say(&format!("{}, {} by {tasks} tasks over {count} keys", servers.name(), rival.name));
+            progress.show(&format!("{}, {} {tasks} tasks, {count} keys", servers.name(), rival.name));
             let store = servers.store().await?;
             let ours = Caller::Ours { store: store.clone(), policy: Arc::clone(&policy) };
-            let (theirs, way, tried) = match_up.fastest(&ours, &rival).await?;
+            let (theirs, method, tried) = comparison.fastest(&ours, &rival).await?;
             if is_hot(count) {
-                match_up.exhaust(&ours).await?;
-                match_up.exhaust(&theirs).await?;
+                comparison.exhaust(&ours).await?;
+                comparison.exhaust(&theirs).await?;
             }
             let before = store.stats();
-            let (ours, theirs) = match_up.rounds(&ours, &theirs).await?;
+            let (ours, theirs) = comparison.rounds(&ours, &theirs).await?;
             let after = store.stats();
             ensure_made_by_redis(&store)?;
             let row = ThroughputRow {
                 servers: servers.name(),
-                algorithm: if part == RedisBenchmark::Counter { "sliding_counter" } else { "sliding_log" },
+                algorithm: if benchmark == RedisBenchmark::Counter { "sliding_counter" } else { "sliding_log" },
                 rival: rival.name,
-                way: way.to_string(),
+                way: method.to_string(),
                 keys: count,
                 tasks,
                 batch: as_count(after.batched - before.batched) / as_count(after.calls - before.calls),
@@ -97,42 +101,42 @@ fn as_count(count: u64) -> f64 {
     as_f64(usize::try_from(count).unwrap_or(usize::MAX))
 }
 
-/// The settings of both sides.
-struct Match<'a> {
+/// The settings of one comparison of our store with a rival.
+struct Comparison<'a> {
     servers: &'a RedisServers,
     keys: &'a Arc<Vec<String>>,
     tasks: usize,
     options: &'a Options,
 }
 
-impl Match<'_> {
+impl Comparison<'_> {
     /// The rival with its fastest call method, and the rates of all methods.
     async fn fastest(&self, ours: &Caller, rival: &Arc<Rival>) -> Result<(Caller, CallMethod, Vec<(String, f64)>)> {
-        let mut ways = vec![CallMethod::Tasks { connections: 1 }, CallMethod::Tasks { connections: CONNECTIONS }];
-        // A pipeline in a cluster has to stay in one slot, so it would be of one call.
+        let mut methods = vec![CallMethod::Tasks { connections: 1 }, CallMethod::Tasks { connections: CONNECTIONS }];
+        // In a cluster, a pipeline must stay in one slot, so it would have one call.
         if matches!(self.servers, RedisServers::Server(_)) {
             let fitting = PIPELINES.into_iter().filter(|of| *of <= self.tasks);
-            ways.extend(fitting.map(|of| CallMethod::Pipelines { of }));
+            methods.extend(fitting.map(|of| CallMethod::Pipelines { of }));
         }
         let mut callers = Vec::new();
-        for way in ways {
-            let connections = if let CallMethod::Tasks { connections } = way { connections } else { 1 };
-            let links = self.servers.links(connections).await?;
-            callers.push((way, Caller::Theirs { rival: Arc::clone(rival), links, way }));
+        for method in methods {
+            let connections = if let CallMethod::Tasks { connections } = method { connections } else { 1 };
+            let connections = self.servers.connect_rival(connections).await?;
+            callers.push((method, Caller::Theirs { rival: Arc::clone(rival), connections, method }));
         }
-        let mut speeds = vec![Vec::new(); callers.len()];
+        let mut rates = vec![Vec::new(); callers.len()];
         let length = self.trial();
         for _ in 0..TRIALS {
             self.round(ours, length).await?;
-            for ((_, caller), speeds) in callers.iter().zip(&mut speeds) {
-                speeds.push(self.round(caller, length).await?.per_second());
+            for ((_, caller), rates) in callers.iter().zip(&mut rates) {
+                rates.push(self.round(caller, length).await?.per_second());
             }
         }
-        let speeds: Vec<_> = speeds.iter().filter_map(|speeds| median(speeds)).collect();
-        let tried = callers.iter().zip(&speeds).map(|((way, _), speed)| (way.to_string(), *speed)).collect();
-        let best = callers.into_iter().zip(speeds).max_by(|a, b| a.1.total_cmp(&b.1));
-        let ((way, caller), _) = best.context("there is a way")?;
-        Ok((caller, way, tried))
+        let rates: Vec<_> = rates.iter().filter_map(|rates| median(rates)).collect();
+        let tried = callers.iter().zip(&rates).map(|((method, _), rate)| (method.to_string(), *rate)).collect();
+        let best = callers.into_iter().zip(rates).max_by(|a, b| a.1.total_cmp(&b.1));
+        let ((method, caller), _) = best.context("there is a call method")?;
+        Ok((caller, method, tried))
     }
 
     /// Decides until nearly all requests are denied, so that all rounds start in the same state.
@@ -143,21 +147,21 @@ impl Match<'_> {
                 return Ok(());
             }
         }
-        bail!("keys that everybody asks for are still let through")
+        bail!("most requests for exhausted keys are still admitted")
     }
 
-    /// How long a short round takes.
+    /// The length of a short round.
     fn trial(&self) -> Duration {
         self.options.round.mul_f64(0.1).max(Duration::from_millis(20))
     }
 
-    async fn rounds(&self, ours: &Caller, theirs: &Caller) -> Result<(Flow, Flow)> {
+    async fn rounds(&self, ours: &Caller, theirs: &Caller) -> Result<(ThroughputSummary, ThroughputSummary)> {
         let (mut our_rounds, mut their_rounds) = (Vec::new(), Vec::new());
         for _ in 0..self.options.rounds {
             our_rounds.push(self.round(ours, self.options.round).await?);
             their_rounds.push(self.round(theirs, self.options.round).await?);
         }
-        Flow::of(&our_rounds).zip(Flow::of(&their_rounds)).context("there is a round")
+        ThroughputSummary::of(&our_rounds).zip(ThroughputSummary::of(&their_rounds)).context("there is a round")
     }
 
     async fn round(&self, caller: &Caller, length: Duration) -> Result<Round> {

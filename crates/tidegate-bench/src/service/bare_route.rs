@@ -44,15 +44,15 @@ async fn check(Json(request): Json<Request>) -> Json<CheckResponse> {
     })
 }
 
-/// Serves the route until the process is ended.
+/// Serves the route until the process ends.
 ///
 /// # Errors
-/// If the address can't be had.
+/// If the address can't be used.
 pub fn serve(address: SocketAddr) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     runtime.block_on(async {
-        let listener = TcpListener::bind(address).await.with_context(|| format!("{address} can't be had"))?;
+        let listener = TcpListener::bind(address).await.with_context(|| format!("can't listen on {address}"))?;
         let router = Router::new().route("/v1/check", post(check));
-        axum::serve(listener, router).await.context("the route is served no more")
+        axum::serve(listener, router).await.context("the server has stopped")
     })
 }

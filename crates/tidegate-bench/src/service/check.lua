@@ -1,5 +1,5 @@
--- Posts checks with keys drawn at random out of 100,000, as redis-benchmark has them.
--- Requests are written beforehand: wrk shares its core with the server.
+-- Posts checks with keys drawn at random out of 100,000, as redis-benchmark does.
+-- The requests are built in advance, because wrk shares the cores with the server.
 
 local requests = {}
 

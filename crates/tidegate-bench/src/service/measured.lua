@@ -1,4 +1,4 @@
--- Says in the end: requests, microseconds, errors, and the percentiles 50, 99 and 99.9 in microseconds.
+-- Writes at the end: requests, microseconds, errors, and the percentiles 50, 99 and 99.9 in microseconds.
 
 function done(summary, latency)
   local errors = summary.errors

@@ -9,17 +9,16 @@ use anyhow::{Context, Result, ensure};
 
 use super::Options;
 use super::report::Goal;
-use super::sides::Tidegate;
+use super::servers::Tidegate;
 use crate::progress::Progress;
 
 const KEYS: usize = 1_000_000;
 const PIPELINE: usize = 1_000;
 const POLICY: &str = "sliding_counter";
-const MEGABYTE: f64 = 1_000_000.0;
 
 pub(super) fn run(binary: &Path, options: &Options, progress: &Progress) -> Result<Goal> {
     let keys = KEYS / options.divisor;
-    progress.say(&format!("memory of {keys} keys"));
+    progress.show(&format!("memory of {keys} keys"));
     let tidegate = Tidegate::start(binary)?;
     let mut stream = TcpStream::connect(tidegate.resp)?;
     stream.set_nodelay(true)?;
@@ -29,7 +28,7 @@ pub(super) fn run(binary: &Path, options: &Options, progress: &Progress) -> Resu
     Ok(Goal {
         what: format!("resident memory after {keys} keys, {POLICY}"),
         unit: "MB",
-        measured: tidegate.id().resident_bytes()? / MEGABYTE,
+        measured: tidegate.id().megabytes("VmRSS:")?,
         wanted: 150.0,
     })
 }
@@ -42,11 +41,11 @@ fn check(stream: &mut TcpStream, keys: std::ops::Range<usize>) -> Result<()> {
         write!(request, "*3\r\n$8\r\nTG.CHECK\r\n${}\r\n{POLICY}\r\n${}\r\n{key}\r\n", POLICY.len(), key.len())?;
     }
     stream.write_all(request.as_bytes())?;
-    let mut answers = BufReader::new(stream).lines();
-    let mut line = || answers.next().context("the service has closed the connection")?.context("no answer");
+    let mut replies = BufReader::new(stream).lines();
+    let mut line = || replies.next().context("the service has closed the connection")?.context("no reply");
     for number in keys {
         let (kind, allowed) = (line()?, line()?);
-        ensure!((kind.as_str(), allowed.as_str()) == ("*6", ":1"), "the answer to key {number} is {kind} {allowed}");
+        ensure!((kind.as_str(), allowed.as_str()) == ("*6", ":1"), "the reply for key {number} is {kind} {allowed}");
         for _ in 0..5 {
             line()?;
         }

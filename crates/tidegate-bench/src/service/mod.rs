@@ -1,17 +1,17 @@
-//! The service measured from outside, beside what one would otherwise put in its place: RESP beside Redis's own INCR, HTTP
-//! beside a bare axum route that reads and writes the same JSON; and its memory, and how soon it answers.
+//! Measures the service from outside: RESP compared with INCR of Redis, HTTP compared with a bare axum route that reads
+//! and writes the same JSON, its memory, and the time until its first reply.
 //!
-//! Every server is a process of its own, started for the run. Both sides of a comparison are asked by the same load
-//! generator (redis-benchmark, wrk) on the same machine, in rounds that take turns.
+//! The run starts every server in a separate process. The same load generator (redis-benchmark or wrk) on the same
+//! machine sends requests to both servers of a comparison, in interleaved rounds.
 
 pub mod bare_route;
 mod dashboard;
-mod first_answer;
+mod first_reply;
 mod memory;
 pub(crate) mod process;
 mod redis_benchmark;
 pub(crate) mod report;
-pub(crate) mod sides;
+pub(crate) mod servers;
 mod table;
 pub(crate) mod throughput;
 pub(crate) mod wrk;
@@ -29,7 +29,7 @@ use crate::redis_store;
 pub use report::ServiceReport;
 pub use table::render;
 
-/// A part of the run.
+/// One benchmark of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ServiceBenchmark {
     /// `TG.CHECK` compared with `INCR`.
@@ -38,9 +38,9 @@ pub enum ServiceBenchmark {
     Http,
     /// Resident memory after a million keys.
     Memory,
-    /// Start to first answer.
+    /// Time from the start to the first reply.
     Start,
-    /// The dashboard's page open against closed.
+    /// An open dashboard compared with a closed one.
     Dashboard,
 }
 
@@ -49,48 +49,48 @@ pub enum ServiceBenchmark {
 pub struct Options {
     /// The number of rounds. Their median is reported.
     pub rounds: usize,
-    /// How long a round takes, about.
+    /// The approximate length of a round.
     pub round: Duration,
     /// The benchmarks to run; empty means all.
     pub only: Vec<ServiceBenchmark>,
-    /// How much memory is measured by, as a part of the whole: 1 or 10.
+    /// The divisor of the keys and of the warm-up: 1 or 10.
     pub divisor: usize,
 }
 
 impl Options {
-    fn wants(&self, part: ServiceBenchmark) -> bool {
-        self.only.is_empty() || self.only.contains(&part)
+    fn includes(&self, benchmark: ServiceBenchmark) -> bool {
+        self.only.is_empty() || self.only.contains(&benchmark)
     }
 }
 
-/// Measures everything.
+/// Runs the benchmarks.
 ///
 /// # Errors
-/// If the service can't be built or started, a load generator is missing, or a request was not answered as it should be.
+/// If the service can't be built or started, a load generator is missing, or a request failed.
 ///
 /// # Panics
-/// If Redis can't be started, or does not answer.
+/// If Redis can't be started, or does not reply.
 pub fn run(options: &Options) -> Result<ServiceReport> {
     let progress = Progress::new();
-    progress.say("building the service");
+    progress.show("building the service");
     let binary = crate::binary::build()?;
-    let busy_before = load_average();
+    let load_before = load_average();
     let mut rows = Vec::new();
     let mut goals = Vec::new();
-    if options.wants(ServiceBenchmark::Resp) {
+    if options.includes(ServiceBenchmark::Resp) {
         rows.extend(throughput::resp(&binary, options, &progress)?);
     }
-    if options.wants(ServiceBenchmark::Http) {
+    if options.includes(ServiceBenchmark::Http) {
         rows.push(throughput::http(&binary, options, &progress)?);
     }
-    if options.wants(ServiceBenchmark::Dashboard) {
+    if options.includes(ServiceBenchmark::Dashboard) {
         rows.extend(dashboard::run(&binary, options, &progress)?);
     }
-    if options.wants(ServiceBenchmark::Memory) {
+    if options.includes(ServiceBenchmark::Memory) {
         goals.push(memory::run(&binary, options, &progress)?);
     }
-    if options.wants(ServiceBenchmark::Start) {
-        goals.push(first_answer::run(&binary, &progress)?);
+    if options.includes(ServiceBenchmark::Start) {
+        goals.push(first_reply::run(&binary, &progress)?);
     }
     progress.clear();
     ensure!(!rows.is_empty() || !goals.is_empty(), "nothing was measured");
@@ -99,13 +99,13 @@ pub fn run(options: &Options) -> Result<ServiceReport> {
         redis: redis_store::version(),
         rounds: options.rounds,
         round_seconds: options.round.as_secs_f64(),
-        load_average: [busy_before, load_average()],
+        load_average: [load_before, load_average()],
         throughput: rows,
         goals,
     })
 }
 
-/// How many were about to run in the last minute, ourselves included: figures of a busy machine are to be read with care.
+/// The load average of the last minute, this process included. Figures of a busy machine are less reliable.
 pub(crate) fn load_average() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)

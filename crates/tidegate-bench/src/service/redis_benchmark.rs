@@ -10,7 +10,7 @@ use super::throughput::Load;
 
 const CLIENTS: &str = "50";
 const KEYS: &str = "100000";
-/// Redis draws a number of twelve digits in its place.
+/// redis-benchmark replaces `__rand_int__` by a random number of twelve digits.
 pub(super) const KEY: &str = "key:__rand_int__";
 
 /// Sends this number of commands. Returns the rate and the latencies.
@@ -22,15 +22,16 @@ pub(super) fn run(server: SocketAddr, pipeline: usize, commands: usize, command:
         .args(command)
         .output()
         .context("redis-benchmark could not be started: apt-get install redis-tools")?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success() && !said.contains("Error from server"), "redis-benchmark failed: {said}");
-    let (per_second, latency) = read(&said).with_context(|| format!("what redis-benchmark said: {said}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success() && !text.contains("Error from server"), "redis-benchmark failed: {text}");
+    let (per_second, latency) =
+        parse(&text).with_context(|| format!("unexpected output of redis-benchmark: {text}"))?;
     Ok(Load { commands, per_second, latency })
 }
 
-/// The summary has all but the last percentile, which is among the steps above it.
-fn read(said: &str) -> Option<(f64, Latency)> {
-    let lines = said.lines().map(str::trim);
+/// Parses the summary, and the percentile 99.9 from the distribution above it.
+fn parse(text: &str) -> Option<(f64, Latency)> {
+    let lines = text.lines().map(str::trim);
     let per_second = lines.clone().find_map(|line| line.strip_prefix("throughput summary: "))?;
     let per_second = per_second.split_whitespace().next()?.parse().ok()?;
     // The line after the names: avg, min, p50, p95, p99, max.
@@ -51,8 +52,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_is_read_and_so_are_the_steps_above_it() {
-        let said = "
+    fn the_summary_and_the_distribution_are_parsed() {
+        let text = "
 Latency by percentile distribution:
 99.805% <= 28.295 milliseconds (cumulative count 99805)
 99.902% <= 35.007 milliseconds (cumulative count 99902)
@@ -67,7 +68,7 @@ Summary:
           avg       min       p50       p95       p99       max
         1.364     0.144     0.871     4.079    12.055    36.575
 ";
-        let (per_second, latency) = read(said).expect("it is a summary");
+        let (per_second, latency) = parse(text).expect("a summary");
         assert!((per_second - 25_920.17).abs() < 1e-9);
         assert_eq!(latency, Latency { p50: 0.871, p99: 12.055, p999: 35.007 });
     }

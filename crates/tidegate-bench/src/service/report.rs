@@ -15,7 +15,7 @@ pub struct ServiceReport {
     pub redis: String,
     /// Rounds behind every median.
     pub rounds: usize,
-    /// How long a round took, about.
+    /// The approximate length of a round.
     pub round_seconds: f64,
     /// The load average of the machine before the run and after it.
     pub load_average: [f64; 2],
@@ -33,14 +33,14 @@ pub struct ThroughputRow {
     /// The other server.
     pub rival: &'static str,
     /// Ours.
-    pub ours: Flow,
+    pub ours: ServerSummary,
     /// The other's.
-    pub theirs: Flow,
-    /// Our requests per second by theirs, medians.
+    pub theirs: ServerSummary,
+    /// Our median requests per second divided by theirs.
     pub speed: f64,
     /// The minimum of the ratio; 0 if there is no target.
     pub wanted_speed: f64,
-    /// Our processor time for a request by theirs, medians.
+    /// Our median processor time for a request divided by theirs.
     pub cost: f64,
     /// The maximum of the ratio, if there is a target.
     pub wanted_cost: Option<f64>,
@@ -50,8 +50,8 @@ impl ThroughputRow {
     pub(super) fn new(
         what: String,
         rival: &'static str,
-        ours: Flow,
-        theirs: Flow,
+        ours: ServerSummary,
+        theirs: ServerSummary,
         wanted_speed: f64,
         wanted_cost: Option<f64>,
     ) -> Self {
@@ -62,32 +62,32 @@ impl ThroughputRow {
 
 /// The medians of one server.
 #[derive(Debug, Serialize)]
-pub struct Flow {
+pub struct ServerSummary {
     /// Requests per second.
     pub per_second: f64,
     /// Each round.
     pub rounds_per_second: Vec<f64>,
-    /// Processor time of the server by requests, in microseconds.
+    /// Processor time of the server for each request, in microseconds.
     pub server_us: f64,
-    /// Processor time of the server by the time passed: 1 is one core.
+    /// Processor time of the server divided by wall time: 1 is one core.
     pub server_cores: f64,
-    /// How long an answer took, in milliseconds.
+    /// Percentiles of the latency, in milliseconds.
     pub latency_ms: Latency,
 }
 
-/// How long an answer took, in milliseconds, as the load generator saw it.
+/// Percentiles of the latency in milliseconds, as the load generator reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Latency {
-    /// Half of the answers.
+    /// The 50th percentile.
     pub p50: f64,
-    /// All but one in a hundred.
+    /// The 99th percentile.
     pub p99: f64,
-    /// All but one in a thousand.
+    /// The percentile 99.9.
     pub p999: f64,
 }
 
-impl Flow {
-    /// None if there was no round.
+impl ServerSummary {
+    /// Returns the medians, or `None` if there was no round.
     pub(crate) fn of(rounds: &[Round]) -> Option<Self> {
         let middle = |value: fn(&Round) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
         Some(Self {
@@ -107,12 +107,12 @@ impl Flow {
 /// A measurement without a comparison.
 #[derive(Debug, Serialize)]
 pub struct Goal {
-    /// The measurements.
+    /// The benchmark.
     pub what: String,
-    /// In what.
+    /// The unit.
     pub unit: &'static str,
-    /// How much it was.
+    /// The measured value.
     pub measured: f64,
-    /// The maximum.
+    /// The maximum value.
     pub wanted: f64,
 }

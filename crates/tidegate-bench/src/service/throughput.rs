@@ -9,16 +9,16 @@ use tidegate_testbed::Server;
 use super::Options;
 use super::process::Pid;
 use super::redis_benchmark::{self, KEY};
-use super::report::{Flow, Latency, ThroughputRow};
-use super::sides::{BareRoute, Tidegate, redis_id};
+use super::report::{Latency, ServerSummary, ThroughputRow};
+use super::servers::{BareRoute, Tidegate, redis_id};
 use super::wrk;
 use crate::measure::as_f64;
 use crate::progress::Progress;
 
-/// How many commands tell about how fast the machine is, and touch most keys.
+/// The number of commands of a trial, which measures the speed of the machine and touches most keys.
 const TRIAL: usize = 200_000;
 
-/// The same, of a run that is shorter.
+/// The number of commands of a trial in this run.
 pub(super) fn trial(options: &Options) -> usize {
     TRIAL / options.divisor
 }
@@ -28,9 +28,9 @@ pub(super) fn trial(options: &Options) -> usize {
 pub(crate) struct Load {
     /// The number of requests with a response.
     pub(crate) commands: usize,
-    /// How many of it in a second.
+    /// Responses per second.
     pub(crate) per_second: f64,
-    /// How long one waited.
+    /// Percentiles of the latency.
     pub(crate) latency: Latency,
 }
 
@@ -43,27 +43,27 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Processor time by commands, in microseconds.
+    /// Processor time for each command, in microseconds.
     pub(crate) fn server_us(&self) -> f64 {
         self.server_seconds * 1e6 / as_f64(self.load.commands)
     }
 
-    /// Processor time by the time passed.
+    /// Processor time divided by wall time.
     pub(super) fn server_cores(&self) -> f64 {
         self.server_us() / 1e6 * self.load.per_second
     }
 }
 
-/// A server, and the load for it.
+/// A server, and the function that sends load to it.
 pub(crate) struct LoadTarget<'a> {
     pub(crate) id: Pid,
-    pub(crate) ask: Box<dyn Fn() -> Result<Load> + 'a>,
+    pub(crate) send_load: Box<dyn Fn() -> Result<Load> + 'a>,
 }
 
 impl LoadTarget<'_> {
     pub(crate) fn round(&self) -> Result<Round> {
         let before = self.id.processor_seconds()?;
-        let load = (self.ask)()?;
+        let load = (self.send_load)()?;
         Ok(Round { load, server_seconds: self.id.processor_seconds()? - before })
     }
 }
@@ -78,18 +78,18 @@ pub(super) fn resp(binary: &Path, options: &Options, progress: &Progress) -> Res
         let first = redis_benchmark::run(redis_at, pipeline, trial(options), &incr)?;
         let commands = commands(first.per_second * options.round.as_secs_f64());
         for policy in ["sliding_log", "sliding_counter"] {
-            progress.say(&format!("RESP, {policy}, pipelines of {pipeline}"));
-            // A new one each time, so that the one before has left nothing behind.
+            progress.show(&format!("RESP, {policy}, pipelines of {pipeline}"));
+            // A new service each time, so that it starts without state.
             let tidegate = Tidegate::start(binary)?;
             let check = ["TG.CHECK", policy, KEY];
             redis_benchmark::run(tidegate.resp, pipeline, trial(options), &check)?;
             let ours = LoadTarget {
                 id: tidegate.id(),
-                ask: Box::new(|| redis_benchmark::run(tidegate.resp, pipeline, commands, &check)),
+                send_load: Box::new(|| redis_benchmark::run(tidegate.resp, pipeline, commands, &check)),
             };
             let theirs = LoadTarget {
                 id: redis_id(&redis)?,
-                ask: Box::new(|| redis_benchmark::run(redis_at, pipeline, commands, &incr)),
+                send_load: Box::new(|| redis_benchmark::run(redis_at, pipeline, commands, &incr)),
             };
             let (ours, theirs) = rounds(options, &ours, &theirs)?;
             let what = format!("RESP TG.CHECK, pipeline {pipeline}, {policy}");
@@ -101,28 +101,28 @@ pub(super) fn resp(binary: &Path, options: &Options, progress: &Progress) -> Res
 
 /// Compares `/v1/check` with the bare route.
 pub(super) fn http(binary: &Path, options: &Options, progress: &Progress) -> Result<ThroughputRow> {
-    progress.say("HTTP");
+    progress.show("HTTP");
     let policy = "sliding_log";
     let (tidegate, bare) = (Tidegate::start(binary)?, BareRoute::start()?);
     let seconds = options.round.as_secs().max(1);
     for server in [tidegate.http, bare.http] {
         wrk::check(server, 1, policy)?;
     }
-    let ours = LoadTarget { id: tidegate.id(), ask: Box::new(|| wrk::check(tidegate.http, seconds, policy)) };
-    let theirs = LoadTarget { id: bare.id(), ask: Box::new(|| wrk::check(bare.http, seconds, policy)) };
+    let ours = LoadTarget { id: tidegate.id(), send_load: Box::new(|| wrk::check(tidegate.http, seconds, policy)) };
+    let theirs = LoadTarget { id: bare.id(), send_load: Box::new(|| wrk::check(bare.http, seconds, policy)) };
     let (ours, theirs) = rounds(options, &ours, &theirs)?;
     let what = format!("HTTP /v1/check, {policy}");
     Ok(ThroughputRow::new(what, "bare axum route", ours, theirs, 0.85, Some(1.2)))
 }
 
-fn rounds(options: &Options, ours: &LoadTarget<'_>, theirs: &LoadTarget<'_>) -> Result<(Flow, Flow)> {
+fn rounds(options: &Options, ours: &LoadTarget<'_>, theirs: &LoadTarget<'_>) -> Result<(ServerSummary, ServerSummary)> {
     let (mut our_rounds, mut their_rounds) = (Vec::new(), Vec::new());
     for _ in 0..options.rounds {
         our_rounds.push(ours.round()?);
         their_rounds.push(theirs.round()?);
     }
     ensure!(our_rounds.iter().chain(&their_rounds).all(|round| round.load.commands > 0), "a round was empty");
-    Flow::of(&our_rounds).zip(Flow::of(&their_rounds)).context("there is a round")
+    ServerSummary::of(&our_rounds).zip(ServerSummary::of(&their_rounds)).context("there is a round")
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are small and positive")]

@@ -10,7 +10,7 @@ use super::report::Latency;
 use super::throughput::Load;
 use crate::measure::as_f64;
 
-/// Prints the output that [`read`] parses.
+/// Prints the output that [`parse`] parses.
 const MEASURED: &str = include_str!("measured.lua");
 /// Posts checks with keys drawn at random.
 const CHECK: &str = include_str!("check.lua");
@@ -36,10 +36,10 @@ fn run(server: SocketAddr, seconds: u64, parts: &[&str], arguments: &[&str]) -> 
         .args(arguments)
         .output()
         .context("wrk could not be started: apt-get install wrk")?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "wrk failed: {said}");
-    let measured = read(&said).with_context(|| format!("what wrk said: {said}"))?;
-    ensure!(measured.errors == 0, "{} requests were not answered as they should be: {said}", measured.errors);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "wrk failed: {text}");
+    let measured = parse(&text).with_context(|| format!("unexpected output of wrk: {text}"))?;
+    ensure!(measured.errors == 0, "{} requests failed: {text}", measured.errors);
     Ok(measured.load)
 }
 
@@ -49,9 +49,9 @@ struct Measured {
     errors: usize,
 }
 
-/// The line that the script writes.
-fn read(said: &str) -> Option<Measured> {
-    let line = said.lines().find_map(|line| line.strip_prefix("measured "))?;
+/// Parses the line that the script writes.
+fn parse(text: &str) -> Option<Measured> {
+    let line = text.lines().find_map(|line| line.strip_prefix("measured "))?;
     let numbers: Vec<usize> = line.split_whitespace().filter_map(|number| number.parse().ok()).collect();
     let [requests, microseconds, errors, p50, p99, p999] = *numbers else { return None };
     let milliseconds = |microseconds| as_f64(microseconds) / 1e3;
@@ -65,9 +65,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_script_writes_is_read() {
-        let said = "Running 2s test\nmeasured 80000 2000000 0 400 900 2500\n";
-        let measured = read(said).expect("it is there");
+    fn the_line_of_the_script_is_parsed() {
+        let text = "Running 2s test\nmeasured 80000 2000000 0 400 900 2500\n";
+        let measured = parse(text).expect("a measured line");
         assert_eq!(measured.errors, 0);
         assert!((measured.load.per_second - 40_000.0).abs() < 1e-9);
         assert_eq!(measured.load.latency, Latency { p50: 0.4, p99: 0.9, p999: 2.5 });

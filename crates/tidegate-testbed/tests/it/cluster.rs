@@ -16,7 +16,7 @@ fn fill(wire: &mut Wire, tag: &str) {
 }
 
 #[test]
-fn a_cluster_forms_moves_a_slot_and_survives_its_masters() {
+fn a_cluster_moves_a_slot_and_survives_failovers() {
     let cluster = Cluster::start(3, 1);
     assert_eq!(cluster.nodes().len(), 6);
     assert_eq!((cluster.master_of_slot(0), cluster.master_of_slot(16_383)), (0, 2));
@@ -27,7 +27,7 @@ fn a_cluster_forms_moves_a_slot_and_survives_its_masters() {
     let to = (from + 1) % 3;
     fill(&mut cluster.nodes()[from].wire(), "tag");
 
-    // In the middle, the keys are on both sides and the source sends for those that are gone.
+    // During the move, both nodes have keys, and the source redirects clients for keys that it no longer has.
     let moving = cluster.begin_move(slot, to);
     assert_eq!((moving.from(), moving.to()), (from, to));
     assert_eq!(moving.move_keys(10), 10);
@@ -38,7 +38,7 @@ fn a_cluster_forms_moves_a_slot_and_survives_its_masters() {
     assert_eq!((count(&cluster.nodes()[from], slot), count(&cluster.nodes()[to], slot)), (0, 25));
     assert_eq!(error_code(&cluster.nodes()[from].wire().command(["GET", "{tag}1"])), "MOVED");
 
-    // And back, in one go.
+    // Back again, in one step.
     cluster.move_slot(slot, from, 7);
     assert_eq!((cluster.master_of_slot(slot), count(&cluster.nodes()[from], slot)), (from, 25));
     cluster.nodes()[from].wire().command(["WAIT", "1", "5000"]);
@@ -58,7 +58,7 @@ fn a_cluster_forms_moves_a_slot_and_survives_its_masters() {
 }
 
 #[test]
-fn a_cluster_of_one_is_whole() {
+fn a_cluster_of_one_node_serves_every_slot() {
     let cluster = Cluster::start(1, 0);
     cluster.nodes()[0].wire().command(["SET", "a", "b"]).expect_ok();
     assert_eq!(cluster.url(), format!("redis-cluster://{}", cluster.nodes()[0].addr()));

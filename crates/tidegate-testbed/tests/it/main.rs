@@ -1,4 +1,4 @@
-//! The testbed against real servers.
+//! Tests of the testbed with real servers.
 
 mod cluster;
 mod proxy;

@@ -1,17 +1,15 @@
-//! A proxy that delays.
-
 use std::time::Duration;
 
 use tidegate_testbed::{Proxy, Server, Wire};
 
 #[test]
-fn a_proxy_passes_bytes_on_with_and_without_a_delay() {
+fn a_proxy_forwards_bytes_with_and_without_a_delay() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let mut wire = Wire::connect(("127.0.0.1", proxy.port()));
     wire.command(["SET", "a", "b"]).expect_ok();
     proxy.set_delay(Duration::from_millis(30));
-    // A delayed reply is not there yet when the next command is sent: both come, in order.
+    // The second command is sent before the first reply arrives. Both replies arrive in order.
     wire.send(["GET", "a"]);
     wire.send(["GET", "nothing"]);
     assert_eq!(wire.read().bulk(), Some(b"b".as_slice()));

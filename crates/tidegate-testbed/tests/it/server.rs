@@ -3,7 +3,7 @@ use std::time::Duration;
 use tidegate_testbed::{Reply, Server, Wire};
 
 #[test]
-fn a_server_answers_is_killed_and_comes_back_empty() {
+fn a_killed_server_restarts_without_keys() {
     let server = Server::start();
     let mut wire = server.wire();
     wire.command(["SET", "a", "b"]).expect_ok();
@@ -34,7 +34,7 @@ fn a_server_that_persists_keeps_its_keys() {
 }
 
 #[test]
-fn a_paused_server_is_silent_until_it_goes_on() {
+fn a_paused_server_replies_after_it_resumes() {
     let server = Server::start();
     let mut wire = server.wire();
     server.pause();
@@ -57,7 +57,7 @@ fn a_paused_server_can_be_dropped_and_stopped() {
 }
 
 #[test]
-fn passwords_and_users_are_asked_for() {
+fn a_server_requires_passwords_and_applies_acl_rules() {
     let server = Server::builder()
         .password("secret")
         .acl_user("app", "pass", "~app:* +@all -@dangerous")
@@ -75,7 +75,7 @@ fn passwords_and_users_are_asked_for() {
 }
 
 #[test]
-fn a_monitor_sees_what_others_do() {
+fn a_monitor_receives_the_commands_of_other_connections() {
     let server = Server::start();
     let mut monitor = server.wire();
     monitor.command(["MONITOR"]).expect_ok();
@@ -84,20 +84,20 @@ fn a_monitor_sees_what_others_do() {
 }
 
 #[test]
-fn a_server_comes_back_on_a_port_that_was_taken_for_a_moment() {
+fn a_server_starts_after_another_process_releases_its_port() {
     let port = Server::start().port();
-    let squatter = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let occupant = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
     let server = std::thread::spawn(move || Server::builder().port(port).start());
-    // Two servers of its own have failed by the time that others have started.
+    // Meanwhile the server has failed to start at least once.
     for _ in 0..2 {
         Server::start();
     }
-    drop(squatter);
+    drop(occupant);
     assert_eq!(server.join().unwrap().port(), port);
 }
 
 #[test]
 #[should_panic(expected = "Bad directive")]
-fn a_server_that_cannot_start_says_why() {
+fn a_server_that_cannot_start_panics_with_its_log() {
     Server::builder().arg("nonsense", "yes").start();
 }

@@ -3,7 +3,7 @@ use std::process::Command;
 use tidegate_testbed::{Server, Wire};
 
 #[test]
-fn a_server_talks_tls_only() {
+fn a_tls_server_rejects_plain_connections() {
     let server = Server::builder().tls().start();
     assert!(server.url().starts_with("rediss://"));
     server.wire().command(["SET", "a", "over tls"]).expect_ok();

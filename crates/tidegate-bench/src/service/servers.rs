@@ -1,4 +1,4 @@
-//! The two sides of a comparison, each a process with an address.
+//! The servers of a comparison, each in a separate process.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,8 +12,8 @@ use tidegate_testbed::{Reply, Server, Wire, free_port};
 use super::process::{Pid, Process};
 use crate::redis_store::{field, info};
 
-/// Policies that let everything pass, by the algorithm that counts, and one that soon lets nothing pass. A log of a minute holds what a
-/// run asks of a key.
+/// Two policies that admit all requests, one for each algorithm, and one that soon denies nearly all. The limit of the
+/// log is above the number of requests of a run for one key.
 const POLICIES: &str = r#"
 [policies.sliding_log]
 limits = ["1_000_000/1m"]
@@ -38,7 +38,7 @@ pub(super) struct Tidegate {
 }
 
 impl Tidegate {
-    /// Starts it, and waits until it has decided something.
+    /// Starts the service and waits until it has made a decision.
     pub(super) fn start(binary: &Path) -> Result<Self> {
         let configuration = tempfile::Builder::new().prefix("tidegate-bench-").tempdir()?;
         let file = configuration.path().join("tidegate.toml");
@@ -50,13 +50,13 @@ impl Tidegate {
             .arg("--config")
             .arg(file)
             .args(["--http", &http.to_string(), "--resp", &resp.to_string(), "--grpc", "off"])
-            // Settings of whoever runs this do not belong here.
+            // The environment of the user must not change the settings.
             .env_clear();
         let mut process = Process::start(&mut command)?;
-        let first = process.until(|| {
+        let first = process.wait_for(|| {
             Wire::try_connect(resp).and_then(|mut wire| wire.try_command(["TG.CHECK", "sliding_log", "first"])).ok()
         })?;
-        ensure!(is_allowed(&first), "the first answer is {first:?}");
+        ensure!(is_allowed(&first), "the first reply is {first:?}");
         Ok(Self { process, http, resp, _configuration: configuration })
     }
 
@@ -65,12 +65,12 @@ impl Tidegate {
     }
 }
 
-/// Whether a reply is a decision that let something pass.
+/// Whether a reply is a decision that admits the request.
 pub(super) fn is_allowed(reply: &Reply) -> bool {
     matches!(reply, Reply::Array(numbers) if numbers.len() == 6 && numbers[0] == Reply::Integer(1))
 }
 
-/// The bare route, served by this very binary.
+/// The bare route, served by this binary.
 #[derive(Debug)]
 pub(super) struct BareRoute {
     process: Process,
@@ -78,12 +78,12 @@ pub(super) struct BareRoute {
 }
 
 impl BareRoute {
-    /// Starts it, and waits until it listens.
+    /// Starts the process and waits until it listens.
     pub(super) fn start() -> Result<Self> {
         let http = local(free_port());
-        let this = std::env::current_exe().context("this binary is nowhere")?;
+        let this = std::env::current_exe().context("the path of this binary is unknown")?;
         let mut process = Process::start(Command::new(this).args(["bare-route", &http.to_string()]))?;
-        process.until(|| std::net::TcpStream::connect(http).ok())?;
+        process.wait_for(|| std::net::TcpStream::connect(http).ok())?;
         Ok(Self { process, http })
     }
 
@@ -94,8 +94,8 @@ impl BareRoute {
 
 /// The process id of a Redis server, as `INFO` reports it.
 pub(super) fn redis_id(server: &Server) -> Result<Pid> {
-    let about = info(&mut server.wire(), "server");
-    let id = field(&about, "process_id:").context("Redis does not tell its process")?;
+    let info = info(&mut server.wire(), "server");
+    let id = field(&info, "process_id:").context("Redis does not report its process id")?;
     Ok(Pid(id.trim().parse()?))
 }
 

@@ -1,4 +1,4 @@
-//! [`Side`]: the same route behind each layer. Every limit is so high that nothing is ever denied.
+//! [`RouteLayer`]: the same route behind each layer. The limits are so high that no request is denied.
 
 use std::net::SocketAddr;
 
@@ -16,16 +16,16 @@ use tower_governor::governor::GovernorConfigBuilder;
 /// The layer of the route. Layers count clients by their peer address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Side {
-    /// Nothing.
+pub enum RouteLayer {
+    /// No layer.
     Plain,
-    /// Ours, by two counters, with the headers that it has by default.
+    /// Ours with `sliding_counter` and its default headers.
     Tidegate,
     /// The same without headers.
     TidegateQuiet,
-    /// Ours, exact, as it is by default.
+    /// Ours with the default algorithm, `sliding_log`.
     TidegateLog,
-    /// `tower_governor` as it is by default: without headers.
+    /// `tower_governor` with its defaults: without headers.
     #[value(name = "tower_governor")]
     #[serde(rename = "tower_governor")]
     TowerGovernor,
@@ -35,8 +35,8 @@ pub enum Side {
     TowerGovernorHeaders,
 }
 
-impl Side {
-    /// As the command line, the table and the JSON have it.
+impl RouteLayer {
+    /// The name on the command line, in the table and in the JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -52,33 +52,33 @@ impl Side {
         let route = Router::new().route("/", get(|| async { "hello" }));
         let policy = Policy::new("hello", ["1_000_000_000/1m".parse()?])?;
         let counter = RateLimitLayer::new(policy.clone().with_algorithm(Algorithm::SlidingCounter));
-        // One more each nanosecond: a bucket that is never empty.
+        // One unit each nanosecond: a bucket that is never empty.
         let mut governor = GovernorConfigBuilder::default();
         governor.per_nanosecond(1).burst_size(1_000_000_000);
-        let unlikely = "a rate and a burst above nothing are a quota";
+        let invalid = "the rate and the burst are above zero";
         Ok(match self {
             Self::Plain => route,
             Self::Tidegate => route.layer(counter),
             Self::TidegateQuiet => route.layer(counter.headers(HeaderFormat::Off)),
             Self::TidegateLog => route.layer(RateLimitLayer::new(policy)),
-            Self::TowerGovernor => route.layer(GovernorLayer::new(governor.finish().context(unlikely)?)),
+            Self::TowerGovernor => route.layer(GovernorLayer::new(governor.finish().context(invalid)?)),
             Self::TowerGovernorHeaders => {
-                route.layer(GovernorLayer::new(governor.use_headers().finish().context(unlikely)?))
+                route.layer(GovernorLayer::new(governor.use_headers().finish().context(invalid)?))
             }
         })
     }
 }
 
-/// Serves a side until the process is ended.
+/// Serves the route behind a layer until the process ends.
 ///
 /// # Errors
-/// If the address can't be had.
-pub fn serve(side: Side, address: SocketAddr) -> Result<()> {
+/// If the address can't be used.
+pub fn serve(layer: RouteLayer, address: SocketAddr) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     runtime.block_on(async {
-        let listener = TcpListener::bind(address).await.with_context(|| format!("{address} can't be had"))?;
-        let service = side.router()?.into_make_service_with_connect_info::<SocketAddr>();
-        axum::serve(listener, service).await.context("the route is served no more")
+        let listener = TcpListener::bind(address).await.with_context(|| format!("can't listen on {address}"))?;
+        let service = layer.router()?.into_make_service_with_connect_info::<SocketAddr>();
+        axum::serve(listener, service).await.context("the server has stopped")
     })
 }
 
@@ -87,17 +87,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_what_the_command_line_takes() {
-        for side in Side::value_variants() {
-            assert_eq!(Side::from_str(side.name(), false), Ok(*side));
-            assert_eq!(serde_json::to_value(side).expect("a name"), side.name());
+    fn the_command_line_and_the_json_use_the_same_names() {
+        for layer in RouteLayer::value_variants() {
+            assert_eq!(RouteLayer::from_str(layer.name(), false), Ok(*layer));
+            assert_eq!(serde_json::to_value(layer).expect("a name"), layer.name());
         }
     }
 
     #[test]
-    fn every_side_can_be_served() {
-        for side in Side::value_variants() {
-            assert!(side.router().is_ok(), "{side:?}");
+    fn every_layer_has_a_router() {
+        for layer in RouteLayer::value_variants() {
+            assert!(layer.router().is_ok(), "{layer:?}");
         }
     }
 }

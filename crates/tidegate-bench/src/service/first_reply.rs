@@ -1,11 +1,11 @@
-//! From the start of the process to the first decision that somebody got.
+//! The time from the start of the process to its first decision.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
 use super::report::Goal;
-use super::sides::Tidegate;
+use super::servers::Tidegate;
 use crate::measure::median;
 use crate::progress::Progress;
 use crate::stopwatch::now;
@@ -13,7 +13,7 @@ use crate::stopwatch::now;
 const STARTS: usize = 10;
 
 pub(super) fn run(binary: &Path, progress: &Progress) -> Result<Goal> {
-    progress.say("start to first answer");
+    progress.show("start to first reply");
     let mut times = Vec::new();
     for _ in 0..STARTS {
         let began = now();
@@ -22,5 +22,5 @@ pub(super) fn run(binary: &Path, progress: &Progress) -> Result<Goal> {
         drop(tidegate);
     }
     let measured = median(&times).context("there is a start")?;
-    Ok(Goal { what: format!("start to first answer, median of {STARTS}"), unit: "ms", measured, wanted: 100.0 })
+    Ok(Goal { what: format!("start to first reply, median of {STARTS}"), unit: "ms", measured, wanted: 100.0 })
 }
