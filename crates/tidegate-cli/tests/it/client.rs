@@ -16,7 +16,7 @@ on_store_failure = "closed"
 "#;
 
 #[test]
-fn exit_codes_mean_something() {
+fn exit_codes_describe_the_decision() {
     let path = file("asking", CONFIG);
     let serving = Serving::start(&["--config", path.to_str().expect("text")]);
     let server = ["--server", serving.http.as_str()];
@@ -67,14 +67,14 @@ fn exit_codes_mean_something() {
 }
 
 #[test]
-fn a_service_that_is_not_there_is_a_store_that_failed() {
+fn an_unreachable_service_has_the_exit_code_of_a_failed_store() {
     let (code, said) = told(&["check", "alice", "--policy", "api", "--server", "http://127.0.0.1:1"]);
     assert!(code == Some(4) && said.contains("does not answer") && said.contains("tidegate serve"), "{code:?} {said}");
     assert_eq!(told(&["check", "alice", "--policy", "api", "--server", "nonsense"]).0, Some(2));
 }
 
 #[test]
-fn redis_itself_can_be_asked() {
+fn commands_work_directly_on_redis() {
     let redis = Server::start();
     let url = redis.url();
     let path = file("direct", CONFIG);

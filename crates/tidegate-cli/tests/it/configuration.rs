@@ -3,7 +3,7 @@
 use crate::process::{file, told};
 
 #[test]
-fn a_good_file_is_told_and_a_bad_one_refused() {
+fn a_valid_file_is_described_and_an_invalid_one_is_refused() {
     let good = file("good", "[policies.api]\nlimits = [\"60/1m\", \"1000/1d\"]\nalgorithm = \"sliding_counter\"\n");
     let (code, said) = told(&["config", "check", good.to_str().expect("text")]);
     assert_eq!(code, Some(0), "{said}");
@@ -19,7 +19,7 @@ fn a_good_file_is_told_and_a_bad_one_refused() {
 }
 
 #[test]
-fn what_envoys_service_is_told_can_be_imported() {
+fn a_configuration_of_envoys_service_can_be_imported() {
     let yaml = "domain: edge\ndescriptors:\n  - key: remote_address\n    rate_limit: { unit: minute, requests_per_unit: 60 }\n";
     let path = file("ratelimit.yaml", yaml);
     let (code, toml) = told(&["config", "import-envoy", path.to_str().expect("text")]);

@@ -92,7 +92,7 @@ fn fill_the_log(service: &Unread) {
 }
 
 #[test]
-fn a_log_that_nobody_reads_blocks_nothing_and_its_lost_lines_are_reported() {
+fn an_unread_log_blocks_nothing_and_its_dropped_lines_are_reported() {
     let mut service = Unread::start("", POLICY, Stdio::piped());
     fill_the_log(&service);
     for _ in 0..2_000 {
@@ -119,7 +119,7 @@ fn a_log_on_a_full_disk_serves_and_stops_as_usual() {
 }
 
 #[test]
-fn when_the_reader_of_the_log_is_gone_a_restart_of_redis_heals_as_usual() {
+fn the_service_reconnects_to_redis_after_the_log_reader_closed() {
     let redis = Server::start();
     let config = format!("[store]\nurl = \"{}\"\ntimeout = \"10s\"\n{POLICY}", redis.url());
     let mut service = Unread::start("", &config, Stdio::piped());

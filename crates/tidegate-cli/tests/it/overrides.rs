@@ -16,7 +16,7 @@ fn serving(name: &str) -> (Serving, impl Fn(&[&str]) -> (Option<i32>, String)) {
 }
 
 #[test]
-fn a_ban_holds_until_it_is_lifted() {
+fn a_ban_applies_until_it_is_removed() {
     let (_serving, ask) = serving("ban");
     let (code, said) =
         ask(&["override", "set", "alice", "--policy", "api", "--ban", "--for", "2h", "--note", "scraper"]);
@@ -76,7 +76,7 @@ fn other_limits_and_exemptions_are_listed_and_shown() {
 }
 
 #[test]
-fn wrong_input_is_told_with_what_would_be_right() {
+fn wrong_input_is_refused_with_a_hint() {
     let (_serving, ask) = serving("wrong");
     let set = |rest: &[&str]| ask(&[&["override", "set", "alice"], rest].concat());
     let wrong: [(&[&str], &str); 12] = [
@@ -104,7 +104,7 @@ fn wrong_input_is_told_with_what_would_be_right() {
 }
 
 #[test]
-fn only_the_admin_token_overrides() {
+fn overrides_require_the_admin_token() {
     let path = file("override-token", &format!("[server]\nadmin_token = \"{}\"\n{CONFIG}", "s3cret-s3cret-s3cret"));
     let serving = Serving::start(&["--config", path.to_str().expect("text")]);
     let ban = ["override", "set", "alice", "-p", "api", "--ban", "--for-good", "--server", &serving.http];
@@ -114,14 +114,14 @@ fn only_the_admin_token_overrides() {
 }
 
 #[test]
-fn a_command_has_no_memory_of_its_own() {
+fn a_memory_store_is_refused() {
     let output = run(&["override", "set", "a", "--policy", "api", "--ban", "--for-good", "--store", "memory"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("use the URL of a Redis"), "{output:?}");
 }
 
 #[test]
-fn redis_itself_is_told() {
+fn overrides_work_directly_on_redis() {
     let redis = Server::start();
     let (url, path) = (redis.url(), file("override-direct", CONFIG));
     let place = ["--store", url.as_str(), "--config", path.to_str().expect("text")];

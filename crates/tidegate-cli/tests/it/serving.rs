@@ -79,7 +79,7 @@ fn is_answered(stream: &mut TcpStream, end: &[u8]) -> bool {
 }
 
 #[test]
-fn what_had_arrived_when_it_was_told_to_stop_is_answered() {
+fn requests_received_before_the_stop_signal_are_answered() {
     let mut serving = Serving::start(&[]);
     let http = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n".as_slice();
     let doors = [
@@ -115,14 +115,14 @@ fn what_had_arrived_when_it_was_told_to_stop_is_answered() {
 }
 
 #[test]
-fn open_without_a_token_is_warned_of() {
+fn a_public_listener_without_a_token_is_logged_as_a_warning() {
     let mut serving = Serving::start(&["--resp", "0.0.0.0:0"]);
     let warning = serving.wait_for("open to others without a token");
     assert_eq!(warning["transport"], "resp");
 }
 
 #[test]
-fn killed_in_the_middle_no_window_holds_more_than_its_limit_after_the_restart() {
+fn a_killed_service_never_exceeds_the_limit_after_its_restart() {
     let redis = Server::start();
     let path = file(
         "killed",

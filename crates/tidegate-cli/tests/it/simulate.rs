@@ -107,7 +107,7 @@ fn a_closed_pipe_is_not_an_error() {
 }
 
 #[test]
-fn reports_are_pages() {
+fn reports_are_html_pages() {
     for command in ["boundary", "accuracy", "compare"] {
         let out = folder("simulate").join(format!("{command}.html"));
         let small: &[&str] = if command == "boundary" { &[] } else { &["--clients", "10", "--requests", "1000"] };

@@ -68,7 +68,7 @@ fn get(url: &str) -> Value {
 }
 
 #[test]
-fn a_terminal_shows_what_the_service_decides() {
+fn a_terminal_shows_the_decisions_of_the_service() {
     let path = file("top", CONFIG);
     let port = format!("127.0.0.1:{}", free_port());
     let arguments = ["--config", path.to_str().expect("text"), "--http", &port];
@@ -125,7 +125,7 @@ fn a_terminal_shows_what_the_service_decides() {
 }
 
 #[test]
-fn signals_give_the_terminal_back() {
+fn signals_restore_the_terminal() {
     let serving = Serving::start(&[]);
     let tmux = Tmux::start("signals");
     for signal in ["TERM", "INT"] {
@@ -143,7 +143,7 @@ fn signals_give_the_terminal_back() {
 }
 
 #[test]
-fn it_ends_with_its_terminal() {
+fn the_command_ends_with_its_terminal() {
     let serving = Serving::start(&[]);
     let tmux = Tmux::start("gone");
     let pid = folder("top").join("gone");
@@ -157,7 +157,7 @@ fn it_ends_with_its_terminal() {
 }
 
 #[test]
-fn without_a_terminal_it_is_told_once() {
+fn without_a_terminal_one_report_is_printed() {
     let path = file("top-once", CONFIG);
     let serving = Serving::start(&["--config", path.to_str().expect("text")]);
     let (code, said) = told(&["top", "--server", &serving.http]);

@@ -5,13 +5,13 @@ mod hostile;
 #[path = "../it/running.rs"]
 #[allow(dead_code, reason = "shared with the other tests, which use all of it")]
 mod running;
-mod stage;
+mod browser;
 #[path = "../peers/tools.rs"]
 #[allow(dead_code, reason = "shared with the other tests, which use all of it")]
 mod tools;
 
 use running::{Running, Stopped};
-use stage::Scene;
+use browser::Script;
 
 const POLICIES: &str = "[policies.api]\nlimits = [\"5/1h\"]\n\
     [policies.login]\nlimits = [\"3/1m\", \"20/1d\"]\nalgorithm = \"sliding_counter\"\n\
@@ -22,41 +22,41 @@ const POLICIES: &str = "[policies.api]\nlimits = [\"5/1h\"]\n\
     [policies.secret]\nlimits = [\"1/1h\"]\nhide_keys = true\n";
 
 #[test]
-fn every_view_shows_what_the_api_tells_under_live_traffic() {
+fn every_view_shows_the_figures_of_the_api_under_live_traffic() {
     let running = Running::start(POLICIES);
-    Scene::new("views", running.http).play();
+    Script::new("views", running.http).play();
 }
 
 #[test]
 fn resets_and_overrides_change_the_next_decision() {
     let running = Running::start(POLICIES);
-    Scene::new("changes", running.http).play();
+    Script::new("changes", running.http).play();
 }
 
 #[test]
-fn without_the_admin_token_it_is_read_only_and_a_login_is_a_form() {
+fn the_page_is_read_only_without_the_admin_token_and_has_a_login_form() {
     let running = Running::start(&format!("[server]\nadmin_token = \"change-me-now\"\n{POLICIES}"));
-    Scene::new("tokens", running.http).play();
+    Script::new("tokens", running.http).play();
 }
 
 #[test]
-fn where_a_token_is_asked_for_nothing_is_shown_before() {
+fn nothing_is_shown_before_a_required_login() {
     let tokens = "[server]\ntoken = \"use-me-now\"\nadmin_token = \"change-me-now\"\n";
     let running = Running::start(&format!("{tokens}{POLICIES}"));
-    Scene::new("closed", running.http).play();
+    Script::new("closed", running.http).play();
 }
 
 #[test]
-fn it_survives_a_restart_and_says_when_it_is_not_live() {
+fn the_page_survives_a_restart_and_shows_when_it_is_not_live() {
     let running = Stopped::anywhere().started(POLICIES);
-    let mut scene = Scene::new("restart", running.http).begin();
-    scene.cue("live");
+    let mut script = Script::new("restart", running.http).begin();
+    script.cue("live");
     let stopped = running.stopped();
-    scene.say("stopped");
-    scene.cue("stale");
+    script.say("stopped");
+    script.cue("stale");
     let _again = stopped.started(POLICIES);
-    scene.say("started");
-    scene.end();
+    script.say("started");
+    script.end();
 }
 
 #[test]
@@ -66,23 +66,23 @@ fn a_degraded_state_is_shown_with_its_cause_and_cure_until_it_ends() {
     let file = folder.join("policies.toml");
     std::fs::write(&file, POLICIES).expect("it can be written");
     let running = Running::start_by(&file);
-    let mut scene = Scene::new("degraded", running.http).begin();
-    scene.cue("live");
+    let mut script = Script::new("degraded", running.http).begin();
+    script.cue("live");
     std::fs::write(&file, "[policies.api]\nlimts = [\"5/1h\"]\n").expect("it can be written");
     running.reload();
-    scene.say("refused");
-    scene.cue("seen");
+    script.say("refused");
+    script.cue("seen");
     std::fs::write(&file, POLICIES).expect("it can be written");
     running.reload();
-    scene.say("corrected");
-    scene.end();
+    script.say("corrected");
+    script.end();
     std::fs::remove_dir_all(folder).expect("it is there");
 }
 
 #[test]
-fn it_is_usable_by_keyboard_and_screen_reader_in_light_and_dark_and_on_a_phone() {
+fn the_page_is_accessible_by_keyboard_and_screen_reader_in_light_and_dark_and_on_a_phone() {
     let running = Running::start(POLICIES);
-    Scene::new("accessible", running.http).play();
+    Script::new("accessible", running.http).play();
 }
 
 #[test]
@@ -92,6 +92,6 @@ fn ten_thousand_hostile_keys_are_shown_as_text() {
     hostile::deny(&running, &keys);
     let file = std::env::temp_dir().join(format!("tidegate-hostile-{}.json", std::process::id()));
     std::fs::write(&file, serde_json::to_vec(&keys).expect("texts are JSON")).expect("it can be written");
-    Scene::new("hostile", running.http).with("TIDEGATE_KEYS", &file).play();
+    Script::new("hostile", running.http).with("TIDEGATE_KEYS", &file).play();
     std::fs::remove_file(file).expect("it is there");
 }

@@ -80,12 +80,12 @@ fn agree(store: &str) {
 }
 
 #[test]
-fn in_memory() {
+fn transports_agree_in_memory() {
     agree("memory");
 }
 
 #[test]
-fn through_redis() {
+fn transports_agree_through_redis() {
     let redis = Server::start();
     agree(&redis.url());
 }

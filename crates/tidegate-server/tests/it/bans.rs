@@ -21,7 +21,7 @@ fn config(store: &str) -> String {
 }
 
 /// Asks on all transports about a key that is banned for 300 days, and about one that is banned permanently.
-fn every_transport_says_banned(store: &str) {
+fn every_transport_reports_a_ban(store: &str) {
     let asked = GrpcClient::start(&config(store));
     let http = asked.running.http;
     let ban = |policy: &str, key: &Value, end: &str, value: Value| {
@@ -81,12 +81,12 @@ fn every_transport_says_banned(store: &str) {
 }
 
 #[test]
-fn in_memory_every_transport_says_banned() {
-    every_transport_says_banned("memory");
+fn every_transport_reports_a_ban_in_memory() {
+    every_transport_reports_a_ban("memory");
 }
 
 #[test]
-fn through_redis_every_transport_says_banned() {
+fn every_transport_reports_a_ban_in_redis() {
     let redis = Server::start();
-    every_transport_says_banned(&redis.url());
+    every_transport_reports_a_ban(&redis.url());
 }

@@ -7,7 +7,7 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
+fn a_wrong_value_is_refused_with_its_line_and_a_hint() {
     let policy = |line: &str| format!("[policies.api]\nlimits = [\"60/1m\"]\n{line}\n");
     for (text, expected) in [
         ("[server]\nhtpp = \"127.0.0.1:1\"".to_owned(), "t.toml:2: unknown key `htpp`: did you mean `http`?"),
@@ -92,7 +92,7 @@ fn the_environment_overrides_the_file_and_flags_override_both() {
 }
 
 #[test]
-fn a_wrong_override_is_refused_by_its_name() {
+fn a_wrong_flag_or_variable_is_refused_by_its_name() {
     for (overrides, expected) in [
         (
             SettingSources::default().server("TIDEGATE_SERVER_HTPP", "htpp", "x"),
@@ -111,7 +111,7 @@ fn a_wrong_override_is_refused_by_its_name() {
 }
 
 #[test]
-fn the_configuration_of_the_protocols_is_understood() {
+fn the_documented_configuration_is_accepted() {
     let text = r#"
 [server]
 http = "127.0.0.1:8080"
@@ -161,7 +161,7 @@ policy = "public-api"
 }
 
 #[test]
-fn silent_connections_stay_open_unless_an_idle_timeout_is_set() {
+fn idle_connections_stay_open_by_default() {
     let idle = |text: &str, overrides: &SettingSources| {
         let config = Config::parse("t.toml", text, overrides).expect("it is right");
         config.server.bounds.idle_timeout

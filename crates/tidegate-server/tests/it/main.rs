@@ -11,6 +11,6 @@ mod overload;
 mod reload;
 mod resp;
 mod running;
-mod stopping;
-mod store_away;
+mod shutdown;
+mod store_outage;
 mod tls;

@@ -39,7 +39,7 @@ fn ask(running: &Running, router: &Router, headers: &[(&str, &str)]) -> Response
 }
 
 #[test]
-fn a_layer_counts_whom_the_service_counts() {
+fn a_layer_and_the_service_use_the_same_keys() {
     let running = Running::start(CONFIG);
     let (key, from) = ("x-api-key", "x-forwarded-for");
     let by_key: &[&[(&str, &str)]] = &[

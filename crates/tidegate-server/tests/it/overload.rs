@@ -23,7 +23,7 @@ fn read(answer: &Reply) -> (bool, bool) {
 }
 
 #[test]
-fn a_flood_of_pipelined_checks_admits_nothing_beyond_the_limit_and_honest_keys_are_decided_rightly() {
+fn a_flood_of_pipelined_checks_never_exceeds_the_limit_and_other_keys_are_decided_correctly() {
     let redis = Server::start();
     let policies =
         "[policies.five]\nlimits = [\"5/1h\"]\non_store_failure = \"open\"\n[policies.honest]\nlimits = [\"3/1h\"]";

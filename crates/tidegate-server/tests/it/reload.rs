@@ -24,7 +24,7 @@ fn policies(max: u64) -> String {
 }
 
 #[test]
-fn no_request_is_dropped_and_none_is_decided_by_half_a_configuration() {
+fn a_reload_drops_no_request_and_is_atomic() {
     let path = file("load", &policies(1_000_000));
     let running = Running::start_by(&path);
     let (done, asked) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -56,7 +56,7 @@ fn no_request_is_dropped_and_none_is_decided_by_half_a_configuration() {
 }
 
 #[test]
-fn a_bad_file_changes_nothing_and_is_told_everywhere() {
+fn a_bad_file_changes_nothing_and_is_reported_everywhere() {
     let path = file("bad", &policies(5));
     let running = Running::start_by(&path);
     std::fs::write(&path, "[policies.one]\nlimts = [\"7/1m\"]\n").expect("the file can be written");
@@ -124,7 +124,7 @@ fn a_file_that_removes_more_than_it_keeps_is_refused_unless_it_allows_that() {
 }
 
 #[test]
-fn a_fifo_in_place_of_the_file_hangs_nothing_and_is_reported() {
+fn a_fifo_instead_of_the_file_blocks_nothing_and_is_reported() {
     let path = file("fifo", &three());
     let running = Running::start_by(&path);
     std::fs::remove_file(&path).expect("it is there");
@@ -143,7 +143,7 @@ fn a_fifo_in_place_of_the_file_hangs_nothing_and_is_reported() {
 }
 
 #[test]
-fn a_changed_file_is_noticed() {
+fn a_changed_file_is_reloaded() {
     let path = file("noticed", &policies(5));
     let running = Running::start_by(&path);
     std::fs::write(&path, policies(50)).expect("the file can be written");

@@ -25,7 +25,7 @@ fn shown(port: u16) -> String {
 }
 
 #[test]
-fn every_door_speaks_tls_and_shows_a_new_certificate_when_there_is_one() {
+fn every_listener_uses_tls_and_reloads_its_certificate() {
     let folder = std::env::temp_dir().join(format!("tidegate-tls-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder can be made");
     certificate(&folder, 0x11);

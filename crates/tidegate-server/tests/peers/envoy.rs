@@ -194,7 +194,7 @@ fn statuses<const N: usize>(chain: &Chain, path: &str, user: &str) -> [u16; N] {
 }
 
 #[test]
-fn envoy_lets_through_what_fits_and_answers_429_with_its_headers_beyond() {
+fn envoy_admits_requests_up_to_the_limit_and_then_answers_429_with_headers() {
     let chain = Chain::start(false);
     for left in (0..5).rev() {
         let reply = chain.as_user("/", "ann");
@@ -218,7 +218,7 @@ fn envoy_lets_through_what_fits_and_answers_429_with_its_headers_beyond() {
 }
 
 #[test]
-fn envoy_says_how_many_hits_a_request_is() {
+fn envoy_sets_the_number_of_hits_of_a_request() {
     let chain = Chain::start(false);
     assert_eq!(statuses(&chain, "/weighted", "ann"), [200, 429], "three of five, and three more");
     assert_eq!(statuses(&chain, "/", "ann"), [200, 200, 429], "the two that are left");
@@ -231,7 +231,7 @@ fn envoy_says_how_many_hits_a_request_is() {
 }
 
 #[test]
-fn headers_that_a_client_makes_up_are_no_way_past_a_limit() {
+fn forged_headers_do_not_bypass_a_limit() {
     let chain = Chain::start(false);
     for user in [&b"al\xffce"[..], b"al\xfece", b"\xff"] {
         let seen = [(); 7].map(|()| chain.get_raw("/", &[("x-user", user)]).status);
@@ -246,20 +246,20 @@ fn headers_that_a_client_makes_up_are_no_way_past_a_limit() {
 }
 
 #[test]
-fn envoy_is_told_that_all_is_well_where_a_policy_only_watches() {
+fn envoy_admits_every_request_under_a_shadow_policy() {
     let chain = Chain::start(true);
     assert_eq!(statuses(&chain, "/shadow", "ann"), [200; 4]);
 }
 
 #[test]
-fn envoy_brings_a_limit_of_its_own() {
+fn a_limit_supplied_by_envoy_applies() {
     let chain = Chain::start(true);
     assert_eq!(statuses(&chain, "/override", "ann"), [200, 200, 429]);
     assert_eq!(statuses(&chain, "/override", "bob"), [200, 200, 429]);
 }
 
 #[test]
-fn envoy_itself_decides_when_the_service_is_gone() {
+fn envoy_decides_by_its_failure_mode_when_the_service_is_stopped() {
     for (failure_mode_deny, expected) in [(false, 200), (true, 500)] {
         let mut chain = Chain::start(failure_mode_deny);
         assert_eq!(chain.as_user("/", "ann").status, 200);

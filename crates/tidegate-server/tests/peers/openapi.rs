@@ -51,7 +51,7 @@ fn generate(folder: &Folder, arguments: &[&str]) {
 }
 
 #[test]
-fn the_document_is_what_openapi_defines() {
+fn the_document_is_valid_openapi() {
     let running = Running::start(CONFIG);
     let folder = Folder::new("openapi-validator", &running);
     let path = folder.0.join("openapi.json");
@@ -89,7 +89,7 @@ fn a_generated_python_client_works() {
 }
 
 #[test]
-fn the_document_tells_the_truth() {
+fn responses_match_the_document() {
     let running = Running::start(CONFIG);
     let url = format!("http://{}/openapi.json", running.http);
     let mut command = Command::new(peer("python/bin/schemathesis"));
@@ -111,7 +111,7 @@ fn the_document_tells_the_truth() {
     // A stream of events has no end.
     command.args(["--exclude-path", "/v1/live"]);
     // Requests that the schema allows and the service refuses are many: a policy that there is not, a limit that is no limit. And
-    // it shows more wrong tokens than one address may, and takes the 429 for a missing check; `abuse::guesses` tests those.
+    // it shows more wrong tokens than one address may, and takes the 429 for a missing check; `abuse::wrong_tokens` tests those.
     command.args(["--checks", "all", "--exclude-checks", "positive_data_acceptance,ignored_auth"]);
     command.args(["--generation-database", "none"]);
     run(command.current_dir(env!("CARGO_TARGET_TMPDIR")));

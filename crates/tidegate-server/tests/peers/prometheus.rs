@@ -110,7 +110,7 @@ fn traffic(running: &Running) {
 }
 
 #[test]
-fn promtool_finds_nothing_wrong_with_the_metrics() {
+fn promtool_accepts_the_metrics() {
     let running = Running::start(POLICIES);
     traffic(&running);
     let mut promtool = Command::new("promtool")
@@ -151,7 +151,7 @@ fn every_metric_of_the_rules_is_in_a_scrape() {
 }
 
 #[test]
-fn prometheus_tells_p99_by_policy_and_transport() {
+fn prometheus_computes_p99_by_policy_and_transport() {
     let running = Running::start(POLICIES);
     let prometheus = Prometheus::start(running.http);
     let busy = || traffic(&running);
@@ -169,7 +169,7 @@ fn prometheus_tells_p99_by_policy_and_transport() {
 }
 
 #[test]
-fn every_query_of_the_dashboard_and_of_the_rules_is_answered() {
+fn every_query_of_the_dashboard_and_the_rules_has_a_result() {
     let running = Running::start(POLICIES);
     let prometheus = Prometheus::start(running.http);
     let busy = || traffic(&running);

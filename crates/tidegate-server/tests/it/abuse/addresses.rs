@@ -24,7 +24,7 @@ fn connect(from: &str, to: SocketAddr, ask: &[u8]) -> Option<TcpStream> {
 }
 
 #[test]
-fn one_address_does_not_take_the_places_of_others() {
+fn one_address_cannot_use_all_connections() {
     let running = Running::start("[server]\nmax_connections = 20\nmax_connections_per_address = 8\n");
     let http: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let http2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";

@@ -2,6 +2,6 @@
 
 mod addresses;
 mod child;
-mod guesses;
+mod wrong_tokens;
 mod raw_http2;
-mod unread;
+mod unread_responses;

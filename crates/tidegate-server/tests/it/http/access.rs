@@ -8,7 +8,7 @@ use crate::running::Running;
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 #[test]
-fn a_web_page_cannot_drive_a_service_on_loopback() {
+fn a_foreign_web_page_cannot_call_a_service_on_loopback() {
     let running = Running::start("[server]\nhosts = [\"limits.internal\"]\n[policies.api]\nlimits = [\"100/1m\"]\n");
     let body = json!({ "policy": "api", "key": "a" }).to_string();
     let port = running.http.port();
@@ -39,7 +39,7 @@ fn a_web_page_cannot_drive_a_service_on_loopback() {
 }
 
 #[test]
-fn tokens_guard_what_they_should() {
+fn each_path_requires_its_token() {
     let config = "[server]\nwrong_token_delay = \"10ms\"\ntoken = \"use-me-now\"\nadmin_token = \"change-me-now\"\n[policies.api]\nlimits = [\"100/1m\"]\n";
     let running = Running::start(config);
     let ask = json!({ "policy": "api", "key": "a" }).to_string();

@@ -13,7 +13,7 @@ use crate::running::Running;
 const CONFIG: &str = "[server]\nmax_body = \"4KB\"\nheader_timeout = \"500ms\"\nwrite_timeout = \"500ms\"\n[policies.api]\nlimits = [\"100/1m\"]\n";
 
 #[test]
-fn what_is_wrong_is_said_with_its_field() {
+fn an_error_names_the_invalid_field() {
     let running = Running::start(CONFIG);
     let key = |len: usize| "k".repeat(len);
     for (body, status, field, said) in [
@@ -75,7 +75,7 @@ fn what_is_wrong_is_said_with_its_field() {
 }
 
 #[test]
-fn garbage_and_slow_callers_end_and_others_are_served() {
+fn connections_with_garbage_or_slow_input_are_closed_and_others_are_served() {
     let running = Running::start(CONFIG);
     let fine = || {
         let answer = post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "fine" }));
@@ -115,7 +115,7 @@ fn garbage_and_slow_callers_end_and_others_are_served() {
 }
 
 #[test]
-fn who_asks_much_and_reads_nothing_is_let_go_and_holds_little() {
+fn a_client_that_reads_no_responses_is_disconnected() {
     let running = Running::start(CONFIG);
     let mut greedy = TcpStream::connect(running.http).expect("it listens");
     let question = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1000);
@@ -125,7 +125,7 @@ fn who_asks_much_and_reads_nothing_is_let_go_and_holds_little() {
 }
 
 #[test]
-fn a_name_longer_than_any_policys_is_refused_at_once() {
+fn a_policy_name_that_is_too_long_is_refused_and_not_echoed() {
     let policies = (0..300).map(|n| format!("[policies.p{n}]\nlimits = [\"1/1m\"]\n")).collect::<Vec<_>>().concat();
     let running = Running::start(&policies);
     let answer = post(running.http, "/v1/check", &json!({ "policy": "x".repeat(60_000), "key": "a" }));
@@ -134,7 +134,7 @@ fn a_name_longer_than_any_policys_is_refused_at_once() {
 }
 
 #[test]
-fn more_connections_than_the_bound_are_turned_away_and_come_back_later() {
+fn connections_above_the_maximum_are_closed_until_others_end() {
     let running = Running::start("[server]\nmax_connections = 2\n");
     let held: Vec<TcpStream> = (0..2)
         .map(|_| {

@@ -22,7 +22,7 @@ fn of<'a>(list: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn each_second_tells_what_was_decided() {
+fn each_tick_reports_the_decisions_of_its_second() {
     let running = Running::start(CONFIG);
     let mut events = Events::open(running.http, "/v1/live", &[]);
     assert!(events.head.contains("content-type: text/event-stream"), "{}", events.head);
@@ -59,7 +59,7 @@ fn each_second_tells_what_was_decided() {
 }
 
 #[test]
-fn whom_a_policy_hits_is_told_to_those_who_may_know() {
+fn the_keys_that_a_policy_denies_are_shown_to_authorized_viewers() {
     let running = Running::start(CONFIG);
     for _ in 0..8 {
         check(&running, "api", &json!("alice"));
@@ -91,7 +91,7 @@ fn whom_a_policy_hits_is_told_to_those_who_may_know() {
 }
 
 #[test]
-fn a_key_is_followed_second_by_second() {
+fn the_state_of_a_key_is_streamed_every_second() {
     let running = Running::start(CONFIG);
     let mut events = Events::open(running.http, "/v1/live?policy=api&key=alice", &[]);
     let key = events.next("key");
@@ -126,7 +126,7 @@ fn a_key_is_followed_second_by_second() {
 }
 
 #[test]
-fn so_many_look_on_and_no_more_and_none_keeps_the_service_from_stopping() {
+fn event_streams_are_limited_in_number_and_do_not_delay_the_shutdown() {
     let mut running = Running::start("[server]\ndrain = \"60s\"\n");
     let mut streams: Vec<Events> = (0..64).map(|_| Events::open(running.http, "/v1/live", &[])).collect();
     for stream in &mut streams {
@@ -147,7 +147,7 @@ fn so_many_look_on_and_no_more_and_none_keeps_the_service_from_stopping() {
 }
 
 #[test]
-fn a_reload_is_told_and_so_is_one_that_was_refused() {
+fn accepted_and_refused_reloads_are_in_the_journal() {
     let file = file("told", CONFIG);
     let running = Running::start_by(&file);
     let mut events = Events::open(running.http, "/v1/live", &[]);
@@ -169,7 +169,7 @@ fn a_reload_is_told_and_so_is_one_that_was_refused() {
 }
 
 #[test]
-fn the_page_is_served_with_a_strict_policy_and_only_once() {
+fn the_page_has_a_strict_security_policy_and_is_cached() {
     let running = Running::start(CONFIG);
     let page = get(running.http, "/");
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));

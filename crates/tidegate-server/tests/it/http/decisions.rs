@@ -63,7 +63,7 @@ fn a_decision_has_every_field_and_its_headers() {
 }
 
 #[test]
-fn several_limits_have_an_item_each_and_short_windows_no_w() {
+fn each_limit_has_an_item_and_windows_below_a_second_have_no_w() {
     let running = Running::start(CONFIG);
     let login = post(running.http, "/v1/check", &json!({ "policy": "login", "key": "alice" }));
     assert_eq!(login.header("ratelimit-policy"), Some(r#""login:1m";q=2;w=60, "login:1d";q=4;w=86400"#));
@@ -80,7 +80,7 @@ fn several_limits_have_an_item_each_and_short_windows_no_w() {
 }
 
 #[test]
-fn keys_may_be_lists_and_no_two_lists_are_one() {
+fn keys_may_be_lists_and_different_lists_are_different_keys() {
     let running = Running::start(CONFIG);
     let used = |key: Value| {
         let body = post(running.http, "/v1/check", &json!({ "policy": "api", "key": key })).json();
@@ -94,7 +94,7 @@ fn keys_may_be_lists_and_no_two_lists_are_one() {
 }
 
 #[test]
-fn operations_and_limits_of_ones_own_are_priced() {
+fn operations_and_limits_supplied_by_the_caller_are_charged() {
     let running = Running::start(CONFIG);
     let search =
         post(running.http, "/v1/check", &json!({ "policy": "youtube", "key": "k", "operation": "search.list" }));
@@ -113,7 +113,7 @@ fn operations_and_limits_of_ones_own_are_priced() {
 }
 
 #[test]
-fn several_are_all_or_nothing_and_refunded_each_at_its_own_time() {
+fn several_checks_are_charged_together_and_refunded_separately() {
     let running = Running::start(CONFIG);
     let checks = json!({ "checks": [
         { "policy": "api", "key": "alice" },
@@ -158,7 +158,7 @@ fn several_are_all_or_nothing_and_refunded_each_at_its_own_time() {
 }
 
 #[test]
-fn peek_charges_nothing_charge_spends_regardless_and_reset_forgets() {
+fn peek_spends_nothing_charge_always_spends_and_reset_deletes_the_state() {
     let running = Running::start(CONFIG);
     let ask = json!({ "policy": "api", "key": "alice" });
     assert_eq!(post(running.http, "/v1/peek", &ask).json()["remaining"], 3);
@@ -171,7 +171,7 @@ fn peek_charges_nothing_charge_spends_regardless_and_reset_forgets() {
 }
 
 #[test]
-fn a_shadow_lets_through_and_says_so() {
+fn a_shadow_policy_admits_with_the_reason_shadow() {
     let running = Running::start(CONFIG);
     let ask = json!({ "policy": "quiet", "key": "alice" });
     assert_eq!(post(running.http, "/v1/check", &ask).json()["reason"], "allowed");
@@ -181,7 +181,7 @@ fn a_shadow_lets_through_and_says_so() {
 }
 
 #[test]
-fn inspect_shows_what_is_in_use() {
+fn inspect_shows_the_units_in_use() {
     let running = Running::start(CONFIG);
     let nothing = super::client::get(running.http, "/v1/inspect?policy=api&key=alice").json();
     let unused = &nothing["limits"][0];
@@ -195,7 +195,7 @@ fn inspect_shows_what_is_in_use() {
 }
 
 #[test]
-fn a_denial_is_no_failure_to_those_who_say_so() {
+fn a_denial_has_status_200_on_request() {
     let running = Running::start("[policies.api]\nlimits = [\"1/1h\"]\n");
     let ask = json!({ "policy": "api", "key": "a" });
     assert_eq!(post(running.http, "/v1/check?deny_status=200", &ask).status, 200);

@@ -26,7 +26,7 @@ fn number(answer: &Answer, name: &str) -> u64 {
 }
 
 #[test]
-fn seconds_to_wait_are_told_under_either_name() {
+fn reset_headers_with_seconds_match_retry_after() {
     for (dialect, prefix) in [("draft-6", "ratelimit-"), ("x-ratelimit-seconds", "x-ratelimit-")] {
         let [first, denied] = answers(dialect);
         assert_eq!((first.status, denied.status), (200, 429), "{dialect}");
@@ -42,7 +42,7 @@ fn seconds_to_wait_are_told_under_either_name() {
 }
 
 #[test]
-fn a_time_is_told_where_a_time_is_expected() {
+fn x_ratelimit_reset_is_a_unix_time() {
     let [first, denied] = answers("x-ratelimit");
     let latest = Clock::system().now().as_micros() + 62_000_000;
     let free = first.json()["charged_at_us"].as_u64().expect("it was charged") + 60_000_000;
@@ -57,14 +57,14 @@ fn a_time_is_told_where_a_time_is_expected() {
 }
 
 #[test]
-fn off_leaves_only_when_to_come_back() {
+fn off_sends_retry_after_only() {
     let [first, denied] = answers("off");
     assert_eq!((told(&first, "ratelimit"), told(&first, "retry")), (vec![], vec![]));
     assert_eq!((told(&denied, "ratelimit"), told(&denied, "retry").len()), (vec![], 1));
 }
 
 #[test]
-fn an_unknown_dialect_is_refused_by_what_is_known() {
+fn an_unknown_dialect_is_refused_with_the_known_ones() {
     let text = "[server]\nheaders = \"draft-7\"\n";
     let error = Config::parse("t.toml", text, &SettingSources::default()).expect_err("no dialect").to_string();
     assert_eq!(

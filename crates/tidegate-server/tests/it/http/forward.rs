@@ -14,7 +14,7 @@ key = "header:x-api-key"
 "#;
 
 #[test]
-fn the_key_is_found_where_the_policy_says() {
+fn the_key_comes_from_the_source_that_the_policy_names() {
     let running = Running::start(CONFIG);
     let ask = |path: &str, headers: &[(&str, &str)]| request(running.http, "GET", path, headers, "").status;
     let path = "/v1/forward?policy=by-address";
@@ -41,7 +41,7 @@ fn the_key_is_found_where_the_policy_says() {
 }
 
 #[test]
-fn a_denial_can_have_the_status_that_a_proxy_understands() {
+fn a_denial_has_the_configured_status() {
     let running = Running::start(CONFIG);
     let headers = [("x-api-key", "k")];
     let first = request(running.http, "GET", "/v1/forward?policy=by-key&deny_status=403", &headers, "");
@@ -69,7 +69,7 @@ fn refused(running: &Running) -> u64 {
 }
 
 #[test]
-fn nothing_is_required_of_the_host_the_origin_and_the_method_that_a_proxy_passes_on() {
+fn forwarded_requests_may_have_any_host_origin_and_method() {
     let running = Running::start("[policies.public-api]\nlimits = [\"10/1m\"]\n");
     let browser = [
         ("host", "shop.example"),
@@ -86,7 +86,7 @@ fn nothing_is_required_of_the_host_the_origin_and_the_method_that_a_proxy_passes
 }
 
 #[test]
-fn a_key_header_that_is_too_long_is_counted_by_its_digest() {
+fn a_long_key_header_is_counted_by_its_digest() {
     let running = Running::start(CONFIG);
     let long = "x".repeat(1025);
     let (other, longer) = (format!("{}y", &long[1..]), "x".repeat(20_000));

@@ -25,7 +25,7 @@ fn session(running: &Running, cookie: &str) -> Value {
 }
 
 #[test]
-fn who_logs_in_may_change_things_and_who_does_not_may_look() {
+fn a_login_permits_changes_and_viewing_needs_no_login() {
     let running = Running::start(CONFIG);
     let out = session(&running, "");
     assert_eq!(
@@ -60,7 +60,7 @@ fn who_logs_in_may_change_things_and_who_does_not_may_look() {
 }
 
 #[test]
-fn a_stolen_cookie_is_worth_nothing_after_the_logout() {
+fn a_cookie_is_invalid_after_the_logout() {
     let running = Running::start(CONFIG);
     let (mine, other) = (cookie(&log_in(&running, "change-me-now")), cookie(&log_in(&running, "change-me-now")));
     let stolen = mine.clone();
@@ -78,7 +78,7 @@ fn a_stolen_cookie_is_worth_nothing_after_the_logout() {
 }
 
 #[test]
-fn a_login_outlives_a_restart_and_not_a_new_token() {
+fn a_login_survives_a_restart_and_ends_with_a_new_token() {
     let running = Stopped::anywhere().started(CONFIG);
     let cookie = cookie(&log_in(&running, "change-me-now"));
     let again = running.stopped().started(CONFIG);
@@ -89,7 +89,7 @@ fn a_login_outlives_a_restart_and_not_a_new_token() {
 }
 
 #[test]
-fn without_a_token_nothing_is_shown_where_one_is_asked_for() {
+fn a_configured_usage_token_is_required_to_view_anything() {
     let running = Running::start(BOTH);
     assert_eq!(
         (&session(&running, "")["may_look"], &session(&running, "")["sees_keys"]),
@@ -116,7 +116,7 @@ fn without_a_token_nothing_is_shown_where_one_is_asked_for() {
 }
 
 #[test]
-fn tokens_are_not_guessed() {
+fn login_attempts_with_wrong_tokens_are_limited() {
     let running = Running::start(&CONFIG.replace("[server]", "[server]\nwrong_token_delay = \"20ms\""));
     for body in ["", "{}", "[]", "{\"token\": 1}", "{\"token\": \"a\", \"b\": 1}"] {
         assert_eq!(request(running.http, "POST", "/v1/session", &[JSON], body).status, 400, "{body}");
@@ -136,7 +136,7 @@ fn tokens_are_not_guessed() {
 }
 
 #[test]
-fn behind_a_proxy_who_guesses_shuts_nobody_else_out() {
+fn wrong_tokens_behind_a_proxy_do_not_lock_out_other_clients() {
     let running =
         Running::start(&CONFIG.replace("[server]", "[server]\ntrusted_hops = 1\nwrong_token_delay = \"20ms\""));
     let log_in = |token: &str, client: &str| {

@@ -16,7 +16,7 @@ fn check(running: &Running, key: &Value) -> Answer {
 }
 
 #[test]
-fn what_holds_for_one_key_is_decided_by_and_for_no_other() {
+fn an_override_applies_to_its_key_only() {
     let running = Running::start(CONFIG);
     let key = json!(["alice", "/x"]);
     let ban = json!({ "policy": "api", "key": key, "kind": "ban", "for": "300d", "note": "scraper" });
@@ -62,7 +62,7 @@ fn what_holds_for_one_key_is_decided_by_and_for_no_other() {
 }
 
 #[test]
-fn overrides_are_listed_and_the_journal_tells_who_did_what() {
+fn overrides_are_listed_and_recorded_in_the_journal() {
     let running = Running::start(CONFIG);
     for (policy, key, kind) in [("api", "alice", "ban"), ("secret", "bob", "exempt")] {
         put(&running, &json!({ "policy": policy, "key": key, "kind": kind, "for": "1h", "note": "why" }));
@@ -97,7 +97,7 @@ fn overrides_are_listed_and_the_journal_tells_who_did_what() {
 }
 
 #[test]
-fn what_is_no_override_is_refused_by_name() {
+fn an_invalid_override_is_refused_with_a_reason() {
     let running = Running::start(CONFIG);
     let base = json!({ "policy": "api", "key": "alice", "kind": "ban", "for": "1h" });
     let with = |changes: Value| {
@@ -138,7 +138,7 @@ fn what_is_no_override_is_refused_by_name() {
 }
 
 #[test]
-fn overriding_needs_the_admin_token() {
+fn overrides_require_the_admin_token() {
     let running = Running::start("[server]\nadmin_token = \"change-me-now\"\n[policies.api]\nlimits = [\"2/1h\"]\n");
     let ban = json!({ "policy": "api", "key": "alice", "kind": "ban", "for": "1h" });
     assert_eq!(put(&running, &ban).status, 401);

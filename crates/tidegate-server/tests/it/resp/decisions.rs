@@ -16,7 +16,7 @@ fn six(reply: &Reply) -> ([i64; 3], i64, i64, i64) {
 }
 
 #[test]
-fn a_check_answers_six_integers() {
+fn a_check_returns_six_integers() {
     let service = service();
     for (key, mut client) in [("a", Client::connect(service.resp)), ("b", Client::connect3(service.resp))] {
         for remaining in [2, 1, 0] {
@@ -47,7 +47,7 @@ fn costs_and_operations_are_spent() {
 }
 
 #[test]
-fn full_is_the_whole_decision_under_the_names_of_the_http_body() {
+fn full_returns_all_fields_of_the_http_body() {
     let service = service();
     let names = [
         "allowed",
@@ -92,7 +92,7 @@ fn full_is_the_whole_decision_under_the_names_of_the_http_body() {
 }
 
 #[test]
-fn several_are_one_decision_all_or_nothing() {
+fn several_checks_are_one_decision() {
     let service = service();
     for (key, mut client) in [("a", Client::connect(service.resp)), ("b", Client::connect3(service.resp))] {
         let (head, retry, _, charged) = six(&client.ask(&format!("TG.CHECKALL api {key} 2 quota {key} 100")));
@@ -122,7 +122,7 @@ fn several_are_one_decision_all_or_nothing() {
 }
 
 #[test]
-fn limits_may_be_brought_along() {
+fn callers_may_supply_limits() {
     let service = service();
     let mut client = Client::connect(service.resp);
     assert_eq!(client.ask("TG.LIMIT k 2/1h 100/1d").numbers()[..3], [1, 2, 1]);
@@ -138,7 +138,7 @@ fn limits_may_be_brought_along() {
 }
 
 #[test]
-fn a_peek_spends_nothing_and_a_charge_spends_regardless() {
+fn a_peek_spends_nothing_and_a_charge_always_spends() {
     let service = service();
     let mut client = Client::connect(service.resp);
     let (head, retry, reset, charged) = six(&client.ask("TG.PEEK api k COST 3"));
@@ -152,7 +152,7 @@ fn a_peek_spends_nothing_and_a_charge_spends_regardless() {
 }
 
 #[test]
-fn a_watching_policy_denies_nobody_and_says_what_it_would_have() {
+fn a_shadow_policy_admits_and_reports_the_denial() {
     let service = service();
     let mut client = Client::connect(service.resp);
     assert_eq!(client.ask("TG.CHECK watched k").numbers()[..4], [1, 1, 0, -1]);
@@ -163,7 +163,7 @@ fn a_watching_policy_denies_nobody_and_says_what_it_would_have() {
 }
 
 #[test]
-fn what_was_charged_is_given_back_and_forgotten() {
+fn a_charge_is_refunded_once_and_a_key_is_reset_once() {
     let service = service();
     let mut client = Client::connect(service.resp);
     let charged = six(&client.ask("TG.CHECK api k COST 2")).3;
@@ -176,7 +176,7 @@ fn what_was_charged_is_given_back_and_forgotten() {
 }
 
 #[test]
-fn a_key_can_be_looked_at() {
+fn inspect_returns_the_state_of_a_key() {
     let service = service();
     for (key, mut client) in [("a", Client::connect(service.resp)), ("b", Client::connect3(service.resp))] {
         assert_eq!(client.ask(&format!("TG.INSPECT login {key}")), Reply::Null);
@@ -197,7 +197,7 @@ fn a_key_can_be_looked_at() {
 }
 
 #[test]
-fn throttle_answers_as_redis_cell_does() {
+fn throttle_replies_like_redis_cell() {
     let service = service();
     let mut client = Client::connect(service.resp);
     assert_eq!(client.ask("CL.THROTTLE user123 15 30 60"), Reply::ints(&[0, 16, 15, -1, 2]), "its own example");

@@ -1,14 +1,14 @@
 //! RESP from outside: bytes in, bytes out. Replies are read by another crate than ours.
 
 pub(crate) mod client;
-mod cutting;
+mod parsing;
 mod decisions;
-mod ends;
+mod disconnects;
 mod pipelines;
 mod raw;
 mod refusals;
 mod sessions;
-mod storm;
+mod floods;
 mod tokens;
 mod transactions;
 

@@ -47,7 +47,7 @@ fn ten_thousand_commands_in_one_write_are_answered_in_order() {
 }
 
 #[test]
-fn so_they_are_where_redis_decides() {
+fn ten_thousand_commands_through_redis_are_answered_in_order() {
     let redis = Server::start();
     let service = Running::start(&format!("[store]\nurl = \"{}\"\ntimeout = \"10s\"\n{POLICIES}", redis.url()));
     let mut client = Client::connect(service.resp);
@@ -72,7 +72,7 @@ fn so_they_are_where_redis_decides() {
 }
 
 #[test]
-fn a_store_that_is_away_is_told_as_the_policy_or_the_call_says() {
+fn an_unavailable_store_is_handled_as_the_call_or_the_policy_says() {
     // Nobody listens there.
     let config = format!("[store]\nurl = \"redis://127.0.0.1:1\"\n{POLICIES}");
     let service = Running::start(&config);
@@ -87,7 +87,7 @@ fn a_store_that_is_away_is_told_as_the_policy_or_the_call_says() {
 }
 
 #[test]
-fn replies_that_fill_the_buffers_come_in_order_and_in_full() {
+fn replies_larger_than_the_buffers_arrive_complete_and_in_order() {
     let service = service();
     let mut client = Client::connect(service.resp);
     for _ in 0..1000 {

@@ -10,7 +10,7 @@ fn pong() -> Reply {
 }
 
 #[test]
-fn a_command_may_be_cut_anywhere() {
+fn a_command_may_be_split_at_any_byte() {
     let service = service();
     let mut whole = command([b"TG.CHECK".as_slice(), b"wide", b"a\r\nb", b"COST", b"2"]);
     whole.extend_from_slice(b"\r\nPING \"a b\"\r\n*0\r\n*-1\r\n");
@@ -35,7 +35,7 @@ fn a_command_may_be_cut_anywhere() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_so_and_ends_the_connection() {
+fn a_protocol_error_is_reported_and_closes_the_connection() {
     let service = service();
     let long = vec![b'a'; 70_000];
     let deep = b"*1\r\n".repeat(100_000);
@@ -79,7 +79,7 @@ fn what_makes_no_sense_is_told_so_and_ends_the_connection() {
 }
 
 #[test]
-fn garbage_does_no_harm() {
+fn garbage_does_not_affect_other_connections() {
     let service = service();
     // A generator of one's own: the same garbage every time.
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
@@ -106,7 +106,7 @@ fn garbage_does_no_harm() {
 }
 
 #[test]
-fn lines_are_understood_as_redis_does() {
+fn inline_commands_are_parsed_like_redis() {
     let service = service();
     let mut client = Client::connect(service.resp);
     for (line, expected) in [
@@ -130,7 +130,7 @@ fn lines_are_understood_as_redis_does() {
 }
 
 #[test]
-fn who_speaks_http_is_not_spoken_to() {
+fn http_requests_are_closed_without_a_reply() {
     let service = service();
     for bytes in [
         &b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nTG.RESET api k\r\n"[..],
@@ -149,7 +149,7 @@ fn who_speaks_http_is_not_spoken_to() {
 }
 
 #[test]
-fn a_command_is_as_long_as_the_settings_say() {
+fn the_configured_maximum_length_of_a_command_applies() {
     let service = service_with("max_body = \"2KB\"");
     let mut client = Client::connect(service.resp);
     // Beside the text, the command is "*2 $4 ECHO $4 …" and its line ends.

@@ -6,7 +6,7 @@ use super::{
 };
 
 #[test]
-fn a_wrong_command_is_told_what_would_be_right() {
+fn a_wrong_command_gets_an_error_with_a_hint() {
     let service = service();
     let mut client = Client::connect(service.resp);
     let usage = "use TG.CHECK policy key [COST n] [OPERATION name] [ONFAIL open|closed|local] [FULL]";
@@ -77,7 +77,7 @@ fn a_wrong_command_is_told_what_would_be_right() {
 }
 
 #[test]
-fn what_a_caller_sent_can_not_break_the_line_of_an_error() {
+fn input_cannot_break_the_line_of_an_error() {
     let service = service();
     let mut client = Client::connect(service.resp);
     client.send(&command([b"NO\r\n+OK".as_slice(), b"\xff\x00\r\n"]));
@@ -102,7 +102,7 @@ fn too_many_checks_at_once_are_refused() {
 }
 
 #[test]
-fn limits_of_callers_can_be_turned_off() {
+fn limits_supplied_by_callers_can_be_disabled() {
     let service = service_with("caller_limits = false");
     let mut client = Client::connect(service.resp);
     let reply = client.ask("TG.LIMIT k 5/1s");

@@ -10,7 +10,7 @@ fn ok() -> Reply {
 }
 
 #[test]
-fn hello_chooses_the_version_of_every_reply_that_follows() {
+fn hello_sets_the_version_of_all_later_replies() {
     let service = service();
     let mut client = Client::connect(service.resp);
     let hello = client.ask("HELLO");
@@ -33,7 +33,7 @@ fn hello_chooses_the_version_of_every_reply_that_follows() {
 }
 
 #[test]
-fn small_talk_is_answered() {
+fn connection_commands_are_answered() {
     let service = service();
     let mut client = Client::connect(service.resp);
     assert_eq!(client.ask("PING"), Reply::Simple("PONG".to_owned()));
@@ -46,7 +46,7 @@ fn small_talk_is_answered() {
 }
 
 #[test]
-fn a_client_tells_of_itself() {
+fn client_commands_set_and_show_the_client() {
     let service = service();
     let mut client = Client::connect(service.resp);
     assert_eq!(client.ask("CLIENT GETNAME"), Reply::Null);
@@ -68,7 +68,7 @@ fn a_client_tells_of_itself() {
 }
 
 #[test]
-fn replies_can_be_left_out() {
+fn replies_can_be_turned_off() {
     let service = service();
     let mut client = Client::connect(service.resp);
     client.send(b"CLIENT REPLY SKIP\r\nPING a\r\nPING b\r\nCLIENT REPLY OFF\r\nPING c\r\nTG.CHECK api k\r\nCLIENT REPLY ON\r\nPING d\r\n");
@@ -79,7 +79,7 @@ fn replies_can_be_left_out() {
 }
 
 #[test]
-fn the_service_tells_of_itself() {
+fn server_commands_describe_the_service() {
     let service = service();
     for mut client in [Client::connect(service.resp), Client::connect3(service.resp)] {
         let info = client.ask("INFO").text();

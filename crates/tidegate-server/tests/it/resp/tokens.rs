@@ -13,7 +13,7 @@ fn ok() -> Reply {
 }
 
 #[test]
-fn without_a_token_there_is_a_ping_and_no_more() {
+fn without_a_token_only_ping_works() {
     let service = service_with(TOKENS);
     let mut client = Client::connect(service.resp);
     for words in ["TG.CHECK api k", "CL.THROTTLE k 1 1 1", "TG.RESET api k", "INFO", "CLIENT ID", "ECHO x", "SELECT 0"]
@@ -30,7 +30,7 @@ fn without_a_token_there_is_a_ping_and_no_more() {
 }
 
 #[test]
-fn the_weaker_token_is_good_for_decisions_alone() {
+fn the_usage_token_permits_decisions_only() {
     let service = service_with(TOKENS);
     let mut client = Client::connect(service.resp);
     assert_eq!(client.ask("AUTH usage-token"), ok());
@@ -50,7 +50,7 @@ fn the_weaker_token_is_good_for_decisions_alone() {
 }
 
 #[test]
-fn hello_takes_a_token_along() {
+fn hello_accepts_a_token() {
     let service = service_with(TOKENS);
     let mut client = Client::connect(service.resp);
     client.resp3 = true;
@@ -60,7 +60,7 @@ fn hello_takes_a_token_along() {
 }
 
 #[test]
-fn with_an_admin_token_alone_decisions_are_free() {
+fn decisions_need_no_token_if_only_an_admin_token_is_configured() {
     let service = service_with("admin_token = \"admin-token\"");
     let mut client = Client::connect(service.resp);
     assert_eq!(client.ask("TG.CHECK api k").numbers()[0], 1);
@@ -70,7 +70,7 @@ fn with_an_admin_token_alone_decisions_are_free() {
 }
 
 #[test]
-fn a_token_where_none_is_asked_for_is_told_so() {
+fn auth_without_a_configured_token_is_an_error() {
     let service = service();
     let mut client = Client::connect(service.resp);
     assert!(
@@ -79,7 +79,7 @@ fn a_token_where_none_is_asked_for_is_told_so() {
 }
 
 #[test]
-fn what_is_said_of_the_session_holds_for_what_follows_in_the_same_write() {
+fn session_commands_apply_to_later_commands_of_the_same_write() {
     let service = service_with(TOKENS);
     let mut client = Client::connect(service.resp);
     client.send(b"TG.CHECK api k\r\nAUTH usage-token\r\nTG.CHECK api k\r\nRESET\r\nTG.CHECK api k\r\n");

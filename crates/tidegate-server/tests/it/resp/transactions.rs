@@ -40,7 +40,7 @@ fn send_all(client: &mut Client, commands: &[&str]) {
 }
 
 #[test]
-fn exec_runs_what_was_queued_and_answers_in_one_array() {
+fn exec_runs_the_queued_commands_and_replies_with_one_array() {
     let redis = Server::start();
     let through_redis = Running::start(&format!("[store]\nurl = \"{}\"\ntimeout = \"10s\"\n{POLICIES}", redis.url()));
     for service in [service(), through_redis] {
@@ -100,7 +100,7 @@ fn an_error_while_queueing_aborts_and_nothing_is_charged() {
 }
 
 #[test]
-fn discard_reset_quit_and_the_end_of_the_connection_drop_what_was_queued() {
+fn discard_reset_quit_and_disconnecting_drop_the_queue() {
     let service = service();
     let begun = || {
         let mut client = Client::connect(service.resp);
@@ -122,7 +122,7 @@ fn discard_reset_quit_and_the_end_of_the_connection_drop_what_was_queued() {
 }
 
 #[test]
-fn nesting_and_watching_answer_as_in_redis() {
+fn nested_multi_and_watch_reply_like_redis() {
     let service = service();
     let mut client = Client::connect(service.resp);
     assert_eq!(client.ask("WATCH a b"), ok());
@@ -136,7 +136,7 @@ fn nesting_and_watching_answer_as_in_redis() {
 }
 
 #[test]
-fn tokens_are_asked_for_when_queueing_and_shown_when_running() {
+fn commands_are_authorized_when_queued_and_auth_applies_when_run() {
     let service = service_with("token = \"usage-token\"\nadmin_token = \"admin-token\"");
     let mut client = Client::connect(service.resp);
     assert!(client.ask("MULTI").error().starts_with("NOAUTH "));
@@ -159,7 +159,7 @@ fn tokens_are_asked_for_when_queueing_and_shown_when_running() {
 }
 
 #[test]
-fn a_queue_has_a_bound_and_past_it_nothing_is_charged() {
+fn a_queue_beyond_its_maximum_is_aborted_and_charges_nothing() {
     let service = service();
     let mut client = Client::connect(service.resp);
     let long = "x".repeat(60_000);
@@ -186,7 +186,7 @@ fn a_queue_has_a_bound_and_past_it_nothing_is_charged() {
 }
 
 #[test]
-fn replies_beyond_one_write_come_in_full() {
+fn replies_larger_than_one_write_arrive_complete() {
     let service = service();
     let mut client = Client::connect(service.resp);
     let echo = command(["ECHO", &"x".repeat(20_000)]);
@@ -201,7 +201,7 @@ fn replies_beyond_one_write_come_in_full() {
 }
 
 #[test]
-fn a_transaction_nobody_listens_to_runs_all_the_same() {
+fn a_transaction_without_replies_still_runs() {
     let service = service();
     let mut client = Client::connect(service.resp);
     send_all(&mut client, &["CLIENT REPLY OFF", "MULTI", "TG.CHECK wide k", "EXEC", "CLIENT REPLY ON"]);

@@ -166,7 +166,7 @@ fn traefik_fails_closed_or_open_as_documented() {
 }
 
 #[test]
-fn no_proxy_passes_on_what_a_wrong_configuration_refuses() {
+fn proxies_reject_requests_that_a_wrong_configuration_refuses() {
     let unknown = format!("{TOKENS}[policies.public-apo]\nlimits = [\"3/1h\"]\n");
     let token = format!("{}{BY_ADDRESS}", TOKENS.replace("usage-token", "other-token"));
     for (proxy, without_policy) in [(Proxy::Nginx, 500), (Proxy::Caddy, 404), (Proxy::Traefik, 404)] {

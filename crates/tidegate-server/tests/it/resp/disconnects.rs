@@ -6,7 +6,7 @@ use super::{
 };
 
 #[test]
-fn silence_ends_a_connection() {
+fn an_idle_connection_is_closed() {
     let service = service_with("idle_timeout = \"40ms\"");
     let mut client = Client::connect(service.resp);
     assert_eq!(client.ask("PING"), Reply::Simple("PONG".to_owned()));
@@ -14,7 +14,7 @@ fn silence_ends_a_connection() {
 }
 
 #[test]
-fn half_a_command_ends_a_connection() {
+fn a_connection_with_an_incomplete_command_is_closed() {
     let service = service_with("header_timeout = \"40ms\"");
     for half in ["*2\r\n$4\r\nECHO\r\n$5\r\nhel", "*", "PIN"] {
         let mut client = Client::connect(service.resp);
@@ -27,7 +27,7 @@ fn half_a_command_ends_a_connection() {
 }
 
 #[test]
-fn who_reads_no_replies_is_let_go() {
+fn a_client_that_reads_no_replies_is_disconnected() {
     let service = service_with("write_timeout = \"40ms\"");
     let mut client = Client::connect(service.resp);
     let big = command([b"ECHO".as_slice(), &vec![b'x'; 60_000]]);
@@ -37,7 +37,7 @@ fn who_reads_no_replies_is_let_go() {
 }
 
 #[test]
-fn what_has_arrived_is_answered_before_the_service_ends() {
+fn received_commands_are_answered_before_the_service_stops() {
     for _ in 0..5 {
         let service = service();
         let mut idle = Client::connect(service.resp);
@@ -59,7 +59,7 @@ fn what_has_arrived_is_answered_before_the_service_ends() {
 }
 
 #[test]
-fn a_caller_who_says_no_more_is_answered_still() {
+fn a_half_closed_connection_is_still_answered() {
     let service = service();
     let mut client = Client::connect(service.resp);
     client.send(&command(["TG.CHECK", "api", "k"]));

@@ -36,7 +36,7 @@ fn used(running: &Running, service: &Service) -> u64 {
 }
 
 #[test]
-fn whatever_was_charged_was_answered() {
+fn every_request_charged_over_http_is_answered() {
     let mut running = Running::start(CONFIG);
     let service = std::sync::Arc::clone(running.server().service());
     let body = r#"{"policy":"api","key":"k"}"#;
@@ -97,7 +97,7 @@ fn pipelines_until_the_end(address: SocketAddr, answered: &AtomicU64) {
     });
 }
 
-fn whatever_was_charged_over_resp_was_answered(store: &str) {
+fn every_request_charged_over_resp_is_answered(store: &str) {
     for _ in 0..5 {
         let mut running = Running::start(&format!("[store]\nurl = \"{store}\"\ntimeout = \"10s\"\n{ENDLESS}"));
         let service = std::sync::Arc::clone(running.server().service());
@@ -118,19 +118,19 @@ fn whatever_was_charged_over_resp_was_answered(store: &str) {
 }
 
 #[test]
-fn whatever_was_charged_in_memory_over_resp_was_answered() {
-    whatever_was_charged_over_resp_was_answered("memory");
+fn every_request_charged_over_resp_in_memory_is_answered() {
+    every_request_charged_over_resp_is_answered("memory");
 }
 
 #[test]
-fn whatever_was_charged_in_redis_over_resp_was_answered() {
+fn every_request_charged_over_resp_in_redis_is_answered() {
     let redis = Server::start();
-    whatever_was_charged_over_resp_was_answered(&redis.url());
+    every_request_charged_over_resp_is_answered(&redis.url());
 }
 
 /// The service stops in the moment in which a connection has come and nobody else is served.
 #[test]
-fn a_connection_that_waits_to_be_accepted_is_served_before_the_service_ends() {
+fn a_connection_in_the_accept_queue_is_served_before_the_service_stops() {
     for _ in 0..5 {
         let mut running = Running::start(CONFIG);
         let service = std::sync::Arc::clone(running.server().service());

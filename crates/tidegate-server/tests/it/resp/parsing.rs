@@ -34,7 +34,7 @@ const PIECES: [&[u8]; 24] = [
 ];
 
 #[test]
-fn input_is_cut_the_same_way_in_whatever_pieces_it_arrives() {
+fn input_is_parsed_the_same_way_however_it_is_split() {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     let mut next = move |bound: usize| {
         state ^= state << 13;

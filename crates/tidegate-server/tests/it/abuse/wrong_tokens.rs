@@ -35,7 +35,7 @@ fn is_too_many(answer: &Answer) {
 }
 
 #[test]
-fn guesses_over_http_are_limited_and_the_right_token_always_works() {
+fn wrong_tokens_over_http_are_limited_and_the_right_token_always_works() {
     let running = Running::start(CONFIG);
     for guess in 0..10 {
         assert_eq!(check(&running, "guessed-it").status, 401, "{guess}");
@@ -64,7 +64,7 @@ fn guesses_over_http_are_limited_and_the_right_token_always_works() {
 }
 
 #[test]
-fn guesses_in_the_form_are_limited_and_the_right_token_always_works() {
+fn wrong_tokens_in_the_login_form_are_limited_and_the_right_token_always_works() {
     let running = Running::start(CONFIG);
     let log_in =
         |token: &str| request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": token }).to_string());
@@ -78,7 +78,7 @@ fn guesses_in_the_form_are_limited_and_the_right_token_always_works() {
 }
 
 #[test]
-fn a_ticket_signed_with_a_guess_is_a_guess() {
+fn a_cookie_signed_with_a_wrong_token_counts_as_a_wrong_token() {
     let running = Running::start(CONFIG);
     let answer = request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": "use-me-now" }).to_string());
     let cookie = answer.header("set-cookie").and_then(|set| set.split_once(';')).expect("a cookie").0.to_owned();
@@ -96,7 +96,7 @@ fn a_ticket_signed_with_a_guess_is_a_guess() {
 }
 
 #[test]
-fn the_right_token_works_beside_a_cookie_that_is_not_valid_any_more() {
+fn the_right_token_works_together_with_an_expired_cookie() {
     let running = Running::start(CONFIG);
     let cookie = logged_in(&running, "change-me-now");
     let (ticket, signature) = cookie.rsplit_once('.').expect("a signature");
@@ -136,7 +136,7 @@ fn logged_in(running: &Running, token: &str) -> String {
 }
 
 #[test]
-fn a_wrong_token_beside_a_login_is_counted() {
+fn a_wrong_token_sent_with_a_valid_login_is_counted() {
     let running = Running::start(CONFIG);
     let cookie = logged_in(&running, "use-me-now");
     let body = json!({ "policy": "api", "key": "a", "cost": 1, "charged_at_us": 1 }).to_string();
@@ -155,7 +155,7 @@ fn a_wrong_token_beside_a_login_is_counted() {
 }
 
 #[test]
-fn many_guesses_on_one_connection_end_it() {
+fn many_wrong_tokens_close_their_connection() {
     let running = Running::start(CONFIG);
     let mut connection = RawHttp2::connect(running.http, 65_535);
     let bearer = [("authorization", "Bearer guessed-it")];
@@ -180,7 +180,7 @@ fn many_guesses_on_one_connection_end_it() {
 }
 
 #[test]
-fn logins_that_wait_for_their_bodies_are_refused_once_the_connection_is_closing() {
+fn logins_without_a_body_are_refused_when_the_connection_is_closing() {
     let running = Running::start(CONFIG);
     for _ in 0..10 {
         assert_eq!(check(&running, "guessed-it").status, 401);
@@ -210,7 +210,7 @@ fn connections(running: &Running, transport: &str) -> u64 {
 }
 
 #[test]
-fn hanging_up_after_a_wrong_token_does_not_free_its_place() {
+fn disconnecting_after_a_wrong_token_does_not_free_its_slot() {
     // Longer than any test takes: a place that is kept for so long is kept.
     let config = CONFIG.replace("\"20ms\"", "\"1m\"").replace("[server]", "[server]\nmax_connections = 8");
     for transport in ["http", "grpc"] {
@@ -253,7 +253,7 @@ fn hanging_up_after_a_wrong_token_does_not_free_its_place() {
 }
 
 #[test]
-fn guesses_over_resp_are_limited_and_the_right_token_always_works() {
+fn wrong_tokens_over_resp_are_limited_and_the_right_token_always_works() {
     let running = Running::start(CONFIG);
     let mut client = Client::connect(running.resp);
     // All at once, as fast as it goes.
@@ -279,7 +279,7 @@ fn guesses_over_resp_are_limited_and_the_right_token_always_works() {
 }
 
 #[test]
-fn guesses_over_grpc_are_limited_and_the_right_token_always_works() {
+fn wrong_tokens_over_grpc_are_limited_and_the_right_token_always_works() {
     let running = Running::start(CONFIG);
     for _ in 0..10 {
         assert_eq!(check_with_token(&running, "guessed-it").expect_err("wrong").code(), tonic::Code::Unauthenticated);
@@ -294,7 +294,7 @@ fn guesses_over_grpc_are_limited_and_the_right_token_always_works() {
 }
 
 #[test]
-fn behind_a_proxy_guesses_are_counted_by_client_and_end_no_connection_of_the_proxy() {
+fn wrong_tokens_behind_a_proxy_are_counted_by_client_and_keep_the_connection_open() {
     let running = Running::start(&CONFIG.replace("[server]", "[server]\ntrusted_hops = 1"));
     let mut proxy = RawHttp2::connect(running.http, 65_535);
     let mut ask = |token: &str, client: &str| {

@@ -37,7 +37,7 @@ fn admitted(client: &mut Client, key: &str, times: usize) -> usize {
 }
 
 #[test]
-fn ninety_thousand_windows_of_callers_leave_a_named_policy_as_it_is() {
+fn ninety_thousand_windows_of_callers_do_not_affect_a_named_policy() {
     for at_capacity in ["shared", "deny", "admit"] {
         let service = Running::start(&format!("[store]\nat_capacity = \"{at_capacity}\"\n{POLICIES}"));
         let mut client = Client::connect(service.resp);
@@ -52,7 +52,7 @@ fn ninety_thousand_windows_of_callers_leave_a_named_policy_as_it_is() {
 }
 
 #[test]
-fn throttles_of_distinct_periods_leave_a_named_policy_as_it_is() {
+fn throttles_with_distinct_periods_do_not_affect_a_named_policy() {
     let service = Running::start(&format!("[store]\nat_capacity = \"deny\"\n{POLICIES}"));
     let mut client = Client::connect(service.resp);
     let throttles = (0..76_000).map(|j| format!("CL.THROTTLE k{j} 1 1 {}", 10_000 + j));
@@ -62,7 +62,7 @@ fn throttles_of_distinct_periods_leave_a_named_policy_as_it_is() {
 }
 
 #[test]
-fn new_keys_of_named_policies_are_decided_after_a_flood_of_keys_and_of_windows() {
+fn new_keys_of_named_policies_are_decided_after_a_flood_of_keys_and_windows() {
     let service = Running::start(&format!("[store]\nmax_keys = 50_000\n{POLICIES}"));
     let mut client = Client::connect(service.resp);
     let keys = pipelined(&mut client, (0..50_000).map(|n| format!("TG.CHECK login flood{n}")));
@@ -76,7 +76,7 @@ fn new_keys_of_named_policies_are_decided_after_a_flood_of_keys_and_of_windows()
 }
 
 #[test]
-fn callers_who_bring_keys_leave_named_policies_theirs() {
+fn keys_of_caller_limits_do_not_evict_keys_of_named_policies() {
     let service = Running::start(&format!("[store]\nmax_keys = 20_000\ncaller_share = 0.25\n{POLICIES}"));
     let mut client = Client::connect(service.resp);
     pipelined(&mut client, (0..40_000).map(|n| format!("TG.LIMIT flood{n} 5/1h")));

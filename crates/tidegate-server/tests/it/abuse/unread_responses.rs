@@ -38,7 +38,7 @@ fn is_served(address: SocketAddr) {
 }
 
 #[test]
-fn responses_that_nobody_reads_take_less_than_a_megabyte_for_each_connection() {
+fn unread_responses_use_less_than_a_megabyte_per_connection() {
     // As many as the server admits to, and as many as one likes.
     for (path, connections) in
         [(format!("/{}", "x".repeat(15_000)), 40), ("/metrics".to_owned(), 20), ("/openapi.json".to_owned(), 20)]
@@ -62,7 +62,7 @@ fn responses_that_nobody_reads_take_less_than_a_megabyte_for_each_connection() {
 }
 
 #[test]
-fn responses_that_nobody_reads_are_bounded_in_all() {
+fn unread_responses_of_all_connections_are_bounded() {
     let service = Service::start(&format!(
         "[server]\nmax_response_memory = \"4MB\"\nwrite_timeout = \"10m\"\n{POLICY}{}",
         many_policies()
@@ -83,7 +83,7 @@ fn responses_that_nobody_reads_are_bounded_in_all() {
 }
 
 #[test]
-fn a_window_of_one_byte_holds_no_more_than_none() {
+fn a_window_of_one_byte_uses_no_more_memory_than_a_closed_window() {
     let service = Service::start(&format!("{POLICY}{}", many_policies()));
     is_served(service.http);
     let _ = get(service.http, "/metrics");
@@ -102,7 +102,7 @@ fn a_window_of_one_byte_holds_no_more_than_none() {
 }
 
 #[test]
-fn a_connection_that_reads_nothing_is_closed_in_time_and_makes_room() {
+fn a_connection_that_reads_nothing_is_closed_and_frees_its_memory() {
     let config =
         format!("[server]\nmax_response_memory = \"1MB\"\nwrite_timeout = \"300ms\"\n{POLICY}{}", many_policies());
     let running = Running::start(&config);
@@ -121,7 +121,7 @@ fn a_connection_that_reads_nothing_is_closed_in_time_and_makes_room() {
 }
 
 #[test]
-fn a_refused_response_says_so_and_decisions_go_on() {
+fn a_refused_response_has_status_503_and_small_responses_are_still_sent() {
     let running = Running::start(&format!("{POLICY}{}", many_policies()));
     let mut connection = RawHttp2::connect(running.http, 0);
     connection.get("/metrics", 20, &[]).expect("it is open");
@@ -178,7 +178,7 @@ fn several_checks_that_are_refused_are_not_charged() {
 }
 
 #[test]
-fn requests_that_withhold_their_bodies_are_counted() {
+fn requests_without_their_bodies_count_towards_the_memory_bound() {
     let config = format!("[server]\nmax_response_memory = \"1MB\"\nheader_timeout = \"10m\"\n{POLICY}");
     let running = Running::start(&config);
     let json = [("content-type", "application/json")];
@@ -194,7 +194,7 @@ fn requests_that_withhold_their_bodies_are_counted() {
 }
 
 #[test]
-fn a_connection_that_holds_little_is_served_when_the_listener_is_full() {
+fn a_connection_with_small_responses_is_served_when_the_listener_is_full() {
     let config =
         format!("[server]\nmax_response_memory = \"1MB\"\nwrite_timeout = \"10m\"\n{POLICY}{}", many_policies());
     let running = Running::start(&config);
@@ -207,7 +207,7 @@ fn a_connection_that_holds_little_is_served_when_the_listener_is_full() {
 }
 
 #[test]
-fn a_live_page_that_nobody_reads_is_closed() {
+fn an_unread_event_stream_is_closed() {
     let running = Running::start(&format!("[server]\nwrite_timeout = \"200ms\"\n{POLICY}"));
     let mut connection = RawHttp2::connect(running.http, 0);
     connection.get("/v1/live", 8, &[]).expect("it is open");
@@ -221,7 +221,7 @@ fn a_live_page_that_nobody_reads_is_closed() {
 }
 
 #[test]
-fn pipelined_requests_whose_responses_nobody_reads_hold_little() {
+fn pipelined_requests_with_unread_responses_use_little_memory() {
     let service = Service::start(&format!("[server]\nwrite_timeout = \"10m\"\n{POLICY}{}", many_policies()));
     is_served(service.http);
     let _ = get(service.http, "/metrics");
@@ -257,7 +257,7 @@ fn pipelined_requests_whose_responses_nobody_reads_hold_little() {
 }
 
 #[test]
-fn replies_that_nobody_reads_are_bounded_in_all() {
+fn unread_replies_of_all_connections_are_bounded() {
     let running =
         Running::start(&format!("[server]\nmax_response_memory = \"1MB\"\nwrite_timeout = \"10m\"\n{POLICY}"));
     let greedy: Vec<_> = (0..8)
@@ -280,7 +280,7 @@ fn replies_that_nobody_reads_are_bounded_in_all() {
 }
 
 #[test]
-fn an_error_does_not_send_back_what_was_sent() {
+fn an_error_does_not_echo_long_input() {
     let running = Running::start(&format!("[server]\nadmin_token = \"change-me-now\"\n{POLICY}"));
     let long = "x".repeat(12_000);
     let json = ("content-type", "application/json");

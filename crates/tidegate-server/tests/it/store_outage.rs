@@ -31,7 +31,7 @@ on_store_failure = "closed"
 }
 
 #[test]
-fn the_state_is_shared_through_redis_and_survives_the_service() {
+fn the_state_in_redis_is_shared_and_survives_a_restart() {
     let redis = Server::start();
     let ask = json!({ "policy": "api", "key": "alice" });
     let (one, other) = (Running::start(&config(&redis)), Running::start(&config(&redis)));
@@ -45,7 +45,7 @@ fn the_state_is_shared_through_redis_and_survives_the_service() {
 }
 
 #[test]
-fn without_redis_the_call_the_operation_and_the_policy_decide_in_that_order() {
+fn without_redis_the_call_takes_precedence_over_the_operation_and_the_policy() {
     let redis = Server::start();
     let text = config(&redis).replace("10s", "50ms");
     drop(redis);
@@ -93,7 +93,7 @@ fn without_redis_the_call_the_operation_and_the_policy_decide_in_that_order() {
 }
 
 #[test]
-fn what_one_node_overrides_all_obey_at_once() {
+fn an_override_applies_on_all_nodes_immediately() {
     let redis = Server::start();
     let (one, other) = (Running::start(&config(&redis)), Running::start(&config(&redis)));
     let ask = json!({ "policy": "api", "key": "alice" });
@@ -120,7 +120,7 @@ fn what_one_node_overrides_all_obey_at_once() {
 }
 
 #[test]
-fn a_store_that_is_lost_and_comes_back_is_told() {
+fn the_loss_and_the_return_of_the_store_are_reported() {
     let redis = Server::start();
     let running = Running::start(&config(&redis).replace("10s", "50ms"));
     let mut events = Events::open(running.http, "/v1/live", &[]);
