@@ -18,11 +18,11 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
     command.output().expect("the binary runs")
 }
 
-/// Its exit code and what it said.
-pub(crate) fn told(arguments: &[&str]) -> (Option<i32>, String) {
+/// Its exit code and what it text.
+pub(crate) fn exit_and_output(arguments: &[&str]) -> (Option<i32>, String) {
     let output = run(arguments);
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(said).expect("text"))
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).expect("text"))
 }
 
 /// A folder of this test run's own.
@@ -49,10 +49,10 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let unsaid = ["--http", "--resp", "--grpc"].into_iter().filter(|flag| !arguments.contains(flag));
+        let missing = ["--http", "--resp", "--grpc"].into_iter().filter(|flag| !arguments.contains(flag));
         let mut child = Command::new(BINARY)
             .arg("serve")
-            .args(unsaid.flat_map(|flag| [flag, "127.0.0.1:0"]))
+            .args(missing.flat_map(|flag| [flag, "127.0.0.1:0"]))
             .args(arguments)
             .current_dir(std::env::temp_dir())
             .stderr(Stdio::piped())
@@ -68,7 +68,7 @@ impl Serving {
 
     /// Reads the log until a line with this message comes.
     pub(crate) fn wait_for(&mut self, message: &str) -> Value {
-        self.read_until(|entry| entry["message"].as_str().is_some_and(|said| said.contains(message)))
+        self.read_until(|entry| entry["message"].as_str().is_some_and(|text| text.contains(message)))
     }
 
     /// Reads the log until the line that is looked for comes.

@@ -11,7 +11,7 @@ use std::{
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::Value;
 
-use crate::process::{BINARY, folder, run, told};
+use crate::process::{BINARY, exit_and_output, folder, run};
 
 /// Returns a combined log: a scraper with thirty requests a minute, three people, and a malformed line.
 fn access_log() -> String {
@@ -44,7 +44,7 @@ fn written(name: &str, text: impl AsRef<[u8]>) -> String {
     path.to_str().expect("text").to_owned()
 }
 
-/// What is printed, without the folder that files lie in.
+/// Returns the printed text without the path of the test's folder.
 fn printed(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -57,7 +57,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(&[arguments, &["--format", "json"]].concat())).expect("JSON")
 }
 
-/// What is printed, which fits into a terminal.
+/// Returns the printed text. It must fit into 80 columns.
 fn shown(arguments: &[&str]) -> String {
     let text = printed(arguments);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -78,7 +78,7 @@ fn reports_as_json() {
     insta::assert_snapshot!(serde_json::to_string_pretty(&shortened(found)).expect("JSON"));
 }
 
-/// Long lists of numbers as their lengths and sums: the rest is what a person can check.
+/// Replaces long lists of numbers by their lengths and sums, so that a person can check the rest.
 fn shortened(value: Value) -> Value {
     match value {
         Value::Array(values) if values.len() > 12 && values.iter().all(Value::is_u64) => {
@@ -110,8 +110,8 @@ fn a_configured_policy_is_tried_with_candidates() {
     assert_eq!(denied(0).0, "api");
     assert_eq!(denied(0).1, denied(2).1, "the same limit, the same denials");
     assert!(denied(1).1 > denied(0).1, "a policy in shadow mode reports what it would have denied");
-    let (code, said) = told(&[&known[..], &["--policy", "apo"]].concat());
-    assert!(code == Some(2) && said.contains("did you mean `api`?"), "{said}");
+    let (code, output) = exit_and_output(&[&known[..], &["--policy", "apo"]].concat());
+    assert!(code == Some(2) && output.contains("did you mean `api`?"), "{output}");
 }
 
 #[test]
@@ -128,8 +128,8 @@ fn clients_are_counted_by_the_chosen_key() {
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&found["clients"], &found["input"]["without_key"]), (&Value::from(0), &Value::from(134)));
     assert_eq!(output.status.code(), Some(2), "no request has a key");
-    let (code, said) = told(&["replay", &log, "--limit", "1/1m", "--by", "header:x-api-key"]);
-    assert!(code == Some(2) && said.contains("header:user-agent"), "{said}");
+    let (code, output) = exit_and_output(&["replay", &log, "--limit", "1/1m", "--by", "header:x-api-key"]);
+    assert!(code == Some(2) && output.contains("header:user-agent"), "{output}");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn costs_come_from_fields_and_tables() {
     let by_path = Some(120 * 2 + 6 * 10 + 8);
     assert_eq!(units(&["--cost", "/search=10", "--cost", "/products=2"]), by_path);
     assert_eq!(units(&["--cost", &format!("table:{table}")]), by_path);
-    assert_eq!(told(&["replay", &log, "--limit", "1/1m", "--cost", "search=10"]).0, Some(2));
+    assert_eq!(exit_and_output(&["replay", &log, "--limit", "1/1m", "--cost", "search=10"]).0, Some(2));
 }
 
 #[test]
@@ -169,14 +169,14 @@ fn every_format_gives_the_same_requests() {
         let decisions = ["--limit", "1/1m", "--decisions", out.to_str().expect("text")];
         printed(&[&["replay", &file][..], more, &decisions[..]].concat());
         let rows = fs::read_to_string(&out).expect("decisions");
-        let told: Vec<&str> = rows.lines().skip(1).collect();
+        let decided: Vec<&str> = rows.lines().skip(1).collect();
         let minute = 60_000_000;
         let expected = [
             format!("5000000,a,1,allowed,0,,{minute}"),
             format!("5250000,b,1,allowed,0,,{minute}"),
             format!("6000000,a,1,limited,0,{},{}", minute - 1_000_000, minute - 1_000_000),
         ];
-        assert_eq!(told, expected, "{name}");
+        assert_eq!(decided, expected, "{name}");
     }
 }
 
@@ -258,7 +258,7 @@ fn late_requests_are_sorted_on_request() {
     let sorted = decided("late.csv", &late, &["--sort", "2s"]);
     assert_eq!(sorted, decided("in-order.csv", &in_order, &[]));
     assert_ne!(sorted, decided("late.csv", &late, &[]));
-    assert_eq!(told(&["replay", "-", "--sort", "soon"]).0, Some(2));
+    assert_eq!(exit_and_output(&["replay", "-", "--sort", "soon"]).0, Some(2));
 }
 
 #[test]
@@ -305,7 +305,11 @@ fn a_configured_policy_counts_by_its_own_key() {
     let known = ["replay", &log, "--config", &config];
     assert_eq!(json(&[&known[..], &["--policy", "api"]].concat())["clients"], 1);
     assert_eq!(json(&[&known[..], &["--policy", "api", "--by", "ip"]].concat())["clients"], 4);
-    assert_eq!(told(&[&known[..], &["--limit", "1/1m"]].concat()).0, Some(2), "a configuration without a policy");
+    assert_eq!(
+        exit_and_output(&[&known[..], &["--limit", "1/1m"]].concat()).0,
+        Some(2),
+        "a configuration without a policy"
+    );
 }
 
 #[test]
@@ -339,8 +343,8 @@ fn input_files_are_never_overwritten() {
         &["replay", &log, "--limit", "20/1m", "--decisions", &same, "--report", &same],
     ];
     for arguments in cases {
-        let (code, said) = told(arguments);
-        assert!(code == Some(2) && said.contains("would be lost"), "{arguments:?}: {said}");
+        let (code, output) = exit_and_output(arguments);
+        assert!(code == Some(2) && output.contains("would be lost"), "{arguments:?}: {output}");
     }
     assert_eq!(fs::read_to_string(&log).expect("it is there"), access_log());
 }
@@ -363,11 +367,11 @@ fn usage_errors_have_a_hint() {
         (&["replay", &log, "--decisions", "x.csv"], "--limit"),
     ];
     for (arguments, hint) in cases {
-        let (code, said) = told(arguments);
-        assert!(code == Some(2) && said.contains(hint), "{arguments:?}: {code:?} {said}");
+        let (code, output) = exit_and_output(arguments);
+        assert!(code == Some(2) && output.contains(hint), "{arguments:?}: {code:?} {output}");
     }
-    let (code, said) = told(&["replay", &log, "--limit", "1/1m", "--store", "redis://127.0.0.1:1"]);
-    assert!(code == Some(4) && said.contains("does not answer"), "{code:?} {said}");
+    let (code, output) = exit_and_output(&["replay", &log, "--limit", "1/1m", "--store", "redis://127.0.0.1:1"]);
+    assert!(code == Some(4) && output.contains("does not answer"), "{code:?} {output}");
     assert!(!Path::new("x.csv").exists());
 }
 
@@ -392,7 +396,7 @@ fn ctrl_c_prints_the_results_so_far() {
     assert!(sent.expect("kill is there").success());
     let output = child.wait_with_output().expect("it ends, though its input does not");
     drop(stdin);
-    let said = String::from_utf8(output.stdout).expect("text");
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("stopped before the end of the input") && said.contains("most denials"), "{said}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert!(text.contains("stopped before the end of the input") && text.contains("most denials"), "{text}");
 }

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::process::{BINARY, folder, run, told};
+use crate::process::{BINARY, exit_and_output, folder, run};
 
 fn printed(arguments: &[&str]) -> String {
     let output = run(arguments);
@@ -128,7 +128,7 @@ fn usage_errors_have_a_hint() {
         (&["simulate", "traffic", "--clients", "0"], "clients"),
     ];
     for (arguments, hint) in cases {
-        let (code, said) = told(arguments);
-        assert!(code == Some(2) && said.contains(hint), "{arguments:?}: {code:?} {said}");
+        let (code, output) = exit_and_output(arguments);
+        assert!(code == Some(2) && output.contains(hint), "{arguments:?}: {code:?} {output}");
     }
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::Command, time::Duration};
 use serde_json::Value;
 use tidegate_testbed::{free_port, wait_for};
 
-use crate::process::{BINARY, Serving, file, folder, told};
+use crate::process::{BINARY, Serving, exit_and_output, file, folder};
 
 const CONFIG: &str = "[policies.api]\nlimits = [\"3/1h\"]\n[policies.quiet]\nlimits = [\"60/1m\"]\n";
 
@@ -21,12 +21,22 @@ impl Tmux {
     /// With a shell in it.
     fn start(name: &str) -> Self {
         let tmux = Self { socket: folder("tmux").join(name) };
-        tmux.tell(&["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "40", "env -u ENV PS1='ready> ' sh"]);
+        tmux.run_tmux(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            "120",
+            "-y",
+            "40",
+            "env -u ENV PS1='ready> ' sh",
+        ]);
         tmux.wait_for("a shell", "ready>");
         tmux
     }
 
-    fn tell(&self, arguments: &[&str]) -> String {
+    fn run_tmux(&self, arguments: &[&str]) -> String {
         let mut tmux = Command::new("tmux");
         tmux.arg("-S").arg(&self.socket).args(arguments).env_remove("TMUX").env("LC_ALL", "C.UTF-8");
         let output = tmux.output().expect("tmux is there: scripts/peers installs it");
@@ -35,15 +45,15 @@ impl Tmux {
     }
 
     fn press(&self, keys: &[&str]) {
-        self.tell(&[&["send-keys"], keys].concat());
+        self.run_tmux(&[&["send-keys"], keys].concat());
     }
 
     fn screen(&self) -> String {
-        self.tell(&["capture-pane", "-p"])
+        self.run_tmux(&["capture-pane", "-p"])
     }
 
     fn is_full_screen(&self) -> bool {
-        self.tell(&["display-message", "-p", "#{alternate_on}"]).trim() == "1"
+        self.run_tmux(&["display-message", "-p", "#{alternate_on}"]).trim() == "1"
     }
 
     /// Looks until a text is on the screen; the line that it is in.
@@ -74,7 +84,7 @@ fn a_terminal_shows_the_decisions_of_the_service() {
     let arguments = ["--config", path.to_str().expect("text"), "--http", &port];
     let mut serving = Serving::start(&arguments);
     let server = serving.http.clone();
-    let check = |key: &str| told(&["check", key, "--policy", "api", "--server", &server]).0;
+    let check = |key: &str| exit_and_output(&["check", key, "--policy", "api", "--server", &server]).0;
     let spend = |times: usize| (0..times).filter(|_| check("mallory") == Some(1)).count();
     assert_eq!(spend(20), 17);
 
@@ -95,15 +105,15 @@ fn a_terminal_shows_the_decisions_of_the_service() {
     assert_eq!(spend(3), 3);
     tmux.wait_for("three more", "20 denials since ");
     let mallory = "override set mallory --policy api --ban --for-good --server";
-    assert_eq!(told(&mallory.split(' ').chain([server.as_str()]).collect::<Vec<_>>()).0, Some(0));
+    assert_eq!(exit_and_output(&mallory.split(' ').chain([server.as_str()]).collect::<Vec<_>>()).0, Some(0));
     tmux.press(&["Escape"]);
     tmux.wait_for("all policies again", "> api");
     tmux.wait_for("what was done", " by 127.0.0.1: override of mallory under api: banned");
     tmux.press(&["Down"]);
     tmux.wait_for("the cursor", "> quiet");
-    tmux.tell(&["resize-window", "-x", "60", "-y", "20"]);
+    tmux.run_tmux(&["resize-window", "-x", "60", "-y", "20"]);
     tmux.wait_for("that there is no room", "needs 80 columns and 24 rows");
-    tmux.tell(&["resize-window", "-x", "80", "-y", "24"]);
+    tmux.run_tmux(&["resize-window", "-x", "80", "-y", "24"]);
     tmux.wait_for("that there is", "> quiet");
 
     serving.signal("TERM");
@@ -160,12 +170,15 @@ fn the_command_ends_with_its_terminal() {
 fn without_a_terminal_one_report_is_printed() {
     let path = file("top-once", CONFIG);
     let serving = Serving::start(&["--config", path.to_str().expect("text")]);
-    let (code, said) = told(&["top", "--server", &serving.http]);
-    assert!(code == Some(0) && said.contains("memory store: healthy") && said.contains("\nquiet "), "{code:?} {said}");
-    let (code, json) = told(&["top", "--once", "--format", "json", "--server", &serving.http]);
+    let (code, output) = exit_and_output(&["top", "--server", &serving.http]);
+    assert!(
+        code == Some(0) && output.contains("memory store: healthy") && output.contains("\nquiet "),
+        "{code:?} {output}"
+    );
+    let (code, json) = exit_and_output(&["top", "--once", "--format", "json", "--server", &serving.http]);
     let overview: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!((code, &overview["policies"][0]["name"]), (Some(0), &Value::from("api")));
-    let (code, said) = told(&["top", "--once", "--server", "http://127.0.0.1:1"]);
-    assert!(code == Some(4) && said.contains("does not answer"), "{code:?} {said}");
-    assert_eq!(told(&["top", "--server", "nonsense"]).0, Some(2));
+    let (code, output) = exit_and_output(&["top", "--once", "--server", "http://127.0.0.1:1"]);
+    assert!(code == Some(4) && output.contains("does not answer"), "{code:?} {output}");
+    assert_eq!(exit_and_output(&["top", "--server", "nonsense"]).0, Some(2));
 }

@@ -1,4 +1,4 @@
-//! Scenes: what a browser does with the page, told in JavaScript beside its library.
+//! Runs the scripts that drive the page in a browser.
 
 use std::{
     ffi::OsStr,
@@ -10,69 +10,72 @@ use std::{
 
 use crate::tools::peer;
 
-/// A scene to be played.
-pub(crate) struct Scene(Command);
+/// A script and its environment.
+pub(crate) struct Script(Command);
 
-/// A scene under way; it gives cues, and waits for ours.
-pub(crate) struct Played {
+/// A running script. The test and the script synchronize by lines on standard input and output.
+pub(crate) struct RunningScript {
     process: Child,
-    said: BufReader<ChildStdout>,
-    hears: ChildStdin,
-    heard: String,
+    stdout: BufReader<ChildStdout>,
+    stdin: ChildStdin,
+    /// Everything that the script has printed.
+    output: String,
 }
 
-impl Scene {
+impl Script {
     pub(crate) fn new(name: &str, service: SocketAddr) -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/dashboard/scenes/{name}.mjs"));
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/dashboard/scripts/{name}.mjs"));
         let mut node = Command::new("node");
         node.arg(script).env("TIDEGATE_URL", format!("http://{service}")).env("TIDEGATE_NODE", peer("node"));
         node.env("TIDEGATE_PICTURES", Path::new(env!("CARGO_TARGET_TMPDIR")).join("pictures"));
         Self(node)
     }
 
-    pub(crate) fn with(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+    /// Sets an environment variable.
+    pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.0.env(name, value);
         self
     }
 
-    /// Plays it to its end, which has to be a good one.
-    pub(crate) fn play(self) {
-        self.begin().end();
+    /// Runs the script to its end. The script must succeed.
+    pub(crate) fn run(self) {
+        self.start().finish();
     }
 
-    pub(crate) fn begin(mut self) -> Played {
+    pub(crate) fn start(mut self) -> RunningScript {
         let command = self.0.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().unwrap_or_else(|error| panic!("node: {error}: run scripts/peers"));
-        let said = BufReader::new(process.stdout.take().expect("a pipe"));
-        let hears = process.stdin.take().expect("a pipe");
-        Played { process, said, hears, heard: String::new() }
+        let stdout = BufReader::new(process.stdout.take().expect("a pipe"));
+        let stdin = process.stdin.take().expect("a pipe");
+        RunningScript { process, stdout, stdin, output: String::new() }
     }
 }
 
-impl Played {
-    /// Waits for a line that it says.
-    pub(crate) fn cue(&mut self, cue: &str) {
+impl RunningScript {
+    /// Waits until the script prints a line.
+    pub(crate) fn wait_for(&mut self, expected: &str) {
         let mut line = String::new();
-        while line.trim_end() != cue {
+        while line.trim_end() != expected {
             line.clear();
-            let read = self.said.read_line(&mut line).expect("it can be read");
-            assert!(read > 0, "the scene ended before `{cue}`: {}", self.heard);
-            self.heard.push_str(&line);
+            let read = self.stdout.read_line(&mut line).expect("the pipe is readable");
+            assert!(read > 0, "the script ended before `{expected}`: {}", self.output);
+            self.output.push_str(&line);
         }
     }
 
-    /// Says a line to it.
-    pub(crate) fn say(&mut self, line: &str) {
-        writeln!(self.hears, "{line}").expect("it listens");
+    /// Sends a line to the script.
+    pub(crate) fn send(&mut self, line: &str) {
+        writeln!(self.stdin, "{line}").expect("the script reads its input");
     }
 
-    pub(crate) fn end(mut self) {
-        drop(self.hears);
-        for line in self.said.lines().map_while(Result::ok) {
-            self.heard.push_str(&line);
-            self.heard.push('\n');
+    /// Waits until the script ends. The script must succeed.
+    pub(crate) fn finish(mut self) {
+        drop(self.stdin);
+        for line in self.stdout.lines().map_while(Result::ok) {
+            self.output.push_str(&line);
+            self.output.push('\n');
         }
-        let ended = self.process.wait().expect("it ends");
-        assert!(ended.success(), "{ended}\n{}", self.heard);
+        let status = self.process.wait().expect("the script ends");
+        assert!(status.success(), "{status}\n{}", self.output);
     }
 }

@@ -22,8 +22,8 @@ fn config(store: &str) -> String {
 
 /// Asks on all transports about a key that is banned for 300 days, and about one that is banned permanently.
 fn every_transport_reports_a_ban(store: &str) {
-    let asked = GrpcClient::start(&config(store));
-    let http = asked.running.http;
+    let service = GrpcClient::start(&config(store));
+    let http = service.running.http;
     let ban = |policy: &str, key: &Value, end: &str, value: Value| {
         let body = json!({ "policy": policy, "key": key, "kind": "ban", end: value });
         assert_eq!(post(http, "/v1/override", &body).status, 200);
@@ -57,17 +57,17 @@ fn every_transport_reports_a_ban(store: &str) {
         assert_eq!((several.status, &several.json()["reason"]), (403, &json!("banned")));
         assert_eq!(several.json()["checks"][0]["charged_at_us"], Value::Null, "the other part is not charged");
 
-        let mut client = Client::connect(asked.running.resp);
-        let six = client.ask(&format!("TG.CHECK api {name}")).numbers();
+        let mut client = Client::connect(service.running.resp);
+        let six = client.call(&format!("TG.CHECK api {name}")).numbers();
         assert_eq!(six[..3], [0, 2, 0]);
         let wait = u64::try_from(six[3]).ok();
         assert_eq!((wait.map(until_end), six[3] == -4), (is_timed.then_some(true), !is_timed), "{six:?}");
-        assert_eq!(client.ask(&format!("TG.CHECK watched {name}")).numbers()[0], 1);
-        let full = client.ask(&format!("TG.PEEK api {name} FULL"));
+        assert_eq!(client.call(&format!("TG.CHECK watched {name}")).numbers()[0], 1);
+        let full = client.call(&format!("TG.PEEK api {name} FULL"));
         assert_eq!(full.field("reason"), Reply::bulk("banned"));
         assert_eq!(full.field("retry_after_ms") == Reply::Null, !is_timed);
 
-        let status = asked.check_one(descriptor(&[("user", name)]));
+        let status = service.check_one(descriptor(&[("user", name)]));
         assert_eq!((status.code, status.limit_remaining), (2, 0), "OVER_LIMIT");
         let reset = status.duration_until_reset.map(|wait| u64::try_from(wait.seconds).expect("ahead") * 1_000);
         assert_eq!(reset.map(until_end), is_timed.then_some(true));

@@ -29,7 +29,7 @@ fn limited(name: &str) -> Router {
     Router::new().route("/", get(|| async { "hello" })).layer(layer)
 }
 
-fn ask(running: &Running, router: &Router, headers: &[(&str, &str)]) -> Response {
+fn send(running: &Running, router: &Router, headers: &[(&str, &str)]) -> Response {
     let mut request = Request::get("/").extension(PeerAddress(IpAddr::from([127, 0, 0, 1])));
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -68,18 +68,18 @@ fn a_layer_and_the_service_use_the_same_keys() {
         let router = limited(name);
         let path = format!("/v1/forward?policy={name}");
         for (headers, expected) in requests.iter().zip(expected.chars()) {
-            let asked = client::request(running.http, "GET", &path, headers, "");
-            let passed = ask(&running, &router, headers);
+            let from_service = client::request(running.http, "GET", &path, headers, "");
+            let from_layer = send(&running, &router, headers);
             let expected = match expected {
                 '+' => 200,
                 '-' => 429,
                 _ => 400,
             };
-            assert_eq!((asked.status, passed.status().as_u16()), (expected, expected), "{name} {headers:?}");
-            let told = |name| passed.headers().get(name).map(|value| value.to_str().expect("a text"));
-            assert_eq!(asked.header("ratelimit-policy"), told("ratelimit-policy"), "{name} {headers:?}");
-            let left = |standing: Option<&str>| standing.and_then(|text| Some(text.split_once(";t=")?.0.to_owned()));
-            assert_eq!(left(asked.header("ratelimit")), left(told("ratelimit")), "{name} {headers:?}");
+            assert_eq!((from_service.status, from_layer.status().as_u16()), (expected, expected), "{name} {headers:?}");
+            let header = |name| from_layer.headers().get(name).map(|value| value.to_str().expect("a text"));
+            assert_eq!(from_service.header("ratelimit-policy"), header("ratelimit-policy"), "{name} {headers:?}");
+            let left = |value: Option<&str>| value.and_then(|text| Some(text.split_once(";t=")?.0.to_owned()));
+            assert_eq!(left(from_service.header("ratelimit")), left(header("ratelimit")), "{name} {headers:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! More requests than Redis can answer in time: overload is not an outage, and lets nobody through.
+//! More requests than Redis can response in time: overload is not an outage, and lets nobody through.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -16,9 +16,9 @@ const ATTACKERS: usize = 8;
 const PIPELINED: usize = 1_000;
 const ROUNDS: usize = 4;
 
-/// Whether a full answer was let through, and whether it was decided without asking Redis.
-fn read(answer: &Reply) -> (bool, bool) {
-    let is_true = |name: &str| matches!(answer.field(name), Reply::Int(1) | Reply::Bool(true));
+/// Whether a full response was let through, and whether it was decided without asking Redis.
+fn allowed_and_degraded(response: &Reply) -> (bool, bool) {
+    let is_true = |name: &str| matches!(response.field(name), Reply::Int(1) | Reply::Bool(true));
     (is_true("allowed"), is_true("degraded"))
 }
 
@@ -32,11 +32,11 @@ fn a_flood_of_pipelined_checks_never_exceeds_the_limit_and_other_keys_are_decide
     let mut first = Client::connect(service.resp);
     let mut admitted = 0;
     loop {
-        let answer = first.ask("TG.CHECK five target ONFAIL closed FULL");
-        match read(&answer) {
+        let response = first.call("TG.CHECK five target ONFAIL closed FULL");
+        match allowed_and_degraded(&response) {
             (true, false) => admitted += 1,
             (false, false) => break,
-            (allowed, true) => assert!(!allowed, "{answer:?}"),
+            (allowed, true) => assert!(!allowed, "{response:?}"),
         }
     }
     assert!(admitted <= 5, "{admitted}");
@@ -47,28 +47,28 @@ fn a_flood_of_pipelined_checks_never_exceeds_the_limit_and_other_keys_are_decide
             .map(|_| {
                 scope.spawn(|| {
                     let mut client = Client::connect(service.resp);
-                    let mut through = 0;
+                    let mut admitted = 0;
                     for _ in 0..ROUNDS {
                         client.send(&flood);
-                        through += (0..PIPELINED).filter(|_| client.read().numbers()[0] == 1).count();
+                        admitted += (0..PIPELINED).filter(|_| client.read().numbers()[0] == 1).count();
                     }
-                    through
+                    admitted
                 })
             })
             .collect();
         let honest = scope.spawn(|| {
             let mut client = Client::connect(service.resp);
-            let (mut asked, mut without_redis) = (0, 0);
+            let (mut requests, mut without_redis) = (0, 0);
             while !over.load(Relaxed) {
-                asked += 1;
+                requests += 1;
                 let (mut admitted, mut unknown) = (0, 0);
                 for _ in 0..5 {
-                    let answer = client.ask(&format!("TG.CHECK honest key-{asked} ONFAIL closed FULL"));
-                    match read(&answer) {
+                    let response = client.call(&format!("TG.CHECK honest key-{requests} ONFAIL closed FULL"));
+                    match allowed_and_degraded(&response) {
                         (true, false) => admitted += 1,
-                        (false, false) => assert!(admitted + unknown >= 3, "denied too early: {answer:?}"),
+                        (false, false) => assert!(admitted + unknown >= 3, "denied too early: {response:?}"),
                         (allowed, true) => {
-                            assert!(!allowed, "{answer:?}");
+                            assert!(!allowed, "{response:?}");
                             unknown += 1;
                         }
                     }
@@ -76,12 +76,12 @@ fn a_flood_of_pipelined_checks_never_exceeds_the_limit_and_other_keys_are_decide
                 assert!(admitted <= 3, "{admitted} of 3 were admitted");
                 without_redis += unknown;
             }
-            (asked * 5, without_redis)
+            (requests * 5, without_redis)
         });
-        let through: usize = attackers.into_iter().map(|attacker| attacker.join().expect("it ends")).sum();
+        let admitted: usize = attackers.into_iter().map(|attacker| attacker.join().expect("it ends")).sum();
         over.store(true, Relaxed);
-        let (asked, without_redis) = honest.join().expect("every honest decision is right");
-        println!("{asked} honest decisions, {without_redis} of them without redis");
-        assert_eq!(through, 0, "the key was at its limit before");
+        let (requests, without_redis) = honest.join().expect("every honest decision is right");
+        println!("{requests} honest decisions, {without_redis} of them without redis");
+        assert_eq!(admitted, 0, "the key was at its limit before");
     });
 }

@@ -26,47 +26,48 @@ fn policies(max: u64) -> String {
 #[test]
 fn a_reload_drops_no_request_and_is_atomic() {
     let path = file("load", &policies(1_000_000));
-    let running = Running::start_by(&path);
-    let (done, asked) = (AtomicBool::new(false), AtomicU64::new(0));
+    let running = Running::start_from_file(&path);
+    let (done, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 while !done.load(Relaxed) {
-                    let ask = json!({ "checks": [{ "policy": "one", "key": "k" }, { "policy": "two", "key": "k" }] });
-                    let answer = post(running.http, "/v1/check", &ask);
-                    assert_eq!(answer.status, 200, "{answer:?}");
-                    let body = answer.json();
+                    let request_body =
+                        json!({ "checks": [{ "policy": "one", "key": "k" }, { "policy": "two", "key": "k" }] });
+                    let response = post(running.http, "/v1/check", &request_body);
+                    assert_eq!(response.status, 200, "{response:?}");
+                    let body = response.json();
                     assert_eq!(body["checks"][0]["limit"], body["checks"][1]["limit"]);
-                    asked.fetch_add(1, Relaxed);
+                    answered.fetch_add(1, Relaxed);
                 }
             });
         }
         for round in 0..50 {
-            let before = asked.load(Relaxed);
+            let before = answered.load(Relaxed);
             std::fs::write(&path, policies(1_000_000 + round % 2)).expect("the file can be written");
             running.reload();
-            while asked.load(Relaxed) < before + 8 {
+            while answered.load(Relaxed) < before + 8 {
                 std::thread::yield_now();
             }
         }
         done.store(true, Relaxed);
     });
     let used = post(running.http, "/v1/peek", &json!({ "policy": "one", "key": "k" })).json()["used"].as_u64();
-    assert_eq!(used, Some(asked.load(Relaxed)), "the state carries over");
+    assert_eq!(used, Some(answered.load(Relaxed)), "the state carries over");
 }
 
 #[test]
 fn a_bad_file_changes_nothing_and_is_reported_everywhere() {
     let path = file("bad", &policies(5));
-    let running = Running::start_by(&path);
+    let running = Running::start_from_file(&path);
     std::fs::write(&path, "[policies.one]\nlimts = [\"7/1m\"]\n").expect("the file can be written");
     running.reload();
-    let ask = json!({ "policy": "two", "key": "k" });
-    assert_eq!(post(running.http, "/v1/check", &ask).json()["limit"], "5/1m");
+    let request_body = json!({ "policy": "two", "key": "k" });
+    assert_eq!(post(running.http, "/v1/check", &request_body).json()["limit"], "5/1m");
     let ready = get(running.http, "/readyz");
     assert_eq!(ready.status, 200, "what is in force is good");
-    let told = ready.json()["configuration_error"].as_str().expect("it is told").to_owned();
-    assert!(told.contains(":2: unknown key `limts`: did you mean `limits`?"), "{told}");
+    let error = ready.json()["configuration_error"].as_str().expect("an error").to_owned();
+    assert!(error.contains(":2: unknown key `limts`: did you mean `limits`?"), "{error}");
     let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
     assert!(
         text.contains("tidegate_reloads_total{result=\"bad\"} 1") && text.contains("tidegate_last_reload_good 0"),
@@ -75,7 +76,7 @@ fn a_bad_file_changes_nothing_and_is_reported_everywhere() {
 
     std::fs::write(&path, "[policies.two]\nlimits = [\"2/1m\"]\n").expect("the file can be written");
     running.reload();
-    assert_eq!(post(running.http, "/v1/check", &ask).json()["remaining"], 0, "one was spent before");
+    assert_eq!(post(running.http, "/v1/check", &request_body).json()["remaining"], 0, "one was spent before");
     assert_eq!(post(running.http, "/v1/check", &json!({ "policy": "one", "key": "k" })).status, 404);
     assert_eq!(get(running.http, "/readyz").json()["configuration_error"], json!(null));
     let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
@@ -90,7 +91,7 @@ fn three() -> String {
 #[test]
 fn a_file_that_removes_more_than_it_keeps_is_refused_unless_it_allows_that() {
     let path = file("removal", &three());
-    let running = Running::start_by(&path);
+    let running = Running::start_from_file(&path);
     let write = |text: &str| std::fs::write(&path, text).expect("the file can be written");
     let check = |policy: &str| post(running.http, "/v1/check", &json!({ "policy": policy, "key": "k" })).status;
     // An empty file, one that was cut off between tables, and one whose policies are others.
@@ -126,7 +127,7 @@ fn a_file_that_removes_more_than_it_keeps_is_refused_unless_it_allows_that() {
 #[test]
 fn a_fifo_instead_of_the_file_blocks_nothing_and_is_reported() {
     let path = file("fifo", &three());
-    let running = Running::start_by(&path);
+    let running = Running::start_from_file(&path);
     std::fs::remove_file(&path).expect("it is there");
     let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
     assert!(made.success());
@@ -145,7 +146,7 @@ fn a_fifo_instead_of_the_file_blocks_nothing_and_is_reported() {
 #[test]
 fn a_changed_file_is_reloaded() {
     let path = file("noticed", &policies(5));
-    let running = Running::start_by(&path);
+    let running = Running::start_from_file(&path);
     std::fs::write(&path, policies(50)).expect("the file can be written");
     // Until it is noticed; that it never is would show as a test that does not end.
     while post(running.http, "/v1/peek", &json!({ "policy": "one", "key": "k" })).json()["limit"] != "50/1m" {

@@ -28,11 +28,11 @@ pub(crate) struct Stopped {
 
 impl Stopped {
     /// One that is yet to be started, on ports that no other test is given meanwhile: those that the system picks by itself go to whoever requests next.
-    pub(crate) fn anywhere() -> Self {
+    pub(crate) fn on_free_ports() -> Self {
         Self { addresses: [(); 3].map(|()| (Ipv4Addr::LOCALHOST, free_port()).into()) }
     }
 
-    pub(crate) fn started(self, config: &str) -> Running {
+    pub(crate) fn start(self, config: &str) -> Running {
         let names = ["http", "resp", "grpc"];
         let overrides = names
             .iter()
@@ -52,7 +52,7 @@ impl Running {
     }
 
     /// Starts a service by a file.
-    pub(crate) fn start_by(file: &Path) -> Self {
+    pub(crate) fn start_from_file(file: &Path) -> Self {
         let overrides = any_ports();
         Self::with(Config::load(Some(file), &overrides).expect("the test's configuration is right"), overrides)
     }

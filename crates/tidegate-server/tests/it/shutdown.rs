@@ -20,7 +20,7 @@ const CONFIG: &str = "[server]\ndrain = \"30s\"\n[policies.api]\nlimits = [\"100
 const ENDLESS: &str =
     "[server]\ndrain = \"30s\"\n[policies.api]\nlimits = [\"1_000_000_000/366d\"]\nalgorithm = \"fixed_window\"\n";
 
-fn ask() -> KeyRequest<'static> {
+fn key_request() -> KeyRequest<'static> {
     KeyRequest {
         source: LimitSource::Policy("api"),
         key: Key::new("k").expect("a key"),
@@ -30,9 +30,9 @@ fn ask() -> KeyRequest<'static> {
 }
 
 fn used(running: &Running, service: &Service) -> u64 {
-    let live = service.active_policies();
-    let answer = running.block_on(service.decide(Transport::Http, &live, Op::Peek, &ask()));
-    answer.expect("the policy is known").decision.used()
+    let policies = service.active_policies();
+    let response = running.block_on(service.decide(Transport::Http, &policies, Op::Peek, &key_request()));
+    response.expect("the policy is known").decision.used()
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn every_request_charged_over_http_is_answered() {
                 let Ok(mut stream) = TcpStream::connect(address) else { return };
                 let mut reader = stream.try_clone().expect("a second handle");
                 reader.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout can be set");
-                // An answer ends with its body's last brace; answers differ in length.
+                // A response ends with its body's last brace; answers differ in length.
                 while stream.write_all(http.as_bytes()).is_ok() {
                     let mut byte = [0];
                     let mut complete = false;
@@ -76,7 +76,7 @@ fn every_request_charged_over_http_is_answered() {
 
 /// Writes batch after batch until the service takes no more, while another thread counts the replies until the end of the
 /// stream; how many there were.
-fn pipelines_until_the_end(address: SocketAddr, answered: &AtomicU64) {
+fn pipeline_until_closed(address: SocketAddr, answered: &AtomicU64) {
     let batch = command(["TG.CHECK", "api", "k"]).repeat(40);
     let Ok(mut stream) = TcpStream::connect(address) else { return };
     let reader = stream.try_clone().expect("a second handle");
@@ -101,12 +101,12 @@ fn every_request_charged_over_resp_is_answered(store: &str) {
     for _ in 0..5 {
         let mut running = Running::start(&format!("[store]\nurl = \"{store}\"\ntimeout = \"10s\"\n{ENDLESS}"));
         let service = std::sync::Arc::clone(running.server().service());
-        let reset = running.block_on(service.reset(&service.active_policies(), &ask(), Actor::default()));
+        let reset = running.block_on(service.reset(&service.active_policies(), &key_request(), Actor::default()));
         reset.expect("the store answers");
         let (address, answered) = (running.resp, AtomicU64::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| pipelines_until_the_end(address, &answered));
+                scope.spawn(|| pipeline_until_closed(address, &answered));
             }
             while answered.load(Relaxed) < 4_000 {
                 std::thread::yield_now();

@@ -17,11 +17,11 @@ fn certificate(folder: &Path, serial: u32) {
 }
 
 /// The serial number of the certificate that a door shows.
-fn shown(port: u16) -> String {
+fn served_serial(port: u16) -> String {
     let shell =
         format!("openssl s_client -connect 127.0.0.1:{port} </dev/null 2>/dev/null | openssl x509 -noout -serial");
-    let told = Command::new("sh").args(["-c", &shell]).output().expect("openssl is there");
-    String::from_utf8_lossy(&told.stdout).trim().to_owned()
+    let output = Command::new("sh").args(["-c", &shell]).output().expect("openssl is there");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 #[test]
@@ -33,20 +33,20 @@ fn every_listener_uses_tls_and_reloads_its_certificate() {
     let config = format!("[server]\ntls_cert = \"{}\"\ntls_key = \"{}\"\n", path("cert.pem"), path("key.pem"));
     let running = Running::start(&config);
     for port in [running.http, running.resp, running.grpc].map(|address| address.port()) {
-        assert_eq!(shown(port), "serial=11");
+        assert_eq!(served_serial(port), "serial=11");
     }
     let health = |arguments: &[&str]| {
         let url = format!("https://localhost:{}/healthz", running.http.port());
-        let told = Command::new("curl").args(["-s", "--cacert", &path("cert.pem")]).args(arguments).arg(url).output();
-        String::from_utf8_lossy(&told.expect("curl is there: scripts/peers installs it").stdout).into_owned()
+        let output = Command::new("curl").args(["-s", "--cacert", &path("cert.pem")]).args(arguments).arg(url).output();
+        String::from_utf8_lossy(&output.expect("curl is there: scripts/peers installs it").stdout).into_owned()
     };
     assert_eq!(health(&[]), "ok\n");
     assert_eq!(health(&["--http1.1"]), "ok\n");
     certificate(&folder, 0x22);
     running.reload();
-    assert_eq!(shown(running.http.port()), "serial=22");
+    assert_eq!(served_serial(running.http.port()), "serial=22");
     std::fs::write(folder.join("key.pem"), "no key at all").expect("it can be written");
     running.reload();
-    assert_eq!(shown(running.http.port()), "serial=22", "the good one stays");
+    assert_eq!(served_serial(running.http.port()), "serial=22", "the good one stays");
     let _ = std::fs::remove_dir_all(folder);
 }

@@ -48,7 +48,7 @@ struct Chain {
     front: SocketAddr,
     server: Option<Server>,
     envoy: Child,
-    leash: Child,
+    watchdog: Child,
     log: PathBuf,
     runtime: Runtime,
 }
@@ -110,7 +110,7 @@ impl Chain {
             panic!("{} can't be run ({error}): run scripts/peers, which installs it", program.display())
         });
         // Ends Envoy when our end of its input closes, which it does however this process ends.
-        let leash = Command::new("sh")
+        let watchdog = Command::new("sh")
             .args(["-c", "trap '' HUP INT TERM; read _; kill -KILL $0", &envoy.id().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -118,7 +118,7 @@ impl Chain {
             .spawn()
             .expect("there is a shell");
         let front = ([127, 0, 0, 1], front).into();
-        let mut chain = Self { front, server: Some(server), envoy, leash, log, runtime };
+        let mut chain = Self { front, server: Some(server), envoy, watchdog, log, runtime };
         chain.wait();
         chain
     }
@@ -137,8 +137,8 @@ impl Chain {
         };
         let patience = Duration::from_secs(60);
         let ended = self.runtime.block_on(async { tokio::time::timeout(patience, listening).await });
-        let said = || fs::read_to_string(&self.log).unwrap_or_default();
-        assert!(matches!(ended, Ok(Ok(()))), "Envoy does not listen ({ended:?}): {}", said());
+        let log = || fs::read_to_string(&self.log).unwrap_or_default();
+        assert!(matches!(ended, Ok(Ok(()))), "Envoy does not listen ({ended:?}): {}", log());
     }
 
     /// Asks for a path through Envoy.
@@ -157,9 +157,9 @@ impl Chain {
         }
         request.extend(b"\r\n");
         stream.write_all(&request).expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("it answers");
-        let (head, _) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        let mut response = String::new();
+        stream.read_to_string(&mut response).expect("it answers");
+        let (head, _) = response.split_once("\r\n\r\n").unwrap_or((&response, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("it is HTTP");
         Reply { status, head: head.to_owned() }
     }
@@ -177,8 +177,8 @@ impl Chain {
 
 impl Drop for Chain {
     fn drop(&mut self) {
-        // The leash first: it must not end a stranger who gets Envoy's number afterwards.
-        for child in [&mut self.leash, &mut self.envoy] {
+        // The watchdog first: it must not end a stranger who gets Envoy's number afterwards.
+        for child in [&mut self.watchdog, &mut self.envoy] {
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -56,13 +56,13 @@ impl Prometheus {
 
     /// What it answers to a query: the series with their newest values.
     fn query(&self, query: &str) -> Result<Vec<Value>, String> {
-        let asked = Command::new("curl")
+        let output = Command::new("curl")
             .args(["-s", "-G", "--data-urlencode", &format!("query={query}")])
             .arg(format!("http://127.0.0.1:{}/api/v1/query", self.port))
             .output()
             .expect("curl is there: scripts/peers installs it");
         let log = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-        let answer: Value = serde_json::from_slice(&asked.stdout).map_err(|error| format!("{error}: {}", log()))?;
+        let answer: Value = serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {}", log()))?;
         if answer["status"] != "success" {
             return Err(format!("`{query}` fails: {answer}"));
         }
@@ -97,13 +97,13 @@ fn scrape(http: SocketAddr) -> String {
 
 /// Traffic of every kind: over HTTP and RESP, allowed and denied, near the limit, and refused.
 fn traffic(running: &Running) {
-    let ask = |body: Value| {
+    let check = |body: Value| {
         let url = format!("http://{}/v1/check", running.http);
         run(Command::new("curl").args(["-s", "-H", "content-type: application/json", "-d", &body.to_string(), &url]));
     };
-    ask(json!({ "policy": "api", "key": "a" }));
-    ask(json!({ "policy": "tiny", "key": "a" }));
-    ask(json!({ "policy": "nobody", "key": "a" }));
+    check(json!({ "policy": "api", "key": "a" }));
+    check(json!({ "policy": "tiny", "key": "a" }));
+    check(json!({ "policy": "nobody", "key": "a" }));
     let port = running.resp.port().to_string();
     run(Command::new("redis-cli").args(["-p", &port, "TG.CHECK", "api", "b"]));
     run(Command::new("redis-cli").args(["-p", &port, "TG.LIMIT", "b", "1/1h"]));
@@ -123,8 +123,8 @@ fn promtool_accepts_the_metrics() {
     let metrics = scrape(running.http);
     promtool.stdin.take().expect("a pipe").write_all(metrics.as_bytes()).expect("it listens");
     let output = promtool.wait_with_output().expect("it ends");
-    let said = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "{}: {}\n{metrics}", output.status, String::from_utf8_lossy(&said));
+    let output_text = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}: {}\n{metrics}", output.status, String::from_utf8_lossy(&output_text));
 }
 
 #[test]
@@ -182,9 +182,9 @@ fn every_query_of_the_dashboard_and_the_rules_has_a_result() {
             prometheus.wait_for(&query, &busy);
         }
     }
-    let asked =
+    let output =
         Command::new("curl").args(["-s", &format!("http://127.0.0.1:{}/api/v1/rules", prometheus.port)]).output();
-    let rules: Value = serde_json::from_slice(&asked.expect("curl is there").stdout).expect("JSON");
+    let rules: Value = serde_json::from_slice(&output.expect("curl is there").stdout).expect("JSON");
     let rules = rules["data"]["groups"][0]["rules"].as_array().expect("a list").clone();
     assert!(rules.len() >= 8, "{rules:?}");
     for rule in &rules {

@@ -2,6 +2,6 @@
 
 mod addresses;
 mod child;
-mod wrong_tokens;
 mod raw_http2;
 mod unread_responses;
+mod wrong_tokens;

@@ -27,8 +27,8 @@ pub(super) struct RawHttp2 {
 
 /// What has come of requests.
 #[derive(Debug, Default)]
-pub(super) struct Came {
-    /// The blocks of headers of responses, compressed as they came.
+pub(super) struct Received {
+    /// The blocks of headers of responses, compressed as they received.
     pub(super) responses: Vec<Vec<u8>>,
     pub(super) resets: usize,
     /// Bytes of bodies.
@@ -88,7 +88,7 @@ impl RawHttp2 {
         }
     }
 
-    /// Reads until the service says that it will close the connection; how many responses came before that.
+    /// Reads until the service says that it will close the connection; how many responses received before that.
     pub(super) fn read_until_go_away(&mut self) -> usize {
         let mut responses = 0;
         loop {
@@ -101,21 +101,21 @@ impl RawHttp2 {
     }
 
     /// Reads until so many requests were answered or reset, or the connection is closed. Windows stay as they are.
-    pub(super) fn read(&mut self, requests: usize) -> Came {
-        let mut came = Came::default();
-        while came.responses.len() + came.resets < requests {
+    pub(super) fn read(&mut self, requests: usize) -> Received {
+        let mut received = Received::default();
+        while received.responses.len() + received.resets < requests {
             let Ok((kind, payload)) = self.frame() else {
-                came.is_closed = true;
+                received.is_closed = true;
                 break;
             };
             match kind {
-                HEADERS => came.responses.push(payload),
-                RESET => came.resets += 1,
-                DATA => came.data += payload.len(),
+                HEADERS => received.responses.push(payload),
+                RESET => received.resets += 1,
+                DATA => received.data += payload.len(),
                 _ => {}
             }
         }
-        came
+        received
     }
 
     /// Reads until the connection is closed.
@@ -133,7 +133,7 @@ impl RawHttp2 {
     }
 }
 
-impl Came {
+impl Received {
     /// How many responses have this status.
     pub(super) fn with_status(&self, status: u16) -> usize {
         let digits = status.to_string();

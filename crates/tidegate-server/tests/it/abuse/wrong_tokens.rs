@@ -1,11 +1,11 @@
-//! Tokens that are guessed.
+//! Tokens that are counted_tokens.
 
 use serde_json::json;
 
 use super::raw_http2::RawHttp2;
 use crate::{
     grpc::check_with_token,
-    http::client::{Answer, request},
+    http::client::{Response, request},
     resp::client::{Client, Reply},
     running::Running,
 };
@@ -14,7 +14,7 @@ const CONFIG: &str = "[server]\ntoken = \"use-me-now\"\nadmin_token = \"change-m
                       [policies.api]\nlimits = [\"1_000_000/1h\"]\n";
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-fn check(running: &Running, token: &str) -> Answer {
+fn check(running: &Running, token: &str) -> Response {
     let bearer = format!("Bearer {token}");
     let body = json!({ "policy": "api", "key": "a" }).to_string();
     request(running.http, "POST", "/v1/check", &[JSON, ("authorization", &bearer)], &body)
@@ -28,9 +28,9 @@ fn counted(running: &Running, transport: &str) -> u64 {
 }
 
 #[track_caller]
-fn is_too_many(answer: &Answer) {
-    assert_eq!(answer.status, 429, "{answer:?}");
-    let wait: u64 = answer.header("retry-after").and_then(|wait| wait.parse().ok()).expect("a time to wait");
+fn assert_too_many(response: &Response) {
+    assert_eq!(response.status, 429, "{response:?}");
+    let wait: u64 = response.header("retry-after").and_then(|wait| wait.parse().ok()).expect("a time to wait");
     assert!((1..=60).contains(&wait), "{wait}");
 }
 
@@ -41,7 +41,7 @@ fn wrong_tokens_over_http_are_limited_and_the_right_token_always_works() {
         assert_eq!(check(&running, "guessed-it").status, 401, "{guess}");
     }
     for _ in 0..5 {
-        is_too_many(&check(&running, "guessed-it"));
+        assert_too_many(&check(&running, "guessed-it"));
         assert_eq!(check(&running, "use-me-now").status, 200);
         assert_eq!(check(&running, "change-me-now").status, 200);
     }
@@ -55,7 +55,7 @@ fn wrong_tokens_over_http_are_limited_and_the_right_token_always_works() {
         "/v1/inspect?policy=api&key=a",
         "/v1/forward?policy=api",
     ] {
-        is_too_many(&request(running.http, "GET", path, &bearer, ""));
+        assert_too_many(&request(running.http, "GET", path, &bearer, ""));
     }
     assert_eq!(counted(&running, "http"), 21);
     assert_eq!(request(running.http, "GET", "/metrics", &[], "").status, 401, "to show none is no guess");
@@ -71,26 +71,26 @@ fn wrong_tokens_in_the_login_form_are_limited_and_the_right_token_always_works()
     for guess in 0..10 {
         assert_eq!(log_in("guessed-it").status, 401, "{guess}");
     }
-    is_too_many(&log_in("guessed-it"));
+    assert_too_many(&log_in("guessed-it"));
     assert_eq!(log_in("change-me-now").status, 200);
-    is_too_many(&check(&running, "guessed-it"));
+    assert_too_many(&check(&running, "guessed-it"));
     assert_eq!(counted(&running, "http"), 12);
 }
 
 #[test]
 fn a_cookie_signed_with_a_wrong_token_counts_as_a_wrong_token() {
     let running = Running::start(CONFIG);
-    let answer = request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": "use-me-now" }).to_string());
-    let cookie = answer.header("set-cookie").and_then(|set| set.split_once(';')).expect("a cookie").0.to_owned();
-    let (ticket, signature) = cookie.rsplit_once('.').expect("a signature");
-    let forged = format!("{ticket}.{}", signature.chars().rev().collect::<String>());
+    let response = request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": "use-me-now" }).to_string());
+    let cookie = response.header("set-cookie").and_then(|set| set.split_once(';')).expect("a cookie").0.to_owned();
+    let (session, signature) = cookie.rsplit_once('.').expect("a signature");
+    let forged = format!("{session}.{}", signature.chars().rev().collect::<String>());
     let session = |cookie: &str| request(running.http, "GET", "/v1/session", &[("cookie", cookie)], "");
     for _ in 0..10 {
-        let answer = session(&forged);
-        assert_eq!((answer.status, &answer.json()["login"]), (200, &json!("out")));
-        assert!(answer.header("set-cookie").is_some_and(|set| set.contains("Max-Age=0")), "a browser forgets it");
+        let response = session(&forged);
+        assert_eq!((response.status, &response.json()["login"]), (200, &json!("out")));
+        assert!(response.header("set-cookie").is_some_and(|set| set.contains("Max-Age=0")), "a browser forgets it");
     }
-    is_too_many(&session(&forged));
+    assert_too_many(&session(&forged));
     assert_eq!(session(&cookie).json()["login"], "usage");
     assert_eq!(counted(&running, "http"), 11);
 }
@@ -99,40 +99,41 @@ fn a_cookie_signed_with_a_wrong_token_counts_as_a_wrong_token() {
 fn the_right_token_works_together_with_an_expired_cookie() {
     let running = Running::start(CONFIG);
     let cookie = logged_in(&running, "change-me-now");
-    let (ticket, signature) = cookie.rsplit_once('.').expect("a signature");
-    let stale = format!("{ticket}.{}", signature.chars().rev().collect::<String>());
+    let (session, signature) = cookie.rsplit_once('.').expect("a signature");
+    let stale = format!("{session}.{}", signature.chars().rev().collect::<String>());
     for _ in 0..10 {
         assert_eq!(check(&running, "guessed-it").status, 401);
     }
-    let is_forgotten = |answer: &Answer| answer.header("set-cookie").is_some_and(|set: &str| set.contains("Max-Age=0"));
+    let deletes_cookie =
+        |response: &Response| response.header("set-cookie").is_some_and(|set: &str| set.contains("Max-Age=0"));
     let with = |token: &str| {
         let headers = [("authorization", &*format!("Bearer {token}")), ("cookie", &*stale)];
         request(running.http, "GET", "/v1/session", &headers, "")
     };
     for _ in 0..3 {
-        let answer = with("change-me-now");
-        assert_eq!((answer.status, &answer.json()["login"]), (200, &json!("in")));
-        assert!(is_forgotten(&answer), "{answer:?}");
+        let response = with("change-me-now");
+        assert_eq!((response.status, &response.json()["login"]), (200, &json!("in")));
+        assert!(deletes_cookie(&response), "{response:?}");
     }
     let body = json!({ "token": "change-me-now" }).to_string();
-    let answer = request(running.http, "POST", "/v1/session", &[JSON, ("cookie", &stale)], &body);
-    assert_eq!(answer.status, 200);
-    assert!(answer.header("set-cookie").is_some() && !is_forgotten(&answer), "{answer:?}");
+    let response = request(running.http, "POST", "/v1/session", &[JSON, ("cookie", &stale)], &body);
+    assert_eq!(response.status, 200);
+    assert!(response.header("set-cookie").is_some() && !deletes_cookie(&response), "{response:?}");
     assert_eq!(counted(&running, "http"), 10, "neither is a guess");
     // The cookie could be a guess at the admin token by somebody who has the other one.
-    let answer = with("use-me-now");
-    assert_eq!((answer.status, &answer.json()["login"]), (200, &json!("usage")));
-    assert!(is_forgotten(&answer), "{answer:?}");
+    let response = with("use-me-now");
+    assert_eq!((response.status, &response.json()["login"]), (200, &json!("usage")));
+    assert!(deletes_cookie(&response), "{response:?}");
     assert_eq!(counted(&running, "http"), 11);
-    let answer = request(running.http, "GET", "/v1/session", &[("cookie", &stale)], "");
-    is_too_many(&answer);
-    assert!(is_forgotten(&answer), "{answer:?}");
+    let response = request(running.http, "GET", "/v1/session", &[("cookie", &stale)], "");
+    assert_too_many(&response);
+    assert!(deletes_cookie(&response), "{response:?}");
 }
 
 /// The cookie of a login with this token.
 fn logged_in(running: &Running, token: &str) -> String {
-    let answer = request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": token }).to_string());
-    answer.header("set-cookie").and_then(|set| set.split_once(';')).expect("a cookie").0.to_owned()
+    let response = request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": token }).to_string());
+    response.header("set-cookie").and_then(|set| set.split_once(';')).expect("a cookie").0.to_owned()
 }
 
 #[test]
@@ -147,7 +148,7 @@ fn a_wrong_token_sent_with_a_valid_login_is_counted() {
         assert_eq!(request(running.http, "POST", path, &headers, &body).status, 401, "{path}");
     }
     for path in paths {
-        is_too_many(&request(running.http, "POST", path, &headers, &body));
+        assert_too_many(&request(running.http, "POST", path, &headers, &body));
     }
     assert_eq!(counted(&running, "http"), 14);
     assert_eq!(request(running.http, "POST", "/v1/refund", &headers[..2], &body).status, 403, "no token is no guess");
@@ -171,12 +172,12 @@ fn many_wrong_tokens_close_their_connection() {
     let mut connection = RawHttp2::connect(running.http, 65_535);
     let _ = connection.get("/metrics", 100, &bearer);
     connection.read_to_end();
-    let guessed = counted(&running, "http") - before;
-    assert!((1..=16).contains(&guessed), "{guessed}: a few may be looked at at the same time");
+    let counted_tokens = counted(&running, "http") - before;
+    assert!((1..=16).contains(&counted_tokens), "{counted_tokens}: a few may be looked at at the same time");
     let pipelined = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer guessed-it\r\n\r\n".repeat(50);
-    let answer = String::from_utf8(crate::http::client::raw(running.http, pipelined.as_bytes())).expect("text");
-    assert_eq!(answer.matches("HTTP/1.1 429").count(), 1, "{answer}");
-    assert_eq!(counted(&running, "http"), before + guessed + 1);
+    let response = String::from_utf8(crate::http::client::raw(running.http, pipelined.as_bytes())).expect("text");
+    assert_eq!(response.matches("HTTP/1.1 429").count(), 1, "{response}");
+    assert_eq!(counted(&running, "http"), before + counted_tokens + 1);
 }
 
 #[test]
@@ -197,8 +198,8 @@ fn logins_without_a_body_are_refused_when_the_connection_is_closing() {
         connection.body(*stream, &right).expect("it is open");
     }
     assert_eq!(connection.read(100 - before).with_status(429), 100 - before);
-    let answer = request(running.http, "POST", "/v1/session", &[JSON], &right);
-    assert_eq!(answer.status, 200, "the right one works on a new connection");
+    let response = request(running.http, "POST", "/v1/session", &[JSON], &right);
+    assert_eq!(response.status, 200, "the right one works on a new connection");
 }
 
 /// How many connections there are now.
@@ -232,7 +233,7 @@ fn disconnecting_after_a_wrong_token_does_not_free_its_slot() {
             }
             while counted(&running, transport) < before + guess {}
         }
-        // Those that guessed are gone, but for the one that requests.
+        // Those that counted_tokens are gone, but for the one that requests.
         let own = u64::from(transport == "http");
         while connections(&running, transport) > own {}
         let mut others = Vec::new();
@@ -267,14 +268,14 @@ fn wrong_tokens_over_resp_are_limited_and_the_right_token_always_works() {
     client.expect_end();
     for guess in ["AUTH guessed-it", "HELLO 3 AUTH default guessed-it"] {
         let mut client = Client::connect(running.resp);
-        assert!(client.ask(guess).error().starts_with("ERR too many wrong tokens"), "{guess}");
+        assert!(client.call(guess).error().starts_with("ERR too many wrong tokens"), "{guess}");
         client.expect_end();
     }
     assert_eq!(counted(&running, "resp"), 13);
     let mut client = Client::connect(running.resp);
-    assert_eq!(client.ask("AUTH use-me-now"), Reply::Simple("OK".to_owned()));
-    assert_eq!(client.ask("TG.CHECK api k").numbers()[0], 1);
-    is_too_many(&check(&running, "guessed-it"));
+    assert_eq!(client.call("AUTH use-me-now"), Reply::Simple("OK".to_owned()));
+    assert_eq!(client.call("TG.CHECK api k").numbers()[0], 1);
+    assert_too_many(&check(&running, "guessed-it"));
     assert_eq!(check(&running, "use-me-now").status, 200);
 }
 
@@ -290,23 +291,23 @@ fn wrong_tokens_over_grpc_are_limited_and_the_right_token_always_works() {
         check_with_token(&running, "use-me-now").expect("the right one");
     }
     assert_eq!(counted(&running, "grpc"), 13);
-    is_too_many(&check(&running, "guessed-it"));
+    assert_too_many(&check(&running, "guessed-it"));
 }
 
 #[test]
 fn wrong_tokens_behind_a_proxy_are_counted_by_client_and_keep_the_connection_open() {
     let running = Running::start(&CONFIG.replace("[server]", "[server]\ntrusted_hops = 1"));
     let mut proxy = RawHttp2::connect(running.http, 65_535);
-    let mut ask = |token: &str, client: &str| {
+    let mut status_of = |token: &str, client: &str| {
         let headers = [("authorization", token), ("x-forwarded-for", client)];
         proxy.get("/v1/policies", 1, &headers).expect("it stays open");
-        let came = proxy.read(1);
-        [200, 401, 429].into_iter().find(|status| came.with_status(*status) == 1).expect("an answer")
+        let received = proxy.read(1);
+        [200, 401, 429].into_iter().find(|status| received.with_status(*status) == 1).expect("a response")
     };
     for _ in 0..10 {
-        assert_eq!(ask("Bearer guessed-it", "203.0.113.7"), 401);
+        assert_eq!(status_of("Bearer guessed-it", "203.0.113.7"), 401);
     }
-    assert_eq!(ask("Bearer guessed-it", "203.0.113.7"), 429);
-    assert_eq!(ask("Bearer guessed-it", "203.0.113.8"), 401);
-    assert_eq!(ask("Bearer use-me-now", "203.0.113.7"), 200);
+    assert_eq!(status_of("Bearer guessed-it", "203.0.113.7"), 429);
+    assert_eq!(status_of("Bearer guessed-it", "203.0.113.8"), 401);
+    assert_eq!(status_of("Bearer use-me-now", "203.0.113.7"), 200);
 }

@@ -30,8 +30,8 @@ fn a_foreign_web_page_cannot_call_a_service_on_loopback() {
         (vec![("content-type", "application/json; charset=utf-8")], 200),
         (vec![], 415),
     ] {
-        let answer = request(running.http, "POST", "/v1/check", &headers, &body);
-        assert_eq!(answer.status, status, "{headers:?} gives {:?}", String::from_utf8_lossy(&answer.body));
+        let response = request(running.http, "POST", "/v1/check", &headers, &body);
+        assert_eq!(response.status, status, "{headers:?} gives {:?}", String::from_utf8_lossy(&response.body));
     }
     for path in ["/metrics", "/readyz", "/v1/policies", "/openapi.json", "/v1/inspect?policy=api&key=a"] {
         assert_eq!(request(running.http, "GET", path, &[("host", "evil.example")], "").status, 403, "{path}");
@@ -42,7 +42,7 @@ fn a_foreign_web_page_cannot_call_a_service_on_loopback() {
 fn each_path_requires_its_token() {
     let config = "[server]\nwrong_token_delay = \"10ms\"\ntoken = \"use-me-now\"\nadmin_token = \"change-me-now\"\n[policies.api]\nlimits = [\"100/1m\"]\n";
     let running = Running::start(config);
-    let ask = json!({ "policy": "api", "key": "a" }).to_string();
+    let request_body = json!({ "policy": "api", "key": "a" }).to_string();
     let refund = json!({ "policy": "api", "key": "a", "charged_at_us": 1 }).to_string();
     let status = |method: &str, path: &str, body: &str, token: Option<&str>| {
         let bearer = token.map(|token| format!("Bearer {token}"));
@@ -50,14 +50,14 @@ fn each_path_requires_its_token() {
         request(running.http, method, path, &headers, body).status
     };
     for (method, path, body, none, usage, admin) in [
-        ("POST", "/v1/check", &*ask, 401, 200, 200),
-        ("POST", "/v1/peek", &ask, 401, 200, 200),
-        ("POST", "/v1/charge", &ask, 401, 200, 200),
+        ("POST", "/v1/check", &*request_body, 401, 200, 200),
+        ("POST", "/v1/peek", &request_body, 401, 200, 200),
+        ("POST", "/v1/charge", &request_body, 401, 200, 200),
         ("GET", "/v1/forward?policy=api", "", 401, 200, 200),
         ("GET", "/v1/policies", "", 401, 200, 200),
         ("GET", "/metrics", "", 401, 200, 200),
         ("POST", "/v1/refund", &refund, 401, 403, 200),
-        ("POST", "/v1/reset", &ask, 401, 403, 200),
+        ("POST", "/v1/reset", &request_body, 401, 403, 200),
         ("GET", "/v1/inspect?policy=api&key=a", "", 401, 403, 200),
         ("GET", "/healthz", "", 200, 200, 200),
         ("GET", "/readyz", "", 200, 200, 200),

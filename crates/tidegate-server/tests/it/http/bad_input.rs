@@ -16,7 +16,7 @@ const CONFIG: &str = "[server]\nmax_body = \"4KB\"\nheader_timeout = \"500ms\"\n
 fn an_error_names_the_invalid_field() {
     let running = Running::start(CONFIG);
     let key = |len: usize| "k".repeat(len);
-    for (body, status, field, said) in [
+    for (body, status, field, expected) in [
         (json!({}), 400, "policy", "the limit is missing"),
         (json!({ "policy": "api" }), 400, "key", "`key` is missing"),
         (json!({ "policy": "api", "key": "" }), 400, "key", "the key is empty"),
@@ -47,10 +47,10 @@ fn an_error_names_the_invalid_field() {
         (json!({ "checks": [["api", "a"]] }), 400, "checks[0]", "expected an object"),
         (Value::Null, 400, "", "not a request"),
     ] {
-        let answer = post(running.http, "/v1/check", &body);
-        let told = answer.json();
-        assert_eq!((answer.status, told["field"].as_str()), (status, Some(field)), "{body} gives {told}");
-        assert!(told["error"].as_str().is_some_and(|error| error.contains(said)), "{body} gives {told}");
+        let response = post(running.http, "/v1/check", &body);
+        let error = response.json();
+        assert_eq!((response.status, error["field"].as_str()), (status, Some(field)), "{body} gives {error}");
+        assert!(error["error"].as_str().is_some_and(|text| text.contains(expected)), "{body} gives {error}");
     }
     let nested = r#"{"checks":["#.repeat(1_000);
     assert_eq!(
@@ -78,8 +78,8 @@ fn an_error_names_the_invalid_field() {
 fn connections_with_garbage_or_slow_input_are_closed_and_others_are_served() {
     let running = Running::start(CONFIG);
     let fine = || {
-        let answer = post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "fine" }));
-        assert_eq!(answer.status, 200);
+        let response = post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "fine" }));
+        assert_eq!(response.status, 200);
     };
     let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
     // None of these says that the connection may close: the service ends them all by itself.
@@ -108,9 +108,9 @@ fn connections_with_garbage_or_slow_input_are_closed_and_others_are_served() {
         slow.write_all(&[byte]).expect("it is still open");
     }
     fine();
-    let mut told = String::new();
-    let _ = slow.read_to_string(&mut told);
-    assert!(told.starts_with("HTTP/1.1 408"), "{told}");
+    let mut head = String::new();
+    let _ = slow.read_to_string(&mut head);
+    assert!(head.starts_with("HTTP/1.1 408"), "{head}");
     fine();
 }
 
@@ -118,9 +118,9 @@ fn connections_with_garbage_or_slow_input_are_closed_and_others_are_served() {
 fn a_client_that_reads_no_responses_is_disconnected() {
     let running = Running::start(CONFIG);
     let mut greedy = TcpStream::connect(running.http).expect("it listens");
-    let question = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1000);
+    let requests = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1000);
     // More answers than sockets hold; whoever is not let go would be asked for ever.
-    while greedy.write_all(&question).is_ok() {}
+    while greedy.write_all(&requests).is_ok() {}
     assert_eq!(post(running.http, "/v1/check", &json!({ "policy": "api", "key": "fine" })).status, 200);
 }
 
@@ -128,9 +128,9 @@ fn a_client_that_reads_no_responses_is_disconnected() {
 fn a_policy_name_that_is_too_long_is_refused_and_not_echoed() {
     let policies = (0..300).map(|n| format!("[policies.p{n}]\nlimits = [\"1/1m\"]\n")).collect::<Vec<_>>().concat();
     let running = Running::start(&policies);
-    let answer = post(running.http, "/v1/check", &json!({ "policy": "x".repeat(60_000), "key": "a" }));
-    assert_eq!(answer.status, 404);
-    assert!(answer.body.len() < 1000, "what was sent is not sent back whole");
+    let response = post(running.http, "/v1/check", &json!({ "policy": "x".repeat(60_000), "key": "a" }));
+    assert_eq!(response.status, 404);
+    assert!(response.body.len() < 1000, "what was sent is not sent back whole");
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn connections_above_the_maximum_are_closed_until_others_end() {
     drop(held);
     // Their places are free as soon as the service has seen that they are gone.
     loop {
-        let answer = raw(running.http, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-        if answer.starts_with(b"HTTP/1.1 200") {
+        let response = raw(running.http, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        if response.starts_with(b"HTTP/1.1 200") {
             break;
         }
     }

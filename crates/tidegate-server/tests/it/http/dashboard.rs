@@ -16,7 +16,7 @@ fn check(running: &Running, policy: &str, key: &Value) -> u16 {
 }
 
 /// The entry of a policy.
-fn of<'a>(list: &'a Value, name: &str) -> &'a Value {
+fn policy<'a>(list: &'a Value, name: &str) -> &'a Value {
     let found = list.as_array().expect("a list").iter().find(|policy| policy["name"] == name);
     found.unwrap_or_else(|| panic!("{name} is not in {list}"))
 }
@@ -28,8 +28,8 @@ fn each_tick_reports_the_decisions_of_its_second() {
     assert!(events.head.contains("content-type: text/event-stream"), "{}", events.head);
     assert!(events.head.contains("x-accel-buffering: no"), "no proxy holds it back: {}", events.head);
     let first = events.next("overview");
-    assert_eq!(of(&first["policies"], "api")["limits"], json!(["5/1h"]));
-    assert_eq!(of(&first["policies"], "next")["mode"], "shadow");
+    assert_eq!(policy(&first["policies"], "api")["limits"], json!(["5/1h"]));
+    assert_eq!(policy(&first["policies"], "next")["mode"], "shadow");
     assert_eq!(first["journal"][0]["kind"], "started");
     for _ in 0..7 {
         check(&running, "api", &json!("alice"));
@@ -38,9 +38,9 @@ fn each_tick_reports_the_decisions_of_its_second() {
     let all = |tick: &Value| tick["last"]["decisions"] == 14;
     let tick = events.find("tick", all);
     assert_eq!((&tick["last"]["denied"], &tick["last"]["denied_share"]), (&json!(2), &json!(2.0 / 14.0)));
-    let api = of(&tick["policies"], "api");
+    let api = policy(&tick["policies"], "api");
     assert_eq!((&api["allowed"], &api["limited"], &api["shadow"]), (&json!(5), &json!(2), &json!(0)));
-    let next = of(&tick["policies"], "next");
+    let next = policy(&tick["policies"], "next");
     assert_eq!((&next["allowed"], &next["limited"], &next["shadow"]), (&json!(1), &json!(0), &json!(6)));
     assert!(
         tick["last"]["p50_us"].as_f64() > Some(0.0)
@@ -50,12 +50,12 @@ fn each_tick_reports_the_decisions_of_its_second() {
     // The same from the other end: the sum over the past.
     let overview = get(running.http, "/v1/overview?seconds=600").json();
     let past = |outcome: &str| -> u64 {
-        let counts = of(&overview["history"]["policies"], "api")[outcome].as_array().expect("counts").iter();
+        let counts = policy(&overview["history"]["policies"], "api")[outcome].as_array().expect("counts").iter();
         counts.map(|count| count.as_u64().expect("a number")).sum()
     };
     assert_eq!((past("allowed"), past("limited")), (5, 2));
     let seconds = overview["history"]["p50_us"].as_array().expect("a list").len();
-    assert_eq!(of(&overview["history"]["policies"], "api")["allowed"].as_array().map(Vec::len), Some(seconds));
+    assert_eq!(policy(&overview["history"]["policies"], "api")["allowed"].as_array().map(Vec::len), Some(seconds));
 }
 
 #[test]
@@ -143,23 +143,23 @@ fn event_streams_are_limited_in_number_and_do_not_delay_the_shutdown() {
             .expect("there is an end to it"),
     );
     assert_eq!(running.stop(), 0, "nobody is waited for");
-    streams.into_iter().for_each(Events::ends);
+    streams.into_iter().for_each(Events::read_to_end);
 }
 
 #[test]
 fn accepted_and_refused_reloads_are_in_the_journal() {
-    let file = file("told", CONFIG);
-    let running = Running::start_by(&file);
+    let file = file("journal", CONFIG);
+    let running = Running::start_from_file(&file);
     let mut events = Events::open(running.http, "/v1/live", &[]);
     events.next("overview");
     running.reload();
-    let told = |kind: &'static str| {
+    let has_line = |kind: &'static str| {
         move |tick: &Value| tick["journal"].as_array().expect("a list").iter().any(|line| line["kind"] == kind)
     };
-    events.find("tick", told("reload"));
+    events.find("tick", has_line("reload"));
     std::fs::write(&file, "[policies.api]\nlimits = [\"0/1h\"]\n").expect("it can be written");
     running.reload();
-    let tick = events.find("tick", told("reload_refused"));
+    let tick = events.find("tick", has_line("reload_refused"));
     assert!(tick["configuration_error"].as_str().is_some_and(|error| error.contains(".toml:2: ")), "{tick}");
     let is_refusal = |line: &Value| line["kind"] == "reload_refused";
     assert!(
@@ -173,13 +173,13 @@ fn the_page_has_a_strict_security_policy_and_is_cached() {
     let running = Running::start(CONFIG);
     let page = get(running.http, "/");
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
-    let policy = page.header("content-security-policy").expect("a policy");
+    let security_policy = page.header("content-security-policy").expect("a policy");
     for rule in
         ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"]
     {
-        assert!(policy.contains(rule), "{policy}");
+        assert!(security_policy.contains(rule), "{security_policy}");
     }
-    assert!(!policy.contains("unsafe"), "{policy}");
+    assert!(!security_policy.contains("unsafe"), "{security_policy}");
     let text = String::from_utf8(page.body.clone()).expect("text");
     assert!(!text.contains("http://") && !text.contains("https://"), "nothing is fetched from anywhere");
     let tag = page.header("etag").expect("a tag").to_owned();

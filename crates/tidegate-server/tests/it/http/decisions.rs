@@ -27,8 +27,8 @@ algorithm = "gcra:5"
 #[test]
 fn a_decision_has_every_field_and_its_headers() {
     let running = Running::start(CONFIG);
-    let ask = json!({ "policy": "api", "key": "alice" });
-    let first = post(running.http, "/v1/check", &ask);
+    let request_body = json!({ "policy": "api", "key": "alice" });
+    let first = post(running.http, "/v1/check", &request_body);
     assert_eq!(first.status, 200);
     let body = first.json();
     let at = body["charged_at_us"].as_u64().expect("it was charged");
@@ -45,7 +45,7 @@ fn a_decision_has_every_field_and_its_headers() {
     assert_eq!(first.header("retry-after"), None);
 
     assert_eq!(post(running.http, "/v1/check", &json!({ "policy": "api", "key": "alice", "cost": 2 })).status, 200);
-    let denied = post(running.http, "/v1/check", &ask);
+    let denied = post(running.http, "/v1/check", &request_body);
     assert_eq!(denied.status, 429);
     let body = denied.json();
     assert_eq!((&body["allowed"], &body["reason"], &body["remaining"]), (&json!(false), &json!("limited"), &json!(0)));
@@ -100,8 +100,8 @@ fn operations_and_limits_supplied_by_the_caller_are_charged() {
         post(running.http, "/v1/check", &json!({ "policy": "youtube", "key": "k", "operation": "search.list" }));
     assert_eq!(search.json()["used"], 100);
     let own = |limits: &[&str]| {
-        let ask = json!({ "key": "alice", "limits": limits, "algorithm": "sliding_counter", "cost": 2 });
-        post(running.http, "/v1/check", &ask)
+        let request_body = json!({ "key": "alice", "limits": limits, "algorithm": "sliding_counter", "cost": 2 });
+        post(running.http, "/v1/check", &request_body)
     };
     let first = own(&["5/1s", "60/1m"]);
     assert_eq!((first.status, &first.json()["policy"], &first.json()["limit"]), (200, &Value::Null, &json!("5/1s")));
@@ -160,22 +160,22 @@ fn several_checks_are_charged_together_and_refunded_separately() {
 #[test]
 fn peek_spends_nothing_charge_always_spends_and_reset_deletes_the_state() {
     let running = Running::start(CONFIG);
-    let ask = json!({ "policy": "api", "key": "alice" });
-    assert_eq!(post(running.http, "/v1/peek", &ask).json()["remaining"], 3);
+    let request_body = json!({ "policy": "api", "key": "alice" });
+    assert_eq!(post(running.http, "/v1/peek", &request_body).json()["remaining"], 3);
     let charged = post(running.http, "/v1/charge", &json!({ "policy": "api", "key": "alice", "cost": 50 }));
     assert_eq!((charged.status, &charged.json()["used"]), (200, &json!(50)));
-    assert_eq!(post(running.http, "/v1/peek", &ask).status, 429);
-    assert_eq!(post(running.http, "/v1/reset", &ask).json(), json!({ "reset": true }));
-    assert_eq!(post(running.http, "/v1/reset", &ask).json(), json!({ "reset": false }));
-    assert_eq!(post(running.http, "/v1/peek", &ask).json()["remaining"], 3);
+    assert_eq!(post(running.http, "/v1/peek", &request_body).status, 429);
+    assert_eq!(post(running.http, "/v1/reset", &request_body).json(), json!({ "reset": true }));
+    assert_eq!(post(running.http, "/v1/reset", &request_body).json(), json!({ "reset": false }));
+    assert_eq!(post(running.http, "/v1/peek", &request_body).json()["remaining"], 3);
 }
 
 #[test]
 fn a_shadow_policy_admits_with_the_reason_shadow() {
     let running = Running::start(CONFIG);
-    let ask = json!({ "policy": "quiet", "key": "alice" });
-    assert_eq!(post(running.http, "/v1/check", &ask).json()["reason"], "allowed");
-    let shadowed = post(running.http, "/v1/check", &ask);
+    let request_body = json!({ "policy": "quiet", "key": "alice" });
+    assert_eq!(post(running.http, "/v1/check", &request_body).json()["reason"], "allowed");
+    let shadowed = post(running.http, "/v1/check", &request_body);
     assert_eq!((shadowed.status, &shadowed.json()["reason"]), (200, &json!("shadow")));
     assert_eq!(shadowed.header("retry-after"), None);
 }
@@ -197,14 +197,14 @@ fn inspect_shows_the_units_in_use() {
 #[test]
 fn a_denial_has_status_200_on_request() {
     let running = Running::start("[policies.api]\nlimits = [\"1/1h\"]\n");
-    let ask = json!({ "policy": "api", "key": "a" });
-    assert_eq!(post(running.http, "/v1/check?deny_status=200", &ask).status, 200);
-    let denied = post(running.http, "/v1/check?deny_status=200", &ask);
+    let request_body = json!({ "policy": "api", "key": "a" });
+    assert_eq!(post(running.http, "/v1/check?deny_status=200", &request_body).status, 200);
+    let denied = post(running.http, "/v1/check?deny_status=200", &request_body);
     assert_eq!((denied.status, &denied.json()["reason"]), (200, &json!("limited")));
     assert!(denied.header("retry-after").is_some(), "headers tell it as ever");
     let impossible = json!({ "policy": "api", "key": "a", "cost": 2 });
     assert_eq!(post(running.http, "/v1/peek?deny_status=200", &impossible).json()["reason"], "impossible");
     for wrong in ["deny_status=201", "deny_status=", "deny=200", "deny_status=200&deny_status=200"] {
-        assert_eq!(post(running.http, &format!("/v1/check?{wrong}"), &ask).status, 400, "{wrong}");
+        assert_eq!(post(running.http, &format!("/v1/check?{wrong}"), &request_body).status, 400, "{wrong}");
     }
 }

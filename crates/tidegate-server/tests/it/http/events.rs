@@ -46,8 +46,8 @@ impl Events {
         let mut name = String::new();
         loop {
             let line = self.line().expect("the stream goes on");
-            if let Some(said) = line.strip_prefix("event: ") {
-                said.clone_into(&mut name);
+            if let Some(found) = line.strip_prefix("event: ") {
+                found.clone_into(&mut name);
             } else if let Some(data) = line.strip_prefix("data: ").filter(|_| name == wanted) {
                 let data = serde_json::from_str(data).expect("JSON");
                 if is(&data) {
@@ -58,7 +58,7 @@ impl Events {
     }
 
     /// Reads to the end of the stream.
-    pub(crate) fn ends(mut self) {
+    pub(crate) fn read_to_end(mut self) {
         while self.line().is_some() {}
     }
 }

@@ -16,28 +16,31 @@ key = "header:x-api-key"
 #[test]
 fn the_key_comes_from_the_source_that_the_policy_names() {
     let running = Running::start(CONFIG);
-    let ask = |path: &str, headers: &[(&str, &str)]| request(running.http, "GET", path, headers, "").status;
+    let status_of = |path: &str, headers: &[(&str, &str)]| request(running.http, "GET", path, headers, "").status;
     let path = "/v1/forward?policy=by-address";
-    assert_eq!(ask(path, &[("x-forwarded-for", "203.0.113.7")]), 200);
-    assert_eq!(ask(path, &[("x-forwarded-for", "6.6.6.6, 203.0.113.7")]), 200);
+    assert_eq!(status_of(path, &[("x-forwarded-for", "203.0.113.7")]), 200);
+    assert_eq!(status_of(path, &[("x-forwarded-for", "6.6.6.6, 203.0.113.7")]), 200);
     assert_eq!(
-        ask(path, &[("x-forwarded-for", "9.9.9.9, 203.0.113.7")]),
+        status_of(path, &[("x-forwarded-for", "9.9.9.9, 203.0.113.7")]),
         429,
         "what a client forged counts for nothing"
     );
-    assert_eq!(ask(path, &[("x-forwarded-for", "203.0.113.8")]), 200);
+    assert_eq!(status_of(path, &[("x-forwarded-for", "203.0.113.8")]), 200);
     for address in ["2001:db8:1:1::1", "2001:db8:1:1::2"] {
-        assert_eq!(ask(path, &[("x-forwarded-for", address)]), 200);
+        assert_eq!(status_of(path, &[("x-forwarded-for", address)]), 200);
     }
-    assert_eq!(ask(path, &[("x-forwarded-for", "2001:db8:1:1:ffff::3")]), 429, "one network is one client");
-    assert_eq!(ask(path, &[("x-forwarded-for", "2001:db8:1:2::1")]), 200);
+    assert_eq!(status_of(path, &[("x-forwarded-for", "2001:db8:1:1:ffff::3")]), 429, "one network is one client");
+    assert_eq!(status_of(path, &[("x-forwarded-for", "2001:db8:1:2::1")]), 200);
     let path = "/v1/forward?policy=by-key";
-    assert_eq!(ask(path, &[("x-api-key", "k1")]), 200);
-    assert_eq!(ask(path, &[("x-api-key", "k2")]), 200);
-    assert_eq!(ask(path, &[("x-api-key", "k1")]), 429);
-    assert_eq!(ask(path, &[("x-forwarded-for", "203.0.113.9")]), 200);
-    assert_eq!(ask(path, &[("x-forwarded-for", "203.0.113.9")]), 429, "without the header, by address");
-    assert_eq!(ask(path, &[("host", "shop.example"), ("origin", "https://shop.example"), ("x-api-key", "k3")]), 200);
+    assert_eq!(status_of(path, &[("x-api-key", "k1")]), 200);
+    assert_eq!(status_of(path, &[("x-api-key", "k2")]), 200);
+    assert_eq!(status_of(path, &[("x-api-key", "k1")]), 429);
+    assert_eq!(status_of(path, &[("x-forwarded-for", "203.0.113.9")]), 200);
+    assert_eq!(status_of(path, &[("x-forwarded-for", "203.0.113.9")]), 429, "without the header, by address");
+    assert_eq!(
+        status_of(path, &[("host", "shop.example"), ("origin", "https://shop.example"), ("x-api-key", "k3")]),
+        200
+    );
 }
 
 #[test]
@@ -79,8 +82,8 @@ fn forwarded_requests_may_have_any_host_origin_and_method() {
         ("content-type", "text/plain"),
     ];
     for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
-        let answer = request(running.http, method, "/v1/forward?policy=public-api", &browser, "");
-        assert_eq!(answer.status, 200, "{method}: {answer:?}");
+        let response = request(running.http, method, "/v1/forward?policy=public-api", &browser, "");
+        assert_eq!(response.status, 200, "{method}: {response:?}");
     }
     assert_eq!(refused(&running), 0);
 }
@@ -91,13 +94,13 @@ fn a_long_key_header_is_counted_by_its_digest() {
     let long = "x".repeat(1025);
     let (other, longer) = (format!("{}y", &long[1..]), "x".repeat(20_000));
     for value in [&long, &other, &longer] {
-        let ask = || request(running.http, "GET", "/v1/forward?policy=by-key", &[("x-api-key", value)], "");
-        assert_eq!([ask().status, ask().status], [200, 429], "{} bytes", value.len());
+        let send = || request(running.http, "GET", "/v1/forward?policy=by-key", &[("x-api-key", value)], "");
+        assert_eq!([send().status, send().status], [200, 429], "{} bytes", value.len());
     }
     let bytes = |key: &[u8]| {
         let head = b"GET /v1/forward?policy=by-key HTTP/1.1\r\nhost: a\r\nconnection: close\r\nx-api-key: ";
-        let answer = raw(running.http, &[&head[..], key, b"\r\n\r\n"].concat());
-        String::from_utf8_lossy(&answer[9..12]).into_owned()
+        let response = raw(running.http, &[&head[..], key, b"\r\n\r\n"].concat());
+        String::from_utf8_lossy(&response[9..12]).into_owned()
     };
     assert_eq!([bytes(b"\xff\xfe"), bytes(b"\xff\xfe"), bytes(b"\xff\xfd")], ["200", "429", "200"], "any bytes");
     assert_eq!([bytes(b""), bytes(b"")], ["200", "429"], "an empty one is counted by the address");

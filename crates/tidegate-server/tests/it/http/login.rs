@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::client::{Answer, request};
+use super::client::{Response, request};
 use crate::running::{Running, Stopped};
 
 const CONFIG: &str = "[server]\nadmin_token = \"change-me-now\"\n[policies.api]\nlimits = [\"1/1h\"]\n";
@@ -10,13 +10,13 @@ const BOTH: &str =
     "[server]\ntoken = \"use-me-now\"\nadmin_token = \"change-me-now\"\n[policies.api]\nlimits = [\"1/1h\"]\n";
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-fn log_in(running: &Running, token: &str) -> Answer {
+fn log_in(running: &Running, token: &str) -> Response {
     request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": token }).to_string())
 }
 
-/// The cookie that an answer sets.
-fn cookie(answer: &Answer) -> String {
-    let set = answer.header("set-cookie").expect("a cookie");
+/// The cookie that a response sets.
+fn cookie(response: &Response) -> String {
+    let set = response.header("set-cookie").expect("a cookie");
     set.split_once(';').expect("attributes").0.to_owned()
 }
 
@@ -35,14 +35,14 @@ fn a_login_permits_changes_and_viewing_needs_no_login() {
     );
     let inspect = "/v1/inspect?policy=api&key=alice";
     assert_eq!(request(running.http, "GET", inspect, &[], "").status, 401);
-    let answer = log_in(&running, "change-me-now");
-    assert_eq!((answer.status, &answer.json()["login"]), (200, &json!("in")));
-    let set = answer.header("set-cookie").expect("a cookie");
+    let response = log_in(&running, "change-me-now");
+    assert_eq!((response.status, &response.json()["login"]), (200, &json!("in")));
+    let set = response.header("set-cookie").expect("a cookie");
     for flag in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"] {
         assert!(set.contains(flag), "{set}");
     }
     assert!(!set.contains("change-me-now"), "the token itself is not in it");
-    let cookie = cookie(&answer);
+    let cookie = cookie(&response);
     let others = format!("theme=dark; {cookie}; other=1");
     assert_eq!(session(&running, &others)["may_change"], true);
     assert_eq!(request(running.http, "GET", inspect, &[("cookie", &others)], "").status, 200);
@@ -79,12 +79,12 @@ fn a_cookie_is_invalid_after_the_logout() {
 
 #[test]
 fn a_login_survives_a_restart_and_ends_with_a_new_token() {
-    let running = Stopped::anywhere().started(CONFIG);
+    let running = Stopped::on_free_ports().start(CONFIG);
     let cookie = cookie(&log_in(&running, "change-me-now"));
-    let again = running.stopped().started(CONFIG);
+    let again = running.stopped().start(CONFIG);
     assert_eq!(session(&again, &cookie)["login"], "in");
     // The same port, by which the cookie is called.
-    let changed = again.stopped().started(&CONFIG.replace("change-me-now", "changed-it-now"));
+    let changed = again.stopped().start(&CONFIG.replace("change-me-now", "changed-it-now"));
     assert_eq!(session(&changed, &cookie)["login"], "out");
 }
 
@@ -126,9 +126,9 @@ fn login_attempts_with_wrong_tokens_are_limited() {
         assert_eq!(log_in(&running, "guessed-it").status, 401, "{attempt}");
     }
     assert_eq!(log_in(&running, "change-me-now").status, 200, "the right one always works");
-    let answer = log_in(&running, "guessed-it");
-    assert_eq!(answer.status, 429);
-    let wait: u64 = answer.header("retry-after").and_then(|wait| wait.parse().ok()).expect("a time to wait");
+    let response = log_in(&running, "guessed-it");
+    assert_eq!(response.status, 429);
+    let wait: u64 = response.header("retry-after").and_then(|wait| wait.parse().ok()).expect("a time to wait");
     assert!((1..=120).contains(&wait), "{wait}");
     let open = Running::start("[policies.api]\nlimits = [\"1/1h\"]\n");
     assert_eq!(session(&open, "")["login"], "not_needed");
@@ -147,9 +147,9 @@ fn wrong_tokens_behind_a_proxy_do_not_lock_out_other_clients() {
         assert_eq!(log_in("guessed-it", "203.0.113.7").status, 401);
     }
     assert_eq!(log_in("guessed-it", "203.0.113.7").status, 429);
-    let answer = log_in("change-me-now", "203.0.113.8");
-    assert_eq!(answer.status, 200);
-    let cookie = cookie(&answer);
+    let response = log_in("change-me-now", "203.0.113.8");
+    assert_eq!(response.status, 200);
+    let cookie = cookie(&response);
     let reset = json!({ "policy": "api", "key": "alice" }).to_string();
     let headers = [JSON, ("cookie", &*cookie), ("x-forwarded-for", "203.0.113.8")];
     assert_eq!(request(running.http, "POST", "/v1/reset", &headers, &reset).status, 200);

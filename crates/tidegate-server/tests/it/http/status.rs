@@ -47,14 +47,14 @@ fn the_format_of_metrics_follows_accept() {
     let running = Running::start(CONFIG);
     let scrape = |accept: &[(&str, &str)]| request(running.http, "GET", "/metrics", accept, "");
     for accept in [&[][..], &[("accept", "*/*")], &[("accept", "text/plain;version=0.0.4;q=0.5")]] {
-        let answer = scrape(accept);
-        assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
-        let text = String::from_utf8(answer.body).expect("text");
+        let response = scrape(accept);
+        assert_eq!(response.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+        let text = String::from_utf8(response.body).expect("text");
         assert!(text.contains("\ntidegate_build_info{version=\"") && !text.contains("# EOF"), "{text}");
     }
-    let answer = scrape(&[("accept", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")]);
-    assert_eq!(answer.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
-    let text = String::from_utf8(answer.body).expect("text");
+    let response = scrape(&[("accept", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")]);
+    assert_eq!(response.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
+    let text = String::from_utf8(response.body).expect("text");
     assert!(text.contains("\n# TYPE tidegate_decisions counter\n") && text.ends_with("# EOF\n"), "{text}");
 }
 

@@ -44,7 +44,7 @@ impl Client {
     pub(crate) fn connect3(address: SocketAddr) -> Self {
         let mut client = Self::connect(address);
         client.resp3 = true;
-        assert_eq!(client.ask("HELLO 3").field("proto"), Reply::Int(3));
+        assert_eq!(client.call("HELLO 3").field("proto"), Reply::Int(3));
         client
     }
 
@@ -64,7 +64,7 @@ impl Client {
 
     /// Sends a command, given by its words, and reads the reply.
     #[track_caller]
-    pub(crate) fn ask(&mut self, words: &str) -> Reply {
+    pub(crate) fn call(&mut self, words: &str) -> Reply {
         self.send(&command(words.split(' ')));
         self.read()
     }

@@ -9,7 +9,7 @@ use super::{
 fn an_idle_connection_is_closed() {
     let service = service_with("idle_timeout = \"40ms\"");
     let mut client = Client::connect(service.resp);
-    assert_eq!(client.ask("PING"), Reply::Simple("PONG".to_owned()));
+    assert_eq!(client.call("PING"), Reply::Simple("PONG".to_owned()));
     client.expect_end();
 }
 
@@ -23,7 +23,7 @@ fn a_connection_with_an_incomplete_command_is_closed() {
         client.send(half.as_bytes());
         client.expect_end();
     }
-    assert_eq!(Client::connect(service.resp).ask("PING"), Reply::Simple("PONG".to_owned()));
+    assert_eq!(Client::connect(service.resp).call("PING"), Reply::Simple("PONG".to_owned()));
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn a_client_that_reads_no_replies_is_disconnected() {
     let big = command([b"ECHO".as_slice(), &vec![b'x'; 60_000]]);
     // The buffers of the sockets fill, then the service stops reading, then it lets go.
     while client.try_send(&big).is_ok() {}
-    assert_eq!(Client::connect(service.resp).ask("PING"), Reply::Simple("PONG".to_owned()));
+    assert_eq!(Client::connect(service.resp).call("PING"), Reply::Simple("PONG".to_owned()));
 }
 
 #[test]
@@ -42,8 +42,8 @@ fn received_commands_are_answered_before_the_service_stops() {
         let service = service();
         let mut idle = Client::connect(service.resp);
         let mut client = Client::connect(service.resp);
-        assert_eq!(idle.ask("PING"), Reply::Simple("PONG".to_owned()));
-        assert_eq!(client.ask("PING"), Reply::Simple("PONG".to_owned()));
+        assert_eq!(idle.call("PING"), Reply::Simple("PONG".to_owned()));
+        assert_eq!(client.call("PING"), Reply::Simple("PONG".to_owned()));
         // As much as a socket takes for sure.
         let mut bytes: Vec<u8> = (0..500).flat_map(|_| command(["TG.CHECK", "wide", "k"])).collect();
         bytes.extend_from_slice(b"*2\r\n$4\r\nECHO\r\n");

@@ -1,14 +1,14 @@
 //! RESP from outside: bytes in, bytes out. Replies are read by another crate than ours.
 
 pub(crate) mod client;
-mod parsing;
 mod decisions;
 mod disconnects;
+mod floods;
+mod parsing;
 mod pipelines;
 mod raw;
 mod refusals;
 mod sessions;
-mod floods;
 mod tokens;
 mod transactions;
 

@@ -43,7 +43,7 @@ fn ten_thousand_commands_in_one_write_are_answered_in_order() {
     let mut client = Client::connect(service.resp);
     client.send(&many(10_000));
     answered_in_order(&mut client, 10_000);
-    assert_eq!(client.ask("PING"), Reply::Simple("PONG".to_owned()));
+    assert_eq!(client.call("PING"), Reply::Simple("PONG".to_owned()));
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn an_unavailable_store_is_handled_as_the_call_or_the_policy_says() {
     let config = format!("[store]\nurl = \"redis://127.0.0.1:1\"\n{POLICIES}");
     let service = Running::start(&config);
     let mut client = Client::connect(service.resp);
-    assert_eq!(client.ask("TG.CHECK api k ONFAIL closed").numbers()[..4], [0, 3, 0, -3]);
-    assert_eq!(client.ask("TG.CHECK api k ONFAIL CLOSED FULL").field("reason"), Reply::bulk("store_unavailable"));
-    let open = client.ask("TG.CHECK api k FULL");
+    assert_eq!(client.call("TG.CHECK api k ONFAIL closed").numbers()[..4], [0, 3, 0, -3]);
+    assert_eq!(client.call("TG.CHECK api k ONFAIL CLOSED FULL").field("reason"), Reply::bulk("store_unavailable"));
+    let open = client.call("TG.CHECK api k FULL");
     assert_eq!((open.field("allowed"), open.field("degraded")), (Reply::Int(1), Reply::Int(1)));
-    assert_eq!(client.ask("TG.CHECK api k ONFAIL local").numbers()[..3], [1, 3, 2]);
-    assert!(client.ask("TG.RESET api k").error().starts_with("ERR redis is not reachable"));
-    assert_eq!(client.ask("CL.THROTTLE k 1 1 60").numbers()[0], 0);
+    assert_eq!(client.call("TG.CHECK api k ONFAIL local").numbers()[..3], [1, 3, 2]);
+    assert!(client.call("TG.RESET api k").error().starts_with("ERR redis is not reachable"));
+    assert_eq!(client.call("CL.THROTTLE k 1 1 60").numbers()[0], 0);
 }
 
 #[test]

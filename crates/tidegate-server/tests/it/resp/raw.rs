@@ -20,7 +20,7 @@ fn a_command_may_be_split_at_any_byte() {
         let mut client = Client::connect(service.resp);
         client.send(&whole[..cut]);
         // Another one is answered meanwhile, and by then the first piece has been read.
-        assert_eq!(Client::connect(service.resp).ask("PING"), pong());
+        assert_eq!(Client::connect(service.resp).call("PING"), pong());
         client.send(&whole[cut..]);
         spent += 2;
         assert_eq!(client.read().numbers()[..3], [1, 1_000_000, 1_000_000 - spent], "cut at {cut}");
@@ -74,7 +74,7 @@ fn a_protocol_error_is_reported_and_closes_the_connection() {
             );
         }
         client.expect_end();
-        assert_eq!(Client::connect(service.resp).ask("PING"), pong());
+        assert_eq!(Client::connect(service.resp).call("PING"), pong());
     }
 }
 
@@ -102,7 +102,7 @@ fn garbage_does_not_affect_other_connections() {
             assert!(matches!(reply, Reply::Error(_)), "{reply:?}");
         }
     }
-    assert_eq!(Client::connect(service.resp).ask("PING"), pong());
+    assert_eq!(Client::connect(service.resp).call("PING"), pong());
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn inline_commands_are_parsed_like_redis() {
     client.send(b"TG.CHECK api k\r\n");
     assert_eq!(client.read().numbers()[..3], [1, 3, 2]);
     // As commands, not as lines, those words are only unknown.
-    assert!(client.ask("POST / x").error().starts_with("ERR unknown command 'POST'"));
+    assert!(client.call("POST / x").error().starts_with("ERR unknown command 'POST'"));
     client.send(b"GET foo\r\n");
     assert!(client.read().error().starts_with("ERR unknown command 'GET'"));
 }
@@ -145,7 +145,7 @@ fn http_requests_are_closed_without_a_reply() {
         client.send(bytes);
         client.expect_end();
     }
-    assert_eq!(Client::connect(service.resp).ask("TG.PEEK api k").numbers()[2], 3, "nothing of it was done");
+    assert_eq!(Client::connect(service.resp).call("TG.PEEK api k").numbers()[2], 3, "nothing of it was done");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tidegate_testbed::free_port;
 
 use super::upstream::Upstream;
 use crate::{
-    client::{Answer, request},
+    client::{Response, request},
     running::{Running, Stopped},
     tools::peer,
 };
@@ -66,7 +66,7 @@ impl Chain {
     pub(super) fn start(proxy: Proxy, fails: Fails, policies: &str) -> Self {
         // Traefik sends a token only by the entry point of its other configuration.
         let tokens = if (proxy, fails) == (Proxy::Traefik, Fails::Closed) { "" } else { TOKENS };
-        let service = Stopped::anywhere().started(&format!("{tokens}{policies}"));
+        let service = Stopped::on_free_ports().start(&format!("{tokens}{policies}"));
         let upstream = Upstream::start();
         let front = free_port();
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("proxy-{front}"));
@@ -99,7 +99,7 @@ impl Chain {
     }
 
     /// Sends a request through the proxy.
-    pub(super) fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub(super) fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
         request(self.front, method, path, headers, body)
     }
 
@@ -110,19 +110,19 @@ impl Chain {
 
     /// Starts the service again, where the proxy requests.
     pub(super) fn start_service(&mut self, stopped: Stopped, config: &str) {
-        self.service = Some(stopped.started(config));
+        self.service = Some(stopped.start(config));
     }
 
-    /// Asks until an answer has this status.
-    pub(super) fn ask_until(&self, status: u16) {
+    /// Asks until a response has this status.
+    pub(super) fn request_until(&self, status: u16) {
         for _ in 0..1_500 {
-            if self.ask("GET", "/", &[], "").status == status {
+            if self.request("GET", "/", &[], "").status == status {
                 return;
             }
             let service = self.service.as_ref().expect("it runs");
             service.block_on(async { tokio::time::sleep(Duration::from_millis(20)).await });
         }
-        panic!("no answer has the status {status}: {}", self.log());
+        panic!("no response has the status {status}: {}", self.log());
     }
 
     /// What the proxy complained about.

@@ -35,23 +35,23 @@ const PREFLIGHT: [(&str, &str); 4] = [
 fn limits_a_browser(proxy: Proxy, fails: Fails) {
     let chain = Chain::start(proxy, fails, BY_ADDRESS);
     let body = "item=tea&note=for+two";
-    let asked = [
+    let requests = [
         ("POST", "/order?a=b", &BROWSER[..], body),
         ("OPTIONS", "/order", &PREFLIGHT[..], ""),
         ("GET", "/", &[("host", "shop.example"), ("x-forwarded-for", "6.6.6.7")][..], ""),
     ];
-    for (left, (method, path, headers, body)) in [2, 1, 0].into_iter().zip(asked) {
-        let answer = chain.ask(method, path, headers, body);
-        assert_eq!(answer.status, 200, "{method} {path}: {answer:?} {}", chain.log());
+    for (left, (method, path, headers, body)) in [2, 1, 0].into_iter().zip(requests) {
+        let response = chain.request(method, path, headers, body);
+        assert_eq!(response.status, 200, "{method} {path}: {response:?} {}", chain.log());
         if proxy != Proxy::Traefik {
             let expected = format!("\"public-api\";r={left};t=3600");
-            assert_eq!(answer.header("ratelimit"), Some(&*expected), "{answer:?}");
-            assert_eq!(answer.header("ratelimit-policy"), Some("\"public-api\";q=3;w=3600"), "{answer:?}");
+            assert_eq!(response.header("ratelimit"), Some(&*expected), "{response:?}");
+            assert_eq!(response.header("ratelimit-policy"), Some("\"public-api\";q=3;w=3600"), "{response:?}");
         }
     }
     for forged in ["6.6.6.8", "6.6.6.9, 127.0.0.1"] {
         let headers = [("host", "shop.example"), ("x-forwarded-for", forged), ("x-real-ip", forged)];
-        let denied = chain.ask("POST", "/order", &headers, body);
+        let denied = chain.request("POST", "/order", &headers, body);
         assert_eq!(denied.status, 429, "{denied:?}");
         let wait = denied.header("retry-after").and_then(|wait| wait.parse().ok()).unwrap_or(0);
         assert!((1..=3600).contains(&wait), "{denied:?}");
@@ -62,7 +62,11 @@ fn limits_a_browser(proxy: Proxy, fails: Fails) {
     }
     let arrived = chain.upstream.take();
     let lines: Vec<_> = arrived.iter().map(|one| (&*one.method, &*one.path, &*one.body)).collect();
-    assert_eq!(lines, asked.map(|(method, path, _, body)| (method, path, body)), "exactly what was admitted, intact");
+    assert_eq!(
+        lines,
+        requests.map(|(method, path, _, body)| (method, path, body)),
+        "exactly what was admitted, intact"
+    );
     for name in ["host", "origin", "cookie", "authorization"] {
         let sent = BROWSER.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
         assert_eq!(arrived[0].header(name), sent, "the server gets what the client sent");
@@ -72,22 +76,22 @@ fn limits_a_browser(proxy: Proxy, fails: Fails) {
 /// `several` is the status of a request that has several keys.
 fn counts_by_a_header(proxy: Proxy, fails: Fails, several: u16) {
     let chain = Chain::start(proxy, fails, BY_KEY);
-    let ask = |keys: &[&str]| {
+    let status_of = |keys: &[&str]| {
         let headers: Vec<_> = keys.iter().map(|key| ("x-api-key", *key)).collect();
-        chain.ask("GET", "/", &headers, "").status
+        chain.request("GET", "/", &headers, "").status
     };
     let (long, longer) = ("x".repeat(1_025), "x".repeat(4_000));
     for key in ["one", "two", &long, &longer] {
-        let seen = [(); 4].map(|()| ask(&[key]));
+        let seen = [(); 4].map(|()| status_of(&[key]));
         assert_eq!(seen, [200, 200, 200, 429], "a key of {} bytes: {}", key.len(), chain.log());
     }
     assert_eq!(chain.upstream.take().len(), 12);
     for keys in [["one", "x1"], ["x2", "one"], ["", "one"]] {
-        assert_eq!(ask(&keys), several, "{keys:?}: {}", chain.log());
+        assert_eq!(status_of(&keys), several, "{keys:?}: {}", chain.log());
     }
     let large = "x".repeat(100_000);
     let headers = [("x-api-key", "one"), ("x-large", &large)];
-    assert_ne!(chain.ask("GET", "/", &headers, "").status, 200, "of a key that is limited");
+    assert_ne!(chain.request("GET", "/", &headers, "").status, 200, "of a key that is limited");
     assert_eq!(chain.upstream.take().len(), 0, "nothing that was refused arrives");
 }
 
@@ -97,16 +101,16 @@ fn decides_when_the_service_is_gone(proxy: Proxy, closed: u16) {
         let mut chain = Chain::start(proxy, fails, BY_ADDRESS);
         let stopped = chain.stop_service();
         for _ in 0..5 {
-            let answer = chain.ask("POST", "/order", &BROWSER, "item=tea");
-            assert_eq!(answer.status, expected, "{fails:?}: {answer:?} {}", chain.log());
-            assert!(!answer.headers.iter().any(|(_, value)| value.contains('{')), "{answer:?}");
+            let response = chain.request("POST", "/order", &BROWSER, "item=tea");
+            assert_eq!(response.status, expected, "{fails:?}: {response:?} {}", chain.log());
+            assert!(!response.headers.iter().any(|(_, value)| value.contains('{')), "{response:?}");
         }
         let requests = chain.upstream.take();
         assert_eq!(requests.len(), arrived, "{fails:?}");
         assert!(requests.iter().all(|one| (&*one.method, &*one.body) == ("POST", "item=tea")), "{requests:?}");
         let tokens = if (proxy, fails) == (Proxy::Traefik, Fails::Closed) { "" } else { TOKENS };
         chain.start_service(stopped, &format!("{tokens}{BY_ADDRESS}"));
-        chain.ask_until(429);
+        chain.request_until(429);
     }
 }
 
@@ -174,8 +178,8 @@ fn proxies_reject_requests_that_a_wrong_configuration_refuses() {
         for (config, expected) in [(&unknown, without_policy), (&token, 401)] {
             let stopped = chain.stop_service();
             chain.start_service(stopped, config);
-            let answer = chain.ask("GET", "/", &[], "");
-            assert_eq!(answer.status, expected, "{proxy:?}: {answer:?} {}", chain.log());
+            let response = chain.request("GET", "/", &[], "");
+            assert_eq!(response.status, expected, "{proxy:?}: {response:?} {}", chain.log());
         }
         assert_eq!(chain.upstream.take().len(), 0, "{proxy:?}");
     }

@@ -15,14 +15,14 @@ const PAGE: &str = r#"<!doctype html><title>shop</title><link rel="icon" href="d
 
 /// A request as it arrived.
 #[derive(Debug, Clone)]
-pub(super) struct Arrived {
+pub(super) struct ReceivedRequest {
     pub(super) method: String,
     pub(super) path: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: String,
 }
 
-impl Arrived {
+impl ReceivedRequest {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -31,7 +31,7 @@ impl Arrived {
 /// The server; it ends when it is dropped.
 pub(super) struct Upstream {
     pub(super) port: u16,
-    arrived: Arc<Mutex<Vec<Arrived>>>,
+    arrived: Arc<Mutex<Vec<ReceivedRequest>>>,
     stopped: Arc<AtomicBool>,
 }
 
@@ -39,7 +39,7 @@ impl Upstream {
     pub(super) fn start() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let port = listener.local_addr().expect("it listens").port();
-        let (arrived, stopped) = (Arc::<Mutex<Vec<Arrived>>>::default(), Arc::<AtomicBool>::default());
+        let (arrived, stopped) = (Arc::<Mutex<Vec<ReceivedRequest>>>::default(), Arc::<AtomicBool>::default());
         let upstream = Self { port, arrived: Arc::clone(&arrived), stopped: Arc::clone(&stopped) };
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -47,14 +47,14 @@ impl Upstream {
                     return;
                 }
                 let arrived = Arc::clone(&arrived);
-                std::thread::spawn(move || answer(stream, &arrived));
+                std::thread::spawn(move || respond(stream, &arrived));
             }
         });
         upstream
     }
 
     /// What arrived since this was asked last.
-    pub(super) fn take(&self) -> Vec<Arrived> {
+    pub(super) fn take(&self) -> Vec<ReceivedRequest> {
         std::mem::take(&mut self.arrived.lock().expect("nobody panicked"))
     }
 }
@@ -66,7 +66,7 @@ impl Drop for Upstream {
     }
 }
 
-fn answer(mut stream: TcpStream, arrived: &Mutex<Vec<Arrived>>) {
+fn respond(mut stream: TcpStream, arrived: &Mutex<Vec<ReceivedRequest>>) {
     let Some(request) = read(&stream) else { return };
     let body = if request.method == "HEAD" { "" } else { PAGE };
     arrived.lock().expect("nobody panicked").push(request);
@@ -77,7 +77,7 @@ fn answer(mut stream: TcpStream, arrived: &Mutex<Vec<Arrived>>) {
     let _ = stream.write_all([head.as_bytes(), body.as_bytes()].concat().as_slice());
 }
 
-fn read(stream: &TcpStream) -> Option<Arrived> {
+fn read(stream: &TcpStream) -> Option<ReceivedRequest> {
     let mut input = BufReader::new(stream);
     let mut line = String::new();
     input.read_line(&mut line).ok().filter(|read| *read > 0)?;
@@ -91,7 +91,7 @@ fn read(stream: &TcpStream) -> Option<Arrived> {
         let Some((name, value)) = line.split_once(':') else { break };
         headers.push((name.to_lowercase(), value.trim().to_owned()));
     }
-    let mut request = Arrived { method, path, headers, body: String::new() };
+    let mut request = ReceivedRequest { method, path, headers, body: String::new() };
     let length = request.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     let mut body = vec![0; length];
     input.read_exact(&mut body).ok()?;
