@@ -1,4 +1,4 @@
-//! check and its kin: what they print, and what their exit codes mean.
+//! The commands that decide: their output and their exit codes.
 
 use serde_json::Value;
 use tidegate_testbed::Server;
@@ -34,7 +34,7 @@ fn exit_codes_describe_the_decision() {
     assert_eq!(call(&["charge", "alice", "--policy", "api", "--cost", "5"]).0, Some(0));
     let (code, output) = call(&["check", "alice", "--policy", "apo"]);
     assert!(code == Some(2) && output.contains("did you mean `api`?"), "{code:?} {output}");
-    assert_eq!(call(&["check", "alice"]).0, Some(2), "by which limit?");
+    assert_eq!(call(&["check", "alice"]).0, Some(2), "a limit is missing");
     assert_eq!(call(&["check", "alice", "--limit", "5 a day"]).0, Some(2));
     assert_eq!(call(&["check", "alice", "--limit", "5/1s", "--limit", "60/1m", "--algorithm", "gcra"]).0, Some(0));
     assert_eq!(call(&["reset", "alice", "--policy", "api"]), (Some(0), "reset\n".to_owned()));
@@ -91,6 +91,6 @@ fn commands_work_directly_on_redis() {
         (Some(0), Some(0), Some(1), Some(0), Some(0))
     );
     drop(redis);
-    assert_eq!(limits("c"), Some(4), "nobody output that it may go on without its Redis");
+    assert_eq!(limits("c"), Some(4), "commands fail closed without Redis");
     assert_eq!(exit_and_output(&["check", "a", "--limit", "1/1s", "--store", "memory"]).0, Some(2));
 }

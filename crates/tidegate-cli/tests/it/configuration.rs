@@ -15,7 +15,7 @@ fn a_valid_file_is_described_and_an_invalid_one_is_refused() {
     assert!(code == Some(2) && output.contains("\"line\":2"), "{output}");
     assert_eq!(exit_and_output(&["config", "check", "/nowhere.toml"]).0, Some(2));
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tidegate.toml");
-    assert_eq!(exit_and_output(&["config", "check", example]).0, Some(0), "the example is good");
+    assert_eq!(exit_and_output(&["config", "check", example]).0, Some(0), "the example is valid");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Each way in which Redis fails is visible in the log, in `/readyz`, in the metrics and to the dashboard, and is gone afterwards.
+//! Each kind of Redis failure is visible in the log, in `/readyz`, in the metrics and in the dashboard until it ends.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use crate::{
     process::{Serving, file},
 };
 
-/// A service with a Redis behind it, and what its log has said so far.
+/// A service with a Redis store, and its log lines so far.
 struct Observed {
     serving: Serving,
     http: SocketAddr,
@@ -28,7 +28,7 @@ impl Observed {
         observed
     }
 
-    /// Asks for a decision; an error unless it is degraded, or not, as expected.
+    /// Sends a check. Fails unless `degraded` is as expected.
     fn decides(&self, degraded: bool) -> Result<(), String> {
         let decision = check(self.http, "api")?;
         if decision["degraded"] == degraded { Ok(()) } else { Err(decision.to_string()) }
@@ -38,7 +38,7 @@ impl Observed {
         get(self.http, path).expect("an answer")
     }
 
-    /// Reads the log up to a line of this beginning about this cause.
+    /// Reads the log up to a line with this beginning and this cause.
     fn logged(&mut self, beginning: &str, cause: &str) -> Value {
         let is_it = |line: &Value| {
             line["cause"] == cause && line["message"].as_str().is_some_and(|message| message.starts_with(beginning))
@@ -50,7 +50,7 @@ impl Observed {
         })
     }
 
-    /// Sees the state everywhere.
+    /// Asserts that the state is visible everywhere.
     fn sees(&mut self, cause: &str) {
         let state = wait_for(cause, PATIENCE, || {
             check(self.http, "api")?;
@@ -81,7 +81,7 @@ impl Observed {
         assert_eq!(begun, 1, "the change of state is one line: {:?}", self.log);
     }
 
-    /// Sees that the state has ended, everywhere.
+    /// Asserts that the state has ended everywhere.
     fn sees_end_of(&mut self, cause: &str) {
         wait_for("the state to end", PATIENCE, || {
             self.decides(false)?;

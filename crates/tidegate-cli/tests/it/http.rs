@@ -1,4 +1,4 @@
-//! Asking a service over HTTP, one connection for each request. An error is that there was no response.
+//! Requests to a service over HTTP, one connection for each. An error means that there was no response.
 
 use std::{
     io::{Read as _, Write as _},
@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// How long an response may take on a busy machine.
+/// The timeout of a response on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 fn send(address: SocketAddr, request: &str) -> Result<String, String> {
@@ -24,12 +24,12 @@ fn send(address: SocketAddr, request: &str) -> Result<String, String> {
     }
 }
 
-/// The body of a page.
+/// Returns the body of a page.
 pub(crate) fn get(address: SocketAddr, path: &str) -> Result<String, String> {
     send(address, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
 }
 
-/// A decision about the key `k`.
+/// Checks the key `k`.
 pub(crate) fn check(address: SocketAddr, policy: &str) -> Result<Value, String> {
     let body = json!({ "policy": policy, "key": "k" }).to_string();
     let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json";

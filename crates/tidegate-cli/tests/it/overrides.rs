@@ -1,4 +1,4 @@
-//! `tidegate override`: what it puts in force, and what it says of wrong input.
+//! `tidegate override`: its effects, and its errors for wrong input.
 
 use serde_json::Value;
 use tidegate_testbed::Server;
@@ -7,7 +7,7 @@ use crate::process::{Serving, exit_and_output, file, run};
 
 const CONFIG: &str = "[policies.api]\nlimits = [\"2/1h\"]\n[policies.login]\nlimits = [\"5/1m\"]\n";
 
-/// A service, and how it is asked.
+/// Starts a service. Returns it with a function that runs commands on it.
 fn serving(name: &str) -> (Serving, impl Fn(&[&str]) -> (Option<i32>, String)) {
     let path = file(name, CONFIG);
     let serving = Serving::start(&["--config", path.to_str().expect("text")]);
@@ -31,14 +31,18 @@ fn a_ban_applies_until_it_is_removed() {
     assert!(code == Some(5) && output.starts_with("banned: the ban ends in "), "{code:?} {output}");
     let (_, shown) = call(&["inspect", "alice", "--policy", "api"]);
     assert!(shown.contains("banned until "), "{shown}");
-    assert_eq!(call(&["check", "bob", "--policy", "api"]).0, Some(0), "it is alice's alone");
+    assert_eq!(call(&["check", "bob", "--policy", "api"]).0, Some(0), "the ban applies to alice only");
     let (code, output) = call(&["override", "set", "alice", "--policy", "api", "--ban", "--for-good"]);
     assert_eq!(
         (code, output.as_str()),
         (Some(0), "alice is banned under api permanently; it replaces an earlier override\n")
     );
     assert_eq!(call(&["check", "alice", "--policy", "api"]), (Some(5), "banned permanently\n".to_owned()));
-    assert_eq!(call(&["peek", "alice", "--policy", "api", "--cost", "9"]).0, Some(5), "also where it never fits");
+    assert_eq!(
+        call(&["peek", "alice", "--policy", "api", "--cost", "9"]).0,
+        Some(5),
+        "also if the cost exceeds the capacity"
+    );
     let lift = ["override", "lift", "alice", "--policy", "api"];
     assert_eq!(call(&lift), (Some(0), "removed: the limits of api apply to alice again\n".to_owned()));
     assert_eq!(call(&["check", "alice", "--policy", "api"]).0, Some(0));

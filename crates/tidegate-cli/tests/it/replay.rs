@@ -40,7 +40,7 @@ fn access_log() -> String {
 
 fn written(name: &str, text: impl AsRef<[u8]>) -> String {
     let path = folder("replay").join(name);
-    fs::write(&path, text).expect("it can be written");
+    fs::write(&path, text).expect("a writable file");
     path.to_str().expect("text").to_owned()
 }
 
@@ -199,7 +199,7 @@ fn compressed_files_are_read_and_several_are_merged_by_time() {
     let times: Vec<&str> = rows.lines().skip(1).filter_map(|row| row.split(',').next()).collect();
     assert_eq!(times, ["10", "20", "30", "40", "50", "60", "70", "80", "90"]);
 
-    let whole = fs::read(&gzip).expect("it is there");
+    let whole = fs::read(&gzip).expect("it exists");
     let cut = written("cut.gz", &whole[..whole.len() - 6]);
     let found = json(&["replay", &cut, "--limit", "9/1m"]);
     let error = found["input"]["troubles"][0].as_str().expect("an error");
@@ -346,7 +346,7 @@ fn input_files_are_never_overwritten() {
         let (code, output) = exit_and_output(arguments);
         assert!(code == Some(2) && output.contains("would be lost"), "{arguments:?}: {output}");
     }
-    assert_eq!(fs::read_to_string(&log).expect("it is there"), access_log());
+    assert_eq!(fs::read_to_string(&log).expect("it exists"), access_log());
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn ctrl_c_prints_the_results_so_far() {
         stdin.write_all(block.as_bytes()).expect("it reads");
     }
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(sent.expect("kill is there").success());
+    assert!(sent.expect("kill is installed").success());
     let output = child.wait_with_output().expect("it ends, though its input does not");
     drop(stdin);
     let text = String::from_utf8(output.stdout).expect("text");

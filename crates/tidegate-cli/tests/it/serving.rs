@@ -31,11 +31,11 @@ fn hangup_reloads_and_terminate_drains() {
     let check =
         |serving: &Serving, key: &str| exit_and_output(&["check", key, "--policy", "api", "--server", &serving.http]).0;
     assert_eq!((check(&serving, "a"), check(&serving, "a")), (Some(0), Some(1)));
-    std::fs::write(&path, "[policies.api]\nlimits = [\"2/1h\"]\n").expect("the file can be written");
+    std::fs::write(&path, "[policies.api]\nlimits = [\"2/1h\"]\n").expect("a writable file");
     serving.signal("HUP");
     serving.wait_for("policies reloaded");
     assert_eq!((check(&serving, "a"), check(&serving, "a")), (Some(0), Some(1)), "one was spent before");
-    std::fs::write(&path, "[policies.api]\nlimits = [\"none\"]\n").expect("the file can be written");
+    std::fs::write(&path, "[policies.api]\nlimits = [\"none\"]\n").expect("a writable file");
     serving.signal("HUP");
     let refused = serving.wait_for("configuration refused");
     assert!(
@@ -57,18 +57,18 @@ fn a_refused_request_of_a_proxy_is_logged_with_its_reason() {
         ("policy=api&cost=0", "", 400, "`cost` must be a number"),
         ("policy=api&deny_status=403", "x-api-key: a\r\nx-api-key: b\r\n", 403, "several values of `x-api-key`"),
     ] {
-        let mut stream = TcpStream::connect(serving.http.replace("http://", "")).expect("it listens");
+        let mut stream = TcpStream::connect(serving.http.replace("http://", "")).expect("the service listens");
         let request = format!("GET /v1/forward?{query} HTTP/1.1\r\nhost: shop.example\r\n{headers}\r\n");
-        stream.write_all(request.as_bytes()).expect("it is open");
+        stream.write_all(request.as_bytes()).expect("the connection is open");
         let logged = serving.wait_for("refused a request to /v1/forward");
         assert_eq!((&logged["level"], &logged["status"]), (&"WARN".into(), &status.into()), "{logged}");
         assert!(logged["reason"].as_str().is_some_and(|output| output.contains(reason)), "{logged}");
     }
 }
 
-/// Reads until the answer's last byte is there; answers of `PING` and of `/healthz` end so.
+/// Reads until the response ends with `end`, as the responses to `PING` and `/healthz` do.
 fn is_answered(stream: &mut TcpStream, end: &[u8]) -> bool {
-    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout can be set");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a valid timeout");
     let (mut answer, mut chunk) = (Vec::new(), [0; 1024]);
     while !answer.ends_with(end) {
         match stream.read(&mut chunk) {
@@ -88,8 +88,8 @@ fn requests_received_before_the_stop_signal_are_answered() {
         (serving.resp.clone(), b"PING\r\n", b"+PONG\r\n"),
     ];
     let connect = |address: &str, request: &[u8]| {
-        let mut stream = TcpStream::connect(address).expect("it listens");
-        stream.write_all(request).expect("it is open");
+        let mut stream = TcpStream::connect(address).expect("the service listens");
+        stream.write_all(request).expect("the connection is open");
         stream
     };
     let mut known: Vec<(TcpStream, &[u8], &[u8])> = Vec::new();
@@ -102,7 +102,7 @@ fn requests_received_before_the_stop_signal_are_answered() {
     }
     serving.signal("STOP");
     for (stream, request, _) in &mut known {
-        stream.write_all(request).expect("it is open");
+        stream.write_all(request).expect("the connection is open");
     }
     for (address, request, answer) in &listeners {
         known.extend((0..20).map(|_| (connect(address, request), *request, *answer)));
@@ -134,12 +134,12 @@ fn a_killed_service_never_exceeds_the_limit_after_its_restart() {
     );
     let arguments = ["--config", path.to_str().expect("text")];
     let admitted = AtomicU64::new(0);
-    // Redis clients ask in a loop until the service is gone.
+    // Redis clients send checks in a loop until the service is killed.
     let call = |serving: &Serving, until: &AtomicBool| {
         let (host, port) = serving.resp.split_once(':').expect("host and port");
         while !until.load(Relaxed) {
             let told = Command::new("redis-cli").args(["-h", host, "-p", port, "TG.CHECK", "api", "k"]).output();
-            let told = told.expect("redis-cli is there: scripts/peers installs it");
+            let told = told.expect("redis-cli is installed by scripts/peers");
             if told.stdout.starts_with(b"1\n") {
                 admitted.fetch_add(1, Relaxed);
             }
@@ -164,6 +164,6 @@ fn a_killed_service_never_exceeds_the_limit_after_its_restart() {
         total += 1;
         assert!(total <= 300, "more than the limit in one window");
     }
-    assert!(total > before, "there was something left");
-    assert!(total + 4 >= 300, "only what was under way when it was killed may be charged and not told: {total}");
+    assert!(total > before, "units were left");
+    assert!(total + 4 >= 300, "at most the requests in flight may be charged without an answer: {total}");
 }

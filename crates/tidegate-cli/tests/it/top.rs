@@ -9,16 +9,16 @@ use crate::process::{BINARY, Serving, exit_and_output, file, folder};
 
 const CONFIG: &str = "[policies.api]\nlimits = [\"3/1h\"]\n[policies.quiet]\nlimits = [\"60/1m\"]\n";
 
-/// How long a screen may take to show something.
+/// The timeout for a text to appear on the screen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A terminal of its own; ended when it is dropped.
+/// A terminal in tmux. It is closed on drop.
 struct Tmux {
     socket: PathBuf,
 }
 
 impl Tmux {
-    /// With a shell in it.
+    /// Starts a terminal with a shell.
     fn start(name: &str) -> Self {
         let tmux = Self { socket: folder("tmux").join(name) };
         tmux.run_tmux(&[
@@ -39,7 +39,7 @@ impl Tmux {
     fn run_tmux(&self, arguments: &[&str]) -> String {
         let mut tmux = Command::new("tmux");
         tmux.arg("-S").arg(&self.socket).args(arguments).env_remove("TMUX").env("LC_ALL", "C.UTF-8");
-        let output = tmux.output().expect("tmux is there: scripts/peers installs it");
+        let output = tmux.output().expect("tmux is installed by scripts/peers");
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).expect("text")
     }
@@ -56,7 +56,7 @@ impl Tmux {
         self.run_tmux(&["display-message", "-p", "#{alternate_on}"]).trim() == "1"
     }
 
-    /// Looks until a text is on the screen; the line that it is in.
+    /// Waits until a text is on the screen. Returns its line.
     fn wait_for(&self, what: &str, text: &str) -> String {
         wait_for(what, PATIENCE, || {
             let screen = self.screen();
@@ -117,7 +117,7 @@ fn a_terminal_shows_the_decisions_of_the_service() {
     tmux.wait_for("that there is", "> quiet");
 
     serving.signal("TERM");
-    assert_eq!(serving.ended(), Some(0), "whoever looks on keeps nobody from stopping");
+    assert_eq!(serving.ended(), Some(0), "viewers do not delay the shutdown");
     tmux.wait_for("that it is gone", "not live: last update ");
     let again = Serving::start(&arguments);
     tmux.wait_for("the one after it", "memory store: healthy, 0 of ");
@@ -146,7 +146,7 @@ fn signals_restore_the_terminal() {
         tmux.wait_for("the service", "memory store: healthy");
         let pid = std::fs::read_to_string(&pid).expect("it was written");
         let sent = Command::new("kill").args([&format!("-{signal}"), pid.trim()]).status();
-        assert!(sent.expect("kill is there").success());
+        assert!(sent.expect("kill is installed").success());
         tmux.wait_for("the end", &format!("{signal} gave 0"));
         assert!(!tmux.is_full_screen());
     }

@@ -11,7 +11,7 @@ use crate::{
 
 const ALGORITHMS: [&str; 6] = ["sliding_log", "sliding_counter", "sliding_buckets:6", "fixed_window", "gcra", "gcra:7"];
 
-/// What a decision comes to, as far as every transport tells it and no time has to pass for it.
+/// The numbers of a decision that every transport reports and that do not depend on the time.
 #[derive(Debug, PartialEq, Eq)]
 struct DecisionNumbers {
     allowed: bool,
@@ -32,7 +32,7 @@ fn config(store: &str) -> String {
     text
 }
 
-/// Asks the same of all, under keys of their own, and then all of the same key in turn.
+/// Sends the same checks over all transports with separate keys, and then with a shared key.
 fn agree(store: &str) {
     let service = GrpcClient::start(&config(store));
     let mut client = Client::connect(service.running.resp);
@@ -72,7 +72,7 @@ fn agree(store: &str) {
             assert_eq!(expected, over_resp(&policy, "own", cost), "{algorithm} step {step}");
             assert_eq!(expected, over_grpc(&policy, "own", cost), "{algorithm} step {step}");
         }
-        // A list of names and values is the key that a descriptor makes.
+        // The key of a descriptor is the list of its names and values.
         let first = over_grpc(&policy, "alice", 2);
         let second = over_http(&policy, &[&policy, "alice"], 2);
         assert_eq!(second.remaining + 2, first.remaining, "{algorithm}");

@@ -20,7 +20,7 @@ fn config(store: &str) -> String {
     )
 }
 
-/// Asks on all transports about a key that is banned for 300 days, and about one that is banned permanently.
+/// Checks a key that is banned for 300 days and a key that is banned permanently over all transports.
 fn every_transport_reports_a_ban(store: &str) {
     let service = GrpcClient::start(&config(store));
     let http = service.running.http;
@@ -55,7 +55,7 @@ fn every_transport_reports_a_ban(store: &str) {
         let several = json!({ "checks": [{ "policy": "api", "key": "free" }, { "policy": "api", "key": name }] });
         let several = post(http, "/v1/check", &several);
         assert_eq!((several.status, &several.json()["reason"]), (403, &json!("banned")));
-        assert_eq!(several.json()["checks"][0]["charged_at_us"], Value::Null, "the other part is not charged");
+        assert_eq!(several.json()["checks"][0]["charged_at_us"], Value::Null, "the other check is not charged");
 
         let mut client = Client::connect(service.running.resp);
         let six = client.call(&format!("TG.CHECK api {name}")).numbers();

@@ -1,4 +1,4 @@
-//! The service from outside: what goes over its wires.
+//! Tests of the service over its transports.
 
 mod abuse;
 mod agreement;

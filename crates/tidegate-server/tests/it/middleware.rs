@@ -1,4 +1,4 @@
-//! A configuration's policies in a layer: who is counted there is who is counted by the service.
+//! The policies of a configuration in a middleware layer use the same keys as the service.
 
 use std::net::IpAddr;
 
@@ -22,8 +22,8 @@ key = "header:x-api-key"
 
 /// A router behind one of the configuration's policies.
 fn limited(name: &str) -> Router {
-    let config = Config::parse("test.toml", CONFIG, &SettingSources::default()).expect("it is right");
-    let configured = config.policies.get(name).expect("it is there");
+    let config = Config::parse("test.toml", CONFIG, &SettingSources::default()).expect("a valid configuration");
+    let configured = config.policies.get(name).expect("it exists");
     let rule = Rule::new(configured.policy.clone()).key(configured.key.clone());
     let layer = RateLimitLayer::new(rule).client_address(config.server.forwarding.client);
     Router::new().route("/", get(|| async { "hello" })).layer(layer)

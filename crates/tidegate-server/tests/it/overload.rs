@@ -1,4 +1,4 @@
-//! More requests than Redis can response in time: overload is not an outage, and lets nobody through.
+//! More requests than Redis can answer in time: overload is not an outage, and admits nothing beyond a limit.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -16,7 +16,7 @@ const ATTACKERS: usize = 8;
 const PIPELINED: usize = 1_000;
 const ROUNDS: usize = 4;
 
-/// Whether a full response was let through, and whether it was decided without asking Redis.
+/// Reads from a FULL reply whether the check was allowed, and whether it was decided without Redis.
 fn allowed_and_degraded(response: &Reply) -> (bool, bool) {
     let is_true = |name: &str| matches!(response.field(name), Reply::Int(1) | Reply::Bool(true));
     (is_true("allowed"), is_true("degraded"))
@@ -28,7 +28,7 @@ fn a_flood_of_pipelined_checks_never_exceeds_the_limit_and_other_keys_are_decide
     let policies =
         "[policies.five]\nlimits = [\"5/1h\"]\non_store_failure = \"open\"\n[policies.honest]\nlimits = [\"3/1h\"]";
     let service = Running::start(&format!("[store]\nurl = \"{}\"\n{policies}\n", redis.url()));
-    // The limit is reached, however busy this machine is: until then nothing is let through that Redis did not admit.
+    // Reaches the limit even on a busy machine: until then only Redis admits checks.
     let mut first = Client::connect(service.resp);
     let mut admitted = 0;
     loop {
@@ -80,7 +80,7 @@ fn a_flood_of_pipelined_checks_never_exceeds_the_limit_and_other_keys_are_decide
         });
         let admitted: usize = attackers.into_iter().map(|attacker| attacker.join().expect("it ends")).sum();
         over.store(true, Relaxed);
-        let (requests, without_redis) = honest.join().expect("every honest decision is right");
+        let (requests, without_redis) = honest.join().expect("every decision for an honest key is correct");
         println!("{requests} honest decisions, {without_redis} of them without redis");
         assert_eq!(admitted, 0, "the key was at its limit before");
     });

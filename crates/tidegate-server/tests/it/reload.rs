@@ -1,4 +1,4 @@
-//! Policies are replaced as a whole while the service answers.
+//! Policies are replaced as a whole while the service handles requests.
 
 use std::{
     path::PathBuf,
@@ -12,10 +12,10 @@ use crate::{
     running::Running,
 };
 
-/// A file of its own for one test.
+/// Creates a file for one test.
 pub(crate) fn file(name: &str, text: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("tidegate-{}-{name}.toml", std::process::id()));
-    std::fs::write(&path, text).expect("the file can be written");
+    std::fs::write(&path, text).expect("a writable file");
     path
 }
 
@@ -44,7 +44,7 @@ fn a_reload_drops_no_request_and_is_atomic() {
         }
         for round in 0..50 {
             let before = answered.load(Relaxed);
-            std::fs::write(&path, policies(1_000_000 + round % 2)).expect("the file can be written");
+            std::fs::write(&path, policies(1_000_000 + round % 2)).expect("a writable file");
             running.reload();
             while answered.load(Relaxed) < before + 8 {
                 std::thread::yield_now();
@@ -53,19 +53,19 @@ fn a_reload_drops_no_request_and_is_atomic() {
         done.store(true, Relaxed);
     });
     let used = post(running.http, "/v1/peek", &json!({ "policy": "one", "key": "k" })).json()["used"].as_u64();
-    assert_eq!(used, Some(answered.load(Relaxed)), "the state carries over");
+    assert_eq!(used, Some(answered.load(Relaxed)), "the state survives reloads");
 }
 
 #[test]
 fn a_bad_file_changes_nothing_and_is_reported_everywhere() {
     let path = file("bad", &policies(5));
     let running = Running::start_from_file(&path);
-    std::fs::write(&path, "[policies.one]\nlimts = [\"7/1m\"]\n").expect("the file can be written");
+    std::fs::write(&path, "[policies.one]\nlimts = [\"7/1m\"]\n").expect("a writable file");
     running.reload();
     let request_body = json!({ "policy": "two", "key": "k" });
     assert_eq!(post(running.http, "/v1/check", &request_body).json()["limit"], "5/1m");
     let ready = get(running.http, "/readyz");
-    assert_eq!(ready.status, 200, "what is in force is good");
+    assert_eq!(ready.status, 200, "the active policies are valid");
     let error = ready.json()["configuration_error"].as_str().expect("an error").to_owned();
     assert!(error.contains(":2: unknown key `limts`: did you mean `limits`?"), "{error}");
     let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
@@ -74,16 +74,16 @@ fn a_bad_file_changes_nothing_and_is_reported_everywhere() {
         "{text}"
     );
 
-    std::fs::write(&path, "[policies.two]\nlimits = [\"2/1m\"]\n").expect("the file can be written");
+    std::fs::write(&path, "[policies.two]\nlimits = [\"2/1m\"]\n").expect("a writable file");
     running.reload();
     assert_eq!(post(running.http, "/v1/check", &request_body).json()["remaining"], 0, "one was spent before");
     assert_eq!(post(running.http, "/v1/check", &json!({ "policy": "one", "key": "k" })).status, 404);
     assert_eq!(get(running.http, "/readyz").json()["configuration_error"], json!(null));
     let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
-    assert!(!text.contains("policy=\"one\""), "a policy that is gone is counted no more\n{text}");
+    assert!(!text.contains("policy=\"one\""), "a removed policy has no metrics\n{text}");
 }
 
-/// Three policies and rules of Envoy's for them.
+/// Returns a configuration with three policies.
 fn three() -> String {
     ["a", "b", "c"].map(|name| format!("[policies.{name}]\nlimits = [\"5/1h\"]\n")).concat()
 }
@@ -92,11 +92,11 @@ fn three() -> String {
 fn a_file_that_removes_more_than_it_keeps_is_refused_unless_it_allows_that() {
     let path = file("removal", &three());
     let running = Running::start_from_file(&path);
-    let write = |text: &str| std::fs::write(&path, text).expect("the file can be written");
+    let write = |text: &str| std::fs::write(&path, text).expect("a writable file");
     let check = |policy: &str| post(running.http, "/v1/check", &json!({ "policy": policy, "key": "k" })).status;
-    // An empty file, one that was cut off between tables, and one whose policies are others.
+    // An empty file, a file without policies, a truncated file, and a file with other policies.
     let others = three().replace("policies.", "policies.other-");
-    for text in ["", "[server]\n", &three()[..three().find("[policies.b]").expect("it is there")], &others] {
+    for text in ["", "[server]\n", &three()[..three().find("[policies.b]").expect("it exists")], &others] {
         write(text);
         running.reload();
         assert_eq!(["a", "b", "c"].map(check), [200; 3], "after {text:?}");
@@ -117,10 +117,10 @@ fn a_file_that_removes_more_than_it_keeps_is_refused_unless_it_allows_that() {
     }
     write(&three().replace("[policies.c]\nlimits = [\"5/1h\"]\n", ""));
     running.reload();
-    assert_eq!(["a", "b", "c"].map(check), [200, 200, 404], "one of three may go");
+    assert_eq!(["a", "b", "c"].map(check), [200, 200, 404], "one of three may be removed");
     write("[server]\nallow_removal = true\n");
     running.reload();
-    assert_eq!(["a", "b"].map(check), [404; 2], "it is allowed");
+    assert_eq!(["a", "b"].map(check), [404; 2], "the removal is allowed");
     assert_eq!(get(running.http, "/readyz").json()["status"], "ok");
 }
 
@@ -128,8 +128,8 @@ fn a_file_that_removes_more_than_it_keeps_is_refused_unless_it_allows_that() {
 fn a_fifo_instead_of_the_file_blocks_nothing_and_is_reported() {
     let path = file("fifo", &three());
     let running = Running::start_from_file(&path);
-    std::fs::remove_file(&path).expect("it is there");
-    let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
+    std::fs::remove_file(&path).expect("it exists");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is installed");
     assert!(made.success());
     running.reload();
     assert_eq!(post(running.http, "/v1/check", &json!({ "policy": "a", "key": "k" })).status, 200);
@@ -137,8 +137,8 @@ fn a_fifo_instead_of_the_file_blocks_nothing_and_is_reported() {
     assert_eq!(ready["degraded"][0]["cause"], "configuration_refused", "{ready}");
     let detail = ready["degraded"][0]["detail"].as_str().expect("a text");
     assert!(detail.contains("is not a regular file"), "{ready}");
-    std::fs::remove_file(&path).expect("it is there");
-    std::fs::write(&path, three()).expect("the file can be written");
+    std::fs::remove_file(&path).expect("it exists");
+    std::fs::write(&path, three()).expect("a writable file");
     running.reload();
     assert_eq!(get(running.http, "/readyz").json()["status"], "ok");
 }
@@ -147,8 +147,8 @@ fn a_fifo_instead_of_the_file_blocks_nothing_and_is_reported() {
 fn a_changed_file_is_reloaded() {
     let path = file("noticed", &policies(5));
     let running = Running::start_from_file(&path);
-    std::fs::write(&path, policies(50)).expect("the file can be written");
-    // Until it is noticed; that it never is would show as a test that does not end.
+    std::fs::write(&path, policies(50)).expect("a writable file");
+    // Until the change is noticed. The test does not end if it never is.
     while post(running.http, "/v1/peek", &json!({ "policy": "one", "key": "k" })).json()["limit"] != "50/1m" {
         std::thread::yield_now();
     }

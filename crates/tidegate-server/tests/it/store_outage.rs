@@ -1,4 +1,4 @@
-//! With Redis behind, and with Redis gone.
+//! The service with a Redis store, and without it during an outage.
 
 use serde_json::{Value, json};
 use tidegate_testbed::{Reply, Server};
@@ -100,7 +100,7 @@ fn an_override_applies_on_all_nodes_immediately() {
     assert_eq!(post(one.http, "/v1/check", &request_body).status, 200);
     let ban = json!({ "policy": "api", "key": "alice", "kind": "ban", "for_good": true, "note": "scraper" });
     assert_eq!(post(one.http, "/v1/override", &ban).status, 200);
-    assert_eq!(post(other.http, "/v1/check", &request_body).status, 403, "with the very next decision");
+    assert_eq!(post(other.http, "/v1/check", &request_body).status, 403, "the next decision obeys the ban");
     assert_eq!(post(other.http, "/v1/reset", &request_body).json(), json!({ "reset": true }));
     assert_eq!(post(one.http, "/v1/check", &request_body).status, 403, "a reset does not remove a ban");
     let list = get(other.http, "/v1/overrides").json();
@@ -112,11 +112,11 @@ fn an_override_applies_on_all_nodes_immediately() {
         let Reply::Array(names) = &names else { panic!("{names:?} is no list") };
         names.iter().map(|name| wire.command(["TTL", &name.as_str_lossy()]).integer()).collect()
     };
-    assert_eq!(ttls(&redis), [-1, -1], "the ban and the list that names it");
+    assert_eq!(ttls(&redis), [-1, -1], "the ban and the list of overrides");
     assert_eq!(post(other.http, "/v1/override/lift", &request_body).json(), json!({ "lifted": true }));
     let decided = post(one.http, "/v1/check", &request_body);
     assert_eq!((decided.status, &decided.json()["remaining"]), (200, &json!(1)));
-    assert!(matches!(*ttls(&redis), [left] if left > 0), "the state alone is left, and expires");
+    assert!(matches!(*ttls(&redis), [left] if left > 0), "only the state is left, and it expires");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn the_loss_and_the_return_of_the_store_are_reported() {
         move |tick: &Value| tick["journal"].as_array().expect("a list").iter().any(|line| line["kind"] == kind)
     };
     redis.kill();
-    // Enough that did not response for its breaker to open.
+    // Until enough calls failed to open the circuit breaker.
     while post(running.http, "/v1/check", &request_body).status == 200
         || get(running.http, "/readyz").json()["store_answers"] == true
     {}

@@ -1,4 +1,4 @@
-//! A real Prometheus scrapes the service: what it reads, what it computes of it, and the rules and the dashboard that are delivered.
+//! Tests of the metrics, the alert rules and the Grafana dashboard with a real Prometheus.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ fn delivered(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(name)
 }
 
-/// A Prometheus that scrapes one service each second; ends with it.
+/// A Prometheus that scrapes one service each second. It is stopped on drop.
 struct Prometheus {
     port: u16,
     child: Child,
@@ -33,16 +33,16 @@ impl Prometheus {
     fn start(service: SocketAddr) -> Self {
         let port = free_port();
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("prometheus-{port}"));
-        fs::create_dir_all(&folder).expect("a folder can be made");
+        fs::create_dir_all(&folder).expect("a writable directory");
         let rules = delivered("prometheus-rules.yaml");
         let config = json!({
             "global": { "scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s" },
             "rule_files": [rules.to_str().expect("text")],
             "scrape_configs": [{ "job_name": "tidegate", "static_configs": [{ "targets": [service.to_string()] }] }],
         });
-        // JSON is YAML.
-        fs::write(folder.join("prometheus.yml"), config.to_string()).expect("it can be written");
-        let log = fs::File::create(folder.join("log")).expect("a file can be made");
+        // JSON is valid YAML.
+        fs::write(folder.join("prometheus.yml"), config.to_string()).expect("a writable file");
+        let log = fs::File::create(folder.join("log")).expect("a writable file");
         let child = Command::new("prometheus")
             .arg(format!("--config.file={}", folder.join("prometheus.yml").display()))
             .arg(format!("--storage.tsdb.path={}", folder.join("data").display()))
@@ -50,17 +50,17 @@ impl Prometheus {
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
-            .expect("prometheus is there: scripts/peers installs it");
+            .expect("prometheus is installed by scripts/peers");
         Self { port, child, folder }
     }
 
-    /// What it answers to a query: the series with their newest values.
+    /// Returns the series of a query with their newest values.
     fn query(&self, query: &str) -> Result<Vec<Value>, String> {
         let output = Command::new("curl")
             .args(["-s", "-G", "--data-urlencode", &format!("query={query}")])
             .arg(format!("http://127.0.0.1:{}/api/v1/query", self.port))
             .output()
-            .expect("curl is there: scripts/peers installs it");
+            .expect("curl is installed by scripts/peers");
         let log = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
         let answer: Value = serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {}", log()))?;
         if answer["status"] != "success" {
@@ -69,7 +69,7 @@ impl Prometheus {
         Ok(answer["data"]["result"].as_array().expect("a list").clone())
     }
 
-    /// Asks, while there is traffic, until there is a series whose value is a number.
+    /// Queries during traffic until a series has a finite value.
     fn wait_for(&self, query: &str, traffic: &dyn Fn()) -> Vec<Value> {
         let is_number = |series: &Value| {
             let value = series["value"][1].as_str().and_then(|value| value.parse::<f64>().ok());
@@ -119,9 +119,9 @@ fn promtool_accepts_the_metrics() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("promtool is there: scripts/peers installs it");
+        .expect("promtool is installed by scripts/peers");
     let metrics = scrape(running.http);
-    promtool.stdin.take().expect("a pipe").write_all(metrics.as_bytes()).expect("it listens");
+    promtool.stdin.take().expect("a pipe").write_all(metrics.as_bytes()).expect("the service listens");
     let output = promtool.wait_with_output().expect("it ends");
     let output_text = [output.stdout, output.stderr].concat();
     assert!(output.status.success(), "{}: {}\n{metrics}", output.status, String::from_utf8_lossy(&output_text));
@@ -184,7 +184,8 @@ fn every_query_of_the_dashboard_and_the_rules_has_a_result() {
     }
     let output =
         Command::new("curl").args(["-s", &format!("http://127.0.0.1:{}/api/v1/rules", prometheus.port)]).output();
-    let rules: Value = serde_json::from_slice(&output.expect("curl is there").stdout).expect("JSON");
+    let rules: Value =
+        serde_json::from_slice(&output.expect("curl is installed by scripts/peers").stdout).expect("JSON");
     let rules = rules["data"]["groups"][0]["rules"].as_array().expect("a list").clone();
     assert!(rules.len() >= 8, "{rules:?}");
     for rule in &rules {

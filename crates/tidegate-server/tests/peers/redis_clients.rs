@@ -1,4 +1,4 @@
-//! Redis's own tools and client libraries of three languages connect as they are.
+//! Redis tools and unmodified client libraries of three languages work with the service.
 
 use std::{path::Path, process::Command};
 
@@ -25,7 +25,7 @@ fn services() -> (Running, Running) {
     (Running::start(CONFIG), Running::start(&format!("{TOKENS}{CONFIG}")))
 }
 
-/// Runs a client's script, which gets the two ports.
+/// Runs the script of a client with the two ports as arguments.
 #[track_caller]
 fn script(command: &mut Command, name: &str, services: &(Running, Running)) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/clients").join(name);
@@ -91,10 +91,10 @@ fn redis_cli_sends_a_file_at_once() {
     let port = open.resp.port().to_string();
     let commands = "TG.CHECK wide k\r\n".repeat(10_000);
     let file = std::env::temp_dir().join(format!("tidegate-pipe-{port}"));
-    std::fs::write(&file, commands).expect("a file can be written");
+    std::fs::write(&file, commands).expect("a writable file");
     let input = std::fs::File::open(&file).expect("it was written");
     let output = run(Command::new("redis-cli").args(["-p", &port, "--pipe"]).stdin(input));
-    std::fs::remove_file(&file).expect("it was there");
+    std::fs::remove_file(&file).expect("it existed");
     assert!(output.contains("errors: 0, replies: 10000"), "{output}");
     assert_eq!(redis_cli(&open, &["TG.PEEK", "wide", "k"]).lines().nth(2), Some("990000"));
 }
@@ -113,7 +113,7 @@ fn redis_benchmark_is_served() {
 #[test]
 fn redis_cli_is_served_over_tls() {
     let dir = std::env::temp_dir().join(format!("tidegate-resp-tls-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a directory can be made");
+    std::fs::create_dir_all(&dir).expect("a writable directory");
     let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
     let mut make = Command::new("openssl");
     make.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]);
@@ -127,5 +127,5 @@ fn redis_cli_is_served_over_tls() {
     let mut pipe = Command::new("redis-cli");
     pipe.args(["-p", &service.resp.port().to_string(), "-r", "500"]).args(tls).args(["TG.CHECK", "wide", "k"]);
     assert_eq!(run(&mut pipe).lines().count(), 500 * 7 - 500);
-    std::fs::remove_dir_all(&dir).expect("it was there");
+    std::fs::remove_dir_all(&dir).expect("it existed");
 }

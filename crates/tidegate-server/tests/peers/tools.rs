@@ -1,11 +1,11 @@
-//! Where the peers are, and running them.
+//! Finds and runs the peers.
 
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
-/// A file under `target/peers`, or under `TIDEGATE_PEERS` where that is set.
+/// Returns a file under `TIDEGATE_PEERS`; `target/peers` by default.
 #[track_caller]
 pub(crate) fn peer(path: &str) -> PathBuf {
     let root = match std::env::var_os("TIDEGATE_PEERS") {
@@ -17,7 +17,7 @@ pub(crate) fn peer(path: &str) -> PathBuf {
     path
 }
 
-/// Runs a command to its end; what it stdout. It has to be there, and to end well.
+/// Runs a command that must succeed. Returns its standard output.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> String {
     let program = command.get_program().to_string_lossy().into_owned();

@@ -1,4 +1,4 @@
-//! One address that wants all connections for itself.
+//! One address opens as many connections as possible.
 
 use std::{
     io::{Read as _, Write as _},
@@ -7,14 +7,14 @@ use std::{
 
 use crate::{http::client::request, running::Running};
 
-/// Connects from this address of the machine and requests; whether it is served.
+/// Connects from this local address and sends a request. Returns the connection if it is served.
 fn connect(from: &str, to: SocketAddr, request_bytes: &[u8]) -> Option<TcpStream> {
     let from: IpAddr = from.parse().expect("an address");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let stream = runtime.block_on(async {
         let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
         socket.bind(SocketAddr::new(from, 0)).expect("all of 127/8 is this machine");
-        socket.connect(to).await.expect("it listens").into_std().expect("a socket")
+        socket.connect(to).await.expect("the service listens").into_std().expect("a socket")
     });
     stream.set_nonblocking(false).expect("a socket can");
     let mut stream = stream;
@@ -32,11 +32,14 @@ fn one_address_cannot_use_all_connections() {
         [("http", running.http, http), ("resp", running.resp, b"PING\r\n"), ("grpc", running.grpc, http2)]
     {
         let held: Vec<_> = (0..8).map(|_| connect("127.0.0.1", address, request_bytes).expect("a place")).collect();
-        assert!(connect("127.0.0.1", address, request_bytes).is_none(), "{transport}: it has its share");
+        assert!(
+            connect("127.0.0.1", address, request_bytes).is_none(),
+            "{transport}: the address has reached its maximum"
+        );
         let other = connect("127.0.0.2", address, request_bytes);
-        assert!(other.is_some(), "{transport}: another address has its own");
+        assert!(other.is_some(), "{transport}: another address has its own maximum");
         drop(held);
-        // ConnectionSlots are free as soon as the service has seen that they are left.
+        // The slots are free when the service has noticed the closed connections.
         while connect("127.0.0.1", address, request_bytes).is_none() {}
     }
     let metrics = loop {

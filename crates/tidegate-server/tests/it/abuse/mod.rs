@@ -1,4 +1,4 @@
-//! Attacks, as an adversary would carry them out.
+//! Attacks on the service.
 
 mod addresses;
 mod child;

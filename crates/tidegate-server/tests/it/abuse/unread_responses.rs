@@ -1,4 +1,4 @@
-//! Responses that nobody reads.
+//! Unread responses.
 
 use std::{
     io::{Read as _, Write as _},
@@ -15,12 +15,12 @@ use crate::{
 
 const POLICY: &str = "[policies.api]\nlimits = [\"1_000_000/1h\"]\n";
 
-/// As many policies as make the metrics some 80 KB.
+/// Returns 200 policies, with which the metrics have about 80 KB.
 fn many_policies() -> String {
     (0..200).map(|n| format!("[policies.policy-{n}]\nlimits = [\"1/1m\"]\n")).collect::<Vec<_>>().concat()
 }
 
-/// Connections that have asked for a path, each so many times, and read nothing but what needs no window.
+/// Opens connections that each request a path `times` times and keep the window closed.
 fn leave_unread(address: SocketAddr, connections: usize, path: &str, times: usize) -> Vec<RawHttp2> {
     let one = |_| {
         let mut connection = RawHttp2::connect(address, 0);
@@ -39,7 +39,7 @@ fn assert_served(address: SocketAddr) {
 
 #[test]
 fn unread_responses_use_less_than_a_megabyte_per_connection() {
-    // As many as the server admits to, and as many as one likes.
+    // The number of streams that the server announces, and a larger number.
     for (path, connections) in
         [(format!("/{}", "x".repeat(15_000)), 40), ("/metrics".to_owned(), 20), ("/openapi.json".to_owned(), 20)]
     {
@@ -72,13 +72,13 @@ fn unread_responses_of_all_connections_are_bounded() {
     let before = service.resident_kb();
     let held = leave_unread(service.http, 200, "/metrics", 4);
     let grown = service.resident_kb().saturating_sub(before);
-    // 64 KB of responses that each connection may always hold, and what the connection takes by itself. Without a bound, the
+    // Each connection may always have 64 KB of responses, and needs memory itself. Without a bound, the
     // responses take more than 60 MB.
     let connections = 200 * (64 + 20);
     println!("200 connections: {grown} KB");
     assert!(grown < 4 * 1024 + connections, "{grown} KB");
     assert_served(service.http);
-    assert_eq!(get(service.http, "/metrics").status, 503, "no memory is left for a large one");
+    assert_eq!(get(service.http, "/metrics").status, 503, "no memory is left for a large response");
     drop(held);
 }
 
@@ -112,7 +112,7 @@ fn a_connection_that_reads_nothing_is_closed_and_frees_its_memory() {
         connection.read_to_end();
     }
     let response = get(running.http, "/metrics");
-    assert_eq!(response.status, 200, "there is room again");
+    assert_eq!(response.status, 200, "memory is available again");
     let text = String::from_utf8(response.body).expect("text");
     assert!(
         text.lines().any(|line| line == "tidegate_connections_closed_unread_total{transport=\"http\"} 40"),
@@ -124,24 +124,24 @@ fn a_connection_that_reads_nothing_is_closed_and_frees_its_memory() {
 fn a_refused_response_has_status_503_and_small_responses_are_still_sent() {
     let running = Running::start(&format!("{POLICY}{}", many_policies()));
     let mut connection = RawHttp2::connect(running.http, 0);
-    connection.get("/metrics", 20, &[]).expect("it is open");
+    connection.get("/metrics", 20, &[]).expect("the connection is open");
     let received = connection.read(20);
     assert_eq!((received.responses.len(), received.resets), (20, 0));
-    // Buffers have sizes that are powers of two, and 512 KB of them may be unread.
+    // The sizes of buffers are powers of two, and 512 KB of them may be unread.
     let fit = (512 << 10) / get(running.http, "/metrics").body.len().next_power_of_two();
     assert_eq!((received.with_status(200), received.with_status(503)), (fit, 20 - fit));
-    connection.get("/healthz", 50, &[]).expect("it is open");
-    assert_eq!(connection.read(50).with_status(200), 50, "small ones have their place");
-    assert_eq!(get(running.http, "/metrics").status, 200, "other connections have their own");
+    connection.get("/healthz", 50, &[]).expect("the connection is open");
+    assert_eq!(connection.read(50).with_status(200), 50, "small responses are sent");
+    assert_eq!(get(running.http, "/metrics").status, 200, "other connections have their own memory");
 }
 
-/// A request with as many checks as there can be, each of a key of its own.
+/// Returns a request with the maximum number of checks, each with its own key.
 fn many_checks() -> String {
     let checks: Vec<_> = (0..64).map(|n| json!({ "policy": "api", "key": format!("key-{n}") })).collect();
     json!({ "checks": checks }).to_string()
 }
 
-/// Units in use of a key of [`many_checks`].
+/// Returns the units in use of a key of [`many_checks`].
 fn used(running: &Running) -> u64 {
     let response = post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "key-63" }));
     response.json()["used"].as_u64().expect("a number")
@@ -158,8 +158,8 @@ fn several_checks_are_answered_when_the_listener_is_full() {
     assert_eq!(response.status, 200, "over HTTP/1");
     assert!(response.body.len() > 4096, "{}", response.body.len());
     let mut connection = RawHttp2::connect(running.http, 65_535);
-    let stream = connection.post("/v1/check", &json).expect("it is open");
-    connection.body(stream, &many_checks()).expect("it is open");
+    let stream = connection.post("/v1/check", &json).expect("the connection is open");
+    connection.body(stream, &many_checks()).expect("the connection is open");
     assert_eq!(connection.read(1).with_status(200), 1, "over HTTP/2");
     assert_eq!(used(&running), 2);
     drop(held);
@@ -169,10 +169,10 @@ fn several_checks_are_answered_when_the_listener_is_full() {
 fn several_checks_that_are_refused_are_not_charged() {
     let running = Running::start(&format!("{POLICY}{}", many_policies()));
     let mut connection = RawHttp2::connect(running.http, 0);
-    connection.get("/metrics", 20, &[]).expect("it is open");
-    assert!(connection.read(20).with_status(503) > 0, "the connection holds as much as it may");
-    let stream = connection.post("/v1/check", &[("content-type", "application/json")]).expect("it is open");
-    connection.body(stream, &many_checks()).expect("it is open");
+    connection.get("/metrics", 20, &[]).expect("the connection is open");
+    assert!(connection.read(20).with_status(503) > 0, "the connection has reached its maximum");
+    let stream = connection.post("/v1/check", &[("content-type", "application/json")]).expect("the connection is open");
+    connection.body(stream, &many_checks()).expect("the connection is open");
     assert_eq!(connection.read(1).with_status(503), 1);
     assert_eq!(used(&running), 0);
 }
@@ -186,10 +186,10 @@ fn requests_without_their_bodies_count_towards_the_memory_bound() {
     for connection in &mut held {
         let _ = (0..128).try_for_each(|_| connection.post("/v1/check", &json).map(drop));
     }
-    // With their responses they would take 12 MB: requests are refused, or connections are closed that have withheld bodies
-    // for a second. A ping is answered when all requests were read, and further ones when they have begun.
+    // With their responses they would use 12 MB. Requests are refused, or connections that have withheld bodies for a second are
+    // closed. The first ping is answered when all requests were read, and later pings when the requests have started.
     let is_bounded = |connection: &mut RawHttp2| connection.ping().map_or(true, |resets| resets > 0);
-    assert!((0..100).any(|_| held.iter_mut().any(is_bounded)), "all 2,560 requests were begun");
+    assert!((0..100).any(|_| held.iter_mut().any(is_bounded)), "all 2,560 requests were started");
     assert_served(running.http);
 }
 
@@ -200,7 +200,7 @@ fn a_connection_with_small_responses_is_served_when_the_listener_is_full() {
     let running = Running::start(&config);
     let held = leave_unread(running.http, 40, "/metrics", 8);
     let mut connection = RawHttp2::connect(running.http, 0);
-    connection.get("/healthz", 12, &[]).expect("it is open");
+    connection.get("/healthz", 12, &[]).expect("the connection is open");
     let received = connection.read(12);
     assert_eq!((received.with_status(200), received.resets), (12, 0));
     drop(held);
@@ -210,13 +210,13 @@ fn a_connection_with_small_responses_is_served_when_the_listener_is_full() {
 fn an_unread_event_stream_is_closed() {
     let running = Running::start(&format!("[server]\nwrite_timeout = \"200ms\"\n{POLICY}"));
     let mut connection = RawHttp2::connect(running.http, 0);
-    connection.get("/v1/live", 8, &[]).expect("it is open");
+    connection.get("/v1/live", 8, &[]).expect("the connection is open");
     connection.read_to_end();
     let no_streams_are_open = || {
         let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
         text.lines().any(|line| line == "tidegate_onlookers 0")
     };
-    // Their places are free as soon as their tasks have seen that the connection is gone.
+    // The slots are free when the tasks have noticed the end of the connection.
     while !no_streams_are_open() {}
 }
 
@@ -233,11 +233,11 @@ fn pipelined_requests_with_unread_responses_use_little_memory() {
     let mut held = Vec::new();
     for (address, request_bytes) in requests {
         for _ in 0..20 {
-            let mut stream = TcpStream::connect(address).expect("it listens");
+            let mut stream = TcpStream::connect(address).expect("the service listens");
             stream.set_nonblocking(true).expect("a socket can");
             let many = request_bytes.repeat(20_000);
             let mut sent = 0;
-            // Until the service reads no more: nothing goes out for a while.
+            // Until the service stops reading, so that repeated writes fail.
             let mut stuck = 0;
             while sent < many.len() && stuck < 20 {
                 match stream.write(&many[sent..]) {
@@ -262,9 +262,9 @@ fn unread_replies_of_all_connections_are_bounded() {
         Running::start(&format!("[server]\nmax_response_memory = \"1MB\"\nwrite_timeout = \"10m\"\n{POLICY}"));
     let greedy: Vec<_> = (0..8)
         .map(|_| {
-            let mut stream = TcpStream::connect(running.resp).expect("it listens");
+            let mut stream = TcpStream::connect(running.resp).expect("the service listens");
             let request_bytes = b"TG.PEEK api k FULL\r\n".repeat(1000);
-            // Whoever does not fit is closed at once, and those who do soon after, though they may read nothing for long.
+            // Connections beyond the bound are closed immediately, and the others soon after, although their write timeout is long.
             std::thread::spawn(move || while stream.write_all(&request_bytes).is_ok() {})
         })
         .collect();
@@ -272,10 +272,10 @@ fn unread_replies_of_all_connections_are_bounded() {
     while closed() < 6 {
         std::thread::yield_now();
     }
-    let mut client = TcpStream::connect(running.resp).expect("it listens");
-    client.write_all(b"PING\r\n").expect("it is open");
+    let mut client = TcpStream::connect(running.resp).expect("the service listens");
+    client.write_all(b"PING\r\n").expect("the connection is open");
     let mut pong = [0; 7];
-    client.read_exact(&mut pong).expect("it is served");
+    client.read_exact(&mut pong).expect("the connection is served");
     assert_eq!(&pong, b"+PONG\r\n");
 }
 

@@ -1,4 +1,4 @@
-//! Tokens that are counted_tokens.
+//! Attempts to guess tokens.
 
 use serde_json::json;
 
@@ -45,7 +45,7 @@ fn wrong_tokens_over_http_are_limited_and_the_right_token_always_works() {
         assert_eq!(check(&running, "use-me-now").status, 200);
         assert_eq!(check(&running, "change-me-now").status, 200);
     }
-    // Whatever tells a right token from a wrong one.
+    // Every path whose response depends on the token.
     let bearer = [("authorization", "Bearer guessed-it")];
     for path in [
         "/metrics",
@@ -58,7 +58,7 @@ fn wrong_tokens_over_http_are_limited_and_the_right_token_always_works() {
         assert_too_many(&request(running.http, "GET", path, &bearer, ""));
     }
     assert_eq!(counted(&running, "http"), 21);
-    assert_eq!(request(running.http, "GET", "/metrics", &[], "").status, 401, "to show none is no guess");
+    assert_eq!(request(running.http, "GET", "/metrics", &[], "").status, 401, "no token is not a wrong token");
     assert_eq!(request(running.http, "GET", "/healthz", &bearer, "").status, 200);
     assert_eq!(counted(&running, "http"), 21);
 }
@@ -88,7 +88,10 @@ fn a_cookie_signed_with_a_wrong_token_counts_as_a_wrong_token() {
     for _ in 0..10 {
         let response = session(&forged);
         assert_eq!((response.status, &response.json()["login"]), (200, &json!("out")));
-        assert!(response.header("set-cookie").is_some_and(|set| set.contains("Max-Age=0")), "a browser forgets it");
+        assert!(
+            response.header("set-cookie").is_some_and(|set| set.contains("Max-Age=0")),
+            "the browser deletes the cookie"
+        );
     }
     assert_too_many(&session(&forged));
     assert_eq!(session(&cookie).json()["login"], "usage");
@@ -119,8 +122,8 @@ fn the_right_token_works_together_with_an_expired_cookie() {
     let response = request(running.http, "POST", "/v1/session", &[JSON, ("cookie", &stale)], &body);
     assert_eq!(response.status, 200);
     assert!(response.header("set-cookie").is_some() && !deletes_cookie(&response), "{response:?}");
-    assert_eq!(counted(&running, "http"), 10, "neither is a guess");
-    // The cookie could be a guess at the admin token by somebody who has the other one.
+    assert_eq!(counted(&running, "http"), 10, "neither counts as a wrong token");
+    // The cookie could be a guess at the admin token by a client with the usage token.
     let response = with("use-me-now");
     assert_eq!((response.status, &response.json()["login"]), (200, &json!("usage")));
     assert!(deletes_cookie(&response), "{response:?}");
@@ -130,7 +133,7 @@ fn the_right_token_works_together_with_an_expired_cookie() {
     assert!(deletes_cookie(&response), "{response:?}");
 }
 
-/// The cookie of a login with this token.
+/// Logs in with this token. Returns the cookie.
 fn logged_in(running: &Running, token: &str) -> String {
     let response = request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": token }).to_string());
     response.header("set-cookie").and_then(|set| set.split_once(';')).expect("a cookie").0.to_owned()
@@ -151,7 +154,11 @@ fn a_wrong_token_sent_with_a_valid_login_is_counted() {
         assert_too_many(&request(running.http, "POST", path, &headers, &body));
     }
     assert_eq!(counted(&running, "http"), 14);
-    assert_eq!(request(running.http, "POST", "/v1/refund", &headers[..2], &body).status, 403, "no token is no guess");
+    assert_eq!(
+        request(running.http, "POST", "/v1/refund", &headers[..2], &body).status,
+        403,
+        "no token is not a wrong token"
+    );
     assert_eq!(counted(&running, "http"), 14);
 }
 
@@ -161,19 +168,19 @@ fn many_wrong_tokens_close_their_connection() {
     let mut connection = RawHttp2::connect(running.http, 65_535);
     let bearer = [("authorization", "Bearer guessed-it")];
     for _ in 0..10 {
-        connection.get("/metrics", 1, &bearer).expect("it is open");
+        connection.get("/metrics", 1, &bearer).expect("the connection is open");
         assert_eq!(connection.read(1).with_status(401), 1);
     }
-    connection.get("/metrics", 1, &bearer).expect("it is open");
+    connection.get("/metrics", 1, &bearer).expect("the connection is open");
     assert_eq!(connection.read(1).with_status(429), 1);
     connection.read_to_end();
     let before = counted(&running, "http");
-    // What comes together with a guess beyond the limit is not even looked at, be it right.
+    // Requests after a wrong token beyond the limit are not checked, even if their tokens are right.
     let mut connection = RawHttp2::connect(running.http, 65_535);
     let _ = connection.get("/metrics", 100, &bearer);
     connection.read_to_end();
     let counted_tokens = counted(&running, "http") - before;
-    assert!((1..=16).contains(&counted_tokens), "{counted_tokens}: a few may be looked at at the same time");
+    assert!((1..=16).contains(&counted_tokens), "{counted_tokens}: a few may be checked concurrently");
     let pipelined = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer guessed-it\r\n\r\n".repeat(50);
     let response = String::from_utf8(crate::http::client::raw(running.http, pipelined.as_bytes())).expect("text");
     assert_eq!(response.matches("HTTP/1.1 429").count(), 1, "{response}");
@@ -187,22 +194,23 @@ fn logins_without_a_body_are_refused_when_the_connection_is_closing() {
         assert_eq!(check(&running, "guessed-it").status, 401);
     }
     let mut connection = RawHttp2::connect(running.http, 65_535);
-    let streams: Vec<_> = (0..100).map(|_| connection.post("/v1/session", &[JSON]).expect("it is open")).collect();
-    connection.get("/healthz", 1, &[]).expect("it is open");
+    let streams: Vec<_> =
+        (0..100).map(|_| connection.post("/v1/session", &[JSON]).expect("the connection is open")).collect();
+    connection.get("/healthz", 1, &[]).expect("the connection is open");
     assert_eq!(connection.read(1).with_status(200), 1);
     let wrong = json!({ "token": "guessed-it" }).to_string();
-    connection.body(streams[0], &wrong).expect("it is open");
+    connection.body(streams[0], &wrong).expect("the connection is open");
     let before = connection.read_until_go_away();
     let right = json!({ "token": "change-me-now" }).to_string();
     for stream in &streams[1..] {
-        connection.body(*stream, &right).expect("it is open");
+        connection.body(*stream, &right).expect("the connection is open");
     }
     assert_eq!(connection.read(100 - before).with_status(429), 100 - before);
     let response = request(running.http, "POST", "/v1/session", &[JSON], &right);
-    assert_eq!(response.status, 200, "the right one works on a new connection");
+    assert_eq!(response.status, 200, "the right token works on a new connection");
 }
 
-/// How many connections there are now.
+/// Returns the number of open connections.
 fn connections(running: &Running, transport: &str) -> u64 {
     let metrics = request(running.http, "GET", "/metrics", &[("authorization", "Bearer use-me-now")], "");
     let name = format!("tidegate_connections{{transport=\"{transport}\"}} ");
@@ -212,7 +220,7 @@ fn connections(running: &Running, transport: &str) -> u64 {
 
 #[test]
 fn disconnecting_after_a_wrong_token_does_not_free_its_slot() {
-    // Longer than any test takes: a place that is kept for so long is kept.
+    // The delay is longer than the test, so a slot that is kept for the delay stays in use.
     let config = CONFIG.replace("\"20ms\"", "\"1m\"").replace("[server]", "[server]\nmax_connections = 8");
     for transport in ["http", "grpc"] {
         let running = Running::start(&config);
@@ -225,15 +233,15 @@ fn disconnecting_after_a_wrong_token_does_not_free_its_slot() {
         for guess in 1..=held {
             let mut connection = RawHttp2::connect(address, 65_535);
             if transport == "http" {
-                connection.get("/metrics", 1, &bearer).expect("it is open");
+                connection.get("/metrics", 1, &bearer).expect("the connection is open");
             } else {
                 let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
                 let headers = [bearer[0], ("content-type", "application/grpc")];
-                connection.get(path, 1, &headers).expect("it is open");
+                connection.get(path, 1, &headers).expect("the connection is open");
             }
             while counted(&running, transport) < before + guess {}
         }
-        // Those that counted_tokens are gone, but for the one that requests.
+        // The connections with wrong tokens are closed. Only the connection that reads the metrics is open.
         let own = u64::from(transport == "http");
         while connections(&running, transport) > own {}
         let mut others = Vec::new();
@@ -257,7 +265,7 @@ fn disconnecting_after_a_wrong_token_does_not_free_its_slot() {
 fn wrong_tokens_over_resp_are_limited_and_the_right_token_always_works() {
     let running = Running::start(CONFIG);
     let mut client = Client::connect(running.resp);
-    // All at once, as fast as it goes.
+    // All commands without waiting for replies.
     for _ in 0..500 {
         client.send(b"AUTH guessed-it\r\nHELLO 3 AUTH default guessed-it\r\n");
     }
@@ -300,7 +308,7 @@ fn wrong_tokens_behind_a_proxy_are_counted_by_client_and_keep_the_connection_ope
     let mut proxy = RawHttp2::connect(running.http, 65_535);
     let mut status_of = |token: &str, client: &str| {
         let headers = [("authorization", token), ("x-forwarded-for", client)];
-        proxy.get("/v1/policies", 1, &headers).expect("it stays open");
+        proxy.get("/v1/policies", 1, &headers).expect("the connection stays open");
         let received = proxy.read(1);
         [200, 401, 429].into_iter().find(|status| received.with_status(*status) == 1).expect("a response")
     };

@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Access control: hosts, origins, content types and tokens.
 
 use serde_json::json;
 
@@ -63,7 +63,7 @@ fn each_path_requires_its_token() {
         ("GET", "/readyz", "", 200, 200, 200),
     ] {
         assert_eq!(status(method, path, body, None), none, "{path}");
-        // The first ten are told that they are wrong, the others that they are too many.
+        // The first ten wrong tokens get 401, later ones 429.
         let wrong = status(method, path, body, Some("use-me-not"));
         assert!(wrong == none || (none, wrong) == (401, 429), "{path}: {wrong}");
         assert_eq!(status(method, path, body, Some("use-me-now")), usage, "{path}");

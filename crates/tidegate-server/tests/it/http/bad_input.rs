@@ -1,4 +1,4 @@
-//! Bad input gets a clear error, and nobody else notices.
+//! Bad input gets a clear error and does not affect other clients.
 
 use std::{
     io::{Read as _, Write as _},
@@ -82,7 +82,7 @@ fn connections_with_garbage_or_slow_input_are_closed_and_others_are_served() {
         assert_eq!(response.status, 200);
     };
     let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
-    // None of these says that the connection may close: the service ends them all by itself.
+    // None of these closes the connection: the service closes all of them.
     for bytes in [
         b"\x00\xff\x16\x03\x01garbage".to_vec(),
         b"*1\r\n$4\r\nPING\r\n".to_vec(),
@@ -103,9 +103,9 @@ fn connections_with_garbage_or_slow_input_are_closed_and_others_are_served() {
         raw(running.http, &bytes);
         fine();
     }
-    let mut slow = TcpStream::connect(running.http).expect("it listens");
+    let mut slow = TcpStream::connect(running.http).expect("the service listens");
     for byte in format!("{head}content-length: 10\r\n\r\n").bytes() {
-        slow.write_all(&[byte]).expect("it is still open");
+        slow.write_all(&[byte]).expect("the connection is open");
     }
     fine();
     let mut head = String::new();
@@ -117,9 +117,9 @@ fn connections_with_garbage_or_slow_input_are_closed_and_others_are_served() {
 #[test]
 fn a_client_that_reads_no_responses_is_disconnected() {
     let running = Running::start(CONFIG);
-    let mut greedy = TcpStream::connect(running.http).expect("it listens");
+    let mut greedy = TcpStream::connect(running.http).expect("the service listens");
     let requests = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1000);
-    // More answers than sockets hold; whoever is not let go would be asked for ever.
+    // More responses than socket buffers hold. The loop ends when the service closes the connection.
     while greedy.write_all(&requests).is_ok() {}
     assert_eq!(post(running.http, "/v1/check", &json!({ "policy": "api", "key": "fine" })).status, 200);
 }
@@ -130,7 +130,7 @@ fn a_policy_name_that_is_too_long_is_refused_and_not_echoed() {
     let running = Running::start(&policies);
     let response = post(running.http, "/v1/check", &json!({ "policy": "x".repeat(60_000), "key": "a" }));
     assert_eq!(response.status, 404);
-    assert!(response.body.len() < 1000, "what was sent is not sent back whole");
+    assert!(response.body.len() < 1000, "the input is not echoed completely");
 }
 
 #[test]
@@ -138,16 +138,16 @@ fn connections_above_the_maximum_are_closed_until_others_end() {
     let running = Running::start("[server]\nmax_connections = 2\n");
     let held: Vec<TcpStream> = (0..2)
         .map(|_| {
-            let mut stream = TcpStream::connect(running.http).expect("it listens");
-            stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("it is open");
+            let mut stream = TcpStream::connect(running.http).expect("the service listens");
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("the connection is open");
             let mut first = [0; 12];
-            stream.read_exact(&mut first).expect("it is served");
+            stream.read_exact(&mut first).expect("the connection is served");
             stream
         })
         .collect();
     assert_eq!(raw(running.http, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"), b"");
     drop(held);
-    // Their places are free as soon as the service has seen that they are gone.
+    // The slots are free when the service has noticed the closed connections.
     loop {
         let response = raw(running.http, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         if response.starts_with(b"HTTP/1.1 200") {

@@ -1,4 +1,4 @@
-//! A client that sees statuses, headers and bodies as they are.
+//! A minimal HTTP client.
 
 use std::{
     io::{Read as _, Write as _},
@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-/// A response.
+/// An HTTP response.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -27,17 +27,17 @@ impl Response {
     }
 }
 
-/// Sends bytes and reads until the other end closes.
+/// Sends bytes and reads until the connection is closed.
 pub(crate) fn raw(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
-    let mut stream = TcpStream::connect(address).expect("it listens");
-    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout can be set");
+    let mut stream = TcpStream::connect(address).expect("the service listens");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a valid timeout");
     let _ = stream.write_all(bytes);
     let mut response = Vec::new();
     let _ = stream.read_to_end(&mut response);
     response
 }
 
-/// One request on a connection of its own.
+/// Sends one request on a new connection.
 pub(crate) fn request(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
     use std::fmt::Write as _;
     let mut text = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
@@ -65,7 +65,7 @@ fn read(response: &[u8]) -> Response {
     }
 }
 
-/// A body in JSON.
+/// Sends a POST request with a JSON body.
 pub(crate) fn post(address: SocketAddr, path: &str, body: &Value) -> Response {
     request(address, "POST", path, &[("content-type", "application/json")], &body.to_string())
 }

@@ -1,4 +1,4 @@
-//! What those are told who look on.
+//! The dashboard API: the event stream, the overview and the page.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn check(running: &Running, policy: &str, key: &Value) -> u16 {
     post(running.http, "/v1/check", &json!({ "policy": policy, "key": key })).status
 }
 
-/// The entry of a policy.
+/// Returns the entry of a policy.
 fn policy<'a>(list: &'a Value, name: &str) -> &'a Value {
     let found = list.as_array().expect("a list").iter().find(|policy| policy["name"] == name);
     found.unwrap_or_else(|| panic!("{name} is not in {list}"))
@@ -47,7 +47,7 @@ fn each_tick_reports_the_decisions_of_its_second() {
             && tick["last"]["p99_us"].as_f64() >= tick["last"]["p50_us"].as_f64()
     );
     assert_eq!(tick["store"]["keys"], 2);
-    // The same from the other end: the sum over the past.
+    // The history has the same sums.
     let overview = get(running.http, "/v1/overview?seconds=600").json();
     let past = |outcome: &str| -> u64 {
         let counts = policy(&overview["history"]["policies"], "api")[outcome].as_array().expect("counts").iter();
@@ -75,12 +75,12 @@ fn the_keys_that_a_policy_denies_are_shown_to_authorized_viewers() {
     ]);
     assert_eq!((&hits["hardest"], &hits["denials"], &hits["keys"]), (&hardest, &json!(7), &json!("plain")));
     let near: Vec<_> = hits["nearest"].as_array().expect("a list").iter().map(|near| &near["label"]).collect();
-    assert_eq!(near, ["bob · /x", "alice"], "carol has used a fifth only");
+    assert_eq!(near, ["bob · /x", "alice"], "carol has only used a fifth");
     assert_eq!((&hits["nearest"][0]["used"], &hits["nearest"][0]["capacity"]), (&json!(5), &json!(5)));
     let secret = get(running.http, "/v1/hits?policy=secret").json();
     assert_eq!((&secret["keys"], &secret["hardest"][0]["key"]), (&json!("hashed"), &Value::Null));
     assert!(secret["hardest"][0]["label"].as_str().is_some_and(|label| label.starts_with('#')), "{secret}");
-    // A request that was passed on does not come from this machine.
+    // A forwarded request does not come from this machine.
     for passed_on in ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "forwarded", "via", "x-real-ip"] {
         let hidden = request(running.http, "GET", "/v1/hits?policy=api", &[(passed_on, "10.0.0.1")], "").json();
         assert_eq!((&hidden["keys"], &hidden["hardest"][0]["key"]), (&json!("hidden"), &Value::Null));
@@ -101,7 +101,11 @@ fn the_state_of_a_key_is_streamed_every_second() {
     );
     check(&running, "api", &json!(["alice"]));
     let one = get(running.http, "/v1/inspect?policy=api&key=alice&list=true").json();
-    assert_eq!((&one["found"], &one["limits"][0]["used"]), (&json!(true), &json!(1)), "a list of one is another key");
+    assert_eq!(
+        (&one["found"], &one["limits"][0]["used"]),
+        (&json!(true), &json!(1)),
+        "a list with one part is another key"
+    );
     check(&running, "api", &json!("alice"));
     let key = events.find("key", |key| key["found"] == true);
     let limit = &key["limits"][0];
@@ -136,13 +140,13 @@ fn event_streams_are_limited_in_number_and_do_not_delay_the_shutdown() {
     assert_eq!(refused.status, 503);
     assert!(refused.json()["error"].as_str().is_some_and(|error| error.contains("too many")), "{refused:?}");
     drop(streams.pop());
-    // Its place is free as soon as the service notices.
+    // The slot is free when the service has noticed the closed stream.
     streams.push(
         std::iter::repeat_with(|| Events::open(running.http, "/v1/live", &[]))
             .find(|stream| stream.head.starts_with("HTTP/1.0 200"))
-            .expect("there is an end to it"),
+            .expect("an endless iterator"),
     );
-    assert_eq!(running.stop(), 0, "nobody is waited for");
+    assert_eq!(running.stop(), 0, "no connection is waited for");
     streams.into_iter().for_each(Events::read_to_end);
 }
 
@@ -157,7 +161,7 @@ fn accepted_and_refused_reloads_are_in_the_journal() {
         move |tick: &Value| tick["journal"].as_array().expect("a list").iter().any(|line| line["kind"] == kind)
     };
     events.find("tick", has_line("reload"));
-    std::fs::write(&file, "[policies.api]\nlimits = [\"0/1h\"]\n").expect("it can be written");
+    std::fs::write(&file, "[policies.api]\nlimits = [\"0/1h\"]\n").expect("a writable file");
     running.reload();
     let tick = events.find("tick", has_line("reload_refused"));
     assert!(tick["configuration_error"].as_str().is_some_and(|error| error.contains(".toml:2: ")), "{tick}");
@@ -181,7 +185,7 @@ fn the_page_has_a_strict_security_policy_and_is_cached() {
     }
     assert!(!security_policy.contains("unsafe"), "{security_policy}");
     let text = String::from_utf8(page.body.clone()).expect("text");
-    assert!(!text.contains("http://") && !text.contains("https://"), "nothing is fetched from anywhere");
+    assert!(!text.contains("http://") && !text.contains("https://"), "the page has no external resources");
     let tag = page.header("etag").expect("a tag").to_owned();
     let again = request(running.http, "GET", "/", &[("if-none-match", &tag)], "");
     assert_eq!((again.status, again.body.len()), (304, 0));

@@ -1,4 +1,4 @@
-//! check and its kin, as PROTOCOLS has them.
+//! Decisions over HTTP.
 
 use serde_json::{Value, json};
 
@@ -50,9 +50,9 @@ fn a_decision_has_every_field_and_its_headers() {
     let body = denied.json();
     assert_eq!((&body["allowed"], &body["reason"], &body["remaining"]), (&json!(false), &json!("limited"), &json!(0)));
     assert_eq!(body["charged_at_us"], Value::Null);
-    let wait = body["retry_after_ms"].as_u64().expect("there is something to wait for");
+    let wait = body["retry_after_ms"].as_u64().expect("a time to wait");
     assert!((1..=60_000).contains(&wait), "{wait}");
-    let seconds: u64 = denied.header("retry-after").expect("it says").parse().expect("a number");
+    let seconds: u64 = denied.header("retry-after").expect("a retry-after header").parse().expect("a number");
     assert!(seconds >= 1 && seconds * 1000 >= wait, "{seconds} s for {wait} ms");
     assert_eq!(denied.header("ratelimit"), Some(format!(r#""api";r=0;t={seconds}"#).as_str()));
 
@@ -72,11 +72,7 @@ fn each_limit_has_an_item_and_windows_below_a_second_have_no_w() {
     assert_eq!(quick.header("ratelimit-policy"), Some(r#""quick";q=1"#));
     assert_eq!(quick.header("ratelimit"), Some(r#""quick";r=0;t=1"#));
     let bursty = post(running.http, "/v1/check", &json!({ "policy": "bursty", "key": "alice" }));
-    assert_eq!(
-        bursty.header("ratelimit-policy"),
-        Some(r#""bursty";q=5;w=60"#),
-        "the capacity, where there is one number"
-    );
+    assert_eq!(bursty.header("ratelimit-policy"), Some(r#""bursty";q=5;w=60"#), "q is the capacity");
 }
 
 #[test]
@@ -106,7 +102,7 @@ fn operations_and_limits_supplied_by_the_caller_are_charged() {
     let first = own(&["5/1s", "60/1m"]);
     assert_eq!((first.status, &first.json()["policy"], &first.json()["limit"]), (200, &Value::Null, &json!("5/1s")));
     assert_eq!(first.header("ratelimit-policy"), Some(r#""5/1s";q=5;w=1, "60/1m";q=60;w=60"#));
-    assert_eq!(own(&["60/1m"]).json()["used"], 2, "other windows are another state");
+    assert_eq!(own(&["60/1m"]).json()["used"], 2, "other windows have another state");
     let long = own(&["60/2d"]);
     assert_eq!((long.status, &long.json()["field"]), (400, &json!("limits")));
     assert!(long.json()["error"].as_str().expect("a text").contains("use at most 60/1d"));
@@ -125,7 +121,7 @@ fn several_checks_are_charged_together_and_refunded_separately() {
     let body = first.json();
     let parts = body["checks"].as_array().expect("one each");
     assert_eq!(parts.len(), 3);
-    assert_eq!((&parts[0]["used"], &parts[1]["used"]), (&json!(2), &json!(100)), "the same twice is one of the sum");
+    assert_eq!((&parts[0]["used"], &parts[1]["used"]), (&json!(2), &json!(100)), "equal checks are added up");
     let latest = parts.iter().filter_map(|part| part["charged_at_us"].as_u64()).max();
     assert_eq!(body["charged_at_us"].as_u64(), latest);
     assert_eq!(first.header("ratelimit-policy"), Some(r#""api";q=3;w=60, "youtube";q=9500;w=86400"#));
@@ -144,7 +140,7 @@ fn several_checks_are_charged_together_and_refunded_separately() {
     assert_eq!(refunded.json()["checks"].as_array().map(Vec::len), Some(2));
     assert_eq!(post(running.http, "/v1/check", &checks).status, 200);
 
-    // None is given back of several that can't all be.
+    // A refund of several checks is refused as a whole.
     let body = post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "alice" })).json();
     let at = body["charged_at_us"].clone();
     assert_eq!((&body["used"], &at), (&json!(2), &Value::Null));
@@ -201,7 +197,7 @@ fn a_denial_has_status_200_on_request() {
     assert_eq!(post(running.http, "/v1/check?deny_status=200", &request_body).status, 200);
     let denied = post(running.http, "/v1/check?deny_status=200", &request_body);
     assert_eq!((denied.status, &denied.json()["reason"]), (200, &json!("limited")));
-    assert!(denied.header("retry-after").is_some(), "headers tell it as ever");
+    assert!(denied.header("retry-after").is_some(), "the headers are the same");
     let impossible = json!({ "policy": "api", "key": "a", "cost": 2 });
     assert_eq!(post(running.http, "/v1/peek?deny_status=200", &impossible).json()["reason"], "impossible");
     for wrong in ["deny_status=201", "deny_status=", "deny=200", "deny_status=200&deny_status=200"] {

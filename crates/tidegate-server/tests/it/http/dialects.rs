@@ -1,4 +1,4 @@
-//! Where a client stands, in each dialect that can be set.
+//! Every dialect of the rate limit headers.
 
 use serde_json::json;
 use tidegate::Clock;
@@ -7,7 +7,7 @@ use tidegate_server::config::{Config, SettingSources};
 use super::client::{Response, post};
 use crate::running::Running;
 
-/// The answers to one that is let in and one that is not, under a limit of 2 in a minute.
+/// Returns the responses to an admitted and a denied request under a limit of 2 per minute.
 fn responses(dialect: &str) -> [Response; 2] {
     let running = Running::start(&format!("[server]\nheaders = \"{dialect}\"\n[policies.api]\nlimits = [\"2/1m\"]\n"));
     let check = |cost: u64| post(running.http, "/v1/check", &json!({ "policy": "api", "key": "alice", "cost": cost }));

@@ -1,4 +1,4 @@
-//! What proxies ask.
+//! `/v1/forward`, which proxies call.
 
 use super::client::{get, raw, request};
 use crate::running::Running;
@@ -20,23 +20,27 @@ fn the_key_comes_from_the_source_that_the_policy_names() {
     let path = "/v1/forward?policy=by-address";
     assert_eq!(status_of(path, &[("x-forwarded-for", "203.0.113.7")]), 200);
     assert_eq!(status_of(path, &[("x-forwarded-for", "6.6.6.6, 203.0.113.7")]), 200);
-    assert_eq!(
-        status_of(path, &[("x-forwarded-for", "9.9.9.9, 203.0.113.7")]),
-        429,
-        "what a client forged counts for nothing"
-    );
+    assert_eq!(status_of(path, &[("x-forwarded-for", "9.9.9.9, 203.0.113.7")]), 429, "a forged address is ignored");
     assert_eq!(status_of(path, &[("x-forwarded-for", "203.0.113.8")]), 200);
     for address in ["2001:db8:1:1::1", "2001:db8:1:1::2"] {
         assert_eq!(status_of(path, &[("x-forwarded-for", address)]), 200);
     }
-    assert_eq!(status_of(path, &[("x-forwarded-for", "2001:db8:1:1:ffff::3")]), 429, "one network is one client");
+    assert_eq!(
+        status_of(path, &[("x-forwarded-for", "2001:db8:1:1:ffff::3")]),
+        429,
+        "addresses of one network are one client"
+    );
     assert_eq!(status_of(path, &[("x-forwarded-for", "2001:db8:1:2::1")]), 200);
     let path = "/v1/forward?policy=by-key";
     assert_eq!(status_of(path, &[("x-api-key", "k1")]), 200);
     assert_eq!(status_of(path, &[("x-api-key", "k2")]), 200);
     assert_eq!(status_of(path, &[("x-api-key", "k1")]), 429);
     assert_eq!(status_of(path, &[("x-forwarded-for", "203.0.113.9")]), 200);
-    assert_eq!(status_of(path, &[("x-forwarded-for", "203.0.113.9")]), 429, "without the header, by address");
+    assert_eq!(
+        status_of(path, &[("x-forwarded-for", "203.0.113.9")]),
+        429,
+        "without the header, the address is the key"
+    );
     assert_eq!(
         status_of(path, &[("host", "shop.example"), ("origin", "https://shop.example"), ("x-api-key", "k3")]),
         200
@@ -53,7 +57,7 @@ fn a_denial_has_the_configured_status() {
     assert_eq!(denied.status, 403);
     assert!(denied.header("retry-after").is_some() && denied.header("ratelimit-policy").is_some(), "{denied:?}");
     let never = request(running.http, "GET", "/v1/forward?policy=by-key&cost=9", &headers, "").status;
-    assert_eq!(never, 429, "a proxy knows no more than yes and no");
+    assert_eq!(never, 429, "every denial has the same status for a proxy");
     let never = request(running.http, "GET", "/v1/forward?policy=by-key&cost=9&deny_status=403", &headers, "").status;
     assert_eq!(never, 403);
     for query in ["", "?policy=nobody", "?policy=by-key&deny_status=200", "?policy=by-key&cost=0", "?policy=by-key&x=y"]
@@ -63,7 +67,7 @@ fn a_denial_has_the_configured_status() {
     }
 }
 
-/// How many requests over HTTP were refused so far.
+/// Returns the number of requests refused over HTTP.
 fn refused(running: &Running) -> u64 {
     let metrics = get(running.http, "/metrics");
     let metrics = String::from_utf8(metrics.body).expect("it is text");
@@ -103,7 +107,7 @@ fn a_long_key_header_is_counted_by_its_digest() {
         String::from_utf8_lossy(&response[9..12]).into_owned()
     };
     assert_eq!([bytes(b"\xff\xfe"), bytes(b"\xff\xfe"), bytes(b"\xff\xfd")], ["200", "429", "200"], "any bytes");
-    assert_eq!([bytes(b""), bytes(b"")], ["200", "429"], "an empty one is counted by the address");
+    assert_eq!([bytes(b""), bytes(b"")], ["200", "429"], "an empty header is counted by the address");
     assert_eq!(refused(&running), 0);
 }
 
@@ -119,7 +123,7 @@ fn several_values_of_the_key_header_are_refused() {
     }
     assert_eq!(refused(&running), 8);
     assert_eq!(request(running.http, "GET", "/v1/forward?policy=by-key", &[("x-api-key", "k")], "").status, 200);
-    assert_eq!(refused(&running), 8, "what is decided is not refused");
+    assert_eq!(refused(&running), 8, "a decision is not a refusal");
 }
 
 #[test]

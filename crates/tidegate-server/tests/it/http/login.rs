@@ -1,4 +1,4 @@
-//! Logging in: a token becomes a cookie, and nothing else does.
+//! Login: a token is exchanged for a cookie.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn log_in(running: &Running, token: &str) -> Response {
     request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": token }).to_string())
 }
 
-/// The cookie that a response sets.
+/// Returns the cookie that a response sets.
 fn cookie(response: &Response) -> String {
     let set = response.header("set-cookie").expect("a cookie");
     set.split_once(';').expect("attributes").0.to_owned()
@@ -31,7 +31,7 @@ fn a_login_permits_changes_and_viewing_needs_no_login() {
     assert_eq!(
         (&out["may_look"], &out["may_change"], &out["sees_keys"], &out["login"]),
         (&json!(true), &json!(false), &json!(true), &json!("out")),
-        "it is this machine"
+        "the client is local"
     );
     let inspect = "/v1/inspect?policy=api&key=alice";
     assert_eq!(request(running.http, "GET", inspect, &[], "").status, 401);
@@ -41,7 +41,7 @@ fn a_login_permits_changes_and_viewing_needs_no_login() {
     for flag in ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"] {
         assert!(set.contains(flag), "{set}");
     }
-    assert!(!set.contains("change-me-now"), "the token itself is not in it");
+    assert!(!set.contains("change-me-now"), "the cookie does not contain the token");
     let cookie = cookie(&response);
     let others = format!("theme=dark; {cookie}; other=1");
     assert_eq!(session(&running, &others)["may_change"], true);
@@ -49,11 +49,11 @@ fn a_login_permits_changes_and_viewing_needs_no_login() {
     let reset = json!({ "policy": "api", "key": "alice" }).to_string();
     assert_eq!(request(running.http, "POST", "/v1/reset", &[JSON, ("cookie", &cookie)], &reset).status, 200);
     let foreign = [JSON, ("cookie", &*cookie), ("origin", "http://evil.example")];
-    assert_eq!(request(running.http, "POST", "/v1/reset", &foreign, &reset).status, 403, "another site's page");
+    assert_eq!(request(running.http, "POST", "/v1/reset", &foreign, &reset).status, 403, "a page of another site");
     let forged = format!("{}0", &cookie[..cookie.len() - 1]);
     let other = format!("{}1", &cookie[..cookie.len() - 1]);
     let is_good = |cookie: &str| session(&running, cookie)["may_change"] == true;
-    assert!(!is_good(&forged) || !is_good(&other), "one of them is not the one that was given");
+    assert!(!is_good(&forged) || !is_good(&other), "at most one of them is the issued cookie");
     let gone = request(running.http, "DELETE", "/v1/session", &[("cookie", &cookie)], "");
     assert_eq!((gone.status, &gone.json()["login"]), (200, &json!("out")));
     assert!(gone.header("set-cookie").is_some_and(|set| set.contains("Max-Age=0")), "{gone:?}");
@@ -66,14 +66,14 @@ fn a_cookie_is_invalid_after_the_logout() {
     let stolen = mine.clone();
     let head = format!("GET /v1/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncookie: {stolen}\r\n\r\n");
     let (http, policy_key) = (running.http, head.replace("/v1/live", "/v1/live?policy=api&key=alice"));
-    // Somebody looks on with it, too; the stream ends by itself.
+    // A stream with the stolen cookie ends as well.
     let thief = std::thread::spawn(move || super::client::raw(http, policy_key.as_bytes()));
     assert_eq!(session(&running, &stolen)["login"], "in");
     assert_eq!(request(running.http, "DELETE", "/v1/session", &[("cookie", &mine)], "").status, 200);
     assert_eq!(session(&running, &stolen)["login"], "out");
     let inspect = "/v1/inspect?policy=api&key=alice";
     assert_eq!(request(running.http, "GET", inspect, &[("cookie", &stolen)], "").status, 401);
-    assert_eq!(session(&running, &other)["login"], "in", "another login of the same token goes on");
+    assert_eq!(session(&running, &other)["login"], "in", "another login with the same token stays valid");
     thief.join().expect("the stream ends");
 }
 
@@ -83,7 +83,7 @@ fn a_login_survives_a_restart_and_ends_with_a_new_token() {
     let cookie = cookie(&log_in(&running, "change-me-now"));
     let again = running.stopped().start(CONFIG);
     assert_eq!(session(&again, &cookie)["login"], "in");
-    // The same port, by which the cookie is called.
+    // The same port, because it is part of the cookie's name.
     let changed = again.stopped().start(&CONFIG.replace("change-me-now", "changed-it-now"));
     assert_eq!(session(&changed, &cookie)["login"], "out");
 }
@@ -99,7 +99,7 @@ fn a_configured_usage_token_is_required_to_view_anything() {
     for path in paths {
         assert_eq!(request(running.http, "GET", path, &[], "").status, 401, "{path}");
     }
-    assert_eq!(request(running.http, "GET", "/", &[], "").status, 200, "the page itself tells nothing");
+    assert_eq!(request(running.http, "GET", "/", &[], "").status, 200, "the page itself contains no data");
     let usage = cookie(&log_in(&running, "use-me-now"));
     assert_eq!(
         (&session(&running, &usage)["may_look"], &session(&running, &usage)["may_change"]),
@@ -125,7 +125,7 @@ fn login_attempts_with_wrong_tokens_are_limited() {
     for attempt in 0..10 {
         assert_eq!(log_in(&running, "guessed-it").status, 401, "{attempt}");
     }
-    assert_eq!(log_in(&running, "change-me-now").status, 200, "the right one always works");
+    assert_eq!(log_in(&running, "change-me-now").status, 200, "the right token always works");
     let response = log_in(&running, "guessed-it");
     assert_eq!(response.status, 429);
     let wait: u64 = response.header("retry-after").and_then(|wait| wait.parse().ok()).expect("a time to wait");
@@ -155,5 +155,5 @@ fn wrong_tokens_behind_a_proxy_do_not_lock_out_other_clients() {
     assert_eq!(request(running.http, "POST", "/v1/reset", &headers, &reset).status, 200);
     let overview = request(running.http, "GET", "/v1/overview", &[("cookie", &cookie)], "").json();
     let last = overview["journal"].as_array().and_then(|lines| lines.last()).expect("a line");
-    assert_eq!((&last["kind"], &last["by"]), (&json!("reset"), &json!("203.0.113.8")), "the journal tells who it was");
+    assert_eq!((&last["kind"], &last["by"]), (&json!("reset"), &json!("203.0.113.8")), "the journal shows the client");
 }

@@ -1,4 +1,4 @@
-//! Other limits, bans and exemptions, set over HTTP and obeyed by every way in.
+//! Overrides over HTTP: other limits, bans and exemptions.
 
 use serde_json::{Value, json};
 
@@ -53,12 +53,12 @@ fn an_override_applies_to_its_key_only() {
     let subject = json!({ "policy": "api", "key": key });
     assert_eq!(post(running.http, "/v1/override/lift", &subject).json(), json!({ "lifted": true }));
     assert_eq!(post(running.http, "/v1/override/lift", &subject).json(), json!({ "lifted": false }));
-    assert_eq!(check(&running, &key).status, 429, "what was used is not forgiven");
+    assert_eq!(check(&running, &key).status, 429, "used units stay counted");
 
     let for_good = json!({ "policy": "api", "key": key, "kind": "ban", "for_good": true });
     set_override(&running, &for_good);
     let banned = check(&running, &key);
-    assert_eq!((banned.status, &banned.json()["retry_after_ms"]), (403, &Value::Null), "no waiting helps");
+    assert_eq!((banned.status, &banned.json()["retry_after_ms"]), (403, &Value::Null), "there is no time to wait");
 }
 
 #[test]

@@ -11,7 +11,7 @@ const OTHER: &str = "[policies.other]\nlimits = [\"2/1m\"]\n";
 #[test]
 fn metrics_count_decisions_by_policy_and_reason() {
     let running = Running::start(&format!("{CONFIG}{OTHER}"));
-    // The first is not near the limit, the second is at four fifths of it.
+    // The first check is not near the limit. The second reaches four fifths of it.
     for cost in [1, 3, 3, 6] {
         post(running.http, "/v1/check", &json!({ "policy": "api", "key": "a", "cost": cost }));
     }
@@ -61,7 +61,7 @@ fn the_format_of_metrics_follows_accept() {
 #[test]
 fn a_full_store_is_a_degraded_state() {
     let running = Running::start(&format!("[store]\nmax_keys = 1\nat_capacity = \"deny\"\n{CONFIG}"));
-    // Shards hold a key each before any is refused: enough of them fill every store of one key.
+    // Each shard stores one key before keys are refused. A thousand keys fill all shards.
     for key in 0..1_000 {
         post(running.http, "/v1/check", &json!({ "policy": "api", "key": key.to_string() }));
     }

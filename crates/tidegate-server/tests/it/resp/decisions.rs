@@ -1,4 +1,4 @@
-//! Every command that decides, in every shape of its answer.
+//! The commands that decide, in every format of their replies.
 
 use super::{
     client::{Client, Reply},
@@ -7,7 +7,7 @@ use super::{
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// Six numbers, times checked and taken out: `[allowed, max, remaining]`, retry, reset, charged.
+/// Splits the six numbers of a reply: `[allowed, max, remaining]`, retry, reset, charged.
 #[track_caller]
 fn six(reply: &Reply) -> ([i64; 3], i64, i64, i64) {
     let numbers = reply.numbers();
@@ -29,7 +29,7 @@ fn a_check_returns_six_integers() {
         assert_eq!((head, charged), ([0, 3, 0], 0));
         assert!((1..=HOUR_MS).contains(&retry) && retry <= reset && reset <= HOUR_MS, "{retry} {reset}");
         let (head, retry, ..) = six(&client.call(&format!("Tg.Check api {key} cost 4")));
-        assert_eq!((head, retry), ([0, 3, 0], -2), "it can never fit");
+        assert_eq!((head, retry), ([0, 3, 0], -2), "the cost exceeds the capacity");
     }
 }
 
@@ -41,9 +41,9 @@ fn costs_and_operations_are_spent() {
     assert_eq!(client.call("TG.CHECK quota k OPERATION search.list").numbers()[..3], [1, 9500, 9393]);
     assert_eq!(client.call("TG.CHECK quota k onfail Closed operation search.list").numbers()[..3], [1, 9500, 9293]);
     assert_eq!(client.call("TG.CHECK quota k ONFAIL local:0.25").numbers()[..3], [1, 9500, 9292]);
-    assert_eq!(client.call("TG.CHECK burst k").numbers()[..3], [1, 4, 3], "of gcra, the burst");
+    assert_eq!(client.call("TG.CHECK burst k").numbers()[..3], [1, 4, 3], "the maximum of gcra is its burst");
     let two = client.call("TG.CHECK login k").numbers();
-    assert_eq!(two[..3], [1, 5, 4], "the limit that is tightest");
+    assert_eq!(two[..3], [1, 5, 4], "the tightest limit");
 }
 
 #[test]
@@ -96,18 +96,14 @@ fn several_checks_are_one_decision() {
     let service = service();
     for (key, mut client) in [("a", Client::connect(service.resp)), ("b", Client::connect3(service.resp))] {
         let (head, retry, _, charged) = six(&client.call(&format!("TG.CHECKALL api {key} 2 quota {key} 100")));
-        assert_eq!((head, retry), ([1, 3, 1], -1), "the one with the least left bound");
+        assert_eq!((head, retry), ([1, 3, 1], -1), "the limit with the least remaining decided");
         assert!(charged > 0);
         let (head, retry, _, charged) = six(&client.call(&format!("TG.CHECKALL quota {key} 100 api {key} 2")));
         assert_eq!((head, charged), ([0, 3, 1], 0));
         assert!(retry > 0);
-        assert_eq!(
-            client.call(&format!("TG.PEEK quota {key}")).numbers()[2],
-            9400,
-            "nothing was spent by the denied one"
-        );
+        assert_eq!(client.call(&format!("TG.PEEK quota {key}")).numbers()[2], 9400, "the denied command spent nothing");
         let (head, retry, ..) = six(&client.call(&format!("TG.CHECKALL burst {key} 5 quota {key} 1")));
-        assert_eq!((head[..2].to_vec(), retry), (vec![0, 4], -2), "of gcra, the burst");
+        assert_eq!((head[..2].to_vec(), retry), (vec![0, 4], -2), "the maximum of gcra is its burst");
         let full = client.call(&format!("TG.CHECKALL quota {key} 1 api {key} 1 FULL"));
         assert_eq!(full.field("policy"), Reply::bulk("api"));
         let Reply::List(checks) = full.field("checks") else { panic!("{full:?}") };
@@ -158,7 +154,7 @@ fn a_shadow_policy_admits_and_reports_the_denial() {
     assert_eq!(client.call("TG.CHECK watched k").numbers()[..4], [1, 1, 0, -1]);
     let (head, retry, ..) = six(&client.call("TG.CHECK watched k"));
     assert_eq!(head, [1, 1, 0]);
-    assert!(retry > 0, "as the HTTP body has it: what an enforced one would have said");
+    assert!(retry > 0, "the wait of an enforced policy, as in the HTTP body");
     assert_eq!(client.call("TG.CHECK watched k FULL").field("reason"), Reply::bulk("shadow"));
 }
 
@@ -200,15 +196,31 @@ fn inspect_returns_the_state_of_a_key() {
 fn throttle_replies_like_redis_cell() {
     let service = service();
     let mut client = Client::connect(service.resp);
-    assert_eq!(client.call("CL.THROTTLE user123 15 30 60"), Reply::ints(&[0, 16, 15, -1, 2]), "its own example");
+    assert_eq!(
+        client.call("CL.THROTTLE user123 15 30 60"),
+        Reply::ints(&[0, 16, 15, -1, 2]),
+        "the example of redis-cell"
+    );
     assert_eq!(client.call("cl.throttle k 2 1 3600"), Reply::ints(&[0, 3, 2, -1, 3600]));
-    assert_eq!(client.call("CL.THROTTLE k 2 1 3600 0"), Reply::ints(&[0, 3, 2, -1, 3600]), "only looks");
+    assert_eq!(
+        client.call("CL.THROTTLE k 2 1 3600 0"),
+        Reply::ints(&[0, 3, 2, -1, 3600]),
+        "a quantity of 0 spends nothing"
+    );
     assert_eq!(client.call("CL.THROTTLE k 2 1 3600 2"), Reply::ints(&[0, 3, 0, -1, 10800]));
     assert_eq!(client.call("CL.THROTTLE k 2 1 3600"), Reply::ints(&[1, 3, 0, 3600, 10800]));
-    assert_eq!(client.call("CL.THROTTLE k 2 1 3600 0"), Reply::ints(&[0, 3, 0, -1, 10800]), "nothing always fits");
-    assert_eq!(client.call("CL.THROTTLE k 2 1 3600 4"), Reply::ints(&[1, 3, 0, -1, 10800]), "it can never fit");
+    assert_eq!(
+        client.call("CL.THROTTLE k 2 1 3600 0"),
+        Reply::ints(&[0, 3, 0, -1, 10800]),
+        "a quantity of 0 always fits"
+    );
+    assert_eq!(
+        client.call("CL.THROTTLE k 2 1 3600 4"),
+        Reply::ints(&[1, 3, 0, -1, 10800]),
+        "the cost exceeds the capacity"
+    );
     assert_eq!(client.call("CL.THROTTLE fresh 0 1 1 0"), Reply::ints(&[0, 1, 1, -1, 0]));
-    // Its keys are in a space of their own.
+    // Its keys are separate from those of policies.
     assert_eq!(client.call("TG.PEEK api user123").numbers()[2], 3);
 }
 

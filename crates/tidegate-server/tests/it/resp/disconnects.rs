@@ -1,4 +1,4 @@
-//! How connections end: by silence, by half a command, by replies that nobody reads, by the service's own end.
+//! Connections are closed when they are idle, incomplete or unread, and when the service stops.
 
 use super::{
     client::{Client, Reply, command},
@@ -31,7 +31,7 @@ fn a_client_that_reads_no_replies_is_disconnected() {
     let service = service_with("write_timeout = \"40ms\"");
     let mut client = Client::connect(service.resp);
     let big = command([b"ECHO".as_slice(), &vec![b'x'; 60_000]]);
-    // The buffers of the sockets fill, then the service stops reading, then it lets go.
+    // The socket buffers fill, then the service stops reading, then it closes the connection.
     while client.try_send(&big).is_ok() {}
     assert_eq!(Client::connect(service.resp).call("PING"), Reply::Simple("PONG".to_owned()));
 }
@@ -44,7 +44,7 @@ fn received_commands_are_answered_before_the_service_stops() {
         let mut client = Client::connect(service.resp);
         assert_eq!(idle.call("PING"), Reply::Simple("PONG".to_owned()));
         assert_eq!(client.call("PING"), Reply::Simple("PONG".to_owned()));
-        // As much as a socket takes for sure.
+        // Not more than a socket buffer holds.
         let mut bytes: Vec<u8> = (0..500).flat_map(|_| command(["TG.CHECK", "wide", "k"])).collect();
         bytes.extend_from_slice(b"*2\r\n$4\r\nECHO\r\n");
         client.send(&bytes);

@@ -1,4 +1,4 @@
-//! Callers bring more windows and keys than fit, and named policies decide as ever.
+//! Callers supply more windows and keys than fit, and named policies are not affected.
 
 use super::client::{Client, Reply, command};
 use crate::{http::client::get, running::Running};
@@ -70,7 +70,7 @@ fn new_keys_of_named_policies_are_decided_after_a_flood_of_keys_and_windows() {
     pipelined(&mut client, (0..60_000).map(|j| format!("TG.LIMIT k{j} 1/{}ms", 3_600_000 + j)));
     let counts: Vec<usize> = (0..200).map(|n| admitted(&mut client, &format!("user{n}"), 10)).collect();
     assert!(counts.iter().all(|count| *count <= 5), "{counts:?}");
-    // About five of them share the place of another, who came first and took all: 20 is a chance of one in a hundred million.
+    // About five of the keys share the entry of an exhausted key. The chance of 20 is one in a hundred million.
     let served = counts.iter().filter(|count| **count == 5).count();
     assert!(served >= 180, "{served} of 200: {counts:?}");
 }

@@ -1,4 +1,4 @@
-//! Many commands in one write are answered in order, whatever decides.
+//! Many commands in one write are answered in order with every store.
 
 use tidegate_testbed::Server;
 
@@ -53,7 +53,7 @@ fn ten_thousand_commands_through_redis_are_answered_in_order() {
     let mut client = Client::connect(service.resp);
     client.send(&many(10_000));
     answered_in_order(&mut client, 10_000);
-    // What gives back or forgets waits for what came before it, and is waited for.
+    // A reset waits for the commands before it, and the commands after it wait for the reset.
     client.send(b"TG.CHECK api k\r\nTG.CHECK api k\r\nTG.RESET api k\r\nTG.CHECK api k\r\nTG.INSPECT api k\r\nTG.CHECKALL api k 1 api j 1\r\nCL.THROTTLE t 0 1 60\r\nCL.THROTTLE t 0 1 60\r\n");
     assert_eq!(client.read().numbers()[2], 2);
     assert_eq!(client.read().numbers()[2], 1);
@@ -73,7 +73,7 @@ fn ten_thousand_commands_through_redis_are_answered_in_order() {
 
 #[test]
 fn an_unavailable_store_is_handled_as_the_call_or_the_policy_says() {
-    // Nobody listens there.
+    // No server listens on this port.
     let config = format!("[store]\nurl = \"redis://127.0.0.1:1\"\n{POLICIES}");
     let service = Running::start(&config);
     let mut client = Client::connect(service.resp);
@@ -94,7 +94,7 @@ fn replies_larger_than_the_buffers_arrive_complete_and_in_order() {
         client.send(&command(["TG.CHARGE", "wide", "k", "1"]));
         client.read();
     }
-    // Each of these is some hundred kilobytes.
+    // Each of these replies has about a hundred kilobytes.
     let mut bytes = Vec::new();
     for number in 0..40 {
         bytes.extend(command(["TG.INSPECT", "wide", "k"]));

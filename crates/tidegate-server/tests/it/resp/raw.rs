@@ -1,4 +1,4 @@
-//! Bytes that no library would send. After each of them the service still answers others.
+//! Bytes that no client library sends. The service still answers other connections.
 
 use super::{
     client::{Client, Reply, command},
@@ -19,7 +19,7 @@ fn a_command_may_be_split_at_any_byte() {
     for cut in 0..=whole.len() {
         let mut client = Client::connect(service.resp);
         client.send(&whole[..cut]);
-        // Another one is answered meanwhile, and by then the first piece has been read.
+        // When another connection is answered, the first piece has been read.
         assert_eq!(Client::connect(service.resp).call("PING"), pong());
         client.send(&whole[cut..]);
         spent += 2;
@@ -62,7 +62,7 @@ fn a_protocol_error_is_reported_and_closes_the_connection() {
         let mut client = Client::connect(service.resp);
         client.send(&command(["PING"]));
         let _ = client.try_send(bytes);
-        assert_eq!(client.read(), pong(), "what came before is answered");
+        assert_eq!(client.read(), pong(), "earlier commands are answered");
         if expected.is_empty() {
             client.finish();
         } else {
@@ -81,7 +81,7 @@ fn a_protocol_error_is_reported_and_closes_the_connection() {
 #[test]
 fn garbage_does_not_affect_other_connections() {
     let service = service();
-    // A generator of one's own: the same garbage every time.
+    // A fixed generator, so that the garbage is the same in every run.
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut next = move || {
         state ^= state << 13;
@@ -123,7 +123,7 @@ fn inline_commands_are_parsed_like_redis() {
     assert_eq!(client.read(), pong());
     client.send(b"TG.CHECK api k\r\n");
     assert_eq!(client.read().numbers()[..3], [1, 3, 2]);
-    // As commands, not as lines, those words are only unknown.
+    // As RESP commands, these words are unknown commands.
     assert!(client.call("POST / x").error().starts_with("ERR unknown command 'POST'"));
     client.send(b"GET foo\r\n");
     assert!(client.read().error().starts_with("ERR unknown command 'GET'"));
@@ -145,14 +145,14 @@ fn http_requests_are_closed_without_a_reply() {
         client.send(bytes);
         client.expect_end();
     }
-    assert_eq!(Client::connect(service.resp).call("TG.PEEK api k").numbers()[2], 3, "nothing of it was done");
+    assert_eq!(Client::connect(service.resp).call("TG.PEEK api k").numbers()[2], 3, "no command was executed");
 }
 
 #[test]
 fn the_configured_maximum_length_of_a_command_applies() {
     let service = service_with("max_body = \"2KB\"");
     let mut client = Client::connect(service.resp);
-    // Beside the text, the command is "*2 $4 ECHO $4 …" and its line ends.
+    // The rest of the command is `*2 $4 ECHO $4 …` and its line ends.
     let fits = vec![b'x'; 2000 - 24];
     client.send(&command([b"ECHO", fits.as_slice()]));
     assert_eq!(client.read(), Reply::Bulk(fits));

@@ -1,4 +1,4 @@
-//! What is wrong is said with what would be right, and the connection lives on.
+//! A wrong command gets an error with a hint, and the connection stays open.
 
 use super::{
     client::{Client, Reply, command},
@@ -72,7 +72,7 @@ fn a_wrong_command_gets_an_error_with_a_hint() {
         let reply = client.call(words);
         assert!(reply.error().starts_with(expected), "{words}\n gives  {}\n expected {expected}", reply.error());
     }
-    assert_eq!(client.call("PING"), Reply::Simple("PONG".to_owned()), "the connection lives on");
+    assert_eq!(client.call("PING"), Reply::Simple("PONG".to_owned()), "the connection stays open");
     assert_eq!(client.call("TG.PEEK api k").numbers()[2], 3, "nothing was spent");
 }
 

@@ -1,4 +1,4 @@
-//! What client libraries say before and beside what they are for.
+//! The commands with which client libraries set up and describe a connection.
 
 use super::{
     client::{Client, Reply},
@@ -25,7 +25,7 @@ fn hello_sets_the_version_of_all_later_replies() {
     assert!(matches!(client.call("HELLO 3"), Reply::Map(pairs) if pairs.len() == 7));
     assert_eq!(client.call("CLIENT GETNAME"), Reply::Null);
     assert!(matches!(client.call("TG.CHECK api k FULL"), Reply::Map(_)));
-    assert_eq!(client.call("HELLO").field("proto"), Reply::Int(3), "without a number it stays");
+    assert_eq!(client.call("HELLO").field("proto"), Reply::Int(3), "the version stays the same without a number");
     client.send(&super::client::command(["RESET"]));
     client.resp3 = false;
     assert_eq!(client.read(), Reply::Simple("RESET".to_owned()));
@@ -75,7 +75,7 @@ fn replies_can_be_turned_off() {
     assert_eq!(client.read(), Reply::bulk("b"));
     assert_eq!(client.read(), ok());
     assert_eq!(client.read(), Reply::bulk("d"));
-    assert_eq!(client.call("TG.PEEK api k").numbers()[2], 2, "what is not heard is done all the same");
+    assert_eq!(client.call("TG.PEEK api k").numbers()[2], 2, "commands without a reply are executed");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Where tokens are configured, they are asked for.
+//! Configured tokens are required.
 
 use super::{
     client::{Client, Reply},
@@ -44,9 +44,9 @@ fn the_usage_token_permits_decisions_only() {
     assert_eq!(client.call("AUTH anybody admin-token"), ok());
     assert_eq!(client.call("TG.RESET api k"), Reply::Int(1));
     assert!(client.call("AUTH wrong").error().starts_with("WRONGPASS "));
-    assert_eq!(client.call("TG.RESET api k"), Reply::Int(0), "a wrong token takes nothing away");
+    assert_eq!(client.call("TG.RESET api k"), Reply::Int(0), "a wrong token keeps the permissions");
     assert_eq!(client.call("RESET"), Reply::Simple("RESET".to_owned()));
-    assert_eq!(client.call("TG.CHECK api k").error(), DENIED, "a reset does");
+    assert_eq!(client.call("TG.CHECK api k").error(), DENIED, "a reset removes the permissions");
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn list(reply: Reply) -> Vec<Reply> {
     items
 }
 
-/// What is left of `wide`, of which there are a million.
+/// Returns the units in use of the policy `wide`, which has a limit of a million.
 #[track_caller]
 fn used(client: &mut Client) -> i64 {
     1_000_000 - client.call("TG.PEEK wide k").numbers()[2]
@@ -56,11 +56,14 @@ fn exec_runs_the_queued_commands_and_replies_with_one_array() {
             assert_eq!(replies[0].numbers()[2], 999_999 - before);
             assert_eq!(replies[1], Reply::bulk("two"));
             assert_eq!(replies[2].numbers()[2], 999_994 - before);
-            assert!(replies[3].error().contains("nobody"), "an error of one command leaves the others: {replies:?}");
+            assert!(
+                replies[3].error().contains("nobody"),
+                "an error of one command does not affect the others: {replies:?}"
+            );
             assert_eq!(replies[4], ok());
             assert_eq!(used(&mut client), before + 6);
             assert_eq!(client.call("MULTI"), ok());
-            assert_eq!(client.call("EXEC"), Reply::List(Vec::new()), "the next one begins empty");
+            assert_eq!(client.call("EXEC"), Reply::List(Vec::new()), "the next transaction is empty");
         }
     }
 }
@@ -95,7 +98,7 @@ fn an_error_while_queueing_aborts_and_nothing_is_charged() {
         assert_eq!(client.call("TG.CHECK wide k"), queued());
         assert_eq!(client.call("EXEC").error(), "EXECABORT Transaction discarded because of previous errors.");
         assert_eq!(used(&mut client), 0, "{wrong}");
-        assert_eq!(client.call("EXEC").error(), "ERR EXEC without MULTI", "it is over");
+        assert_eq!(client.call("EXEC").error(), "ERR EXEC without MULTI", "the transaction has ended");
     }
 }
 
@@ -155,7 +158,10 @@ fn commands_are_authorized_when_queued_and_auth_applies_when_run() {
     assert_eq!(client.call("TG.PEEK wide k FULL"), queued());
     client.resp3 = true;
     let replies = list(client.call("EXEC"));
-    assert!(replies.iter().all(|reply| matches!(reply, Reply::Map(_))), "the version changes as it runs: {replies:?}");
+    assert!(
+        replies.iter().all(|reply| matches!(reply, Reply::Map(_))),
+        "the version changes when the transaction runs: {replies:?}"
+    );
 }
 
 #[test]
@@ -179,7 +185,7 @@ fn a_queue_beyond_its_maximum_is_aborted_and_charges_nothing() {
                 }
             }
         }
-        assert_eq!(refused, 1, "after the first error the rest is not kept");
+        assert_eq!(refused, 1, "commands after the first error are not stored");
         assert!(client.call("EXEC").error().starts_with("EXECABORT "));
     }
     assert_eq!(used(&mut client), 0);

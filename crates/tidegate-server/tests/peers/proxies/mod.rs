@@ -1,4 +1,4 @@
-//! nginx, Caddy and Traefik ask before they pass a request on, as docs/proxies.md configures them.
+//! nginx, Caddy and Traefik call the service before they forward a request, as docs/proxies.md configures them.
 
 mod chain;
 mod upstream;
@@ -11,7 +11,7 @@ use crate::tools::{peer, run};
 const BY_ADDRESS: &str = "[policies.public-api]\nlimits = [\"3/1h\"]\n";
 const BY_KEY: &str = "[policies.public-api]\nlimits = [\"3/1h\"]\nkey = \"header:x-api-key\"\n";
 
-/// The headers that a browser sends with a form, and an address that its user made up.
+/// The headers that a browser sends with a form, and a forged address.
 const BROWSER: [(&str, &str); 9] = [
     ("host", "shop.example"),
     ("origin", "https://shop.example"),
@@ -24,7 +24,7 @@ const BROWSER: [(&str, &str); 9] = [
     ("x-forwarded-for", "6.6.6.6"),
 ];
 
-/// The headers that a browser requests with whether another site's page may send a request.
+/// The headers of a CORS preflight request.
 const PREFLIGHT: [(&str, &str); 4] = [
     ("host", "shop.example"),
     ("origin", "https://other.example"),
@@ -65,11 +65,11 @@ fn limits_a_browser(proxy: Proxy, fails: Fails) {
     assert_eq!(
         lines,
         requests.map(|(method, path, _, body)| (method, path, body)),
-        "exactly what was admitted, intact"
+        "the admitted requests arrive unchanged"
     );
     for name in ["host", "origin", "cookie", "authorization"] {
         let sent = BROWSER.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
-        assert_eq!(arrived[0].header(name), sent, "the server gets what the client sent");
+        assert_eq!(arrived[0].header(name), sent, "the server receives the header of the client");
     }
 }
 
@@ -91,11 +91,11 @@ fn counts_by_a_header(proxy: Proxy, fails: Fails, several: u16) {
     }
     let large = "x".repeat(100_000);
     let headers = [("x-api-key", "one"), ("x-large", &large)];
-    assert_ne!(chain.request("GET", "/", &headers, "").status, 200, "of a key that is limited");
-    assert_eq!(chain.upstream.take().len(), 0, "nothing that was refused arrives");
+    assert_ne!(chain.request("GET", "/", &headers, "").status, 200, "the key is at its limit");
+    assert_eq!(chain.upstream.take().len(), 0, "no refused request arrives");
 }
 
-/// `closed` is the status of requests that a proxy does not pass on.
+/// `closed` is the status of requests that a proxy does not forward.
 fn decides_when_the_service_is_gone(proxy: Proxy, closed: u16) {
     for (fails, expected, arrived) in [(Fails::Closed, closed, 0), (Fails::Open, 200, 5)] {
         let mut chain = Chain::start(proxy, fails, BY_ADDRESS);

@@ -1,4 +1,4 @@
-//! The server behind the proxy: it answers every request with a page and remembers what arrived.
+//! The server behind the proxy. It answers every request with a page and records the request.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -9,11 +9,11 @@ use std::{
     },
 };
 
-/// A form, for the browser; no icon, which a browser would ask for by itself.
+/// A form for the browser. The empty icon prevents a request for `/favicon.ico`.
 const PAGE: &str = r#"<!doctype html><title>shop</title><link rel="icon" href="data:,">
 <form method="post" action="/order"><input name="item" value="tea"><button>order</button></form>"#;
 
-/// A request as it arrived.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub(super) struct ReceivedRequest {
     pub(super) method: String,
@@ -28,7 +28,7 @@ impl ReceivedRequest {
     }
 }
 
-/// The server; it ends when it is dropped.
+/// The server. It is stopped on drop.
 pub(super) struct Upstream {
     pub(super) port: u16,
     arrived: Arc<Mutex<Vec<ReceivedRequest>>>,
@@ -38,7 +38,7 @@ pub(super) struct Upstream {
 impl Upstream {
     pub(super) fn start() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
-        let port = listener.local_addr().expect("it listens").port();
+        let port = listener.local_addr().expect("the service listens").port();
         let (arrived, stopped) = (Arc::<Mutex<Vec<ReceivedRequest>>>::default(), Arc::<AtomicBool>::default());
         let upstream = Self { port, arrived: Arc::clone(&arrived), stopped: Arc::clone(&stopped) };
         std::thread::spawn(move || {
@@ -53,9 +53,9 @@ impl Upstream {
         upstream
     }
 
-    /// What arrived since this was asked last.
+    /// Returns and removes the recorded requests.
     pub(super) fn take(&self) -> Vec<ReceivedRequest> {
-        std::mem::take(&mut self.arrived.lock().expect("nobody panicked"))
+        std::mem::take(&mut self.arrived.lock().expect("no thread panicked"))
     }
 }
 
@@ -69,7 +69,7 @@ impl Drop for Upstream {
 fn respond(mut stream: TcpStream, arrived: &Mutex<Vec<ReceivedRequest>>) {
     let Some(request) = read(&stream) else { return };
     let body = if request.method == "HEAD" { "" } else { PAGE };
-    arrived.lock().expect("nobody panicked").push(request);
+    arrived.lock().expect("no thread panicked").push(request);
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         PAGE.len()
