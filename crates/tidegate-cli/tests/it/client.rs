@@ -17,7 +17,7 @@ on_store_failure = "closed"
 
 #[test]
 fn exit_codes_describe_the_decision() {
-    let path = file("asking", CONFIG);
+    let path = file("client", CONFIG);
     let serving = Serving::start(&["--config", path.to_str().expect("text")]);
     let server = ["--server", serving.http.as_str()];
     let call = |arguments: &[&str]| exit_and_output(&[arguments, &server[..]].concat());

@@ -171,12 +171,12 @@ fn listeners_survive_running_out_of_descriptors_without_a_log() {
 fn connections_do_not_use_up_the_descriptors() {
     let mut service = Unread::start("ulimit -n 64;", POLICY, Stdio::piped());
     drop(idle_connections(&service, 64));
-    wait_for("connections to be turned away", PATIENCE, || {
+    wait_for("connections to be rejected", PATIENCE, || {
         let metrics = get(service.http, "/metrics")?;
         let names = ["tidegate_connections_turned_away_total", "tidegate_connections_turned_away_by_address_total"];
-        let turned_away: u64 = names.iter().map(|name| counted(&metrics, name)).sum();
+        let rejected: u64 = names.iter().map(|name| counted(&metrics, name)).sum();
         assert_eq!(counted(&metrics, "tidegate_accept_errors_total"), 0);
-        if turned_away > 0 { Ok(()) } else { Err("none was".to_owned()) }
+        if rejected > 0 { Ok(()) } else { Err("none was".to_owned()) }
     });
     assert_eq!(service.terminate(), Some(0));
 }
@@ -261,7 +261,7 @@ fn decisions_with_an_unread_log_relative_to_one_that_is_read() {
     ratios.sort_by(f64::total_cmp);
     let [read, unread] = [processor_time(&read) - used[0], processor_time(&unread) - used[1]];
     println!(
-        "with a log that nobody reads, relative to one that is read: decisions/s {:.3} (nine rounds: {ratios:.3?}), \
+        "with an unread log, relative to a log that is read: decisions/s {:.3} (nine rounds: {ratios:.3?}), \
          processor time {:.3}",
         ratios[4],
         unread / read

@@ -43,10 +43,10 @@ fn a_ban_applies_until_it_is_removed() {
         Some(5),
         "also if the cost exceeds the capacity"
     );
-    let lift = ["override", "lift", "alice", "--policy", "api"];
-    assert_eq!(call(&lift), (Some(0), "removed: the limits of api apply to alice again\n".to_owned()));
+    let remove = ["override", "lift", "alice", "--policy", "api"];
+    assert_eq!(call(&remove), (Some(0), "removed: the limits of api apply to alice again\n".to_owned()));
     assert_eq!(call(&["check", "alice", "--policy", "api"]).0, Some(0));
-    assert_eq!(call(&lift), (Some(0), "nothing to remove: alice has no override under api\n".to_owned()));
+    assert_eq!(call(&remove), (Some(0), "nothing to remove: alice has no override under api\n".to_owned()));
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn a_configured_policy_is_tried_with_candidates() {
     let denied = |at: usize| (found["policies"][at]["name"].clone(), found["policies"][at]["denied"].as_u64());
     assert_eq!(denied(0).0, "api");
     assert_eq!(denied(0).1, denied(2).1, "the same limit, the same denials");
-    assert!(denied(1).1 > denied(0).1, "a policy in shadow mode reports what it would have denied");
+    assert!(denied(1).1 > denied(0).1, "a policy in shadow mode reports its would-be denials");
     let (code, output) = exit_and_output(&[&known[..], &["--policy", "apo"]].concat());
     assert!(code == Some(2) && output.contains("did you mean `api`?"), "{output}");
 }

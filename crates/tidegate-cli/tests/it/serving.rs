@@ -138,9 +138,9 @@ fn a_killed_service_never_exceeds_the_limit_after_its_restart() {
     let call = |serving: &Serving, until: &AtomicBool| {
         let (host, port) = serving.resp.split_once(':').expect("host and port");
         while !until.load(Relaxed) {
-            let told = Command::new("redis-cli").args(["-h", host, "-p", port, "TG.CHECK", "api", "k"]).output();
-            let told = told.expect("redis-cli is installed by scripts/peers");
-            if told.stdout.starts_with(b"1\n") {
+            let output = Command::new("redis-cli").args(["-h", host, "-p", port, "TG.CHECK", "api", "k"]).output();
+            let output = output.expect("redis-cli is installed by scripts/peers");
+            if output.stdout.starts_with(b"1\n") {
                 admitted.fetch_add(1, Relaxed);
             }
         }

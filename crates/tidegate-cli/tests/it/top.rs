@@ -100,27 +100,27 @@ fn a_terminal_shows_the_decisions_of_the_service() {
     tmux.wait_for("the keys", "Most denied");
     let shown = tmux.wait_for("the denials", "17 denials since ");
     assert_eq!(get(&format!("{server}/v1/hits?policy=api"))["denials"], 17, "{shown}");
-    tmux.wait_for("who was denied", "17  mallory");
-    tmux.wait_for("who is near the limit", "3/3  mallory");
+    tmux.wait_for("the denied key", "17  mallory");
+    tmux.wait_for("the key near its limit", "3/3  mallory");
     assert_eq!(spend(3), 3);
-    tmux.wait_for("three more", "20 denials since ");
+    tmux.wait_for("three more denials", "20 denials since ");
     let mallory = "override set mallory --policy api --ban --for-good --server";
     assert_eq!(exit_and_output(&mallory.split(' ').chain([server.as_str()]).collect::<Vec<_>>()).0, Some(0));
     tmux.press(&["Escape"]);
     tmux.wait_for("all policies again", "> api");
-    tmux.wait_for("what was done", " by 127.0.0.1: override of mallory under api: banned");
+    tmux.wait_for("the override in the journal", " by 127.0.0.1: override of mallory under api: banned");
     tmux.press(&["Down"]);
     tmux.wait_for("the cursor", "> quiet");
     tmux.run_tmux(&["resize-window", "-x", "60", "-y", "20"]);
-    tmux.wait_for("that there is no room", "needs 80 columns and 24 rows");
+    tmux.wait_for("the hint about the size", "needs 80 columns and 24 rows");
     tmux.run_tmux(&["resize-window", "-x", "80", "-y", "24"]);
-    tmux.wait_for("that there is", "> quiet");
+    tmux.wait_for("the full screen", "> quiet");
 
     serving.signal("TERM");
     assert_eq!(serving.ended(), Some(0), "viewers do not delay the shutdown");
-    tmux.wait_for("that it is gone", "not live: last update ");
+    tmux.wait_for("the lost connection", "not live: last update ");
     let again = Serving::start(&arguments);
-    tmux.wait_for("the one after it", "memory store: healthy, 0 of ");
+    tmux.wait_for("the restarted service", "memory store: healthy, 0 of ");
     wait_for("live", PATIENCE, || {
         let screen = tmux.screen();
         if screen.contains("not live") { Err(screen) } else { Ok(()) }

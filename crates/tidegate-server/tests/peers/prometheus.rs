@@ -103,7 +103,7 @@ fn traffic(running: &Running) {
     };
     check(json!({ "policy": "api", "key": "a" }));
     check(json!({ "policy": "tiny", "key": "a" }));
-    check(json!({ "policy": "nobody", "key": "a" }));
+    check(json!({ "policy": "unknown", "key": "a" }));
     let port = running.resp.port().to_string();
     run(Command::new("redis-cli").args(["-p", &port, "TG.CHECK", "api", "b"]));
     run(Command::new("redis-cli").args(["-p", &port, "TG.LIMIT", "b", "1/1h"]));

@@ -12,12 +12,12 @@ const LEGEND_POINTS = 10;
 const TABLE_ROWS = 30;
 
 /** Returns the end of an axis that starts at zero, and the step between its marks. */
-export function niceScale(most, marks = 4) {
-  if (!(most > 0)) return { end: 1, step: 1 };
-  const rough = most / marks;
+export function niceScale(maximum, marks = 4) {
+  if (!(maximum > 0)) return { end: 1, step: 1 };
+  const rough = maximum / marks;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((n) => n * power).find((n) => n >= rough * 0.999);
-  return { end: Math.ceil((most / step) * 0.999) * step, step };
+  return { end: Math.ceil((maximum / step) * 0.999) * step, step };
 }
 
 const px = (n) => n.toFixed(1);
@@ -54,7 +54,7 @@ const mean = (values) => {
 
 /**
  * `series`: [{id, name, meaning}], drawn in that order; `kind`: "stack" or "lines"; `format` writes a value, `axis` one on the axis.
- * `tool`: something to choose with, beside the title.
+ * `tool`: a control next to the title.
  * `draw({from_ms, step_ms, values: {id: […]}, gist})` draws; a series without values is left out.
  */
 export function chart({ name, title, unit, kind, series, format, axis = format, height = 190, whole = false, tool = null }) {
@@ -164,9 +164,9 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
       data.values[id].forEach((value, i) => (sums[i] += value ?? 0));
       return { id, lower, upper: sums.slice() };
     });
-    const most = kind === "stack" ? Math.max(0, ...sums)
+    const maximum = kind === "stack" ? Math.max(0, ...sums)
       : Math.max(0, ...drawn.flatMap(({ id }) => data.values[id].map((value) => value ?? 0)));
-    const scale = niceScale(whole ? Math.max(most, 4) : most);
+    const scale = niceScale(whole ? Math.max(maximum, 4) : maximum);
     const y = (value) => height - BOTTOM - (value / scale.end) * (height - BOTTOM - TOP);
     for (const [id, path] of paths) if (!data.values[id]) attribute(path, "d", "");
     if (kind === "stack") for (const { id, lower, upper } of layers) attribute(paths.get(id), "d", stepsBetween(lower, upper, x, y));
@@ -235,9 +235,9 @@ export function sparkline() {
       const slots = 60;
       const sums = Array(slots).fill(0);
       values.forEach((value, i) => (sums[Math.min(slots - 1, Math.floor((i / values.length) * slots))] += value));
-      const most = Math.max(1, ...sums);
+      const maximum = Math.max(1, ...sums);
       const path = sums.map((sum, i) => {
-        const tall = sum === 0 ? 0 : Math.max(2, (sum / most) * (height - 2));
+        const tall = sum === 0 ? 0 : Math.max(2, (sum / maximum) * (height - 2));
         return sum === 0 ? "" : `M${i * 2} ${height}v${px(-tall)}h1.6v${px(tall)}z`;
       });
       attribute(bars, "d", path.join(""));

@@ -70,11 +70,11 @@ export function policyView(context, name) {
     setFigure(figures.denials, count(hits.denials), hits.denials, `in the last ${span(hits.now_ms - hits.since_ms)}`);
     setText(counted, hits.hardest.length === 0 ? "No key was denied in the last 5 to 10 minutes."
       : `Counts are ${hits.error_at_most > 0 ? `at most ${count(hits.error_at_most)} too high` : hits.sampled ? "close" : "exact"}, of the last 5 to 10 minutes.${hits.sampled ? " Some denials are estimated, because there are many." : ""}`);
-    const most = Math.max(1, ...hits.hardest.map((hit) => hit.denials));
+    const maximum = Math.max(1, ...hits.hardest.map((hit) => hit.denials));
     rows(hardest, hits.hardest, idOf,
       (hit) => h("tr", { "data-label": visible(hit.label) }, keyCell(hit, `key ${hits.hardest.indexOf(hit) + 1}`), h("td", {}, bar())),
       (row, hit) => {
-        row.lastChild.firstChild.show(hit.denials / most, count(hit.denials), "denied");
+        row.lastChild.firstChild.show(hit.denials / maximum, count(hit.denials), "denied");
         const number = row.querySelector("b");
         attribute(number, "data-figure", "denials");
         attribute(number, "data-value", hit.denials);

@@ -66,8 +66,8 @@ export function timeline(first, algorithm) {
   }
 
   const scale = ([from, to]) => (width - 2 * SIDE) / (to - from);
-  const most = () => Math.max(limit.capacity, ...limit.entries.map(({ units }) => units));
-  const tall = (units) => (FLOOR - TOP) * (units / most());
+  const maximum = () => Math.max(limit.capacity, ...limit.entries.map(({ units }) => units));
+  const tall = (units) => (FLOOR - TOP) * (units / maximum());
 
   function lay() {
     attribute(image, "width", width);

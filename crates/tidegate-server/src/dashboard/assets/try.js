@@ -156,9 +156,9 @@ export function tryView({ session }) {
 
   function boundaryResult() {
     for (const { lane } of run.lanes) lane.showTotals();
-    const over = run.lanes.filter(({ lane }) => lane.element.querySelector("[data-figure=most]").dataset.value > run.limit.max);
+    const over = run.lanes.filter(({ lane }) => lane.element.querySelector("[data-figure=maximum]").dataset.value > run.limit.max);
     if (over.length === 0) return "Across the boundary, no algorithm admitted more than the limit in a window.";
-    return `Across the boundary, more than the limit of ${count(run.limit.max)}: ${over.map(({ algorithm, lane }) => `${algorithm} admitted ${lane.element.querySelector("[data-figure=most]").textContent}`).join(", ")}.`;
+    return `Across the boundary, more than the limit of ${count(run.limit.max)}: ${over.map(({ algorithm, lane }) => `${algorithm} admitted ${lane.element.querySelector("[data-figure=maximum]").textContent}`).join(", ")}.`;
   }
 
   let drawn = 0;

@@ -88,7 +88,7 @@ export function traffic() {
     for (let i = 0; !over; i++) {
       await Promise.all([
         check("api", `user-${i % 7}`), check("api-next", `user-${i % 7}`), check("login", "mallory"), check("buckets", "eve"),
-        check("steady", "eve"), check("fixed", "eve"), check("secret", "s3cr3t"), check("api", "nobody", { cost: 6 }),
+        check("steady", "eve"), check("fixed", "eve"), check("secret", "s3cr3t"), check("api", "unknown", { cost: 6 }),
       ]);
       await new Promise((resolve) => setTimeout(resolve, 20));
     }

@@ -118,7 +118,7 @@ fn the_state_of_a_key_is_streamed_every_second() {
     assert_eq!(events.next("hits")["policy"], "api");
     for (path, status) in [
         ("/v1/live?key=alice", 400),
-        ("/v1/live?policy=nobody", 404),
+        ("/v1/live?policy=unknown", 404),
         ("/v1/live?what=1", 400),
         ("/v1/inspect?policy=api&key=alice&list=maybe", 400),
         ("/v1/overview?seconds=0", 400),

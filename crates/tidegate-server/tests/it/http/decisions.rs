@@ -128,8 +128,8 @@ fn several_checks_are_charged_together_and_refunded_separately() {
 
     let second = post(running.http, "/v1/check", &checks);
     assert_eq!((second.status, &second.json()["policy"]), (429, &json!("api")));
-    let looked = post(running.http, "/v1/peek", &json!({ "policy": "youtube", "key": "acme" })).json();
-    assert_eq!(looked["used"], 100, "nothing was charged");
+    let peeked = post(running.http, "/v1/peek", &json!({ "policy": "youtube", "key": "acme" })).json();
+    assert_eq!(peeked["used"], 100, "nothing was charged");
 
     let refund = json!({ "checks": [
         { "policy": "api", "key": "alice", "cost": 2, "charged_at_us": parts[0]["charged_at_us"] },
@@ -147,7 +147,7 @@ fn several_checks_are_charged_together_and_refunded_separately() {
     let shown = super::client::get(running.http, "/v1/inspect?policy=api&key=alice").json();
     let half = json!({ "checks": [
         { "policy": "api", "key": "alice", "charged_at_us": shown["newest_charge_us"] },
-        { "policy": "nobody", "key": "acme", "charged_at_us": 1 },
+        { "policy": "unknown", "key": "acme", "charged_at_us": 1 },
     ] });
     assert_eq!(post(running.http, "/v1/refund", &half).status, 404);
     assert_eq!(post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "alice" })).json()["used"], 2);

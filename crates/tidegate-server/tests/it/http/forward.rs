@@ -60,7 +60,8 @@ fn a_denial_has_the_configured_status() {
     assert_eq!(never, 429, "every denial has the same status for a proxy");
     let never = request(running.http, "GET", "/v1/forward?policy=by-key&cost=9&deny_status=403", &headers, "").status;
     assert_eq!(never, 403);
-    for query in ["", "?policy=nobody", "?policy=by-key&deny_status=200", "?policy=by-key&cost=0", "?policy=by-key&x=y"]
+    for query in
+        ["", "?policy=unknown", "?policy=by-key&deny_status=200", "?policy=by-key&cost=0", "?policy=by-key&x=y"]
     {
         let status = get(running.http, &format!("/v1/forward{query}")).status;
         assert!(status == 400 || status == 404, "{query} gives {status}");
@@ -132,7 +133,7 @@ fn every_refusal_is_counted_once() {
     let running = Running::start(&config);
     for (refusals, query) in [
         "",
-        "?policy=nobody",
+        "?policy=unknown",
         "?policy=by-key&deny_status=200",
         "?policy=by-key&cost=0",
         "?policy=by-key&x=y",

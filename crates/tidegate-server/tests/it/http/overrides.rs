@@ -74,7 +74,7 @@ fn overrides_are_listed_and_recorded_in_the_journal() {
     assert_eq!(of(0), (&json!("api"), &json!("alice"), &json!("ban")));
     assert_eq!(of(1), (&json!("secret"), &Value::Null, &json!("exempt")), "that policy's keys are hashed everywhere");
     assert_eq!(get(running.http, "/v1/overrides?policy=api").json()["overrides"].as_array().map(Vec::len), Some(1));
-    assert_eq!(get(running.http, "/v1/overrides?policy=nobody").status, 404);
+    assert_eq!(get(running.http, "/v1/overrides?policy=unknown").status, 404);
     post(running.http, "/v1/override/lift", &json!({ "policy": "api", "key": "alice" }));
     post(running.http, "/v1/reset", &json!({ "policy": "api", "key": "alice" }));
     let journal = |headers: &[(&str, &str)]| -> Vec<(String, String)> {

@@ -17,7 +17,7 @@ fn metrics_count_decisions_by_policy_and_reason() {
     }
     post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "a" }));
     post(running.http, "/v1/check", &json!({ "limits": ["1/1s"], "key": "a" }));
-    post(running.http, "/v1/check", &json!({ "policy": "nobody", "key": "a" }));
+    post(running.http, "/v1/check", &json!({ "policy": "unknown", "key": "a" }));
     let both = json!({ "checks": [{ "policy": "other", "key": "a" }, { "policy": "api", "key": "a", "cost": 4 }] });
     assert_eq!(post(running.http, "/v1/check", &both).status, 429);
     let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
