@@ -55,7 +55,7 @@ const mean = (values) => {
 /**
  * `series`: [{id, name, meaning}], drawn in that order; `kind`: "stack" or "lines"; `format` writes a value, `axis` one on the axis.
  * `tool`: a control next to the title.
- * `draw({from_ms, step_ms, values: {id: […]}, gist})` draws; a series without values is left out.
+ * `draw({from_ms, step_ms, values: {id: […]}, summary})` draws; a series without values is left out.
  */
 export function chart({ name, title, unit, kind, series, format, axis = format, height = 190, whole = false, tool = null }) {
   let data = null;
@@ -215,7 +215,7 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
     element,
     draw(fresh) {
       data = fresh;
-      attribute(image, "aria-label", fresh.gist);
+      attribute(image, "aria-label", fresh.summary);
       paint();
       setCursor(cursor !== null && cursor < length() ? cursor : null);
     },
@@ -231,7 +231,7 @@ export function sparkline() {
     svg("line", { class: "base", x1: 0, x2: width, y1: height - 0.5, y2: height - 0.5 }), bars);
   return {
     element: image,
-    draw(values, gist) {
+    draw(values, summary) {
       const slots = 60;
       const sums = Array(slots).fill(0);
       values.forEach((value, i) => (sums[Math.min(slots - 1, Math.floor((i / values.length) * slots))] += value));
@@ -241,7 +241,7 @@ export function sparkline() {
         return sum === 0 ? "" : `M${i * 2} ${height}v${px(-tall)}h1.6v${px(tall)}z`;
       });
       attribute(bars, "d", path.join(""));
-      attribute(image, "aria-label", gist);
+      attribute(image, "aria-label", summary);
     },
   };
 }

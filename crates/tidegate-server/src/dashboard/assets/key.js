@@ -37,7 +37,7 @@ export function keyView(context) {
   const problem = h("p", { class: "note", id: "key-problem", role: "alert", hidden: true });
   const outcome = h("p", { class: "done", id: "key-done", role: "status" });
   const heading = h("h2", { id: "key-h" });
-  const sentence = h("p", { class: "gist", id: "key-gist" });
+  const sentence = h("p", { class: "summary", id: "key-summary" });
   const overrideNote = h("p", { class: "note calm", id: "key-override", hidden: true });
   const actions = h("div", { class: "actions" },
     h("button", { type: "button", "data-action": "reset", click: () => act(confirmReset) }, "Reset…"),
@@ -177,7 +177,7 @@ export function keyView(context) {
       heading.dataset.subject = subjectId;
       heading.replaceChildren(h("bdi", { class: "key whole" }, visible(shown.label)), h("span", { class: "soft under" }, ` under ${visible(shown.policy)}`));
     }
-    setText(sentence, gist(shown));
+    setText(sentence, summaryText(shown));
     drawOverride(shown.override);
     actions.querySelector("[data-action=lift]").hidden = shown.override === null;
     rows(limits, shown.limits, (limit, i) => `${i} ${limit.limit} ${shown.algorithm}`, limitCard, (card, limit) => {
@@ -196,7 +196,7 @@ export function keyView(context) {
     if (!animation) animation = requestAnimationFrame(loop);
   }
 
-  function gist(shown) {
+  function summaryText(shown) {
     const by = `Counted by ${visible(shown.algorithm)}${shown.mode === "shadow" ? "; a shadow policy: nothing is denied" : ""}.`;
     if (shown.override?.kind === "ban") return `Banned ${untilText(shown.override.until_ms)}: every request is denied. ${by}`;
     if (shown.override?.kind === "exempt") return `Exempt: no request is denied. ${by}`;

@@ -46,7 +46,7 @@ export function lane(algorithm, remark, { max, window }) {
   const floor = svg("line", { class: "floor", x1: 0, x2: "100%", y1: MIDDLE, y2: MIDDLE });
   const image = svg("svg", { role: "img", "aria-label": "", height: HEIGHT, class: "lane-image" }, edges, floor, up, down, edge);
   const figures = Object.fromEntries(["admitted", "denied", "maximum"].map((name) => [name, h("b", { "data-figure": name, "data-value": 0 }, "0")]));
-  const comparison = h("span", { class: "verdict" });
+  const comparison = h("span", { class: "comparison" });
   const drawing = h("div", { class: "drawing" }, image);
   const element = h("section", { class: "lane", "data-algorithm": algorithm, "aria-label": algorithm },
     h("div", { class: "lane-head" }, h("h2", {}, algorithm), h("p", { class: "soft small" }, remark)),

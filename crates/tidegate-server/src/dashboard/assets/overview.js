@@ -16,7 +16,7 @@ const LATENCY = [
 const HIGH_DENIED_SHARE = 0.01;
 
 export function overviewView({ dashboard }) {
-  const gist = h("p", { class: "gist", id: "gist" });
+  const summary = h("p", { class: "summary", id: "summary" });
   const notes = h("div", { class: "notes" });
   const figures = {
     per_second: figure("per_second", "decisions a second"),
@@ -37,7 +37,7 @@ export function overviewView({ dashboard }) {
 
   const element = h("div", { class: "view" },
     h("h1", { tabindex: -1 }, "Overview"),
-    gist,
+    summary,
     notes,
     h("section", { "aria-label": "Figures of the last ten seconds" }, h("dl", { class: "tiles" }, Object.values(figures)), nodes),
     h("section", { class: "charts", "aria-label": "The last minutes" },
@@ -67,7 +67,7 @@ export function overviewView({ dashboard }) {
     const denied = DENIED.flatMap((id) => values[id] ?? []).reduce((a, b) => a + b, 0);
     decisions.draw({
       from_ms: history.from_ms, step_ms: history.step_ms, values,
-      gist: `Decisions a second over the last ${span(seconds * 1000)} for ${name ? visible(name) : "all policies"}: `
+      summary: `Decisions a second over the last ${span(seconds * 1000)} for ${name ? visible(name) : "all policies"}: `
         + `${count(total)} in all, ${share(total ? denied / total : 0)} denied; ${rate(last.per_second)} a second now over all policies.`,
     });
   }
@@ -76,17 +76,17 @@ export function overviewView({ dashboard }) {
     const { history, last } = dashboard.overview;
     latency.draw({
       from_ms: history.from_ms, step_ms: history.step_ms, values: { p99: history.p99_us, p50: history.p50_us },
-      gist: `Latency of a decision: half within ${micros(last.p50_us)}, 99 of 100 within ${micros(last.p99_us)} in the last ten seconds.`,
+      summary: `Latency of a decision: half within ${micros(last.p50_us)}, 99 of 100 within ${micros(last.p99_us)} in the last ten seconds.`,
     });
   }
 
-  function summary(overview) {
+  function summaryText(overview) {
     const denying = overview.policies.filter((p) => deniedOf(p) > 0).sort((a, b) => deniedOf(b) - deniedOf(a));
     const names = denying.slice(0, 3).map((p) => `${WITHOUT_POLICY.get(p.name) ?? visible(p.name)} (${share(deniedOf(p) / sumOf(p))})`);
     const more = denying.length > 3 ? ` and ${denying.length - 3} more` : "";
     const first = overview.last.decisions === 0 ? "There are no requests at the moment."
       : denying.length === 0 ? "Nothing is being denied." : `Denying now: ${names.join(", ")}${more}.`;
-    return `${first} ${overview.store.answers ? "The store answers." : "The store does not answer."} Up for ${span(overview.now_ms - overview.started_ms)}.`;
+    return `${first} ${overview.store.answers ? "The store is healthy." : "The store does not answer."} Up for ${span(overview.now_ms - overview.started_ms)}.`;
   }
 
   function drawNotes({ configuration_error, store }) {
@@ -104,9 +104,9 @@ export function overviewView({ dashboard }) {
   function drawStore(store) {
     const open = store.nodes.filter((node) => node.breaker === "open").length;
     const half = store.nodes.filter((node) => node.breaker === "half_open").length;
-    const state = !store.answers ? ["■ no answer", "bad"] : open ? ["▲ breaker open", "bad"] : half ? ["▲ trying again", "warn"] : ["✓ answers", "good"];
+    const state = !store.answers ? ["■ no answer", "bad"] : open ? ["▲ breaker open", "bad"] : half ? ["▲ trying again", "warn"] : ["✓ healthy", "good"];
     const errors = store.errors.reduce((sum, { count }) => sum + count, 0);
-    setFigure(figures.store, state[0], store.answers ? "answers" : "silent", `${visible(store.kind)}${errors ? `, ${plural(errors, "error")}` : ""}`, state[1]);
+    setFigure(figures.store, state[0], store.answers ? "healthy" : "failing", `${visible(store.kind)}${errors ? `, ${plural(errors, "error")}` : ""}`, state[1]);
     const elsewhere = store.kind === "memory" ? "" : "kept by the store";
     setFigure(figures.keys, store.keys === null ? "–" : count(store.keys), store.keys, store.max_keys === null ? elsewhere : `of ${count(store.max_keys)}`,
       store.max_keys && store.keys > 0.9 * store.max_keys ? "warn" : null);
@@ -188,7 +188,7 @@ export function overviewView({ dashboard }) {
       const { overview } = dashboard;
       if (!overview) return;
       const { last, store } = overview;
-      setText(gist, summary(overview));
+      setText(summary, summaryText(overview));
       setFigure(figures.per_second, rate(last.per_second), last.per_second, `${count(last.decisions)} in ${last.seconds} s`);
       setFigure(figures.denied_share, share(last.denied_share), last.denied_share, `${count(last.denied)} in ${last.seconds} s`, last.denied_share >= HIGH_DENIED_SHARE ? "bad" : null);
       setFigure(figures.p50, micros(last.p50_us), last.p50_us, "half are faster");

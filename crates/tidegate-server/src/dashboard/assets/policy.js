@@ -17,7 +17,7 @@ function failureText(failure) {
 
 export function policyView(context, name) {
   const { dashboard, session, showKey } = context;
-  const description = h("p", { class: "gist", id: "words" });
+  const description = h("p", { class: "summary", id: "policy-description" });
   const facts = h("dl", { class: "facts" });
   const tag = h("span", { class: "tag", hidden: true }, "shadow");
   const problem = h("p", { class: "note", hidden: true });
@@ -132,7 +132,7 @@ export function policyView(context, name) {
       if (Object.keys(values).length === 0) values[shadow ? "shadow" : "limited"] = overview.history.p50_us.map(() => 0);
       const sum = Object.values(values).flat().reduce((a, b) => a + b, 0);
       denials.draw({ from_ms: overview.history.from_ms, step_ms: overview.history.step_ms, values,
-        gist: `Denials a second by ${visible(name)}: ${count(sum)} in the last ${span(overview.history.p50_us.length * 1000)}${shadow ? ", all allowed: it is a shadow policy" : ""}.` });
+        summary: `Denials a second by ${visible(name)}: ${count(sum)} in the last ${span(overview.history.p50_us.length * 1000)}${shadow ? ", all allowed: it is a shadow policy" : ""}.` });
       comparison.update(shadow);
     },
     onEvent(event, data) {
@@ -152,7 +152,7 @@ function compareWith(dashboard, name) {
   });
   const here = figure("share_here", "this would deny");
   const there = figure("share_there", "the other denies");
-  const summary = h("p", { class: "gist", id: "verdict" });
+  const summary = h("p", { class: "summary", id: "comparison-summary" });
   const element = h("section", { class: "panel spaced", "aria-labelledby": "compare-h", hidden: true },
     h("h2", { id: "compare-h" }, "Compared with the active policy"),
     h("div", { class: "choice" }, h("label", { for: "compare-with" }, "compare with"), choice), summary,
@@ -191,7 +191,7 @@ function compareWith(dashboard, name) {
     setFigure(there, share(shareThere), shareThere, plural(total(did), "request"), shareThere > 0 ? "bad" : null);
     const text = `In the last ${during}, ${visible(name)} would have denied ${share(shareHere)} of its requests; ${visible(choice.value)} denied ${share(shareThere)}.`;
     setText(summary, text);
-    both.draw({ from_ms: history.from_ms, step_ms: history.step_ms, values: { here: would, there: did }, gist: text });
+    both.draw({ from_ms: history.from_ms, step_ms: history.step_ms, values: { here: would, there: did }, summary: text });
   }
 
   return { element, update };

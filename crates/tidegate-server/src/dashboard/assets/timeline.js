@@ -1,5 +1,5 @@
 // A limit's window drawn to scale, moving with the clock: data-drawing="sliding_log|sliding_counter|sliding_buckets|
-// fixed_window|gcra", role=img, the gist of it in aria-label.
+// fixed_window|gcra", role=img, the summary of it in aria-label.
 
 import { h, svg, setText, attribute, rows, freshId } from "./dom.js";
 import { countsFrom, debtAt, fullDebt, kindOf, usedAt } from "./meter.js";
@@ -49,7 +49,7 @@ export function timeline(first, algorithm) {
     const fresh = Math.round(entry.contentRect.width);
     if (fresh === 0 || fresh === width) return;
     width = fresh;
-    lay();
+    layOut();
     frame(lastNow);
   }).observe(element);
 
@@ -69,7 +69,7 @@ export function timeline(first, algorithm) {
   const maximum = () => Math.max(limit.capacity, ...limit.entries.map(({ units }) => units));
   const tall = (units) => (FLOOR - TOP) * (units / maximum());
 
-  function lay() {
+  function layOut() {
     attribute(image, "width", width);
     attribute(image, "viewBox", `0 0 ${width} ${HEIGHT}`);
     const perUs = scale(view(receivedUs));
@@ -123,15 +123,15 @@ export function timeline(first, algorithm) {
 
   function frame(nowUs) {
     lastNow = nowUs;
-    const seen = view(nowUs);
-    const perUs = scale(seen);
-    const x = (us) => SIDE + (us - seen[0]) * perUs;
+    const range = view(nowUs);
+    const perUs = scale(range);
+    const x = (us) => SIDE + (us - range[0]) * perUs;
     if (kind === "gcra") frameDebt(nowUs, x);
-    else frameWindow(nowUs, seen, perUs, x);
-    drawLabels(nowUs, seen, perUs);
+    else frameWindow(nowUs, range, perUs, x);
+    drawLabels(nowUs, range, perUs);
   }
 
-  function frameWindow(nowUs, seen, perUs, x) {
+  function frameWindow(nowUs, range, perUs, x) {
     const shift = `translate(${(x(0) - (nowUs - receivedUs) * perUs).toFixed(2)} 0)`;
     attribute(moving, "transform", shift);
     attribute(movingIn, "transform", shift);
@@ -161,7 +161,7 @@ export function timeline(first, algorithm) {
     attribute(edge, "x2", px(x(0)));
   }
 
-  function gist(nowUs) {
+  function summaryText(nowUs) {
     const used = usedAt(limit, algorithm, nowUs, receivedUs);
     const base = `${count(used)} of ${count(limit.capacity)} in use under ${limit.limit}`;
     if (kind === "gcra") return `${base}; the debt is gone in ${wait(debtAt(limit, nowUs, receivedUs) / 1000)}.`;
@@ -182,8 +182,8 @@ export function timeline(first, algorithm) {
       }
       limit = fresh;
       receivedUs = nowUs;
-      lay();
-      attribute(image, "aria-label", gist(nowUs));
+      layOut();
+      attribute(image, "aria-label", summaryText(nowUs));
       frame(nowUs);
     },
     frame,

@@ -47,7 +47,7 @@ export function tryView({ session }) {
   const boundary = h("button", { type: "button", id: "try-boundary", click: acrossBoundary }, "Burst across a window’s boundary");
 
   const element = h("div", { class: "view" }, title,
-    h("p", { class: "gist" }, "What would each algorithm admit? These are real decisions of this service with unused random keys."),
+    h("p", { class: "summary" }, "What would each algorithm admit? These are real decisions of this service with unused random keys."),
     h("form", { class: "panel try-form", submit: (event) => { event.preventDefault(); restart(); } },
       field("Limit", limit, "such as 10/5s or 100/1m"),
       h("fieldset", { class: "algorithms" }, h("legend", {}, "Algorithms"), boxes.map(({ name, box }) => h("span", { class: "check" }, box,

@@ -23,7 +23,7 @@ await run(async (browser) => {
     assert.deepEqual(seen.policies.find(([name]) => name === policy.name), expected);
   }
   assert.equal(await page.locator("#journal li").first().getAttribute("data-kind"), "started");
-  assert.match(await page.locator("main").innerText(), /answers/);
+  assert.match(await page.locator("main").innerText(), /store is healthy/);
   for (const name of ["decisions", "latency"]) {
     const chart = page.locator(`[data-chart="${name}"] svg[role=img], svg[data-chart="${name}"]`).first();
     assert.ok((await chart.getAttribute("aria-label"))?.length > 20, `the chart of ${name} has a description`);
@@ -40,7 +40,7 @@ await run(async (browser) => {
   assert.deepEqual(await rows("hardest"), hits.hardest.map((hit) => [hit.label, hit.denials]));
   assert.deepEqual(await rows("nearest"), hits.nearest.map((hit) => [hit.label, hit.used]));
   assert.ok(hits.hardest.length === 8 && hits.nearest.length === 7, JSON.stringify(hits));
-  assert.match(await page.locator("#words").innerText(), /At most 5 units in any hour/);
+  assert.match(await page.locator("#policy-description").innerText(), /At most 5 units in any hour/);
   await page.goto(`${URL_}/#/policy/secret`);
   await page.waitForFunction(() => window.received.hits?.policy === "secret");
   await page.locator("#hardest tr").first().waitFor();
@@ -48,7 +48,7 @@ await run(async (browser) => {
   await page.goto(`${URL_}/#/policy/api-next`);
   await page.locator("#compare-with").waitFor();
   assert.equal(await page.locator("#compare-with").inputValue(), "api", "the active policy with the same prefix is preselected");
-  assert.match(await page.locator("#verdict").innerText(), /api-next would have denied .* api denied/);
+  assert.match(await page.locator("#comparison-summary").innerText(), /api-next would have denied .* api denied/);
 
   // A key under each algorithm.
   for (const [policy, key, limits] of [["api", "user-1", 1], ["login", "mallory", 2], ["buckets", "eve", 1], ["steady", "eve", 1], ["fixed", "eve", 1]]) {
