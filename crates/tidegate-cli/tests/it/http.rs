@@ -9,12 +9,12 @@ use std::{
 use serde_json::{Value, json};
 
 /// The timeout of a response on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn send(address: SocketAddr, request: &str) -> Result<String, String> {
     let text = |error: std::io::Error| error.to_string();
     let mut stream = TcpStream::connect(address).map_err(text)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
+    stream.set_read_timeout(Some(TIMEOUT)).map_err(text)?;
     stream.write_all(request.as_bytes()).map_err(text)?;
     let mut response = String::new();
     stream.read_to_string(&mut response).map_err(text)?;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tidegate_testbed::{Server, free_port, wait_for};
 
 use crate::{
-    http::{PATIENCE, check, get, json_of},
+    http::{TIMEOUT, check, get, json_of},
     process::{BINARY, Serving, file},
 };
 
@@ -35,7 +35,7 @@ impl Unread {
             .stderr(stderr)
             .spawn()
             .expect("the binary runs");
-        wait_for("the service to listen", PATIENCE, || {
+        wait_for("the service to listen", TIMEOUT, || {
             assert_eq!(child.try_wait().expect("the process exists"), None, "the service ended at its start");
             TcpStream::connect(http).and_then(|_| TcpStream::connect(resp)).map_err(|error| error.to_string())
         });
@@ -53,7 +53,7 @@ impl Unread {
     fn ping(&self) -> Result<(), String> {
         let text = |error: std::io::Error| error.to_string();
         let mut stream = TcpStream::connect(self.resp).map_err(text)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
+        stream.set_read_timeout(Some(TIMEOUT)).map_err(text)?;
         stream.write_all(b"PING\r\n").map_err(text)?;
         let mut answer = [0; 7];
         stream.read_exact(&mut answer).map_err(text)?;
@@ -64,7 +64,7 @@ impl Unread {
     fn terminate(&mut self) -> Option<i32> {
         let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
         assert!(sent.expect("kill is installed").success());
-        wait_for("the service to end", PATIENCE, || {
+        wait_for("the service to end", TIMEOUT, || {
             self.child.try_wait().expect("the process exists").ok_or_else(|| "it runs".to_owned())
         })
         .code()
@@ -83,7 +83,7 @@ const POLICY: &str = "[policies.api]\nlimits = [\"1000000/1h\"]\n";
 /// Writes more log lines than the pipe and the queue hold. Every reset is logged.
 fn fill_the_log(service: &Unread) {
     let mut stream = TcpStream::connect(service.resp).expect("the service listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a valid timeout");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a valid timeout");
     let mut answer = vec![0; b":0\r\n".len()];
     for _ in 0..4_000 {
         stream.write_all(b"TG.RESET api somebody\r\n").expect("the connection is open");
@@ -126,11 +126,11 @@ fn the_service_reconnects_to_redis_after_the_log_reader_closed() {
     assert_eq!(service.check("api")["degraded"], false);
     drop(service.child.stderr.take());
     redis.kill();
-    wait_for("an answer without Redis", PATIENCE, || {
+    wait_for("an answer without Redis", TIMEOUT, || {
         (service.check("api")["degraded"] == true).then_some(()).ok_or_else(String::new)
     });
     redis.restart();
-    wait_for("an answer of Redis", PATIENCE, || {
+    wait_for("an answer of Redis", TIMEOUT, || {
         (service.check("api")["degraded"] == false).then_some(()).ok_or_else(String::new)
     });
     assert_eq!(service.terminate(), Some(0));
@@ -157,12 +157,12 @@ fn listeners_survive_running_out_of_descriptors_without_a_log() {
     let process = service.child.id().try_into().expect("a process id");
     rlimit::prlimit(process, rlimit::Resource::NOFILE, Some((most, most)), None).expect("a limit can be lowered");
     let idle = idle_connections(&service, 64);
-    wait_for("all descriptors to be used", PATIENCE, || {
+    wait_for("all descriptors to be used", TIMEOUT, || {
         if used() >= most { Ok(()) } else { Err(format!("{} of {most}", used())) }
     });
     drop(idle);
-    wait_for("RESP to accept again", PATIENCE, || service.ping());
-    wait_for("HTTP to accept again", PATIENCE, || get(service.http, "/healthz").map(|_| ()));
+    wait_for("RESP to accept again", TIMEOUT, || service.ping());
+    wait_for("HTTP to accept again", TIMEOUT, || get(service.http, "/healthz").map(|_| ()));
     assert!(counted(&service.get("/metrics"), "tidegate_accept_errors_total") > 0);
     assert_eq!(service.terminate(), Some(0));
 }
@@ -171,7 +171,7 @@ fn listeners_survive_running_out_of_descriptors_without_a_log() {
 fn connections_do_not_use_up_the_descriptors() {
     let mut service = Unread::start("ulimit -n 64;", POLICY, Stdio::piped());
     drop(idle_connections(&service, 64));
-    wait_for("connections to be rejected", PATIENCE, || {
+    wait_for("connections to be rejected", TIMEOUT, || {
         let metrics = get(service.http, "/metrics")?;
         let names = ["tidegate_connections_turned_away_total", "tidegate_connections_turned_away_by_address_total"];
         let rejected: u64 = names.iter().map(|name| counted(&metrics, name)).sum();
@@ -187,7 +187,7 @@ fn repeated_lines_are_suppressed_and_counted() {
     let mut serving = Serving::start(&[]);
     for _ in 0..LINES {
         let mut stream = TcpStream::connect(&serving.resp).expect("the service listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a valid timeout");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a valid timeout");
         stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("the connection is open");
         // The service closes the connection after it logged the line.
         let _ = stream.read_to_end(&mut Vec::new());
@@ -205,7 +205,7 @@ fn repeated_lines_are_suppressed_and_counted() {
         written + suppressed == LINES
     });
     assert!(suppressed > 0, "{written} lines were written");
-    assert_eq!(serving.ended(), Some(0));
+    assert_eq!(serving.wait(), Some(0));
 }
 
 /// Measures decisions per second on two connections that pipeline checks, with a log line for every hundred checks.

@@ -72,13 +72,13 @@ impl Serving {
     }
 
     /// Reads the log until a line matches.
-    pub(crate) fn read_until(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> Value {
+    pub(crate) fn read_until(&mut self, mut matches: impl FnMut(&Value) -> bool) -> Value {
         let mut line = String::new();
         loop {
             line.clear();
             assert_ne!(self.log.read_line(&mut line).expect("a log"), 0, "the log ended before the line");
             let entry: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
-            if is_it(&entry) {
+            if matches(&entry) {
                 return entry;
             }
         }
@@ -90,7 +90,7 @@ impl Serving {
     }
 
     /// Waits until the service has ended. Returns its exit code.
-    pub(crate) fn ended(&mut self) -> Option<i32> {
+    pub(crate) fn wait(&mut self) -> Option<i32> {
         self.child.wait().expect("the process exists").code()
     }
 }

@@ -38,7 +38,7 @@ fn access_log() -> String {
     log
 }
 
-fn written(name: &str, text: impl AsRef<[u8]>) -> String {
+fn write_file(name: &str, text: impl AsRef<[u8]>) -> String {
     let path = folder("replay").join(name);
     fs::write(&path, text).expect("a writable file");
     path.to_str().expect("text").to_owned()
@@ -66,13 +66,13 @@ fn shown(arguments: &[&str]) -> String {
 
 #[test]
 fn reports_the_denials_and_suggests_limits() {
-    let log = written("golden.log", access_log());
+    let log = write_file("golden.log", access_log());
     insta::assert_snapshot!(shown(&["replay", &log, "--limit", "20/1m", "--candidate", "20/1m fixed_window"]));
 }
 
 #[test]
 fn reports_as_json() {
-    let log = written("golden-json.log", access_log());
+    let log = write_file("golden-json.log", access_log());
     let arguments = ["replay", &log, "--limit", "20/1m", "--limit", "5/10s", "--candidate", "100/1h gcra:10"];
     let found = json(&arguments);
     insta::assert_snapshot!(serde_json::to_string_pretty(&shortened(found)).expect("JSON"));
@@ -93,14 +93,14 @@ fn shortened(value: Value) -> Value {
 
 #[test]
 fn reports_the_demand_without_a_limit() {
-    let log = written("explore.log", access_log());
+    let log = write_file("explore.log", access_log());
     insta::assert_snapshot!(shown(&["replay", &log]));
 }
 
 #[test]
 fn a_configured_policy_is_tried_with_candidates() {
-    let log = written("configured.log", access_log());
-    let config = written(
+    let log = write_file("configured.log", access_log());
+    let config = write_file(
         "policies.toml",
         "[policies.api]\nlimits = [\"20/1m\"]\n[policies.other]\nlimits = [\"5/1m\"]\nmode = \"shadow\"\n",
     );
@@ -116,7 +116,7 @@ fn a_configured_policy_is_tried_with_candidates() {
 
 #[test]
 fn clients_are_counted_by_the_chosen_key() {
-    let log = written("by.log", access_log());
+    let log = write_file("by.log", access_log());
     let clients = |by: &[&str]| json(&[&["replay", &log, "--limit", "1/1m"], by].concat())["clients"].as_u64();
     assert_eq!(clients(&[]), Some(4), "two IPv6 addresses of one network are one client");
     assert_eq!(clients(&["--ipv6-prefix", "128"]), Some(5));
@@ -134,8 +134,8 @@ fn clients_are_counted_by_the_chosen_key() {
 
 #[test]
 fn costs_come_from_fields_and_tables() {
-    let log = written("costs.log", access_log());
-    let table = written("costs.txt", "# what things cost\n/search 10\n/products 2\n");
+    let log = write_file("costs.log", access_log());
+    let table = write_file("costs.txt", "# what things cost\n/search 10\n/products 2\n");
     let units = |cost: &[&str]| json(&[&["replay", &log, "--limit", "1/1m"], cost].concat())["input"]["units"].as_u64();
     assert_eq!(units(&[]), Some(134));
     assert_eq!(units(&["--cost", "field:bytes"]), Some(134 * 512));
@@ -165,7 +165,7 @@ fn every_format_gives_the_same_requests() {
         ("f-custom.log", custom, &["--log-format", log_format]),
     ];
     for (name, text, more) in cases {
-        let (file, out) = (written(name, text), folder("replay").join("f.out.csv"));
+        let (file, out) = (write_file(name, text), folder("replay").join("f.out.csv"));
         let decisions = ["--limit", "1/1m", "--decisions", out.to_str().expect("text")];
         printed(&[&["replay", &file][..], more, &decisions[..]].concat());
         let rows = fs::read_to_string(&out).expect("decisions");
@@ -188,10 +188,10 @@ fn compressed_files_are_read_and_several_are_merged_by_time() {
     };
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(trace(&[10, 40, 70]).as_bytes()).expect("it can be compressed");
-    let gzip = written("m.gz", gzip.finish().expect("it can be compressed"));
+    let gzip = write_file("m.gz", gzip.finish().expect("it can be compressed"));
     let zstd = compress_to_vec(trace(&[20, 50, 80]).as_bytes(), CompressionLevel::Fastest);
-    let zstd = written("m.zst", zstd);
-    let plain = written("m.csv", trace(&[30, 60, 90]));
+    let zstd = write_file("m.zst", zstd);
+    let plain = write_file("m.csv", trace(&[30, 60, 90]));
     let out = folder("replay").join("m.out.csv");
     let out_text = out.to_str().expect("text");
     printed(&["replay", &plain, &gzip, &zstd, "--limit", "9/1m", "--decisions", out_text]);
@@ -200,12 +200,12 @@ fn compressed_files_are_read_and_several_are_merged_by_time() {
     assert_eq!(times, ["10", "20", "30", "40", "50", "60", "70", "80", "90"]);
 
     let whole = fs::read(&gzip).expect("it exists");
-    let cut = written("cut.gz", &whole[..whole.len() - 6]);
+    let cut = write_file("cut.gz", &whole[..whole.len() - 6]);
     let found = json(&["replay", &cut, "--limit", "9/1m"]);
     let error = found["input"]["troubles"][0].as_str().expect("an error");
     assert!(error.contains("cut.gz can't be read to its end"), "{error}");
     let whole = fs::read(&zstd).expect("the file");
-    let cut = written("cut.zst", [&whole[..], &whole[..whole.len() - 6]].concat());
+    let cut = write_file("cut.zst", [&whole[..], &whole[..whole.len() - 6]].concat());
     let found = json(&["replay", &cut, "--limit", "9/1m"]);
     assert_eq!(found["input"]["requests"], 3, "the complete frame counts");
     assert!(found["input"]["troubles"][0].as_str().expect("an error").contains("cut.zst can't be read to its end"));
@@ -230,7 +230,7 @@ fn standard_input_is_read() {
 
 #[test]
 fn spreading_is_optional_and_repeatable() {
-    let log = written("spread.log", access_log());
+    let log = write_file("spread.log", access_log());
     let denied = |more: &[&str]| {
         let found = json(&[&["replay", &log, "--limit", "20/1m", "--by", "path:1"], more].concat());
         assert_eq!(found["input"]["whole_seconds"], true);
@@ -247,7 +247,7 @@ fn late_requests_are_sorted_on_request() {
         format!("time_us,key,cost\n{}\n", rows.join("\n"))
     };
     let decided = |name: &str, times: &[u64], more: &[&str]| {
-        let (file, out) = (written(name, trace(times)), folder("replay").join(format!("{name}.out")));
+        let (file, out) = (write_file(name, trace(times)), folder("replay").join(format!("{name}.out")));
         let decisions = ["--limit", "2/1s", "--decisions", out.to_str().expect("text")];
         printed(&[&["replay", &file][..], &decisions[..], more].concat());
         fs::read_to_string(&out).expect("decisions")
@@ -269,7 +269,7 @@ fn late_requests_are_decided_repeatably_and_as_the_curve_predicts() {
         let (client, late) = (i.wrapping_mul(2_654_435_761) % 700, i.wrapping_mul(40_503) % 60);
         let _ = writeln!(trace, "{},client {client},1", (1_700_000_000 + i / 50 - late) * 1_000_000);
     }
-    let file = written("late-clients.csv", trace);
+    let file = write_file("late-clients.csv", trace);
     let decided = |name: &str| {
         let out = folder("replay").join(name);
         let found = json(&["replay", &file, "--limit", "1/1s", "--decisions", out.to_str().expect("text")]);
@@ -300,8 +300,8 @@ fn decided_with_spread(file: &str) -> String {
 
 #[test]
 fn a_configured_policy_counts_by_its_own_key() {
-    let log = written("by-header.log", access_log());
-    let config = written("by-header.toml", "[policies.api]\nlimits = [\"20/1m\"]\nkey = \"header:user-agent\"\n");
+    let log = write_file("by-header.log", access_log());
+    let config = write_file("by-header.toml", "[policies.api]\nlimits = [\"20/1m\"]\nkey = \"header:user-agent\"\n");
     let known = ["replay", &log, "--config", &config];
     assert_eq!(json(&[&known[..], &["--policy", "api"]].concat())["clients"], 1);
     assert_eq!(json(&[&known[..], &["--policy", "api", "--by", "ip"]].concat())["clients"], 4);
@@ -324,7 +324,7 @@ fn a_closed_pipe_is_not_an_error() {
 
 #[test]
 fn a_report_is_one_self_contained_page() {
-    let log = written("report.log", access_log());
+    let log = write_file("report.log", access_log());
     let out = folder("replay").join("report.html");
     printed(&["replay", &log, "--limit", "20/1m", "--report", out.to_str().expect("text")]);
     let page = fs::read_to_string(&out).expect("a page");
@@ -334,8 +334,8 @@ fn a_report_is_one_self_contained_page() {
 
 #[test]
 fn input_files_are_never_overwritten() {
-    let log = written("precious.log", access_log());
-    let same = written("same.out", "");
+    let log = write_file("precious.log", access_log());
+    let same = write_file("same.out", "");
     let cases: [&[&str]; 4] = [
         &["replay", &log, "--limit", "20/1m", "--decisions", &log],
         &["replay", &log, "--limit", "20/1m", "--report", &log],
@@ -351,7 +351,7 @@ fn input_files_are_never_overwritten() {
 
 #[test]
 fn usage_errors_have_a_hint() {
-    let log = written("wrong.log", access_log());
+    let log = write_file("wrong.log", access_log());
     let cases: [(&[&str], &str); 12] = [
         (&["replay"], "FILE"),
         (&["replay", "no-such-file.log", "--limit", "1/1m"], "no-such-file.log can't be read"),

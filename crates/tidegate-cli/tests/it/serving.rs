@@ -45,7 +45,7 @@ fn hangup_reloads_and_terminate_drains() {
     assert_eq!(check(&serving, "a"), Some(1));
     serving.signal("TERM");
     serving.wait_for("stopped");
-    assert_eq!(serving.ended(), Some(0));
+    assert_eq!(serving.wait(), Some(0));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn requests_received_before_the_stop_signal_are_answered() {
     let answered = known.iter_mut().filter_map(|(stream, _, answer)| is_answered(stream, answer).then_some(())).count();
     assert_eq!(answered, known.len());
     drop(known);
-    assert_eq!(serving.ended(), Some(0));
+    assert_eq!(serving.wait(), Some(0));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::process::{BINARY, Serving, exit_and_output, file, folder};
 const CONFIG: &str = "[policies.api]\nlimits = [\"3/1h\"]\n[policies.quiet]\nlimits = [\"60/1m\"]\n";
 
 /// The timeout for a text to appear on the screen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A terminal in tmux. It is closed on drop.
 struct Tmux {
@@ -58,7 +58,7 @@ impl Tmux {
 
     /// Waits until a text is on the screen. Returns its line.
     fn wait_for(&self, what: &str, text: &str) -> String {
-        wait_for(what, PATIENCE, || {
+        wait_for(what, TIMEOUT, || {
             let screen = self.screen();
             let line = screen.lines().find(|line| line.contains(text)).map(str::to_owned);
             line.ok_or_else(|| format!("`{text}` is not on the screen:\n{screen}"))
@@ -117,11 +117,11 @@ fn a_terminal_shows_the_decisions_of_the_service() {
     tmux.wait_for("the full screen", "> quiet");
 
     serving.signal("TERM");
-    assert_eq!(serving.ended(), Some(0), "viewers do not delay the shutdown");
+    assert_eq!(serving.wait(), Some(0), "viewers do not delay the shutdown");
     tmux.wait_for("the lost connection", "not live: last update ");
     let again = Serving::start(&arguments);
     tmux.wait_for("the restarted service", "memory store: healthy, 0 of ");
-    wait_for("live", PATIENCE, || {
+    wait_for("live", TIMEOUT, || {
         let screen = tmux.screen();
         if screen.contains("not live") { Err(screen) } else { Ok(()) }
     });
@@ -163,7 +163,7 @@ fn the_command_ends_with_its_terminal() {
     let pid = std::fs::read_to_string(&pid).expect("it was written");
     drop(tmux);
     let process = PathBuf::from("/proc").join(pid.trim());
-    wait_for("its end", PATIENCE, || if process.exists() { Err("it goes on".to_owned()) } else { Ok(()) });
+    wait_for("its end", TIMEOUT, || if process.exists() { Err("it goes on".to_owned()) } else { Ok(()) });
 }
 
 #[test]

@@ -84,19 +84,21 @@ fn a_bad_file_changes_nothing_and_is_reported_everywhere() {
 }
 
 /// Returns a configuration with three policies.
-fn three() -> String {
+fn three_policies() -> String {
     ["a", "b", "c"].map(|name| format!("[policies.{name}]\nlimits = [\"5/1h\"]\n")).concat()
 }
 
 #[test]
 fn a_file_that_removes_more_than_it_keeps_is_refused_unless_it_allows_that() {
-    let path = file("removal", &three());
+    let path = file("removal", &three_policies());
     let running = Running::start_from_file(&path);
     let write = |text: &str| std::fs::write(&path, text).expect("a writable file");
     let check = |policy: &str| post(running.http, "/v1/check", &json!({ "policy": policy, "key": "k" })).status;
     // An empty file, a file without policies, a truncated file, and a file with other policies.
-    let others = three().replace("policies.", "policies.other-");
-    for text in ["", "[server]\n", &three()[..three().find("[policies.b]").expect("it exists")], &others] {
+    let others = three_policies().replace("policies.", "policies.other-");
+    for text in
+        ["", "[server]\n", &three_policies()[..three_policies().find("[policies.b]").expect("it exists")], &others]
+    {
         write(text);
         running.reload();
         assert_eq!(["a", "b", "c"].map(check), [200; 3], "after {text:?}");
@@ -111,11 +113,11 @@ fn a_file_that_removes_more_than_it_keeps_is_refused_unless_it_allows_that() {
         assert!(state["cure"].as_str().is_some_and(|cure| cure.contains("allow_removal = true")), "{ready}");
         let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
         assert!(text.contains("\ntidegate_degraded{cause=\"configuration_refused\"} 1\n"), "{text}");
-        write(&three());
+        write(&three_policies());
         running.reload();
         assert_eq!(get(running.http, "/readyz").json()["status"], "ok");
     }
-    write(&three().replace("[policies.c]\nlimits = [\"5/1h\"]\n", ""));
+    write(&three_policies().replace("[policies.c]\nlimits = [\"5/1h\"]\n", ""));
     running.reload();
     assert_eq!(["a", "b", "c"].map(check), [200, 200, 404], "one of three may be removed");
     write("[server]\nallow_removal = true\n");
@@ -126,7 +128,7 @@ fn a_file_that_removes_more_than_it_keeps_is_refused_unless_it_allows_that() {
 
 #[test]
 fn a_fifo_instead_of_the_file_blocks_nothing_and_is_reported() {
-    let path = file("fifo", &three());
+    let path = file("fifo", &three_policies());
     let running = Running::start_from_file(&path);
     std::fs::remove_file(&path).expect("it exists");
     let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is installed");
@@ -138,7 +140,7 @@ fn a_fifo_instead_of_the_file_blocks_nothing_and_is_reported() {
     let detail = ready["degraded"][0]["detail"].as_str().expect("a text");
     assert!(detail.contains("is not a regular file"), "{ready}");
     std::fs::remove_file(&path).expect("it exists");
-    std::fs::write(&path, three()).expect("a writable file");
+    std::fs::write(&path, three_policies()).expect("a writable file");
     running.reload();
     assert_eq!(get(running.http, "/readyz").json()["status"], "ok");
 }

@@ -17,7 +17,7 @@ use crate::{resp::client::command, running::Running};
 const CONFIG: &str = "[server]\ndrain = \"30s\"\n[policies.api]\nlimits = [\"1000000/1h\"]\n";
 
 /// A limit that no test reaches.
-const ENDLESS: &str =
+const HIGH_LIMIT: &str =
     "[server]\ndrain = \"30s\"\n[policies.api]\nlimits = [\"1_000_000_000/366d\"]\nalgorithm = \"fixed_window\"\n";
 
 fn key_request() -> KeyRequest<'static> {
@@ -99,7 +99,7 @@ fn pipeline_until_closed(address: SocketAddr, answered: &AtomicU64) {
 
 fn every_request_charged_over_resp_is_answered(store: &str) {
     for _ in 0..5 {
-        let mut running = Running::start(&format!("[store]\nurl = \"{store}\"\ntimeout = \"10s\"\n{ENDLESS}"));
+        let mut running = Running::start(&format!("[store]\nurl = \"{store}\"\ntimeout = \"10s\"\n{HIGH_LIMIT}"));
         let service = std::sync::Arc::clone(running.server().service());
         let reset = running.block_on(service.reset(&service.active_policies(), &key_request(), Actor::default()));
         reset.expect("the store answers");

@@ -135,8 +135,8 @@ impl Chain {
             }
             Ok(())
         };
-        let patience = Duration::from_secs(60);
-        let ended = self.runtime.block_on(async { tokio::time::timeout(patience, listening).await });
+        let timeout = Duration::from_secs(60);
+        let ended = self.runtime.block_on(async { tokio::time::timeout(timeout, listening).await });
         let log = || fs::read_to_string(&self.log).unwrap_or_default();
         assert!(matches!(ended, Ok(Ok(()))), "Envoy does not listen ({ended:?}): {}", log());
     }

@@ -15,10 +15,10 @@ use tidegate_testbed::{free_port, wait_for};
 use crate::{running::Running, tools::run};
 
 const POLICIES: &str = "[policies.api]\nlimits = [\"1000000/1h\"]\n[policies.tiny]\nlimits = [\"1/1h\"]\n";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A file of the folder `deploy`.
-fn delivered(name: &str) -> PathBuf {
+fn deployed(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(name)
 }
 
@@ -34,7 +34,7 @@ impl Prometheus {
         let port = free_port();
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("prometheus-{port}"));
         fs::create_dir_all(&folder).expect("a writable directory");
-        let rules = delivered("prometheus-rules.yaml");
+        let rules = deployed("prometheus-rules.yaml");
         let config = json!({
             "global": { "scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s" },
             "rule_files": [rules.to_str().expect("text")],
@@ -64,7 +64,7 @@ impl Prometheus {
         let log = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
         let answer: Value = serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {}", log()))?;
         if answer["status"] != "success" {
-            return Err(format!("`{query}` fails: {answer}"));
+            return Err(format!("`{query}` failure_mode: {answer}"));
         }
         Ok(answer["data"]["result"].as_array().expect("a list").clone())
     }
@@ -75,7 +75,7 @@ impl Prometheus {
             let value = series["value"][1].as_str().and_then(|value| value.parse::<f64>().ok());
             value.is_some_and(f64::is_finite)
         };
-        wait_for(query, PATIENCE, || {
+        wait_for(query, TIMEOUT, || {
             traffic();
             let found: Vec<_> = self.query(query)?.into_iter().filter(is_number).collect();
             if found.is_empty() { Err("nothing".to_owned()) } else { Ok(found) }
@@ -129,7 +129,7 @@ fn promtool_accepts_the_metrics() {
 
 #[test]
 fn promtool_accepts_the_rules() {
-    run(Command::new("promtool").args(["check", "rules"]).arg(delivered("prometheus-rules.yaml")));
+    run(Command::new("promtool").args(["check", "rules"]).arg(deployed("prometheus-rules.yaml")));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn every_metric_of_the_rules_is_in_a_scrape() {
     let running = Running::start(POLICIES);
     traffic(&running);
     let (metrics, rules) =
-        (scrape(running.http), fs::read_to_string(delivered("prometheus-rules.yaml")).expect("a file"));
+        (scrape(running.http), fs::read_to_string(deployed("prometheus-rules.yaml")).expect("a file"));
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let named = rules.lines().filter(|line| line.contains("expr:")).flat_map(|line| line.split(|c| !is_part(c)));
     let named: std::collections::BTreeSet<_> = named.filter(|word| word.starts_with("tidegate_")).collect();
@@ -174,7 +174,7 @@ fn every_query_of_the_dashboard_and_the_rules_has_a_result() {
     let prometheus = Prometheus::start(running.http);
     let busy = || traffic(&running);
     let dashboard: Value =
-        serde_json::from_slice(&fs::read(delivered("grafana-dashboard.json")).expect("a file")).expect("JSON");
+        serde_json::from_slice(&fs::read(deployed("grafana-dashboard.json")).expect("a file")).expect("JSON");
     for panel in dashboard["panels"].as_array().expect("a list") {
         for target in panel["targets"].as_array().expect("a list") {
             let query = target["expr"].as_str().expect("a text");

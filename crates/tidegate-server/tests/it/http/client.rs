@@ -48,10 +48,10 @@ pub(crate) fn request(address: SocketAddr, method: &str, path: &str, headers: &[
         let _ = write!(text, "{name}: {value}\r\n");
     }
     let _ = write!(text, "\r\n{body}");
-    read(&raw(address, text.as_bytes()))
+    parse(&raw(address, text.as_bytes()))
 }
 
-fn read(response: &[u8]) -> Response {
+fn parse(response: &[u8]) -> Response {
     let end =
         response.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_else(|| panic!("no head: {response:?}"));
     let head = String::from_utf8_lossy(&response[..end]);

@@ -9,7 +9,7 @@ const HOUR_MS: i64 = 3_600_000;
 
 /// Splits the six numbers of a reply: `[allowed, max, remaining]`, retry, reset, charged.
 #[track_caller]
-fn six(reply: &Reply) -> ([i64; 3], i64, i64, i64) {
+fn split_numbers(reply: &Reply) -> ([i64; 3], i64, i64, i64) {
     let numbers = reply.numbers();
     let [allowed, max, remaining, retry, reset, charged] = numbers[..] else { panic!("not six: {numbers:?}") };
     ([allowed, max, remaining], retry, reset, charged)
@@ -20,15 +20,15 @@ fn a_check_returns_six_integers() {
     let service = service();
     for (key, mut client) in [("a", Client::connect(service.resp)), ("b", Client::connect3(service.resp))] {
         for remaining in [2, 1, 0] {
-            let (head, retry, reset, charged) = six(&client.call(&format!("TG.CHECK api {key}")));
+            let (head, retry, reset, charged) = split_numbers(&client.call(&format!("TG.CHECK api {key}")));
             assert_eq!((head, retry), ([1, 3, remaining], -1));
             assert!((1..=HOUR_MS).contains(&reset), "{reset}");
             assert!(charged > 1_700_000_000_000_000, "{charged}");
         }
-        let (head, retry, reset, charged) = six(&client.call(&format!("tg.check api {key}")));
+        let (head, retry, reset, charged) = split_numbers(&client.call(&format!("tg.check api {key}")));
         assert_eq!((head, charged), ([0, 3, 0], 0));
         assert!((1..=HOUR_MS).contains(&retry) && retry <= reset && reset <= HOUR_MS, "{retry} {reset}");
-        let (head, retry, ..) = six(&client.call(&format!("Tg.Check api {key} cost 4")));
+        let (head, retry, ..) = split_numbers(&client.call(&format!("Tg.Check api {key} cost 4")));
         assert_eq!((head, retry), ([0, 3, 0], -2), "the cost exceeds the capacity");
     }
 }
@@ -95,14 +95,16 @@ fn full_returns_all_fields_of_the_http_body() {
 fn several_checks_are_one_decision() {
     let service = service();
     for (key, mut client) in [("a", Client::connect(service.resp)), ("b", Client::connect3(service.resp))] {
-        let (head, retry, _, charged) = six(&client.call(&format!("TG.CHECKALL api {key} 2 quota {key} 100")));
+        let (head, retry, _, charged) =
+            split_numbers(&client.call(&format!("TG.CHECKALL api {key} 2 quota {key} 100")));
         assert_eq!((head, retry), ([1, 3, 1], -1), "the limit with the least remaining decided");
         assert!(charged > 0);
-        let (head, retry, _, charged) = six(&client.call(&format!("TG.CHECKALL quota {key} 100 api {key} 2")));
+        let (head, retry, _, charged) =
+            split_numbers(&client.call(&format!("TG.CHECKALL quota {key} 100 api {key} 2")));
         assert_eq!((head, charged), ([0, 3, 1], 0));
         assert!(retry > 0);
         assert_eq!(client.call(&format!("TG.PEEK quota {key}")).numbers()[2], 9400, "the denied command spent nothing");
-        let (head, retry, ..) = six(&client.call(&format!("TG.CHECKALL burst {key} 5 quota {key} 1")));
+        let (head, retry, ..) = split_numbers(&client.call(&format!("TG.CHECKALL burst {key} 5 quota {key} 1")));
         assert_eq!((head[..2].to_vec(), retry), (vec![0, 4], -2), "the maximum of gcra is its burst");
         let full = client.call(&format!("TG.CHECKALL quota {key} 1 api {key} 1 FULL"));
         assert_eq!(full.field("policy"), Reply::bulk("api"));
@@ -123,7 +125,7 @@ fn callers_may_supply_limits() {
     let mut client = Client::connect(service.resp);
     assert_eq!(client.call("TG.LIMIT k 2/1h 100/1d").numbers()[..3], [1, 2, 1]);
     assert_eq!(client.call("TG.LIMIT k 2/1h 100/1d COST 1 FULL").field("policy"), Reply::Null);
-    let (head, retry, ..) = six(&client.call("TG.LIMIT k 2/1h 100/1d"));
+    let (head, retry, ..) = split_numbers(&client.call("TG.LIMIT k 2/1h 100/1d"));
     assert_eq!(head, [0, 2, 0]);
     assert!(retry > 0);
     assert_eq!(
@@ -137,9 +139,9 @@ fn callers_may_supply_limits() {
 fn a_peek_spends_nothing_and_a_charge_always_spends() {
     let service = service();
     let mut client = Client::connect(service.resp);
-    let (head, retry, reset, charged) = six(&client.call("TG.PEEK api k COST 3"));
+    let (head, retry, reset, charged) = split_numbers(&client.call("TG.PEEK api k COST 3"));
     assert_eq!((head, retry, reset, charged), ([1, 3, 3], -1, 0, 0));
-    let (head, retry, ..) = six(&client.call("TG.CHARGE api k 5"));
+    let (head, retry, ..) = split_numbers(&client.call("TG.CHARGE api k 5"));
     assert_eq!((head, retry), ([1, 3, 0], -1));
     let peeked = client.call("TG.PEEK api k FULL");
     assert_eq!(peeked.field("used"), Reply::Int(5));
@@ -152,7 +154,7 @@ fn a_shadow_policy_admits_and_reports_the_denial() {
     let service = service();
     let mut client = Client::connect(service.resp);
     assert_eq!(client.call("TG.CHECK watched k").numbers()[..4], [1, 1, 0, -1]);
-    let (head, retry, ..) = six(&client.call("TG.CHECK watched k"));
+    let (head, retry, ..) = split_numbers(&client.call("TG.CHECK watched k"));
     assert_eq!(head, [1, 1, 0]);
     assert!(retry > 0, "the wait of an enforced policy, as in the HTTP body");
     assert_eq!(client.call("TG.CHECK watched k FULL").field("reason"), Reply::bulk("shadow"));
@@ -162,7 +164,7 @@ fn a_shadow_policy_admits_and_reports_the_denial() {
 fn a_charge_is_refunded_once_and_a_key_is_reset_once() {
     let service = service();
     let mut client = Client::connect(service.resp);
-    let charged = six(&client.call("TG.CHECK api k COST 2")).3;
+    let charged = split_numbers(&client.call("TG.CHECK api k COST 2")).3;
     assert_eq!(client.call(&format!("TG.REFUND api k 2 {charged}")), Reply::Int(1));
     assert_eq!(client.call(&format!("TG.REFUND api k 2 {charged}")), Reply::Int(0));
     assert_eq!(client.call("TG.PEEK api k").numbers()[2], 3);
@@ -176,7 +178,7 @@ fn inspect_returns_the_state_of_a_key() {
     let service = service();
     for (key, mut client) in [("a", Client::connect(service.resp)), ("b", Client::connect3(service.resp))] {
         assert_eq!(client.call(&format!("TG.INSPECT login {key}")), Reply::Null);
-        let charged = six(&client.call(&format!("TG.CHECK login {key} COST 2"))).3;
+        let charged = split_numbers(&client.call(&format!("TG.CHECK login {key} COST 2"))).3;
         let state = client.call(&format!("TG.INSPECT login {key}"));
         assert_eq!(state.field("newest_charge_us"), Reply::Int(charged));
         let Reply::List(limits) = state.field("limits") else { panic!("{state:?}") };

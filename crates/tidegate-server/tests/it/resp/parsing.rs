@@ -3,7 +3,7 @@
 use redis_protocol::resp2::{decode::decode, types::OwnedFrame};
 use tidegate_server::fuzzing::resp;
 
-const MOST: usize = 1024;
+const MAX_LENGTH: usize = 1024;
 
 /// Valid and invalid pieces of input.
 const PIECES: [&[u8]; 24] = [
@@ -45,11 +45,11 @@ fn input_is_parsed_the_same_way_however_it_is_split() {
     let mut agreed = 0;
     for _ in 0..50_000 {
         let input: Vec<u8> = (0..=next(12)).flat_map(|_| PIECES[next(PIECES.len())]).copied().collect();
-        let whole = resp(&input, MOST);
-        assert!(whole.2 || input.len() - whole.1 <= MOST, "unparsed input is bounded");
-        let (mut commands, first, broken) = resp(&input[..next(input.len() + 1)], MOST);
+        let whole = resp(&input, MAX_LENGTH);
+        assert!(whole.2 || input.len() - whole.1 <= MAX_LENGTH, "unparsed input is bounded");
+        let (mut commands, first, broken) = resp(&input[..next(input.len() + 1)], MAX_LENGTH);
         if !broken {
-            let (more, second, broken) = resp(&input[first..], MOST);
+            let (more, second, broken) = resp(&input[first..], MAX_LENGTH);
             commands.extend(more);
             assert_eq!((commands, first + second, broken), whole, "{}", input.escape_ascii());
         }

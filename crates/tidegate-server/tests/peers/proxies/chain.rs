@@ -47,7 +47,7 @@ pub(super) enum Proxy {
 
 /// The behavior of a proxy when the service is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fails {
+pub(super) enum FailureMode {
     Closed,
     Open,
 }
@@ -63,16 +63,16 @@ pub(super) struct Chain {
 
 impl Chain {
     /// Starts the chain with these policies. The proxy uses the policy `public-api`.
-    pub(super) fn start(proxy: Proxy, fails: Fails, policies: &str) -> Self {
+    pub(super) fn start(proxy: Proxy, failure_mode: FailureMode, policies: &str) -> Self {
         // Traefik sends a token only in its configuration that fails open.
-        let tokens = if (proxy, fails) == (Proxy::Traefik, Fails::Closed) { "" } else { TOKENS };
+        let tokens = if (proxy, failure_mode) == (Proxy::Traefik, FailureMode::Closed) { "" } else { TOKENS };
         let service = Stopped::on_free_ports().start(&format!("{tokens}{policies}"));
         let upstream = Upstream::start();
         let front = free_port();
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("proxy-{front}"));
         fs::create_dir_all(&folder).expect("a writable directory");
         let ports = [("8000", front), ("8001", free_port()), ("8080", service.http.port()), ("9000", upstream.port)];
-        let process = run(proxy, fails, &folder, &|name| with_ports(&snippet(name), &ports));
+        let process = run(proxy, failure_mode, &folder, &|name| with_ports(&snippet(name), &ports));
         let front = (Ipv4Addr::LOCALHOST, front).into();
         let mut chain = Self { front, upstream, service: Some(service), process, folder };
         chain.wait();
@@ -155,9 +155,9 @@ fn with_ports(text: &str, ports: &[(&str, u16)]) -> String {
     ports.iter().fold(marked, |text, (port, actual)| text.replace(&format!("{{{{{port}}}}}"), &actual.to_string()))
 }
 
-fn run(proxy: Proxy, fails: Fails, folder: &Path, snippet: &dyn Fn(&str) -> String) -> Child {
+fn run(proxy: Proxy, failure_mode: FailureMode, folder: &Path, snippet: &dyn Fn(&str) -> String) -> Child {
     let write = |name: &str, text: String| fs::write(folder.join(name), text + "\n").expect("a writable file");
-    let suffix = if fails == Fails::Open { "-fail-open" } else { "" };
+    let suffix = if failure_mode == FailureMode::Open { "-fail-open" } else { "" };
     let mut command = match proxy {
         Proxy::Nginx => {
             write("nginx.conf", NGINX.to_owned());

@@ -5,7 +5,7 @@ mod upstream;
 
 use std::{path::Path, process::Command};
 
-use self::chain::{Chain, Fails, Proxy, TOKENS};
+use self::chain::{Chain, FailureMode, Proxy, TOKENS};
 use crate::tools::{peer, run};
 
 const BY_ADDRESS: &str = "[policies.public-api]\nlimits = [\"3/1h\"]\n";
@@ -32,8 +32,8 @@ const PREFLIGHT: [(&str, &str); 4] = [
     ("sec-fetch-site", "cross-site"),
 ];
 
-fn limits_a_browser(proxy: Proxy, fails: Fails) {
-    let chain = Chain::start(proxy, fails, BY_ADDRESS);
+fn limits_a_browser(proxy: Proxy, failure_mode: FailureMode) {
+    let chain = Chain::start(proxy, failure_mode, BY_ADDRESS);
     let body = "item=tea&note=for+two";
     let requests = [
         ("POST", "/order?a=b", &BROWSER[..], body),
@@ -74,8 +74,8 @@ fn limits_a_browser(proxy: Proxy, fails: Fails) {
 }
 
 /// `several` is the status of a request that has several keys.
-fn counts_by_a_header(proxy: Proxy, fails: Fails, several: u16) {
-    let chain = Chain::start(proxy, fails, BY_KEY);
+fn counts_by_a_header(proxy: Proxy, failure_mode: FailureMode, several: u16) {
+    let chain = Chain::start(proxy, failure_mode, BY_KEY);
     let status_of = |keys: &[&str]| {
         let headers: Vec<_> = keys.iter().map(|key| ("x-api-key", *key)).collect();
         chain.request("GET", "/", &headers, "").status
@@ -97,18 +97,18 @@ fn counts_by_a_header(proxy: Proxy, fails: Fails, several: u16) {
 
 /// `closed` is the status of requests that a proxy does not forward.
 fn decides_when_the_service_is_gone(proxy: Proxy, closed: u16) {
-    for (fails, expected, arrived) in [(Fails::Closed, closed, 0), (Fails::Open, 200, 5)] {
-        let mut chain = Chain::start(proxy, fails, BY_ADDRESS);
+    for (failure_mode, expected, arrived) in [(FailureMode::Closed, closed, 0), (FailureMode::Open, 200, 5)] {
+        let mut chain = Chain::start(proxy, failure_mode, BY_ADDRESS);
         let stopped = chain.stop_service();
         for _ in 0..5 {
             let response = chain.request("POST", "/order", &BROWSER, "item=tea");
-            assert_eq!(response.status, expected, "{fails:?}: {response:?} {}", chain.log());
+            assert_eq!(response.status, expected, "{failure_mode:?}: {response:?} {}", chain.log());
             assert!(!response.headers.iter().any(|(_, value)| value.contains('{')), "{response:?}");
         }
         let requests = chain.upstream.take();
-        assert_eq!(requests.len(), arrived, "{fails:?}");
+        assert_eq!(requests.len(), arrived, "{failure_mode:?}");
         assert!(requests.iter().all(|one| (&*one.method, &*one.body) == ("POST", "item=tea")), "{requests:?}");
-        let tokens = if (proxy, fails) == (Proxy::Traefik, Fails::Closed) { "" } else { TOKENS };
+        let tokens = if (proxy, failure_mode) == (Proxy::Traefik, FailureMode::Closed) { "" } else { TOKENS };
         chain.start_service(stopped, &format!("{tokens}{BY_ADDRESS}"));
         chain.request_until(429);
     }
@@ -116,42 +116,42 @@ fn decides_when_the_service_is_gone(proxy: Proxy, closed: u16) {
 
 #[test]
 fn nginx_limits_a_browser() {
-    limits_a_browser(Proxy::Nginx, Fails::Closed);
+    limits_a_browser(Proxy::Nginx, FailureMode::Closed);
 }
 
 #[test]
 fn caddy_limits_a_browser() {
-    limits_a_browser(Proxy::Caddy, Fails::Closed);
+    limits_a_browser(Proxy::Caddy, FailureMode::Closed);
 }
 
 #[test]
 fn traefik_limits_a_browser() {
-    limits_a_browser(Proxy::Traefik, Fails::Closed);
+    limits_a_browser(Proxy::Traefik, FailureMode::Closed);
 }
 
 #[test]
 fn proxies_that_fail_open_limit_a_browser() {
     for proxy in [Proxy::Nginx, Proxy::Caddy, Proxy::Traefik] {
-        limits_a_browser(proxy, Fails::Open);
+        limits_a_browser(proxy, FailureMode::Open);
     }
 }
 
 #[test]
 fn nginx_counts_by_a_header_of_any_length_and_refuses_several() {
-    counts_by_a_header(Proxy::Nginx, Fails::Closed, 429);
-    counts_by_a_header(Proxy::Nginx, Fails::Open, 429);
+    counts_by_a_header(Proxy::Nginx, FailureMode::Closed, 429);
+    counts_by_a_header(Proxy::Nginx, FailureMode::Open, 429);
 }
 
 #[test]
 fn caddy_counts_by_a_header_of_any_length_and_refuses_several() {
-    counts_by_a_header(Proxy::Caddy, Fails::Closed, 400);
-    counts_by_a_header(Proxy::Caddy, Fails::Open, 400);
+    counts_by_a_header(Proxy::Caddy, FailureMode::Closed, 400);
+    counts_by_a_header(Proxy::Caddy, FailureMode::Open, 400);
 }
 
 #[test]
 fn traefik_counts_by_a_header_of_any_length_and_refuses_several() {
-    counts_by_a_header(Proxy::Traefik, Fails::Closed, 400);
-    counts_by_a_header(Proxy::Traefik, Fails::Open, 400);
+    counts_by_a_header(Proxy::Traefik, FailureMode::Closed, 400);
+    counts_by_a_header(Proxy::Traefik, FailureMode::Open, 400);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn proxies_reject_requests_that_a_wrong_configuration_refuses() {
     let unknown = format!("{TOKENS}[policies.public-apo]\nlimits = [\"3/1h\"]\n");
     let token = format!("{}{BY_ADDRESS}", TOKENS.replace("usage-token", "other-token"));
     for (proxy, without_policy) in [(Proxy::Nginx, 500), (Proxy::Caddy, 404), (Proxy::Traefik, 404)] {
-        let mut chain = Chain::start(proxy, Fails::Open, BY_ADDRESS);
+        let mut chain = Chain::start(proxy, FailureMode::Open, BY_ADDRESS);
         for (config, expected) in [(&unknown, without_policy), (&token, 401)] {
             let stopped = chain.stop_service();
             chain.start_service(stopped, config);
@@ -188,7 +188,7 @@ fn proxies_reject_requests_that_a_wrong_configuration_refuses() {
 #[test]
 fn a_real_browser_is_limited_behind_every_proxy() {
     let chains =
-        [Proxy::Nginx, Proxy::Caddy, Proxy::Traefik].map(|proxy| Chain::start(proxy, Fails::Closed, BY_ADDRESS));
+        [Proxy::Nginx, Proxy::Caddy, Proxy::Traefik].map(|proxy| Chain::start(proxy, FailureMode::Closed, BY_ADDRESS));
     let mut node = Command::new("node");
     node.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/proxies/browser.mjs"));
     node.args(chains.each_ref().map(|chain| chain.front.port().to_string())).env("TIDEGATE_NODE", peer("node"));
