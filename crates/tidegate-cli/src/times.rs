@@ -1,7 +1,9 @@
 //! Formats times and durations for people.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
-use tidegate::Clock;
+use tidegate::{Clock, format_duration};
 
 /// Returns the time in milliseconds since the epoch.
 pub(crate) fn now_ms(clock: &Clock) -> u64 {
@@ -23,22 +25,11 @@ fn written(at_ms: u64, form: &str) -> String {
     at.map_or_else(|| format!("{at_ms} ms after 1970"), |at| at.strftime(form).to_string())
 }
 
-/// `250ms`, `12s`, `2m 5s`, `2h`, `3d 4h`: the two largest units, from seconds on rounded up.
+/// Formats milliseconds in their two largest units, such as `250ms`, `12s`, `2m5s` and `3d4h`. From one second on they are
+/// rounded up to seconds.
 pub(crate) fn span(ms: u64) -> String {
-    if ms < 1_000 {
-        return format!("{ms}ms");
-    }
-    let seconds = ms.div_ceil(1_000);
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
-    let parts = if days > 0 {
-        [(days, "d"), (hours, "h")]
-    } else if hours > 0 {
-        [(hours, "h"), (minutes, "m")]
-    } else {
-        [(minutes, "m"), (seconds % 60, "s")]
-    };
-    let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}"));
-    parts.collect::<Vec<_>>().join(" ")
+    let duration = if ms < 1_000 { Duration::from_millis(ms) } else { Duration::from_secs(ms.div_ceil(1_000)) };
+    format_duration(duration).max_units(2).to_string()
 }
 
 #[cfg(test)]
@@ -48,7 +39,7 @@ mod tests {
     #[test]
     fn durations_have_at_most_two_units() {
         let texts = [0, 250, 1_000, 11_001, 60_000, 125_000, 7_199_990, 7_290_000, 86_400_000, 273_600_000].map(span);
-        assert_eq!(texts, ["0ms", "250ms", "1s", "12s", "1m", "2m 5s", "2h", "2h 1m", "1d", "3d 4h"]);
+        assert_eq!(texts, ["0s", "250ms", "1s", "12s", "1m", "2m5s", "2h", "2h1m", "1d", "3d4h"]);
     }
 
     #[test]

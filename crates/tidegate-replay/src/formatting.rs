@@ -1,6 +1,9 @@
-//! Formats numbers for people: `12,345`, `1.2 %`, `1h 30m`, `2015-05-17 10:05:03`.
+//! Formats numbers for people: `12,345`, `1.2 %`, `1h30m`, `2015-05-17 10:05:03`.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
+use tidegate::format_duration;
 
 /// Formats a count with thousands separators: `12,345`.
 pub fn count(n: u64) -> String {
@@ -75,32 +78,12 @@ fn decimal_places(n: f64) -> usize {
     (1.0 - n.log10().floor()).clamp(0.0, 12.0) as usize
 }
 
-/// Formats a duration in its two largest units: `83h 5m`, `12s`, `1.5ms`.
+/// Formats a duration in its two largest units, such as `3d11h`, `12s` and `1ms500µs`.
 pub fn duration(micros: u64) -> String {
-    const UNITS: [(&str, u64); 4] = [("d", 86_400_000_000), ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000)];
-    if micros < 1_000 {
-        return format!("{micros}µs");
-    }
-    if micros < 1_000_000 {
-        let text = format!("{}.{}", micros / 1_000, micros % 1_000 / 100);
-        return format!("{}ms", text.strip_suffix(".0").unwrap_or(&text));
-    }
-    // Days start at a week: "83h" is clearer than "3d 11h".
-    let from = usize::from(micros < 7 * UNITS[0].1);
-    for (i, (name, size)) in UNITS.iter().enumerate().skip(from) {
-        if micros >= *size {
-            let (whole, rest) = (micros / size, micros % size);
-            return match UNITS.get(i + 1) {
-                Some((smaller, size)) if rest >= *size => format!("{whole}{name} {}{smaller}", rest / size),
-                None if rest >= 100_000 && whole < 10 => format!("{whole}.{}s", rest / 100_000),
-                _ => format!("{whole}{name}"),
-            };
-        }
-    }
-    unreachable!("a second or more")
+    format_duration(Duration::from_micros(micros)).max_units(2).to_string()
 }
 
-/// Formats a signed number of microseconds: `+15s`, `−1m 30s`, `0`.
+/// Formats a signed number of microseconds: `+15s`, `−1m30s`, `0`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole, and not negative")]
 pub fn offset(micros: f64) -> String {
     let distance = micros.abs().round() as u64;
@@ -186,8 +169,8 @@ mod tests {
         let shares = [0.0, 0.000_031, 0.012, 0.5, 0.999_9, 1.0].map(share);
         assert_eq!(shares, ["0 %", "0.0031 %", "1.2 %", "50 %", "99.990 %", "100 %"]);
         let durations = [5, 1_500, 12_000_000, 90_000_000, 299_100_000_000, 700_000_000_000].map(duration);
-        assert_eq!(durations, ["5µs", "1.5ms", "12s", "1m 30s", "83h 5m", "8d 2h"]);
-        assert_eq!([-90e6, -0.0, 15e6, 0.2].map(offset), ["−1m 30s", "0", "+15s", "0"]);
+        assert_eq!(durations, ["5µs", "1ms500µs", "12s", "1m30s", "3d11h", "8d2h"]);
+        assert_eq!([-90e6, -0.0, 15e6, 0.2].map(offset), ["−1m30s", "0", "+15s", "0"]);
         assert_eq!(timestamp(1_431_857_103_000_000), "2015-05-17 10:05:03");
     }
 

@@ -14,7 +14,7 @@ const MAX_NOTE: usize = 256;
 /// let api = Policy::new("api", ["100/1m".parse()?])?;
 /// let mallory = Key::new("mallory")?;
 /// limiter.set_override(&api, &mallory, Override::ban())?;
-/// assert!(!limiter.check(&api, &guest, Cost::ONE).is_allowed());
+/// assert!(!limiter.check(&api, &mallory, Cost::ONE).is_allowed());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]

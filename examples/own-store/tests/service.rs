@@ -67,8 +67,8 @@ async fn an_operation_that_the_store_lacks_is_not_implemented() {
     let server = start().await;
     let answer = http(
         &server,
-        "PUT",
-        "/v1/overrides",
+        "POST",
+        "/v1/override",
         "{\"policy\":\"api\",\"key\":\"alice\",\"kind\":\"ban\",\"for_good\":true}",
     )
     .await;

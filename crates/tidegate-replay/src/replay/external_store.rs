@@ -15,7 +15,9 @@ const IN_FLIGHT: usize = 512;
 
 /// How to open the store that decides.
 #[derive(Clone)]
-pub struct OpenStore(Arc<dyn Fn(&str) -> Result<AnyStore, String> + Send + Sync>);
+pub struct OpenStore(Arc<OpenWithPrefix>);
+
+type OpenWithPrefix = dyn Fn(&str) -> Result<AnyStore, String> + Send + Sync;
 
 impl OpenStore {
     /// `open` opens a store whose states have the given prefix. It is called inside a tokio runtime. The store must be

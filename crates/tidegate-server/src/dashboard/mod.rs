@@ -1,7 +1,7 @@
 //! The dashboard: a page that shows the service, and the API of the page and of `tidegate top`.
 //!
 //! `asset` has the files of the page, `data` collects what the service reports to its observer, `routes` answers requests, and `dto`
-//! has the JSON types. The rest of the server does not depend on the dashboard: [`Dashboard`] gives it an observer and routes.
+//! has the JSON types. The rest of the server does not depend on the dashboard: `Dashboard` gives it an observer and routes.
 
 mod asset;
 mod data;

@@ -27,7 +27,7 @@ pub(super) struct Durations(Mutex<Inner>);
 struct Inner {
     policies: BTreeMap<Arc<str>, Arc<PolicyDurations>>,
     others: Arc<PolicyDurations>,
-    /// DurationCounts of policies that are no longer configured.
+    /// The counts of policies that are no longer configured.
     retired: DurationCounts,
 }
 

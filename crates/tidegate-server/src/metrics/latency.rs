@@ -11,7 +11,7 @@ const FIRST_OCTAVE: u32 = 10;
 const OCTAVES: usize = 18;
 const BUCKETS: usize = 2 + 4 * OCTAVES;
 
-/// DurationCounts of durations.
+/// Counts of durations, by bucket.
 #[derive(Debug)]
 pub(crate) struct Latency {
     buckets: [AtomicU64; BUCKETS],

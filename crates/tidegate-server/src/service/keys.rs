@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tidegate::{ActiveOverride, Inspection, Key, Override, OverrideRule, Policy, Refund, Store as _, Timestamp};
+use tidegate::{
+    ActiveOverride, Inspection, Key, Override, OverrideRule, Policy, Refund, Store as _, Timestamp, format_duration,
+};
 
 use super::{ActivePolicies, Actor, Event, KeyChange, KeyRequest, KeyVisibility, LimitSource, Refusal, Service};
 use crate::metrics::AUDIT;
@@ -76,7 +78,7 @@ impl Service {
             None => "permanently".to_owned(),
             Some(end) => {
                 let left = end.as_micros().saturating_sub(self.clock.now().as_micros()).div_ceil(1_000_000);
-                format!("for {}", duration_text(Duration::from_secs(left)))
+                format!("for {}", format_duration(Duration::from_secs(left)).max_units(2))
             }
         };
         let (note, since) = (by.note().to_owned(), self.clock.now());
@@ -131,18 +133,4 @@ fn change<'k>(
     note: impl Into<String>,
 ) -> KeyChange<'k> {
     KeyChange { before, key: key.as_borrowed(), after: after.into(), note: note.into() }
-}
-
-/// Formats a duration with its two largest units.
-fn duration_text(length: Duration) -> String {
-    let seconds = length.as_secs();
-    let units = [(seconds / 86_400, "d"), (seconds / 3_600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
-    let shown: String = units
-        .iter()
-        .skip_while(|(count, _)| *count == 0)
-        .take(2)
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, unit)| format!("{count}{unit}"))
-        .collect();
-    if shown.is_empty() { "0s".to_owned() } else { shown }
 }

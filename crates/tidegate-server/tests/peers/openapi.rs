@@ -58,7 +58,7 @@ fn the_document_is_valid_openapi() {
     run(Command::new(peer("python/bin/openapi-spec-validator")).arg(&path));
     let document: serde_json::Value = get(running.http, "/openapi.json").json();
     let body = "/paths/~1v1~1check/post/responses/429/content/application~1json/schema";
-    assert_eq!(document.pointer(body), Some(&serde_json::json!({ "$ref": "#/components/schemas/Body" })));
+    assert_eq!(document.pointer(body), Some(&serde_json::json!({ "$ref": "#/components/schemas/DecisionBody" })));
     let security = |path: &str| document.pointer(path).cloned().unwrap_or_default();
     let both = serde_json::json!([{ "usage_token": [] }, { "admin_token": [] }]);
     assert_eq!(security("/paths/~1v1~1check/post/security"), both);

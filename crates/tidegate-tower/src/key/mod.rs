@@ -314,7 +314,7 @@ pub enum KeyHeaderError {
 
 /// The text is no [`KeySource`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no source of keys: use client-ip or header:x-api-key")]
+#[error("`{text}` is not a source of keys: use client-ip or header:x-api-key")]
 pub struct KeySourceError {
     /// The text.
     pub text: String,

@@ -91,8 +91,11 @@ pub(crate) fn limit_answers<'a>(
     check: &'a FitCheck,
     outcome: Outcome,
 ) -> impl Iterator<Item = LimitAnswer> + 'a {
-    let answer = move |(i, spec)| LimitAnswer::new(spec, view, moment, cost, check.used[i], outcome);
-    view.specs.iter().enumerate().map(answer)
+    let StateView { specs, states, newest } = view;
+    let answer = move |(i, spec): (usize, &LimitSpec)| {
+        LimitAnswer::new(spec, &states[spec.state], newest, moment, cost, check.used[i], outcome)
+    };
+    specs.iter().enumerate().map(answer)
 }
 
 /// The decision over all limits. It describes the limit that decided.
@@ -150,12 +153,19 @@ impl LimitAnswer {
     }
 
     #[inline]
-    fn new(spec: &LimitSpec, view: StateView<'_>, moment: Moment, cost: u64, before: u64, outcome: Outcome) -> Self {
-        let state = view.state(spec);
-        let wait_for = |level| wait(state.falls_to(spec, view.newest, level, moment.at), moment.now);
+    fn new(
+        spec: &LimitSpec,
+        state: &LimitState,
+        newest: i64,
+        moment: Moment,
+        cost: u64,
+        before: u64,
+        outcome: Outcome,
+    ) -> Self {
+        let wait_for = |level| wait(state.falls_to(spec, newest, level, moment.at), moment.now);
         let used = match outcome {
             // A debt saturates, so it may contain less than was charged.
-            Outcome::Charged if matches!(state, LimitState::Gcra(_)) => state.used(spec, view.newest, moment.at),
+            Outcome::Charged if matches!(state, LimitState::Gcra(_)) => state.used(spec, newest, moment.at),
             Outcome::Charged => (before + cost).min(SATURATION),
             _ => before,
         };

@@ -138,6 +138,7 @@ pub struct Metric {
 
 /// The kind of a [`Metric`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MetricKind {
     /// It only rises.
     Counter,

@@ -30,7 +30,7 @@ fn status(state: &State) -> Option<(String, bool)> {
     let why = state.error.as_ref().map_or(String::new(), |why| format!(" ({})", visible(why)));
     if let Some(silent) = state.silent_ms() {
         // Whole seconds that have passed.
-        let silent = times::span(silent / 1_000 * 1_000).replace("0ms", "0s");
+        let silent = times::span(silent / 1_000 * 1_000);
         let since =
             if state.has_updates() { format!("last update {silent} ago") } else { format!("no update for {silent}") };
         return Some((format!("not live: {since}, reconnecting{why}"), true));

@@ -49,7 +49,7 @@ pub(crate) struct ExtraRoutes {
 /// Returns all routes.
 pub(crate) fn router(context: &Context, extra: Option<ExtraRoutes>) -> Router {
     let ExtraRoutes { router, document } =
-        extra.unwrap_or_else(|| ExtraRoutes { router: Router::new(), document: Default::default() });
+        extra.unwrap_or_else(|| ExtraRoutes { router: Router::new(), document: utoipa::openapi::OpenApi::default() });
     Router::new()
         .route("/v1/check", post(decide::check))
         .route("/v1/peek", post(decide::peek))

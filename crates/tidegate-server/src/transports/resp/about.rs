@@ -25,14 +25,13 @@ pub(super) fn service(args: Args<'_>, service: &Service, out: &mut Replies) {
             }
         }
     };
-    let store = if service.is_immediate() { "memory" } else { "redis" };
     section(
         "Server",
         &[
             ("redis_version", REDIS_VERSION.to_owned()),
             ("redis_mode", "standalone".to_owned()),
             ("tidegate_version", env!("CARGO_PKG_VERSION").to_owned()),
-            ("tidegate_store", store.to_owned()),
+            ("tidegate_store", service.store_report().kind.to_owned()),
             ("tidegate_policies", service.active_policies().policies.len().to_string()),
             ("process_id", std::process::id().to_string()),
             ("uptime_in_seconds", service.uptime().as_secs().to_string()),

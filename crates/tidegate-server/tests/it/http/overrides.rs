@@ -118,7 +118,7 @@ fn an_invalid_override_is_refused_with_a_reason() {
         (json!({ "for": null }), 400, "the end is missing"),
         (json!({ "for_good": true }), 400, "the end is missing"),
         (json!({ "for": "soon" }), 400, "30m, 2h or 7d"),
-        (json!({ "for": null, "until_ms": 1 }), 400, "changes nothing"),
+        (json!({ "for": null, "until_ms": 1 }), 400, "has no effect"),
         (json!({ "for": null, "until_ms": 9_000_000_000_001_u64 }), 400, "9000000000000"),
         (json!({ "limits": ["1/1s"] }), 400, "only an override of kind `limits`"),
         (json!({ "kind": "limits" }), 400, "`limits` is missing"),

@@ -23,7 +23,7 @@ fn a_wrong_command_gets_an_error_with_a_hint() {
         ("TG.CHECK api k COST 99999999999999999999", "ERR COST `99999999999999999999` is not a whole number"),
         ("TG.CHECK api k COST -1", "ERR COST `-1` is not a whole number: use 1 to 1000000000000"),
         ("TG.CHECK api k COST 1.5", "ERR COST `1.5` is not a whole number"),
-        ("TG.CHECK api k ONFAIL maybe", "ERR `maybe` is not what to do when the store fails: use open, closed"),
+        ("TG.CHECK api k ONFAIL maybe", "ERR `maybe` is not a behaviour when the store fails: use open, closed"),
         ("TG.CHECK api k ONFAIL local:2", "ERR a share of `2` is out of range"),
         ("TG.CHECK api k OPERATION x", "ERR the policy has no operation `x`; it has: none"),
         ("TG.CHECK quota k OPERATION x", "ERR the policy has no operation `x`; it has: search.list"),
@@ -36,7 +36,7 @@ fn a_wrong_command_gets_an_error_with_a_hint() {
         ("TG.LIMIT k", "ERR wrong number of arguments for 'tg.limit' command"),
         ("TG.LIMIT k COST 1", "ERR a policy has 1 to 8 limits"),
         ("TG.LIMIT k 5", "ERR `5` is not a limit: write units and window, as in `100/1m`"),
-        ("TG.LIMIT k 5/1s 6/1s", "ERR a second limit has the window of `6/1s`"),
+        ("TG.LIMIT k 5/1s 6/1s", "ERR two limits have the same window as `6/1s`"),
         ("TG.LIMIT k 5/2d", "ERR the window of `5/2d` is longer than callers may supply: use at most 5/1d"),
         ("TG.LIMIT k 5/1s 5/2s 5/3s 5/4s 5/5s 5/6s 5/7s 5/8s 5/9s", "ERR a policy has 1 to 8 limits"),
         (

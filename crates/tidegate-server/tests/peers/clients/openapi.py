@@ -12,7 +12,7 @@ def connected(token):
 
 
 def request(key):
-    return tidegate.CheckRequest(tidegate.ByPolicy(policy="narrow", key=tidegate.KeySchema(key)))
+    return tidegate.CheckRequest(tidegate.ByPolicy(policy="narrow", key=tidegate.KeyText(key)))
 
 
 with connected("usage-token") as api:
@@ -36,7 +36,7 @@ with connected("wrong-token") as api:
         assert refused.status == 401 and "token" in refused.data.error, refused
 
 with connected("admin-token") as api:
-    same = tidegate.ResetRequest(policy="narrow", key=tidegate.KeySchema("alice"))
+    same = tidegate.ResetRequest(policy="narrow", key=tidegate.KeyText("alice"))
     assert tidegate.AdminApi(api).reset(same).reset
 
 print("ok")

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Address, KeyRequest, Shard};
 use crate::{
     answer::{Fit, FitCheck, Moment, check_fit},
+    key_state::is_far_behind,
     limit_states::LimitStates,
     memory::{
         bounds::{AtCapacity, Bounds},
@@ -103,8 +104,12 @@ impl Shard {
         bounds: &Bounds,
         peek: bool,
     ) -> CheckedRequest {
-        let before = self.rebase_if_far_behind(address, request, bounds, peek);
-        let at = request.now.max(self.newest(address));
+        let newest = self.newest(address);
+        let (at, before) = if is_far_behind(request.now, newest, request.policy.layout()) {
+            (request.now, self.rebase(address, request.now, bounds, peek))
+        } else {
+            (request.now.max(newest), None)
+        };
         let check = self.read(address, request.policy, |view| check_fit(view, at, request.cost));
         CheckedRequest { location, at, check, earlier: 0, before }
     }

@@ -115,6 +115,7 @@ impl Shard {
         decision
     }
 
+    #[inline]
     fn answer_at(
         &self,
         address: Address,

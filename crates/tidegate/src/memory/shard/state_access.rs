@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{Address, KeyRequest, LOG_GROWTH, Shard, TableId, check::SavedState};
 use crate::{
     algorithms::Recording,
-    key_state::is_far_behind,
     layout::Layout,
     limit_states::{LimitStates, StateView},
     memory::{
@@ -232,21 +231,6 @@ impl Shard {
         if let Some(large) = slot.large_state() {
             bounds.count_bytes(self.large_states.take(large).heap_bytes(), 0);
         }
-    }
-
-    /// Rebases a state if the clock is far behind its newest charge. Returns the state before that, if `peek` is set.
-    #[inline]
-    pub(super) fn rebase_if_far_behind(
-        &mut self,
-        address: Address,
-        request: &KeyRequest<'_>,
-        bounds: &Bounds,
-        peek: bool,
-    ) -> Option<Box<SavedState>> {
-        if !is_far_behind(request.now, self.newest(address), request.policy.layout()) {
-            return None;
-        }
-        self.rebase(address, request.now, bounds, peek)
     }
 
     /// Moves the units that were in use at the newest charge to `now`. Returns the state before that, if `peek` is set.
