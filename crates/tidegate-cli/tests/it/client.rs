@@ -1,9 +1,9 @@
-//! check and its kin: what they print, and what their exit codes mean.
+//! The commands that decide: their output and their exit codes.
 
 use serde_json::Value;
 use tidegate_testbed::Server;
 
-use crate::process::{Serving, file, run, told};
+use crate::process::{Serving, exit_and_output, file, run};
 
 const CONFIG: &str = r#"
 [policies.api]
@@ -16,29 +16,29 @@ on_store_failure = "closed"
 "#;
 
 #[test]
-fn exit_codes_mean_something() {
-    let path = file("asking", CONFIG);
+fn exit_codes_describe_the_decision() {
+    let path = file("client", CONFIG);
     let serving = Serving::start(&["--config", path.to_str().expect("text")]);
     let server = ["--server", serving.http.as_str()];
-    let ask = |arguments: &[&str]| told(&[arguments, &server[..]].concat());
+    let call = |arguments: &[&str]| exit_and_output(&[arguments, &server[..]].concat());
     assert_eq!(
-        ask(&["check", "alice", "--policy", "api"]),
+        call(&["check", "alice", "--policy", "api"]),
         (Some(0), "allowed: 1 in use under 2/1h, 1 remaining\n".to_owned())
     );
-    assert_eq!(ask(&["peek", "alice", "--policy", "api"]).0, Some(0));
-    assert_eq!(ask(&["check", "alice", "--policy", "api"]).0, Some(0));
-    let (code, said) = ask(&["check", "alice", "--policy", "api"]);
+    assert_eq!(call(&["peek", "alice", "--policy", "api"]).0, Some(0));
+    assert_eq!(call(&["check", "alice", "--policy", "api"]).0, Some(0));
+    let (code, output) = call(&["check", "alice", "--policy", "api"]);
     assert_eq!(code, Some(1));
-    assert!(said.starts_with("limited: 2 in use under 2/1h, 0 remaining, fits in "), "{said}");
-    assert_eq!(ask(&["check", "bob", "--policy", "api", "--cost", "3"]).0, Some(3));
-    assert_eq!(ask(&["charge", "alice", "--policy", "api", "--cost", "5"]).0, Some(0));
-    let (code, said) = ask(&["check", "alice", "--policy", "apo"]);
-    assert!(code == Some(2) && said.contains("did you mean `api`?"), "{code:?} {said}");
-    assert_eq!(ask(&["check", "alice"]).0, Some(2), "by which limit?");
-    assert_eq!(ask(&["check", "alice", "--limit", "5 a day"]).0, Some(2));
-    assert_eq!(ask(&["check", "alice", "--limit", "5/1s", "--limit", "60/1m", "--algorithm", "gcra"]).0, Some(0));
-    assert_eq!(ask(&["reset", "alice", "--policy", "api"]), (Some(0), "reset\n".to_owned()));
-    assert_eq!(ask(&["check", "al", "ice", "--policy", "api"]).1, "allowed: 1 in use under 2/1h, 1 remaining\n");
+    assert!(output.starts_with("limited: 2 in use under 2/1h, 0 remaining, fits in "), "{output}");
+    assert_eq!(call(&["check", "bob", "--policy", "api", "--cost", "3"]).0, Some(3));
+    assert_eq!(call(&["charge", "alice", "--policy", "api", "--cost", "5"]).0, Some(0));
+    let (code, output) = call(&["check", "alice", "--policy", "apo"]);
+    assert!(code == Some(2) && output.contains("did you mean `api`?"), "{code:?} {output}");
+    assert_eq!(call(&["check", "alice"]).0, Some(2), "a limit is missing");
+    assert_eq!(call(&["check", "alice", "--limit", "5 a day"]).0, Some(2));
+    assert_eq!(call(&["check", "alice", "--limit", "5/1s", "--limit", "60/1m", "--algorithm", "gcra"]).0, Some(0));
+    assert_eq!(call(&["reset", "alice", "--policy", "api"]), (Some(0), "reset\n".to_owned()));
+    assert_eq!(call(&["check", "al", "ice", "--policy", "api"]).1, "allowed: 1 in use under 2/1h, 1 remaining\n");
 
     let output = run(&[
         "check",
@@ -56,38 +56,41 @@ fn exit_codes_mean_something() {
     assert_eq!((&body["used"], &body["allowed"]), (&Value::from(100), &Value::from(true)));
     let at = body["charged_at_us"].to_string();
     let refund = ["refund", "carol", "--policy", "youtube", "--cost", "40", "--charged-at-us", &at];
-    assert_eq!(ask(&refund), (Some(0), "refunded\n".to_owned()));
-    let shown = ask(&["inspect", "carol", "--policy", "youtube"]).1;
+    assert_eq!(call(&refund), (Some(0), "refunded\n".to_owned()));
+    let shown = call(&["inspect", "carol", "--policy", "youtube"]).1;
     assert!(
         shown.contains("\n  9500/1d: 60 of 9500 in use, 9440 remaining; the next unit is free in 1d, all in 1d\n"),
         "{shown}"
     );
-    let shown = ask(&["inspect", "carol", "--policy", "youtube", "--format", "json"]).1;
+    let shown = call(&["inspect", "carol", "--policy", "youtube", "--format", "json"]).1;
     assert_eq!(serde_json::from_str::<Value>(&shown).expect("JSON")["limits"][0]["used"], 60);
 }
 
 #[test]
-fn a_service_that_is_not_there_is_a_store_that_failed() {
-    let (code, said) = told(&["check", "alice", "--policy", "api", "--server", "http://127.0.0.1:1"]);
-    assert!(code == Some(4) && said.contains("does not answer") && said.contains("tidegate serve"), "{code:?} {said}");
-    assert_eq!(told(&["check", "alice", "--policy", "api", "--server", "nonsense"]).0, Some(2));
+fn an_unreachable_service_has_the_exit_code_of_a_failed_store() {
+    let (code, output) = exit_and_output(&["check", "alice", "--policy", "api", "--server", "http://127.0.0.1:1"]);
+    assert!(
+        code == Some(4) && output.contains("does not answer") && output.contains("tidegate serve"),
+        "{code:?} {output}"
+    );
+    assert_eq!(exit_and_output(&["check", "alice", "--policy", "api", "--server", "nonsense"]).0, Some(2));
 }
 
 #[test]
-fn redis_itself_can_be_asked() {
+fn commands_work_directly_on_redis() {
     let redis = Server::start();
     let url = redis.url();
     let path = file("direct", CONFIG);
     let store = ["--store", url.as_str()];
-    let limits = |key: &str| told(&[&["check", key, "--limit", "1/1h"][..], &store[..]].concat()).0;
+    let limits = |key: &str| exit_and_output(&[&["check", key, "--limit", "1/1h"][..], &store[..]].concat()).0;
     assert_eq!((limits("a"), limits("a"), limits("b")), (Some(0), Some(1), Some(0)));
     let known = [&store[..], &["--config", path.to_str().expect("text"), "--policy", "api"][..]].concat();
-    let ask = |verb: &str| told(&[&[verb, "alice"][..], &known[..]].concat()).0;
+    let call = |verb: &str| exit_and_output(&[&[verb, "alice"][..], &known[..]].concat()).0;
     assert_eq!(
-        (ask("check"), ask("check"), ask("check"), ask("reset"), ask("check")),
+        (call("check"), call("check"), call("check"), call("reset"), call("check")),
         (Some(0), Some(0), Some(1), Some(0), Some(0))
     );
     drop(redis);
-    assert_eq!(limits("c"), Some(4), "nobody said that it may go on without its Redis");
-    assert_eq!(told(&["check", "a", "--limit", "1/1s", "--store", "memory"]).0, Some(2));
+    assert_eq!(limits("c"), Some(4), "commands fail closed without Redis");
+    assert_eq!(exit_and_output(&["check", "a", "--limit", "1/1s", "--store", "memory"]).0, Some(2));
 }

@@ -1,31 +1,31 @@
 //! `tidegate config`.
 
-use crate::process::{file, told};
+use crate::process::{exit_and_output, file};
 
 #[test]
-fn a_good_file_is_told_and_a_bad_one_refused() {
+fn a_valid_file_is_described_and_an_invalid_one_is_refused() {
     let good = file("good", "[policies.api]\nlimits = [\"60/1m\", \"1000/1d\"]\nalgorithm = \"sliding_counter\"\n");
-    let (code, said) = told(&["config", "check", good.to_str().expect("text")]);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("api: 60/1m and 1000/1d by sliding_counter, open if the store fails"), "{said}");
+    let (code, output) = exit_and_output(&["config", "check", good.to_str().expect("text")]);
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("api: 60/1m and 1000/1d by sliding_counter, open if the store fails"), "{output}");
     let bad = file("bad", "[policies.api]\nlimit = [\"60/1m\"]\n");
-    let (code, said) = told(&["config", "check", bad.to_str().expect("text")]);
-    assert!(code == Some(2) && said.contains("bad.toml:2: unknown key `limit`: did you mean `limits`?"), "{said}");
-    let (code, said) = told(&["config", "check", bad.to_str().expect("text"), "--format", "json"]);
-    assert!(code == Some(2) && said.contains("\"line\":2"), "{said}");
-    assert_eq!(told(&["config", "check", "/nowhere.toml"]).0, Some(2));
+    let (code, output) = exit_and_output(&["config", "check", bad.to_str().expect("text")]);
+    assert!(code == Some(2) && output.contains("bad.toml:2: unknown key `limit`: did you mean `limits`?"), "{output}");
+    let (code, output) = exit_and_output(&["config", "check", bad.to_str().expect("text"), "--format", "json"]);
+    assert!(code == Some(2) && output.contains("\"line\":2"), "{output}");
+    assert_eq!(exit_and_output(&["config", "check", "/nowhere.toml"]).0, Some(2));
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tidegate.toml");
-    assert_eq!(told(&["config", "check", example]).0, Some(0), "the example is good");
+    assert_eq!(exit_and_output(&["config", "check", example]).0, Some(0), "the example is valid");
 }
 
 #[test]
-fn what_envoys_service_is_told_can_be_imported() {
+fn a_configuration_of_envoys_service_can_be_imported() {
     let yaml = "domain: edge\ndescriptors:\n  - key: remote_address\n    rate_limit: { unit: minute, requests_per_unit: 60 }\n";
     let path = file("ratelimit.yaml", yaml);
-    let (code, toml) = told(&["config", "import-envoy", path.to_str().expect("text")]);
+    let (code, toml) = exit_and_output(&["config", "import-envoy", path.to_str().expect("text")]);
     assert_eq!(code, Some(0), "{toml}");
     let ours = file("imported", &toml);
-    let (code, said) = told(&["config", "check", ours.to_str().expect("text")]);
-    assert!(code == Some(0) && said.contains("60/1m by sliding_log"), "{toml}\n{said}");
-    assert_eq!(told(&["config", "import-envoy", "/nowhere.yaml"]).0, Some(2));
+    let (code, output) = exit_and_output(&["config", "check", ours.to_str().expect("text")]);
+    assert!(code == Some(0) && output.contains("60/1m by sliding_log"), "{toml}\n{output}");
+    assert_eq!(exit_and_output(&["config", "import-envoy", "/nowhere.yaml"]).0, Some(2));
 }

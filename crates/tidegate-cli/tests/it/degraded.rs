@@ -1,4 +1,4 @@
-//! Each way in which Redis fails is visible in the log, in `/readyz`, in the metrics and to the dashboard, and is gone afterwards.
+//! Each kind of Redis failure is visible in the log, in `/readyz`, in the metrics and in the dashboard until it ends.
 
 use std::net::SocketAddr;
 
@@ -6,11 +6,11 @@ use serde_json::Value;
 use tidegate_testbed::{Reply, Server, wait_for};
 
 use crate::{
-    http::{PATIENCE, check, get, json_of},
+    http::{TIMEOUT, check, get, json_of},
     process::{Serving, file},
 };
 
-/// A service with a Redis behind it, and what its log has said so far.
+/// A service with a Redis store, and its log lines so far.
 struct Observed {
     serving: Serving,
     http: SocketAddr,
@@ -24,12 +24,12 @@ impl Observed {
         let serving = Serving::start(&["--config", path.to_str().expect("text")]);
         let http = serving.http.trim_start_matches("http://").parse().expect("an address");
         let observed = Self { serving, http, log: Vec::new() };
-        wait_for("Redis to decide", PATIENCE, || observed.decides(false));
+        wait_for("Redis to decide", TIMEOUT, || observed.expect_degraded(false));
         observed
     }
 
-    /// Asks for a decision; an error unless it is degraded, or not, as expected.
-    fn decides(&self, degraded: bool) -> Result<(), String> {
+    /// Sends a check. Fails unless `degraded` is as expected.
+    fn expect_degraded(&self, degraded: bool) -> Result<(), String> {
         let decision = check(self.http, "api")?;
         if decision["degraded"] == degraded { Ok(()) } else { Err(decision.to_string()) }
     }
@@ -38,21 +38,21 @@ impl Observed {
         get(self.http, path).expect("an answer")
     }
 
-    /// Reads the log up to a line of this beginning about this cause.
-    fn logged(&mut self, beginning: &str, cause: &str) -> Value {
-        let is_it = |line: &Value| {
+    /// Reads the log up to a line with this beginning and this cause.
+    fn read_log_until(&mut self, beginning: &str, cause: &str) -> Value {
+        let matches = |line: &Value| {
             line["cause"] == cause && line["message"].as_str().is_some_and(|message| message.starts_with(beginning))
         };
         let Self { serving, log, .. } = self;
         serving.read_until(|line| {
             log.push(line.clone());
-            is_it(line)
+            matches(line)
         })
     }
 
-    /// Sees the state everywhere.
-    fn sees(&mut self, cause: &str) {
-        let state = wait_for(cause, PATIENCE, || {
+    /// Asserts that the state is visible everywhere.
+    fn assert_reported(&mut self, cause: &str) {
+        let state = wait_for(cause, TIMEOUT, || {
             check(self.http, "api")?;
             let ready = json_of(&get(self.http, "/readyz")?);
             let state =
@@ -65,7 +65,7 @@ impl Observed {
             format!("\ntidegate_degraded{{cause=\"{cause}\"}} 1\n"),
             format!("\ntidegate_degraded_answers_total{{cause=\"{cause}\"}} "),
         ];
-        wait_for("the metrics", PATIENCE, || {
+        wait_for("the metrics", TIMEOUT, || {
             check(self.http, "api")?;
             let metrics = get(self.http, "/metrics")?;
             if lines.iter().all(|line| metrics.contains(line)) { Ok(()) } else { Err(metrics) }
@@ -75,22 +75,22 @@ impl Observed {
             overview["degraded"].as_array().expect("a list").iter().any(|state| state["cause"] == cause),
             "{overview}"
         );
-        let line = self.logged("degraded", cause);
+        let line = self.read_log_until("degraded", cause);
         assert_eq!((&line["level"], &line["cure"]), (&Value::from("WARN"), &state["cure"]), "{line}");
         let begun = self.log.iter().filter(|line| line["cause"] == cause && line["level"] == "WARN").count();
         assert_eq!(begun, 1, "the change of state is one line: {:?}", self.log);
     }
 
-    /// Sees that the state has ended, everywhere.
-    fn sees_end_of(&mut self, cause: &str) {
-        wait_for("the state to end", PATIENCE, || {
-            self.decides(false)?;
+    /// Asserts that the state has ended everywhere.
+    fn assert_recovered(&mut self, cause: &str) {
+        wait_for("the state to end", TIMEOUT, || {
+            self.expect_degraded(false)?;
             let ready = json_of(&get(self.http, "/readyz")?);
             if ready["status"] == "ok" && ready["store_answers"] == true { Ok(()) } else { Err(ready.to_string()) }
         });
         let metrics = self.page("/metrics");
         assert!(metrics.contains(&format!("\ntidegate_degraded{{cause=\"{cause}\"}} 0\n")), "{metrics}");
-        assert_eq!(self.logged("no longer degraded", cause)["level"], "INFO");
+        assert_eq!(self.read_log_until("no longer degraded", cause)["level"], "INFO");
     }
 }
 
@@ -99,9 +99,9 @@ fn a_stopped_redis_is_reported() {
     let redis = Server::start();
     let mut observed = Observed::start("stopped", &redis.url());
     redis.stop();
-    observed.sees("unreachable");
+    observed.assert_reported("unreachable");
     redis.restart();
-    observed.sees_end_of("unreachable");
+    observed.assert_recovered("unreachable");
 }
 
 #[test]
@@ -109,9 +109,9 @@ fn a_full_redis_is_reported() {
     let redis = Server::builder().arg("maxmemory-policy", "noeviction").start();
     let mut observed = Observed::start("full", &redis.url());
     redis.wire().command(["CONFIG", "SET", "maxmemory", "1"]).expect_ok();
-    observed.sees("out_of_memory");
+    observed.assert_reported("out_of_memory");
     redis.wire().command(["CONFIG", "SET", "maxmemory", "0"]).expect_ok();
-    observed.sees_end_of("out_of_memory");
+    observed.assert_recovered("out_of_memory");
 }
 
 #[test]
@@ -120,9 +120,9 @@ fn a_redis_user_without_the_right_to_write_is_reported() {
     let redis = Server::builder().acl_user("limiter", "p4ss", rights).start();
     let mut observed = Observed::start("rights", &redis.url_as("limiter", "p4ss"));
     redis.wire().command(["ACL", "SETUSER", "limiter", "-evalsha"]).expect_ok();
-    observed.sees("no_permission");
+    observed.assert_reported("no_permission");
     redis.wire().command(["ACL", "SETUSER", "limiter", "+evalsha"]).expect_ok();
-    observed.sees_end_of("no_permission");
+    observed.assert_recovered("no_permission");
 }
 
 #[test]
@@ -135,9 +135,9 @@ fn a_key_that_another_program_wrote_is_reported() {
     let name = names[0].as_str_lossy();
     wire.command(["DEL", &name]).integer();
     wire.command(["RPUSH", &name, "something else"]).integer();
-    observed.sees("wrong_type");
+    observed.assert_reported("wrong_type");
     wire.command(["DEL", &name]).integer();
-    observed.sees_end_of("wrong_type");
+    observed.assert_recovered("wrong_type");
 }
 
 #[test]
@@ -145,9 +145,9 @@ fn a_redis_that_lacks_its_replicas_is_reported() {
     let redis = Server::start();
     let mut observed = Observed::start("replicas", &redis.url());
     redis.wire().command(["CONFIG", "SET", "min-replicas-to-write", "1"]).expect_ok();
-    observed.sees("no_replicas");
+    observed.assert_reported("no_replicas");
     redis.wire().command(["CONFIG", "SET", "min-replicas-to-write", "0"]).expect_ok();
-    observed.sees_end_of("no_replicas");
+    observed.assert_recovered("no_replicas");
 }
 
 #[test]
@@ -164,10 +164,10 @@ fn a_redis_that_loads_its_data_is_reported() {
     wire.command(["CONFIG", "SET", "key-load-delay", "10000"]).expect_ok();
     wire.command(["REPLICAOF", "127.0.0.1", &master.port().to_string()]).expect_ok();
     let is_loading = |wire: &mut tidegate_testbed::Wire| wire.command(["EXISTS", "nothing"]).is_error();
-    wait_for("the server to load", PATIENCE, || is_loading(&mut wire).then_some(()).ok_or_else(String::new));
-    observed.sees("loading");
+    wait_for("the server to load", TIMEOUT, || is_loading(&mut wire).then_some(()).ok_or_else(String::new));
+    observed.assert_reported("loading");
     wire.command(["CONFIG", "SET", "key-load-delay", "0"]);
-    wait_for("the server to have loaded", PATIENCE, || (!is_loading(&mut wire)).then_some(()).ok_or_else(String::new));
+    wait_for("the server to have loaded", TIMEOUT, || (!is_loading(&mut wire)).then_some(()).ok_or_else(String::new));
     wire.command(["REPLICAOF", "NO", "ONE"]).expect_ok();
-    observed.sees_end_of("loading");
+    observed.assert_recovered("loading");
 }

@@ -1,4 +1,4 @@
-//! Asking a service over HTTP, one connection for each request. An error is that there was no answer.
+//! Requests to a service over HTTP, one connection for each. An error means that there was no response.
 
 use std::{
     io::{Read as _, Write as _},
@@ -8,32 +8,32 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// How long an answer may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout of a response on a busy machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
-fn ask(address: SocketAddr, request: &str) -> Result<String, String> {
+fn send(address: SocketAddr, request: &str) -> Result<String, String> {
     let text = |error: std::io::Error| error.to_string();
     let mut stream = TcpStream::connect(address).map_err(text)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
+    stream.set_read_timeout(Some(TIMEOUT)).map_err(text)?;
     stream.write_all(request.as_bytes()).map_err(text)?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).map_err(text)?;
-    match answer.split_once("\r\n\r\n") {
+    let mut response = String::new();
+    stream.read_to_string(&mut response).map_err(text)?;
+    match response.split_once("\r\n\r\n") {
         Some((_, body)) => Ok(body.to_owned()),
-        None => Err(format!("no answer: {answer:?}")),
+        None => Err(format!("no response: {response:?}")),
     }
 }
 
-/// The body of a page.
+/// Returns the body of a page.
 pub(crate) fn get(address: SocketAddr, path: &str) -> Result<String, String> {
-    ask(address, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
+    send(address, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
 }
 
-/// A decision about the key `k`.
+/// Checks the key `k`.
 pub(crate) fn check(address: SocketAddr, policy: &str) -> Result<Value, String> {
     let body = json!({ "policy": policy, "key": "k" }).to_string();
     let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json";
-    ask(address, &format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())).map(|body| json_of(&body))
+    send(address, &format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())).map(|body| json_of(&body))
 }
 
 #[track_caller]

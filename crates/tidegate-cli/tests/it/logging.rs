@@ -1,4 +1,4 @@
-//! Logging never blocks, fails or ends the service, whatever becomes of standard error.
+//! Logging never blocks or stops the service, whatever happens to standard error.
 
 use std::{
     fs::OpenOptions,
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use tidegate_testbed::{Server, free_port, wait_for};
 
 use crate::{
-    http::{PATIENCE, check, get, json_of},
+    http::{TIMEOUT, check, get, json_of},
     process::{BINARY, Serving, file},
 };
 
-/// A service whose log is not read; killed when it is dropped.
+/// A service whose log is not read. It is killed on drop.
 struct Unread {
     child: Child,
     http: SocketAddr,
@@ -23,7 +23,7 @@ struct Unread {
 }
 
 impl Unread {
-    /// Starts a service with this standard error, after `before` in the shell that starts it.
+    /// Starts a service with this standard error. The shell runs `before` first.
     fn start(before: &str, config: &str, stderr: Stdio) -> Self {
         let [http, resp] = [(); 2].map(|()| SocketAddr::from(([127, 0, 0, 1], free_port())));
         let path = file(&format!("unread-{}", http.port()), config);
@@ -35,8 +35,8 @@ impl Unread {
             .stderr(stderr)
             .spawn()
             .expect("the binary runs");
-        wait_for("the service to listen", PATIENCE, || {
-            assert_eq!(child.try_wait().expect("it can be asked"), None, "the service ended at its start");
+        wait_for("the service to listen", TIMEOUT, || {
+            assert_eq!(child.try_wait().expect("the process exists"), None, "the service ended at its start");
             TcpStream::connect(http).and_then(|_| TcpStream::connect(resp)).map_err(|error| error.to_string())
         });
         Self { child, http, resp }
@@ -53,19 +53,19 @@ impl Unread {
     fn ping(&self) -> Result<(), String> {
         let text = |error: std::io::Error| error.to_string();
         let mut stream = TcpStream::connect(self.resp).map_err(text)?;
-        stream.set_read_timeout(Some(PATIENCE)).map_err(text)?;
+        stream.set_read_timeout(Some(TIMEOUT)).map_err(text)?;
         stream.write_all(b"PING\r\n").map_err(text)?;
         let mut answer = [0; 7];
         stream.read_exact(&mut answer).map_err(text)?;
         if answer == *b"+PONG\r\n" { Ok(()) } else { Err(format!("{answer:?}")) }
     }
 
-    /// Asks it to end; its exit code.
+    /// Sends SIGTERM. Returns the exit code.
     fn terminate(&mut self) -> Option<i32> {
         let sent = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
-        assert!(sent.expect("kill is there").success());
-        wait_for("the service to end", PATIENCE, || {
-            self.child.try_wait().expect("it can be asked").ok_or_else(|| "it runs".to_owned())
+        assert!(sent.expect("kill is installed").success());
+        wait_for("the service to end", TIMEOUT, || {
+            self.child.try_wait().expect("the process exists").ok_or_else(|| "it runs".to_owned())
         })
         .code()
     }
@@ -80,24 +80,24 @@ impl Drop for Unread {
 
 const POLICY: &str = "[policies.api]\nlimits = [\"1000000/1h\"]\n";
 
-/// More lines than the pipe of a log and the queue before it hold: every reset is logged.
+/// Writes more log lines than the pipe and the queue hold. Every reset is logged.
 fn fill_the_log(service: &Unread) {
-    let mut stream = TcpStream::connect(service.resp).expect("it listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    let mut stream = TcpStream::connect(service.resp).expect("the service listens");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a valid timeout");
     let mut answer = vec![0; b":0\r\n".len()];
     for _ in 0..4_000 {
-        stream.write_all(b"TG.RESET api somebody\r\n").expect("it is open");
+        stream.write_all(b"TG.RESET api somebody\r\n").expect("the connection is open");
         stream.read_exact(&mut answer).expect("it is answered");
     }
 }
 
 #[test]
-fn a_log_that_nobody_reads_blocks_nothing_and_its_lost_lines_are_reported() {
+fn an_unread_log_blocks_nothing_and_its_dropped_lines_are_reported() {
     let mut service = Unread::start("", POLICY, Stdio::piped());
     fill_the_log(&service);
     for _ in 0..2_000 {
-        let mut stream = TcpStream::connect(service.resp).expect("it listens");
-        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it is open");
+        let mut stream = TcpStream::connect(service.resp).expect("the service listens");
+        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("the connection is open");
     }
     service.ping().expect("RESP answers");
     let metrics = service.get("/metrics");
@@ -119,29 +119,29 @@ fn a_log_on_a_full_disk_serves_and_stops_as_usual() {
 }
 
 #[test]
-fn when_the_reader_of_the_log_is_gone_a_restart_of_redis_heals_as_usual() {
+fn the_service_reconnects_to_redis_after_the_log_reader_closed() {
     let redis = Server::start();
     let config = format!("[store]\nurl = \"{}\"\ntimeout = \"10s\"\n{POLICY}", redis.url());
     let mut service = Unread::start("", &config, Stdio::piped());
     assert_eq!(service.check("api")["degraded"], false);
     drop(service.child.stderr.take());
     redis.kill();
-    wait_for("an answer without Redis", PATIENCE, || {
+    wait_for("an answer without Redis", TIMEOUT, || {
         (service.check("api")["degraded"] == true).then_some(()).ok_or_else(String::new)
     });
     redis.restart();
-    wait_for("an answer of Redis", PATIENCE, || {
+    wait_for("an answer of Redis", TIMEOUT, || {
         (service.check("api")["degraded"] == false).then_some(()).ok_or_else(String::new)
     });
     assert_eq!(service.terminate(), Some(0));
 }
 
-/// As many connections to HTTP and to RESP.
+/// Opens `count` connections each to HTTP and to RESP.
 fn idle_connections(service: &Unread, count: usize) -> Vec<std::io::Result<TcpStream>> {
     [service.http, service.resp].iter().flat_map(|at| (0..count).map(move |_| TcpStream::connect(at))).collect()
 }
 
-/// The sum of a counter of all transports.
+/// Returns the sum of a counter over all transports.
 fn counted(metrics: &str, name: &str) -> u64 {
     let lines = metrics.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
@@ -157,12 +157,12 @@ fn listeners_survive_running_out_of_descriptors_without_a_log() {
     let process = service.child.id().try_into().expect("a process id");
     rlimit::prlimit(process, rlimit::Resource::NOFILE, Some((most, most)), None).expect("a limit can be lowered");
     let idle = idle_connections(&service, 64);
-    wait_for("all descriptors to be used", PATIENCE, || {
+    wait_for("all descriptors to be used", TIMEOUT, || {
         if used() >= most { Ok(()) } else { Err(format!("{} of {most}", used())) }
     });
     drop(idle);
-    wait_for("RESP to accept again", PATIENCE, || service.ping());
-    wait_for("HTTP to accept again", PATIENCE, || get(service.http, "/healthz").map(|_| ()));
+    wait_for("RESP to accept again", TIMEOUT, || service.ping());
+    wait_for("HTTP to accept again", TIMEOUT, || get(service.http, "/healthz").map(|_| ()));
     assert!(counted(&service.get("/metrics"), "tidegate_accept_errors_total") > 0);
     assert_eq!(service.terminate(), Some(0));
 }
@@ -171,12 +171,12 @@ fn listeners_survive_running_out_of_descriptors_without_a_log() {
 fn connections_do_not_use_up_the_descriptors() {
     let mut service = Unread::start("ulimit -n 64;", POLICY, Stdio::piped());
     drop(idle_connections(&service, 64));
-    wait_for("connections to be turned away", PATIENCE, || {
+    wait_for("connections to be rejected", TIMEOUT, || {
         let metrics = get(service.http, "/metrics")?;
         let names = ["tidegate_connections_turned_away_total", "tidegate_connections_turned_away_by_address_total"];
-        let turned_away: u64 = names.iter().map(|name| counted(&metrics, name)).sum();
+        let rejected: u64 = names.iter().map(|name| counted(&metrics, name)).sum();
         assert_eq!(counted(&metrics, "tidegate_accept_errors_total"), 0);
-        if turned_away > 0 { Ok(()) } else { Err("none was".to_owned()) }
+        if rejected > 0 { Ok(()) } else { Err("none was".to_owned()) }
     });
     assert_eq!(service.terminate(), Some(0));
 }
@@ -186,10 +186,10 @@ fn repeated_lines_are_suppressed_and_counted() {
     const LINES: u64 = 200;
     let mut serving = Serving::start(&[]);
     for _ in 0..LINES {
-        let mut stream = TcpStream::connect(&serving.resp).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
-        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it is open");
-        // Closed after it was logged.
+        let mut stream = TcpStream::connect(&serving.resp).expect("the service listens");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a valid timeout");
+        stream.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("the connection is open");
+        // The service closes the connection after it logged the line.
         let _ = stream.read_to_end(&mut Vec::new());
     }
     serving.signal("TERM");
@@ -205,10 +205,10 @@ fn repeated_lines_are_suppressed_and_counted() {
         written + suppressed == LINES
     });
     assert!(suppressed > 0, "{written} lines were written");
-    assert_eq!(serving.ended(), Some(0));
+    assert_eq!(serving.wait(), Some(0));
 }
 
-/// Decisions a second of two connections that pipeline checks, with a log line for every hundred of them.
+/// Measures decisions per second on two connections that pipeline checks, with a log line for every hundred checks.
 #[expect(clippy::disallowed_methods, reason = "it measures")]
 fn decisions_per_second(service: &Unread) -> f64 {
     const BATCHES: u32 = 300;
@@ -219,11 +219,12 @@ fn decisions_per_second(service: &Unread) -> f64 {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let mut stream = std::io::BufReader::new(TcpStream::connect(service.resp).expect("it listens"));
+                let mut stream =
+                    std::io::BufReader::new(TcpStream::connect(service.resp).expect("the service listens"));
                 let mut line = String::new();
                 for _ in 0..BATCHES {
-                    stream.get_mut().write_all(&batch).expect("it is open");
-                    // A check is answered by a list of six numbers, a reset by one.
+                    stream.get_mut().write_all(&batch).expect("the connection is open");
+                    // The reply to a check is a list of six numbers, the reply to a reset is one number.
                     for _ in 0..CHECKS * 7 + CHECKS / 100 {
                         line.clear();
                         std::io::BufRead::read_line(&mut stream, &mut line).expect("it is answered");
@@ -235,7 +236,7 @@ fn decisions_per_second(service: &Unread) -> f64 {
     f64::from(2 * BATCHES * CHECKS) / begun.elapsed().as_secs_f64()
 }
 
-/// Processor time that a process has used, in ticks of the kernel.
+/// Returns the processor time of a process in kernel ticks.
 fn processor_time(service: &Unread) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", service.child.id())).expect("it runs");
     // The name in parentheses may have spaces; utime and stime are the 12th and 13th field after it.
@@ -244,7 +245,7 @@ fn processor_time(service: &Unread) -> f64 {
 }
 
 /// `cargo test --release -p tidegate-cli --test it -- --ignored --nocapture decisions_with_an_unread_log`. On a machine that others keep
-/// busy, wall-clock time tells who was scheduled when; `chrt -r 5` before the test's binary helps.
+/// busy, wall-clock time depends on the scheduler; `chrt -r 5` before the test's binary helps.
 #[test]
 #[ignore = "it measures speed: run it alone, in release"]
 fn decisions_with_an_unread_log_relative_to_one_that_is_read() {
@@ -260,7 +261,7 @@ fn decisions_with_an_unread_log_relative_to_one_that_is_read() {
     ratios.sort_by(f64::total_cmp);
     let [read, unread] = [processor_time(&read) - used[0], processor_time(&unread) - used[1]];
     println!(
-        "with a log that nobody reads, relative to one that is read: decisions/s {:.3} (nine rounds: {ratios:.3?}), \
+        "with an unread log, relative to a log that is read: decisions/s {:.3} (nine rounds: {ratios:.3?}), \
          processor time {:.3}",
         ratios[4],
         unread / read

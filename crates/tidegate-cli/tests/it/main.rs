@@ -1,4 +1,4 @@
-//! The command as people and scripts use it.
+//! Tests of the command line.
 
 mod client;
 mod configuration;

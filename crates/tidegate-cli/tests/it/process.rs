@@ -1,4 +1,4 @@
-//! The binary, run.
+//! Runs the binary.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
 
-/// Runs a command to its end, away from any configuration that lies about.
+/// Runs a command to its end, without any configuration of the working directory or the environment.
 pub(crate) fn run(arguments: &[&str]) -> Output {
     let folder = std::env::temp_dir();
     let mut command = Command::new(BINARY);
@@ -18,28 +18,28 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
     command.output().expect("the binary runs")
 }
 
-/// Its exit code and what it said.
-pub(crate) fn told(arguments: &[&str]) -> (Option<i32>, String) {
+/// Runs a command. Returns its exit code and its output.
+pub(crate) fn exit_and_output(arguments: &[&str]) -> (Option<i32>, String) {
     let output = run(arguments);
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(said).expect("text"))
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).expect("text"))
 }
 
-/// A folder of this test run's own.
+/// Creates a folder for this test run.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("tidegate-cli-{}-{name}", std::process::id()));
-    std::fs::create_dir_all(&path).expect("the folder can be made");
+    std::fs::create_dir_all(&path).expect("a writable directory");
     path
 }
 
-/// A configuration in a file of its own.
+/// Writes a configuration to a new file.
 pub(crate) fn file(name: &str, text: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("tidegate-cli-{}-{name}.toml", std::process::id()));
-    std::fs::write(&path, text).expect("the file can be written");
+    std::fs::write(&path, text).expect("a writable file");
     path
 }
 
-/// A service as a process of its own; killed when it is dropped.
+/// A service in its own process. It is killed on drop.
 pub(crate) struct Serving {
     pub(crate) http: String,
     pub(crate) resp: String,
@@ -49,10 +49,10 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let unsaid = ["--http", "--resp", "--grpc"].into_iter().filter(|flag| !arguments.contains(flag));
+        let missing = ["--http", "--resp", "--grpc"].into_iter().filter(|flag| !arguments.contains(flag));
         let mut child = Command::new(BINARY)
             .arg("serve")
-            .args(unsaid.flat_map(|flag| [flag, "127.0.0.1:0"]))
+            .args(missing.flat_map(|flag| [flag, "127.0.0.1:0"]))
             .args(arguments)
             .current_dir(std::env::temp_dir())
             .stderr(Stdio::piped())
@@ -66,19 +66,19 @@ impl Serving {
         serving
     }
 
-    /// Reads the log until a line with this message comes.
+    /// Reads the log until a line with this message.
     pub(crate) fn wait_for(&mut self, message: &str) -> Value {
-        self.read_until(|entry| entry["message"].as_str().is_some_and(|said| said.contains(message)))
+        self.read_until(|entry| entry["message"].as_str().is_some_and(|text| text.contains(message)))
     }
 
-    /// Reads the log until the line that is looked for comes.
-    pub(crate) fn read_until(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> Value {
+    /// Reads the log until a line matches.
+    pub(crate) fn read_until(&mut self, mut matches: impl FnMut(&Value) -> bool) -> Value {
         let mut line = String::new();
         loop {
             line.clear();
-            assert_ne!(self.log.read_line(&mut line).expect("a log"), 0, "it ended before the line came");
+            assert_ne!(self.log.read_line(&mut line).expect("a log"), 0, "the log ended before the line");
             let entry: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
-            if is_it(&entry) {
+            if matches(&entry) {
                 return entry;
             }
         }
@@ -86,12 +86,12 @@ impl Serving {
 
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
-        assert!(sent.expect("kill is there").success());
+        assert!(sent.expect("kill is installed").success());
     }
 
-    /// Waits until it has ended; its exit code.
-    pub(crate) fn ended(&mut self) -> Option<i32> {
-        self.child.wait().expect("it can be waited for").code()
+    /// Waits until the service has ended. Returns its exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.child.wait().expect("the process exists").code()
     }
 }
 

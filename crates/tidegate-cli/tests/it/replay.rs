@@ -11,7 +11,7 @@ use std::{
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::Value;
 
-use crate::process::{BINARY, folder, run, told};
+use crate::process::{BINARY, exit_and_output, folder, run};
 
 /// Returns a combined log: a scraper with thirty requests a minute, three people, and a malformed line.
 fn access_log() -> String {
@@ -38,13 +38,13 @@ fn access_log() -> String {
     log
 }
 
-fn written(name: &str, text: impl AsRef<[u8]>) -> String {
+fn write_file(name: &str, text: impl AsRef<[u8]>) -> String {
     let path = folder("replay").join(name);
-    fs::write(&path, text).expect("it can be written");
+    fs::write(&path, text).expect("a writable file");
     path.to_str().expect("text").to_owned()
 }
 
-/// What is printed, without the folder that files lie in.
+/// Returns the printed text without the path of the test's folder.
 fn printed(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -57,7 +57,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&printed(&[arguments, &["--format", "json"]].concat())).expect("JSON")
 }
 
-/// What is printed, which fits into a terminal.
+/// Returns the printed text. It must fit into 80 columns.
 fn shown(arguments: &[&str]) -> String {
     let text = printed(arguments);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -66,19 +66,19 @@ fn shown(arguments: &[&str]) -> String {
 
 #[test]
 fn reports_the_denials_and_suggests_limits() {
-    let log = written("golden.log", access_log());
+    let log = write_file("golden.log", access_log());
     insta::assert_snapshot!(shown(&["replay", &log, "--limit", "20/1m", "--candidate", "20/1m fixed_window"]));
 }
 
 #[test]
 fn reports_as_json() {
-    let log = written("golden-json.log", access_log());
+    let log = write_file("golden-json.log", access_log());
     let arguments = ["replay", &log, "--limit", "20/1m", "--limit", "5/10s", "--candidate", "100/1h gcra:10"];
     let found = json(&arguments);
     insta::assert_snapshot!(serde_json::to_string_pretty(&shortened(found)).expect("JSON"));
 }
 
-/// Long lists of numbers as their lengths and sums: the rest is what a person can check.
+/// Replaces long lists of numbers by their lengths and sums, so that a person can check the rest.
 fn shortened(value: Value) -> Value {
     match value {
         Value::Array(values) if values.len() > 12 && values.iter().all(Value::is_u64) => {
@@ -93,14 +93,14 @@ fn shortened(value: Value) -> Value {
 
 #[test]
 fn reports_the_demand_without_a_limit() {
-    let log = written("explore.log", access_log());
+    let log = write_file("explore.log", access_log());
     insta::assert_snapshot!(shown(&["replay", &log]));
 }
 
 #[test]
 fn a_configured_policy_is_tried_with_candidates() {
-    let log = written("configured.log", access_log());
-    let config = written(
+    let log = write_file("configured.log", access_log());
+    let config = write_file(
         "policies.toml",
         "[policies.api]\nlimits = [\"20/1m\"]\n[policies.other]\nlimits = [\"5/1m\"]\nmode = \"shadow\"\n",
     );
@@ -109,14 +109,14 @@ fn a_configured_policy_is_tried_with_candidates() {
     let denied = |at: usize| (found["policies"][at]["name"].clone(), found["policies"][at]["denied"].as_u64());
     assert_eq!(denied(0).0, "api");
     assert_eq!(denied(0).1, denied(2).1, "the same limit, the same denials");
-    assert!(denied(1).1 > denied(0).1, "a policy in shadow mode reports what it would have denied");
-    let (code, said) = told(&[&known[..], &["--policy", "apo"]].concat());
-    assert!(code == Some(2) && said.contains("did you mean `api`?"), "{said}");
+    assert!(denied(1).1 > denied(0).1, "a policy in shadow mode reports its would-be denials");
+    let (code, output) = exit_and_output(&[&known[..], &["--policy", "apo"]].concat());
+    assert!(code == Some(2) && output.contains("did you mean `api`?"), "{output}");
 }
 
 #[test]
 fn clients_are_counted_by_the_chosen_key() {
-    let log = written("by.log", access_log());
+    let log = write_file("by.log", access_log());
     let clients = |by: &[&str]| json(&[&["replay", &log, "--limit", "1/1m"], by].concat())["clients"].as_u64();
     assert_eq!(clients(&[]), Some(4), "two IPv6 addresses of one network are one client");
     assert_eq!(clients(&["--ipv6-prefix", "128"]), Some(5));
@@ -128,21 +128,21 @@ fn clients_are_counted_by_the_chosen_key() {
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&found["clients"], &found["input"]["without_key"]), (&Value::from(0), &Value::from(134)));
     assert_eq!(output.status.code(), Some(2), "no request has a key");
-    let (code, said) = told(&["replay", &log, "--limit", "1/1m", "--by", "header:x-api-key"]);
-    assert!(code == Some(2) && said.contains("header:user-agent"), "{said}");
+    let (code, output) = exit_and_output(&["replay", &log, "--limit", "1/1m", "--by", "header:x-api-key"]);
+    assert!(code == Some(2) && output.contains("header:user-agent"), "{output}");
 }
 
 #[test]
 fn costs_come_from_fields_and_tables() {
-    let log = written("costs.log", access_log());
-    let table = written("costs.txt", "# what things cost\n/search 10\n/products 2\n");
+    let log = write_file("costs.log", access_log());
+    let table = write_file("costs.txt", "# what things cost\n/search 10\n/products 2\n");
     let units = |cost: &[&str]| json(&[&["replay", &log, "--limit", "1/1m"], cost].concat())["input"]["units"].as_u64();
     assert_eq!(units(&[]), Some(134));
     assert_eq!(units(&["--cost", "field:bytes"]), Some(134 * 512));
     let by_path = Some(120 * 2 + 6 * 10 + 8);
     assert_eq!(units(&["--cost", "/search=10", "--cost", "/products=2"]), by_path);
     assert_eq!(units(&["--cost", &format!("table:{table}")]), by_path);
-    assert_eq!(told(&["replay", &log, "--limit", "1/1m", "--cost", "search=10"]).0, Some(2));
+    assert_eq!(exit_and_output(&["replay", &log, "--limit", "1/1m", "--cost", "search=10"]).0, Some(2));
 }
 
 #[test]
@@ -165,18 +165,18 @@ fn every_format_gives_the_same_requests() {
         ("f-custom.log", custom, &["--log-format", log_format]),
     ];
     for (name, text, more) in cases {
-        let (file, out) = (written(name, text), folder("replay").join("f.out.csv"));
+        let (file, out) = (write_file(name, text), folder("replay").join("f.out.csv"));
         let decisions = ["--limit", "1/1m", "--decisions", out.to_str().expect("text")];
         printed(&[&["replay", &file][..], more, &decisions[..]].concat());
         let rows = fs::read_to_string(&out).expect("decisions");
-        let told: Vec<&str> = rows.lines().skip(1).collect();
+        let decided: Vec<&str> = rows.lines().skip(1).collect();
         let minute = 60_000_000;
         let expected = [
             format!("5000000,a,1,allowed,0,,{minute}"),
             format!("5250000,b,1,allowed,0,,{minute}"),
             format!("6000000,a,1,limited,0,{},{}", minute - 1_000_000, minute - 1_000_000),
         ];
-        assert_eq!(told, expected, "{name}");
+        assert_eq!(decided, expected, "{name}");
     }
 }
 
@@ -188,10 +188,10 @@ fn compressed_files_are_read_and_several_are_merged_by_time() {
     };
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(trace(&[10, 40, 70]).as_bytes()).expect("it can be compressed");
-    let gzip = written("m.gz", gzip.finish().expect("it can be compressed"));
+    let gzip = write_file("m.gz", gzip.finish().expect("it can be compressed"));
     let zstd = compress_to_vec(trace(&[20, 50, 80]).as_bytes(), CompressionLevel::Fastest);
-    let zstd = written("m.zst", zstd);
-    let plain = written("m.csv", trace(&[30, 60, 90]));
+    let zstd = write_file("m.zst", zstd);
+    let plain = write_file("m.csv", trace(&[30, 60, 90]));
     let out = folder("replay").join("m.out.csv");
     let out_text = out.to_str().expect("text");
     printed(&["replay", &plain, &gzip, &zstd, "--limit", "9/1m", "--decisions", out_text]);
@@ -199,13 +199,13 @@ fn compressed_files_are_read_and_several_are_merged_by_time() {
     let times: Vec<&str> = rows.lines().skip(1).filter_map(|row| row.split(',').next()).collect();
     assert_eq!(times, ["10", "20", "30", "40", "50", "60", "70", "80", "90"]);
 
-    let whole = fs::read(&gzip).expect("it is there");
-    let cut = written("cut.gz", &whole[..whole.len() - 6]);
+    let whole = fs::read(&gzip).expect("it exists");
+    let cut = write_file("cut.gz", &whole[..whole.len() - 6]);
     let found = json(&["replay", &cut, "--limit", "9/1m"]);
     let error = found["input"]["troubles"][0].as_str().expect("an error");
     assert!(error.contains("cut.gz can't be read to its end"), "{error}");
     let whole = fs::read(&zstd).expect("the file");
-    let cut = written("cut.zst", [&whole[..], &whole[..whole.len() - 6]].concat());
+    let cut = write_file("cut.zst", [&whole[..], &whole[..whole.len() - 6]].concat());
     let found = json(&["replay", &cut, "--limit", "9/1m"]);
     assert_eq!(found["input"]["requests"], 3, "the complete frame counts");
     assert!(found["input"]["troubles"][0].as_str().expect("an error").contains("cut.zst can't be read to its end"));
@@ -230,7 +230,7 @@ fn standard_input_is_read() {
 
 #[test]
 fn spreading_is_optional_and_repeatable() {
-    let log = written("spread.log", access_log());
+    let log = write_file("spread.log", access_log());
     let denied = |more: &[&str]| {
         let found = json(&[&["replay", &log, "--limit", "20/1m", "--by", "path:1"], more].concat());
         assert_eq!(found["input"]["whole_seconds"], true);
@@ -247,7 +247,7 @@ fn late_requests_are_sorted_on_request() {
         format!("time_us,key,cost\n{}\n", rows.join("\n"))
     };
     let decided = |name: &str, times: &[u64], more: &[&str]| {
-        let (file, out) = (written(name, trace(times)), folder("replay").join(format!("{name}.out")));
+        let (file, out) = (write_file(name, trace(times)), folder("replay").join(format!("{name}.out")));
         let decisions = ["--limit", "2/1s", "--decisions", out.to_str().expect("text")];
         printed(&[&["replay", &file][..], &decisions[..], more].concat());
         fs::read_to_string(&out).expect("decisions")
@@ -258,7 +258,7 @@ fn late_requests_are_sorted_on_request() {
     let sorted = decided("late.csv", &late, &["--sort", "2s"]);
     assert_eq!(sorted, decided("in-order.csv", &in_order, &[]));
     assert_ne!(sorted, decided("late.csv", &late, &[]));
-    assert_eq!(told(&["replay", "-", "--sort", "soon"]).0, Some(2));
+    assert_eq!(exit_and_output(&["replay", "-", "--sort", "soon"]).0, Some(2));
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn late_requests_are_decided_repeatably_and_as_the_curve_predicts() {
         let (client, late) = (i.wrapping_mul(2_654_435_761) % 700, i.wrapping_mul(40_503) % 60);
         let _ = writeln!(trace, "{},client {client},1", (1_700_000_000 + i / 50 - late) * 1_000_000);
     }
-    let file = written("late-clients.csv", trace);
+    let file = write_file("late-clients.csv", trace);
     let decided = |name: &str| {
         let out = folder("replay").join(name);
         let found = json(&["replay", &file, "--limit", "1/1s", "--decisions", out.to_str().expect("text")]);
@@ -300,12 +300,16 @@ fn decided_with_spread(file: &str) -> String {
 
 #[test]
 fn a_configured_policy_counts_by_its_own_key() {
-    let log = written("by-header.log", access_log());
-    let config = written("by-header.toml", "[policies.api]\nlimits = [\"20/1m\"]\nkey = \"header:user-agent\"\n");
+    let log = write_file("by-header.log", access_log());
+    let config = write_file("by-header.toml", "[policies.api]\nlimits = [\"20/1m\"]\nkey = \"header:user-agent\"\n");
     let known = ["replay", &log, "--config", &config];
     assert_eq!(json(&[&known[..], &["--policy", "api"]].concat())["clients"], 1);
     assert_eq!(json(&[&known[..], &["--policy", "api", "--by", "ip"]].concat())["clients"], 4);
-    assert_eq!(told(&[&known[..], &["--limit", "1/1m"]].concat()).0, Some(2), "a configuration without a policy");
+    assert_eq!(
+        exit_and_output(&[&known[..], &["--limit", "1/1m"]].concat()).0,
+        Some(2),
+        "a configuration without a policy"
+    );
 }
 
 #[test]
@@ -320,7 +324,7 @@ fn a_closed_pipe_is_not_an_error() {
 
 #[test]
 fn a_report_is_one_self_contained_page() {
-    let log = written("report.log", access_log());
+    let log = write_file("report.log", access_log());
     let out = folder("replay").join("report.html");
     printed(&["replay", &log, "--limit", "20/1m", "--report", out.to_str().expect("text")]);
     let page = fs::read_to_string(&out).expect("a page");
@@ -330,8 +334,8 @@ fn a_report_is_one_self_contained_page() {
 
 #[test]
 fn input_files_are_never_overwritten() {
-    let log = written("precious.log", access_log());
-    let same = written("same.out", "");
+    let log = write_file("precious.log", access_log());
+    let same = write_file("same.out", "");
     let cases: [&[&str]; 4] = [
         &["replay", &log, "--limit", "20/1m", "--decisions", &log],
         &["replay", &log, "--limit", "20/1m", "--report", &log],
@@ -339,15 +343,15 @@ fn input_files_are_never_overwritten() {
         &["replay", &log, "--limit", "20/1m", "--decisions", &same, "--report", &same],
     ];
     for arguments in cases {
-        let (code, said) = told(arguments);
-        assert!(code == Some(2) && said.contains("would be lost"), "{arguments:?}: {said}");
+        let (code, output) = exit_and_output(arguments);
+        assert!(code == Some(2) && output.contains("would be lost"), "{arguments:?}: {output}");
     }
-    assert_eq!(fs::read_to_string(&log).expect("it is there"), access_log());
+    assert_eq!(fs::read_to_string(&log).expect("it exists"), access_log());
 }
 
 #[test]
 fn usage_errors_have_a_hint() {
-    let log = written("wrong.log", access_log());
+    let log = write_file("wrong.log", access_log());
     let cases: [(&[&str], &str); 12] = [
         (&["replay"], "FILE"),
         (&["replay", "no-such-file.log", "--limit", "1/1m"], "no-such-file.log can't be read"),
@@ -363,11 +367,11 @@ fn usage_errors_have_a_hint() {
         (&["replay", &log, "--decisions", "x.csv"], "--limit"),
     ];
     for (arguments, hint) in cases {
-        let (code, said) = told(arguments);
-        assert!(code == Some(2) && said.contains(hint), "{arguments:?}: {code:?} {said}");
+        let (code, output) = exit_and_output(arguments);
+        assert!(code == Some(2) && output.contains(hint), "{arguments:?}: {code:?} {output}");
     }
-    let (code, said) = told(&["replay", &log, "--limit", "1/1m", "--store", "redis://127.0.0.1:1"]);
-    assert!(code == Some(4) && said.contains("does not answer"), "{code:?} {said}");
+    let (code, output) = exit_and_output(&["replay", &log, "--limit", "1/1m", "--store", "redis://127.0.0.1:1"]);
+    assert!(code == Some(4) && output.contains("does not answer"), "{code:?} {output}");
     assert!(!Path::new("x.csv").exists());
 }
 
@@ -389,10 +393,10 @@ fn ctrl_c_prints_the_results_so_far() {
         stdin.write_all(block.as_bytes()).expect("it reads");
     }
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
-    assert!(sent.expect("kill is there").success());
+    assert!(sent.expect("kill is installed").success());
     let output = child.wait_with_output().expect("it ends, though its input does not");
     drop(stdin);
-    let said = String::from_utf8(output.stdout).expect("text");
-    assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("stopped before the end of the input") && said.contains("most denials"), "{said}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(130), "{text}");
+    assert!(text.contains("stopped before the end of the input") && text.contains("most denials"), "{text}");
 }

@@ -11,7 +11,7 @@ use crate::process::{folder, run};
 
 const SECOND: Micros = 1_000_000;
 
-/// Windows, and their text in a limit.
+/// Windows and their text in a limit.
 const WINDOWS: [(Micros, &str); 6] = [
     (1_000, "1ms"),
     (250_000, "250ms"),
@@ -44,7 +44,7 @@ fn algorithm() -> impl Strategy<Value = (ModelAlgorithm, String, Option<Units>)>
     ]
 }
 
-/// Requests of a few clients, most of them close together, some a window apart, some logged late.
+/// Returns requests of a few clients: most are close together, some are a window apart, some are logged late.
 fn trace(longest: Micros) -> impl Strategy<Value = Vec<(Micros, u8, Units)>> {
     let gap = prop_oneof![4 => 0..=longest / 8, 2 => 0..=longest + 1, 1 => Just(0), 1 => -(longest / 2)..=0];
     let cost = prop_oneof![5 => Just(1_i128), 2 => 2..=6_i128, 1 => select(vec![13, 1_000_000_000_000])];
@@ -85,7 +85,7 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// The decisions of the model as CSV.
+/// Returns the decisions of the model as CSV.
 fn expected(case: &Case) -> String {
     let mut out = String::from("time_us,key,cost,reason,remaining,retry_after_us,reset_after_us\n");
     let mut model = Model::default();

@@ -12,7 +12,7 @@ const GOOD: &str = r#"203.0.113.7 - alice [17/May/2015:10:05:03 +0000] "GET / HT
 fn replayed(name: &str, bytes: &[u8]) -> (Value, Vec<String>, Option<i32>) {
     let folder = folder("odd");
     let (log, out) = (folder.join(name), folder.join(format!("{name}.csv")));
-    fs::write(&log, bytes).expect("it can be written");
+    fs::write(&log, bytes).expect("a writable file");
     let (log, out_text) = (log.to_str().expect("text"), out.to_str().expect("text"));
     let output = run(&["replay", log, "--limit", "2/1m", "--format", "json", "--decisions", out_text]);
     let found = serde_json::from_slice(&output.stdout)
@@ -39,7 +39,7 @@ fn a_truncated_last_line_is_reported_with_its_number() {
         let (found, ..) = replayed("cut", format!("{GOOD}\n{}", &GOOD[..end]).as_bytes());
         let cut_before_agent = GOOD.find(" \"-\"").is_some_and(|common| end <= common + 1 && end > common - 3);
         if cut_before_agent {
-            continue; // A common line, as far as anyone can tell.
+            continue; // The rest is a valid line of the common format.
         }
         assert_eq!(counts(&found), [Some(2), Some(1), Some(1)], "{}", &GOOD[..end]);
         assert_eq!(found["input"]["first_malformed"][0]["line"], 2);
@@ -101,7 +101,7 @@ fn a_malformed_line_is_shown_with_its_number_and_reason() {
 #[test]
 fn late_lines_and_jumps_of_hours_follow_the_contract() {
     let line = |time: &str| format!("a - - [17/May/2015:{time} +0000] \"GET / HTTP/1.1\" 200 1");
-    // In order, late by seconds, hours ahead, and hours back (accepted: another clock took over).
+    // In order, late by seconds, hours ahead, and hours back (accepted as a change of the clock).
     let log: Vec<String> =
         ["10:00:10", "10:00:05", "10:00:12", "16:00:00", "10:00:20", "10:00:21"].map(line).into_iter().collect();
     let (found, rows, _) = replayed("leaps", log.join("\n").as_bytes());
@@ -120,7 +120,7 @@ fn empty_and_binary_files_are_handled() {
     assert_eq!((counts(&found), rows.len(), code), ([Some(0), Some(0), Some(0)], 0, Some(0)));
     let (_, _, code) = replayed("blank", b"\n\n\r\n");
     assert_eq!(code, Some(0));
-    // The same bytes every time, of all values, with line ends among them.
+    // A fixed sequence of all byte values, with line ends.
     let garbage: Vec<u8> = (0..300_000_u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect();
     let (found, rows, code) = replayed("garbage", &garbage);
     assert_eq!((found["input"]["requests"].as_u64(), rows.len()), (Some(0), 0));

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::process::{BINARY, folder, run, told};
+use crate::process::{BINARY, exit_and_output, folder, run};
 
 fn printed(arguments: &[&str]) -> String {
     let output = run(arguments);
@@ -53,14 +53,14 @@ fn results_are_repeatable_and_depend_on_the_seed() {
 fn no_algorithm_exceeds_its_promise_on_any_traffic_or_on_a_log() {
     let log = folder("simulate").join("access.log");
     let traffic = ["simulate", "traffic", "--clients", "50", "--duration", "10m", "--output", "combined"];
-    fs::write(&log, printed(&traffic)).expect("it can be written");
+    fs::write(&log, printed(&traffic)).expect("a writable file");
     let log = log.to_str().expect("text");
     let shapes =
         ["--shape", "poisson", "--shape", "bursty", "--shape", "diurnal", "--shape", "adversarial", "--shape", "mix"];
     let small = ["simulate", "accuracy", log, "--limit", "10/1m", "--clients", "20", "--requests", "4000"];
     let found = json(&[&small[..], &shapes[..]].concat());
     let traces = found["traces"].as_array().expect("a list");
-    assert_eq!(traces.len(), 6, "five shapes and the log");
+    assert_eq!(traces.len(), 6, "five shapes and one log");
     for tried in traces.iter().flat_map(|trace| trace["algorithms"].as_array().expect("a list")) {
         let (worst, promised) = (tried["worst_window_units"].as_u64(), tried["promised_window_units"].as_u64());
         assert!(worst <= promised, "{tried}");
@@ -74,7 +74,7 @@ fn traffic_can_be_replayed_and_is_the_same_in_both_formats() {
     let made = |output: &[&str], name: &str| {
         let path = folder("simulate").join(name);
         let arguments = ["simulate", "traffic", "--clients", "30", "--duration", "5m", "--seed", "7"];
-        fs::write(&path, printed(&[&arguments, output].concat())).expect("it can be written");
+        fs::write(&path, printed(&[&arguments, output].concat())).expect("a writable file");
         json(&[
             "replay",
             path.to_str().expect("text"),
@@ -107,7 +107,7 @@ fn a_closed_pipe_is_not_an_error() {
 }
 
 #[test]
-fn reports_are_pages() {
+fn reports_are_html_pages() {
     for command in ["boundary", "accuracy", "compare"] {
         let out = folder("simulate").join(format!("{command}.html"));
         let small: &[&str] = if command == "boundary" { &[] } else { &["--clients", "10", "--requests", "1000"] };
@@ -128,7 +128,7 @@ fn usage_errors_have_a_hint() {
         (&["simulate", "traffic", "--clients", "0"], "clients"),
     ];
     for (arguments, hint) in cases {
-        let (code, said) = told(arguments);
-        assert!(code == Some(2) && said.contains(hint), "{arguments:?}: {code:?} {said}");
+        let (code, output) = exit_and_output(arguments);
+        assert!(code == Some(2) && output.contains(hint), "{arguments:?}: {code:?} {output}");
     }
 }

@@ -1,4 +1,4 @@
-//! Keys that somebody chose to do harm.
+//! Keys that an attacker chose.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::running::Running;
 
-/// So many different ones: markup, scripts, control characters, text that runs backwards, a thousand bytes of anything.
+/// Returns `count` different keys: markup, scripts, control characters, right-to-left text, and keys of a thousand bytes.
 pub(crate) fn keys(count: usize) -> Vec<String> {
     let kinds: [fn(usize) -> String; 12] = [
         |i| format!("<img src=x onerror=\"window.harmed={i}\">"),
@@ -26,21 +26,21 @@ pub(crate) fn keys(count: usize) -> Vec<String> {
     (0..count).map(|i| kinds[i % kinds.len()](i)).collect()
 }
 
-/// Asks twice for each under a limit of one, so that each is denied once; the last ones a few times more.
+/// Checks each key twice under a limit of one, so that each is denied once. The last 24 keys are denied 300 times more.
 pub(crate) fn deny(running: &Running, keys: &[String]) {
-    let mut stream = TcpStream::connect(running.resp).expect("it listens");
+    let mut stream = TcpStream::connect(running.resp).expect("the service listens");
     let shown = &keys[keys.len() - 24..];
     let again = std::iter::repeat_n(shown, 300).flatten();
-    let asked: Vec<&String> = keys.iter().chain(keys).chain(again).collect();
-    for some in asked.chunks(500) {
+    let checks: Vec<&String> = keys.iter().chain(keys).chain(again).collect();
+    for batch in checks.chunks(500) {
         let mut bytes = Vec::new();
-        for key in some {
+        for key in batch {
             write!(bytes, "*3\r\n$8\r\nTG.CHECK\r\n$3\r\napi\r\n${}\r\n{key}\r\n", key.len())
-                .expect("a list takes all");
+                .expect("writing to memory succeeds");
         }
-        stream.write_all(&bytes).expect("it listens");
-        // Seven lines an answer.
-        let lines = BufReader::new(&stream).lines().take(some.len() * 7);
-        assert!(lines.map_while(Result::ok).count() == some.len() * 7, "it answers");
+        stream.write_all(&bytes).expect("the service listens");
+        // A reply has seven lines.
+        let lines = BufReader::new(&stream).lines().take(batch.len() * 7);
+        assert!(lines.map_while(Result::ok).count() == batch.len() * 7, "every check has a reply");
     }
 }

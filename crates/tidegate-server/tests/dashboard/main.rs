@@ -1,17 +1,17 @@
-//! The page in a real browser: Chromium, driven by playwright-core, with axe-core looking on. `scripts/peers` installs them.
-//! Each test starts a service and plays one of the `scenes` against it.
+//! Tests of the page in a real browser: Chromium, driven by playwright-core, with the accessibility checks of axe-core.
+//! `scripts/peers` installs them. Each test starts a service and runs one of the `scripts` against it.
 
+mod browser;
 mod hostile;
 #[path = "../it/running.rs"]
 #[allow(dead_code, reason = "shared with the other tests, which use all of it")]
 mod running;
-mod stage;
 #[path = "../peers/tools.rs"]
 #[allow(dead_code, reason = "shared with the other tests, which use all of it")]
 mod tools;
 
+use browser::Script;
 use running::{Running, Stopped};
-use stage::Scene;
 
 const POLICIES: &str = "[policies.api]\nlimits = [\"5/1h\"]\n\
     [policies.login]\nlimits = [\"3/1m\", \"20/1d\"]\nalgorithm = \"sliding_counter\"\n\
@@ -22,67 +22,67 @@ const POLICIES: &str = "[policies.api]\nlimits = [\"5/1h\"]\n\
     [policies.secret]\nlimits = [\"1/1h\"]\nhide_keys = true\n";
 
 #[test]
-fn every_view_shows_what_the_api_tells_under_live_traffic() {
+fn every_view_shows_the_figures_of_the_api_under_live_traffic() {
     let running = Running::start(POLICIES);
-    Scene::new("views", running.http).play();
+    Script::new("views", running.http).run();
 }
 
 #[test]
 fn resets_and_overrides_change_the_next_decision() {
     let running = Running::start(POLICIES);
-    Scene::new("changes", running.http).play();
+    Script::new("changes", running.http).run();
 }
 
 #[test]
-fn without_the_admin_token_it_is_read_only_and_a_login_is_a_form() {
+fn the_page_is_read_only_without_the_admin_token_and_has_a_login_form() {
     let running = Running::start(&format!("[server]\nadmin_token = \"change-me-now\"\n{POLICIES}"));
-    Scene::new("tokens", running.http).play();
+    Script::new("tokens", running.http).run();
 }
 
 #[test]
-fn where_a_token_is_asked_for_nothing_is_shown_before() {
+fn nothing_is_shown_before_a_required_login() {
     let tokens = "[server]\ntoken = \"use-me-now\"\nadmin_token = \"change-me-now\"\n";
     let running = Running::start(&format!("{tokens}{POLICIES}"));
-    Scene::new("closed", running.http).play();
+    Script::new("closed", running.http).run();
 }
 
 #[test]
-fn it_survives_a_restart_and_says_when_it_is_not_live() {
-    let running = Stopped::anywhere().started(POLICIES);
-    let mut scene = Scene::new("restart", running.http).begin();
-    scene.cue("live");
+fn the_page_survives_a_restart_and_shows_when_it_is_not_live() {
+    let running = Stopped::on_free_ports().start(POLICIES);
+    let mut script = Script::new("restart", running.http).start();
+    script.wait_for("live");
     let stopped = running.stopped();
-    scene.say("stopped");
-    scene.cue("stale");
-    let _again = stopped.started(POLICIES);
-    scene.say("started");
-    scene.end();
+    script.send("stopped");
+    script.wait_for("stale");
+    let _again = stopped.start(POLICIES);
+    script.send("started");
+    script.finish();
 }
 
 #[test]
 fn a_degraded_state_is_shown_with_its_cause_and_cure_until_it_ends() {
     let folder = std::env::temp_dir().join(format!("tidegate-degraded-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder can be made");
+    std::fs::create_dir_all(&folder).expect("a writable directory");
     let file = folder.join("policies.toml");
-    std::fs::write(&file, POLICIES).expect("it can be written");
-    let running = Running::start_by(&file);
-    let mut scene = Scene::new("degraded", running.http).begin();
-    scene.cue("live");
-    std::fs::write(&file, "[policies.api]\nlimts = [\"5/1h\"]\n").expect("it can be written");
+    std::fs::write(&file, POLICIES).expect("a writable file");
+    let running = Running::start_from_file(&file);
+    let mut script = Script::new("degraded", running.http).start();
+    script.wait_for("live");
+    std::fs::write(&file, "[policies.api]\nlimts = [\"5/1h\"]\n").expect("a writable file");
     running.reload();
-    scene.say("refused");
-    scene.cue("seen");
-    std::fs::write(&file, POLICIES).expect("it can be written");
+    script.send("refused");
+    script.wait_for("seen");
+    std::fs::write(&file, POLICIES).expect("a writable file");
     running.reload();
-    scene.say("corrected");
-    scene.end();
-    std::fs::remove_dir_all(folder).expect("it is there");
+    script.send("corrected");
+    script.finish();
+    std::fs::remove_dir_all(folder).expect("the path exists");
 }
 
 #[test]
-fn it_is_usable_by_keyboard_and_screen_reader_in_light_and_dark_and_on_a_phone() {
+fn the_page_is_accessible_by_keyboard_and_screen_reader_in_light_and_dark_and_on_a_phone() {
     let running = Running::start(POLICIES);
-    Scene::new("accessible", running.http).play();
+    Script::new("accessible", running.http).run();
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn ten_thousand_hostile_keys_are_shown_as_text() {
     let keys = hostile::keys(10_000);
     hostile::deny(&running, &keys);
     let file = std::env::temp_dir().join(format!("tidegate-hostile-{}.json", std::process::id()));
-    std::fs::write(&file, serde_json::to_vec(&keys).expect("texts are JSON")).expect("it can be written");
-    Scene::new("hostile", running.http).with("TIDEGATE_KEYS", &file).play();
-    std::fs::remove_file(file).expect("it is there");
+    std::fs::write(&file, serde_json::to_vec(&keys).expect("valid JSON")).expect("a writable file");
+    Script::new("hostile", running.http).env("TIDEGATE_KEYS", &file).run();
+    std::fs::remove_file(file).expect("the path exists");
 }

@@ -20,10 +20,10 @@ fn config(store: &str) -> String {
     )
 }
 
-/// Asks on all transports about a key that is banned for 300 days, and about one that is banned permanently.
-fn every_transport_says_banned(store: &str) {
-    let asked = GrpcClient::start(&config(store));
-    let http = asked.running.http;
+/// Checks a key that is banned for 300 days and a key that is banned permanently over all transports.
+fn every_transport_reports_a_ban(store: &str) {
+    let service = GrpcClient::start(&config(store));
+    let http = service.running.http;
     let ban = |policy: &str, key: &Value, end: &str, value: Value| {
         let body = json!({ "policy": policy, "key": key, "kind": "ban", end: value });
         assert_eq!(post(http, "/v1/override", &body).status, 200);
@@ -55,19 +55,19 @@ fn every_transport_says_banned(store: &str) {
         let several = json!({ "checks": [{ "policy": "api", "key": "free" }, { "policy": "api", "key": name }] });
         let several = post(http, "/v1/check", &several);
         assert_eq!((several.status, &several.json()["reason"]), (403, &json!("banned")));
-        assert_eq!(several.json()["checks"][0]["charged_at_us"], Value::Null, "the other part is not charged");
+        assert_eq!(several.json()["checks"][0]["charged_at_us"], Value::Null, "the other check is not charged");
 
-        let mut client = Client::connect(asked.running.resp);
-        let six = client.ask(&format!("TG.CHECK api {name}")).numbers();
+        let mut client = Client::connect(service.running.resp);
+        let six = client.call(&format!("TG.CHECK api {name}")).numbers();
         assert_eq!(six[..3], [0, 2, 0]);
         let wait = u64::try_from(six[3]).ok();
         assert_eq!((wait.map(until_end), six[3] == -4), (is_timed.then_some(true), !is_timed), "{six:?}");
-        assert_eq!(client.ask(&format!("TG.CHECK watched {name}")).numbers()[0], 1);
-        let full = client.ask(&format!("TG.PEEK api {name} FULL"));
+        assert_eq!(client.call(&format!("TG.CHECK watched {name}")).numbers()[0], 1);
+        let full = client.call(&format!("TG.PEEK api {name} FULL"));
         assert_eq!(full.field("reason"), Reply::bulk("banned"));
         assert_eq!(full.field("retry_after_ms") == Reply::Null, !is_timed);
 
-        let status = asked.check_one(descriptor(&[("user", name)]));
+        let status = service.check_one(descriptor(&[("user", name)]));
         assert_eq!((status.code, status.limit_remaining), (2, 0), "OVER_LIMIT");
         let reset = status.duration_until_reset.map(|wait| u64::try_from(wait.seconds).expect("ahead") * 1_000);
         assert_eq!(reset.map(until_end), is_timed.then_some(true));
@@ -81,12 +81,12 @@ fn every_transport_says_banned(store: &str) {
 }
 
 #[test]
-fn in_memory_every_transport_says_banned() {
-    every_transport_says_banned("memory");
+fn every_transport_reports_a_ban_in_memory() {
+    every_transport_reports_a_ban("memory");
 }
 
 #[test]
-fn through_redis_every_transport_says_banned() {
+fn every_transport_reports_a_ban_in_redis() {
     let redis = Server::start();
-    every_transport_says_banned(&redis.url());
+    every_transport_reports_a_ban(&redis.url());
 }

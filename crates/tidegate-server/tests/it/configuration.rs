@@ -1,13 +1,13 @@
-//! A wrong configuration is refused with its line and what would be right.
+//! A wrong configuration is refused with its line and a hint.
 
 use tidegate_server::config::{Config, SettingSources};
 
 fn refused(text: &str) -> String {
-    Config::parse("t.toml", text, &SettingSources::default()).expect_err("it is wrong").to_string()
+    Config::parse("t.toml", text, &SettingSources::default()).expect_err("an invalid configuration").to_string()
 }
 
 #[test]
-fn a_wrong_value_is_refused_with_its_line_and_what_would_be_right() {
+fn a_wrong_value_is_refused_with_its_line_and_a_hint() {
     let policy = |line: &str| format!("[policies.api]\nlimits = [\"60/1m\"]\n{line}\n");
     for (text, expected) in [
         ("[server]\nhtpp = \"127.0.0.1:1\"".to_owned(), "t.toml:2: unknown key `htpp`: did you mean `http`?"),
@@ -82,17 +82,21 @@ fn the_environment_overrides_the_file_and_flags_override_both() {
         .store("TIDEGATE_STORE_MAX_KEYS", "max_keys", "1_000")
         .server("TIDEGATE_SERVER_HOSTS", "hosts", "[\"limits.internal\"]")
         .server("TIDEGATE_SERVER_ADMIN_TOKEN", "admin_token", "1234567890");
-    let config = Config::parse("t.toml", text, &environment).expect("it is right");
+    let config = Config::parse("t.toml", text, &environment).expect("a valid configuration");
     assert_eq!(config.server.http, "127.0.0.1:2".parse().ok());
     assert_eq!(config.store.max_keys, 1_000);
     assert_eq!(config.server.hosts, ["limits.internal"]);
-    assert_eq!(config.server.tokens.admin.as_deref(), Some("1234567890"), "a text that looks like a number is a text");
+    assert_eq!(
+        config.server.tokens.admin.as_deref(),
+        Some("1234567890"),
+        "a string that looks like a number stays a string"
+    );
     let flags = environment.server("--http", "http", "off");
-    assert_eq!(Config::parse("t.toml", text, &flags).expect("it is right").server.http, None);
+    assert_eq!(Config::parse("t.toml", text, &flags).expect("a valid configuration").server.http, None);
 }
 
 #[test]
-fn a_wrong_override_is_refused_by_its_name() {
+fn a_wrong_flag_or_variable_is_refused_by_its_name() {
     for (overrides, expected) in [
         (
             SettingSources::default().server("TIDEGATE_SERVER_HTPP", "htpp", "x"),
@@ -105,13 +109,13 @@ fn a_wrong_override_is_refused_by_its_name() {
         ),
         (SettingSources::default().store("TIDEGATE_STORE_MAX_KEYS", "max_keys", "many"), "TIDEGATE_STORE_MAX_KEYS: "),
     ] {
-        let error = Config::parse("t.toml", "", &overrides).expect_err("it is wrong").to_string();
+        let error = Config::parse("t.toml", "", &overrides).expect_err("an invalid configuration").to_string();
         assert!(error.starts_with(expected), "{error}\n expected {expected}");
     }
 }
 
 #[test]
-fn the_configuration_of_the_protocols_is_understood() {
+fn the_documented_configuration_is_accepted() {
     let text = r#"
 [server]
 http = "127.0.0.1:8080"
@@ -148,10 +152,10 @@ domain = "edge"
 descriptors = [["remote_address"], ["user=alice", "path=/v1/*"]]
 policy = "public-api"
 "#;
-    let config = Config::parse("t.toml", text, &SettingSources::default()).expect("it is right");
+    let config = Config::parse("t.toml", text, &SettingSources::default()).expect("a valid configuration");
     assert_eq!(config.policies.len(), 3);
     assert_eq!(config.policies.envoy().len(), 2);
-    let youtube = config.policies.get("youtube").expect("it is there");
+    let youtube = config.policies.get("youtube").expect("it exists");
     assert_eq!(youtube.operation("search.list").map(|operation| operation.cost.get()), Some(100));
     assert_eq!(
         youtube.operation("videos.list").map(|operation| operation.policy.on_store_failure()),
@@ -161,9 +165,9 @@ policy = "public-api"
 }
 
 #[test]
-fn silent_connections_stay_open_unless_an_idle_timeout_is_set() {
+fn idle_connections_stay_open_by_default() {
     let idle = |text: &str, overrides: &SettingSources| {
-        let config = Config::parse("t.toml", text, overrides).expect("it is right");
+        let config = Config::parse("t.toml", text, overrides).expect("a valid configuration");
         config.server.bounds.idle_timeout
     };
     let five_minutes = Some(std::time::Duration::from_secs(300));

@@ -1,4 +1,4 @@
-//! The service from outside: what goes over its wires.
+//! Tests of the service over its transports.
 
 mod abuse;
 mod agreement;
@@ -11,6 +11,6 @@ mod overload;
 mod reload;
 mod resp;
 mod running;
-mod stopping;
-mod store_away;
+mod shutdown;
+mod store_outage;
 mod tls;

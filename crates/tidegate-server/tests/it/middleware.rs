@@ -1,4 +1,4 @@
-//! A configuration's policies in a layer: who is counted there is who is counted by the service.
+//! The policies of a configuration in a middleware layer use the same keys as the service.
 
 use std::net::IpAddr;
 
@@ -22,14 +22,14 @@ key = "header:x-api-key"
 
 /// A router behind one of the configuration's policies.
 fn limited(name: &str) -> Router {
-    let config = Config::parse("test.toml", CONFIG, &SettingSources::default()).expect("it is right");
-    let configured = config.policies.get(name).expect("it is there");
+    let config = Config::parse("test.toml", CONFIG, &SettingSources::default()).expect("a valid configuration");
+    let configured = config.policies.get(name).expect("it exists");
     let rule = Rule::new(configured.policy.clone()).key(configured.key.clone());
     let layer = RateLimitLayer::new(rule).client_address(config.server.forwarding.client);
     Router::new().route("/", get(|| async { "hello" })).layer(layer)
 }
 
-fn ask(running: &Running, router: &Router, headers: &[(&str, &str)]) -> Response {
+fn send(running: &Running, router: &Router, headers: &[(&str, &str)]) -> Response {
     let mut request = Request::get("/").extension(PeerAddress(IpAddr::from([127, 0, 0, 1])));
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -39,7 +39,7 @@ fn ask(running: &Running, router: &Router, headers: &[(&str, &str)]) -> Response
 }
 
 #[test]
-fn a_layer_counts_whom_the_service_counts() {
+fn a_layer_and_the_service_use_the_same_keys() {
     let running = Running::start(CONFIG);
     let (key, from) = ("x-api-key", "x-forwarded-for");
     let by_key: &[&[(&str, &str)]] = &[
@@ -68,18 +68,18 @@ fn a_layer_counts_whom_the_service_counts() {
         let router = limited(name);
         let path = format!("/v1/forward?policy={name}");
         for (headers, expected) in requests.iter().zip(expected.chars()) {
-            let asked = client::request(running.http, "GET", &path, headers, "");
-            let passed = ask(&running, &router, headers);
+            let from_service = client::request(running.http, "GET", &path, headers, "");
+            let from_layer = send(&running, &router, headers);
             let expected = match expected {
                 '+' => 200,
                 '-' => 429,
                 _ => 400,
             };
-            assert_eq!((asked.status, passed.status().as_u16()), (expected, expected), "{name} {headers:?}");
-            let told = |name| passed.headers().get(name).map(|value| value.to_str().expect("a text"));
-            assert_eq!(asked.header("ratelimit-policy"), told("ratelimit-policy"), "{name} {headers:?}");
-            let left = |standing: Option<&str>| standing.and_then(|text| Some(text.split_once(";t=")?.0.to_owned()));
-            assert_eq!(left(asked.header("ratelimit")), left(told("ratelimit")), "{name} {headers:?}");
+            assert_eq!((from_service.status, from_layer.status().as_u16()), (expected, expected), "{name} {headers:?}");
+            let header = |name| from_layer.headers().get(name).map(|value| value.to_str().expect("a text"));
+            assert_eq!(from_service.header("ratelimit-policy"), header("ratelimit-policy"), "{name} {headers:?}");
+            let left = |value: Option<&str>| value.and_then(|text| Some(text.split_once(";t=")?.0.to_owned()));
+            assert_eq!(left(from_service.header("ratelimit")), left(header("ratelimit")), "{name} {headers:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Policies are replaced as a whole while the service answers.
+//! Policies are replaced as a whole while the service handles requests.
 
 use std::{
     path::PathBuf,
@@ -12,10 +12,10 @@ use crate::{
     running::Running,
 };
 
-/// A file of its own for one test.
+/// Creates a file for one test.
 pub(crate) fn file(name: &str, text: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("tidegate-{}-{name}.toml", std::process::id()));
-    std::fs::write(&path, text).expect("the file can be written");
+    std::fs::write(&path, text).expect("a writable file");
     path
 }
 
@@ -24,78 +24,81 @@ fn policies(max: u64) -> String {
 }
 
 #[test]
-fn no_request_is_dropped_and_none_is_decided_by_half_a_configuration() {
+fn a_reload_drops_no_request_and_is_atomic() {
     let path = file("load", &policies(1_000_000));
-    let running = Running::start_by(&path);
-    let (done, asked) = (AtomicBool::new(false), AtomicU64::new(0));
+    let running = Running::start_from_file(&path);
+    let (done, answered) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 while !done.load(Relaxed) {
-                    let ask = json!({ "checks": [{ "policy": "one", "key": "k" }, { "policy": "two", "key": "k" }] });
-                    let answer = post(running.http, "/v1/check", &ask);
-                    assert_eq!(answer.status, 200, "{answer:?}");
-                    let body = answer.json();
+                    let request_body =
+                        json!({ "checks": [{ "policy": "one", "key": "k" }, { "policy": "two", "key": "k" }] });
+                    let response = post(running.http, "/v1/check", &request_body);
+                    assert_eq!(response.status, 200, "{response:?}");
+                    let body = response.json();
                     assert_eq!(body["checks"][0]["limit"], body["checks"][1]["limit"]);
-                    asked.fetch_add(1, Relaxed);
+                    answered.fetch_add(1, Relaxed);
                 }
             });
         }
         for round in 0..50 {
-            let before = asked.load(Relaxed);
-            std::fs::write(&path, policies(1_000_000 + round % 2)).expect("the file can be written");
+            let before = answered.load(Relaxed);
+            std::fs::write(&path, policies(1_000_000 + round % 2)).expect("a writable file");
             running.reload();
-            while asked.load(Relaxed) < before + 8 {
+            while answered.load(Relaxed) < before + 8 {
                 std::thread::yield_now();
             }
         }
         done.store(true, Relaxed);
     });
     let used = post(running.http, "/v1/peek", &json!({ "policy": "one", "key": "k" })).json()["used"].as_u64();
-    assert_eq!(used, Some(asked.load(Relaxed)), "the state carries over");
+    assert_eq!(used, Some(answered.load(Relaxed)), "the state survives reloads");
 }
 
 #[test]
-fn a_bad_file_changes_nothing_and_is_told_everywhere() {
+fn a_bad_file_changes_nothing_and_is_reported_everywhere() {
     let path = file("bad", &policies(5));
-    let running = Running::start_by(&path);
-    std::fs::write(&path, "[policies.one]\nlimts = [\"7/1m\"]\n").expect("the file can be written");
+    let running = Running::start_from_file(&path);
+    std::fs::write(&path, "[policies.one]\nlimts = [\"7/1m\"]\n").expect("a writable file");
     running.reload();
-    let ask = json!({ "policy": "two", "key": "k" });
-    assert_eq!(post(running.http, "/v1/check", &ask).json()["limit"], "5/1m");
+    let request_body = json!({ "policy": "two", "key": "k" });
+    assert_eq!(post(running.http, "/v1/check", &request_body).json()["limit"], "5/1m");
     let ready = get(running.http, "/readyz");
-    assert_eq!(ready.status, 200, "what is in force is good");
-    let told = ready.json()["configuration_error"].as_str().expect("it is told").to_owned();
-    assert!(told.contains(":2: unknown key `limts`: did you mean `limits`?"), "{told}");
+    assert_eq!(ready.status, 200, "the active policies are valid");
+    let error = ready.json()["configuration_error"].as_str().expect("an error").to_owned();
+    assert!(error.contains(":2: unknown key `limts`: did you mean `limits`?"), "{error}");
     let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
     assert!(
         text.contains("tidegate_reloads_total{result=\"bad\"} 1") && text.contains("tidegate_last_reload_good 0"),
         "{text}"
     );
 
-    std::fs::write(&path, "[policies.two]\nlimits = [\"2/1m\"]\n").expect("the file can be written");
+    std::fs::write(&path, "[policies.two]\nlimits = [\"2/1m\"]\n").expect("a writable file");
     running.reload();
-    assert_eq!(post(running.http, "/v1/check", &ask).json()["remaining"], 0, "one was spent before");
+    assert_eq!(post(running.http, "/v1/check", &request_body).json()["remaining"], 0, "one was spent before");
     assert_eq!(post(running.http, "/v1/check", &json!({ "policy": "one", "key": "k" })).status, 404);
     assert_eq!(get(running.http, "/readyz").json()["configuration_error"], json!(null));
     let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
-    assert!(!text.contains("policy=\"one\""), "a policy that is gone is counted no more\n{text}");
+    assert!(!text.contains("policy=\"one\""), "a removed policy has no metrics\n{text}");
 }
 
-/// Three policies and rules of Envoy's for them.
-fn three() -> String {
+/// Returns a configuration with three policies.
+fn three_policies() -> String {
     ["a", "b", "c"].map(|name| format!("[policies.{name}]\nlimits = [\"5/1h\"]\n")).concat()
 }
 
 #[test]
 fn a_file_that_removes_more_than_it_keeps_is_refused_unless_it_allows_that() {
-    let path = file("removal", &three());
-    let running = Running::start_by(&path);
-    let write = |text: &str| std::fs::write(&path, text).expect("the file can be written");
+    let path = file("removal", &three_policies());
+    let running = Running::start_from_file(&path);
+    let write = |text: &str| std::fs::write(&path, text).expect("a writable file");
     let check = |policy: &str| post(running.http, "/v1/check", &json!({ "policy": policy, "key": "k" })).status;
-    // An empty file, one that was cut off between tables, and one whose policies are others.
-    let others = three().replace("policies.", "policies.other-");
-    for text in ["", "[server]\n", &three()[..three().find("[policies.b]").expect("it is there")], &others] {
+    // An empty file, a file without policies, a truncated file, and a file with other policies.
+    let others = three_policies().replace("policies.", "policies.other-");
+    for text in
+        ["", "[server]\n", &three_policies()[..three_policies().find("[policies.b]").expect("it exists")], &others]
+    {
         write(text);
         running.reload();
         assert_eq!(["a", "b", "c"].map(check), [200; 3], "after {text:?}");
@@ -110,25 +113,25 @@ fn a_file_that_removes_more_than_it_keeps_is_refused_unless_it_allows_that() {
         assert!(state["cure"].as_str().is_some_and(|cure| cure.contains("allow_removal = true")), "{ready}");
         let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
         assert!(text.contains("\ntidegate_degraded{cause=\"configuration_refused\"} 1\n"), "{text}");
-        write(&three());
+        write(&three_policies());
         running.reload();
         assert_eq!(get(running.http, "/readyz").json()["status"], "ok");
     }
-    write(&three().replace("[policies.c]\nlimits = [\"5/1h\"]\n", ""));
+    write(&three_policies().replace("[policies.c]\nlimits = [\"5/1h\"]\n", ""));
     running.reload();
-    assert_eq!(["a", "b", "c"].map(check), [200, 200, 404], "one of three may go");
+    assert_eq!(["a", "b", "c"].map(check), [200, 200, 404], "one of three may be removed");
     write("[server]\nallow_removal = true\n");
     running.reload();
-    assert_eq!(["a", "b"].map(check), [404; 2], "it is allowed");
+    assert_eq!(["a", "b"].map(check), [404; 2], "the removal is allowed");
     assert_eq!(get(running.http, "/readyz").json()["status"], "ok");
 }
 
 #[test]
-fn a_fifo_in_place_of_the_file_hangs_nothing_and_is_reported() {
-    let path = file("fifo", &three());
-    let running = Running::start_by(&path);
-    std::fs::remove_file(&path).expect("it is there");
-    let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is there");
+fn a_fifo_instead_of_the_file_blocks_nothing_and_is_reported() {
+    let path = file("fifo", &three_policies());
+    let running = Running::start_from_file(&path);
+    std::fs::remove_file(&path).expect("it exists");
+    let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo is installed");
     assert!(made.success());
     running.reload();
     assert_eq!(post(running.http, "/v1/check", &json!({ "policy": "a", "key": "k" })).status, 200);
@@ -136,18 +139,18 @@ fn a_fifo_in_place_of_the_file_hangs_nothing_and_is_reported() {
     assert_eq!(ready["degraded"][0]["cause"], "configuration_refused", "{ready}");
     let detail = ready["degraded"][0]["detail"].as_str().expect("a text");
     assert!(detail.contains("is not a regular file"), "{ready}");
-    std::fs::remove_file(&path).expect("it is there");
-    std::fs::write(&path, three()).expect("the file can be written");
+    std::fs::remove_file(&path).expect("it exists");
+    std::fs::write(&path, three_policies()).expect("a writable file");
     running.reload();
     assert_eq!(get(running.http, "/readyz").json()["status"], "ok");
 }
 
 #[test]
-fn a_changed_file_is_noticed() {
+fn a_changed_file_is_reloaded() {
     let path = file("noticed", &policies(5));
-    let running = Running::start_by(&path);
-    std::fs::write(&path, policies(50)).expect("the file can be written");
-    // Until it is noticed; that it never is would show as a test that does not end.
+    let running = Running::start_from_file(&path);
+    std::fs::write(&path, policies(50)).expect("a writable file");
+    // Until the change is noticed. The test does not end if it never is.
     while post(running.http, "/v1/peek", &json!({ "policy": "one", "key": "k" })).json()["limit"] != "50/1m" {
         std::thread::yield_now();
     }

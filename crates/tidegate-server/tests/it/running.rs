@@ -1,4 +1,4 @@
-//! A service that runs for one test, on free ports.
+//! A service for one test, on free ports.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -12,7 +12,7 @@ use tidegate_server::{
 use tidegate_testbed::free_port;
 use tokio::runtime::Runtime;
 
-/// A running service; stopped when it is dropped.
+/// A running service. It is stopped on drop.
 pub(crate) struct Running {
     pub(crate) http: SocketAddr,
     pub(crate) resp: SocketAddr,
@@ -21,44 +21,44 @@ pub(crate) struct Running {
     runtime: Runtime,
 }
 
-/// A service that was stopped: another can be started where it was.
+/// The addresses of a stopped service, where another can be started.
 pub(crate) struct Stopped {
     addresses: [SocketAddr; 3],
 }
 
 impl Stopped {
-    /// One that is yet to be started, on ports that no other test is given meanwhile: those that the system picks by itself go to whoever requests next.
-    pub(crate) fn anywhere() -> Self {
+    /// Reserves ports that no other test gets meanwhile. The system could give ports that it chose itself to another process.
+    pub(crate) fn on_free_ports() -> Self {
         Self { addresses: [(); 3].map(|()| (Ipv4Addr::LOCALHOST, free_port()).into()) }
     }
 
-    pub(crate) fn started(self, config: &str) -> Running {
+    pub(crate) fn start(self, config: &str) -> Running {
         let names = ["http", "resp", "grpc"];
         let overrides = names
             .iter()
             .zip(self.addresses)
             .fold(SettingSources::default(), |all, (key, address)| all.server(key, key, address.to_string()));
-        let config = Config::parse("test.toml", config, &overrides).expect("the test's configuration is right");
+        let config = Config::parse("test.toml", config, &overrides).expect("a valid configuration");
         Running::with(config, overrides)
     }
 }
 
 impl Running {
-    /// Starts a service by a configuration that says nothing of ports.
+    /// Starts a service with a configuration without ports.
     pub(crate) fn start(config: &str) -> Self {
         let overrides = any_ports();
-        let config = Config::parse("test.toml", config, &overrides).expect("the test's configuration is right");
+        let config = Config::parse("test.toml", config, &overrides).expect("a valid configuration");
         Self::with(config, overrides)
     }
 
-    /// Starts a service by a file.
-    pub(crate) fn start_by(file: &Path) -> Self {
+    /// Starts a service with a configuration file.
+    pub(crate) fn start_from_file(file: &Path) -> Self {
         let overrides = any_ports();
-        Self::with(Config::load(Some(file), &overrides).expect("the test's configuration is right"), overrides)
+        Self::with(Config::load(Some(file), &overrides).expect("a valid configuration"), overrides)
     }
 
     fn with(config: Config, overrides: SettingSources) -> Self {
-        let runtime = Runtime::new().expect("a runtime can be made");
+        let runtime = Runtime::new().expect("a runtime");
         let server = runtime.block_on(Server::start(config, overrides)).expect("the service starts");
         let address = |transport| server.address(transport).expect("every transport is open");
         Self {
@@ -74,23 +74,23 @@ impl Running {
         self.server.as_ref().expect("it runs")
     }
 
-    /// Reads the configuration again, as on SIGHUP, and waits until that is done.
+    /// Reloads the configuration, as on SIGHUP, and waits until the reload is complete.
     pub(crate) fn reload(&self) {
         self.runtime.block_on(self.server().reload());
     }
 
-    /// Stops the service as a signal would; how many were still being served when its patience ended.
+    /// Stops the service as a signal would. Returns the number of connections that were cut off.
     pub(crate) fn stop(&mut self) -> usize {
         self.runtime.block_on(self.server.take().expect("it runs").stop())
     }
 
-    /// Stops the service, to be started again.
+    /// Stops the service so that it can be started again on the same addresses.
     pub(crate) fn stopped(mut self) -> Stopped {
         self.stop();
         Stopped { addresses: [self.http, self.resp, self.grpc] }
     }
 
-    /// Runs a future beside the service.
+    /// Runs a future on the runtime of the service.
     pub(crate) fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }

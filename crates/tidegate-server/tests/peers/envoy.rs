@@ -43,17 +43,17 @@ descriptors = [["watched=yes"]]
 policy = "watched"
 "#;
 
-/// An upstream, the service and Envoy between them; all end with it.
+/// An upstream, the service and Envoy. All are stopped on drop.
 struct Chain {
     front: SocketAddr,
     server: Option<Server>,
     envoy: Child,
-    leash: Child,
+    watchdog: Child,
     log: PathBuf,
     runtime: Runtime,
 }
 
-/// The upstream: it is pleased with everything.
+/// The upstream. It answers every request with 200.
 async fn serve(listener: TcpListener) {
     while let Ok((mut stream, _)) = listener.accept().await {
         let mut head = Vec::new();
@@ -62,7 +62,7 @@ async fn serve(listener: TcpListener) {
     }
 }
 
-/// What came back.
+/// A response of Envoy.
 #[derive(Debug)]
 struct Reply {
     status: u16,
@@ -78,17 +78,17 @@ impl Reply {
 
 impl Chain {
     fn start(failure_mode_deny: bool) -> Self {
-        let runtime = Runtime::new().expect("a runtime can be made");
+        let runtime = Runtime::new().expect("a runtime");
         let (server, limits, upstream) = runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-            let upstream = listener.local_addr().expect("it listens").port();
+            let upstream = listener.local_addr().expect("the service listens").port();
             tokio::spawn(serve(listener));
             let overrides = ["http", "resp", "grpc"]
                 .iter()
                 .fold(SettingSources::default(), |all, key| all.server(key, key, "127.0.0.1:0"));
-            let config = Config::parse("test.toml", LIMITS, &overrides).expect("it is right");
+            let config = Config::parse("test.toml", LIMITS, &overrides).expect("a valid configuration");
             let server = Server::start(config, overrides).await.expect("it starts");
-            let limits = server.address(Transport::Grpc).expect("it is open").port();
+            let limits = server.address(Transport::Grpc).expect("the connection is open").port();
             (server, limits, upstream)
         });
         let front = free_port();
@@ -98,7 +98,7 @@ impl Chain {
             .replace("{limits}", &limits.to_string())
             .replace("{failure_mode_deny}", &failure_mode_deny.to_string());
         let log = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("envoy-{front}.log"));
-        let output = fs::File::create(&log).expect("a log can be written");
+        let output = fs::File::create(&log).expect("a writable file");
         let program = peer("python/bin/envoy");
         let envoy = Command::new(&program)
             .args(["--config-yaml", &config, "--concurrency", "1", "--use-dynamic-base-id", "--log-level", "warning"])
@@ -109,16 +109,16 @@ impl Chain {
         let envoy = envoy.unwrap_or_else(|error| {
             panic!("{} can't be run ({error}): run scripts/peers, which installs it", program.display())
         });
-        // Ends Envoy when our end of its input closes, which it does however this process ends.
-        let leash = Command::new("sh")
+        // Kills Envoy when this process ends: the pipe closes even if the process is killed.
+        let watchdog = Command::new("sh")
             .args(["-c", "trap '' HUP INT TERM; read _; kill -KILL $0", &envoy.id().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .expect("there is a shell");
+            .expect("a shell is installed");
         let front = ([127, 0, 0, 1], front).into();
-        let mut chain = Self { front, server: Some(server), envoy, leash, log, runtime };
+        let mut chain = Self { front, server: Some(server), envoy, watchdog, log, runtime };
         chain.wait();
         chain
     }
@@ -128,38 +128,38 @@ impl Chain {
         let (front, envoy) = (self.front, &mut self.envoy);
         let listening = async {
             while tokio::net::TcpStream::connect(front).await.is_err() {
-                if let Some(status) = envoy.try_wait().expect("it is our child") {
+                if let Some(status) = envoy.try_wait().expect("the process exists") {
                     return Err(status.to_string());
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             Ok(())
         };
-        let patience = Duration::from_secs(60);
-        let ended = self.runtime.block_on(async { tokio::time::timeout(patience, listening).await });
-        let said = || fs::read_to_string(&self.log).unwrap_or_default();
-        assert!(matches!(ended, Ok(Ok(()))), "Envoy does not listen ({ended:?}): {}", said());
+        let timeout = Duration::from_secs(60);
+        let ended = self.runtime.block_on(async { tokio::time::timeout(timeout, listening).await });
+        let log = || fs::read_to_string(&self.log).unwrap_or_default();
+        assert!(matches!(ended, Ok(Ok(()))), "Envoy does not listen ({ended:?}): {}", log());
     }
 
-    /// Asks for a path through Envoy.
+    /// Sends a GET request through Envoy.
     fn get(&self, path: &str, headers: &[(&str, &str)]) -> Reply {
         let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
         self.get_raw(path, &headers)
     }
 
-    /// The same with whatever bytes in the headers.
+    /// Sends a GET request with arbitrary bytes in the headers.
     fn get_raw(&self, path: &str, headers: &[(&str, &[u8])]) -> Reply {
         let mut stream = TcpStream::connect(self.front).expect("Envoy listens");
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time can be set");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a valid timeout");
         let mut request = format!("GET {path} HTTP/1.1\r\nhost: front\r\nconnection: close\r\n").into_bytes();
         for (name, value) in headers {
             request.extend([name.as_bytes(), b": ", value, b"\r\n"].concat());
         }
         request.extend(b"\r\n");
         stream.write_all(&request).expect("it reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("it answers");
-        let (head, _) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        let mut response = String::new();
+        stream.read_to_string(&mut response).expect("it answers");
+        let (head, _) = response.split_once("\r\n\r\n").unwrap_or((&response, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("it is HTTP");
         Reply { status, head: head.to_owned() }
     }
@@ -168,7 +168,7 @@ impl Chain {
         self.get(path, &[("x-user", user)])
     }
 
-    /// Stops the service that Envoy requests.
+    /// Stops the service that Envoy calls.
     fn stop_service(&mut self) {
         let server = self.server.take().expect("it runs");
         self.runtime.block_on(server.stop());
@@ -177,8 +177,8 @@ impl Chain {
 
 impl Drop for Chain {
     fn drop(&mut self) {
-        // The leash first: it must not end a stranger who gets Envoy's number afterwards.
-        for child in [&mut self.leash, &mut self.envoy] {
+        // The watchdog first: another process could get Envoy's process id afterwards.
+        for child in [&mut self.watchdog, &mut self.envoy] {
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -194,7 +194,7 @@ fn statuses<const N: usize>(chain: &Chain, path: &str, user: &str) -> [u16; N] {
 }
 
 #[test]
-fn envoy_lets_through_what_fits_and_answers_429_with_its_headers_beyond() {
+fn envoy_admits_requests_up_to_the_limit_and_then_answers_429_with_headers() {
     let chain = Chain::start(false);
     for left in (0..5).rev() {
         let reply = chain.as_user("/", "ann");
@@ -214,30 +214,34 @@ fn envoy_lets_through_what_fits_and_answers_429_with_its_headers_beyond() {
     let seen = [(); 3].map(|()| chain.get("/both", &both).status);
     assert_eq!(seen, [200, 200, 429], "the tenant's limit denies");
     let reply = chain.as_user("/", "cid");
-    assert_eq!(reply.header("x-ratelimit-remaining"), Some("2"), "what was denied did not cost the user: {reply:?}");
+    assert_eq!(
+        reply.header("x-ratelimit-remaining"),
+        Some("2"),
+        "a denied request does not charge the user: {reply:?}"
+    );
 }
 
 #[test]
-fn envoy_says_how_many_hits_a_request_is() {
+fn envoy_sets_the_number_of_hits_of_a_request() {
     let chain = Chain::start(false);
-    assert_eq!(statuses(&chain, "/weighted", "ann"), [200, 429], "three of five, and three more");
-    assert_eq!(statuses(&chain, "/", "ann"), [200, 200, 429], "the two that are left");
-    assert_eq!(chain.as_user("/looking", "ann").status, 429, "there is no room");
-    assert_eq!(statuses(&chain, "/back", "ann"), [200, 200], "two are given back");
-    assert_eq!(statuses(&chain, "/looking", "ann"), [200; 4], "looking is free");
+    assert_eq!(statuses(&chain, "/weighted", "ann"), [200, 429], "three of five fit, three more do not");
+    assert_eq!(statuses(&chain, "/", "ann"), [200, 200, 429], "two units are left");
+    assert_eq!(chain.as_user("/looking", "ann").status, 429, "no unit is left");
+    assert_eq!(statuses(&chain, "/back", "ann"), [200, 200], "two units are refunded");
+    assert_eq!(statuses(&chain, "/looking", "ann"), [200; 4], "zero hits spend nothing");
     assert_eq!(statuses(&chain, "/", "ann"), [200, 200, 429]);
     let priced = |cost| chain.get("/priced", &[("x-user", "bob"), ("x-cost", cost)]).status;
     assert_eq!([priced("6"), priced("4"), priced("2"), priced("1"), priced("1")], [429, 200, 429, 200, 429]);
 }
 
 #[test]
-fn headers_that_a_client_makes_up_are_no_way_past_a_limit() {
+fn forged_headers_do_not_bypass_a_limit() {
     let chain = Chain::start(false);
     for user in [&b"al\xffce"[..], b"al\xfece", b"\xff"] {
         let seen = [(); 7].map(|()| chain.get_raw("/", &[("x-user", user)]).status);
         assert_eq!(seen, [200, 200, 200, 200, 200, 429, 429], "{user:?}");
     }
-    // Nor does such a header void the limit of another.
+    // Such a header does not void the limit of another descriptor.
     let seen = [b'a', b'b', b'c', b'd']
         .map(|last| chain.get_raw("/both", &[("x-user", &[0xff, last]), ("x-tenant", b"acme")]).status);
     assert_eq!(seen, [200, 200, 429, 429]);
@@ -246,20 +250,20 @@ fn headers_that_a_client_makes_up_are_no_way_past_a_limit() {
 }
 
 #[test]
-fn envoy_is_told_that_all_is_well_where_a_policy_only_watches() {
+fn envoy_admits_every_request_under_a_shadow_policy() {
     let chain = Chain::start(true);
     assert_eq!(statuses(&chain, "/shadow", "ann"), [200; 4]);
 }
 
 #[test]
-fn envoy_brings_a_limit_of_its_own() {
+fn a_limit_supplied_by_envoy_applies() {
     let chain = Chain::start(true);
     assert_eq!(statuses(&chain, "/override", "ann"), [200, 200, 429]);
     assert_eq!(statuses(&chain, "/override", "bob"), [200, 200, 429]);
 }
 
 #[test]
-fn envoy_itself_decides_when_the_service_is_gone() {
+fn envoy_decides_by_its_failure_mode_when_the_service_is_stopped() {
     for (failure_mode_deny, expected) in [(false, 200), (true, 500)] {
         let mut chain = Chain::start(failure_mode_deny);
         assert_eq!(chain.as_user("/", "ann").status, 200);

@@ -1,4 +1,4 @@
-//! The service beside those that it is made for: real clients and real proxies, as they come. `scripts/peers` installs them.
+//! Tests of the service with real clients and real proxies. `scripts/peers` installs them.
 
 #[path = "../it/http/client.rs"]
 #[allow(dead_code, reason = "shared with the other tests, which use all of it")]

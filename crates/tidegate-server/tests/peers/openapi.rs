@@ -1,5 +1,5 @@
-//! The document is right, and real generators take it: schemathesis makes requests from it and compares the answers, and
-//! openapi-generator makes clients that compile and work.
+//! The OpenAPI document is valid, and real tools accept it: schemathesis generates requests and checks the responses, and
+//! openapi-generator generates clients that compile and work.
 
 use std::{
     fs,
@@ -25,15 +25,15 @@ limits = ["9500/1d"]
 limits = ["2/1h"]
 "#;
 
-/// A folder for what is generated; it ends with it.
+/// A folder for generated files. It is deleted on drop.
 struct Folder(PathBuf);
 
 impl Folder {
-    /// With the document in it.
+    /// Creates the folder with the document in it.
     fn new(name: &str, service: &Running) -> Self {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", service.http.port()));
-        fs::create_dir_all(&folder).expect("a folder can be made");
-        fs::write(folder.join("openapi.json"), get(service.http, "/openapi.json").body).expect("it can be written");
+        fs::create_dir_all(&folder).expect("a writable directory");
+        fs::write(folder.join("openapi.json"), get(service.http, "/openapi.json").body).expect("a writable file");
         Self(folder)
     }
 }
@@ -51,7 +51,7 @@ fn generate(folder: &Folder, arguments: &[&str]) {
 }
 
 #[test]
-fn the_document_is_what_openapi_defines() {
+fn the_document_is_valid_openapi() {
     let running = Running::start(CONFIG);
     let folder = Folder::new("openapi-validator", &running);
     let path = folder.0.join("openapi.json");
@@ -85,11 +85,11 @@ fn a_generated_python_client_works() {
     let mut python = Command::new(peer("python/bin/python"));
     python.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/clients/openapi.py"));
     let output = run(python.arg(format!("http://{}", running.http)).env("PYTHONPATH", &folder.0));
-    assert_eq!(output.trim(), "all is well");
+    assert_eq!(output.trim(), "ok");
 }
 
 #[test]
-fn the_document_tells_the_truth() {
+fn responses_match_the_document() {
     let running = Running::start(CONFIG);
     let url = format!("http://{}/openapi.json", running.http);
     let mut command = Command::new(peer("python/bin/schemathesis"));
@@ -108,10 +108,10 @@ fn the_document_tells_the_truth() {
         "examples,coverage,fuzzing",
         "--no-color",
     ]);
-    // A stream of events has no end.
+    // An event stream does not end.
     command.args(["--exclude-path", "/v1/live"]);
-    // Requests that the schema allows and the service refuses are many: a policy that there is not, a limit that is no limit. And
-    // it shows more wrong tokens than one address may, and takes the 429 for a missing check; `abuse::guesses` tests those.
+    // The schema permits requests that the service refuses, such as unknown policies and invalid limits. The tool also sends more
+    // wrong tokens than one address may send, and takes the 429 for a missing check; `abuse::wrong_tokens` tests that.
     command.args(["--checks", "all", "--exclude-checks", "positive_data_acceptance,ignored_auth"]);
     command.args(["--generation-database", "none"]);
     run(command.current_dir(env!("CARGO_TARGET_TMPDIR")));

@@ -1,4 +1,4 @@
-//! A real Prometheus scrapes the service: what it reads, what it computes of it, and the rules and the dashboard that are delivered.
+//! Tests of the metrics, the alert rules and the Grafana dashboard with a real Prometheus.
 
 use std::{
     fs,
@@ -15,14 +15,14 @@ use tidegate_testbed::{free_port, wait_for};
 use crate::{running::Running, tools::run};
 
 const POLICIES: &str = "[policies.api]\nlimits = [\"1000000/1h\"]\n[policies.tiny]\nlimits = [\"1/1h\"]\n";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A file of the folder `deploy`.
-fn delivered(name: &str) -> PathBuf {
+fn deployed(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(name)
 }
 
-/// A Prometheus that scrapes one service each second; ends with it.
+/// A Prometheus that scrapes one service each second. It is stopped on drop.
 struct Prometheus {
     port: u16,
     child: Child,
@@ -33,16 +33,16 @@ impl Prometheus {
     fn start(service: SocketAddr) -> Self {
         let port = free_port();
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("prometheus-{port}"));
-        fs::create_dir_all(&folder).expect("a folder can be made");
-        let rules = delivered("prometheus-rules.yaml");
+        fs::create_dir_all(&folder).expect("a writable directory");
+        let rules = deployed("prometheus-rules.yaml");
         let config = json!({
             "global": { "scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s" },
             "rule_files": [rules.to_str().expect("text")],
             "scrape_configs": [{ "job_name": "tidegate", "static_configs": [{ "targets": [service.to_string()] }] }],
         });
-        // JSON is YAML.
-        fs::write(folder.join("prometheus.yml"), config.to_string()).expect("it can be written");
-        let log = fs::File::create(folder.join("log")).expect("a file can be made");
+        // JSON is valid YAML.
+        fs::write(folder.join("prometheus.yml"), config.to_string()).expect("a writable file");
+        let log = fs::File::create(folder.join("log")).expect("a writable file");
         let child = Command::new("prometheus")
             .arg(format!("--config.file={}", folder.join("prometheus.yml").display()))
             .arg(format!("--storage.tsdb.path={}", folder.join("data").display()))
@@ -50,32 +50,32 @@ impl Prometheus {
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
-            .expect("prometheus is there: scripts/peers installs it");
+            .expect("prometheus is installed by scripts/peers");
         Self { port, child, folder }
     }
 
-    /// What it answers to a query: the series with their newest values.
+    /// Returns the series of a query with their newest values.
     fn query(&self, query: &str) -> Result<Vec<Value>, String> {
-        let asked = Command::new("curl")
+        let output = Command::new("curl")
             .args(["-s", "-G", "--data-urlencode", &format!("query={query}")])
             .arg(format!("http://127.0.0.1:{}/api/v1/query", self.port))
             .output()
-            .expect("curl is there: scripts/peers installs it");
+            .expect("curl is installed by scripts/peers");
         let log = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-        let answer: Value = serde_json::from_slice(&asked.stdout).map_err(|error| format!("{error}: {}", log()))?;
+        let answer: Value = serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {}", log()))?;
         if answer["status"] != "success" {
-            return Err(format!("`{query}` fails: {answer}"));
+            return Err(format!("`{query}` failure_mode: {answer}"));
         }
         Ok(answer["data"]["result"].as_array().expect("a list").clone())
     }
 
-    /// Asks, while there is traffic, until there is a series whose value is a number.
+    /// Queries during traffic until a series has a finite value.
     fn wait_for(&self, query: &str, traffic: &dyn Fn()) -> Vec<Value> {
         let is_number = |series: &Value| {
             let value = series["value"][1].as_str().and_then(|value| value.parse::<f64>().ok());
             value.is_some_and(f64::is_finite)
         };
-        wait_for(query, PATIENCE, || {
+        wait_for(query, TIMEOUT, || {
             traffic();
             let found: Vec<_> = self.query(query)?.into_iter().filter(is_number).collect();
             if found.is_empty() { Err("nothing".to_owned()) } else { Ok(found) }
@@ -97,20 +97,20 @@ fn scrape(http: SocketAddr) -> String {
 
 /// Traffic of every kind: over HTTP and RESP, allowed and denied, near the limit, and refused.
 fn traffic(running: &Running) {
-    let ask = |body: Value| {
+    let check = |body: Value| {
         let url = format!("http://{}/v1/check", running.http);
         run(Command::new("curl").args(["-s", "-H", "content-type: application/json", "-d", &body.to_string(), &url]));
     };
-    ask(json!({ "policy": "api", "key": "a" }));
-    ask(json!({ "policy": "tiny", "key": "a" }));
-    ask(json!({ "policy": "nobody", "key": "a" }));
+    check(json!({ "policy": "api", "key": "a" }));
+    check(json!({ "policy": "tiny", "key": "a" }));
+    check(json!({ "policy": "unknown", "key": "a" }));
     let port = running.resp.port().to_string();
     run(Command::new("redis-cli").args(["-p", &port, "TG.CHECK", "api", "b"]));
     run(Command::new("redis-cli").args(["-p", &port, "TG.LIMIT", "b", "1/1h"]));
 }
 
 #[test]
-fn promtool_finds_nothing_wrong_with_the_metrics() {
+fn promtool_accepts_the_metrics() {
     let running = Running::start(POLICIES);
     traffic(&running);
     let mut promtool = Command::new("promtool")
@@ -119,17 +119,17 @@ fn promtool_finds_nothing_wrong_with_the_metrics() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("promtool is there: scripts/peers installs it");
+        .expect("promtool is installed by scripts/peers");
     let metrics = scrape(running.http);
-    promtool.stdin.take().expect("a pipe").write_all(metrics.as_bytes()).expect("it listens");
+    promtool.stdin.take().expect("a pipe").write_all(metrics.as_bytes()).expect("the service listens");
     let output = promtool.wait_with_output().expect("it ends");
-    let said = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "{}: {}\n{metrics}", output.status, String::from_utf8_lossy(&said));
+    let output_text = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}: {}\n{metrics}", output.status, String::from_utf8_lossy(&output_text));
 }
 
 #[test]
 fn promtool_accepts_the_rules() {
-    run(Command::new("promtool").args(["check", "rules"]).arg(delivered("prometheus-rules.yaml")));
+    run(Command::new("promtool").args(["check", "rules"]).arg(deployed("prometheus-rules.yaml")));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn every_metric_of_the_rules_is_in_a_scrape() {
     let running = Running::start(POLICIES);
     traffic(&running);
     let (metrics, rules) =
-        (scrape(running.http), fs::read_to_string(delivered("prometheus-rules.yaml")).expect("a file"));
+        (scrape(running.http), fs::read_to_string(deployed("prometheus-rules.yaml")).expect("a file"));
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let named = rules.lines().filter(|line| line.contains("expr:")).flat_map(|line| line.split(|c| !is_part(c)));
     let named: std::collections::BTreeSet<_> = named.filter(|word| word.starts_with("tidegate_")).collect();
@@ -151,7 +151,7 @@ fn every_metric_of_the_rules_is_in_a_scrape() {
 }
 
 #[test]
-fn prometheus_tells_p99_by_policy_and_transport() {
+fn prometheus_computes_p99_by_policy_and_transport() {
     let running = Running::start(POLICIES);
     let prometheus = Prometheus::start(running.http);
     let busy = || traffic(&running);
@@ -169,12 +169,12 @@ fn prometheus_tells_p99_by_policy_and_transport() {
 }
 
 #[test]
-fn every_query_of_the_dashboard_and_of_the_rules_is_answered() {
+fn every_query_of_the_dashboard_and_the_rules_has_a_result() {
     let running = Running::start(POLICIES);
     let prometheus = Prometheus::start(running.http);
     let busy = || traffic(&running);
     let dashboard: Value =
-        serde_json::from_slice(&fs::read(delivered("grafana-dashboard.json")).expect("a file")).expect("JSON");
+        serde_json::from_slice(&fs::read(deployed("grafana-dashboard.json")).expect("a file")).expect("JSON");
     for panel in dashboard["panels"].as_array().expect("a list") {
         for target in panel["targets"].as_array().expect("a list") {
             let query = target["expr"].as_str().expect("a text");
@@ -182,9 +182,10 @@ fn every_query_of_the_dashboard_and_of_the_rules_is_answered() {
             prometheus.wait_for(&query, &busy);
         }
     }
-    let asked =
+    let output =
         Command::new("curl").args(["-s", &format!("http://127.0.0.1:{}/api/v1/rules", prometheus.port)]).output();
-    let rules: Value = serde_json::from_slice(&asked.expect("curl is there").stdout).expect("JSON");
+    let rules: Value =
+        serde_json::from_slice(&output.expect("curl is installed by scripts/peers").stdout).expect("JSON");
     let rules = rules["data"]["groups"][0]["rules"].as_array().expect("a list").clone();
     assert!(rules.len() >= 8, "{rules:?}");
     for rule in &rules {

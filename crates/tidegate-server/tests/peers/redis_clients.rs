@@ -1,4 +1,4 @@
-//! Redis's own tools and client libraries of three languages connect as they are.
+//! Redis tools and unmodified client libraries of three languages work with the service.
 
 use std::{path::Path, process::Command};
 
@@ -25,13 +25,13 @@ fn services() -> (Running, Running) {
     (Running::start(CONFIG), Running::start(&format!("{TOKENS}{CONFIG}")))
 }
 
-/// Runs a client's script, which gets the two ports.
+/// Runs the script of a client with the two ports as arguments.
 #[track_caller]
 fn script(command: &mut Command, name: &str, services: &(Running, Running)) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/clients").join(name);
     command.arg(path).arg(services.0.resp.port().to_string()).arg(services.1.resp.port().to_string());
-    let said = run(command);
-    assert_eq!(said.trim(), "all is well", "{name}");
+    let output = run(command);
+    assert_eq!(output.trim(), "ok", "{name}");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn redis_cli(service: &Running, arguments: &[&str]) -> String {
 fn redis_cli_is_served() {
     let (open, guarded) = services();
     assert_eq!(redis_cli(&open, &["PING"]), "PONG\n");
-    let lines = |said: String| said.lines().map(str::to_owned).collect::<Vec<_>>();
+    let lines = |output: String| output.lines().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(lines(redis_cli(&open, &["TG.CHECK", "api", "k"]))[..4], ["1", "3", "2", "-1"]);
     assert_eq!(lines(redis_cli(&open, &["CL.THROTTLE", "user123", "15", "30", "60"])), ["0", "16", "15", "-1", "2"]);
     let full = redis_cli(&open, &["-3", "--json", "TG.PEEK", "api", "k", "FULL"]);
@@ -91,11 +91,11 @@ fn redis_cli_sends_a_file_at_once() {
     let port = open.resp.port().to_string();
     let commands = "TG.CHECK wide k\r\n".repeat(10_000);
     let file = std::env::temp_dir().join(format!("tidegate-pipe-{port}"));
-    std::fs::write(&file, commands).expect("a file can be written");
+    std::fs::write(&file, commands).expect("a writable file");
     let input = std::fs::File::open(&file).expect("it was written");
-    let said = run(Command::new("redis-cli").args(["-p", &port, "--pipe"]).stdin(input));
-    std::fs::remove_file(&file).expect("it was there");
-    assert!(said.contains("errors: 0, replies: 10000"), "{said}");
+    let output = run(Command::new("redis-cli").args(["-p", &port, "--pipe"]).stdin(input));
+    std::fs::remove_file(&file).expect("it existed");
+    assert!(output.contains("errors: 0, replies: 10000"), "{output}");
     assert_eq!(redis_cli(&open, &["TG.PEEK", "wide", "k"]).lines().nth(2), Some("990000"));
 }
 
@@ -105,15 +105,15 @@ fn redis_benchmark_is_served() {
     let port = open.resp.port().to_string();
     let mut command = Command::new("redis-benchmark");
     command.args(["-p", &port, "-c", "5", "-n", "2000", "-P", "16", "-q", "TG.CHECK", "wide", "k"]);
-    let said = run(&mut command);
-    assert!(said.contains("requests per second"), "{said}");
+    let output = run(&mut command);
+    assert!(output.contains("requests per second"), "{output}");
     assert_eq!(redis_cli(&open, &["TG.PEEK", "wide", "k"]).lines().nth(2), Some("998000"));
 }
 
 #[test]
 fn redis_cli_is_served_over_tls() {
     let dir = std::env::temp_dir().join(format!("tidegate-resp-tls-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).expect("a directory can be made");
+    std::fs::create_dir_all(&dir).expect("a writable directory");
     let (cert, key) = (dir.join("cert.pem"), dir.join("key.pem"));
     let mut make = Command::new("openssl");
     make.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]);
@@ -122,10 +122,10 @@ fn redis_cli_is_served_over_tls() {
     let service = Running::start(&format!("[server]\ntls_cert = {cert:?}\ntls_key = {key:?}\n{CONFIG}"));
     let cert = cert.display().to_string();
     let tls = ["--tls", "--cacert", &cert];
-    let said = redis_cli(&service, &[&tls[..], &["TG.CHECK", "api", "k"]].concat());
-    assert!(said.starts_with("1\n3\n2\n"), "{said}");
+    let output = redis_cli(&service, &[&tls[..], &["TG.CHECK", "api", "k"]].concat());
+    assert!(output.starts_with("1\n3\n2\n"), "{output}");
     let mut pipe = Command::new("redis-cli");
     pipe.args(["-p", &service.resp.port().to_string(), "-r", "500"]).args(tls).args(["TG.CHECK", "wide", "k"]);
     assert_eq!(run(&mut pipe).lines().count(), 500 * 7 - 500);
-    std::fs::remove_dir_all(&dir).expect("it was there");
+    std::fs::remove_dir_all(&dir).expect("it existed");
 }

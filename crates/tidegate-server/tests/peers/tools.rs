@@ -1,11 +1,11 @@
-//! Where the peers are, and running them.
+//! Finds and runs the peers.
 
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
-/// A file under `target/peers`, or under `TIDEGATE_PEERS` where that is set.
+/// Returns a file under `TIDEGATE_PEERS`; `target/peers` by default.
 #[track_caller]
 pub(crate) fn peer(path: &str) -> PathBuf {
     let root = match std::env::var_os("TIDEGATE_PEERS") {
@@ -17,12 +17,12 @@ pub(crate) fn peer(path: &str) -> PathBuf {
     path
 }
 
-/// Runs a command to its end; what it said. It has to be there, and to end well.
+/// Runs a command that must succeed. Returns its standard output.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> String {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().unwrap_or_else(|error| panic!("{program}: {error}: run scripts/peers"));
-    let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{program} failed: {}\n{said}\n{complained}", output.status);
-    said.into_owned()
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{program} failed: {}\n{stdout}\n{stderr}", output.status);
+    stdout.into_owned()
 }

@@ -1,68 +1,68 @@
-// Asking the service. A refusal becomes an Error with `status` and, where it is about one, `field`.
+// Requests to the service. A refusal becomes an Error with `status` and, if one field is wrong, `field`.
 
-async function ask(method, path, body) {
+async function send(method, path, requestBody) {
   let response;
   try {
     response = await fetch(path, {
       method,
-      headers: body === undefined ? {} : { "content-type": "application/json" },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      headers: requestBody === undefined ? {} : { "content-type": "application/json" },
+      body: requestBody === undefined ? undefined : JSON.stringify(requestBody),
       cache: "no-store",
       credentials: "same-origin",
     });
   } catch {
     throw Object.assign(new Error("The service cannot be reached."), { status: 0 });
   }
-  const answer = await response.json().catch(() => ({}));
-  return { status: response.status, ok: response.ok, answer, retryAfter: response.headers.get("retry-after") };
+  const body = await response.json().catch(() => ({}));
+  return { status: response.status, ok: response.ok, body, retryAfter: response.headers.get("retry-after") };
 }
 
-async function asked(method, path, body) {
-  const { status, ok, answer, retryAfter } = await ask(method, path, body);
-  if (ok) return answer;
-  const text = answer.error ?? `The service answered ${status}.`;
-  throw Object.assign(new Error(text), { status, field: answer.field, retryAfter });
+async function request(method, path, requestBody) {
+  const { status, ok, body, retryAfter } = await send(method, path, requestBody);
+  if (ok) return body;
+  const text = body.error ?? `The service answered ${status}.`;
+  throw Object.assign(new Error(text), { status, field: body.field, retryAfter });
 }
 
-/** The part of an address that names a policy and a key, which may have several parts. */
-export function subject(policy, key) {
+/** Returns the query that names a policy and a key. The key may have several parts. */
+export function subjectQuery(policy, key) {
   const query = new URLSearchParams();
   if (policy) query.append("policy", policy);
   for (const part of key === undefined || key === null ? [] : [key].flat()) query.append("key", part);
-  // A list of one is another key than its only part.
+  // A list with one part and that part alone are different keys.
   if (Array.isArray(key)) query.append("list", "true");
   const text = query.toString();
   return text === "" ? "" : `?${text}`;
 }
 
-export const session = () => asked("GET", "/v1/session");
-export const logIn = (token) => asked("POST", "/v1/session", { token });
-export const logOut = () => asked("DELETE", "/v1/session");
-export const policies = () => asked("GET", "/v1/policies");
-export const overrides = () => asked("GET", "/v1/overrides");
-export const reset = (policy, key) => asked("POST", "/v1/reset", { policy, key });
-export const override = (request) => asked("POST", "/v1/override", request);
-export const removeOverride = (policy, key) => asked("POST", "/v1/override/lift", { policy, key });
+export const session = () => request("GET", "/v1/session");
+export const logIn = (token) => request("POST", "/v1/session", { token });
+export const logOut = () => request("DELETE", "/v1/session");
+export const policies = () => request("GET", "/v1/policies");
+export const overrides = () => request("GET", "/v1/overrides");
+export const reset = (policy, key) => request("POST", "/v1/reset", { policy, key });
+export const setOverride = (requestBody) => request("POST", "/v1/override", requestBody);
+export const removeOverride = (policy, key) => request("POST", "/v1/override/lift", { policy, key });
 
-/** A decision. A denial is an answer as good as any, and no failed request that the browser would complain about. */
-export async function check(request) {
-  const { status, answer } = await ask("POST", "/v1/check?deny_status=200", request);
-  if (typeof answer.allowed === "boolean") return answer;
-  throw Object.assign(new Error(answer.error ?? `The service answered ${status}.`), { status, field: answer.field });
+/** Returns a decision. A denial has status 200, because a browser logs every failed request. */
+export async function check(requestBody) {
+  const { status, body } = await send("POST", "/v1/check?deny_status=200", requestBody);
+  if (typeof body.allowed === "boolean") return body;
+  throw Object.assign(new Error(body.error ?? `The service answered ${status}.`), { status, field: body.field });
 }
 
-/** Why the stream cannot be had: 0 for no answer at all, otherwise the status and what was said. */
-export async function whyNoStream(path) {
-  const giveUp = new AbortController();
-  const timer = setTimeout(() => giveUp.abort(), 3000);
+/** Returns why the stream failed: status 0 without a response, otherwise the status and the error. */
+export async function streamError(path) {
+  const abort = new AbortController();
+  const timer = setTimeout(() => abort.abort(), 3000);
   try {
-    const response = await fetch(path, { cache: "no-store", signal: giveUp.signal });
-    const said = response.ok ? {} : await response.json().catch(() => ({}));
-    return { status: response.status, error: said.error };
+    const response = await fetch(path, { cache: "no-store", signal: abort.signal });
+    const body = response.ok ? {} : await response.json().catch(() => ({}));
+    return { status: response.status, error: body.error };
   } catch {
     return { status: 0 };
   } finally {
     clearTimeout(timer);
-    giveUp.abort();
+    abort.abort();
   }
 }

@@ -1,8 +1,8 @@
-// Charts over the last minutes: stacked steps or lines, a legend that is the readout, the same as a table.
+// Charts of the last minutes: stacked steps or lines, a legend with the values, and a table.
 // data-chart="NAME" on the figure, data-series="ID" data-value=… on each legend entry.
 
-import { h, svg, say, attribute, rows, freshId } from "./dom.js";
-import { clockTime, minuteTime } from "./words.js";
+import { h, svg, setText, attribute, rows, freshId } from "./dom.js";
+import { clockTime, minuteTime } from "./format.js";
 
 const LEFT = 58;
 const RIGHT = 10;
@@ -11,13 +11,13 @@ const BOTTOM = 22;
 const LEGEND_POINTS = 10;
 const TABLE_ROWS = 30;
 
-/** The end of an axis that begins at zero, and the step between its marks. */
-export function niceScale(most, marks = 4) {
-  if (!(most > 0)) return { end: 1, step: 1 };
-  const rough = most / marks;
+/** Returns the end of an axis that starts at zero, and the step between its marks. */
+export function niceScale(maximum, marks = 4) {
+  if (!(maximum > 0)) return { end: 1, step: 1 };
+  const rough = maximum / marks;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((n) => n * power).find((n) => n >= rough * 0.999);
-  return { end: Math.ceil((most / step) * 0.999) * step, step };
+  return { end: Math.ceil((maximum / step) * 0.999) * step, step };
 }
 
 const px = (n) => n.toFixed(1);
@@ -54,8 +54,8 @@ const mean = (values) => {
 
 /**
  * `series`: [{id, name, meaning}], drawn in that order; `kind`: "stack" or "lines"; `format` writes a value, `axis` one on the axis.
- * `tool`: something to choose with, beside the title.
- * `draw({from_ms, step_ms, values: {id: […]}, gist})` draws; a series without values is left out.
+ * `tool`: a control next to the title.
+ * `draw({from_ms, step_ms, values: {id: […]}, summary})` draws; a series without values is left out.
  */
 export function chart({ name, title, unit, kind, series, format, axis = format, height = 190, whole = false, tool = null }) {
   let data = null;
@@ -68,7 +68,7 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
   const labels = svg("g", { class: "labels" });
   const mark = svg("line", { class: "cursor", y1: TOP, y2: height - BOTTOM, visibility: "hidden" });
   image.append(grid, shapes, mark, labels);
-  // What a shadow policy would have denied is hatched: it did not happen.
+  // Would-be denials of a shadow policy are hatched.
   const hatch = freshId("hatch");
   if (kind === "stack") image.prepend(svg("defs", {}, svg("pattern", { id: hatch, class: "shadow", width: 4, height: 4, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
     svg("rect", { class: "hatch-ground", width: 4, height: 4 }), svg("rect", { class: "hatch-line", width: 2, height: 4 }))));
@@ -82,9 +82,9 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
   const plot = h("div", {
     class: "plot", tabindex: 0, role: "group", "aria-label": `${title}: values`, "aria-describedby": hintId,
     pointermove: (event) => point(event.clientX - plot.getBoundingClientRect().left),
-    pointerleave: () => put(null),
-    blur: () => put(null),
-    keydown: keyed,
+    pointerleave: () => setCursor(null),
+    blur: () => setCursor(null),
+    keydown: onKey,
   }, image, h("span", { class: "unseen", id: hintId }, "Left and right arrow keys read one second after the other."), spoken);
 
   const head = h("tr");
@@ -113,24 +113,24 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
   function point(at) {
     if (!data) return;
     const i = Math.floor(((at - LEFT) / (width - LEFT - RIGHT)) * length());
-    put(i >= 0 && i < length() ? i : null);
+    setCursor(i >= 0 && i < length() ? i : null);
   }
 
-  function keyed(event) {
+  function onKey(event) {
     if (!data) return;
     const last = length() - 1;
     const from = cursor ?? last + 1;
     const to = { ArrowLeft: from - 1, ArrowRight: from + 1, PageUp: from - 10, PageDown: from + 10, Home: 0, End: last }[event.key];
-    if (event.key === "Escape") return put(null);
+    if (event.key === "Escape") return setCursor(null);
     if (to === undefined) return;
     event.preventDefault();
-    put(Math.max(0, Math.min(last, to)));
-    say(spoken, `${timeAt(cursor)}: ${shown().map(({ id, name }) => `${name} ${format(data.values[id][cursor])}`).join(", ")}`);
+    setCursor(Math.max(0, Math.min(last, to)));
+    setText(spoken, `${timeAt(cursor)}: ${shown().map(({ id, name }) => `${name} ${format(data.values[id][cursor])}`).join(", ")}`);
   }
 
   const timeAt = (i) => clockTime(data.from_ms + i * data.step_ms);
 
-  function put(i) {
+  function setCursor(i) {
     cursor = i;
     if (!data) return;
     attribute(mark, "visibility", i === null ? "hidden" : "visible");
@@ -138,18 +138,18 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
       attribute(mark, "x1", px(x(i + 0.5)));
       attribute(mark, "x2", px(x(i + 0.5)));
     }
-    say(when, i === null ? "now" : timeAt(i));
-    tell();
+    setText(when, i === null ? "now" : timeAt(i));
+    drawLegend();
   }
 
-  function tell() {
+  function drawLegend() {
     rows(legend, shown(), ({ id }) => id,
       ({ id, name, meaning }) => h("li", { class: id, "data-series": id, title: meaning },
         h("i", { class: "swatch", "aria-hidden": "true" }), h("span", {}, name), h("b")),
       (row, { id }) => {
         const values = data.values[id];
         const value = cursor === null ? mean(values.slice(-LEGEND_POINTS)) : values[cursor];
-        say(row.lastChild, value === null || value === undefined ? "–" : format(value));
+        setText(row.lastChild, value === null || value === undefined ? "–" : format(value));
         attribute(row, "data-value", value ?? "");
       });
   }
@@ -164,9 +164,9 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
       data.values[id].forEach((value, i) => (sums[i] += value ?? 0));
       return { id, lower, upper: sums.slice() };
     });
-    const most = kind === "stack" ? Math.max(0, ...sums)
+    const maximum = kind === "stack" ? Math.max(0, ...sums)
       : Math.max(0, ...drawn.flatMap(({ id }) => data.values[id].map((value) => value ?? 0)));
-    const scale = niceScale(whole ? Math.max(most, 4) : most);
+    const scale = niceScale(whole ? Math.max(maximum, 4) : maximum);
     const y = (value) => height - BOTTOM - (value / scale.end) * (height - BOTTOM - TOP);
     for (const [id, path] of paths) if (!data.values[id]) attribute(path, "d", "");
     if (kind === "stack") for (const { id, lower, upper } of layers) attribute(paths.get(id), "d", stepsBetween(lower, upper, x, y));
@@ -193,7 +193,7 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
         attribute(text, "x", px(mark.x));
         attribute(text, "y", px(mark.y));
         attribute(text, "text-anchor", mark.anchor);
-        say(text, mark.text);
+        setText(text, mark.text);
       });
   }
 
@@ -215,9 +215,9 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
     element,
     draw(fresh) {
       data = fresh;
-      attribute(image, "aria-label", fresh.gist);
+      attribute(image, "aria-label", fresh.summary);
       paint();
-      put(cursor !== null && cursor < length() ? cursor : null);
+      setCursor(cursor !== null && cursor < length() ? cursor : null);
     },
   };
 }
@@ -231,17 +231,17 @@ export function sparkline() {
     svg("line", { class: "base", x1: 0, x2: width, y1: height - 0.5, y2: height - 0.5 }), bars);
   return {
     element: image,
-    draw(values, gist) {
+    draw(values, summary) {
       const slots = 60;
       const sums = Array(slots).fill(0);
       values.forEach((value, i) => (sums[Math.min(slots - 1, Math.floor((i / values.length) * slots))] += value));
-      const most = Math.max(1, ...sums);
+      const maximum = Math.max(1, ...sums);
       const path = sums.map((sum, i) => {
-        const tall = sum === 0 ? 0 : Math.max(2, (sum / most) * (height - 2));
+        const tall = sum === 0 ? 0 : Math.max(2, (sum / maximum) * (height - 2));
         return sum === 0 ? "" : `M${i * 2} ${height}v${px(-tall)}h1.6v${px(tall)}z`;
       });
       attribute(bars, "d", path.join(""));
-      attribute(image, "aria-label", gist);
+      attribute(image, "aria-label", summary);
     },
   };
 }

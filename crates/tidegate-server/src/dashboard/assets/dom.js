@@ -1,7 +1,7 @@
-// Making elements. Text only ever goes in as text: whatever a key says, it cannot become markup.
-// A key is shown by `keyShown`: <bdi class="key">, title = the whole of it.
+// Creates elements. Text is always inserted as text, so a key cannot become markup.
+// `keyElement` shows a key as <bdi class="key"> with the whole key in its title.
 
-import { visible } from "./words.js";
+import { visible } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -15,13 +15,13 @@ function fill(element, props, children) {
   return element;
 }
 
-/** An element: functions among `props` listen to the event of that name, everything else is an attribute. */
+/** Creates an element. A function in `props` listens to the event with its name; any other value is an attribute. */
 export const h = (tag, props, ...children) => fill(document.createElement(tag), props, children);
 
 export const svg = (tag, props, ...children) => fill(document.createElementNS(SVG, tag), props, children);
 
-/** Sets text only where it differs, so that selections and screen readers are left in peace. */
-export function say(element, text) {
+/** Sets the text if it differs, so that selections and screen readers are not disturbed. */
+export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
@@ -33,7 +33,7 @@ export function attribute(element, name, value) {
   }
 }
 
-/** Brings the children of `parent` in line with `list`; a child stays the same element as long as its id does. */
+/** Updates the children of `parent` to match `list`. A child keeps its element as long as its id stays the same. */
 export function rows(parent, list, idOf, make, update) {
   const known = (parent.known ??= new Map());
   const kept = new Set();
@@ -58,7 +58,7 @@ export function rows(parent, list, idOf, make, update) {
   }
 }
 
-export function keyShown(label) {
+export function keyElement(label) {
   const text = visible(label);
   return h("bdi", { class: "key", title: text.length > 40 ? text.slice(0, 2000) : null }, text === "" ? "(empty)" : text);
 }
@@ -66,7 +66,7 @@ export function keyShown(label) {
 let numbered = 0;
 export const freshId = (stem) => `${stem}-${++numbered}`;
 
-/** A labelled field: the label, its control, and a line that says what is wrong with it. */
+/** Creates a field with a label, a control and a hint. */
 export function field(label, control, hint) {
   control.id ||= freshId("field");
   const notes = hint ? h("span", { class: "hint", id: `${control.id}-hint` }, hint) : null;

@@ -1,25 +1,25 @@
-// One key: its window to scale, what is used and when it frees, and what can be done about it.
+// The view of one key: its window to scale, the units in use, the waiting times, and the actions.
 // #key-form, #key-policy, .part inputs; #key-limits section data-limit="60/1m" with data-figure="used|remaining|next_free|reset";
 // #key-override; buttons data-action="reset|override|lift"; #overrides rows data-policy data-label.
 
 import * as api from "./api.js";
-import { askRemove, askOverride, askReset } from "./actions.js";
-import { h, say, attribute, rows, keyShown, field, option } from "./dom.js";
-import { figure, setFigure, ago } from "./parts.js";
+import { confirmRemoveOverride, confirmOverride, confirmReset } from "./actions.js";
+import { h, setText, attribute, rows, keyElement, field, option } from "./dom.js";
+import { figure, setFigure, ago } from "./widgets.js";
 import { timeline } from "./timeline.js";
 import { nextFreeMs, usedAt } from "./meter.js";
-import { clockTime, count, fullTime, overrideWords, plural, untilWords, visible, wait } from "./words.js";
+import { clockTime, count, fullTime, overrideText, plural, untilText, visible, wait } from "./format.js";
 
-const MOST_PARTS = 8;
+const MAX_PARTS = 8;
 const LISTED = 200;
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
 export function keyView(context) {
-  const { board, session, live } = context;
+  const { dashboard, session, stream } = context;
   let subject = session.may_change ? context.subject : null;
-  let told = null;
-  let toldAt = 0;
-  let looping = 0;
+  let current = null;
+  let receivedAt = 0;
+  let animation = 0;
   let lastFrame = 0;
 
   const policy = h("select", { id: "key-policy", required: true });
@@ -30,48 +30,48 @@ export function keyView(context) {
     submit(event) {
       event.preventDefault();
       const values = [...parts.querySelectorAll("input")].map((input) => input.value);
-      look({ policy: policy.value, key: values.length === 1 ? values[0] : values });
+      inspect({ policy: policy.value, key: values.length === 1 ? values[0] : values });
     },
-  }, field("Policy", policy), parts, h("div", { class: "actions" }, h("button", { type: "submit", class: "primary" }, "Look"), addPart));
+  }, field("Policy", policy), parts, h("div", { class: "actions" }, h("button", { type: "submit", class: "primary" }, "Inspect"), addPart));
 
   const problem = h("p", { class: "note", id: "key-problem", role: "alert", hidden: true });
   const outcome = h("p", { class: "done", id: "key-done", role: "status" });
   const heading = h("h2", { id: "key-h" });
-  const sentence = h("p", { class: "gist", id: "key-gist" });
-  const overriding = h("p", { class: "note calm", id: "key-override", hidden: true });
+  const sentence = h("p", { class: "summary", id: "key-summary" });
+  const overrideNote = h("p", { class: "note calm", id: "key-override", hidden: true });
   const actions = h("div", { class: "actions" },
-    h("button", { type: "button", "data-action": "reset", click: () => act(askReset) }, "Reset…"),
-    h("button", { type: "button", "data-action": "override", click: () => act(askOverride) }, "Override…"),
-    h("button", { type: "button", "data-action": "lift", click: () => act(askRemove) }, "Remove the override…"));
+    h("button", { type: "button", "data-action": "reset", click: () => act(confirmReset) }, "Reset…"),
+    h("button", { type: "button", "data-action": "override", click: () => act(confirmOverride) }, "Override…"),
+    h("button", { type: "button", "data-action": "lift", click: () => act(confirmRemoveOverride) }, "Remove the override…"));
   const limits = h("div", { id: "key-limits" });
-  const result = h("section", { "aria-labelledby": "key-h", hidden: true }, heading, sentence, overriding, actions, limits);
-  const inForce = h("tbody", { id: "overrides" });
+  const result = h("section", { "aria-labelledby": "key-h", hidden: true }, heading, sentence, overrideNote, actions, limits);
+  const overrideRows = h("tbody", { id: "overrides" });
   const noOverrides = h("p", { class: "soft" }, "There are none.");
   const overrideTable = h("table", { class: "fold" }, h("caption", { class: "unseen" }, "Active overrides"),
-    h("thead", {}, h("tr", {}, ["policy", "key", "what", "until", "note"].map((name) => h("th", { scope: "col" }, name)), h("th", { scope: "col" }, h("span", { class: "unseen" }, "action")))), inForce);
+    h("thead", {}, h("tr", {}, ["policy", "key", "what", "until", "note"].map((name) => h("th", { scope: "col" }, name)), h("th", { scope: "col" }, h("span", { class: "unseen" }, "action")))), overrideRows);
 
   const element = h("div", { class: "view" }, h("h1", { tabindex: -1 }, "Key"),
     session.may_change ? [form, problem, outcome, result,
       h("section", { class: "panel", "aria-labelledby": "overrides-h" }, h("h2", { id: "overrides-h" }, "Active overrides"), noOverrides, overrideTable)]
-      : h("p", { class: "note" }, session.login === "out" ? "Log in to inspect, reset and override keys." : "You may look at the figures only: this token does not permit looking into keys."));
+      : h("p", { class: "note" }, session.login === "out" ? "Log in to inspect, reset and override keys." : "This token permits viewing the figures only. Inspecting keys needs the admin token."));
 
   function part(value) {
     const n = parts.children.length;
     const input = h("input", { type: "text", class: "part", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
     input.value = value;
     const row = field(n === 0 ? "Key" : `Part ${n + 1}`, input);
-    if (n > 0) row.append(h("button", { type: "button", class: "quiet", "aria-label": `take part ${n + 1} away`, click() {
+    if (n > 0) row.append(h("button", { type: "button", class: "quiet", "aria-label": `remove part ${n + 1}`, click() {
       row.remove();
       addPart.hidden = false;
       addPart.focus();
     } }, "✕"));
     parts.append(row);
-    addPart.hidden = parts.children.length >= MOST_PARTS;
+    addPart.hidden = parts.children.length >= MAX_PARTS;
     return input;
   }
 
   function offerPolicies() {
-    const names = [...board.catalogue.keys()];
+    const names = [...dashboard.catalogue.keys()];
     if (policy.dataset.names === names.join("\n")) return;
     const chosen = policy.value || subject?.policy;
     policy.dataset.names = names.join("\n");
@@ -79,23 +79,23 @@ export function keyView(context) {
     if (names.includes(chosen)) policy.value = chosen;
   }
 
-  function look(wanted) {
-    subject = wanted;
-    context.subject = wanted;
-    told = null;
+  function inspect(target) {
+    subject = target;
+    context.subject = target;
+    current = null;
     limits.replaceChildren();
     limits.known?.clear();
     result.hidden = true;
     problem.hidden = true;
-    say(outcome, "");
-    live.want(wanted.policy, wanted.key);
+    setText(outcome, "");
+    stream.subscribe(target.policy, target.key);
   }
 
-  async function act(ask) {
-    const inPlay = { policy: subject.policy, key: subject.key, label: told.label, now: told };
-    const done = await ask(inPlay, board.catalogue.get(subject.policy));
+  async function act(confirm) {
+    const shownSubject = { policy: subject.policy, key: subject.key, label: current.label, now: current };
+    const done = await confirm(shownSubject, dashboard.catalogue.get(subject.policy));
     if (!done) return;
-    say(outcome, done);
+    setText(outcome, done);
     listOverrides();
   }
 
@@ -105,26 +105,26 @@ export function keyView(context) {
       drawOverrides((await api.overrides()).overrides);
     } catch (error) {
       noOverrides.hidden = false;
-      say(noOverrides, `The list could not be had: ${visible(error.message)}`);
+      setText(noOverrides, `The list of overrides is not available: ${visible(error.message)}`);
     }
   }
 
   function drawOverrides(list) {
     overrideTable.hidden = list.length === 0;
     noOverrides.hidden = list.length > 0;
-    say(noOverrides, "There are none.");
-    rows(inForce, list, (one) => JSON.stringify(one), (one) => {
+    setText(noOverrides, "There are none.");
+    rows(overrideRows, list, (one) => JSON.stringify(one), (one) => {
       const { key, label, override } = one;
       const remove = async () => {
-        const done = await askRemove({ policy: one.policy, key, label, now: { override } });
+        const done = await confirmRemoveOverride({ policy: one.policy, key, label, now: { override } });
         if (!done) return;
-        say(outcome, done);
+        setText(outcome, done);
         listOverrides();
       };
       return h("tr", { "data-policy": one.policy, "data-label": visible(label) },
         h("td", { "data-column": "policy" }, visible(one.policy)),
-        h("th", { scope: "row" }, key === null ? keyShown(label || "hidden") : h("button", { type: "button", class: "link", click: () => context.showKey(one.policy, key) }, keyShown(label))),
-        h("td", { "data-column": "what" }, overrideWords(override)),
+        h("th", { scope: "row" }, key === null ? keyElement(label || "hidden") : h("button", { type: "button", class: "link", click: () => context.showKey(one.policy, key) }, keyElement(label))),
+        h("td", { "data-column": "what" }, overrideText(override)),
         h("td", { "data-column": "until" }, override.until_ms === null ? "permanently" : h("time", { datetime: new Date(override.until_ms).toISOString() }, fullTime(override.until_ms))),
         h("td", { "data-column": "note", class: "note-text" }, h("bdi", {}, visible(override.note) || "–")),
         h("td", {}, key === null ? null : h("button", { type: "button", "data-action": "lift", click: remove }, "Remove…")));
@@ -135,49 +135,49 @@ export function keyView(context) {
     const figures = {
       used: figure("used", "used"),
       remaining: figure("remaining", "remaining"),
-      next_free: figure("next_free", "next unit frees"),
+      next_free: figure("next_free", "next unit is free"),
       reset: figure("reset", "all free"),
     };
     const meter = h("div", { class: "meter", "aria-hidden": "true" }, h("i"));
     const list = h("tbody");
-    const listing = h("details", { class: "figures", toggle: () => drawEntries(card) }, h("summary", {}, "as a table"),
-      h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `what is counted under ${limit}` },
-        h("table", {}, h("caption", {}, "What is counted, newest first"),
+    const table = h("details", { class: "figures", toggle: () => drawEntries(card) }, h("summary", {}, "as a table"),
+      h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `entries counted under ${limit}` },
+        h("table", {}, h("caption", {}, "Counted entries, newest first"),
           h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "from"), h("th", { scope: "col" }, "to"), h("th", { scope: "col", class: "n" }, "units"))), list)));
     const card = h("section", { class: "panel limit", "data-limit": limit, "aria-label": `limit ${visible(limit)}` },
-      h("h3", {}, visible(limit)), h("dl", { class: "tiles few" }, Object.values(figures)), meter, h("div", { class: "slot" }), h("p", { class: "soft small" }), listing);
-    Object.assign(card, { figures, meter, listing, list });
+      h("h3", {}, visible(limit)), h("dl", { class: "tiles few" }, Object.values(figures)), meter, h("div", { class: "slot" }), h("p", { class: "soft small" }), table);
+    Object.assign(card, { figures, meter, table, list });
     return card;
   }
 
   const stamp = (us) => `${clockTime(us / 1000)}.${String(Math.floor(us / 1000) % 1000).padStart(3, "0")}`;
 
   function drawEntries(card) {
-    if (!card.listing.open || !card.now) return;
+    if (!card.table.open || !card.now) return;
     card.list.replaceChildren(...card.now.entries.slice(-LISTED).reverse().map((entry) => h("tr", {},
       h("th", { scope: "row" }, stamp(entry.first_us)), h("td", {}, entry.first_us === entry.last_us ? "the same" : stamp(entry.last_us)), h("td", { class: "n" }, count(entry.units)))));
   }
 
   const HOW = {
     sliding_log: "Each mark is an admitted request; the band is the window. A request stops counting when the band's left edge passes it.",
-    sliding_counter: "Two blocks: this aligned window and the one before, of which only the part inside the band still counts.",
+    sliding_counter: "Two blocks: this aligned window and the one before, whose part inside the band still counts.",
     sliding_buckets: "Each block is a bucket; one leaves at a time when the band's left edge jumps past it.",
-    fixed_window: "One block for this aligned window. At its end everything is free again at once.",
-    gcra: "The debt as it will drain if nobody spends: each request raises it, time lowers it.",
+    fixed_window: "One block for this aligned window. At its end all units are free again.",
+    gcra: "The debt as it will drain without further requests: each request raises it, time lowers it.",
   };
 
   function drawKey(shown) {
-    told = shown;
-    toldAt = performance.now();
+    current = shown;
+    receivedAt = performance.now();
     result.hidden = false;
     result.classList.remove("old");
     problem.hidden = true;
-    const whose = JSON.stringify([shown.policy, shown.label]);
-    if (heading.dataset.whose !== whose) {
-      heading.dataset.whose = whose;
+    const subjectId = JSON.stringify([shown.policy, shown.label]);
+    if (heading.dataset.subject !== subjectId) {
+      heading.dataset.subject = subjectId;
       heading.replaceChildren(h("bdi", { class: "key whole" }, visible(shown.label)), h("span", { class: "soft under" }, ` under ${visible(shown.policy)}`));
     }
-    say(sentence, gist(shown));
+    setText(sentence, summaryText(shown));
     drawOverride(shown.override);
     actions.querySelector("[data-action=lift]").hidden = shown.override === null;
     rows(limits, shown.limits, (limit, i) => `${i} ${limit.limit} ${shown.algorithm}`, limitCard, (card, limit) => {
@@ -186,21 +186,21 @@ export function keyView(context) {
         card.querySelector(".slot").append(card.drawing.element);
       }
       card.now = limit;
-      card.drawing.told(limit, shown.now_us);
+      card.drawing.update(limit, shown.now_us);
       const how = HOW[String(shown.algorithm).split(":")[0]] ?? "";
-      say(card.querySelector("p"), `${how}${limit.unlisted ? ` ${plural(limit.unlisted, "older entry", "older entries")} not drawn.` : ""}`);
-      card.listing.hidden = limit.entries.length === 0;
+      setText(card.querySelector("p"), `${how}${limit.unlisted ? ` ${plural(limit.unlisted, "older entry", "older entries")} not drawn.` : ""}`);
+      card.table.hidden = limit.entries.length === 0;
       drawEntries(card);
     });
     frame();
-    if (!looping) looping = requestAnimationFrame(loop);
+    if (!animation) animation = requestAnimationFrame(loop);
   }
 
-  function gist(shown) {
+  function summaryText(shown) {
     const by = `Counted by ${visible(shown.algorithm)}${shown.mode === "shadow" ? "; a shadow policy: nothing is denied" : ""}.`;
-    if (shown.override?.kind === "ban") return `Banned ${untilWords(shown.override.until_ms)}: every request is denied. ${by}`;
+    if (shown.override?.kind === "ban") return `Banned ${untilText(shown.override.until_ms)}: every request is denied. ${by}`;
     if (shown.override?.kind === "exempt") return `Exempt: no request is denied. ${by}`;
-    if (!shown.found || shown.limits.length === 0) return `Nothing is known of this key: nothing is in use. ${by}`;
+    if (!shown.found || shown.limits.length === 0) return `This key has no state: no unit is in use. ${by}`;
     const full = shown.limits.filter((limit) => limit.remaining === 0);
     if (full.length > 0) return `Full under ${full.map(({ limit }) => visible(limit)).join(" and ")}: the next request ${shown.mode === "shadow" ? "would be" : "is"} denied. ${by}`;
     const least = shown.limits.reduce((a, b) => (b.remaining < a.remaining ? b : a));
@@ -208,29 +208,29 @@ export function keyView(context) {
   }
 
   function drawOverride(override) {
-    overriding.hidden = override === null;
+    overrideNote.hidden = override === null;
     if (override === null) return;
-    const text = `${overrideWords(override)}, ${untilWords(override.until_ms)}`;
-    if (overriding.dataset.text === text + override.note) return;
-    overriding.dataset.text = text + override.note;
-    overriding.replaceChildren(h("b", { "aria-hidden": "true" }, "◆ "), `Overridden: ${text}, since `, ago(override.since_ms), ".",
+    const text = `${overrideText(override)}, ${untilText(override.until_ms)}`;
+    if (overrideNote.dataset.text === text + override.note) return;
+    overrideNote.dataset.text = text + override.note;
+    overrideNote.replaceChildren(h("b", { "aria-hidden": "true" }, "◆ "), `Overridden: ${text}, since `, ago(override.since_ms), ".",
       override.note ? h("q", {}, h("bdi", {}, visible(override.note))) : "");
   }
 
   function frame() {
-    if (!told) return;
-    const elapsedMs = performance.now() - toldAt;
-    const nowUs = told.now_us + elapsedMs * 1000;
+    if (!current) return;
+    const elapsedMs = performance.now() - receivedAt;
+    const nowUs = current.now_us + elapsedMs * 1000;
     for (const card of limits.children) {
       const limit = card.now;
-      const used = usedAt(limit, told.algorithm, nowUs, told.now_us);
-      const remaining = told.override?.kind === "ban" ? 0 : Math.max(0, limit.capacity - used);
-      const next = nextFreeMs(limit, told.algorithm, nowUs, told.now_us);
+      const used = usedAt(limit, current.algorithm, nowUs, current.now_us);
+      const remaining = current.override?.kind === "ban" ? 0 : Math.max(0, limit.capacity - used);
+      const next = nextFreeMs(limit, current.algorithm, nowUs, current.now_us);
       const reset = Math.max(0, limit.reset_after_ms - elapsedMs);
       const tone = remaining === 0 ? "bad" : remaining <= limit.capacity * 0.2 ? "warn" : null;
       setFigure(card.figures.used, count(used), used, `of ${count(limit.capacity)}`);
-      setFigure(card.figures.remaining, count(remaining), remaining, told.override?.kind === "ban" ? "■ banned" : remaining === 0 ? "■ full" : tone ? "▲ nearly full" : "", tone);
-      setFigure(card.figures.next_free, next === null ? "–" : wait(next), next === null ? "" : Math.round(next), next === null ? "nothing is in use" : "if nobody spends");
+      setFigure(card.figures.remaining, count(remaining), remaining, current.override?.kind === "ban" ? "■ banned" : remaining === 0 ? "■ full" : tone ? "▲ nearly full" : "", tone);
+      setFigure(card.figures.next_free, next === null ? "–" : wait(next), next === null ? "" : Math.round(next), next === null ? "nothing is in use" : "without further requests");
       setFigure(card.figures.reset, used === 0 ? "now" : wait(reset), Math.round(used === 0 ? 0 : reset), used === 0 ? "" : `at ${clockTime((nowUs + reset * 1000) / 1000)}`);
       card.meter.firstChild.style.setProperty("inline-size", `${Math.min(100, (used / Math.max(1, limit.capacity)) * 100)}%`);
       attribute(card.meter, "data-tone", tone ?? "calm");
@@ -239,10 +239,10 @@ export function keyView(context) {
   }
 
   function loop(now) {
-    looping = requestAnimationFrame(loop);
-    // What is not live must not look as if it were: the drawing stands still until the stream is back.
+    animation = requestAnimationFrame(loop);
+    // Stale figures must not look live: the drawing stops until the stream is connected again.
     if (!context.isLive() || result.classList.contains("old")) return;
-    if (now - lastFrame < (calm.matches ? 1000 : 30)) return;
+    if (now - lastFrame < (reducedMotion.matches ? 1000 : 30)) return;
     lastFrame = now;
     frame();
   }
@@ -250,9 +250,9 @@ export function keyView(context) {
   offerPolicies();
   for (const value of subject ? [subject.key].flat() : [""]) part(value);
   listOverrides();
-  const listing = setInterval(listOverrides, 30_000);
-  if (subject) look(subject);
-  else live.want();
+  const refresh = setInterval(listOverrides, 30_000);
+  if (subject) inspect(subject);
+  else stream.subscribe();
 
   return {
     element,
@@ -260,17 +260,17 @@ export function keyView(context) {
     ownStream: true,
     update: offerPolicies,
     overridesChanged: listOverrides,
-    heard(event, data) {
+    onEvent(event, data) {
       if (!subject) return;
       if (event === "key") drawKey(data);
       if (event !== "problem") return;
       problem.hidden = false;
       result.classList.add("old");
-      say(problem, `▲ ${visible(data.error)}`);
+      setText(problem, `▲ ${visible(data.error)}`);
     },
     stop() {
-      cancelAnimationFrame(looping);
-      clearInterval(listing);
+      cancelAnimationFrame(animation);
+      clearInterval(refresh);
     },
   };
 }

@@ -1,8 +1,8 @@
-// One lane for each algorithm on one time axis: admitted marks stand up, denied ones hang down.
-// .lane[data-algorithm="NAME"] with data-figure="admitted|denied|most" inside.
+// One lane for each algorithm on one time axis: admitted marks above the line, denied marks below it.
+// .lane[data-algorithm="NAME"] with data-figure="admitted|denied|maximum" inside.
 
-import { h, svg, say, attribute } from "./dom.js";
-import { count, windowLength } from "./words.js";
+import { h, svg, setText, attribute } from "./dom.js";
+import { count, windowLength } from "./format.js";
 
 const HEIGHT = 80;
 const MIDDLE = 44;
@@ -14,15 +14,15 @@ const UNIT = 5;
 
 const px = (n) => n.toFixed(1);
 
-/** The most of `times` (sorted) that lie in one window, wherever it begins. */
-export function mostInAnyWindow(times, window) {
-  let most = 0;
+/** Returns the maximum number of `times` (sorted) in any window. */
+export function maximumInAnyWindow(times, window) {
+  let maximum = 0;
   let from = 0;
   for (let to = 0; to < times.length; to++) {
     while (times[to] - times[from] >= window) from++;
-    most = Math.max(most, to - from + 1);
+    maximum = Math.max(maximum, to - from + 1);
   }
-  return most;
+  return maximum;
 }
 
 function keepSorted(times, at) {
@@ -35,7 +35,7 @@ function keepSorted(times, at) {
 export function lane(algorithm, remark, { max, window }) {
   const admitted = [];
   const denied = [];
-  const totals = { admitted: 0, denied: 0, most: 0 };
+  const totals = { admitted: 0, denied: 0, maximum: 0 };
   let isNew = true;
   let width = 600;
 
@@ -45,8 +45,8 @@ export function lane(algorithm, remark, { max, window }) {
   const edge = svg("line", { class: "now", y1: 2, y2: HEIGHT - 2 });
   const floor = svg("line", { class: "floor", x1: 0, x2: "100%", y1: MIDDLE, y2: MIDDLE });
   const image = svg("svg", { role: "img", "aria-label": "", height: HEIGHT, class: "lane-image" }, edges, floor, up, down, edge);
-  const figures = Object.fromEntries(["admitted", "denied", "most"].map((name) => [name, h("b", { "data-figure": name, "data-value": 0 }, "0")]));
-  const verdict = h("span", { class: "verdict" });
+  const figures = Object.fromEntries(["admitted", "denied", "maximum"].map((name) => [name, h("b", { "data-figure": name, "data-value": 0 }, "0")]));
+  const comparison = h("span", { class: "comparison" });
   const drawing = h("div", { class: "drawing" }, image);
   const element = h("section", { class: "lane", "data-algorithm": algorithm, "aria-label": algorithm },
     h("div", { class: "lane-head" }, h("h2", {}, algorithm), h("p", { class: "soft small" }, remark)),
@@ -54,7 +54,7 @@ export function lane(algorithm, remark, { max, window }) {
     h("p", { class: "lane-figures" },
       h("span", { class: "up" }, h("i", { "aria-hidden": "true" }, "▲"), " admitted ", figures.admitted),
       h("span", { class: "down" }, h("i", { "aria-hidden": "true" }, "▼"), " denied ", figures.denied),
-      h("span", {}, `most in any ${windowLength(window)} `, figures.most), verdict));
+      h("span", {}, `maximum in any ${windowLength(window)} `, figures.maximum), comparison));
 
   new ResizeObserver(([entry]) => {
     width = Math.round(entry.contentRect.width) || width;
@@ -91,7 +91,7 @@ export function lane(algorithm, remark, { max, window }) {
     frame(nowUs) {
       const shown = Math.max(SHORTEST_US, WINDOWS * window);
       const perUs = (width - 2 * SIDE - 10) / shown;
-      // Whole columns only, so that marks keep their places relative to each other while they move.
+      // Only whole columns, so that marks keep their relative positions while they move.
       const grain = UNIT / perUs;
       const from = Math.floor((nowUs - shown) / grain) * grain;
       const slide = -((nowUs - shown - from) * perUs);
@@ -103,19 +103,19 @@ export function lane(algorithm, remark, { max, window }) {
       attribute(up, "d", marks(admitted, from, perUs, -1));
       attribute(down, "d", marks(denied, from, perUs, 1));
       for (const name of ["x1", "x2"]) attribute(edge, name, px(width - SIDE - 10));
-      if (isNew) this.tell();
+      if (isNew) this.showTotals();
     },
-    tell() {
+    showTotals() {
       isNew = false;
-      totals.most = Math.max(totals.most, mostInAnyWindow(admitted, window));
+      totals.maximum = Math.max(totals.maximum, maximumInAnyWindow(admitted, window));
       for (const [name, element] of Object.entries(figures)) {
-        say(element, count(totals[name]));
+        setText(element, count(totals[name]));
         attribute(element, "data-value", totals[name]);
       }
-      const over = totals.most - max;
-      say(verdict, over > 0 ? `▲ ${count(over)} over the limit` : totals.admitted > 0 ? "✓ within the limit" : "");
-      attribute(verdict, "data-tone", over > 0 ? "bad" : "good");
-      attribute(image, "aria-label", `${algorithm}: ${count(totals.admitted)} admitted, ${count(totals.denied)} denied, at most ${count(totals.most)} admitted in any window; the limit is ${count(max)}.`);
+      const over = totals.maximum - max;
+      setText(comparison, over > 0 ? `▲ ${count(over)} over the limit` : totals.admitted > 0 ? "✓ within the limit" : "");
+      attribute(comparison, "data-tone", over > 0 ? "bad" : "good");
+      attribute(image, "aria-label", `${algorithm}: ${count(totals.admitted)} admitted, ${count(totals.denied)} denied, at most ${count(totals.maximum)} admitted in any window; the limit is ${count(max)}.`);
     },
   };
 }

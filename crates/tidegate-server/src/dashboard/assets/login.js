@@ -1,8 +1,8 @@
-// Logging in and out. The token goes into the request's body and nowhere else. #login (dialog), #token, #login-problem.
+// Login and logout. The token is sent in the body of the request and is not stored. #login (dialog), #token, #login-problem.
 
 import * as api from "./api.js";
-import { h, say, field } from "./dom.js";
-import { visible } from "./words.js";
+import { h, setText, field } from "./dom.js";
+import { visible } from "./format.js";
 
 function loginForm(context, done) {
   const token = h("input", { type: "password", id: "token", autocomplete: "current-password", required: true, spellcheck: "false" });
@@ -13,7 +13,7 @@ function loginForm(context, done) {
     async submit(event) {
       event.preventDefault();
       submit.disabled = true;
-      say(problem, "");
+      setText(problem, "");
       try {
         const session = await api.logIn(token.value);
         token.value = "";
@@ -21,7 +21,7 @@ function loginForm(context, done) {
         context.sessionChanged(session);
       } catch (error) {
         const later = error.status === 429 && error.retryAfter ? ` Try again in ${error.retryAfter} s.` : "";
-        say(problem, `${visible(error.status === 401 ? "That token is not right." : error.message)}${later}`);
+        setText(problem, `${visible(error.status === 401 ? "This token is wrong." : error.message)}${later}`);
         token.select();
       } finally {
         submit.disabled = false;
@@ -44,13 +44,13 @@ function openLogin(context) {
 export function accountButton(context) {
   const { login, may_look } = context.session;
   if (!may_look) return [];
-  const leave = () => api.logOut().then(context.sessionChanged, () => {});
-  const enter = h("button", { type: "button", id: "log-in", click: () => openLogin(context) }, login === "usage" ? "Log in as admin" : "Log in");
-  const exit = h("button", { type: "button", id: "log-out", click: leave }, "Log out");
-  return { out: [enter], usage: [enter, exit], in: [exit] }[login] ?? [];
+  const logOut = () => api.logOut().then(context.sessionChanged, () => {});
+  const logInButton = h("button", { type: "button", id: "log-in", click: () => openLogin(context) }, login === "usage" ? "Log in as admin" : "Log in");
+  const logOutButton = h("button", { type: "button", id: "log-out", click: logOut }, "Log out");
+  return { out: [logInButton], usage: [logInButton, logOutButton], in: [logOutButton] }[login] ?? [];
 }
 
-/** The only view there is for those who may not look. */
+/** The only view without the permission to view. */
 export function loginView(context) {
   const { form, submit } = loginForm(context, () => {});
   form.append(h("div", { class: "actions" }, submit));

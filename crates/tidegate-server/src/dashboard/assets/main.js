@@ -1,28 +1,28 @@
-// Begins everything: who is looking, which view the address names, and the stream that feeds it.
+// Starts the page: the session, the view that the address names, and the event stream.
 // #pulse[data-live="starting|live|stale|broken|paused|off"], #banner and #degraded (role=status), #account, main[data-view="NAME"].
 
 import * as api from "./api.js";
-import { createBoard } from "./board.js";
-import { h, say, attribute } from "./dom.js";
-import { openLive } from "./live.js";
+import { createDashboard } from "./dashboard.js";
+import { h, setText, attribute } from "./dom.js";
+import { openStream } from "./stream.js";
 import { showDegraded } from "./degraded.js";
 import { accountButton, loginView } from "./login.js";
 import { overviewView } from "./overview.js";
 import { policyView } from "./policy.js";
 import { keyView } from "./key.js";
 import { tryView } from "./try.js";
-import { serviceTime } from "./parts.js";
-import { span, visible } from "./words.js";
+import { setServiceTime } from "./widgets.js";
+import { span, visible } from "./format.js";
 
-const BACK_FOR_MS = 4000;
+const RECONNECTED_MS = 4000;
 
 const main = document.getElementById("main");
 const banner = document.getElementById("banner");
 const pulse = document.getElementById("pulse");
 const account = document.getElementById("account");
 
-const board = createBoard();
-const context = { board, session: null, subject: null, live: null, showKey, sessionChanged, isLive: () => pulse.dataset.live === "live" };
+const dashboard = createDashboard();
+const context = { dashboard, session: null, subject: null, stream: null, showKey, sessionChanged, isLive: () => pulse.dataset.live === "live" };
 let view = null;
 let wasBroken = false;
 
@@ -52,8 +52,8 @@ function show(focus) {
     attribute(link, "aria-current", link.dataset.view === name ? "page" : link.dataset.view === "overview" && name === "policy" ? "true" : null);
   }
   document.querySelector("nav").hidden = name === "login";
-  if (name === "login") live.stop();
-  else if (!view.ownStream) live.want(view.policy);
+  if (name === "login") stream.stop();
+  else if (!view.ownStream) stream.subscribe(view.policy);
   view.update?.();
   if (focus) {
     window.scrollTo(0, 0);
@@ -61,7 +61,7 @@ function show(focus) {
   }
 }
 
-/** Looks into a key. It is handed over here, never in the address: a key can be a secret. */
+/** Shows a key. The key is never part of the address, because it can be a secret. */
 function showKey(policy, key) {
   context.subject = { policy, key };
   if (location.hash === "#/key") show(true);
@@ -71,34 +71,34 @@ function showKey(policy, key) {
 async function loadCatalogue() {
   try {
     const { policies } = await api.policies();
-    board.catalogue = new Map(policies.map((policy) => [policy.name, policy]));
+    dashboard.catalogue = new Map(policies.map((policy) => [policy.name, policy]));
     view?.update?.();
   } catch {
-    // The overview tells that the service is in trouble; the words come with the next reload of the page or the file.
+    // The overview shows the error. The catalogue is loaded again with the next reload of the page or the file.
   }
 }
 
 function sessionChanged(session) {
   context.session = session;
   if (!session.may_change) context.subject = null;
-  board.overview = null;
+  dashboard.overview = null;
   account.replaceChildren(...accountButton(context));
-  say(document.getElementById("about"), `Tidegate ${visible(session.version)}`);
-  live.stop();
+  setText(document.getElementById("about"), `Tidegate ${visible(session.version)}`);
+  stream.stop();
   show(false);
   if (session.may_look) loadCatalogue();
 }
 
-function heard(name, data) {
+function onEvent(name, data) {
   if (name === "overview") {
-    const isOther = board.overview && board.overview.started_ms !== data.started_ms;
-    if (isOther && banner.hasChildNodes()) say(banner.lastChild, "Live again. The service was started anew, and its history with it.");
-    board.begin(data);
-    serviceTime(data.now_ms);
-    if (board.catalogue.size === 0) loadCatalogue();
+    const isOther = dashboard.overview && dashboard.overview.started_ms !== data.started_ms;
+    if (isOther && banner.hasChildNodes()) setText(banner.lastChild, "Live again. The service was restarted, and its history is new.");
+    dashboard.replace(data);
+    setServiceTime(data.now_ms);
+    if (dashboard.catalogue.size === 0) loadCatalogue();
   } else if (name === "tick") {
-    board.tick(data);
-    serviceTime(data.now_ms);
+    dashboard.tick(data);
+    setServiceTime(data.now_ms);
     if (data.journal?.some(({ kind }) => kind === "reload" || kind === "started")) loadCatalogue();
     if (data.journal?.some(({ kind }) => ["override", "lift", "reset"].includes(kind))) view?.overridesChanged?.();
   }
@@ -106,70 +106,70 @@ function heard(name, data) {
     showDegraded(data.degraded, data.now_ms);
     view?.update?.();
   }
-  else view?.heard?.(name, data);
+  else view?.onEvent?.(name, data);
 }
 
-function liveChanged({ state, why }, lastHeard) {
+function streamChanged({ state, why }, lastEventMs) {
   attribute(pulse, "data-live", state);
-  say(pulse, { live: "live", starting: "connecting", paused: "paused", stale: "not live", broken: "not live" }[state]);
+  setText(pulse, { live: "live", starting: "connecting", paused: "paused", stale: "not live", broken: "not live" }[state]);
   const isBroken = state === "stale" || state === "broken";
-  document.body.classList.toggle("stale", isBroken && board.overview !== null);
+  document.body.classList.toggle("stale", isBroken && dashboard.overview !== null);
   pulse.hidden = state === "off";
-  if (isBroken) tellBroken(why, lastHeard);
-  else if (state === "live") tellBack();
+  if (isBroken) showBroken(why, lastEventMs);
+  else if (state === "live") showReconnected();
   else if (state === "off") {
-    forgetBroken();
+    clearBroken();
     showDegraded([], 0);
   }
 }
 
-let told = "";
+let lastStatus = "";
 
-function tellBroken(why, lastHeard) {
-  const silent = Date.now() - lastHeard;
+function showBroken(why, lastEventMs) {
+  const silent = Date.now() - lastEventMs;
   if (!wasBroken) {
     banner.replaceChildren(h("b", { "aria-hidden": "true" }, "■"), h("span"), h("span", { "aria-hidden": "true", class: "since" }), h("span"));
   }
   wasBroken = true;
   attribute(banner, "data-state", "broken");
-  const reason = why?.status === 401 || why?.status === 403 ? "The service wants you to log in. "
+  const reason = why?.status === 401 || why?.status === 403 ? "The service requires a login. "
     : why?.status === 503 ? `The service refuses the stream: ${visible(why.error ?? "too many pages are open")}. `
     : why && why.status >= 400 ? `The service answered ${why.status}${why.error ? `: ${visible(why.error)}` : ""}. ` : "";
-  // Only the first and the last part are for screen readers: seconds that are counted aloud help nobody.
-  say(banner.children[1], "Not live: ");
-  say(banner.children[2], `last heard ${span(silent)} ago. `);
-  say(banner.children[3], `${reason}Trying again…`);
+  // Screen readers get only the first and the last part, because a running count of seconds is noise.
+  setText(banner.children[1], "Not live: ");
+  setText(banner.children[2], `last update ${span(silent)} ago. `);
+  setText(banner.children[3], `${reason}Trying again…`);
   const kind = String(why?.status ?? "");
-  if (kind !== told && (kind === "401" || kind === "403")) askSession();
-  told = kind;
+  if (kind !== lastStatus && (kind === "401" || kind === "403")) reloadSession();
+  lastStatus = kind;
 }
 
-function forgetBroken() {
-  told = "";
+function clearBroken() {
+  lastStatus = "";
   wasBroken = false;
   banner.replaceChildren();
 }
 
-/** A login can end while nobody looks, or with the service. */
-function askSession() {
+/** Reloads the session: a login can expire or end with a restart of the service. */
+function reloadSession() {
   const differs = (session) => JSON.stringify(session) !== JSON.stringify(context.session);
   api.session().then((session) => differs(session) && sessionChanged(session), () => {});
 }
 
-function tellBack() {
-  told = "";
+function showReconnected() {
+  lastStatus = "";
   if (!wasBroken) return;
   wasBroken = false;
-  askSession();
+  reloadSession();
   attribute(banner, "data-state", "back");
   banner.replaceChildren(h("b", { "aria-hidden": "true" }, "✓"), h("span", {}, "Live again."));
   setTimeout(() => {
     if (!wasBroken) banner.replaceChildren();
-  }, BACK_FOR_MS);
+  }, RECONNECTED_MS);
 }
 
-const live = openLive({ heard, changed: liveChanged });
-context.live = live;
+const stream = openStream({ onEvent, onChange: streamChanged });
+context.stream = stream;
 
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
@@ -177,12 +177,12 @@ document.getElementById("skip").addEventListener("click", (event) => {
 });
 window.addEventListener("hashchange", () => context.session && show(true));
 
-async function begin() {
+async function start() {
   try {
     sessionChanged(await api.session());
   } catch (error) {
     main.replaceChildren(h("p", {}, `${visible(error.message)} Trying again…`));
-    setTimeout(begin, 2000);
+    setTimeout(start, 2000);
   }
 }
-begin();
+start();

@@ -1,23 +1,23 @@
-// One policy: what it says, what it denies, whom it hits. data-figure="per_second|denied_share|denials"; rows of #hardest
+// The view of one policy: its settings, its denials and the keys that it denies. data-figure="per_second|denied_share|denials"; rows of #hardest
 // and #nearest: data-label="LABEL" with data-figure="denials|used" inside, data-remaining on #nearest rows; #compare-with, data-figure="share_here|share_there".
 
-import { h, say, attribute, rows, keyShown, option } from "./dom.js";
+import { h, setText, attribute, rows, keyElement, option } from "./dom.js";
 import { chart } from "./chart.js";
-import { series } from "./board.js";
-import { figure, setFigure, bar } from "./parts.js";
-import { DENIED, OUTCOMES, count, rate, briefRate, share, visible, plural, sumOf, deniedOf, span, wait } from "./words.js";
+import { series } from "./dashboard.js";
+import { figure, setFigure, bar } from "./widgets.js";
+import { DENIED, OUTCOMES, count, rate, briefRate, share, visible, plural, sumOf, deniedOf, span, wait } from "./format.js";
 
 const DENIALS = OUTCOMES.filter(({ id }) => id !== "allowed");
 const FAILURE = { open: "requests are allowed", closed: "requests are denied" };
 
-function failureWords(failure) {
+function failureText(failure) {
   if (typeof failure === "string" && FAILURE[failure]) return FAILURE[failure];
   return `this node counts its share of the limit (${visible(typeof failure === "string" ? failure : JSON.stringify(failure))})`;
 }
 
 export function policyView(context, name) {
-  const { board, session, showKey } = context;
-  const words = h("p", { class: "gist", id: "words" });
+  const { dashboard, session, showKey } = context;
+  const description = h("p", { class: "summary", id: "policy-description" });
   const facts = h("dl", { class: "facts" });
   const tag = h("span", { class: "tag", hidden: true }, "shadow");
   const problem = h("p", { class: "note", hidden: true });
@@ -32,18 +32,18 @@ export function policyView(context, name) {
   const counted = h("p", { class: "soft small", id: "counted" });
   const hidden = h("p", { class: "note", hidden: true });
   const HIDDEN = {
-    hidden: session.login === "out" ? "Keys are hidden: log in to see keys." : "Keys are hidden: you may not see them.",
-    hashed: "The keys of this policy are shown as hashes only: its settings say so.",
+    hidden: session.login === "out" ? "Keys are hidden: log in to see keys." : "Keys are hidden: this login does not permit viewing them.",
+    hashed: "The keys of this policy are shown as hashes only, because of its settings.",
   };
-  const comparison = compareWith(board, name);
+  const comparison = compareWith(dashboard, name);
 
   const element = h("div", { class: "view" },
     h("p", { class: "crumb" }, h("a", { href: "#/" }, "Overview"), " / policy"),
     h("h1", { tabindex: -1 }, h("bdi", {}, visible(name)), " ", tag),
-    words, problem,
+    description, problem,
     h("section", { "aria-label": "The last ten seconds" }, h("dl", { class: "tiles few" }, Object.values(figures))),
     h("div", { class: "pair third" },
-      h("section", { class: "panel", "aria-labelledby": "says-h" }, h("h2", { id: "says-h" }, "Settings"), facts),
+      h("section", { class: "panel", "aria-labelledby": "settings-h" }, h("h2", { id: "settings-h" }, "Settings"), facts),
       h("section", { class: "panel", "aria-label": "Denials over time" }, denials.element)),
     comparison.element,
     hidden,
@@ -52,29 +52,29 @@ export function policyView(context, name) {
         h("table", { class: "hits counts" }, h("caption", { class: "unseen" }, "The keys denied most often"),
           h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), h("th", { scope: "col", class: "n" }, "denials"))), hardest)),
       h("section", { class: "panel", "aria-labelledby": "near-h" }, h("h2", { id: "near-h" }, "Nearest the limit"),
-        h("p", { class: "soft small" }, "Of the keys that had used four fifths of a limit or more lately, the fullest first, as of now."),
+        h("p", { class: "soft small" }, "Keys that recently used at least four fifths of a limit, sorted by their current use."),
         h("table", { class: "hits" }, h("caption", { class: "unseen" }, "The keys with the least left"),
           h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "key"), h("th", { scope: "col" }, "used"), h("th", { scope: "col", class: "n" }, "free in"))), nearest), h("p", { class: "none soft" }, "None at the moment."))));
 
   const keyCell = ({ key, label }, place) => h("th", { scope: "row" },
     key !== null && session.may_change
-      ? h("button", { type: "button", class: "link", title: "inspect this key", click: () => showKey(name, key) }, keyShown(label))
-      : label === "" ? h("span", { class: "soft" }, place) : keyShown(label));
+      ? h("button", { type: "button", class: "link", title: "inspect this key", click: () => showKey(name, key) }, keyElement(label))
+      : label === "" ? h("span", { class: "soft" }, place) : keyElement(label));
 
-  // The label alone may be the same for two keys, and where keys are hidden it is for all.
-  const idOf = ({ key, label }, index) => (label === "" ? `place ${index}` : JSON.stringify([key, label]));
+  // Two keys may have the same label, and hidden keys all have an empty label.
+  const idOf = ({ key, label }, index) => (label === "" ? `index ${index}` : JSON.stringify([key, label]));
 
   function drawHits(hits) {
     hidden.hidden = !HIDDEN[hits.keys] || hits.hardest.length + hits.nearest.length === 0;
-    say(hidden, HIDDEN[hits.keys] ?? "");
+    setText(hidden, HIDDEN[hits.keys] ?? "");
     setFigure(figures.denials, count(hits.denials), hits.denials, `in the last ${span(hits.now_ms - hits.since_ms)}`);
-    say(counted, hits.hardest.length === 0 ? "No key was denied in the last 5 to 10 minutes."
-      : `Counts are ${hits.error_at_most > 0 ? `at most ${count(hits.error_at_most)} too high` : hits.sampled ? "close" : "exact"}, of the last 5 to 10 minutes.${hits.sampled ? " There are so many denials that some are estimated." : ""}`);
-    const most = Math.max(1, ...hits.hardest.map((hit) => hit.denials));
+    setText(counted, hits.hardest.length === 0 ? "No key was denied in the last 5 to 10 minutes."
+      : `Counts are ${hits.error_at_most > 0 ? `at most ${count(hits.error_at_most)} too high` : hits.sampled ? "close" : "exact"}, of the last 5 to 10 minutes.${hits.sampled ? " Some denials are estimated, because there are many." : ""}`);
+    const maximum = Math.max(1, ...hits.hardest.map((hit) => hit.denials));
     rows(hardest, hits.hardest, idOf,
       (hit) => h("tr", { "data-label": visible(hit.label) }, keyCell(hit, `key ${hits.hardest.indexOf(hit) + 1}`), h("td", {}, bar())),
       (row, hit) => {
-        row.lastChild.firstChild.show(hit.denials / most, count(hit.denials), "denied");
+        row.lastChild.firstChild.show(hit.denials / maximum, count(hit.denials), "denied");
         const number = row.querySelector("b");
         attribute(number, "data-figure", "denials");
         attribute(number, "data-value", hit.denials);
@@ -91,7 +91,7 @@ export function policyView(context, name) {
         attribute(number, "data-value", hit.used);
         attribute(row, "data-remaining", hit.remaining);
         attribute(row, "title", `under ${visible(hit.limit)}`);
-        say(row.children[2], hit.remaining > 0 ? "now" : hit.retry_after_ms === null ? "–" : wait(hit.retry_after_ms));
+        setText(row.children[2], hit.remaining > 0 ? "now" : hit.retry_after_ms === null ? "–" : wait(hit.retry_after_ms));
       });
   }
 
@@ -101,13 +101,13 @@ export function policyView(context, name) {
       ["counted by", visible(policy.algorithm)],
       ["mode", policy.mode === "shadow" ? "shadow: counts would-be denials, denies nothing" : "enforce: requests beyond the limit are denied"],
       ["key", visible(policy.key ?? "set by the caller")],
-      ["without the store", failureWords(policy.on_store_failure)],
+      ["without the store", failureText(policy.on_store_failure)],
       ...Object.keys(policy.operations ?? {}).length ? [["prices", Object.entries(policy.operations)
         .map(([operation, cost]) => `${visible(operation)} ${count(typeof cost === "object" ? cost.cost : cost)}`).join(", ")]] : [],
       ...policy.hide_keys ? [["keys", "are shown as hashes only"]] : [],
     ] : [];
-    say(words, policy ? visible(policy.words) : board.catalogue.size ? "There is no such policy now." : "");
-    rows(facts, lines, ([term]) => term, ([term]) => h("div", {}, h("dt", {}, term), h("dd")), (row, [, text]) => say(row.lastChild, text));
+    setText(description, policy ? visible(policy.words) : dashboard.catalogue.size ? "This policy does not exist." : "");
+    rows(facts, lines, ([term]) => term, ([term]) => h("div", {}, h("dt", {}, term), h("dd")), (row, [, text]) => setText(row.lastChild, text));
     tag.hidden = policy?.mode !== "shadow";
   }
 
@@ -116,7 +116,7 @@ export function policyView(context, name) {
     title: name,
     policy: name,
     update() {
-      const { overview, catalogue } = board;
+      const { overview, catalogue } = dashboard;
       const policy = catalogue.get(name);
       drawFacts(policy);
       if (!overview) return;
@@ -126,25 +126,25 @@ export function policyView(context, name) {
       const denied = shadow ? now.shadow ?? 0 : deniedOf(now);
       setFigure(figures.per_second, rate(total / overview.last.seconds), total / overview.last.seconds, `${count(total)} in ${overview.last.seconds} s`);
       setFigure(figures.denied_share, share(total ? denied / total : 0), total ? denied / total : 0, `${count(denied)} in ${overview.last.seconds} s`, denied > 0 ? (shadow ? "warn" : "bad") : null);
-      say(figures.denied_share.firstChild, shadow ? "would be denied" : "denied");
-      say(figures.denials.firstChild, shadow ? "would-be denials counted" : "denials counted");
+      setText(figures.denied_share.firstChild, shadow ? "would be denied" : "denied");
+      setText(figures.denials.firstChild, shadow ? "would-be denials counted" : "denials counted");
       const { allowed: _, ...values } = series(overview.history, name);
       if (Object.keys(values).length === 0) values[shadow ? "shadow" : "limited"] = overview.history.p50_us.map(() => 0);
       const sum = Object.values(values).flat().reduce((a, b) => a + b, 0);
       denials.draw({ from_ms: overview.history.from_ms, step_ms: overview.history.step_ms, values,
-        gist: `Denials a second by ${visible(name)}: ${count(sum)} in the last ${span(overview.history.p50_us.length * 1000)}${shadow ? ", all allowed: it is a shadow policy" : ""}.` });
+        summary: `Denials a second by ${visible(name)}: ${count(sum)} in the last ${span(overview.history.p50_us.length * 1000)}${shadow ? ", all allowed: it is a shadow policy" : ""}.` });
       comparison.update(shadow);
     },
-    heard(event, data) {
+    onEvent(event, data) {
       problem.hidden = event !== "problem";
-      if (event === "problem") say(problem, `▲ ${visible(data.error)}`);
+      if (event === "problem") setText(problem, `▲ ${visible(data.error)}`);
       if (event === "hits") drawHits(data);
     },
   };
 }
 
-/** What a shadow policy would have done, beside what one in force did. */
-function compareWith(board, name) {
+/** Compares the would-be denials of a shadow policy with the denials of an active policy. */
+function compareWith(dashboard, name) {
   const choice = h("select", { id: "compare-with", change: () => update(true) });
   const both = chart({
     name: "compare", title: "Side by side", unit: "denials a second", kind: "lines", format: rate, axis: briefRate, height: 160, whole: true,
@@ -152,10 +152,10 @@ function compareWith(board, name) {
   });
   const here = figure("share_here", "this would deny");
   const there = figure("share_there", "the other denies");
-  const verdict = h("p", { class: "gist", id: "verdict" });
+  const summary = h("p", { class: "summary", id: "comparison-summary" });
   const element = h("section", { class: "panel spaced", "aria-labelledby": "compare-h", hidden: true },
     h("h2", { id: "compare-h" }, "Compared with the active policy"),
-    h("div", { class: "choice" }, h("label", { for: "compare-with" }, "compare with"), choice), verdict,
+    h("div", { class: "choice" }, h("label", { for: "compare-with" }, "compare with"), choice), summary,
     h("dl", { class: "tiles few" }, here, there), both.element);
 
   function offer(overview) {
@@ -172,7 +172,7 @@ function compareWith(board, name) {
   const total = (list) => list.reduce((a, b) => a + b, 0);
 
   function update(shadow) {
-    const { overview } = board;
+    const { overview } = dashboard;
     element.hidden = !shadow || !overview;
     if (element.hidden) return;
     offer(overview);
@@ -189,9 +189,9 @@ function compareWith(board, name) {
     const during = span(length * history.step_ms);
     setFigure(here, share(shareHere), shareHere, plural(total(would), "request"), shareHere > 0 ? "warn" : null);
     setFigure(there, share(shareThere), shareThere, plural(total(did), "request"), shareThere > 0 ? "bad" : null);
-    const text = `In the last ${during}, ${visible(name)} would have denied ${share(shareHere)} of what it saw; ${visible(choice.value)} denied ${share(shareThere)}.`;
-    say(verdict, text);
-    both.draw({ from_ms: history.from_ms, step_ms: history.step_ms, values: { here: would, there: did }, gist: text });
+    const text = `In the last ${during}, ${visible(name)} would have denied ${share(shareHere)} of its requests; ${visible(choice.value)} denied ${share(shareThere)}.`;
+    setText(summary, text);
+    both.draw({ from_ms: history.from_ms, step_ms: history.step_ms, values: { here: would, there: did }, summary: text });
   }
 
   return { element, update };

@@ -1,9 +1,9 @@
 // A limit's window drawn to scale, moving with the clock: data-drawing="sliding_log|sliding_counter|sliding_buckets|
-// fixed_window|gcra", role=img, the gist of it in aria-label.
+// fixed_window|gcra", role=img, the summary of it in aria-label.
 
-import { h, svg, say, attribute, rows, freshId } from "./dom.js";
+import { h, svg, setText, attribute, rows, freshId } from "./dom.js";
 import { countsFrom, debtAt, fullDebt, kindOf, usedAt } from "./meter.js";
-import { clockTime, count, plural, span, wait, windowLength } from "./words.js";
+import { clockTime, count, plural, span, wait, windowLength } from "./format.js";
 
 const HEIGHT = 116;
 const TOP = 16;
@@ -12,7 +12,7 @@ const SIDE = 10;
 
 const px = (n) => n.toFixed(1);
 
-/** How many windows are shown before and after now. */
+/** The number of windows shown before and after now. */
 function reach(kind, buckets) {
   if (kind === "sliding_counter") return [2.03, 1.03];
   if (kind === "sliding_buckets") return [1 + 1.4 / buckets, 0.06 + 1 / buckets];
@@ -22,10 +22,10 @@ function reach(kind, buckets) {
 export function timeline(first, algorithm) {
   const kind = kindOf(algorithm);
   let limit = first;
-  let toldUs = 0;
+  let receivedUs = 0;
   let width = 640;
   let lastNow = 0;
-  // Entries that left the window since we look on: they are drawn until they leave the picture.
+  // Entries that left the window since the view was opened. They are drawn until they leave the image.
   let left = [];
 
   const clip = freshId("band");
@@ -49,11 +49,11 @@ export function timeline(first, algorithm) {
     const fresh = Math.round(entry.contentRect.width);
     if (fresh === 0 || fresh === width) return;
     width = fresh;
-    lay();
+    layOut();
     frame(lastNow);
   }).observe(element);
 
-  // Where the picture begins and ends, in microseconds from `now`.
+  // The start and the end of the image, in microseconds relative to `now`.
   function view(nowUs) {
     const { window_us: window } = limit;
     if (kind === "fixed_window") {
@@ -66,18 +66,18 @@ export function timeline(first, algorithm) {
   }
 
   const scale = ([from, to]) => (width - 2 * SIDE) / (to - from);
-  const most = () => Math.max(limit.capacity, ...limit.entries.map(({ units }) => units));
-  const tall = (units) => (FLOOR - TOP) * (units / most());
+  const maximum = () => Math.max(limit.capacity, ...limit.entries.map(({ units }) => units));
+  const tall = (units) => (FLOOR - TOP) * (units / maximum());
 
-  function lay() {
+  function layOut() {
     attribute(image, "width", width);
     attribute(image, "viewBox", `0 0 ${width} ${HEIGHT}`);
-    const perUs = scale(view(toldUs));
+    const perUs = scale(view(receivedUs));
     let path = "";
     if (kind === "sliding_log") {
       const largest = Math.max(1, ...limit.entries.map(({ units }) => units));
       for (const { last_us: at, units } of [...left, ...limit.entries]) {
-        const x = px((at - toldUs) * perUs);
+        const x = px((at - receivedUs) * perUs);
         const top = FLOOR - (FLOOR - TOP) * (0.42 + 0.5 * (units / largest));
         path += `M${x} ${FLOOR}V${px(top)}m-2.2 0a2.2 2.2 0 1 0 4.4 0a2.2 2.2 0 1 0 -4.4 0`;
       }
@@ -85,7 +85,7 @@ export function timeline(first, algorithm) {
       const gap = kind === "sliding_buckets" ? 1 : 2;
       for (const { first_us: from, last_us: to, units } of limit.entries) {
         const wide = Math.max(1, (to + 1 - from) * perUs - gap);
-        path += `M${px((from - toldUs) * perUs)} ${FLOOR}v${px(-Math.max(units ? 2 : 0, tall(units)))}h${px(wide)}V${FLOOR}z`;
+        path += `M${px((from - receivedUs) * perUs)} ${FLOOR}v${px(-Math.max(units ? 2 : 0, tall(units)))}h${px(wide)}V${FLOOR}z`;
       }
     }
     attribute(shapes, "d", path);
@@ -95,7 +95,7 @@ export function timeline(first, algorithm) {
     const y = FLOOR - tall(limit.capacity);
     for (const [name, value] of [["x1", SIDE], ["x2", width - SIDE], ["y1", y], ["y2", y]]) attribute(capLine, name, px(value));
     attribute(capLine, "visibility", hasCap ? "visible" : "hidden");
-    say(capText, hasCap ? `limit ${count(limit.capacity)}` : "");
+    setText(capText, hasCap ? `limit ${count(limit.capacity)}` : "");
   }
 
   function drawLabels(nowUs, [from], perUs) {
@@ -113,33 +113,33 @@ export function timeline(first, algorithm) {
       const parts = kind === "sliding_counter" ? [-2, -1, 0, 1] : many ? [-1, -0.75, -0.5, -0.25, 0] : [-1, -0.5, 0];
       for (const part of parts) marks.push([part * window, part === 0 ? "now" : `${part < 0 ? "−" : "+"}${windowLength(Math.abs(part) * window)}`]);
     }
-    rows(labels, marks, (_, i) => i, () => svg("text", { y: HEIGHT - 7 }), (text, [us, words]) => {
+    rows(labels, marks, (_, i) => i, () => svg("text", { y: HEIGHT - 7 }), (text, [us, label]) => {
       const at = x(us);
       attribute(text, "text-anchor", at < 60 ? "start" : at > width - 60 ? "end" : "middle");
       attribute(text, "x", px(Math.max(SIDE, Math.min(width - SIDE, at))));
-      say(text, words);
+      setText(text, label);
     });
   }
 
   function frame(nowUs) {
     lastNow = nowUs;
-    const seen = view(nowUs);
-    const perUs = scale(seen);
-    const x = (us) => SIDE + (us - seen[0]) * perUs;
+    const range = view(nowUs);
+    const perUs = scale(range);
+    const x = (us) => SIDE + (us - range[0]) * perUs;
     if (kind === "gcra") frameDebt(nowUs, x);
-    else frameWindow(nowUs, seen, perUs, x);
-    drawLabels(nowUs, seen, perUs);
+    else frameWindow(nowUs, range, perUs, x);
+    drawLabels(nowUs, range, perUs);
   }
 
-  function frameWindow(nowUs, seen, perUs, x) {
-    const shift = `translate(${(x(0) - (nowUs - toldUs) * perUs).toFixed(2)} 0)`;
+  function frameWindow(nowUs, range, perUs, x) {
+    const shift = `translate(${(x(0) - (nowUs - receivedUs) * perUs).toFixed(2)} 0)`;
     attribute(moving, "transform", shift);
     attribute(movingIn, "transform", shift);
     const from = Math.max(SIDE, x(countsFrom(limit, algorithm, nowUs) - nowUs));
     const counting = kind === "fixed_window" ? x(Math.floor(nowUs / limit.window_us) * limit.window_us + limit.window_us - nowUs) : x(0);
     attribute(band, "x", px(from));
     attribute(band, "width", px(Math.max(0, counting - from)));
-    // The current block is drawn whole: all of it counts, though its time is not over yet.
+    // The current block is drawn completely, because all of its units count.
     const all = kind === "sliding_log" ? x(0) + 3 : width - SIDE;
     attribute(clipRect, "x", px(kind === "sliding_log" ? from - 0.5 : from));
     attribute(clipRect, "width", px(Math.max(0, all - from)));
@@ -148,7 +148,7 @@ export function timeline(first, algorithm) {
   }
 
   function frameDebt(nowUs, x) {
-    const debt = debtAt(limit, nowUs, toldUs);
+    const debt = debtAt(limit, nowUs, receivedUs);
     const full = fullDebt(limit);
     const top = FLOOR - (FLOOR - TOP) * Math.min(1, debt / full);
     const wedge = `M${px(x(0))} ${FLOOR}V${px(top)}L${px(x(debt))} ${FLOOR}z`;
@@ -161,10 +161,10 @@ export function timeline(first, algorithm) {
     attribute(edge, "x2", px(x(0)));
   }
 
-  function gist(nowUs) {
-    const used = usedAt(limit, algorithm, nowUs, toldUs);
+  function summaryText(nowUs) {
+    const used = usedAt(limit, algorithm, nowUs, receivedUs);
     const base = `${count(used)} of ${count(limit.capacity)} in use under ${limit.limit}`;
-    if (kind === "gcra") return `${base}; the debt is gone in ${wait(debtAt(limit, nowUs, toldUs) / 1000)}.`;
+    if (kind === "gcra") return `${base}; the debt is gone in ${wait(debtAt(limit, nowUs, receivedUs) / 1000)}.`;
     if (limit.entries.length === 0) return `${base}.`;
     const oldest = span((nowUs - limit.entries[0].first_us) / 1000);
     return kind === "sliding_log" ? `${base}: ${plural(limit.entries.length, "admitted request")} drawn, the oldest ${oldest} ago.`
@@ -173,17 +173,17 @@ export function timeline(first, algorithm) {
 
   return {
     element,
-    /** What the service said, as of `nowUs`. */
-    told(fresh, nowUs) {
+    /** Sets the state that the service reported for `nowUs`. */
+    update(fresh, nowUs) {
       if (kind === "sliding_log") {
         const end = nowUs - fresh.window_us;
-        left = [...left, ...limit.entries.filter(({ last_us }) => last_us > toldUs - fresh.window_us)]
+        left = [...left, ...limit.entries.filter(({ last_us }) => last_us > receivedUs - fresh.window_us)]
           .filter(({ last_us }) => last_us <= end && last_us > end - 0.2 * fresh.window_us);
       }
       limit = fresh;
-      toldUs = nowUs;
-      lay();
-      attribute(image, "aria-label", gist(nowUs));
+      receivedUs = nowUs;
+      layOut();
+      attribute(image, "aria-label", summaryText(nowUs));
       frame(nowUs);
     },
     frame,

@@ -1,18 +1,18 @@
-// Trying a limit: bursts and streams of real decisions under a fresh random key for each algorithm.
-// #try-limit, .algorithms input[value=ALGORITHM], #try-again, buttons data-fire="1|10|50", #try-rate, #try-stream, #try-boundary, #try-says.
+// Tries a limit: bursts and streams of real decisions with a new random key for each algorithm.
+// #try-limit, .algorithms input[value=ALGORITHM], #try-again, buttons data-fire="1|10|50", #try-rate, #try-stream, #try-boundary, #try-status.
 
 import * as api from "./api.js";
-import { h, say, attribute, field } from "./dom.js";
+import { h, setText, attribute, field } from "./dom.js";
 import { lane } from "./lanes.js";
-import { ALGORITHMS, count, readLimit, visible, wait, windowLength } from "./words.js";
+import { ALGORITHMS, count, parseLimit, visible, wait, windowLength } from "./format.js";
 
 const DEFAULT_LIMIT = "10/5s";
-const MOST_AT_ONCE = 200;
-const MOST_WAITING = 1500;
+const MAX_AT_ONCE = 200;
+const MAX_WAITING = 1500;
 const FASTEST = 50;
 const LEAD_MS = 600;
 const AT_A_TIME = 4;
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
 function randomKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(9));
@@ -23,23 +23,23 @@ export function tryView({ session }) {
   const title = h("h1", { tabindex: -1 }, "Try a limit");
   if (!session.caller_limits) {
     return { title: "Try", element: h("div", { class: "view" }, title,
-      h("p", { class: "note", id: "try-off" }, "The service's settings turned this off: requests may not bring limits of their own (caller_limits = false).")) };
+      h("p", { class: "note", id: "try-off" }, "This view is disabled: the service does not accept limits supplied by callers (caller_limits = false).")) };
   }
 
   const run = { limit: null, lanes: [], waiting: 0, stream: null, boundary: null, ended: false };
-  // How far the service's clock is ahead of this page's, known best from the quickest answer.
+  // The difference between the clock of the service and the clock of this page, estimated from the fastest response.
   const clock = { aheadMs: Date.now() - performance.now(), quickest: Infinity };
   const serviceMs = () => performance.now() + clock.aheadMs;
 
-  const limit = h("input", { id: "try-limit", type: "text", value: DEFAULT_LIMIT, autocomplete: "off", spellcheck: "false", class: "short", change: renew });
-  const burst = h("input", { id: "try-burst", type: "number", min: 1, max: 1000, value: 3, "aria-label": "burst of gcra", change: renew });
+  const limit = h("input", { id: "try-limit", type: "text", value: DEFAULT_LIMIT, autocomplete: "off", spellcheck: "false", class: "short", change: restart });
+  const burst = h("input", { id: "try-burst", type: "number", min: 1, max: 1000, value: 3, "aria-label": "burst of gcra", change: restart });
   const boxes = [...ALGORITHMS, ["gcra:n", "a burst, then evenly"]].map(([name, remark]) => {
-    const box = h("input", { type: "checkbox", id: `try-${name}`, value: name, change: renew });
+    const box = h("input", { type: "checkbox", id: `try-${name}`, value: name, change: restart });
     box.checked = name !== "gcra:n";
     return { name, remark, box };
   });
   const problem = h("p", { class: "problem", id: "try-problem", role: "alert" });
-  const saying = h("p", { class: "soft", id: "try-says", role: "status" });
+  const status = h("p", { class: "soft", id: "try-status", role: "status" });
   const lanes = h("div", { class: "lanes", id: "lanes" });
   const axis = h("p", { class: "soft small axis" });
   const perSecond = h("input", { id: "try-rate", type: "number", min: 1, max: FASTEST, value: 5 });
@@ -47,8 +47,8 @@ export function tryView({ session }) {
   const boundary = h("button", { type: "button", id: "try-boundary", click: acrossBoundary }, "Burst across a window’s boundary");
 
   const element = h("div", { class: "view" }, title,
-    h("p", { class: "gist" }, "What would each algorithm admit? These are real decisions of this service with random keys that nobody uses."),
-    h("form", { class: "panel try-form", submit: (event) => { event.preventDefault(); renew(); } },
+    h("p", { class: "summary" }, "What would each algorithm admit? These are real decisions of this service with unused random keys."),
+    h("form", { class: "panel try-form", submit: (event) => { event.preventDefault(); restart(); } },
       field("Limit", limit, "such as 10/5s or 100/1m"),
       h("fieldset", { class: "algorithms" }, h("legend", {}, "Algorithms"), boxes.map(({ name, box }) => h("span", { class: "check" }, box,
         h("label", { for: box.id }, name === "gcra:n" ? "gcra, burst" : name), name === "gcra:n" ? burst : null))),
@@ -57,18 +57,18 @@ export function tryView({ session }) {
       h("span", { class: "together" }, h("span", {}, "fire"), [1, 10, 50].map((n) => h("button", { type: "button", "data-fire": n, class: "primary", "aria-label": `fire ${n}`, click: () => fire(n) }, String(n)))),
       h("span", { class: "together" }, streaming, h("label", { for: "try-rate" }, "of"), perSecond, h("span", {}, "a second")),
       boundary,
-      h("button", { type: "button", id: "try-again", click: renew }, "Begin anew"),
-      saying),
+      h("button", { type: "button", id: "try-again", click: restart }, "Start again"),
+      status),
     h("section", { class: "panel", "aria-label": "What was admitted" }, lanes, axis));
 
-  function renew() {
+  function restart() {
     stopStream();
     clearTimeout(run.boundary);
     run.boundary = null;
-    const read = readLimit(limit.value);
+    const read = parseLimit(limit.value);
     attribute(limit, "aria-invalid", read ? null : "true");
-    say(problem, read ? "" : `“${visible(limit.value)}” is no limit that can be read here: write a number, a slash and a time, such as 10/5s.`);
-    say(saying, "");
+    setText(problem, read ? "" : `“${visible(limit.value)}” is not a valid limit: write a number, a slash and a time, such as 10/5s.`);
+    setText(status, "");
     run.limit = read;
     const chosen = read ? boxes.filter(({ box }) => box.checked) : [];
     run.lanes = chosen.map(({ name, remark }) => {
@@ -77,11 +77,11 @@ export function tryView({ session }) {
     });
     lanes.replaceChildren(...run.lanes.map((one) => one.lane.element));
     for (const button of element.querySelectorAll(".fire button")) button.disabled = run.lanes.length === 0;
-    if (!read) return say(axis, "");
-    const tooMany = read.max > MOST_AT_ONCE;
+    if (!read) return setText(axis, "");
+    const tooMany = read.max > MAX_AT_ONCE;
     boundary.disabled ||= tooMany;
-    attribute(boundary, "title", tooMany ? `needs a limit of at most ${MOST_AT_ONCE}` : `${count(read.max)} just before an aligned window ends and ${count(read.max)} just after`);
-    say(axis, `Time runs to the right, ${windowLength(Math.max(3e6, 3 * read.window))} are shown. Vertical lines are the edges of aligned windows of ${windowLength(read.window)}. Admitted above the line, denied below.`);
+    attribute(boundary, "title", tooMany ? `needs a limit of at most ${MAX_AT_ONCE}` : `${count(read.max)} just before an aligned window ends and ${count(read.max)} just after`);
+    setText(axis, `Time runs to the right, ${windowLength(Math.max(3e6, 3 * read.window))} are shown. Vertical lines are the edges of aligned windows of ${windowLength(read.window)}. Admitted above the line, denied below.`);
     frame();
   }
 
@@ -98,14 +98,14 @@ export function tryView({ session }) {
       target.lane.add(decision.allowed, decision.charged_at_us ?? (got + clock.aheadMs) * 1000);
     } catch (error) {
       stopStream();
-      say(problem, visible(error.message));
+      setText(problem, visible(error.message));
     } finally {
       run.waiting--;
     }
   }
 
   function fire(n) {
-    if (run.waiting + n * run.lanes.length > MOST_WAITING) return say(saying, "Still waiting for responses: try again in a moment.");
+    if (run.waiting + n * run.lanes.length > MAX_WAITING) return setText(status, "Still waiting for responses: try again in a moment.");
     const all = [];
     for (let i = 0; i < n; i++) for (const target of run.lanes) all.push(one(target));
     return Promise.all(all);
@@ -114,14 +114,14 @@ export function tryView({ session }) {
   function stopStream() {
     clearInterval(run.stream);
     run.stream = null;
-    say(streaming, "Start a stream");
+    setText(streaming, "Start a stream");
     attribute(streaming, "aria-pressed", "false");
   }
 
   function toggleStream() {
     if (run.stream) return stopStream();
     const n = Math.max(1, Math.min(FASTEST, +perSecond.value || 1));
-    say(streaming, "Stop the stream");
+    setText(streaming, "Stop the stream");
     attribute(streaming, "aria-pressed", "true");
     fire(1);
     run.stream = setInterval(() => fire(1), 1000 / n);
@@ -129,36 +129,36 @@ export function tryView({ session }) {
 
   async function acrossBoundary() {
     if (run.boundary) return;
-    // What was spent before would hide what the boundary does.
-    renew();
+    // Units spent before would hide the effect of the boundary.
+    restart();
     run.boundary = -1;
-    // One decision under a key of its own, so that the service's clock is known before it matters.
+    // A few decisions with other keys, so that the clock of the service is known before the burst.
     const { lanes: mine } = run;
     for (let i = 0; i < 3; i++) await one({ key: randomKey(), algorithm: "fixed_window", lane: { add() {} } });
     if (mine !== run.lanes || run.ended) return;
     const windowMs = run.limit.window / 1000;
-    // Long enough before the edge for all of them to be answered: a browser asks only a few at a time.
+    // Early enough before the edge for all responses: a browser sends only a few requests at a time.
     const taken = (run.limit.max * run.lanes.length * clock.quickest) / AT_A_TIME;
     const lead = Math.min(windowMs * 0.4, Math.max(LEAD_MS, 3 * taken));
     const edge = Math.ceil((serviceMs() + lead + 60) / windowMs) * windowMs;
     const { max } = run.limit;
-    say(saying, `${count(max)} just before the boundary in ${wait(edge - serviceMs())}, and ${count(max)} just after.`);
+    setText(status, `${count(max)} just before the boundary in ${wait(edge - serviceMs())}, and ${count(max)} just after.`);
     run.boundary = setTimeout(async () => {
       const before = fire(max);
       run.boundary = setTimeout(async () => {
         await before;
         await fire(max);
         run.boundary = null;
-        say(saying, verdict());
+        setText(status, boundaryResult());
       }, Math.max(0, edge + 40 - serviceMs()));
     }, Math.max(0, edge - lead - serviceMs()));
   }
 
-  function verdict() {
-    for (const { lane } of run.lanes) lane.tell();
-    const over = run.lanes.filter(({ lane }) => lane.element.querySelector("[data-figure=most]").dataset.value > run.limit.max);
-    if (over.length === 0) return "Across the boundary, none of them admitted more than the limit in a window.";
-    return `Across the boundary, more than the limit of ${count(run.limit.max)}: ${over.map(({ algorithm, lane }) => `${algorithm} admitted ${lane.element.querySelector("[data-figure=most]").textContent}`).join(", ")}.`;
+  function boundaryResult() {
+    for (const { lane } of run.lanes) lane.showTotals();
+    const over = run.lanes.filter(({ lane }) => lane.element.querySelector("[data-figure=maximum]").dataset.value > run.limit.max);
+    if (over.length === 0) return "Across the boundary, no algorithm admitted more than the limit in a window.";
+    return `Across the boundary, more than the limit of ${count(run.limit.max)}: ${over.map(({ algorithm, lane }) => `${algorithm} admitted ${lane.element.querySelector("[data-figure=maximum]").textContent}`).join(", ")}.`;
   }
 
   let drawn = 0;
@@ -168,11 +168,11 @@ export function tryView({ session }) {
   function loop(now) {
     if (run.ended) return;
     requestAnimationFrame(loop);
-    if (now - drawn < (calm.matches ? 1000 : 30)) return;
+    if (now - drawn < (reducedMotion.matches ? 1000 : 30)) return;
     drawn = now;
     frame();
   }
-  renew();
+  restart();
   requestAnimationFrame(loop);
 
   return {

@@ -1,4 +1,4 @@
-//! A service in a process of its own, whose memory can be looked at.
+//! A service in its own process, so that its memory can be measured.
 
 use std::{
     io::{BufRead as _, BufReader, Lines, Read as _},
@@ -10,7 +10,7 @@ use crate::running::Running;
 
 const CONFIG: &str = "TIDEGATE_TEST_SERVICE";
 
-/// The service; it ends with this.
+/// The service. It is stopped on drop.
 pub(super) struct Service {
     pub(super) http: SocketAddr,
     pub(super) resp: SocketAddr,
@@ -35,11 +35,11 @@ impl Service {
                     .into_iter(),
             )
         });
-        let mut next = || addresses.as_mut().and_then(Iterator::next).expect("it says where it listens");
+        let mut next = || addresses.as_mut().and_then(Iterator::next).expect("the addresses are printed");
         Self { http: next(), resp: next(), child, _output: output }
     }
 
-    /// Kilobytes of memory that it has.
+    /// Returns the resident memory in kilobytes.
     pub(super) fn resident_kb(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its size");

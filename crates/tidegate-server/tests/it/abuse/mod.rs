@@ -1,7 +1,7 @@
-//! Attacks, as an adversary would carry them out.
+//! Attacks on the service.
 
 mod addresses;
 mod child;
-mod guesses;
 mod raw_http2;
-mod unread;
+mod unread_responses;
+mod wrong_tokens;

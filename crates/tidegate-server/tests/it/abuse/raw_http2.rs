@@ -1,4 +1,4 @@
-//! An HTTP/2 client that does what it likes: its window is closed, and no limit of the server is heeded.
+//! An HTTP/2 client that ignores the limits of the server and can keep its window closed.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -19,40 +19,40 @@ const GO_AWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// A connection whose responses have a window of so many bytes.
+/// A connection with a fixed window for each response.
 pub(super) struct RawHttp2 {
     stream: TcpStream,
     next: u32,
 }
 
-/// What has come of requests.
+/// The received frames.
 #[derive(Debug, Default)]
-pub(super) struct Came {
-    /// The blocks of headers of responses, compressed as they came.
+pub(super) struct Received {
+    /// The compressed header blocks of responses.
     pub(super) responses: Vec<Vec<u8>>,
     pub(super) resets: usize,
-    /// Bytes of bodies.
+    /// The number of body bytes.
     pub(super) data: usize,
     pub(super) is_closed: bool,
 }
 
 impl RawHttp2 {
     pub(super) fn connect(address: SocketAddr, window: u32) -> Self {
-        let mut stream = TcpStream::connect(address).expect("it listens");
-        // Only so that a test that fails ends.
+        let mut stream = TcpStream::connect(address).expect("the service listens");
+        // So that a failing test ends.
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
         stream.set_nodelay(true).expect("a socket has this");
-        // No table of headers, and this window.
+        // No header table, and this window.
         let settings: Vec<u8> = [(1_u16, 0), (4, window)]
             .iter()
             .flat_map(|(name, value)| name.to_be_bytes().into_iter().chain(value.to_be_bytes()))
             .collect();
         let hello = [PREFACE, &frame(SETTINGS, 0, 0, &settings)].concat();
-        stream.write_all(&hello).expect("it is open");
+        stream.write_all(&hello).expect("the connection is open");
         Self { stream, next: 1 }
     }
 
-    /// Asks so many times for a path; an error if the connection was closed meanwhile.
+    /// Sends `times` GET requests. Fails if the connection was closed.
     pub(super) fn get(&mut self, path: &str, times: usize, headers: &[(&str, &str)]) -> io::Result<()> {
         let block = block(GET, path, headers);
         for _ in 0..times {
@@ -62,7 +62,7 @@ impl RawHttp2 {
         Ok(())
     }
 
-    /// Sends the headers of a request whose body follows by `body`; its stream.
+    /// Sends the headers of a request and returns its stream. `body` sends the body.
     pub(super) fn post(&mut self, path: &str, headers: &[(&str, &str)]) -> io::Result<u32> {
         let stream = self.next;
         self.stream.write_all(&frame(HEADERS, END_HEADERS, stream, &block(POST, path, headers)))?;
@@ -75,7 +75,7 @@ impl RawHttp2 {
         self.stream.write_all(&frame(DATA, END_STREAM, stream, body.as_bytes()))
     }
 
-    /// Waits until the service has read all that was sent; how many requests it has reset meanwhile.
+    /// Waits until the service has read everything that was sent. Returns the number of requests reset meanwhile.
     pub(super) fn ping(&mut self) -> io::Result<usize> {
         self.stream.write_all(&frame(PING, 0, 0, &[0; 8]))?;
         let mut resets = 0;
@@ -88,11 +88,11 @@ impl RawHttp2 {
         }
     }
 
-    /// Reads until the service says that it will close the connection; how many responses came before that.
+    /// Reads until the service sends GOAWAY. Returns the number of responses before it.
     pub(super) fn read_until_go_away(&mut self) -> usize {
         let mut responses = 0;
         loop {
-            match self.frame().expect("it is open").0 {
+            match self.frame().expect("the connection is open").0 {
                 GO_AWAY => return responses,
                 HEADERS => responses += 1,
                 _ => {}
@@ -100,22 +100,22 @@ impl RawHttp2 {
         }
     }
 
-    /// Reads until so many requests were answered or reset, or the connection is closed. Windows stay as they are.
-    pub(super) fn read(&mut self, requests: usize) -> Came {
-        let mut came = Came::default();
-        while came.responses.len() + came.resets < requests {
+    /// Reads until this number of requests was answered or reset, or the connection is closed. Does not open windows.
+    pub(super) fn read(&mut self, requests: usize) -> Received {
+        let mut received = Received::default();
+        while received.responses.len() + received.resets < requests {
             let Ok((kind, payload)) = self.frame() else {
-                came.is_closed = true;
+                received.is_closed = true;
                 break;
             };
             match kind {
-                HEADERS => came.responses.push(payload),
-                RESET => came.resets += 1,
-                DATA => came.data += payload.len(),
+                HEADERS => received.responses.push(payload),
+                RESET => received.resets += 1,
+                DATA => received.data += payload.len(),
                 _ => {}
             }
         }
-        came
+        received
     }
 
     /// Reads until the connection is closed.
@@ -133,18 +133,18 @@ impl RawHttp2 {
     }
 }
 
-impl Came {
-    /// How many responses have this status.
+impl Received {
+    /// Returns the number of responses with this status.
     pub(super) fn with_status(&self, status: u16) -> usize {
         let digits = status.to_string();
         let is = |block: &Vec<u8>| {
-            // It may begin with the size of the table.
+            // The block may start with a table size update.
             let block = if block[0] & 0xE0 == 0x20 { &block[1..] } else { &block[..] };
             match block[0] {
                 0x88 => status == 200,
                 0x8C => status == 400,
                 0x8D => status == 404,
-                // A literal: by the index of :status, its length and its digits.
+                // A literal: the index of `:status`, the length and the digits.
                 0x08 | 0x18 | 0x48 => status_of(&block[1..]) == digits,
                 other => panic!("no status: {other:#x}"),
             }
@@ -154,7 +154,7 @@ impl Came {
 }
 
 fn status_of(literal: &[u8]) -> String {
-    // Huffman's code for digits: 0, 1 and 2 have five bits, the others six.
+    // The Huffman code for digits: 0, 1 and 2 have five bits, the others six.
     let (length, is_coded) = (usize::from(literal[0] & 0x7F), literal[0] & 0x80 != 0);
     let bytes = &literal[1..=length];
     if !is_coded {
@@ -181,9 +181,9 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The headers of a request, as literals that nobody has to remember.
+/// Encodes the headers of a request as literals without indexing.
 fn block(method: u8, path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
-    // :scheme http, :path and :authority.
+    // `:scheme` http, `:path` and `:authority`.
     let mut block = vec![method, 0x86, 0x04];
     text(&mut block, path);
     block.push(0x01);
@@ -196,7 +196,7 @@ fn block(method: u8, path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
     block
 }
 
-/// A text as HPACK writes it: its length, seven bits first, and its bytes.
+/// Encodes a string for HPACK: its length with a 7-bit prefix, and its bytes.
 fn text(block: &mut Vec<u8>, text: &str) {
     let mut length = text.len();
     if length < 127 {

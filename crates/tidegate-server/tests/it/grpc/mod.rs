@@ -61,14 +61,14 @@ impl GrpcClient {
     /// Returns the state of the key that is this list over HTTP.
     fn inspect(&self, policy: &str, key: &[&str]) -> Option<Inspection> {
         let service = self.running.server().service();
-        let ask = KeyRequest {
+        let key_request = KeyRequest {
             source: LimitSource::Policy(policy),
             key: Key::join(key).expect("a valid key"),
             price: Price::Cost(tidegate::Cost::ONE),
             on_failure: None,
         };
-        let live = service.active_policies();
-        self.running.block_on(service.inspect(&live, &ask)).expect("the policy exists")
+        let policies = service.active_policies();
+        self.running.block_on(service.inspect(&policies, &key_request)).expect("the policy exists")
     }
 
     /// Returns the number of refused requests.

@@ -20,12 +20,12 @@ macro_rules! reflect {
             message_request: Some(MessageRequest::$request($text.to_owned())),
         };
         let mut client = ServerReflectionClient::new(channel(&$client.running));
-        let answer = async {
-            let mut answers = client.server_reflection_info(tokio_stream::once(request)).await?.into_inner();
-            answers.message().await
+        let response = async {
+            let mut responses = client.server_reflection_info(tokio_stream::once(request)).await?.into_inner();
+            responses.message().await
         };
-        let answer = $client.running.block_on(answer).expect("a response").expect("one response to one request");
-        answer.message_response.expect("a response with content")
+        let response = $client.running.block_on(response).expect("a response").expect("one response to one request");
+        response.message_response.expect("a response with content")
     }};
 }
 
@@ -36,14 +36,14 @@ fn all_services_are_listed_in_both_versions() {
     let pb::v1::server_reflection_response::MessageResponse::ListServicesResponse(list) =
         reflect!(client, v1, ListServices, "")
     else {
-        panic!("a list was client for")
+        panic!("the response is not a list")
     };
     let names: BTreeSet<_> = list.service.into_iter().map(|service| service.name).collect();
     assert!(expected.iter().all(|name| names.contains(*name)), "{names:?}");
     let pb::v1alpha::server_reflection_response::MessageResponse::ListServicesResponse(list) =
         reflect!(client, v1alpha, ListServices, "")
     else {
-        panic!("a list was client for")
+        panic!("the response is not a list")
     };
     let names: BTreeSet<_> = list.service.into_iter().map(|service| service.name).collect();
     assert!(expected.iter().all(|name| names.contains(*name)), "{names:?}");

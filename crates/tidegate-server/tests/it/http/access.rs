@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Access control: hosts, origins, content types and tokens.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::running::Running;
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 #[test]
-fn a_web_page_cannot_drive_a_service_on_loopback() {
+fn a_foreign_web_page_cannot_call_a_service_on_loopback() {
     let running = Running::start("[server]\nhosts = [\"limits.internal\"]\n[policies.api]\nlimits = [\"100/1m\"]\n");
     let body = json!({ "policy": "api", "key": "a" }).to_string();
     let port = running.http.port();
@@ -30,8 +30,8 @@ fn a_web_page_cannot_drive_a_service_on_loopback() {
         (vec![("content-type", "application/json; charset=utf-8")], 200),
         (vec![], 415),
     ] {
-        let answer = request(running.http, "POST", "/v1/check", &headers, &body);
-        assert_eq!(answer.status, status, "{headers:?} gives {:?}", String::from_utf8_lossy(&answer.body));
+        let response = request(running.http, "POST", "/v1/check", &headers, &body);
+        assert_eq!(response.status, status, "{headers:?} gives {:?}", String::from_utf8_lossy(&response.body));
     }
     for path in ["/metrics", "/readyz", "/v1/policies", "/openapi.json", "/v1/inspect?policy=api&key=a"] {
         assert_eq!(request(running.http, "GET", path, &[("host", "evil.example")], "").status, 403, "{path}");
@@ -39,10 +39,10 @@ fn a_web_page_cannot_drive_a_service_on_loopback() {
 }
 
 #[test]
-fn tokens_guard_what_they_should() {
+fn each_path_requires_its_token() {
     let config = "[server]\nwrong_token_delay = \"10ms\"\ntoken = \"use-me-now\"\nadmin_token = \"change-me-now\"\n[policies.api]\nlimits = [\"100/1m\"]\n";
     let running = Running::start(config);
-    let ask = json!({ "policy": "api", "key": "a" }).to_string();
+    let request_body = json!({ "policy": "api", "key": "a" }).to_string();
     let refund = json!({ "policy": "api", "key": "a", "charged_at_us": 1 }).to_string();
     let status = |method: &str, path: &str, body: &str, token: Option<&str>| {
         let bearer = token.map(|token| format!("Bearer {token}"));
@@ -50,20 +50,20 @@ fn tokens_guard_what_they_should() {
         request(running.http, method, path, &headers, body).status
     };
     for (method, path, body, none, usage, admin) in [
-        ("POST", "/v1/check", &*ask, 401, 200, 200),
-        ("POST", "/v1/peek", &ask, 401, 200, 200),
-        ("POST", "/v1/charge", &ask, 401, 200, 200),
+        ("POST", "/v1/check", &*request_body, 401, 200, 200),
+        ("POST", "/v1/peek", &request_body, 401, 200, 200),
+        ("POST", "/v1/charge", &request_body, 401, 200, 200),
         ("GET", "/v1/forward?policy=api", "", 401, 200, 200),
         ("GET", "/v1/policies", "", 401, 200, 200),
         ("GET", "/metrics", "", 401, 200, 200),
         ("POST", "/v1/refund", &refund, 401, 403, 200),
-        ("POST", "/v1/reset", &ask, 401, 403, 200),
+        ("POST", "/v1/reset", &request_body, 401, 403, 200),
         ("GET", "/v1/inspect?policy=api&key=a", "", 401, 403, 200),
         ("GET", "/healthz", "", 200, 200, 200),
         ("GET", "/readyz", "", 200, 200, 200),
     ] {
         assert_eq!(status(method, path, body, None), none, "{path}");
-        // The first ten are told that they are wrong, the others that they are too many.
+        // The first ten wrong tokens get 401, later ones 429.
         let wrong = status(method, path, body, Some("use-me-not"));
         assert!(wrong == none || (none, wrong) == (401, 429), "{path}: {wrong}");
         assert_eq!(status(method, path, body, Some("use-me-now")), usage, "{path}");

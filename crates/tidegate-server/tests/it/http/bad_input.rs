@@ -1,4 +1,4 @@
-//! Bad input gets a clear error, and nobody else notices.
+//! Bad input gets a clear error and does not affect other clients.
 
 use std::{
     io::{Read as _, Write as _},
@@ -13,10 +13,10 @@ use crate::running::Running;
 const CONFIG: &str = "[server]\nmax_body = \"4KB\"\nheader_timeout = \"500ms\"\nwrite_timeout = \"500ms\"\n[policies.api]\nlimits = [\"100/1m\"]\n";
 
 #[test]
-fn what_is_wrong_is_said_with_its_field() {
+fn an_error_names_the_invalid_field() {
     let running = Running::start(CONFIG);
     let key = |len: usize| "k".repeat(len);
-    for (body, status, field, said) in [
+    for (body, status, field, expected) in [
         (json!({}), 400, "policy", "the limit is missing"),
         (json!({ "policy": "api" }), 400, "key", "`key` is missing"),
         (json!({ "policy": "api", "key": "" }), 400, "key", "the key is empty"),
@@ -47,10 +47,10 @@ fn what_is_wrong_is_said_with_its_field() {
         (json!({ "checks": [["api", "a"]] }), 400, "checks[0]", "expected an object"),
         (Value::Null, 400, "", "not a request"),
     ] {
-        let answer = post(running.http, "/v1/check", &body);
-        let told = answer.json();
-        assert_eq!((answer.status, told["field"].as_str()), (status, Some(field)), "{body} gives {told}");
-        assert!(told["error"].as_str().is_some_and(|error| error.contains(said)), "{body} gives {told}");
+        let response = post(running.http, "/v1/check", &body);
+        let error = response.json();
+        assert_eq!((response.status, error["field"].as_str()), (status, Some(field)), "{body} gives {error}");
+        assert!(error["error"].as_str().is_some_and(|text| text.contains(expected)), "{body} gives {error}");
     }
     let nested = r#"{"checks":["#.repeat(1_000);
     assert_eq!(
@@ -75,14 +75,14 @@ fn what_is_wrong_is_said_with_its_field() {
 }
 
 #[test]
-fn garbage_and_slow_callers_end_and_others_are_served() {
+fn connections_with_garbage_or_slow_input_are_closed_and_others_are_served() {
     let running = Running::start(CONFIG);
     let fine = || {
-        let answer = post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "fine" }));
-        assert_eq!(answer.status, 200);
+        let response = post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "fine" }));
+        assert_eq!(response.status, 200);
     };
     let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
-    // None of these says that the connection may close: the service ends them all by itself.
+    // None of these closes the connection: the service closes all of them.
     for bytes in [
         b"\x00\xff\x16\x03\x01garbage".to_vec(),
         b"*1\r\n$4\r\nPING\r\n".to_vec(),
@@ -103,54 +103,54 @@ fn garbage_and_slow_callers_end_and_others_are_served() {
         raw(running.http, &bytes);
         fine();
     }
-    let mut slow = TcpStream::connect(running.http).expect("it listens");
+    let mut slow = TcpStream::connect(running.http).expect("the service listens");
     for byte in format!("{head}content-length: 10\r\n\r\n").bytes() {
-        slow.write_all(&[byte]).expect("it is still open");
+        slow.write_all(&[byte]).expect("the connection is open");
     }
     fine();
-    let mut told = String::new();
-    let _ = slow.read_to_string(&mut told);
-    assert!(told.starts_with("HTTP/1.1 408"), "{told}");
+    let mut head = String::new();
+    let _ = slow.read_to_string(&mut head);
+    assert!(head.starts_with("HTTP/1.1 408"), "{head}");
     fine();
 }
 
 #[test]
-fn who_asks_much_and_reads_nothing_is_let_go_and_holds_little() {
+fn a_client_that_reads_no_responses_is_disconnected() {
     let running = Running::start(CONFIG);
-    let mut greedy = TcpStream::connect(running.http).expect("it listens");
-    let question = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1000);
-    // More answers than sockets hold; whoever is not let go would be asked for ever.
-    while greedy.write_all(&question).is_ok() {}
+    let mut greedy = TcpStream::connect(running.http).expect("the service listens");
+    let requests = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1000);
+    // More responses than socket buffers hold. The loop ends when the service closes the connection.
+    while greedy.write_all(&requests).is_ok() {}
     assert_eq!(post(running.http, "/v1/check", &json!({ "policy": "api", "key": "fine" })).status, 200);
 }
 
 #[test]
-fn a_name_longer_than_any_policys_is_refused_at_once() {
+fn a_policy_name_that_is_too_long_is_refused_and_not_echoed() {
     let policies = (0..300).map(|n| format!("[policies.p{n}]\nlimits = [\"1/1m\"]\n")).collect::<Vec<_>>().concat();
     let running = Running::start(&policies);
-    let answer = post(running.http, "/v1/check", &json!({ "policy": "x".repeat(60_000), "key": "a" }));
-    assert_eq!(answer.status, 404);
-    assert!(answer.body.len() < 1000, "what was sent is not sent back whole");
+    let response = post(running.http, "/v1/check", &json!({ "policy": "x".repeat(60_000), "key": "a" }));
+    assert_eq!(response.status, 404);
+    assert!(response.body.len() < 1000, "the input is not echoed completely");
 }
 
 #[test]
-fn more_connections_than_the_bound_are_turned_away_and_come_back_later() {
+fn connections_above_the_maximum_are_closed_until_others_end() {
     let running = Running::start("[server]\nmax_connections = 2\n");
     let held: Vec<TcpStream> = (0..2)
         .map(|_| {
-            let mut stream = TcpStream::connect(running.http).expect("it listens");
-            stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("it is open");
+            let mut stream = TcpStream::connect(running.http).expect("the service listens");
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").expect("the connection is open");
             let mut first = [0; 12];
-            stream.read_exact(&mut first).expect("it is served");
+            stream.read_exact(&mut first).expect("the connection is served");
             stream
         })
         .collect();
     assert_eq!(raw(running.http, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"), b"");
     drop(held);
-    // Their places are free as soon as the service has seen that they are gone.
+    // The slots are free when the service has noticed the closed connections.
     loop {
-        let answer = raw(running.http, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-        if answer.starts_with(b"HTTP/1.1 200") {
+        let response = raw(running.http, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        if response.starts_with(b"HTTP/1.1 200") {
             break;
         }
     }

@@ -1,4 +1,4 @@
-//! What proxies ask.
+//! `/v1/forward`, which proxies call.
 
 use super::client::{get, raw, request};
 use crate::running::Running;
@@ -14,34 +14,41 @@ key = "header:x-api-key"
 "#;
 
 #[test]
-fn the_key_is_found_where_the_policy_says() {
+fn the_key_comes_from_the_source_that_the_policy_names() {
     let running = Running::start(CONFIG);
-    let ask = |path: &str, headers: &[(&str, &str)]| request(running.http, "GET", path, headers, "").status;
+    let status_of = |path: &str, headers: &[(&str, &str)]| request(running.http, "GET", path, headers, "").status;
     let path = "/v1/forward?policy=by-address";
-    assert_eq!(ask(path, &[("x-forwarded-for", "203.0.113.7")]), 200);
-    assert_eq!(ask(path, &[("x-forwarded-for", "6.6.6.6, 203.0.113.7")]), 200);
-    assert_eq!(
-        ask(path, &[("x-forwarded-for", "9.9.9.9, 203.0.113.7")]),
-        429,
-        "what a client forged counts for nothing"
-    );
-    assert_eq!(ask(path, &[("x-forwarded-for", "203.0.113.8")]), 200);
+    assert_eq!(status_of(path, &[("x-forwarded-for", "203.0.113.7")]), 200);
+    assert_eq!(status_of(path, &[("x-forwarded-for", "6.6.6.6, 203.0.113.7")]), 200);
+    assert_eq!(status_of(path, &[("x-forwarded-for", "9.9.9.9, 203.0.113.7")]), 429, "a forged address is ignored");
+    assert_eq!(status_of(path, &[("x-forwarded-for", "203.0.113.8")]), 200);
     for address in ["2001:db8:1:1::1", "2001:db8:1:1::2"] {
-        assert_eq!(ask(path, &[("x-forwarded-for", address)]), 200);
+        assert_eq!(status_of(path, &[("x-forwarded-for", address)]), 200);
     }
-    assert_eq!(ask(path, &[("x-forwarded-for", "2001:db8:1:1:ffff::3")]), 429, "one network is one client");
-    assert_eq!(ask(path, &[("x-forwarded-for", "2001:db8:1:2::1")]), 200);
+    assert_eq!(
+        status_of(path, &[("x-forwarded-for", "2001:db8:1:1:ffff::3")]),
+        429,
+        "addresses of one network are one client"
+    );
+    assert_eq!(status_of(path, &[("x-forwarded-for", "2001:db8:1:2::1")]), 200);
     let path = "/v1/forward?policy=by-key";
-    assert_eq!(ask(path, &[("x-api-key", "k1")]), 200);
-    assert_eq!(ask(path, &[("x-api-key", "k2")]), 200);
-    assert_eq!(ask(path, &[("x-api-key", "k1")]), 429);
-    assert_eq!(ask(path, &[("x-forwarded-for", "203.0.113.9")]), 200);
-    assert_eq!(ask(path, &[("x-forwarded-for", "203.0.113.9")]), 429, "without the header, by address");
-    assert_eq!(ask(path, &[("host", "shop.example"), ("origin", "https://shop.example"), ("x-api-key", "k3")]), 200);
+    assert_eq!(status_of(path, &[("x-api-key", "k1")]), 200);
+    assert_eq!(status_of(path, &[("x-api-key", "k2")]), 200);
+    assert_eq!(status_of(path, &[("x-api-key", "k1")]), 429);
+    assert_eq!(status_of(path, &[("x-forwarded-for", "203.0.113.9")]), 200);
+    assert_eq!(
+        status_of(path, &[("x-forwarded-for", "203.0.113.9")]),
+        429,
+        "without the header, the address is the key"
+    );
+    assert_eq!(
+        status_of(path, &[("host", "shop.example"), ("origin", "https://shop.example"), ("x-api-key", "k3")]),
+        200
+    );
 }
 
 #[test]
-fn a_denial_can_have_the_status_that_a_proxy_understands() {
+fn a_denial_has_the_configured_status() {
     let running = Running::start(CONFIG);
     let headers = [("x-api-key", "k")];
     let first = request(running.http, "GET", "/v1/forward?policy=by-key&deny_status=403", &headers, "");
@@ -50,17 +57,18 @@ fn a_denial_can_have_the_status_that_a_proxy_understands() {
     assert_eq!(denied.status, 403);
     assert!(denied.header("retry-after").is_some() && denied.header("ratelimit-policy").is_some(), "{denied:?}");
     let never = request(running.http, "GET", "/v1/forward?policy=by-key&cost=9", &headers, "").status;
-    assert_eq!(never, 429, "a proxy knows no more than yes and no");
+    assert_eq!(never, 429, "every denial has the same status for a proxy");
     let never = request(running.http, "GET", "/v1/forward?policy=by-key&cost=9&deny_status=403", &headers, "").status;
     assert_eq!(never, 403);
-    for query in ["", "?policy=nobody", "?policy=by-key&deny_status=200", "?policy=by-key&cost=0", "?policy=by-key&x=y"]
+    for query in
+        ["", "?policy=unknown", "?policy=by-key&deny_status=200", "?policy=by-key&cost=0", "?policy=by-key&x=y"]
     {
         let status = get(running.http, &format!("/v1/forward{query}")).status;
         assert!(status == 400 || status == 404, "{query} gives {status}");
     }
 }
 
-/// How many requests over HTTP were refused so far.
+/// Returns the number of requests refused over HTTP.
 fn refused(running: &Running) -> u64 {
     let metrics = get(running.http, "/metrics");
     let metrics = String::from_utf8(metrics.body).expect("it is text");
@@ -69,7 +77,7 @@ fn refused(running: &Running) -> u64 {
 }
 
 #[test]
-fn nothing_is_required_of_the_host_the_origin_and_the_method_that_a_proxy_passes_on() {
+fn forwarded_requests_may_have_any_host_origin_and_method() {
     let running = Running::start("[policies.public-api]\nlimits = [\"10/1m\"]\n");
     let browser = [
         ("host", "shop.example"),
@@ -79,28 +87,28 @@ fn nothing_is_required_of_the_host_the_origin_and_the_method_that_a_proxy_passes
         ("content-type", "text/plain"),
     ];
     for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
-        let answer = request(running.http, method, "/v1/forward?policy=public-api", &browser, "");
-        assert_eq!(answer.status, 200, "{method}: {answer:?}");
+        let response = request(running.http, method, "/v1/forward?policy=public-api", &browser, "");
+        assert_eq!(response.status, 200, "{method}: {response:?}");
     }
     assert_eq!(refused(&running), 0);
 }
 
 #[test]
-fn a_key_header_that_is_too_long_is_counted_by_its_digest() {
+fn a_long_key_header_is_counted_by_its_digest() {
     let running = Running::start(CONFIG);
     let long = "x".repeat(1025);
     let (other, longer) = (format!("{}y", &long[1..]), "x".repeat(20_000));
     for value in [&long, &other, &longer] {
-        let ask = || request(running.http, "GET", "/v1/forward?policy=by-key", &[("x-api-key", value)], "");
-        assert_eq!([ask().status, ask().status], [200, 429], "{} bytes", value.len());
+        let send = || request(running.http, "GET", "/v1/forward?policy=by-key", &[("x-api-key", value)], "");
+        assert_eq!([send().status, send().status], [200, 429], "{} bytes", value.len());
     }
     let bytes = |key: &[u8]| {
         let head = b"GET /v1/forward?policy=by-key HTTP/1.1\r\nhost: a\r\nconnection: close\r\nx-api-key: ";
-        let answer = raw(running.http, &[&head[..], key, b"\r\n\r\n"].concat());
-        String::from_utf8_lossy(&answer[9..12]).into_owned()
+        let response = raw(running.http, &[&head[..], key, b"\r\n\r\n"].concat());
+        String::from_utf8_lossy(&response[9..12]).into_owned()
     };
     assert_eq!([bytes(b"\xff\xfe"), bytes(b"\xff\xfe"), bytes(b"\xff\xfd")], ["200", "429", "200"], "any bytes");
-    assert_eq!([bytes(b""), bytes(b"")], ["200", "429"], "an empty one is counted by the address");
+    assert_eq!([bytes(b""), bytes(b"")], ["200", "429"], "an empty header is counted by the address");
     assert_eq!(refused(&running), 0);
 }
 
@@ -116,7 +124,7 @@ fn several_values_of_the_key_header_are_refused() {
     }
     assert_eq!(refused(&running), 8);
     assert_eq!(request(running.http, "GET", "/v1/forward?policy=by-key", &[("x-api-key", "k")], "").status, 200);
-    assert_eq!(refused(&running), 8, "what is decided is not refused");
+    assert_eq!(refused(&running), 8, "a decision is not a refusal");
 }
 
 #[test]
@@ -125,7 +133,7 @@ fn every_refusal_is_counted_once() {
     let running = Running::start(&config);
     for (refusals, query) in [
         "",
-        "?policy=nobody",
+        "?policy=unknown",
         "?policy=by-key&deny_status=200",
         "?policy=by-key&cost=0",
         "?policy=by-key&x=y",

@@ -1,4 +1,4 @@
-//! HTTP: shapes, statuses, headers, and who is let in.
+//! The HTTP API.
 
 mod access;
 mod bad_input;

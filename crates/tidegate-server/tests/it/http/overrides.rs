@@ -1,27 +1,27 @@
-//! Other limits, bans and exemptions, set over HTTP and obeyed by every way in.
+//! Overrides over HTTP: other limits, bans and exemptions.
 
 use serde_json::{Value, json};
 
-use super::client::{Answer, get, post, request};
+use super::client::{Response, get, post, request};
 use crate::running::Running;
 
 const CONFIG: &str = "[policies.api]\nlimits = [\"2/1h\"]\n[policies.secret]\nlimits = [\"2/1h\"]\nhide_keys = true\n";
 
-fn put(running: &Running, body: &Value) -> Answer {
+fn set_override(running: &Running, body: &Value) -> Response {
     post(running.http, "/v1/override", body)
 }
 
-fn check(running: &Running, key: &Value) -> Answer {
+fn check(running: &Running, key: &Value) -> Response {
     post(running.http, "/v1/check", &json!({ "policy": "api", "key": key }))
 }
 
 #[test]
-fn what_holds_for_one_key_is_decided_by_and_for_no_other() {
+fn an_override_applies_to_its_key_only() {
     let running = Running::start(CONFIG);
     let key = json!(["alice", "/x"]);
     let ban = json!({ "policy": "api", "key": key, "kind": "ban", "for": "300d", "note": "scraper" });
-    let answer = put(&running, &ban);
-    assert_eq!((answer.status, &answer.json()["replaced"]), (200, &json!(false)), "{answer:?}");
+    let response = set_override(&running, &ban);
+    assert_eq!((response.status, &response.json()["replaced"]), (200, &json!(false)), "{response:?}");
     let banned = check(&running, &key);
     assert_eq!((banned.status, &banned.json()["reason"]), (403, &json!("banned")));
     let wait = banned.json()["retry_after_ms"].as_u64().expect("a wait");
@@ -32,7 +32,7 @@ fn what_holds_for_one_key_is_decided_by_and_for_no_other() {
     assert_eq!(check(&running, &key).status, 403, "a reset does not remove a ban");
 
     let more = json!({ "policy": "api", "key": key, "kind": "limits", "limits": ["3/1h"], "for_good": true });
-    assert_eq!(put(&running, &more).json()["replaced"], true);
+    assert_eq!(set_override(&running, &more).json()["replaced"], true);
     let first = check(&running, &key);
     assert_eq!((first.status, &first.json()["limit"], &first.json()["remaining"]), (200, &json!("3/1h"), &json!(2)));
     assert_eq!(first.header("ratelimit-policy"), Some("\"api\";q=3;w=3600"));
@@ -45,7 +45,7 @@ fn what_holds_for_one_key_is_decided_by_and_for_no_other() {
     assert_eq!((&shown["limits"][0]["capacity"], &shown["limits"][0]["used"]), (&json!(3), &json!(3)));
 
     let exempt = json!({ "policy": "api", "key": key, "kind": "exempt", "until_ms": 4_000_000_000_000_u64 });
-    assert_eq!(put(&running, &exempt).status, 200);
+    assert_eq!(set_override(&running, &exempt).status, 200);
     for _ in 0..5 {
         let free = check(&running, &key).json();
         assert_eq!((&free["allowed"], &free["charged_at_us"]), (&json!(true), &Value::Null));
@@ -53,19 +53,19 @@ fn what_holds_for_one_key_is_decided_by_and_for_no_other() {
     let subject = json!({ "policy": "api", "key": key });
     assert_eq!(post(running.http, "/v1/override/lift", &subject).json(), json!({ "lifted": true }));
     assert_eq!(post(running.http, "/v1/override/lift", &subject).json(), json!({ "lifted": false }));
-    assert_eq!(check(&running, &key).status, 429, "what was used is not forgiven");
+    assert_eq!(check(&running, &key).status, 429, "used units stay counted");
 
     let for_good = json!({ "policy": "api", "key": key, "kind": "ban", "for_good": true });
-    put(&running, &for_good);
+    set_override(&running, &for_good);
     let banned = check(&running, &key);
-    assert_eq!((banned.status, &banned.json()["retry_after_ms"]), (403, &Value::Null), "no waiting helps");
+    assert_eq!((banned.status, &banned.json()["retry_after_ms"]), (403, &Value::Null), "there is no time to wait");
 }
 
 #[test]
-fn overrides_are_listed_and_the_journal_tells_who_did_what() {
+fn overrides_are_listed_and_recorded_in_the_journal() {
     let running = Running::start(CONFIG);
     for (policy, key, kind) in [("api", "alice", "ban"), ("secret", "bob", "exempt")] {
-        put(&running, &json!({ "policy": policy, "key": key, "kind": kind, "for": "1h", "note": "why" }));
+        set_override(&running, &json!({ "policy": policy, "key": key, "kind": kind, "for": "1h", "note": "why" }));
     }
     let list = get(running.http, "/v1/overrides").json();
     let of = |i: usize| {
@@ -74,7 +74,7 @@ fn overrides_are_listed_and_the_journal_tells_who_did_what() {
     assert_eq!(of(0), (&json!("api"), &json!("alice"), &json!("ban")));
     assert_eq!(of(1), (&json!("secret"), &Value::Null, &json!("exempt")), "that policy's keys are hashed everywhere");
     assert_eq!(get(running.http, "/v1/overrides?policy=api").json()["overrides"].as_array().map(Vec::len), Some(1));
-    assert_eq!(get(running.http, "/v1/overrides?policy=nobody").status, 404);
+    assert_eq!(get(running.http, "/v1/overrides?policy=unknown").status, 404);
     post(running.http, "/v1/override/lift", &json!({ "policy": "api", "key": "alice" }));
     post(running.http, "/v1/reset", &json!({ "policy": "api", "key": "alice" }));
     let journal = |headers: &[(&str, &str)]| -> Vec<(String, String)> {
@@ -82,22 +82,22 @@ fn overrides_are_listed_and_the_journal_tells_who_did_what() {
         let lines = overview["journal"].as_array().expect("a list").iter().skip(1);
         lines.map(|line| (line["kind"].to_string(), line["text"].as_str().expect("text").to_owned())).collect()
     };
-    let told = journal(&[]);
-    let kinds: Vec<_> = told.iter().map(|(kind, _)| kind.trim_matches('"')).collect();
+    let lines = journal(&[]);
+    let kinds: Vec<_> = lines.iter().map(|(kind, _)| kind.trim_matches('"')).collect();
     assert_eq!(kinds, ["override", "override", "lift", "reset"]);
-    assert_eq!(told[0].1, "override of alice under api: banned for 1h (why)");
+    assert_eq!(lines[0].1, "override of alice under api: banned for 1h (why)");
     assert!(
-        told[1].1.starts_with("override of #") && told[1].1.ends_with(" under secret: exempt for 1h (why)"),
-        "{told:?}"
+        lines[1].1.starts_with("override of #") && lines[1].1.ends_with(" under secret: exempt for 1h (why)"),
+        "{lines:?}"
     );
-    assert_eq!(told[3].1, "reset alice under api: it had no state");
+    assert_eq!(lines[3].1, "reset alice under api: it had no state");
     let elsewhere = journal(&[("x-forwarded-for", "10.0.0.1")]);
     let is_hidden = |text: &str| text.contains("a key") && !text.contains("alice") && !text.contains("why");
     assert!(elsewhere.iter().all(|(_, text)| is_hidden(text)), "{elsewhere:?}");
 }
 
 #[test]
-fn what_is_no_override_is_refused_by_name() {
+fn an_invalid_override_is_refused_with_a_reason() {
     let running = Running::start(CONFIG);
     let base = json!({ "policy": "api", "key": "alice", "kind": "ban", "for": "1h" });
     let with = |changes: Value| {
@@ -110,7 +110,7 @@ fn what_is_no_override_is_refused_by_name() {
         }
         body
     };
-    for (changes, status, said) in [
+    for (changes, status, expected) in [
         (json!({ "policy": "apo" }), 404, "did you mean `api`"),
         (json!({ "policy": null }), 400, "policy"),
         (json!({ "key": "" }), 400, "empty"),
@@ -128,20 +128,20 @@ fn what_is_no_override_is_refused_by_name() {
         (json!({ "note": "x".repeat(257) }), 400, "256"),
         (json!({ "why": "x" }), 400, "unknown field"),
     ] {
-        let answer = put(&running, &with(changes.clone()));
-        let error = answer.json()["error"].to_string();
-        assert!(answer.status == status && error.contains(said), "{changes} gives {} {error}", answer.status);
+        let response = set_override(&running, &with(changes.clone()));
+        let error = response.json()["error"].to_string();
+        assert!(response.status == status && error.contains(expected), "{changes} gives {} {error}", response.status);
     }
     assert_eq!(get(running.http, "/v1/overrides").json(), json!({ "overrides": [] }), "none of them took effect");
-    let brought = json!({ "limits": ["1/1s"], "key": "alice" });
-    assert_eq!(post(running.http, "/v1/override/lift", &brought).status, 400);
+    let caller_limits = json!({ "limits": ["1/1s"], "key": "alice" });
+    assert_eq!(post(running.http, "/v1/override/lift", &caller_limits).status, 400);
 }
 
 #[test]
-fn overriding_needs_the_admin_token() {
+fn overrides_require_the_admin_token() {
     let running = Running::start("[server]\nadmin_token = \"change-me-now\"\n[policies.api]\nlimits = [\"2/1h\"]\n");
     let ban = json!({ "policy": "api", "key": "alice", "kind": "ban", "for": "1h" });
-    assert_eq!(put(&running, &ban).status, 401);
+    assert_eq!(set_override(&running, &ban).status, 401);
     assert_eq!(post(running.http, "/v1/override/lift", &json!({ "policy": "api", "key": "alice" })).status, 401);
     assert_eq!(get(running.http, "/v1/overrides").status, 401);
     assert_eq!(check(&running, &json!("alice")).status, 200, "nothing was banned");

@@ -11,13 +11,13 @@ const OTHER: &str = "[policies.other]\nlimits = [\"2/1m\"]\n";
 #[test]
 fn metrics_count_decisions_by_policy_and_reason() {
     let running = Running::start(&format!("{CONFIG}{OTHER}"));
-    // The first is not near the limit, the second is at four fifths of it.
+    // The first check is not near the limit. The second reaches four fifths of it.
     for cost in [1, 3, 3, 6] {
         post(running.http, "/v1/check", &json!({ "policy": "api", "key": "a", "cost": cost }));
     }
     post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "a" }));
     post(running.http, "/v1/check", &json!({ "limits": ["1/1s"], "key": "a" }));
-    post(running.http, "/v1/check", &json!({ "policy": "nobody", "key": "a" }));
+    post(running.http, "/v1/check", &json!({ "policy": "unknown", "key": "a" }));
     let both = json!({ "checks": [{ "policy": "other", "key": "a" }, { "policy": "api", "key": "a", "cost": 4 }] });
     assert_eq!(post(running.http, "/v1/check", &both).status, 429);
     let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
@@ -47,21 +47,21 @@ fn the_format_of_metrics_follows_accept() {
     let running = Running::start(CONFIG);
     let scrape = |accept: &[(&str, &str)]| request(running.http, "GET", "/metrics", accept, "");
     for accept in [&[][..], &[("accept", "*/*")], &[("accept", "text/plain;version=0.0.4;q=0.5")]] {
-        let answer = scrape(accept);
-        assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
-        let text = String::from_utf8(answer.body).expect("text");
+        let response = scrape(accept);
+        assert_eq!(response.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+        let text = String::from_utf8(response.body).expect("text");
         assert!(text.contains("\ntidegate_build_info{version=\"") && !text.contains("# EOF"), "{text}");
     }
-    let answer = scrape(&[("accept", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")]);
-    assert_eq!(answer.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
-    let text = String::from_utf8(answer.body).expect("text");
+    let response = scrape(&[("accept", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")]);
+    assert_eq!(response.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
+    let text = String::from_utf8(response.body).expect("text");
     assert!(text.contains("\n# TYPE tidegate_decisions counter\n") && text.ends_with("# EOF\n"), "{text}");
 }
 
 #[test]
 fn a_full_store_is_a_degraded_state() {
     let running = Running::start(&format!("[store]\nmax_keys = 1\nat_capacity = \"deny\"\n{CONFIG}"));
-    // Shards hold a key each before any is refused: enough of them fill every store of one key.
+    // Each shard stores one key before keys are refused. A thousand keys fill all shards.
     for key in 0..1_000 {
         post(running.http, "/v1/check", &json!({ "policy": "api", "key": key.to_string() }));
     }

@@ -1,4 +1,4 @@
-//! A client that knows the protocol and nothing more; replies are decoded by the crate redis-protocol.
+//! A minimal RESP client. The crate redis-protocol decodes the replies.
 
 use std::{
     fmt,
@@ -16,7 +16,7 @@ pub(crate) struct Client {
     pub(crate) resp3: bool,
 }
 
-/// A reply, in either version.
+/// A reply in either version of the protocol.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Reply {
     Simple(String),
@@ -26,7 +26,7 @@ pub(crate) enum Reply {
     Null,
     Bool(bool),
     List(Vec<Reply>),
-    /// In the order of its names.
+    /// Sorted by name.
     Map(Vec<(String, Reply)>),
 }
 
@@ -34,17 +34,17 @@ impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the service listens");
         stream.set_nodelay(true).expect("a socket has this");
-        // Only so that a test that fails ends.
+        // So that a failing test ends.
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
         stream.set_write_timeout(Some(Duration::from_secs(30))).expect("a timeout");
         Self { stream, unread: Vec::new(), resp3: false }
     }
 
-    /// Connects and chooses the third version.
+    /// Connects and selects RESP3.
     pub(crate) fn connect3(address: SocketAddr) -> Self {
         let mut client = Self::connect(address);
         client.resp3 = true;
-        assert_eq!(client.ask("HELLO 3").field("proto"), Reply::Int(3));
+        assert_eq!(client.call("HELLO 3").field("proto"), Reply::Int(3));
         client
     }
 
@@ -56,15 +56,15 @@ impl Client {
         self.stream.write_all(bytes)
     }
 
-    /// Says that nothing more will come.
+    /// Closes the sending side.
     pub(crate) fn finish(&mut self) {
-        // It may be closed already.
+        // The connection may already be closed.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Sends a command, given by its words, and reads the reply.
+    /// Sends a command, given as words, and reads the reply.
     #[track_caller]
-    pub(crate) fn ask(&mut self, words: &str) -> Reply {
+    pub(crate) fn call(&mut self, words: &str) -> Reply {
         self.send(&command(words.split(' ')));
         self.read()
     }
@@ -74,7 +74,7 @@ impl Client {
         self.try_read().expect("a reply comes").expect("the connection is open")
     }
 
-    /// The next reply; `None` if the connection was closed first.
+    /// Returns the next reply, or `None` if the connection was closed.
     pub(crate) fn try_read(&mut self) -> io::Result<Option<Reply>> {
         loop {
             let decoded = if self.resp3 {
@@ -101,7 +101,7 @@ impl Client {
         }
     }
 
-    /// That the connection is closed, and nothing more is said.
+    /// Asserts that the connection is closed without another reply.
     #[track_caller]
     pub(crate) fn expect_end(&mut self) {
         let reply = self.try_read().expect("the connection is closed in time");
@@ -109,7 +109,7 @@ impl Client {
     }
 }
 
-/// A command as client libraries send it.
+/// Encodes a command as client libraries do.
 pub(crate) fn command<W: AsRef<[u8]>>(words: impl IntoIterator<Item = W>) -> Vec<u8> {
     let words: Vec<W> = words.into_iter().collect();
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
@@ -134,7 +134,7 @@ impl Reply {
         Self::List(numbers.iter().copied().map(Self::Int).collect())
     }
 
-    /// The numbers of a list.
+    /// Returns the numbers of a list.
     #[track_caller]
     pub(crate) fn numbers(&self) -> Vec<i64> {
         let Self::List(items) = self else { panic!("not a list: {self:?}") };
@@ -145,7 +145,7 @@ impl Reply {
         items.iter().map(number).collect()
     }
 
-    /// The value under a name, in a map or in a list of names and values in turn.
+    /// Returns the value of a name in a map or in a flat list of names and values.
     #[track_caller]
     pub(crate) fn field(&self, name: &str) -> Self {
         let found = match self {
@@ -158,7 +158,7 @@ impl Reply {
         found.unwrap_or_else(|| panic!("no {name} in {self:?}"))
     }
 
-    /// The text of an error.
+    /// Returns the text of an error.
     #[track_caller]
     pub(crate) fn error(&self) -> &str {
         let Self::Error(text) = self else { panic!("not an error: {self:?}") };

@@ -1,14 +1,14 @@
-//! RESP from outside: bytes in, bytes out. Replies are read by another crate than ours.
+//! Tests of RESP over a real connection. An independent crate decodes the replies.
 
 pub(crate) mod client;
-mod cutting;
 mod decisions;
-mod ends;
+mod disconnects;
+mod floods;
+mod parsing;
 mod pipelines;
 mod raw;
 mod refusals;
 mod sessions;
-mod storm;
 mod tokens;
 mod transactions;
 
@@ -33,12 +33,12 @@ algorithm = "gcra:4"
 limits = ["1_000_000/1h"]
 "#;
 
-/// A service with a few policies.
+/// Starts a service with a few policies.
 fn service() -> Running {
     Running::start(POLICIES)
 }
 
-/// The same with settings of its server.
+/// Starts the same service with server settings.
 fn service_with(settings: &str) -> Running {
     Running::start(&format!("[server]\n{settings}\n{POLICIES}"))
 }

@@ -1,4 +1,4 @@
-//! Many commands in one write are answered in order, whatever decides.
+//! Many commands in one write are answered in order with every store.
 
 use tidegate_testbed::Server;
 
@@ -43,17 +43,17 @@ fn ten_thousand_commands_in_one_write_are_answered_in_order() {
     let mut client = Client::connect(service.resp);
     client.send(&many(10_000));
     answered_in_order(&mut client, 10_000);
-    assert_eq!(client.ask("PING"), Reply::Simple("PONG".to_owned()));
+    assert_eq!(client.call("PING"), Reply::Simple("PONG".to_owned()));
 }
 
 #[test]
-fn so_they_are_where_redis_decides() {
+fn ten_thousand_commands_through_redis_are_answered_in_order() {
     let redis = Server::start();
     let service = Running::start(&format!("[store]\nurl = \"{}\"\ntimeout = \"10s\"\n{POLICIES}", redis.url()));
     let mut client = Client::connect(service.resp);
     client.send(&many(10_000));
     answered_in_order(&mut client, 10_000);
-    // What gives back or forgets waits for what came before it, and is waited for.
+    // A reset waits for the commands before it, and the commands after it wait for the reset.
     client.send(b"TG.CHECK api k\r\nTG.CHECK api k\r\nTG.RESET api k\r\nTG.CHECK api k\r\nTG.INSPECT api k\r\nTG.CHECKALL api k 1 api j 1\r\nCL.THROTTLE t 0 1 60\r\nCL.THROTTLE t 0 1 60\r\n");
     assert_eq!(client.read().numbers()[2], 2);
     assert_eq!(client.read().numbers()[2], 1);
@@ -72,29 +72,29 @@ fn so_they_are_where_redis_decides() {
 }
 
 #[test]
-fn a_store_that_is_away_is_told_as_the_policy_or_the_call_says() {
-    // Nobody listens there.
+fn an_unavailable_store_is_handled_as_the_call_or_the_policy_says() {
+    // No server listens on this port.
     let config = format!("[store]\nurl = \"redis://127.0.0.1:1\"\n{POLICIES}");
     let service = Running::start(&config);
     let mut client = Client::connect(service.resp);
-    assert_eq!(client.ask("TG.CHECK api k ONFAIL closed").numbers()[..4], [0, 3, 0, -3]);
-    assert_eq!(client.ask("TG.CHECK api k ONFAIL CLOSED FULL").field("reason"), Reply::bulk("store_unavailable"));
-    let open = client.ask("TG.CHECK api k FULL");
+    assert_eq!(client.call("TG.CHECK api k ONFAIL closed").numbers()[..4], [0, 3, 0, -3]);
+    assert_eq!(client.call("TG.CHECK api k ONFAIL CLOSED FULL").field("reason"), Reply::bulk("store_unavailable"));
+    let open = client.call("TG.CHECK api k FULL");
     assert_eq!((open.field("allowed"), open.field("degraded")), (Reply::Int(1), Reply::Int(1)));
-    assert_eq!(client.ask("TG.CHECK api k ONFAIL local").numbers()[..3], [1, 3, 2]);
-    assert!(client.ask("TG.RESET api k").error().starts_with("ERR redis is not reachable"));
-    assert_eq!(client.ask("CL.THROTTLE k 1 1 60").numbers()[0], 0);
+    assert_eq!(client.call("TG.CHECK api k ONFAIL local").numbers()[..3], [1, 3, 2]);
+    assert!(client.call("TG.RESET api k").error().starts_with("ERR redis is not reachable"));
+    assert_eq!(client.call("CL.THROTTLE k 1 1 60").numbers()[0], 0);
 }
 
 #[test]
-fn replies_that_fill_the_buffers_come_in_order_and_in_full() {
+fn replies_larger_than_the_buffers_arrive_complete_and_in_order() {
     let service = service();
     let mut client = Client::connect(service.resp);
     for _ in 0..1000 {
         client.send(&command(["TG.CHARGE", "wide", "k", "1"]));
         client.read();
     }
-    // Each of these is some hundred kilobytes.
+    // Each of these replies has about a hundred kilobytes.
     let mut bytes = Vec::new();
     for number in 0..40 {
         bytes.extend(command(["TG.INSPECT", "wide", "k"]));

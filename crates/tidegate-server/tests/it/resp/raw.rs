@@ -1,4 +1,4 @@
-//! Bytes that no library would send. After each of them the service still answers others.
+//! Bytes that no client library sends. The service still answers other connections.
 
 use super::{
     client::{Client, Reply, command},
@@ -10,7 +10,7 @@ fn pong() -> Reply {
 }
 
 #[test]
-fn a_command_may_be_cut_anywhere() {
+fn a_command_may_be_split_at_any_byte() {
     let service = service();
     let mut whole = command([b"TG.CHECK".as_slice(), b"wide", b"a\r\nb", b"COST", b"2"]);
     whole.extend_from_slice(b"\r\nPING \"a b\"\r\n*0\r\n*-1\r\n");
@@ -19,8 +19,8 @@ fn a_command_may_be_cut_anywhere() {
     for cut in 0..=whole.len() {
         let mut client = Client::connect(service.resp);
         client.send(&whole[..cut]);
-        // Another one is answered meanwhile, and by then the first piece has been read.
-        assert_eq!(Client::connect(service.resp).ask("PING"), pong());
+        // When another connection is answered, the first piece has been read.
+        assert_eq!(Client::connect(service.resp).call("PING"), pong());
         client.send(&whole[cut..]);
         spent += 2;
         assert_eq!(client.read().numbers()[..3], [1, 1_000_000, 1_000_000 - spent], "cut at {cut}");
@@ -35,7 +35,7 @@ fn a_command_may_be_cut_anywhere() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_so_and_ends_the_connection() {
+fn a_protocol_error_is_reported_and_closes_the_connection() {
     let service = service();
     let long = vec![b'a'; 70_000];
     let deep = b"*1\r\n".repeat(100_000);
@@ -62,7 +62,7 @@ fn what_makes_no_sense_is_told_so_and_ends_the_connection() {
         let mut client = Client::connect(service.resp);
         client.send(&command(["PING"]));
         let _ = client.try_send(bytes);
-        assert_eq!(client.read(), pong(), "what came before is answered");
+        assert_eq!(client.read(), pong(), "earlier commands are answered");
         if expected.is_empty() {
             client.finish();
         } else {
@@ -74,14 +74,14 @@ fn what_makes_no_sense_is_told_so_and_ends_the_connection() {
             );
         }
         client.expect_end();
-        assert_eq!(Client::connect(service.resp).ask("PING"), pong());
+        assert_eq!(Client::connect(service.resp).call("PING"), pong());
     }
 }
 
 #[test]
-fn garbage_does_no_harm() {
+fn garbage_does_not_affect_other_connections() {
     let service = service();
-    // A generator of one's own: the same garbage every time.
+    // A fixed generator, so that the garbage is the same in every run.
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut next = move || {
         state ^= state << 13;
@@ -102,11 +102,11 @@ fn garbage_does_no_harm() {
             assert!(matches!(reply, Reply::Error(_)), "{reply:?}");
         }
     }
-    assert_eq!(Client::connect(service.resp).ask("PING"), pong());
+    assert_eq!(Client::connect(service.resp).call("PING"), pong());
 }
 
 #[test]
-fn lines_are_understood_as_redis_does() {
+fn inline_commands_are_parsed_like_redis() {
     let service = service();
     let mut client = Client::connect(service.resp);
     for (line, expected) in [
@@ -123,14 +123,14 @@ fn lines_are_understood_as_redis_does() {
     assert_eq!(client.read(), pong());
     client.send(b"TG.CHECK api k\r\n");
     assert_eq!(client.read().numbers()[..3], [1, 3, 2]);
-    // As commands, not as lines, those words are only unknown.
-    assert!(client.ask("POST / x").error().starts_with("ERR unknown command 'POST'"));
+    // As RESP commands, these words are unknown commands.
+    assert!(client.call("POST / x").error().starts_with("ERR unknown command 'POST'"));
     client.send(b"GET foo\r\n");
     assert!(client.read().error().starts_with("ERR unknown command 'GET'"));
 }
 
 #[test]
-fn who_speaks_http_is_not_spoken_to() {
+fn http_requests_are_closed_without_a_reply() {
     let service = service();
     for bytes in [
         &b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\nTG.RESET api k\r\n"[..],
@@ -145,14 +145,14 @@ fn who_speaks_http_is_not_spoken_to() {
         client.send(bytes);
         client.expect_end();
     }
-    assert_eq!(Client::connect(service.resp).ask("TG.PEEK api k").numbers()[2], 3, "nothing of it was done");
+    assert_eq!(Client::connect(service.resp).call("TG.PEEK api k").numbers()[2], 3, "no command was executed");
 }
 
 #[test]
-fn a_command_is_as_long_as_the_settings_say() {
+fn the_configured_maximum_length_of_a_command_applies() {
     let service = service_with("max_body = \"2KB\"");
     let mut client = Client::connect(service.resp);
-    // Beside the text, the command is "*2 $4 ECHO $4 …" and its line ends.
+    // The rest of the command is `*2 $4 ECHO $4 …` and its line ends.
     let fits = vec![b'x'; 2000 - 24];
     client.send(&command([b"ECHO", fits.as_slice()]));
     assert_eq!(client.read(), Reply::Bulk(fits));

@@ -1,4 +1,4 @@
-//! What is wrong is said with what would be right, and the connection lives on.
+//! A wrong command gets an error with a hint, and the connection stays open.
 
 use super::{
     client::{Client, Reply, command},
@@ -6,7 +6,7 @@ use super::{
 };
 
 #[test]
-fn a_wrong_command_is_told_what_would_be_right() {
+fn a_wrong_command_gets_an_error_with_a_hint() {
     let service = service();
     let mut client = Client::connect(service.resp);
     let usage = "use TG.CHECK policy key [COST n] [OPERATION name] [ONFAIL open|closed|local] [FULL]";
@@ -69,15 +69,15 @@ fn a_wrong_command_is_told_what_would_be_right() {
         ("SELECT 1", "ERR DB index is out of range"),
         ("SELECT x", "ERR value is not an integer or out of range"),
     ] {
-        let reply = client.ask(words);
+        let reply = client.call(words);
         assert!(reply.error().starts_with(expected), "{words}\n gives  {}\n expected {expected}", reply.error());
     }
-    assert_eq!(client.ask("PING"), Reply::Simple("PONG".to_owned()), "the connection lives on");
-    assert_eq!(client.ask("TG.PEEK api k").numbers()[2], 3, "nothing was spent");
+    assert_eq!(client.call("PING"), Reply::Simple("PONG".to_owned()), "the connection stays open");
+    assert_eq!(client.call("TG.PEEK api k").numbers()[2], 3, "nothing was spent");
 }
 
 #[test]
-fn what_a_caller_sent_can_not_break_the_line_of_an_error() {
+fn input_cannot_break_the_line_of_an_error() {
     let service = service();
     let mut client = Client::connect(service.resp);
     client.send(&command([b"NO\r\n+OK".as_slice(), b"\xff\x00\r\n"]));
@@ -89,7 +89,7 @@ fn what_a_caller_sent_can_not_break_the_line_of_an_error() {
     assert!(client.read().error().starts_with("ERR the key has 1025 bytes"));
     client.send(&command([vec![b'x'; 5_000], vec![b'y'; 5_000]]));
     assert!(client.read().error().len() < 1_000);
-    assert_eq!(client.ask("PING"), Reply::Simple("PONG".to_owned()));
+    assert_eq!(client.call("PING"), Reply::Simple("PONG".to_owned()));
 }
 
 #[test]
@@ -97,14 +97,14 @@ fn too_many_checks_at_once_are_refused() {
     let service = service();
     let mut client = Client::connect(service.resp);
     let words = |count: usize| format!("TG.CHECKALL{}", " wide k 1".repeat(count));
-    assert_eq!(client.ask(&words(64)).numbers()[0], 1);
-    assert!(client.ask(&words(65)).error().contains("64"));
+    assert_eq!(client.call(&words(64)).numbers()[0], 1);
+    assert!(client.call(&words(65)).error().contains("64"));
 }
 
 #[test]
-fn limits_of_callers_can_be_turned_off() {
+fn limits_supplied_by_callers_can_be_disabled() {
     let service = service_with("caller_limits = false");
     let mut client = Client::connect(service.resp);
-    let reply = client.ask("TG.LIMIT k 5/1s");
+    let reply = client.call("TG.LIMIT k 5/1s");
     assert_eq!(reply.error(), "ERR limits supplied by callers are disabled here: name a policy");
 }

@@ -27,10 +27,10 @@ fn list(reply: Reply) -> Vec<Reply> {
     items
 }
 
-/// What is left of `wide`, of which there are a million.
+/// Returns the units in use of the policy `wide`, which has a limit of a million.
 #[track_caller]
 fn used(client: &mut Client) -> i64 {
-    1_000_000 - client.ask("TG.PEEK wide k").numbers()[2]
+    1_000_000 - client.call("TG.PEEK wide k").numbers()[2]
 }
 
 /// Sends commands in one write, as client libraries send a transaction.
@@ -40,27 +40,30 @@ fn send_all(client: &mut Client, commands: &[&str]) {
 }
 
 #[test]
-fn exec_runs_what_was_queued_and_answers_in_one_array() {
+fn exec_runs_the_queued_commands_and_replies_with_one_array() {
     let redis = Server::start();
     let through_redis = Running::start(&format!("[store]\nurl = \"{}\"\ntimeout = \"10s\"\n{POLICIES}", redis.url()));
     for service in [service(), through_redis] {
         for mut client in [Client::connect(service.resp), Client::connect3(service.resp)] {
             let before = used(&mut client);
-            assert_eq!(client.ask("MULTI"), ok());
-            for words in ["TG.CHECK wide k", "ECHO two", "TG.CHECK wide k COST 5", "TG.CHECK nobody k", "UNWATCH"] {
-                assert_eq!(client.ask(words), queued(), "{words}");
+            assert_eq!(client.call("MULTI"), ok());
+            for words in ["TG.CHECK wide k", "ECHO two", "TG.CHECK wide k COST 5", "TG.CHECK unknown k", "UNWATCH"] {
+                assert_eq!(client.call(words), queued(), "{words}");
             }
             assert_eq!(used(&mut Client::connect(service.resp)), before, "nothing is charged before EXEC");
-            let replies = list(client.ask("EXEC"));
+            let replies = list(client.call("EXEC"));
             assert_eq!(replies.len(), 5);
             assert_eq!(replies[0].numbers()[2], 999_999 - before);
             assert_eq!(replies[1], Reply::bulk("two"));
             assert_eq!(replies[2].numbers()[2], 999_994 - before);
-            assert!(replies[3].error().contains("nobody"), "an error of one command leaves the others: {replies:?}");
+            assert!(
+                replies[3].error().contains("unknown"),
+                "an error of one command does not affect the others: {replies:?}"
+            );
             assert_eq!(replies[4], ok());
             assert_eq!(used(&mut client), before + 6);
-            assert_eq!(client.ask("MULTI"), ok());
-            assert_eq!(client.ask("EXEC"), Reply::List(Vec::new()), "the next one begins empty");
+            assert_eq!(client.call("MULTI"), ok());
+            assert_eq!(client.call("EXEC"), Reply::List(Vec::new()), "the next transaction is empty");
         }
     }
 }
@@ -89,83 +92,86 @@ fn an_error_while_queueing_aborts_and_nothing_is_charged() {
     for wrong in ["NOSUCH", "TG.CHECK wide", "TG.CHECK wide k COST none", "TG.CHECK wide k NOSUCH", "CLIENT REPLY OFF"]
     {
         let mut client = Client::connect(service.resp);
-        assert_eq!(client.ask("MULTI"), ok());
-        assert_eq!(client.ask("TG.CHECK wide k"), queued());
-        assert!(client.ask(wrong).error().starts_with("ERR "), "{wrong}");
-        assert_eq!(client.ask("TG.CHECK wide k"), queued());
-        assert_eq!(client.ask("EXEC").error(), "EXECABORT Transaction discarded because of previous errors.");
+        assert_eq!(client.call("MULTI"), ok());
+        assert_eq!(client.call("TG.CHECK wide k"), queued());
+        assert!(client.call(wrong).error().starts_with("ERR "), "{wrong}");
+        assert_eq!(client.call("TG.CHECK wide k"), queued());
+        assert_eq!(client.call("EXEC").error(), "EXECABORT Transaction discarded because of previous errors.");
         assert_eq!(used(&mut client), 0, "{wrong}");
-        assert_eq!(client.ask("EXEC").error(), "ERR EXEC without MULTI", "it is over");
+        assert_eq!(client.call("EXEC").error(), "ERR EXEC without MULTI", "the transaction has ended");
     }
 }
 
 #[test]
-fn discard_reset_quit_and_the_end_of_the_connection_drop_what_was_queued() {
+fn discard_reset_quit_and_disconnecting_drop_the_queue() {
     let service = service();
     let begun = || {
         let mut client = Client::connect(service.resp);
-        assert_eq!(client.ask("MULTI"), ok());
-        assert_eq!(client.ask("TG.CHECK wide k"), queued());
+        assert_eq!(client.call("MULTI"), ok());
+        assert_eq!(client.call("TG.CHECK wide k"), queued());
         client
     };
     let mut discarded = begun();
-    assert_eq!(discarded.ask("DISCARD"), ok());
-    assert_eq!(discarded.ask("DISCARD").error(), "ERR DISCARD without MULTI");
+    assert_eq!(discarded.call("DISCARD"), ok());
+    assert_eq!(discarded.call("DISCARD").error(), "ERR DISCARD without MULTI");
     let mut reset = begun();
-    assert_eq!(reset.ask("RESET"), simple("RESET"));
-    assert_eq!(reset.ask("EXEC").error(), "ERR EXEC without MULTI");
+    assert_eq!(reset.call("RESET"), simple("RESET"));
+    assert_eq!(reset.call("EXEC").error(), "ERR EXEC without MULTI");
     let mut left = begun();
-    assert_eq!(left.ask("QUIT"), ok());
+    assert_eq!(left.call("QUIT"), ok());
     left.expect_end();
     drop(begun());
     assert_eq!(used(&mut discarded), 0);
 }
 
 #[test]
-fn nesting_and_watching_answer_as_in_redis() {
+fn nested_multi_and_watch_reply_like_redis() {
     let service = service();
     let mut client = Client::connect(service.resp);
-    assert_eq!(client.ask("WATCH a b"), ok());
-    assert_eq!(client.ask("UNWATCH"), ok());
-    assert_eq!(client.ask("MULTI"), ok());
-    assert_eq!(client.ask("MULTI").error(), "ERR MULTI calls can not be nested");
-    assert_eq!(client.ask("WATCH a").error(), "ERR WATCH inside MULTI is not allowed");
-    assert_eq!(client.ask("TG.CHECK wide k"), queued());
-    assert_eq!(list(client.ask("EXEC")).len(), 1, "neither aborts the transaction");
+    assert_eq!(client.call("WATCH a b"), ok());
+    assert_eq!(client.call("UNWATCH"), ok());
+    assert_eq!(client.call("MULTI"), ok());
+    assert_eq!(client.call("MULTI").error(), "ERR MULTI calls can not be nested");
+    assert_eq!(client.call("WATCH a").error(), "ERR WATCH inside MULTI is not allowed");
+    assert_eq!(client.call("TG.CHECK wide k"), queued());
+    assert_eq!(list(client.call("EXEC")).len(), 1, "neither aborts the transaction");
     assert_eq!(used(&mut client), 1);
 }
 
 #[test]
-fn tokens_are_asked_for_when_queueing_and_shown_when_running() {
+fn commands_are_authorized_when_queued_and_auth_applies_when_run() {
     let service = service_with("token = \"usage-token\"\nadmin_token = \"admin-token\"");
     let mut client = Client::connect(service.resp);
-    assert!(client.ask("MULTI").error().starts_with("NOAUTH "));
-    assert!(client.ask("EXEC").error().starts_with("NOAUTH "));
-    assert_eq!(client.ask("AUTH usage-token"), ok());
-    assert_eq!(client.ask("MULTI"), ok());
-    assert_eq!(client.ask("AUTH admin-token"), queued());
-    assert!(client.ask("TG.RESET wide k").error().starts_with("NOPERM "), "AUTH has not run yet");
-    assert!(client.ask("EXEC").error().starts_with("EXECABORT "));
-    assert_eq!(client.ask("MULTI"), ok());
-    assert_eq!(client.ask("AUTH admin-token"), queued());
-    assert_eq!(list(client.ask("EXEC")), [ok()]);
-    assert_eq!(client.ask("TG.RESET wide k"), Reply::Int(0));
-    assert_eq!(client.ask("MULTI"), ok());
-    assert_eq!(client.ask("HELLO 3"), queued());
-    assert_eq!(client.ask("TG.PEEK wide k FULL"), queued());
+    assert!(client.call("MULTI").error().starts_with("NOAUTH "));
+    assert!(client.call("EXEC").error().starts_with("NOAUTH "));
+    assert_eq!(client.call("AUTH usage-token"), ok());
+    assert_eq!(client.call("MULTI"), ok());
+    assert_eq!(client.call("AUTH admin-token"), queued());
+    assert!(client.call("TG.RESET wide k").error().starts_with("NOPERM "), "AUTH has not run yet");
+    assert!(client.call("EXEC").error().starts_with("EXECABORT "));
+    assert_eq!(client.call("MULTI"), ok());
+    assert_eq!(client.call("AUTH admin-token"), queued());
+    assert_eq!(list(client.call("EXEC")), [ok()]);
+    assert_eq!(client.call("TG.RESET wide k"), Reply::Int(0));
+    assert_eq!(client.call("MULTI"), ok());
+    assert_eq!(client.call("HELLO 3"), queued());
+    assert_eq!(client.call("TG.PEEK wide k FULL"), queued());
     client.resp3 = true;
-    let replies = list(client.ask("EXEC"));
-    assert!(replies.iter().all(|reply| matches!(reply, Reply::Map(_))), "the version changes as it runs: {replies:?}");
+    let replies = list(client.call("EXEC"));
+    assert!(
+        replies.iter().all(|reply| matches!(reply, Reply::Map(_))),
+        "the version changes when the transaction runs: {replies:?}"
+    );
 }
 
 #[test]
-fn a_queue_has_a_bound_and_past_it_nothing_is_charged() {
+fn a_queue_beyond_its_maximum_is_aborted_and_charges_nothing() {
     let service = service();
     let mut client = Client::connect(service.resp);
     let long = "x".repeat(60_000);
     let short = ["TG.CHECK", "wide", "k"];
     for (commands, one) in [(10_001, command(short)), (20, command(["ECHO", &long]))] {
-        assert_eq!(client.ask("MULTI"), ok());
+        assert_eq!(client.call("MULTI"), ok());
         client.send(&command(short));
         assert_eq!(client.read(), queued());
         let mut refused = 0;
@@ -179,35 +185,35 @@ fn a_queue_has_a_bound_and_past_it_nothing_is_charged() {
                 }
             }
         }
-        assert_eq!(refused, 1, "after the first error the rest is not kept");
-        assert!(client.ask("EXEC").error().starts_with("EXECABORT "));
+        assert_eq!(refused, 1, "commands after the first error are not stored");
+        assert!(client.call("EXEC").error().starts_with("EXECABORT "));
     }
     assert_eq!(used(&mut client), 0);
 }
 
 #[test]
-fn replies_beyond_one_write_come_in_full() {
+fn replies_larger_than_one_write_arrive_complete() {
     let service = service();
     let mut client = Client::connect(service.resp);
     let echo = command(["ECHO", &"x".repeat(20_000)]);
-    assert_eq!(client.ask("MULTI"), ok());
+    assert_eq!(client.call("MULTI"), ok());
     client.send(&echo.repeat(40));
     for _ in 0..40 {
         assert_eq!(client.read(), queued());
     }
-    let replies = list(client.ask("EXEC"));
+    let replies = list(client.call("EXEC"));
     assert!(replies.len() == 40 && replies.iter().all(|reply| *reply == Reply::bulk(&"x".repeat(20_000))));
-    assert_eq!(client.ask("PING"), simple("PONG"));
+    assert_eq!(client.call("PING"), simple("PONG"));
 }
 
 #[test]
-fn a_transaction_nobody_listens_to_runs_all_the_same() {
+fn a_transaction_without_replies_still_runs() {
     let service = service();
     let mut client = Client::connect(service.resp);
     send_all(&mut client, &["CLIENT REPLY OFF", "MULTI", "TG.CHECK wide k", "EXEC", "CLIENT REPLY ON"]);
     assert_eq!(client.read(), ok());
     send_all(&mut client, &["MULTI", "TG.CHECK wide k", "PING"]);
     assert_eq!([client.read(), client.read(), client.read()], [ok(), queued(), queued()]);
-    assert_eq!(client.ask("DISCARD"), ok());
+    assert_eq!(client.call("DISCARD"), ok());
     assert_eq!(used(&mut client), 1);
 }

@@ -1,4 +1,4 @@
-// ioredis against the service, in both versions of the protocol. Arguments: a port, and a port that asks for tokens.
+// ioredis against the service, in both versions of the protocol. Arguments: a port without tokens and a port that requires tokens.
 const { Redis } = require("ioredis");
 
 const [openPort, guardedPort] = process.argv.slice(2).map(Number);
@@ -51,7 +51,7 @@ async function talk(protocol) {
   check((await client.call("TG.CHECK", "wide", key)) === "QUEUED", "queued");
   check((await client.discard()) === "OK", "discard");
   await refused(client.multi().call("TG.CHECK", "wide", key).call("TG.CHECK", "wide").exec(), "EXECABORT");
-  check((await client.call("TG.PEEK", "wide", key))[2] === 996_000, "what is aborted is not charged");
+  check((await client.call("TG.PEEK", "wide", key))[2] === 996_000, "an aborted transaction is not charged");
   await client.quit();
 
   const options = { port: guardedPort, protocol, retryStrategy: null, maxRetriesPerRequest: 0 };
@@ -71,7 +71,7 @@ async function talk(protocol) {
 async function main() {
   await talk(2);
   await talk(3);
-  console.log("all is well");
+  console.log("ok");
 }
 
 main().catch((error) => {

@@ -1,4 +1,4 @@
-// node-redis against the service, in both versions of the protocol. Arguments: a port, and a port that asks for tokens.
+// node-redis against the service, in both versions of the protocol. Arguments: a port without tokens and a port that requires tokens.
 const { createClient } = require("redis");
 
 const [openPort, guardedPort] = process.argv.slice(2).map(Number);
@@ -27,7 +27,7 @@ async function talk(RESP) {
     aborted = true;
   }
   check(aborted, "a malformed command is an error");
-  check((await client.sendCommand(["TG.PEEK", "wide", key]))[2] === 999_500, "what is aborted is not charged");
+  check((await client.sendCommand(["TG.PEEK", "wide", key]))[2] === 999_500, "an aborted transaction is not charged");
   await client.close();
 
   const user = createClient({ socket: { port: guardedPort }, RESP, username: "anyone", password: "usage-token" });
@@ -39,7 +39,7 @@ async function talk(RESP) {
 async function main() {
   await talk(2);
   await talk(3);
-  console.log("all is well");
+  console.log("ok");
 }
 
 main().catch((error) => {

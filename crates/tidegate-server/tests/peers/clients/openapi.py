@@ -1,4 +1,4 @@
-"""A client that openapi-generator made asks for decisions with the usage token, and forgets a key with the admin token."""
+"""A generated client checks keys with the usage token and resets a key with the admin token."""
 
 import sys
 
@@ -39,4 +39,4 @@ with connected("admin-token") as api:
     same = tidegate.ResetRequest(policy="narrow", key=tidegate.KeyText("alice"))
     assert tidegate.AdminApi(api).reset(same).reset
 
-print("all is well")
+print("ok")

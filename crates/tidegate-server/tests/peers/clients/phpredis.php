@@ -1,5 +1,5 @@
 <?php
-// phpredis against the service. Arguments: a port, and a port that asks for tokens.
+// phpredis against the service. Arguments: a port without tokens and a port that requires tokens.
 declare(strict_types=1);
 
 function check(bool $condition, mixed $what): void
@@ -48,7 +48,7 @@ $replies = $transaction->exec();
 check(count($replies) === 2000 && $replies[1999][2] === 996000, $replies[1999]);
 $client->multi()->rawCommand('TG.CHECK', 'wide', 'php');
 check($client->discard(), 'discard');
-check($client->rawCommand('TG.PEEK', 'wide', 'php')[2] === 996000, 'what is discarded is not charged');
+check($client->rawCommand('TG.PEEK', 'wide', 'php')[2] === 996000, 'a discarded transaction is not charged');
 $client->close();
 
 $stranger = new Redis();
@@ -67,4 +67,4 @@ check($user->rawCommand('TG.CHECK', 'api', 'php')[0] === 1, 'a token');
 check($user->auth('admin-token'), 'the token alone');
 check($user->rawCommand('TG.RESET', 'api', 'php') === 1, "the admin's token");
 
-echo "all is well\n";
+echo "ok\n";

@@ -1,4 +1,4 @@
-"""redis-py against the service, in both versions of the protocol. Arguments: a port, and a port that asks for tokens."""
+"""redis-py against the service, in both versions of the protocol. Arguments: a port without tokens and a port that requires tokens."""
 
 import sys
 
@@ -6,7 +6,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-# It tries again and again to get in with a wrong password, and waits in between.
+# The client retries a wrong password several times, with a delay.
 once = Retry(NoBackoff(), 0)
 open_port, guarded_port = int(sys.argv[1]), int(sys.argv[2])
 
@@ -90,4 +90,4 @@ for protocol in (2, 3):
     admin = redis.Redis(port=guarded_port, protocol=protocol, password="admin-token")
     check(admin.execute_command("TG.RESET", "api", key) == 1, "the admin's token")
 
-print("all is well")
+print("ok")

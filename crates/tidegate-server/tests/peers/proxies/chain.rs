@@ -1,4 +1,4 @@
-//! A client's way to a server: a real proxy with a configuration of docs/proxies.md, which requests the service.
+//! A real proxy with a configuration of docs/proxies.md, the service that it calls, and the server behind it.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use tidegate_testbed::free_port;
 
 use super::upstream::Upstream;
 use crate::{
-    client::{Answer, request},
+    client::{Response, request},
     running::{Running, Stopped},
     tools::peer,
 };
@@ -21,7 +21,7 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/proxies.
 
 pub(super) const TOKENS: &str = "[server]\ntoken = \"usage-token\"\nadmin_token = \"admin-token\"\n";
 
-/// What nginx needs around a configuration to run beside others.
+/// The main configuration of nginx, which includes the tested one. It uses its own folder only.
 const NGINX: &str = "daemon off;
 worker_processes 1;
 pid nginx.pid;
@@ -45,14 +45,14 @@ pub(super) enum Proxy {
     Traefik,
 }
 
-/// What a proxy does when the service is unavailable.
+/// The behavior of a proxy when the service is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fails {
+pub(super) enum FailureMode {
     Closed,
     Open,
 }
 
-/// The proxy, the service that it requests and the server behind it; all end with it.
+/// The proxy, the service that it calls and the server behind it. All are stopped on drop.
 pub(super) struct Chain {
     pub(super) front: SocketAddr,
     pub(super) upstream: Upstream,
@@ -62,29 +62,29 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// Starts it with policies; the proxy requests by `public-api`.
-    pub(super) fn start(proxy: Proxy, fails: Fails, policies: &str) -> Self {
-        // Traefik sends a token only by the entry point of its other configuration.
-        let tokens = if (proxy, fails) == (Proxy::Traefik, Fails::Closed) { "" } else { TOKENS };
-        let service = Stopped::anywhere().started(&format!("{tokens}{policies}"));
+    /// Starts the chain with these policies. The proxy uses the policy `public-api`.
+    pub(super) fn start(proxy: Proxy, failure_mode: FailureMode, policies: &str) -> Self {
+        // Traefik sends a token only in its configuration that fails open.
+        let tokens = if (proxy, failure_mode) == (Proxy::Traefik, FailureMode::Closed) { "" } else { TOKENS };
+        let service = Stopped::on_free_ports().start(&format!("{tokens}{policies}"));
         let upstream = Upstream::start();
         let front = free_port();
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("proxy-{front}"));
-        fs::create_dir_all(&folder).expect("a folder can be made");
+        fs::create_dir_all(&folder).expect("a writable directory");
         let ports = [("8000", front), ("8001", free_port()), ("8080", service.http.port()), ("9000", upstream.port)];
-        let process = run(proxy, fails, &folder, &|name| with_ports(&snippet(name), &ports));
+        let process = run(proxy, failure_mode, &folder, &|name| with_ports(&snippet(name), &ports));
         let front = (Ipv4Addr::LOCALHOST, front).into();
         let mut chain = Self { front, upstream, service: Some(service), process, folder };
         chain.wait();
         chain
     }
 
-    /// Waits until the proxy passes requests on, and forgets that they were counted.
+    /// Waits until the proxy forwards requests, and resets their count.
     fn wait(&mut self) {
         let (front, service) = (self.front, self.service.as_ref().expect("it runs"));
         let ready = || TcpStream::connect(front).is_ok() && request(front, "GET", "/ready", &[], "").status == 200;
         for _ in 0..1_500 {
-            let ended = self.process.try_wait().expect("it is our child");
+            let ended = self.process.try_wait().expect("the process exists");
             assert!(ended.is_none(), "the proxy ended: {}", self.log());
             if ready() {
                 let body = r#"{"policy":"public-api","key":"127.0.0.1"}"#;
@@ -99,33 +99,33 @@ impl Chain {
     }
 
     /// Sends a request through the proxy.
-    pub(super) fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    pub(super) fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Response {
         request(self.front, method, path, headers, body)
     }
 
-    /// Stops the service that the proxy requests.
+    /// Stops the service that the proxy calls.
     pub(super) fn stop_service(&mut self) -> Stopped {
         self.service.take().expect("it runs").stopped()
     }
 
-    /// Starts the service again, where the proxy requests.
+    /// Starts the service again on the same ports.
     pub(super) fn start_service(&mut self, stopped: Stopped, config: &str) {
-        self.service = Some(stopped.started(config));
+        self.service = Some(stopped.start(config));
     }
 
-    /// Asks until an answer has this status.
-    pub(super) fn ask_until(&self, status: u16) {
+    /// Sends requests until a response has this status.
+    pub(super) fn request_until(&self, status: u16) {
         for _ in 0..1_500 {
-            if self.ask("GET", "/", &[], "").status == status {
+            if self.request("GET", "/", &[], "").status == status {
                 return;
             }
             let service = self.service.as_ref().expect("it runs");
             service.block_on(async { tokio::time::sleep(Duration::from_millis(20)).await });
         }
-        panic!("no answer has the status {status}: {}", self.log());
+        panic!("no response has the status {status}: {}", self.log());
     }
 
-    /// What the proxy complained about.
+    /// Returns the log of the proxy.
     pub(super) fn log(&self) -> String {
         ["output", "error.log"].map(|name| fs::read_to_string(self.folder.join(name)).unwrap_or_default()).concat()
     }
@@ -133,14 +133,14 @@ impl Chain {
 
 impl Drop for Chain {
     fn drop(&mut self) {
-        // nginx ends its workers when it is asked to end; killed, it would leave them.
+        // nginx stops its workers on SIGTERM. SIGKILL would leave them running.
         let _ = Command::new("kill").args(["-TERM", &self.process.id().to_string()]).status();
         let _ = self.process.wait();
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// A configuration of the document: the block after the comment with its name.
+/// Returns a configuration of the document: the code block after the comment with its name.
 fn snippet(name: &str) -> String {
     let document = fs::read_to_string(DOCUMENT).expect("the document is there");
     let (_, after) = document.split_once(&format!("<!-- snippet: {name} -->\n```")).expect("it is documented");
@@ -148,16 +148,16 @@ fn snippet(name: &str) -> String {
     after.split_once("\n```").expect("an end").0.to_owned()
 }
 
-/// The configuration with the ports of this test in place of those of the document.
+/// Replaces the ports of the document by those of this test.
 fn with_ports(text: &str, ports: &[(&str, u16)]) -> String {
-    // In two steps, for a port may look like another one of the document.
+    // In two steps, because a new port may equal another port of the document.
     let marked = ports.iter().fold(text.to_owned(), |text, (port, _)| text.replace(port, &format!("{{{{{port}}}}}")));
     ports.iter().fold(marked, |text, (port, actual)| text.replace(&format!("{{{{{port}}}}}"), &actual.to_string()))
 }
 
-fn run(proxy: Proxy, fails: Fails, folder: &Path, snippet: &dyn Fn(&str) -> String) -> Child {
-    let write = |name: &str, text: String| fs::write(folder.join(name), text + "\n").expect("it can be written");
-    let suffix = if fails == Fails::Open { "-fail-open" } else { "" };
+fn run(proxy: Proxy, failure_mode: FailureMode, folder: &Path, snippet: &dyn Fn(&str) -> String) -> Child {
+    let write = |name: &str, text: String| fs::write(folder.join(name), text + "\n").expect("a writable file");
+    let suffix = if failure_mode == FailureMode::Open { "-fail-open" } else { "" };
     let mut command = match proxy {
         Proxy::Nginx => {
             write("nginx.conf", NGINX.to_owned());

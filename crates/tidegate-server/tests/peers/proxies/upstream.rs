@@ -1,4 +1,4 @@
-//! The server behind the proxy: it answers every request with a page and remembers what arrived.
+//! The server behind the proxy. It answers every request with a page and records the request.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -9,37 +9,37 @@ use std::{
     },
 };
 
-/// A form, for the browser; no icon, which a browser would ask for by itself.
+/// A form for the browser. The empty icon prevents a request for `/favicon.ico`.
 const PAGE: &str = r#"<!doctype html><title>shop</title><link rel="icon" href="data:,">
 <form method="post" action="/order"><input name="item" value="tea"><button>order</button></form>"#;
 
-/// A request as it arrived.
+/// A recorded request.
 #[derive(Debug, Clone)]
-pub(super) struct Arrived {
+pub(super) struct ReceivedRequest {
     pub(super) method: String,
     pub(super) path: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: String,
 }
 
-impl Arrived {
+impl ReceivedRequest {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// The server; it ends when it is dropped.
+/// The server. It is stopped on drop.
 pub(super) struct Upstream {
     pub(super) port: u16,
-    arrived: Arc<Mutex<Vec<Arrived>>>,
+    arrived: Arc<Mutex<Vec<ReceivedRequest>>>,
     stopped: Arc<AtomicBool>,
 }
 
 impl Upstream {
     pub(super) fn start() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
-        let port = listener.local_addr().expect("it listens").port();
-        let (arrived, stopped) = (Arc::<Mutex<Vec<Arrived>>>::default(), Arc::<AtomicBool>::default());
+        let port = listener.local_addr().expect("the service listens").port();
+        let (arrived, stopped) = (Arc::<Mutex<Vec<ReceivedRequest>>>::default(), Arc::<AtomicBool>::default());
         let upstream = Self { port, arrived: Arc::clone(&arrived), stopped: Arc::clone(&stopped) };
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -47,15 +47,15 @@ impl Upstream {
                     return;
                 }
                 let arrived = Arc::clone(&arrived);
-                std::thread::spawn(move || answer(stream, &arrived));
+                std::thread::spawn(move || respond(stream, &arrived));
             }
         });
         upstream
     }
 
-    /// What arrived since this was asked last.
-    pub(super) fn take(&self) -> Vec<Arrived> {
-        std::mem::take(&mut self.arrived.lock().expect("nobody panicked"))
+    /// Returns and removes the recorded requests.
+    pub(super) fn take(&self) -> Vec<ReceivedRequest> {
+        std::mem::take(&mut self.arrived.lock().expect("no thread panicked"))
     }
 }
 
@@ -66,10 +66,10 @@ impl Drop for Upstream {
     }
 }
 
-fn answer(mut stream: TcpStream, arrived: &Mutex<Vec<Arrived>>) {
+fn respond(mut stream: TcpStream, arrived: &Mutex<Vec<ReceivedRequest>>) {
     let Some(request) = read(&stream) else { return };
     let body = if request.method == "HEAD" { "" } else { PAGE };
-    arrived.lock().expect("nobody panicked").push(request);
+    arrived.lock().expect("no thread panicked").push(request);
     let head = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         PAGE.len()
@@ -77,7 +77,7 @@ fn answer(mut stream: TcpStream, arrived: &Mutex<Vec<Arrived>>) {
     let _ = stream.write_all([head.as_bytes(), body.as_bytes()].concat().as_slice());
 }
 
-fn read(stream: &TcpStream) -> Option<Arrived> {
+fn read(stream: &TcpStream) -> Option<ReceivedRequest> {
     let mut input = BufReader::new(stream);
     let mut line = String::new();
     input.read_line(&mut line).ok().filter(|read| *read > 0)?;
@@ -91,7 +91,7 @@ fn read(stream: &TcpStream) -> Option<Arrived> {
         let Some((name, value)) = line.split_once(':') else { break };
         headers.push((name.to_lowercase(), value.trim().to_owned()));
     }
-    let mut request = Arrived { method, path, headers, body: String::new() };
+    let mut request = ReceivedRequest { method, path, headers, body: String::new() };
     let length = request.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
     let mut body = vec![0; length];
     input.read_exact(&mut body).ok()?;

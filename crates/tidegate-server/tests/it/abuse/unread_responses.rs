@@ -1,4 +1,4 @@
-//! Responses that nobody reads.
+//! Unread responses.
 
 use std::{
     io::{Read as _, Write as _},
@@ -15,85 +15,85 @@ use crate::{
 
 const POLICY: &str = "[policies.api]\nlimits = [\"1_000_000/1h\"]\n";
 
-/// As many policies as make the metrics some 80 KB.
+/// Returns 200 policies, with which the metrics have about 80 KB.
 fn many_policies() -> String {
     (0..200).map(|n| format!("[policies.policy-{n}]\nlimits = [\"1/1m\"]\n")).collect::<Vec<_>>().concat()
 }
 
-/// Connections that have asked for a path, each so many times, and read nothing but what needs no window.
-fn attack(address: SocketAddr, connections: usize, path: &str, times: usize) -> Vec<RawHttp2> {
+/// Opens connections that each request a path `times` times and keep the window closed.
+fn leave_unread(address: SocketAddr, connections: usize, path: &str, times: usize) -> Vec<RawHttp2> {
     let one = |_| {
         let mut connection = RawHttp2::connect(address, 0);
         let _ = connection.get(path, times, &[]);
-        let came = connection.read(times);
-        assert_eq!(came.data, 0, "the window is closed");
+        let received = connection.read(times);
+        assert_eq!(received.data, 0, "the window is closed");
         connection
     };
     (0..connections).map(one).collect()
 }
 
-fn is_served(address: SocketAddr) {
-    let answer = post(address, "/v1/check", &json!({ "policy": "api", "key": "honest" }));
-    assert_eq!(answer.status, 200);
+fn assert_served(address: SocketAddr) {
+    let response = post(address, "/v1/check", &json!({ "policy": "api", "key": "honest" }));
+    assert_eq!(response.status, 200);
 }
 
 #[test]
-fn responses_that_nobody_reads_take_less_than_a_megabyte_for_each_connection() {
-    // As many as the server admits to, and as many as one likes.
+fn unread_responses_use_less_than_a_megabyte_per_connection() {
+    // The number of streams that the server announces, and a larger number.
     for (path, connections) in
         [(format!("/{}", "x".repeat(15_000)), 40), ("/metrics".to_owned(), 20), ("/openapi.json".to_owned(), 20)]
     {
         for times in [128, 1000] {
             let service = Service::start(&format!("{POLICY}{}", many_policies()));
-            is_served(service.http);
+            assert_served(service.http);
             assert!(get(service.http, "/metrics").body.len() > 60_000);
             let before = service.resident_kb();
-            let held = attack(service.http, connections, &path, times);
+            let held = leave_unread(service.http, connections, &path, times);
             let grown = service.resident_kb().saturating_sub(before);
             println!("{connections} connections, {times} x {path:.12}: {grown} KB");
             assert!(
                 grown < 1024 * connections as u64,
                 "{grown} KB for {connections} connections, {times} of {path:.20}"
             );
-            is_served(service.http);
+            assert_served(service.http);
             drop(held);
         }
     }
 }
 
 #[test]
-fn responses_that_nobody_reads_are_bounded_in_all() {
+fn unread_responses_of_all_connections_are_bounded() {
     let service = Service::start(&format!(
         "[server]\nmax_response_memory = \"4MB\"\nwrite_timeout = \"10m\"\n{POLICY}{}",
         many_policies()
     ));
-    is_served(service.http);
+    assert_served(service.http);
     let _ = get(service.http, "/metrics");
     let before = service.resident_kb();
-    let held = attack(service.http, 200, "/metrics", 4);
+    let held = leave_unread(service.http, 200, "/metrics", 4);
     let grown = service.resident_kb().saturating_sub(before);
-    // 64 KB of responses that each connection may always hold, and what the connection takes by itself. Without a bound, the
+    // Each connection may always have 64 KB of responses, and needs memory itself. Without a bound, the
     // responses take more than 60 MB.
     let connections = 200 * (64 + 20);
     println!("200 connections: {grown} KB");
     assert!(grown < 4 * 1024 + connections, "{grown} KB");
-    is_served(service.http);
-    assert_eq!(get(service.http, "/metrics").status, 503, "no memory is left for a large one");
+    assert_served(service.http);
+    assert_eq!(get(service.http, "/metrics").status, 503, "no memory is left for a large response");
     drop(held);
 }
 
 #[test]
-fn a_window_of_one_byte_holds_no_more_than_none() {
+fn a_window_of_one_byte_uses_no_more_memory_than_a_closed_window() {
     let service = Service::start(&format!("{POLICY}{}", many_policies()));
-    is_served(service.http);
+    assert_served(service.http);
     let _ = get(service.http, "/metrics");
     let before = service.resident_kb();
     let mut held = Vec::new();
     for _ in 0..20 {
         let mut connection = RawHttp2::connect(service.http, 1);
         let _ = connection.get("/metrics", 128, &[]);
-        let came = connection.read(128);
-        assert!(came.with_status(503) > 100, "{}", came.with_status(503));
+        let received = connection.read(128);
+        assert!(received.with_status(503) > 100, "{}", received.with_status(503));
         held.push(connection);
     }
     let grown = service.resident_kb().saturating_sub(before);
@@ -102,18 +102,18 @@ fn a_window_of_one_byte_holds_no_more_than_none() {
 }
 
 #[test]
-fn a_connection_that_reads_nothing_is_closed_in_time_and_makes_room() {
+fn a_connection_that_reads_nothing_is_closed_and_frees_its_memory() {
     let config =
         format!("[server]\nmax_response_memory = \"1MB\"\nwrite_timeout = \"300ms\"\n{POLICY}{}", many_policies());
     let running = Running::start(&config);
-    let mut held = attack(running.http, 40, "/metrics", 8);
-    is_served(running.http);
+    let mut held = leave_unread(running.http, 40, "/metrics", 8);
+    assert_served(running.http);
     for connection in &mut held {
         connection.read_to_end();
     }
-    let answer = get(running.http, "/metrics");
-    assert_eq!(answer.status, 200, "there is room again");
-    let text = String::from_utf8(answer.body).expect("text");
+    let response = get(running.http, "/metrics");
+    assert_eq!(response.status, 200, "memory is available again");
+    let text = String::from_utf8(response.body).expect("text");
     assert!(
         text.lines().any(|line| line == "tidegate_connections_closed_unread_total{transport=\"http\"} 40"),
         "{text}"
@@ -121,30 +121,30 @@ fn a_connection_that_reads_nothing_is_closed_in_time_and_makes_room() {
 }
 
 #[test]
-fn a_refused_response_says_so_and_decisions_go_on() {
+fn a_refused_response_has_status_503_and_small_responses_are_still_sent() {
     let running = Running::start(&format!("{POLICY}{}", many_policies()));
     let mut connection = RawHttp2::connect(running.http, 0);
-    connection.get("/metrics", 20, &[]).expect("it is open");
-    let came = connection.read(20);
-    assert_eq!((came.responses.len(), came.resets), (20, 0));
-    // Buffers have sizes that are powers of two, and 512 KB of them may be unread.
+    connection.get("/metrics", 20, &[]).expect("the connection is open");
+    let received = connection.read(20);
+    assert_eq!((received.responses.len(), received.resets), (20, 0));
+    // The sizes of buffers are powers of two, and 512 KB of them may be unread.
     let fit = (512 << 10) / get(running.http, "/metrics").body.len().next_power_of_two();
-    assert_eq!((came.with_status(200), came.with_status(503)), (fit, 20 - fit));
-    connection.get("/healthz", 50, &[]).expect("it is open");
-    assert_eq!(connection.read(50).with_status(200), 50, "small ones have their place");
-    assert_eq!(get(running.http, "/metrics").status, 200, "other connections have their own");
+    assert_eq!((received.with_status(200), received.with_status(503)), (fit, 20 - fit));
+    connection.get("/healthz", 50, &[]).expect("the connection is open");
+    assert_eq!(connection.read(50).with_status(200), 50, "small responses are sent");
+    assert_eq!(get(running.http, "/metrics").status, 200, "other connections have their own memory");
 }
 
-/// A request with as many checks as there can be, each of a key of its own.
+/// Returns a request with the maximum number of checks, each with its own key.
 fn many_checks() -> String {
     let checks: Vec<_> = (0..64).map(|n| json!({ "policy": "api", "key": format!("key-{n}") })).collect();
     json!({ "checks": checks }).to_string()
 }
 
-/// Units in use of a key of [`many_checks`].
+/// Returns the units in use of a key of [`many_checks`].
 fn used(running: &Running) -> u64 {
-    let answer = post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "key-63" }));
-    answer.json()["used"].as_u64().expect("a number")
+    let response = post(running.http, "/v1/peek", &json!({ "policy": "api", "key": "key-63" }));
+    response.json()["used"].as_u64().expect("a number")
 }
 
 #[test]
@@ -152,14 +152,14 @@ fn several_checks_are_answered_when_the_listener_is_full() {
     let config =
         format!("[server]\nmax_response_memory = \"1MB\"\nwrite_timeout = \"10m\"\n{POLICY}{}", many_policies());
     let running = Running::start(&config);
-    let held = attack(running.http, 40, "/metrics", 8);
+    let held = leave_unread(running.http, 40, "/metrics", 8);
     let json = [("content-type", "application/json")];
-    let answer = request(running.http, "POST", "/v1/check", &json, &many_checks());
-    assert_eq!(answer.status, 200, "over HTTP/1");
-    assert!(answer.body.len() > 4096, "{}", answer.body.len());
+    let response = request(running.http, "POST", "/v1/check", &json, &many_checks());
+    assert_eq!(response.status, 200, "over HTTP/1");
+    assert!(response.body.len() > 4096, "{}", response.body.len());
     let mut connection = RawHttp2::connect(running.http, 65_535);
-    let stream = connection.post("/v1/check", &json).expect("it is open");
-    connection.body(stream, &many_checks()).expect("it is open");
+    let stream = connection.post("/v1/check", &json).expect("the connection is open");
+    connection.body(stream, &many_checks()).expect("the connection is open");
     assert_eq!(connection.read(1).with_status(200), 1, "over HTTP/2");
     assert_eq!(used(&running), 2);
     drop(held);
@@ -169,16 +169,16 @@ fn several_checks_are_answered_when_the_listener_is_full() {
 fn several_checks_that_are_refused_are_not_charged() {
     let running = Running::start(&format!("{POLICY}{}", many_policies()));
     let mut connection = RawHttp2::connect(running.http, 0);
-    connection.get("/metrics", 20, &[]).expect("it is open");
-    assert!(connection.read(20).with_status(503) > 0, "the connection holds as much as it may");
-    let stream = connection.post("/v1/check", &[("content-type", "application/json")]).expect("it is open");
-    connection.body(stream, &many_checks()).expect("it is open");
+    connection.get("/metrics", 20, &[]).expect("the connection is open");
+    assert!(connection.read(20).with_status(503) > 0, "the connection has reached its maximum");
+    let stream = connection.post("/v1/check", &[("content-type", "application/json")]).expect("the connection is open");
+    connection.body(stream, &many_checks()).expect("the connection is open");
     assert_eq!(connection.read(1).with_status(503), 1);
     assert_eq!(used(&running), 0);
 }
 
 #[test]
-fn requests_that_withhold_their_bodies_are_counted() {
+fn requests_without_their_bodies_count_towards_the_memory_bound() {
     let config = format!("[server]\nmax_response_memory = \"1MB\"\nheader_timeout = \"10m\"\n{POLICY}");
     let running = Running::start(&config);
     let json = [("content-type", "application/json")];
@@ -186,44 +186,44 @@ fn requests_that_withhold_their_bodies_are_counted() {
     for connection in &mut held {
         let _ = (0..128).try_for_each(|_| connection.post("/v1/check", &json).map(drop));
     }
-    // With their responses they would take 12 MB: requests are refused, or connections are closed that have withheld bodies
-    // for a second. A ping is answered when all requests were read, and further ones when they have begun.
+    // With their responses they would use 12 MB. Requests are refused, or connections that have withheld bodies for a second are
+    // closed. The first ping is answered when all requests were read, and later pings when the requests have started.
     let is_bounded = |connection: &mut RawHttp2| connection.ping().map_or(true, |resets| resets > 0);
-    assert!((0..100).any(|_| held.iter_mut().any(is_bounded)), "all 2,560 requests were begun");
-    is_served(running.http);
+    assert!((0..100).any(|_| held.iter_mut().any(is_bounded)), "all 2,560 requests were started");
+    assert_served(running.http);
 }
 
 #[test]
-fn a_connection_that_holds_little_is_served_when_the_listener_is_full() {
+fn a_connection_with_small_responses_is_served_when_the_listener_is_full() {
     let config =
         format!("[server]\nmax_response_memory = \"1MB\"\nwrite_timeout = \"10m\"\n{POLICY}{}", many_policies());
     let running = Running::start(&config);
-    let held = attack(running.http, 40, "/metrics", 8);
+    let held = leave_unread(running.http, 40, "/metrics", 8);
     let mut connection = RawHttp2::connect(running.http, 0);
-    connection.get("/healthz", 12, &[]).expect("it is open");
-    let came = connection.read(12);
-    assert_eq!((came.with_status(200), came.resets), (12, 0));
+    connection.get("/healthz", 12, &[]).expect("the connection is open");
+    let received = connection.read(12);
+    assert_eq!((received.with_status(200), received.resets), (12, 0));
     drop(held);
 }
 
 #[test]
-fn a_live_page_that_nobody_reads_is_closed() {
+fn an_unread_event_stream_is_closed() {
     let running = Running::start(&format!("[server]\nwrite_timeout = \"200ms\"\n{POLICY}"));
     let mut connection = RawHttp2::connect(running.http, 0);
-    connection.get("/v1/live", 8, &[]).expect("it is open");
+    connection.get("/v1/live", 8, &[]).expect("the connection is open");
     connection.read_to_end();
-    let onlookers = || {
+    let no_streams_are_open = || {
         let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
         text.lines().any(|line| line == "tidegate_onlookers 0")
     };
-    // Their places are free as soon as their tasks have seen that the connection is gone.
-    while !onlookers() {}
+    // The slots are free when the tasks have noticed the end of the connection.
+    while !no_streams_are_open() {}
 }
 
 #[test]
-fn pipelined_requests_whose_responses_nobody_reads_hold_little() {
+fn pipelined_requests_with_unread_responses_use_little_memory() {
     let service = Service::start(&format!("[server]\nwrite_timeout = \"10m\"\n{POLICY}{}", many_policies()));
-    is_served(service.http);
+    assert_served(service.http);
     let _ = get(service.http, "/metrics");
     let before = service.resident_kb();
     let requests: [(SocketAddr, &[u8]); 2] = [
@@ -231,20 +231,20 @@ fn pipelined_requests_whose_responses_nobody_reads_hold_little() {
         (service.resp, b"TG.PEEK api k FULL\r\n"),
     ];
     let mut held = Vec::new();
-    for (address, ask) in requests {
+    for (address, request_bytes) in requests {
         for _ in 0..20 {
-            let mut stream = TcpStream::connect(address).expect("it listens");
+            let mut stream = TcpStream::connect(address).expect("the service listens");
             stream.set_nonblocking(true).expect("a socket can");
-            let many = ask.repeat(20_000);
+            let many = request_bytes.repeat(20_000);
             let mut sent = 0;
-            // Until the service reads no more: nothing goes out for a while.
+            // Until the service stops reading, so that repeated writes fail.
             let mut stuck = 0;
             while sent < many.len() && stuck < 20 {
                 match stream.write(&many[sent..]) {
                     Ok(count) => (sent, stuck) = (sent + count, 0),
                     Err(_) => {
                         stuck += 1;
-                        is_served(service.http);
+                        assert_served(service.http);
                     }
                 }
             }
@@ -257,36 +257,36 @@ fn pipelined_requests_whose_responses_nobody_reads_hold_little() {
 }
 
 #[test]
-fn replies_that_nobody_reads_are_bounded_in_all() {
+fn unread_replies_of_all_connections_are_bounded() {
     let running =
         Running::start(&format!("[server]\nmax_response_memory = \"1MB\"\nwrite_timeout = \"10m\"\n{POLICY}"));
     let greedy: Vec<_> = (0..8)
         .map(|_| {
-            let mut stream = TcpStream::connect(running.resp).expect("it listens");
-            let ask = b"TG.PEEK api k FULL\r\n".repeat(1000);
-            // Whoever does not fit is closed at once, and those who do soon after, though they may read nothing for long.
-            std::thread::spawn(move || while stream.write_all(&ask).is_ok() {})
+            let mut stream = TcpStream::connect(running.resp).expect("the service listens");
+            let request_bytes = b"TG.PEEK api k FULL\r\n".repeat(1000);
+            // Connections beyond the bound are closed immediately, and the others soon after, although their write timeout is long.
+            std::thread::spawn(move || while stream.write_all(&request_bytes).is_ok() {})
         })
         .collect();
     let closed = || greedy.iter().filter(|one| one.is_finished()).count();
     while closed() < 6 {
         std::thread::yield_now();
     }
-    let mut client = TcpStream::connect(running.resp).expect("it listens");
-    client.write_all(b"PING\r\n").expect("it is open");
+    let mut client = TcpStream::connect(running.resp).expect("the service listens");
+    client.write_all(b"PING\r\n").expect("the connection is open");
     let mut pong = [0; 7];
-    client.read_exact(&mut pong).expect("it is served");
+    client.read_exact(&mut pong).expect("the connection is served");
     assert_eq!(&pong, b"+PONG\r\n");
 }
 
 #[test]
-fn an_error_does_not_send_back_what_was_sent() {
+fn an_error_does_not_echo_long_input() {
     let running = Running::start(&format!("[server]\nadmin_token = \"change-me-now\"\n{POLICY}"));
     let long = "x".repeat(12_000);
     let json = ("content-type", "application/json");
     let admin = ("authorization", "Bearer change-me-now");
     let with = |text: &str| text.replace("LONG", &long);
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for path in [
         "/LONG",
         "/assets/LONG",
@@ -296,8 +296,8 @@ fn an_error_does_not_send_back_what_was_sent() {
         "/v1/forward?policy=LONG",
         "/v1/check?LONG",
     ] {
-        answers.push((path.to_owned(), request(running.http, "GET", &with(path), &[json, admin], "")));
-        answers.push((path.to_owned(), request(running.http, "DELETE", &with(path), &[json, admin], "")));
+        responses.push((path.to_owned(), request(running.http, "GET", &with(path), &[json, admin], "")));
+        responses.push((path.to_owned(), request(running.http, "DELETE", &with(path), &[json, admin], "")));
     }
     for headers in [
         [json, ("host", &*long)],
@@ -305,7 +305,7 @@ fn an_error_does_not_send_back_what_was_sent() {
         [("content-type", &long), admin],
         [json, ("authorization", &long)],
     ] {
-        answers.push((
+        responses.push((
             format!("{:.40}", format!("{headers:?}")),
             request(running.http, "POST", "/v1/reset", &headers, "{}"),
         ));
@@ -324,13 +324,14 @@ fn an_error_does_not_send_back_what_was_sent() {
         r#"{"token": "LONG", "LONG": 1}"#,
     ] {
         for path in ["/v1/check", "/v1/reset", "/v1/refund", "/v1/override", "/v1/override/lift", "/v1/session"] {
-            answers.push((format!("{path} {body}"), request(running.http, "POST", path, &[json, admin], &with(body))));
+            responses
+                .push((format!("{path} {body}"), request(running.http, "POST", path, &[json, admin], &with(body))));
         }
     }
-    for (asked, answer) in answers {
-        let text = String::from_utf8_lossy(&answer.body);
-        assert!(answer.status >= 400, "{asked} gives {} {text:.100}", answer.status);
-        assert!(answer.body.len() < 1200, "{asked} gives {} bytes: {text:.200}", answer.body.len());
-        assert!(answer.headers.iter().all(|(_, value)| value.len() < 500), "{asked}");
+    for (input, response) in responses {
+        let text = String::from_utf8_lossy(&response.body);
+        assert!(response.status >= 400, "{input} gives {} {text:.100}", response.status);
+        assert!(response.body.len() < 1200, "{input} gives {} bytes: {text:.200}", response.body.len());
+        assert!(response.headers.iter().all(|(_, value)| value.len() < 500), "{input}");
     }
 }

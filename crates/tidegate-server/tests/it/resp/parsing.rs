@@ -1,11 +1,11 @@
-//! Input is cut into the same commands however it arrives, and another implementation agrees on them.
+//! Input is parsed into the same commands however it is split, and another implementation agrees.
 
 use redis_protocol::resp2::{decode::decode, types::OwnedFrame};
 use tidegate_server::fuzzing::resp;
 
-const MOST: usize = 1024;
+const MAX_LENGTH: usize = 1024;
 
-/// Pieces that input is made of, right and wrong.
+/// Valid and invalid pieces of input.
 const PIECES: [&[u8]; 24] = [
     b"*1\r\n",
     b"*2\r\n",
@@ -34,7 +34,7 @@ const PIECES: [&[u8]; 24] = [
 ];
 
 #[test]
-fn input_is_cut_the_same_way_in_whatever_pieces_it_arrives() {
+fn input_is_parsed_the_same_way_however_it_is_split() {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     let mut next = move |bound: usize| {
         state ^= state << 13;
@@ -45,11 +45,11 @@ fn input_is_cut_the_same_way_in_whatever_pieces_it_arrives() {
     let mut agreed = 0;
     for _ in 0..50_000 {
         let input: Vec<u8> = (0..=next(12)).flat_map(|_| PIECES[next(PIECES.len())]).copied().collect();
-        let whole = resp(&input, MOST);
-        assert!(whole.2 || input.len() - whole.1 <= MOST, "what waits is bounded");
-        let (mut commands, first, broken) = resp(&input[..next(input.len() + 1)], MOST);
+        let whole = resp(&input, MAX_LENGTH);
+        assert!(whole.2 || input.len() - whole.1 <= MAX_LENGTH, "unparsed input is bounded");
+        let (mut commands, first, broken) = resp(&input[..next(input.len() + 1)], MAX_LENGTH);
         if !broken {
-            let (more, second, broken) = resp(&input[first..], MOST);
+            let (more, second, broken) = resp(&input[first..], MAX_LENGTH);
             commands.extend(more);
             assert_eq!((commands, first + second, broken), whole, "{}", input.escape_ascii());
         }

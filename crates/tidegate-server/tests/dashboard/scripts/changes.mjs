@@ -1,16 +1,16 @@
-// What is done on the page changes the next decision, after a confirmation, and is written down.
+// An action on the page is confirmed, changes the next decision and is recorded in the journal.
 
-import { assert, check, content, lookInto, open, scene, URL_ } from "./kit.mjs";
+import { assert, check, assertNoComplaints, inspectKey, open, run, URL_ } from "./browser.mjs";
 
-await scene(async (browser) => {
+await run(async (browser) => {
   for (let i = 0; i < 5; i++) assert.equal((await check("api", "alice")).status, 200);
   assert.equal((await check("api", "alice")).status, 429);
   const page = await open(browser);
-  await lookInto(page, "api", "alice");
+  await inspectKey(page, "api", "alice");
 
   // Nothing happens without a confirmation.
   await page.locator('[data-action="reset"]').click();
-  assert.match(await page.locator("#confirm-says").innerText(), /forgotten/);
+  assert.match(await page.locator("#confirm-text").innerText(), /deletes/);
   await page.keyboard.press("Escape");
   await page.locator("dialog").waitFor({ state: "detached" });
   assert.equal((await check("api", "alice")).status, 429);
@@ -31,7 +31,7 @@ await scene(async (browser) => {
     await page.locator('input[name="for"]').fill("soon");
   });
   await page.waitForFunction(() => document.querySelector("#confirm-problem").textContent !== "");
-  assert.match(await page.locator("#confirm-problem").innerText(), /not a duration/, "what is wrong is said in the dialog");
+  assert.match(await page.locator("#confirm-problem").innerText(), /not a duration/, "the dialog shows the error");
   await page.locator('input[name="for"]').fill("30m");
   await page.locator('input[name="note"]').fill("<b>scraper</b>");
   await page.locator("#confirm-go").click();
@@ -50,9 +50,9 @@ await scene(async (browser) => {
   await page.locator("dialog").waitFor({ state: "detached" });
   const more = await check("api", "alice");
   assert.deepEqual([more.status, more.body.limit], [200, "50/1h"]);
-  const inForce = page.locator('#overrides tr[data-label="alice"]');
-  await inForce.waitFor();
-  assert.match(await inForce.innerText(), /50\/1h.*permanently/s);
+  const activeOverride = page.locator('#overrides tr[data-label="alice"]');
+  await activeOverride.waitFor();
+  assert.match(await activeOverride.innerText(), /50\/1h.*permanently/s);
 
   await override("exempt", async () => {});
   await page.locator("dialog").waitFor({ state: "detached" });
@@ -61,8 +61,8 @@ await scene(async (browser) => {
   await page.locator('#overrides [data-action="lift"]').click();
   await page.locator("#confirm-go").click();
   await page.locator("dialog").waitFor({ state: "detached" });
-  assert.equal((await check("api", "alice")).body.limit, "5/1h", "lifted");
-  await inForce.waitFor({ state: "detached" });
+  assert.equal((await check("api", "alice")).body.limit, "5/1h", "the override was removed");
+  await activeOverride.waitFor({ state: "detached" });
 
   await page.goto(`${URL_}/#/`);
   await page.locator('#journal [data-kind="lift"]').waitFor();
@@ -71,6 +71,6 @@ await scene(async (browser) => {
   assert.match(await page.locator('#journal [data-kind="override"]').last().innerText(), /alice under api: banned for 30m \(<b>scraper<\/b>\)/);
   assert.match(await page.locator('#journal [data-kind="reset"]').innerText(), /127\.0\.0\.1/);
   const refused = page.complaints().filter((text) => !/status of 400/.test(text));
-  assert.deepEqual(refused, [], "the browser tells of the one request that was refused, and of nothing else");
-  content({ complaints: () => refused });
+  assert.deepEqual(refused, [], "the browser reports the one refused request and nothing else");
+  assertNoComplaints({ complaints: () => refused });
 });

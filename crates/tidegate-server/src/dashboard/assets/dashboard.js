@@ -1,20 +1,20 @@
-// What is known of the service: the overview the stream began with, and each second since folded into it.
+// The data of the dashboard: the first overview of the stream, updated by each tick.
 
-import { OUTCOMES } from "./words.js";
+import { OUTCOMES } from "./format.js";
 
 const KEPT_POINTS = 300;
 const KEPT_LINES = 200;
 
-export function createBoard() {
-  const board = { overview: null, catalogue: new Map() };
+export function createDashboard() {
+  const dashboard = { overview: null, catalogue: new Map() };
 
-  board.begin = (overview) => {
-    lengthen(overview.history);
-    board.overview = overview;
+  dashboard.replace = (overview) => {
+    padHistory(overview.history);
+    dashboard.overview = overview;
   };
 
-  board.tick = (tick) => {
-    const known = board.overview;
+  dashboard.tick = (tick) => {
+    const known = dashboard.overview;
     if (!known) return;
     Object.assign(known, {
       now_ms: tick.now_ms,
@@ -29,11 +29,11 @@ export function createBoard() {
     known.journal.splice(0, known.journal.length - KEPT_LINES);
   };
 
-  return board;
+  return dashboard;
 }
 
-/** A young service has a short history: what was before it was nothing. */
-function lengthen(history) {
+/** Fills the history before the start of the service with empty points. */
+function padHistory(history) {
   const missing = KEPT_POINTS - history.p50_us.length;
   if (missing <= 0) return;
   history.from_ms -= missing * history.step_ms;
@@ -45,7 +45,7 @@ function addPoint(history, point) {
   const at = Math.round((point.at_ms - history.from_ms) / history.step_ms);
   if (at < 0) return;
   let length = history.p50_us.length;
-  // Missing seconds had no known decisions.
+  // Missing seconds have no known decisions.
   const grow = Math.max(0, Math.min(at + 1 - length, KEPT_POINTS));
   if (at + 1 - length > KEPT_POINTS) history.from_ms = point.at_ms - (length + grow - 1) * history.step_ms;
   for (const policy of point.policies) {
@@ -54,10 +54,10 @@ function addPoint(history, point) {
   const blank = (n, value) => Array(n).fill(value);
   for (const name of ["p50_us", "p99_us"]) history[name].push(...blank(grow, null));
   for (const policy of history.policies) {
-    const told = point.policies.find(({ name }) => name === policy.name);
+    const counts = point.policies.find(({ name }) => name === policy.name);
     for (const { id } of OUTCOMES) {
       if (policy[id]) policy[id].push(...blank(grow, 0));
-      else if (told?.[id]) policy[id] = blank(length + grow, 0);
+      else if (counts?.[id]) policy[id] = blank(length + grow, 0);
     }
   }
   length += grow;
@@ -65,8 +65,8 @@ function addPoint(history, point) {
   history.p50_us[index] = point.p50_us ?? null;
   history.p99_us[index] = point.p99_us ?? null;
   for (const policy of history.policies) {
-    const told = point.policies.find(({ name }) => name === policy.name);
-    for (const { id } of OUTCOMES) if (policy[id]) policy[id][index] = told?.[id] ?? 0;
+    const counts = point.policies.find(({ name }) => name === policy.name);
+    for (const { id } of OUTCOMES) if (policy[id]) policy[id][index] = counts?.[id] ?? 0;
   }
   const surplus = length - KEPT_POINTS;
   if (surplus <= 0) return;
@@ -75,7 +75,7 @@ function addPoint(history, point) {
   for (const policy of history.policies) for (const { id } of OUTCOMES) policy[id]?.splice(0, surplus);
 }
 
-/** The seconds of one policy, or of all of them together, as one list for each outcome. */
+/** Returns the counts per second of one policy, or of all policies, as one list for each outcome. */
 export function series(history, name) {
   const length = history.p50_us.length;
   const sums = {};

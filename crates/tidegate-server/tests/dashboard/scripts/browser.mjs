@@ -1,4 +1,4 @@
-// What all scenes share: a browser, a page that is watched for complaints, and asking the service without the page.
+// Shared by all scripts: starts a browser, opens the page, collects its complaints, and sends requests without the page.
 
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
@@ -14,13 +14,13 @@ const opened = [];
 export const URL_ = process.env.TIDEGATE_URL;
 export { assert };
 
-/** Plays a scene; the process ends badly if it, or the page, complains. */
-export async function scene(play) {
+/** Runs a script in a browser. The process fails if the script throws. */
+export async function run(script) {
   const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-dev-shm-usage"] });
   try {
-    await play(browser);
+    await script(browser);
   } catch (error) {
-    console.error("what the pages complained about:", opened.map((page) => page.complaints()));
+    console.error("complaints of the pages:", opened.map((page) => page.complaints()));
     throw error;
   } finally {
     await browser.close();
@@ -28,8 +28,8 @@ export async function scene(play) {
 }
 
 /**
- * Opens the page. `expected` are patterns of complaints that belong to the scene: a browser tells of every refused request.
- * What the service tells over its stream is kept in `window.told`, by event.
+ * Opens the page. `expected` are patterns of complaints that the script causes: a browser reports every refused request.
+ * `window.received` has the last data of each event of the stream.
  */
 export async function open(browser, { path = "/", expected = [], ...settings } = {}) {
   const context = await browser.newContext(settings);
@@ -47,16 +47,16 @@ export async function open(browser, { path = "/", expected = [], ...settings } =
     dialog.dismiss();
   });
   page.on("request", (request) => {
-    if (!request.url().startsWith(URL_)) complain(`asked elsewhere: ${request.url()}`);
+    if (!request.url().startsWith(URL_)) complain(`request to another host: ${request.url()}`);
   });
   await page.addInitScript(() => {
-    window.told = {};
+    window.received = {};
     addEventListener("securitypolicyviolation", (event) => console.error(`policy violated: ${event.violatedDirective}`));
     window.EventSource = class extends EventSource {
       constructor(...all) {
         super(...all);
         for (const name of ["overview", "tick", "hits", "key"]) {
-          this.addEventListener(name, (event) => (window.told[name] = JSON.parse(event.data)));
+          this.addEventListener(name, (event) => (window.received[name] = JSON.parse(event.data)));
         }
       }
     };
@@ -65,12 +65,12 @@ export async function open(browser, { path = "/", expected = [], ...settings } =
   return page;
 }
 
-/** Nothing was complained about. */
-export function content(...pages) {
+/** Asserts that the pages have no complaints. */
+export function assertNoComplaints(...pages) {
   for (const page of pages) assert.deepEqual(page.complaints(), []);
 }
 
-export async function ask(method, path, body, headers = {}) {
+export async function request(method, path, body, headers = {}) {
   const response = await fetch(`${URL_}${path}`, {
     method,
     headers: { ...(body ? { "content-type": "application/json" } : {}), ...headers },
@@ -79,16 +79,16 @@ export async function ask(method, path, body, headers = {}) {
   return { status: response.status, body: await response.json() };
 }
 
-export const check = (policy, key, more = {}) => ask("POST", "/v1/check", { policy, key, ...more });
+export const check = (policy, key, more = {}) => request("POST", "/v1/check", { policy, key, ...more });
 
-/** Traffic that goes on until it is told to end. */
+/** Sends traffic until `end` is called. */
 export function traffic() {
   let over = false;
   const run = (async () => {
     for (let i = 0; !over; i++) {
       await Promise.all([
         check("api", `user-${i % 7}`), check("api-next", `user-${i % 7}`), check("login", "mallory"), check("buckets", "eve"),
-        check("steady", "eve"), check("fixed", "eve"), check("secret", "s3cr3t"), check("api", "nobody", { cost: 6 }),
+        check("steady", "eve"), check("fixed", "eve"), check("secret", "s3cr3t"), check("api", "unknown", { cost: 6 }),
       ]);
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
@@ -99,22 +99,22 @@ export function traffic() {
   } };
 }
 
-/** A figure of the page, by its name: what it shows and the number behind it. */
+/** Returns a figure of the page by its name. */
 export const figure = (page, name, within = "main") => page.locator(`${within} [data-figure="${name}"]`).first();
 
 export async function value(page, name, within) {
   return Number(await figure(page, name, within).getAttribute("data-value"));
 }
 
-/** What accessibility rules the page breaks, if any. */
-export async function broken(page) {
-  // In the page's own world, past its security policy, as a browser's tools are.
+/** Returns the accessibility rules that the page violates. */
+export async function accessibilityViolations(page) {
+  // Evaluated like a browser's own tools: the security policy of the page does not apply.
   await page.evaluate(axe);
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
   return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
 }
 
-/** How far the page is wider than its window. */
+/** Returns by how many pixels the page is wider than its window. */
 export const overflow = (page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
 
 export async function picture(page, name) {
@@ -122,12 +122,12 @@ export async function picture(page, name) {
   await page.screenshot({ path: join(process.env.TIDEGATE_PICTURES, `${name}.png`), fullPage: true });
 }
 
-/** Looks into a key on the page. */
-export async function lookInto(page, policy, ...parts) {
+/** Inspects a key on the page. */
+export async function inspectKey(page, policy, ...parts) {
   await page.goto(`${URL_}/#/key`);
   await page.locator("#key-policy").selectOption(policy);
   for (let i = 1; i < parts.length; i++) await page.locator("#add-part").click();
   for (const [i, part] of parts.entries()) await page.locator("input.part").nth(i).fill(part);
-  await page.getByRole("button", { name: "Look", exact: true }).click();
+  await page.getByRole("button", { name: "Inspect", exact: true }).click();
   await page.locator("#key-limits [data-limit]").first().waitFor();
 }

@@ -1,4 +1,4 @@
-// How numbers, times, sizes and names are written. Nothing here touches the page.
+// Formats of numbers, times, sizes and names. These functions do not access the page.
 
 const whole = new Intl.NumberFormat("en");
 const tenth = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
@@ -6,7 +6,7 @@ const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-dig
 const minute = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const moment = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 
-/** Characters that cannot be seen, or that turn the text around them, as escapes: U+202E is shown as \u{202e}. */
+/** Escapes invisible characters and characters that change the text direction: U+202E becomes \u{202e}. */
 export function visible(text) {
   return String(text ?? "").replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 }
@@ -14,7 +14,7 @@ export function visible(text) {
 export const count = (n) => whole.format(Math.round(n));
 export const rate = (n) => (n > 0 && n < 9.95 && !Number.isInteger(n) ? tenth.format(n) : whole.format(Math.round(n)));
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-/** A rate for an axis, where there is little room. */
+/** A short rate for an axis. */
 export const briefRate = (n) => (n < 10_000 ? rate(n) : compact.format(n));
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
@@ -39,7 +39,7 @@ export function size(bytes) {
   return `${tenth.format(bytes / 1e9)} GB`;
 }
 
-/** A length of time that is being counted down. */
+/** A duration for a countdown. */
 export function wait(ms) {
   const s = Math.max(0, ms) / 1000;
   const two = (n) => String(Math.floor(n)).padStart(2, "0");
@@ -49,7 +49,7 @@ export function wait(ms) {
   return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
 }
 
-/** A length of time in its coarsest unit. */
+/** A duration in its coarsest unit. */
 export function span(ms) {
   const s = Math.max(0, Math.round(ms / 1000));
   if (s < 90) return `${s} s`;
@@ -69,8 +69,8 @@ export const clockTime = (ms) => clock.format(ms);
 export const minuteTime = (ms) => minute.format(ms);
 export const fullTime = (ms) => moment.format(ms);
 
-/** The microseconds of a limit's window and its maximum, or nothing if it cannot be read. */
-export function readLimit(text) {
+/** Parses a limit. Returns its maximum and its window in microseconds, or null. */
+export function parseLimit(text) {
   const match = /^\s*([\d_]+)\s*\/\s*((?:\d+(?:us|ms|s|m|h|d|w))+|us|ms|s|m|h|d|w)\s*$/.exec(text);
   if (!match) return null;
   const unit = { us: 1, ms: 1e3, s: 1e6, m: 60e6, h: 3600e6, d: 86_400e6, w: 604_800e6 };
@@ -80,13 +80,13 @@ export function readLimit(text) {
   return max > 0 && window > 0 ? { max, window } : null;
 }
 
-/** Outcomes in the order they are stacked, those that were let through below. */
+/** Outcomes in stacking order: admitted requests are at the bottom. */
 export const OUTCOMES = [
   { id: "allowed", name: "allowed", meaning: "allowed" },
   { id: "shadow", name: "would be denied", meaning: "beyond the limit of a shadow policy, and allowed" },
   { id: "limited", name: "limited", meaning: "denied: beyond the limit" },
   { id: "impossible", name: "impossible", meaning: "denied: the cost is higher than the limit ever allows" },
-  { id: "store_unavailable", name: "store away", meaning: "denied: the store did not answer" },
+  { id: "store_unavailable", name: "store unavailable", meaning: "denied: the store did not answer" },
   { id: "banned", name: "banned", meaning: "denied: an operator has banned the key" },
 ];
 
@@ -94,18 +94,18 @@ export const sumOf = (o) => OUTCOMES.reduce((sum, { id }) => sum + (o[id] ?? 0),
 export const DENIED = ["limited", "impossible", "store_unavailable", "banned"];
 export const deniedOf = (o) => DENIED.reduce((sum, id) => sum + (o[id] ?? 0), 0);
 
-/** Those of the lines without a policy of their own. */
+/** Descriptions of the lines that are not policies. */
 export const WITHOUT_POLICY = new Map([
-  ["(limits)", "limits that callers brought"],
+  ["(limits)", "limits supplied by callers"],
   ["CL.THROTTLE", "the command of redis-cell"],
   ["(deny)", "denied by rule"],
-  ["(others)", "policies that decide less"],
+  ["(others)", "policies with fewer decisions"],
 ]);
 
 export const ALGORITHMS = [
   ["sliding_log", "never more than the limit in any window"],
   ["sliding_counter", "an estimate from two counters"],
-  ["sliding_buckets:10", "never more; units are held a little longer"],
+  ["sliding_buckets:10", "never more than the limit; units count a little longer"],
   ["fixed_window", "the baseline: up to twice the limit across a boundary"],
   ["gcra", "the limit at once, then evenly"],
 ];
@@ -124,7 +124,7 @@ export const JOURNAL = {
   lift: ["◇", "override removed", "calm"],
 };
 
-export function overrideWords(override) {
+export function overrideText(override) {
   const what = {
     limits: `limits ${override.limits.map(visible).join(" and ")}${override.algorithm ? ` by ${visible(override.algorithm)}` : ""}`,
     ban: "banned: every request is denied",
@@ -133,4 +133,4 @@ export function overrideWords(override) {
   return what ?? visible(override.kind);
 }
 
-export const untilWords = (ms) => (ms === null || ms === undefined ? "permanently" : `until ${fullTime(ms)}`);
+export const untilText = (ms) => (ms === null || ms === undefined ? "permanently" : `until ${fullTime(ms)}`);

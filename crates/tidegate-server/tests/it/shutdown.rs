@@ -1,4 +1,4 @@
-//! A service that stops answers everyone it has let in.
+//! A service that stops answers every accepted connection first.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
@@ -16,11 +16,11 @@ use crate::{resp::client::command, running::Running};
 
 const CONFIG: &str = "[server]\ndrain = \"30s\"\n[policies.api]\nlimits = [\"1000000/1h\"]\n";
 
-/// As many as anyone sends.
-const ENDLESS: &str =
+/// A limit that no test reaches.
+const HIGH_LIMIT: &str =
     "[server]\ndrain = \"30s\"\n[policies.api]\nlimits = [\"1_000_000_000/366d\"]\nalgorithm = \"fixed_window\"\n";
 
-fn ask() -> KeyRequest<'static> {
+fn key_request() -> KeyRequest<'static> {
     KeyRequest {
         source: LimitSource::Policy("api"),
         key: Key::new("k").expect("a key"),
@@ -30,13 +30,13 @@ fn ask() -> KeyRequest<'static> {
 }
 
 fn used(running: &Running, service: &Service) -> u64 {
-    let live = service.active_policies();
-    let answer = running.block_on(service.decide(Transport::Http, &live, Op::Peek, &ask()));
-    answer.expect("the policy is known").decision.used()
+    let policies = service.active_policies();
+    let response = running.block_on(service.decide(Transport::Http, &policies, Op::Peek, &key_request()));
+    response.expect("the policy is known").decision.used()
 }
 
 #[test]
-fn whatever_was_charged_was_answered() {
+fn every_request_charged_over_http_is_answered() {
     let mut running = Running::start(CONFIG);
     let service = std::sync::Arc::clone(running.server().service());
     let body = r#"{"policy":"api","key":"k"}"#;
@@ -50,8 +50,8 @@ fn whatever_was_charged_was_answered() {
             scope.spawn(|| {
                 let Ok(mut stream) = TcpStream::connect(address) else { return };
                 let mut reader = stream.try_clone().expect("a second handle");
-                reader.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout can be set");
-                // An answer ends with its body's last brace; answers differ in length.
+                reader.set_read_timeout(Some(Duration::from_secs(60))).expect("a valid timeout");
+                // Responses differ in length, and each ends with the last brace of its body.
                 while stream.write_all(http.as_bytes()).is_ok() {
                     let mut byte = [0];
                     let mut complete = false;
@@ -68,69 +68,69 @@ fn whatever_was_charged_was_answered() {
         while answered.load(Relaxed) < 500 {
             std::thread::yield_now();
         }
-        assert_eq!(running.stop(), 0, "all were served before patience ended");
+        assert_eq!(running.stop(), 0, "no connection was cut off");
     });
     assert_eq!(used(&running, &service), answered.load(Relaxed));
-    assert!(TcpStream::connect(address).is_err(), "nobody is let in any more");
+    assert!(TcpStream::connect(address).is_err(), "new connections are refused");
 }
 
-/// Writes batch after batch until the service takes no more, while another thread counts the replies until the end of the
-/// stream; how many there were.
-fn pipelines_until_the_end(address: SocketAddr, answered: &AtomicU64) {
+/// Writes batches until the service reads no more, while another thread counts the replies until the end of the
+/// stream.
+fn pipeline_until_closed(address: SocketAddr, answered: &AtomicU64) {
     let batch = command(["TG.CHECK", "api", "k"]).repeat(40);
     let Ok(mut stream) = TcpStream::connect(address) else { return };
     let reader = stream.try_clone().expect("a second handle");
-    reader.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout can be set");
+    reader.set_read_timeout(Some(Duration::from_secs(60))).expect("a valid timeout");
     std::thread::scope(|scope| {
         scope.spawn(move || while stream.write_all(&batch).is_ok() {});
         // A reply is an array of six numbers: its header and six lines.
         let mut lines = 0;
         for line in BufReader::new(&reader).split(b'\n') {
-            let line = line.expect("the stream ends well, and no reply is lost to a reset");
+            let line = line.expect("the stream ends without a reset");
             assert!(line.ends_with(b"\r"), "a reply was cut off");
             lines += 1;
             answered.fetch_add(u64::from(lines % 7 == 0), Relaxed);
         }
         assert_eq!(lines % 7, 0, "a reply was cut off");
-        // The writer learns of the end when the last handle is closed.
+        // The writer gets an error when the last handle is closed.
         reader.shutdown(std::net::Shutdown::Both).ok();
     });
 }
 
-fn whatever_was_charged_over_resp_was_answered(store: &str) {
+fn every_request_charged_over_resp_is_answered(store: &str) {
     for _ in 0..5 {
-        let mut running = Running::start(&format!("[store]\nurl = \"{store}\"\ntimeout = \"10s\"\n{ENDLESS}"));
+        let mut running = Running::start(&format!("[store]\nurl = \"{store}\"\ntimeout = \"10s\"\n{HIGH_LIMIT}"));
         let service = std::sync::Arc::clone(running.server().service());
-        let reset = running.block_on(service.reset(&service.active_policies(), &ask(), Actor::default()));
+        let reset = running.block_on(service.reset(&service.active_policies(), &key_request(), Actor::default()));
         reset.expect("the store answers");
         let (address, answered) = (running.resp, AtomicU64::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| pipelines_until_the_end(address, &answered));
+                scope.spawn(|| pipeline_until_closed(address, &answered));
             }
             while answered.load(Relaxed) < 4_000 {
                 std::thread::yield_now();
             }
-            assert_eq!(running.stop(), 0, "all were served before patience ended");
+            assert_eq!(running.stop(), 0, "no connection was cut off");
         });
         assert_eq!(used(&running, &service), answered.load(Relaxed));
     }
 }
 
 #[test]
-fn whatever_was_charged_in_memory_over_resp_was_answered() {
-    whatever_was_charged_over_resp_was_answered("memory");
+fn every_request_charged_over_resp_in_memory_is_answered() {
+    every_request_charged_over_resp_is_answered("memory");
 }
 
 #[test]
-fn whatever_was_charged_in_redis_over_resp_was_answered() {
+fn every_request_charged_over_resp_in_redis_is_answered() {
     let redis = Server::start();
-    whatever_was_charged_over_resp_was_answered(&redis.url());
+    every_request_charged_over_resp_is_answered(&redis.url());
 }
 
-/// The service stops in the moment in which a connection has come and nobody else is served.
+/// The service stops when a connection waits in the accept queue and no other connection is served.
 #[test]
-fn a_connection_that_waits_to_be_accepted_is_served_before_the_service_ends() {
+fn a_connection_in_the_accept_queue_is_served_before_the_service_stops() {
     for _ in 0..5 {
         let mut running = Running::start(CONFIG);
         let service = std::sync::Arc::clone(running.server().service());
@@ -144,12 +144,12 @@ fn a_connection_that_waits_to_be_accepted_is_served_before_the_service_ends() {
         let mut lines = 0;
         for mut client in clients {
             let mut bytes = Vec::new();
-            // One that was never accepted is reset, and was charged nothing.
+            // A connection that was never accepted is reset, and was not charged.
             if client.read_to_end(&mut bytes).is_ok() {
                 lines += bytes.split(|byte| *byte == b'\n').count() as u64 - 1;
             }
         }
-        assert_eq!(lines, charged * 7, "after stop has returned, nothing is charged");
+        assert_eq!(lines, charged * 7, "nothing is charged after stop returned");
         assert_eq!(used(&running, &service), charged);
     }
 }

@@ -1,4 +1,4 @@
-//! With Redis behind, and with Redis gone.
+//! The service with a Redis store, and without it during an outage.
 
 use serde_json::{Value, json};
 use tidegate_testbed::{Reply, Server};
@@ -31,21 +31,21 @@ on_store_failure = "closed"
 }
 
 #[test]
-fn the_state_is_shared_through_redis_and_survives_the_service() {
+fn the_state_in_redis_is_shared_and_survives_a_restart() {
     let redis = Server::start();
-    let ask = json!({ "policy": "api", "key": "alice" });
+    let request_body = json!({ "policy": "api", "key": "alice" });
     let (one, other) = (Running::start(&config(&redis)), Running::start(&config(&redis)));
-    assert_eq!(post(one.http, "/v1/check", &ask).json()["remaining"], 1);
-    assert_eq!(post(other.http, "/v1/check", &ask).json()["remaining"], 0);
+    assert_eq!(post(one.http, "/v1/check", &request_body).json()["remaining"], 1);
+    assert_eq!(post(other.http, "/v1/check", &request_body).json()["remaining"], 0);
     drop((one, other));
     let third = Running::start(&config(&redis));
-    assert_eq!(post(third.http, "/v1/check", &ask).status, 429);
+    assert_eq!(post(third.http, "/v1/check", &request_body).status, 429);
     assert_eq!(get(third.http, "/readyz").json()["store"], "redis");
     assert_eq!(get(third.http, "/v1/inspect?policy=api&key=alice").json()["limits"][0]["used"], 2);
 }
 
 #[test]
-fn without_redis_the_call_the_operation_and_the_policy_decide_in_that_order() {
+fn without_redis_the_call_takes_precedence_over_the_operation_and_the_policy() {
     let redis = Server::start();
     let text = config(&redis).replace("10s", "50ms");
     drop(redis);
@@ -77,10 +77,10 @@ fn without_redis_the_call_the_operation_and_the_policy_decide_in_that_order() {
             "allowed",
         ),
     ] {
-        let answer = post(running.http, "/v1/check", &body);
-        let told = answer.json();
-        assert_eq!((answer.status, told["reason"].as_str()), (status, Some(reason)), "{body} gives {told}");
-        assert_eq!(told["degraded"], true, "{body} gives {told}");
+        let response = post(running.http, "/v1/check", &body);
+        let decision = response.json();
+        assert_eq!((response.status, decision["reason"].as_str()), (status, Some(reason)), "{body} gives {decision}");
+        assert_eq!(decision["degraded"], true, "{body} gives {decision}");
     }
     let refund = json!({ "policy": "api", "key": "a", "charged_at_us": 1 });
     assert_eq!(post(running.http, "/v1/refund", &refund).status, 503);
@@ -93,53 +93,53 @@ fn without_redis_the_call_the_operation_and_the_policy_decide_in_that_order() {
 }
 
 #[test]
-fn what_one_node_overrides_all_obey_at_once() {
+fn an_override_applies_on_all_nodes_immediately() {
     let redis = Server::start();
     let (one, other) = (Running::start(&config(&redis)), Running::start(&config(&redis)));
-    let ask = json!({ "policy": "api", "key": "alice" });
-    assert_eq!(post(one.http, "/v1/check", &ask).status, 200);
+    let request_body = json!({ "policy": "api", "key": "alice" });
+    assert_eq!(post(one.http, "/v1/check", &request_body).status, 200);
     let ban = json!({ "policy": "api", "key": "alice", "kind": "ban", "for_good": true, "note": "scraper" });
     assert_eq!(post(one.http, "/v1/override", &ban).status, 200);
-    assert_eq!(post(other.http, "/v1/check", &ask).status, 403, "with the very next decision");
-    assert_eq!(post(other.http, "/v1/reset", &ask).json(), json!({ "reset": true }));
-    assert_eq!(post(one.http, "/v1/check", &ask).status, 403, "a reset does not remove a ban");
+    assert_eq!(post(other.http, "/v1/check", &request_body).status, 403, "the next decision obeys the ban");
+    assert_eq!(post(other.http, "/v1/reset", &request_body).json(), json!({ "reset": true }));
+    assert_eq!(post(one.http, "/v1/check", &request_body).status, 403, "a reset does not remove a ban");
     let list = get(other.http, "/v1/overrides").json();
     let listed = &list["overrides"][0];
     assert_eq!((&listed["key"], &listed["override"]["note"]), (&json!("alice"), &json!("scraper")), "{list}");
-    let lives = |redis: &Server| -> Vec<i64> {
+    let ttls = |redis: &Server| -> Vec<i64> {
         let mut wire = redis.wire();
         let names = wire.command(["KEYS", "*"]);
         let Reply::Array(names) = &names else { panic!("{names:?} is no list") };
         names.iter().map(|name| wire.command(["TTL", &name.as_str_lossy()]).integer()).collect()
     };
-    assert_eq!(lives(&redis), [-1, -1], "the ban and the list that names it");
-    assert_eq!(post(other.http, "/v1/override/lift", &ask).json(), json!({ "lifted": true }));
-    let decided = post(one.http, "/v1/check", &ask);
+    assert_eq!(ttls(&redis), [-1, -1], "the ban and the list of overrides");
+    assert_eq!(post(other.http, "/v1/override/lift", &request_body).json(), json!({ "lifted": true }));
+    let decided = post(one.http, "/v1/check", &request_body);
     assert_eq!((decided.status, &decided.json()["remaining"]), (200, &json!(1)));
-    assert!(matches!(*lives(&redis), [left] if left > 0), "the state alone is left, and expires");
+    assert!(matches!(*ttls(&redis), [left] if left > 0), "only the state is left, and it expires");
 }
 
 #[test]
-fn a_store_that_is_lost_and_comes_back_is_told() {
+fn the_loss_and_the_return_of_the_store_are_reported() {
     let redis = Server::start();
     let running = Running::start(&config(&redis).replace("10s", "50ms"));
     let mut events = Events::open(running.http, "/v1/live", &[]);
-    let ask = json!({ "policy": "youtube", "key": "a" });
-    let told = |kind: &'static str| {
+    let request_body = json!({ "policy": "youtube", "key": "a" });
+    let has_line = |kind: &'static str| {
         move |tick: &Value| tick["journal"].as_array().expect("a list").iter().any(|line| line["kind"] == kind)
     };
     redis.kill();
-    // Enough that did not answer for its breaker to open.
-    while post(running.http, "/v1/check", &ask).status == 200
+    // Until enough calls failed to open the circuit breaker.
+    while post(running.http, "/v1/check", &request_body).status == 200
         || get(running.http, "/readyz").json()["store_answers"] == true
     {}
-    let tick = events.find("tick", told("store_lost"));
+    let tick = events.find("tick", has_line("store_lost"));
     assert_eq!((&tick["store"]["kind"], &tick["store"]["answers"]), (&json!("redis"), &json!(false)));
     assert_ne!(tick["store"]["nodes"][0]["breaker"], "closed");
     let refused = json!({ "policy": "api", "key": "a", "kind": "ban", "for": "1h" });
     assert_eq!(post(running.http, "/v1/override", &refused).status, 503);
     redis.restart();
     while get(running.http, "/readyz").json()["store_answers"] == false {}
-    let tick = events.find("tick", told("store_back"));
+    let tick = events.find("tick", has_line("store_back"));
     assert_eq!(tick["store"]["nodes"][0]["breaker"], "closed", "{tick}");
 }

@@ -1,37 +1,37 @@
-// The service goes away and comes back: the page says so, and goes on by itself.
+// The service stops and starts again: the page shows it and reconnects.
 
 import { createInterface } from "node:readline";
 
-import { assert, check, open, scene, URL_ } from "./kit.mjs";
+import { assert, check, open, run, URL_ } from "./browser.mjs";
 
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-const heard = async (line) => assert.equal((await lines.next()).value, line);
+const expectLine = async (line) => assert.equal((await lines.next()).value, line);
 
-await scene(async (browser) => {
+await run(async (browser) => {
   const page = await open(browser, { expected: [/ERR_CONNECTION|ERR_EMPTY|ERR_INCOMPLETE|ERR_SOCKET/] });
   await check("api", "alice");
-  await page.waitForFunction(() => window.told.tick?.last.decisions === 1);
+  await page.waitForFunction(() => window.received.tick?.last.decisions === 1);
   assert.equal(await page.locator("#pulse").getAttribute("data-live"), "live");
   console.log("live");
-  await heard("stopped");
+  await expectLine("stopped");
   const banner = page.locator("#banner");
   await banner.filter({ hasText: "Not live" }).waitFor();
   assert.equal(await banner.getAttribute("role"), "status");
-  assert.ok(await page.evaluate(() => document.body.classList.contains("stale")), "what is shown is marked as stale");
+  assert.ok(await page.evaluate(() => document.body.classList.contains("stale")), "the shown figures are marked as stale");
   const started = () => page.locator('#journal [data-kind="started"] time').getAttribute("datetime");
   const before = await started();
   console.log("stale");
-  await heard("started");
+  await expectLine("started");
   await page.locator('#pulse[data-live="live"]').waitFor();
   assert.ok(!(await page.evaluate(() => document.body.classList.contains("stale"))));
-  assert.notEqual(await started(), before, "the journal is that of the service as it is now");
-  // Another view is live at once, and so is this one again.
+  assert.notEqual(await started(), before, "the journal is that of the restarted service");
+  // Another view is live immediately, and so is this view afterwards.
   await page.evaluate(() => (location.hash = "#/try"));
   await page.locator("#try-limit").waitFor();
   await page.evaluate(() => (location.hash = "#/"));
   await check("api", "bob");
   await check("api", "carol");
-  await page.waitForFunction(() => window.told.tick?.last.decisions === 2);
-  assert.equal(await page.locator('main [data-figure="keys"]').getAttribute("data-value"), "2", "of the service as it is now");
+  await page.waitForFunction(() => window.received.tick?.last.decisions === 2);
+  assert.equal(await page.locator('main [data-figure="keys"]').getAttribute("data-value"), "2", "the keys of the restarted service");
   assert.deepEqual(page.complaints(), [], URL_);
 });

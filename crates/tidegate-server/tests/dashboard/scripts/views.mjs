@@ -1,85 +1,85 @@
-// Every view under live traffic: the figures on the page are those that the service tells.
+// Every view shows the figures of the service under live traffic.
 
-import { assert, ask, check, content, figure, lookInto, open, scene, traffic, value, URL_ } from "./kit.mjs";
+import { assert, request, check, assertNoComplaints, figure, inspectKey, open, run, traffic, value, URL_ } from "./browser.mjs";
 
-await scene(async (browser) => {
+await run(async (browser) => {
   const flow = traffic();
   const page = await open(browser);
 
-  // Overview. The page draws an event as it comes, so what it shows and what was told last are of one moment.
-  await page.waitForFunction(() => window.told.tick?.last.denied > 0);
+  // Overview. The page draws each event when it arrives, so the shown figures are those of the last event.
+  await page.waitForFunction(() => window.received.tick?.last.denied > 0);
   const seen = await page.evaluate(() => {
     const shown = (name, of = document) => Number(of.querySelector(`[data-figure="${name}"]`).dataset.value);
     const policies = [...document.querySelectorAll("tr[data-policy]")].map((row) => [row.dataset.policy, shown("per_second", row), shown("denied_share", row)]);
-    return { told: window.told.tick, policies, ...Object.fromEntries(["per_second", "denied_share", "p50", "p99", "keys", "bytes"].map((name) => [name, shown(name)])) };
+    return { tick: window.received.tick, policies, ...Object.fromEntries(["per_second", "denied_share", "p50", "p99", "keys", "bytes"].map((name) => [name, shown(name)])) };
   });
-  const { last, store } = seen.told;
+  const { last, store } = seen.tick;
   assert.deepEqual([seen.per_second, seen.denied_share, seen.p50, seen.p99], [last.per_second, last.denied_share, last.p50_us, last.p99_us]);
   assert.deepEqual([seen.keys, seen.bytes], [store.keys, store.bytes]);
   const sum = (o) => o.allowed + o.limited + o.impossible + o.store_unavailable + o.shadow + o.banned;
-  for (const policy of seen.told.policies) {
+  for (const policy of seen.tick.policies) {
     const denied = policy.mode === "shadow" ? policy.shadow : policy.limited + policy.impossible + policy.store_unavailable + policy.banned;
     const expected = [policy.name, sum(policy) / last.seconds, sum(policy) ? denied / sum(policy) : 0];
     assert.deepEqual(seen.policies.find(([name]) => name === policy.name), expected);
   }
   assert.equal(await page.locator("#journal li").first().getAttribute("data-kind"), "started");
-  assert.match(await page.locator("main").innerText(), /answers/);
+  assert.match(await page.locator("main").innerText(), /store is healthy/);
   for (const name of ["decisions", "latency"]) {
     const chart = page.locator(`[data-chart="${name}"] svg[role=img], svg[data-chart="${name}"]`).first();
-    assert.ok((await chart.getAttribute("aria-label"))?.length > 20, `the chart of ${name} is told in words`);
+    assert.ok((await chart.getAttribute("aria-label"))?.length > 20, `the chart of ${name} has a description`);
   }
 
-  // A policy: whom it hits. The flow ends first, so that the service can be asked for the same by itself.
-  while ((await ask("GET", "/v1/hits?policy=api")).body.hardest.length < 8) await check("api", "user-0");
+  // A policy and its denied keys. The traffic ends first, so that the page and the API have the same figures.
+  while ((await request("GET", "/v1/hits?policy=api")).body.hardest.length < 8) await check("api", "user-0");
   await flow.end();
   await page.goto(`${URL_}/#/policy/api`);
-  await page.waitForFunction(() => window.told.hits?.policy === "api");
-  const { body: hits } = await ask("GET", "/v1/hits?policy=api");
+  await page.waitForFunction(() => window.received.hits?.policy === "api");
+  const { body: hits } = await request("GET", "/v1/hits?policy=api");
   assert.equal(await value(page, "denials"), hits.denials);
   const rows = (id) => page.locator(`#${id} tr`).evaluateAll((all) => all.map((row) => [row.dataset.label, Number(row.querySelector("b").dataset.value)]));
   assert.deepEqual(await rows("hardest"), hits.hardest.map((hit) => [hit.label, hit.denials]));
   assert.deepEqual(await rows("nearest"), hits.nearest.map((hit) => [hit.label, hit.used]));
   assert.ok(hits.hardest.length === 8 && hits.nearest.length === 7, JSON.stringify(hits));
-  assert.match(await page.locator("#words").innerText(), /At most 5 units in any hour/);
+  assert.match(await page.locator("#policy-description").innerText(), /At most 5 units in any hour/);
   await page.goto(`${URL_}/#/policy/secret`);
-  await page.waitForFunction(() => window.told.hits?.policy === "secret");
+  await page.waitForFunction(() => window.received.hits?.policy === "secret");
   await page.locator("#hardest tr").first().waitFor();
   assert.match(await page.locator("#hardest tr").first().innerText(), /#[0-9a-f]{16}/, "its keys are hashed");
   await page.goto(`${URL_}/#/policy/api-next`);
   await page.locator("#compare-with").waitFor();
-  assert.equal(await page.locator("#compare-with").inputValue(), "api", "the policy in force that it is called after");
-  assert.match(await page.locator("#verdict").innerText(), /api-next would have denied .* api denied/);
+  assert.equal(await page.locator("#compare-with").inputValue(), "api", "the active policy with the same prefix is preselected");
+  assert.match(await page.locator("#comparison-summary").innerText(), /api-next would have denied .* api denied/);
 
   // A key under each algorithm.
   for (const [policy, key, limits] of [["api", "user-1", 1], ["login", "mallory", 2], ["buckets", "eve", 1], ["steady", "eve", 1], ["fixed", "eve", 1]]) {
     await check(policy, key);
-    await lookInto(page, policy, key);
+    await inspectKey(page, policy, key);
     const shown = await page.evaluate(() => ({
-      told: window.told.key,
+      data: window.received.key,
       cards: [...document.querySelectorAll("#key-limits [data-limit]")].map((card) =>
         ["used", "remaining", "reset"].map((name) => Number(card.querySelector(`[data-figure="${name}"]`).dataset.value))),
     }));
     assert.equal(shown.cards.length, limits);
     assert.equal(await page.locator("#key-h").innerText(), `${key} under ${policy}`);
-    shown.told.limits.forEach((limit, i) => {
+    shown.data.limits.forEach((limit, i) => {
       const [used, remaining, reset] = shown.cards[i];
-      // Time has passed since it was told, and units come free meanwhile.
+      // Units may have become free since the event.
       assert.ok(used <= limit.used, `${policy}: ${used} of ${JSON.stringify(limit)}`);
       if (policy === "api") assert.equal(used, limit.used, "an hour has not passed");
       assert.equal(remaining, limit.capacity - used, policy);
       assert.ok(reset <= limit.reset_after_ms, `${policy}: ${reset} of ${limit.reset_after_ms}`);
     });
   }
-  // It moves by itself.
+  // The figures change without an event.
   const before = await value(page, "reset", "#key-limits");
   await page.waitForFunction((before) => Number(document.querySelector('#key-limits [data-figure="reset"]').dataset.value) < before, before);
-  await lookInto(page, "api", "several", "parts");
+  await inspectKey(page, "api", "several", "parts");
   assert.match(await page.locator("#key-h").innerText(), /several · parts/);
   await check("api", ["several", "parts"]);
   await page.waitForFunction(() => document.querySelector('#key-limits [data-figure="used"]').dataset.value === "1");
   assert.ok(!page.url().includes("several"), "a key is never in the address");
 
-  // Trying a limit: what each algorithm admits is what the service decided.
+  // Trying a limit shows the decisions of the service for each algorithm.
   await page.goto(`${URL_}/#/try`);
   await page.locator("#try-limit").fill("10/1h");
   await page.locator("#try-limit").press("Tab");
@@ -90,7 +90,7 @@ await scene(async (browser) => {
   }
   await page.locator("#try-limit").fill("nonsense");
   await page.locator("#try-limit").press("Tab");
-  assert.match(await page.locator("#try-problem").innerText(), /no limit that can be read/);
+  assert.match(await page.locator("#try-problem").innerText(), /is not a valid limit/);
   assert.equal(await figure(page, "admitted").count(), 0);
-  content(page);
+  assertNoComplaints(page);
 });

@@ -1,4 +1,4 @@
-//! Callers bring more windows and keys than fit, and named policies decide as ever.
+//! Callers supply more windows and keys than fit, and named policies are not affected.
 
 use super::client::{Client, Reply, command};
 use crate::{http::client::get, running::Running};
@@ -37,7 +37,7 @@ fn admitted(client: &mut Client, key: &str, times: usize) -> usize {
 }
 
 #[test]
-fn ninety_thousand_windows_of_callers_leave_a_named_policy_as_it_is() {
+fn ninety_thousand_windows_of_callers_do_not_affect_a_named_policy() {
     for at_capacity in ["shared", "deny", "admit"] {
         let service = Running::start(&format!("[store]\nat_capacity = \"{at_capacity}\"\n{POLICIES}"));
         let mut client = Client::connect(service.resp);
@@ -52,7 +52,7 @@ fn ninety_thousand_windows_of_callers_leave_a_named_policy_as_it_is() {
 }
 
 #[test]
-fn throttles_of_distinct_periods_leave_a_named_policy_as_it_is() {
+fn throttles_with_distinct_periods_do_not_affect_a_named_policy() {
     let service = Running::start(&format!("[store]\nat_capacity = \"deny\"\n{POLICIES}"));
     let mut client = Client::connect(service.resp);
     let throttles = (0..76_000).map(|j| format!("CL.THROTTLE k{j} 1 1 {}", 10_000 + j));
@@ -62,7 +62,7 @@ fn throttles_of_distinct_periods_leave_a_named_policy_as_it_is() {
 }
 
 #[test]
-fn new_keys_of_named_policies_are_decided_after_a_flood_of_keys_and_of_windows() {
+fn new_keys_of_named_policies_are_decided_after_a_flood_of_keys_and_windows() {
     let service = Running::start(&format!("[store]\nmax_keys = 50_000\n{POLICIES}"));
     let mut client = Client::connect(service.resp);
     let keys = pipelined(&mut client, (0..50_000).map(|n| format!("TG.CHECK login flood{n}")));
@@ -70,13 +70,13 @@ fn new_keys_of_named_policies_are_decided_after_a_flood_of_keys_and_of_windows()
     pipelined(&mut client, (0..60_000).map(|j| format!("TG.LIMIT k{j} 1/{}ms", 3_600_000 + j)));
     let counts: Vec<usize> = (0..200).map(|n| admitted(&mut client, &format!("user{n}"), 10)).collect();
     assert!(counts.iter().all(|count| *count <= 5), "{counts:?}");
-    // About five of them share the place of another, who came first and took all: 20 is a chance of one in a hundred million.
+    // About five of the keys share the entry of an exhausted key. The chance of 20 is one in a hundred million.
     let served = counts.iter().filter(|count| **count == 5).count();
     assert!(served >= 180, "{served} of 200: {counts:?}");
 }
 
 #[test]
-fn callers_who_bring_keys_leave_named_policies_theirs() {
+fn keys_of_caller_limits_do_not_evict_keys_of_named_policies() {
     let service = Running::start(&format!("[store]\nmax_keys = 20_000\ncaller_share = 0.25\n{POLICIES}"));
     let mut client = Client::connect(service.resp);
     pipelined(&mut client, (0..40_000).map(|n| format!("TG.LIMIT flood{n} 5/1h")));

@@ -1,11 +1,11 @@
-//! Tokens that are guessed.
+//! Attempts to guess tokens.
 
 use serde_json::json;
 
 use super::raw_http2::RawHttp2;
 use crate::{
     grpc::check_with_token,
-    http::client::{Answer, request},
+    http::client::{Response, request},
     resp::client::{Client, Reply},
     running::Running,
 };
@@ -14,7 +14,7 @@ const CONFIG: &str = "[server]\ntoken = \"use-me-now\"\nadmin_token = \"change-m
                       [policies.api]\nlimits = [\"1_000_000/1h\"]\n";
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-fn check(running: &Running, token: &str) -> Answer {
+fn check(running: &Running, token: &str) -> Response {
     let bearer = format!("Bearer {token}");
     let body = json!({ "policy": "api", "key": "a" }).to_string();
     request(running.http, "POST", "/v1/check", &[JSON, ("authorization", &bearer)], &body)
@@ -28,24 +28,24 @@ fn counted(running: &Running, transport: &str) -> u64 {
 }
 
 #[track_caller]
-fn is_too_many(answer: &Answer) {
-    assert_eq!(answer.status, 429, "{answer:?}");
-    let wait: u64 = answer.header("retry-after").and_then(|wait| wait.parse().ok()).expect("a time to wait");
+fn assert_too_many(response: &Response) {
+    assert_eq!(response.status, 429, "{response:?}");
+    let wait: u64 = response.header("retry-after").and_then(|wait| wait.parse().ok()).expect("a time to wait");
     assert!((1..=60).contains(&wait), "{wait}");
 }
 
 #[test]
-fn guesses_over_http_are_limited_and_the_right_token_always_works() {
+fn wrong_tokens_over_http_are_limited_and_the_right_token_always_works() {
     let running = Running::start(CONFIG);
     for guess in 0..10 {
         assert_eq!(check(&running, "guessed-it").status, 401, "{guess}");
     }
     for _ in 0..5 {
-        is_too_many(&check(&running, "guessed-it"));
+        assert_too_many(&check(&running, "guessed-it"));
         assert_eq!(check(&running, "use-me-now").status, 200);
         assert_eq!(check(&running, "change-me-now").status, 200);
     }
-    // Whatever tells a right token from a wrong one.
+    // Every path whose response depends on the token.
     let bearer = [("authorization", "Bearer guessed-it")];
     for path in [
         "/metrics",
@@ -55,88 +55,92 @@ fn guesses_over_http_are_limited_and_the_right_token_always_works() {
         "/v1/inspect?policy=api&key=a",
         "/v1/forward?policy=api",
     ] {
-        is_too_many(&request(running.http, "GET", path, &bearer, ""));
+        assert_too_many(&request(running.http, "GET", path, &bearer, ""));
     }
     assert_eq!(counted(&running, "http"), 21);
-    assert_eq!(request(running.http, "GET", "/metrics", &[], "").status, 401, "to show none is no guess");
+    assert_eq!(request(running.http, "GET", "/metrics", &[], "").status, 401, "no token is not a wrong token");
     assert_eq!(request(running.http, "GET", "/healthz", &bearer, "").status, 200);
     assert_eq!(counted(&running, "http"), 21);
 }
 
 #[test]
-fn guesses_in_the_form_are_limited_and_the_right_token_always_works() {
+fn wrong_tokens_in_the_login_form_are_limited_and_the_right_token_always_works() {
     let running = Running::start(CONFIG);
     let log_in =
         |token: &str| request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": token }).to_string());
     for guess in 0..10 {
         assert_eq!(log_in("guessed-it").status, 401, "{guess}");
     }
-    is_too_many(&log_in("guessed-it"));
+    assert_too_many(&log_in("guessed-it"));
     assert_eq!(log_in("change-me-now").status, 200);
-    is_too_many(&check(&running, "guessed-it"));
+    assert_too_many(&check(&running, "guessed-it"));
     assert_eq!(counted(&running, "http"), 12);
 }
 
 #[test]
-fn a_ticket_signed_with_a_guess_is_a_guess() {
+fn a_cookie_signed_with_a_wrong_token_counts_as_a_wrong_token() {
     let running = Running::start(CONFIG);
-    let answer = request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": "use-me-now" }).to_string());
-    let cookie = answer.header("set-cookie").and_then(|set| set.split_once(';')).expect("a cookie").0.to_owned();
-    let (ticket, signature) = cookie.rsplit_once('.').expect("a signature");
-    let forged = format!("{ticket}.{}", signature.chars().rev().collect::<String>());
+    let response = request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": "use-me-now" }).to_string());
+    let cookie = response.header("set-cookie").and_then(|set| set.split_once(';')).expect("a cookie").0.to_owned();
+    let (session, signature) = cookie.rsplit_once('.').expect("a signature");
+    let forged = format!("{session}.{}", signature.chars().rev().collect::<String>());
     let session = |cookie: &str| request(running.http, "GET", "/v1/session", &[("cookie", cookie)], "");
     for _ in 0..10 {
-        let answer = session(&forged);
-        assert_eq!((answer.status, &answer.json()["login"]), (200, &json!("out")));
-        assert!(answer.header("set-cookie").is_some_and(|set| set.contains("Max-Age=0")), "a browser forgets it");
+        let response = session(&forged);
+        assert_eq!((response.status, &response.json()["login"]), (200, &json!("out")));
+        assert!(
+            response.header("set-cookie").is_some_and(|set| set.contains("Max-Age=0")),
+            "the browser deletes the cookie"
+        );
     }
-    is_too_many(&session(&forged));
+    assert_too_many(&session(&forged));
     assert_eq!(session(&cookie).json()["login"], "usage");
     assert_eq!(counted(&running, "http"), 11);
 }
 
 #[test]
-fn the_right_token_works_beside_a_cookie_that_is_not_valid_any_more() {
+fn the_right_token_works_together_with_an_expired_cookie() {
     let running = Running::start(CONFIG);
     let cookie = logged_in(&running, "change-me-now");
-    let (ticket, signature) = cookie.rsplit_once('.').expect("a signature");
-    let stale = format!("{ticket}.{}", signature.chars().rev().collect::<String>());
+    let (session, signature) = cookie.rsplit_once('.').expect("a signature");
+    let stale = format!("{session}.{}", signature.chars().rev().collect::<String>());
     for _ in 0..10 {
         assert_eq!(check(&running, "guessed-it").status, 401);
     }
-    let is_forgotten = |answer: &Answer| answer.header("set-cookie").is_some_and(|set: &str| set.contains("Max-Age=0"));
+    let deletes_cookie =
+        |response: &Response| response.header("set-cookie").is_some_and(|set: &str| set.contains("Max-Age=0"));
     let with = |token: &str| {
         let headers = [("authorization", &*format!("Bearer {token}")), ("cookie", &*stale)];
         request(running.http, "GET", "/v1/session", &headers, "")
     };
     for _ in 0..3 {
-        let answer = with("change-me-now");
-        assert_eq!((answer.status, &answer.json()["login"]), (200, &json!("in")));
-        assert!(is_forgotten(&answer), "{answer:?}");
+        let response = with("change-me-now");
+        assert_eq!((response.status, &response.json()["login"]), (200, &json!("in")));
+        assert!(deletes_cookie(&response), "{response:?}");
     }
     let body = json!({ "token": "change-me-now" }).to_string();
-    let answer = request(running.http, "POST", "/v1/session", &[JSON, ("cookie", &stale)], &body);
-    assert_eq!(answer.status, 200);
-    assert!(answer.header("set-cookie").is_some() && !is_forgotten(&answer), "{answer:?}");
-    assert_eq!(counted(&running, "http"), 10, "neither is a guess");
-    // The cookie could be a guess at the admin token by somebody who has the other one.
-    let answer = with("use-me-now");
-    assert_eq!((answer.status, &answer.json()["login"]), (200, &json!("usage")));
-    assert!(is_forgotten(&answer), "{answer:?}");
+    let response = request(running.http, "POST", "/v1/session", &[JSON, ("cookie", &stale)], &body);
+    assert_eq!(response.status, 200);
+    assert!(response.header("set-cookie").is_some() && !deletes_cookie(&response), "{response:?}");
+    assert_eq!(counted(&running, "http"), 10, "neither counts as a wrong token");
+    // The cookie could be a guess at the admin token by a client with the usage token.
+    let response = with("use-me-now");
+    assert_eq!((response.status, &response.json()["login"]), (200, &json!("usage")));
+    assert!(deletes_cookie(&response), "{response:?}");
     assert_eq!(counted(&running, "http"), 11);
-    let answer = request(running.http, "GET", "/v1/session", &[("cookie", &stale)], "");
-    is_too_many(&answer);
-    assert!(is_forgotten(&answer), "{answer:?}");
+    let response = request(running.http, "GET", "/v1/session", &[("cookie", &stale)], "");
+    assert_too_many(&response);
+    assert!(deletes_cookie(&response), "{response:?}");
 }
 
-/// The cookie of a login with this token.
+/// Logs in with this token. Returns the cookie.
 fn logged_in(running: &Running, token: &str) -> String {
-    let answer = request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": token }).to_string());
-    answer.header("set-cookie").and_then(|set| set.split_once(';')).expect("a cookie").0.to_owned()
+    let response = request(running.http, "POST", "/v1/session", &[JSON], &json!({ "token": token }).to_string());
+    response.header("set-cookie").and_then(|set| set.split_once(';')).expect("a cookie").0.to_owned()
 }
 
 #[test]
-fn a_wrong_token_beside_a_login_is_counted() {
+fn a_wrong_token_sent_with_a_valid_login_is_counted() {
     let running = Running::start(CONFIG);
     let cookie = logged_in(&running, "use-me-now");
     let body = json!({ "policy": "api", "key": "a", "cost": 1, "charged_at_us": 1 }).to_string();
@@ -147,61 +151,66 @@ fn a_wrong_token_beside_a_login_is_counted() {
         assert_eq!(request(running.http, "POST", path, &headers, &body).status, 401, "{path}");
     }
     for path in paths {
-        is_too_many(&request(running.http, "POST", path, &headers, &body));
+        assert_too_many(&request(running.http, "POST", path, &headers, &body));
     }
     assert_eq!(counted(&running, "http"), 14);
-    assert_eq!(request(running.http, "POST", "/v1/refund", &headers[..2], &body).status, 403, "no token is no guess");
+    assert_eq!(
+        request(running.http, "POST", "/v1/refund", &headers[..2], &body).status,
+        403,
+        "no token is not a wrong token"
+    );
     assert_eq!(counted(&running, "http"), 14);
 }
 
 #[test]
-fn many_guesses_on_one_connection_end_it() {
+fn many_wrong_tokens_close_their_connection() {
     let running = Running::start(CONFIG);
     let mut connection = RawHttp2::connect(running.http, 65_535);
     let bearer = [("authorization", "Bearer guessed-it")];
     for _ in 0..10 {
-        connection.get("/metrics", 1, &bearer).expect("it is open");
+        connection.get("/metrics", 1, &bearer).expect("the connection is open");
         assert_eq!(connection.read(1).with_status(401), 1);
     }
-    connection.get("/metrics", 1, &bearer).expect("it is open");
+    connection.get("/metrics", 1, &bearer).expect("the connection is open");
     assert_eq!(connection.read(1).with_status(429), 1);
     connection.read_to_end();
     let before = counted(&running, "http");
-    // What comes together with a guess beyond the limit is not even looked at, be it right.
+    // Requests after a wrong token beyond the limit are not checked, even if their tokens are right.
     let mut connection = RawHttp2::connect(running.http, 65_535);
     let _ = connection.get("/metrics", 100, &bearer);
     connection.read_to_end();
-    let guessed = counted(&running, "http") - before;
-    assert!((1..=16).contains(&guessed), "{guessed}: a few may be looked at at the same time");
+    let counted_tokens = counted(&running, "http") - before;
+    assert!((1..=16).contains(&counted_tokens), "{counted_tokens}: a few may be checked concurrently");
     let pipelined = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer guessed-it\r\n\r\n".repeat(50);
-    let answer = String::from_utf8(crate::http::client::raw(running.http, pipelined.as_bytes())).expect("text");
-    assert_eq!(answer.matches("HTTP/1.1 429").count(), 1, "{answer}");
-    assert_eq!(counted(&running, "http"), before + guessed + 1);
+    let response = String::from_utf8(crate::http::client::raw(running.http, pipelined.as_bytes())).expect("text");
+    assert_eq!(response.matches("HTTP/1.1 429").count(), 1, "{response}");
+    assert_eq!(counted(&running, "http"), before + counted_tokens + 1);
 }
 
 #[test]
-fn logins_that_wait_for_their_bodies_are_refused_once_the_connection_is_closing() {
+fn logins_without_a_body_are_refused_when_the_connection_is_closing() {
     let running = Running::start(CONFIG);
     for _ in 0..10 {
         assert_eq!(check(&running, "guessed-it").status, 401);
     }
     let mut connection = RawHttp2::connect(running.http, 65_535);
-    let streams: Vec<_> = (0..100).map(|_| connection.post("/v1/session", &[JSON]).expect("it is open")).collect();
-    connection.get("/healthz", 1, &[]).expect("it is open");
+    let streams: Vec<_> =
+        (0..100).map(|_| connection.post("/v1/session", &[JSON]).expect("the connection is open")).collect();
+    connection.get("/healthz", 1, &[]).expect("the connection is open");
     assert_eq!(connection.read(1).with_status(200), 1);
     let wrong = json!({ "token": "guessed-it" }).to_string();
-    connection.body(streams[0], &wrong).expect("it is open");
+    connection.body(streams[0], &wrong).expect("the connection is open");
     let before = connection.read_until_go_away();
     let right = json!({ "token": "change-me-now" }).to_string();
     for stream in &streams[1..] {
-        connection.body(*stream, &right).expect("it is open");
+        connection.body(*stream, &right).expect("the connection is open");
     }
     assert_eq!(connection.read(100 - before).with_status(429), 100 - before);
-    let answer = request(running.http, "POST", "/v1/session", &[JSON], &right);
-    assert_eq!(answer.status, 200, "the right one works on a new connection");
+    let response = request(running.http, "POST", "/v1/session", &[JSON], &right);
+    assert_eq!(response.status, 200, "the right token works on a new connection");
 }
 
-/// How many connections there are now.
+/// Returns the number of open connections.
 fn connections(running: &Running, transport: &str) -> u64 {
     let metrics = request(running.http, "GET", "/metrics", &[("authorization", "Bearer use-me-now")], "");
     let name = format!("tidegate_connections{{transport=\"{transport}\"}} ");
@@ -210,8 +219,8 @@ fn connections(running: &Running, transport: &str) -> u64 {
 }
 
 #[test]
-fn hanging_up_after_a_wrong_token_does_not_free_its_place() {
-    // Longer than any test takes: a place that is kept for so long is kept.
+fn disconnecting_after_a_wrong_token_does_not_free_its_slot() {
+    // The delay is longer than the test, so a slot that is kept for the delay stays in use.
     let config = CONFIG.replace("\"20ms\"", "\"1m\"").replace("[server]", "[server]\nmax_connections = 8");
     for transport in ["http", "grpc"] {
         let running = Running::start(&config);
@@ -224,15 +233,15 @@ fn hanging_up_after_a_wrong_token_does_not_free_its_place() {
         for guess in 1..=held {
             let mut connection = RawHttp2::connect(address, 65_535);
             if transport == "http" {
-                connection.get("/metrics", 1, &bearer).expect("it is open");
+                connection.get("/metrics", 1, &bearer).expect("the connection is open");
             } else {
                 let path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
                 let headers = [bearer[0], ("content-type", "application/grpc")];
-                connection.get(path, 1, &headers).expect("it is open");
+                connection.get(path, 1, &headers).expect("the connection is open");
             }
             while counted(&running, transport) < before + guess {}
         }
-        // Those that guessed are gone, but for the one that requests.
+        // The connections with wrong tokens are closed. Only the connection that reads the metrics is open.
         let own = u64::from(transport == "http");
         while connections(&running, transport) > own {}
         let mut others = Vec::new();
@@ -253,10 +262,10 @@ fn hanging_up_after_a_wrong_token_does_not_free_its_place() {
 }
 
 #[test]
-fn guesses_over_resp_are_limited_and_the_right_token_always_works() {
+fn wrong_tokens_over_resp_are_limited_and_the_right_token_always_works() {
     let running = Running::start(CONFIG);
     let mut client = Client::connect(running.resp);
-    // All at once, as fast as it goes.
+    // All commands without waiting for replies.
     for _ in 0..500 {
         client.send(b"AUTH guessed-it\r\nHELLO 3 AUTH default guessed-it\r\n");
     }
@@ -267,19 +276,19 @@ fn guesses_over_resp_are_limited_and_the_right_token_always_works() {
     client.expect_end();
     for guess in ["AUTH guessed-it", "HELLO 3 AUTH default guessed-it"] {
         let mut client = Client::connect(running.resp);
-        assert!(client.ask(guess).error().starts_with("ERR too many wrong tokens"), "{guess}");
+        assert!(client.call(guess).error().starts_with("ERR too many wrong tokens"), "{guess}");
         client.expect_end();
     }
     assert_eq!(counted(&running, "resp"), 13);
     let mut client = Client::connect(running.resp);
-    assert_eq!(client.ask("AUTH use-me-now"), Reply::Simple("OK".to_owned()));
-    assert_eq!(client.ask("TG.CHECK api k").numbers()[0], 1);
-    is_too_many(&check(&running, "guessed-it"));
+    assert_eq!(client.call("AUTH use-me-now"), Reply::Simple("OK".to_owned()));
+    assert_eq!(client.call("TG.CHECK api k").numbers()[0], 1);
+    assert_too_many(&check(&running, "guessed-it"));
     assert_eq!(check(&running, "use-me-now").status, 200);
 }
 
 #[test]
-fn guesses_over_grpc_are_limited_and_the_right_token_always_works() {
+fn wrong_tokens_over_grpc_are_limited_and_the_right_token_always_works() {
     let running = Running::start(CONFIG);
     for _ in 0..10 {
         assert_eq!(check_with_token(&running, "guessed-it").expect_err("wrong").code(), tonic::Code::Unauthenticated);
@@ -290,23 +299,23 @@ fn guesses_over_grpc_are_limited_and_the_right_token_always_works() {
         check_with_token(&running, "use-me-now").expect("the right one");
     }
     assert_eq!(counted(&running, "grpc"), 13);
-    is_too_many(&check(&running, "guessed-it"));
+    assert_too_many(&check(&running, "guessed-it"));
 }
 
 #[test]
-fn behind_a_proxy_guesses_are_counted_by_client_and_end_no_connection_of_the_proxy() {
+fn wrong_tokens_behind_a_proxy_are_counted_by_client_and_keep_the_connection_open() {
     let running = Running::start(&CONFIG.replace("[server]", "[server]\ntrusted_hops = 1"));
     let mut proxy = RawHttp2::connect(running.http, 65_535);
-    let mut ask = |token: &str, client: &str| {
+    let mut status_of = |token: &str, client: &str| {
         let headers = [("authorization", token), ("x-forwarded-for", client)];
-        proxy.get("/v1/policies", 1, &headers).expect("it stays open");
-        let came = proxy.read(1);
-        [200, 401, 429].into_iter().find(|status| came.with_status(*status) == 1).expect("an answer")
+        proxy.get("/v1/policies", 1, &headers).expect("the connection stays open");
+        let received = proxy.read(1);
+        [200, 401, 429].into_iter().find(|status| received.with_status(*status) == 1).expect("a response")
     };
     for _ in 0..10 {
-        assert_eq!(ask("Bearer guessed-it", "203.0.113.7"), 401);
+        assert_eq!(status_of("Bearer guessed-it", "203.0.113.7"), 401);
     }
-    assert_eq!(ask("Bearer guessed-it", "203.0.113.7"), 429);
-    assert_eq!(ask("Bearer guessed-it", "203.0.113.8"), 401);
-    assert_eq!(ask("Bearer use-me-now", "203.0.113.7"), 200);
+    assert_eq!(status_of("Bearer guessed-it", "203.0.113.7"), 429);
+    assert_eq!(status_of("Bearer guessed-it", "203.0.113.8"), 401);
+    assert_eq!(status_of("Bearer use-me-now", "203.0.113.7"), 200);
 }

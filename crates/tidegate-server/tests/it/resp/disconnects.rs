@@ -1,4 +1,4 @@
-//! How connections end: by silence, by half a command, by replies that nobody reads, by the service's own end.
+//! Connections are closed when they are idle, incomplete or unread, and when the service stops.
 
 use super::{
     client::{Client, Reply, command},
@@ -6,15 +6,15 @@ use super::{
 };
 
 #[test]
-fn silence_ends_a_connection() {
+fn an_idle_connection_is_closed() {
     let service = service_with("idle_timeout = \"40ms\"");
     let mut client = Client::connect(service.resp);
-    assert_eq!(client.ask("PING"), Reply::Simple("PONG".to_owned()));
+    assert_eq!(client.call("PING"), Reply::Simple("PONG".to_owned()));
     client.expect_end();
 }
 
 #[test]
-fn half_a_command_ends_a_connection() {
+fn a_connection_with_an_incomplete_command_is_closed() {
     let service = service_with("header_timeout = \"40ms\"");
     for half in ["*2\r\n$4\r\nECHO\r\n$5\r\nhel", "*", "PIN"] {
         let mut client = Client::connect(service.resp);
@@ -23,28 +23,28 @@ fn half_a_command_ends_a_connection() {
         client.send(half.as_bytes());
         client.expect_end();
     }
-    assert_eq!(Client::connect(service.resp).ask("PING"), Reply::Simple("PONG".to_owned()));
+    assert_eq!(Client::connect(service.resp).call("PING"), Reply::Simple("PONG".to_owned()));
 }
 
 #[test]
-fn who_reads_no_replies_is_let_go() {
+fn a_client_that_reads_no_replies_is_disconnected() {
     let service = service_with("write_timeout = \"40ms\"");
     let mut client = Client::connect(service.resp);
     let big = command([b"ECHO".as_slice(), &vec![b'x'; 60_000]]);
-    // The buffers of the sockets fill, then the service stops reading, then it lets go.
+    // The socket buffers fill, then the service stops reading, then it closes the connection.
     while client.try_send(&big).is_ok() {}
-    assert_eq!(Client::connect(service.resp).ask("PING"), Reply::Simple("PONG".to_owned()));
+    assert_eq!(Client::connect(service.resp).call("PING"), Reply::Simple("PONG".to_owned()));
 }
 
 #[test]
-fn what_has_arrived_is_answered_before_the_service_ends() {
+fn received_commands_are_answered_before_the_service_stops() {
     for _ in 0..5 {
         let service = service();
         let mut idle = Client::connect(service.resp);
         let mut client = Client::connect(service.resp);
-        assert_eq!(idle.ask("PING"), Reply::Simple("PONG".to_owned()));
-        assert_eq!(client.ask("PING"), Reply::Simple("PONG".to_owned()));
-        // As much as a socket takes for sure.
+        assert_eq!(idle.call("PING"), Reply::Simple("PONG".to_owned()));
+        assert_eq!(client.call("PING"), Reply::Simple("PONG".to_owned()));
+        // Not more than a socket buffer holds.
         let mut bytes: Vec<u8> = (0..500).flat_map(|_| command(["TG.CHECK", "wide", "k"])).collect();
         bytes.extend_from_slice(b"*2\r\n$4\r\nECHO\r\n");
         client.send(&bytes);
@@ -59,7 +59,7 @@ fn what_has_arrived_is_answered_before_the_service_ends() {
 }
 
 #[test]
-fn a_caller_who_says_no_more_is_answered_still() {
+fn a_half_closed_connection_is_still_answered() {
     let service = service();
     let mut client = Client::connect(service.resp);
     client.send(&command(["TG.CHECK", "api", "k"]));

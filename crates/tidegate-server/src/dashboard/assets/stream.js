@@ -1,0 +1,115 @@
+// The event stream with reconnects. `onEvent(name, data)` receives each event, and `onChange(state)` each change of the state:
+// "live", "stale" (connected, without events), "broken" (with `why`), "paused" (the page is hidden) or "off".
+
+import { subjectQuery, streamError } from "./api.js";
+
+const STALE_AFTER_MS = 3500;
+const PAUSE_AFTER_MS = 10_000;
+const RETRY_DELAYS_S = [1, 2, 4, 5];
+const EVENTS = ["overview", "tick", "hits", "key", "problem"];
+
+export function openStream({ onEvent, onChange }) {
+  let source = null;
+  let path = null;
+  let attempts = 0;
+  let retry = null;
+  let pause = null;
+  let lastEventMs = Date.now();
+  let now = { state: "starting", why: null };
+
+  function setState(state, why = null) {
+    now = { state, why };
+    onChange(now, lastEventMs);
+  }
+
+  function close() {
+    source?.close();
+    source = null;
+    clearTimeout(retry);
+  }
+
+  function connect() {
+    close();
+    if (path === null) return;
+    const opened = new EventSource(path);
+    source = opened;
+    for (const name of EVENTS) opened.addEventListener(name, (event) => {
+      if (opened === source) receive(name, event.data);
+    });
+    opened.onerror = () => {
+      if (opened === source) reconnect(opened);
+    };
+  }
+
+  function receive(name, text) {
+    let data;
+    try {
+      data = JSON.parse(text);
+    } catch {
+      return;
+    }
+    lastEventMs = Date.now();
+    attempts = 0;
+    if (now.state !== "live") setState("live");
+    onEvent(name, data);
+  }
+
+  async function reconnect(opened) {
+    const failedPath = path;
+    opened.close();
+    if (now.state !== "broken") setState("broken", now.why);
+    const seconds = RETRY_DELAYS_S[Math.min(attempts++, RETRY_DELAYS_S.length - 1)];
+    clearTimeout(retry);
+    retry = setTimeout(connect, seconds * 1000);
+    // An event source does not report its status, and a refusal must be distinguished from no answer.
+    const why = await streamError(failedPath);
+    if (opened === source && now.state !== "live") setState("broken", why);
+  }
+
+  function watch() {
+    if (now.state === "paused" || path === null) return;
+    if ((now.state === "live" || now.state === "starting") && Date.now() - lastEventMs > STALE_AFTER_MS) setState("stale");
+    else if (now.state === "stale" && Date.now() - lastEventMs > 3 * STALE_AFTER_MS) {
+      connect();
+      setState("broken");
+    } else if (now.state === "broken" || now.state === "stale") onChange(now, lastEventMs);
+  }
+  setInterval(watch, 500);
+
+  // A hidden page would keep one of the few connections that a browser opens to a site.
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(pause);
+    if (document.hidden) {
+      pause = setTimeout(() => {
+        close();
+        setState("paused");
+      }, PAUSE_AFTER_MS);
+    } else if (now.state === "paused") {
+      lastEventMs = Date.now();
+      setState("starting");
+      connect();
+    }
+  });
+  window.addEventListener("pagehide", close);
+  window.addEventListener("pageshow", (event) => event.persisted && connect());
+
+  return {
+    /** Subscribes to a policy, or to a key of it, in addition to the overview. */
+    subscribe(policy, key) {
+      const target = `/v1/live${subjectQuery(policy, key)}`;
+      if (target === path && source && source.readyState !== EventSource.CLOSED) return;
+      if (path === null) {
+        lastEventMs = Date.now();
+        setState("starting");
+      }
+      path = target;
+      attempts = 0;
+      if (now.state !== "paused") connect();
+    },
+    stop() {
+      path = null;
+      close();
+      setState("off");
+    },
+  };
+}
