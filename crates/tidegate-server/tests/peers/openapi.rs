@@ -1,4 +1,4 @@
-//! The OpenAPI document is valid, and real tools accept it: schemathesis generates requests and checks the responses, and
+//! The `OpenAPI` document is valid, and real tools accept it: schemathesis generates requests and checks the responses, and
 //! openapi-generator generates clients that compile and work.
 
 use std::{
