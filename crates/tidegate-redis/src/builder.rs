@@ -1,4 +1,4 @@
-//! [`RedisStoreBuilder`]: where Redis is, and how it is asked.
+//! [`RedisStoreBuilder`]: the address of Redis and the settings of a store.
 
 use std::time::Duration;
 
@@ -25,44 +25,45 @@ impl RedisStoreBuilder {
         Self { url: url.to_owned(), settings: Settings::default(), certificates: None }
     }
 
-    /// What keys begin with; `tg` if unsaid. Stores that share limits have the same.
+    /// The prefix of all keys; `tg` by default. Stores that share limits have the same prefix.
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
         prefix.clone_into(&mut self.settings.prefix);
         self
     }
 
-    /// How long a decision waits for Redis before the policy's failure choice answers; 15 ms if unsaid.
+    /// The time after which the policy's failure choice decides if Redis has not answered; 15 ms by default.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeout = timeout;
         self
     }
 
-    /// How long making a connection may take; 500 ms if unsaid.
+    /// Maximum duration of opening a connection; 500 ms by default.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
         self
     }
 
-    /// How many requests in a row may go unanswered before a server is not asked any more; 5 if unsaid. It has to be silent for
-    /// three timeouts, too, so that one stall is no outage. A server that answers, but mostly later than the
-    /// [timeout](Self::timeout), is not asked any more either, until it answers well within the timeout again.
+    /// The number of unanswered requests in a row after which the breaker opens, so that the server gets no requests; 5 by
+    /// default. The server must also have been silent for three timeouts, so that one stall is not an outage. The breaker
+    /// also opens if most answers arrive later than the [timeout](Self::timeout). It closes when the server answers well
+    /// within the timeout again.
     #[must_use]
     pub fn breaker_after(mut self, failures: u32) -> Self {
         self.settings.breaker_after = failures.max(1);
         self
     }
 
-    /// How often a server that does not answer is tried; 200 ms if unsaid.
+    /// The interval at which a server that does not answer is probed; 200 ms by default.
     #[must_use]
     pub fn probe_interval(mut self, interval: Duration) -> Self {
         self.settings.probe_interval = interval;
         self
     }
 
-    /// The most requests in one call of the script, 1 to 1024; 128 if unsaid.
+    /// Maximum number of requests in one call of the script, 1 to 1024; 128 by default.
     #[must_use]
     pub fn batch(mut self, requests: usize) -> Self {
         self.settings.batch = requests.clamp(1, 1024);
@@ -77,21 +78,21 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// The most overrides of one policy, 10,000 if unsaid. Those that have ended don't count.
+    /// Maximum number of active overrides of one policy; 10,000 by default.
     #[must_use]
     pub fn max_overrides(mut self, max_overrides: usize) -> Self {
         self.settings.max_overrides = max_overrides;
         self
     }
 
-    /// Answers a decision that charged only when `replicas` replicas have the charge, or after `at_most`; nobody is waited for if
-    /// unsaid. The decision stands either way, and those that were not confirmed are counted in
-    /// [`unreplicated`](crate::Stats::unreplicated). This narrows what a failover loses, and does not end it: a replica that has
-    /// confirmed nothing may still become the master.
+    /// Answers a decision that charged only when `replicas` replicas have the charge, or after `at_most`. By default the
+    /// store waits for no replica. The decision is the same in both cases. Decisions that were not confirmed are counted in
+    /// [`unreplicated`](crate::Stats::unreplicated). This reduces the charges that a failover loses, but does not prevent
+    /// the loss: a replica that has confirmed nothing may still become the master.
     ///
-    /// It is `WAIT` behind each call of the script that may write. One call at a time is under way to a server then, and takes
-    /// as long as a round trip to its replicas, or, if they hang, as `at_most`: no more than a third of the
-    /// [timeout](Self::timeout), so that decisions are still given in time. Counted in milliseconds, and one at the least.
+    /// The store sends `WAIT` after each call of the script that may write. Then only one call at a time is in progress on a
+    /// server. It takes a round trip to the replicas or, if they hang, `at_most`: no more than a third of the
+    /// [timeout](Self::timeout), so that decisions are still in time. It is counted in whole milliseconds, at least one.
     #[must_use]
     pub fn wait_for_replicas(mut self, replicas: u32, at_most: Duration) -> Self {
         self.settings.replicas = (replicas > 0).then_some(Replicas { count: replicas, at_most });
@@ -102,9 +103,9 @@ impl RedisStoreBuilder {
     /// created, and [`at_capacity`](Self::at_capacity) decides on requests for new keys. Existing keys are decided as
     /// usual.
     ///
-    /// All keys of the database are counted, so give Tidegate a database of its own. Limits that callers
-    /// bring create no new keys beyond half of the bound. The store reads the number of keys four times a
-    /// second, and counts the keys that it creates in between. So the bound can be exceeded only by the requests under way
+    /// All keys of the database are counted, so give Tidegate a database of its own. Limits supplied by callers create no
+    /// new keys beyond half of the bound. The store reads the number of keys four times a
+    /// second, and counts the keys that it creates in between. So the bound can be exceeded only by the requests in progress
     /// (384) and by the keys that other stores create within a quarter of a second.
     ///
     /// In any case no new keys are created while Redis uses more than 95 % of its `maxmemory`, if it does not evict
@@ -116,7 +117,7 @@ impl RedisStoreBuilder {
     }
 
     /// How a request for a new key is decided while there is no room for the key; [`AtCapacity::Shared`] by default: each
-    /// policy has 64 overflow keys, and the hash of a new key selects the one that decides. Limits that callers bring have
+    /// policy has 64 overflow keys, and the hash of a new key selects the one that decides. Limits supplied by callers have
     /// no overflow keys, and their new keys are denied. In a cluster, a decision over keys in several slots is denied if one of them is new.
     #[must_use]
     pub fn at_capacity(mut self, choice: AtCapacity) -> Self {
@@ -132,7 +133,8 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Entries to a page of a log: few, so that a test sees pages come and go. States are under a prefix of their own then.
+    /// The number of entries in a page of a log: a small number lets a test create and delete pages. The states then have
+    /// a prefix of their own.
     #[doc(hidden)]
     #[must_use]
     pub fn page(mut self, entries: usize) -> Self {
@@ -141,7 +143,7 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// The certificate authority that signs the servers' certificates, in PEM; the system's if unsaid. For `rediss://`.
+    /// The certificate authority that signs the servers' certificates, in PEM; those of the system by default. For `rediss://`.
     #[must_use]
     pub fn tls_ca(mut self, pem: Vec<u8>) -> Self {
         let client_tls = self.certificates.take().and_then(|certificates| certificates.client_tls);
@@ -158,8 +160,8 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Makes the store, which connects by itself. It is there at once, whether or not Redis is:
-    /// [`ready`](RedisStore::ready) waits for that.
+    /// Creates the store and returns at once. The store connects in the background: [`ready`](RedisStore::ready) waits for
+    /// that.
     ///
     /// # Errors
     /// If the URL or the certificates can't be read.

@@ -69,13 +69,19 @@ fn decision_of(
     cost: Cost,
     charged_at: Option<Timestamp>,
 ) -> Result<Decision, Error> {
-    let told = &reply.limits();
+    let limit_statuses = &reply.limits();
     let decision = match &reply.applied {
-        None => external_store::decision(policy, op, cost, told, charged_at),
-        Some(AppliedOverride::Limits(limits)) => {
-            external_store::decision_under(policy, &limits.decode()?, op, cost, told, charged_at, reply.whole_wait_us)
-        }
-        Some(AppliedOverride::Ban) => external_store::decision_banned(policy, op, told, charged_at),
+        None => external_store::decision(policy, op, cost, limit_statuses, charged_at),
+        Some(AppliedOverride::Limits(limits)) => external_store::decision_under(
+            policy,
+            &limits.decode()?,
+            op,
+            cost,
+            limit_statuses,
+            charged_at,
+            reply.whole_wait_us,
+        ),
+        Some(AppliedOverride::Ban) => external_store::decision_banned(policy, op, limit_statuses, charged_at),
         Some(AppliedOverride::Exempt) => Ok(external_store::decision_exempt(policy)),
     };
     decision.map_err(|_| Error::Garbled)

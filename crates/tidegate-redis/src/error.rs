@@ -67,7 +67,7 @@ pub enum Error {
     /// The server has no room for a new key, by [`max_keys`](crate::RedisStoreBuilder::max_keys) or its memory.
     #[error("redis has no room for a new key")]
     NoRoom,
-    /// Any other error that Redis tells.
+    /// Any other error that Redis returns.
     #[error("redis refused: {0}")]
     Refused(String),
     /// An answer that can't be read.
@@ -126,7 +126,7 @@ impl Error {
         }
     }
 
-    /// Whether no server answers for the key at all. Any other trouble is one of a server that answers, but refuses, or answers
+    /// Whether no server answers for the key at all. Any other error is one of a server that answers, but refuses, or answers
     /// too late.
     pub(crate) fn is_outage(&self) -> bool {
         matches!(self, Self::Unreachable | Self::Lost | Self::Loading | Self::ClusterDown | Self::LoginRefused(_))

@@ -131,10 +131,10 @@ mod tests {
             assert!(seen.insert(names.name(&policy("p"), &joined).bytes), "joined {subject}");
             for limits in [vec!["5/1s"], vec!["5/1s", "9/1m"], vec!["9/1m"]] {
                 let limits = limits.iter().map(|limit| limit.parse().expect("a limit"));
-                let brought = Policy::unnamed(limits).expect("a policy");
+                let supplied = Policy::unnamed(limits).expect("a policy");
                 let key = Key::new(subject).expect("a key");
-                assert!(seen.insert(names.name(&brought, &key).bytes), "unnamed {subject}");
-                let counted = brought.with_algorithm(Algorithm::SlidingCounter);
+                assert!(seen.insert(names.name(&supplied, &key).bytes), "unnamed {subject}");
+                let counted = supplied.with_algorithm(Algorithm::SlidingCounter);
                 assert!(seen.insert(names.name(&counted, &key).bytes), "unnamed counter {subject}");
             }
         }

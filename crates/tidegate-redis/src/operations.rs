@@ -38,11 +38,13 @@ impl Store for RedisStore {
         let limits = part.limits;
         let answer = self.ask_and_forget_denial(Action::Refund, part, name.slot).await?;
         let reply = Reader::new(answer.bytes()).key_reply(limits)?;
-        let (returned, told) = (reply.returned, &reply.limits());
+        let (returned, limit_statuses) = (reply.returned, &reply.limits());
         Ok(match &reply.applied {
-            None => external_store::refund(policy, returned, told),
-            Some(AppliedOverride::Limits(limits)) => external_store::refund(&limits.decode()?, returned, told),
-            Some(AppliedOverride::Ban) => external_store::refund_banned(policy, returned, told),
+            None => external_store::refund(policy, returned, limit_statuses),
+            Some(AppliedOverride::Limits(limits)) => {
+                external_store::refund(&limits.decode()?, returned, limit_statuses)
+            }
+            Some(AppliedOverride::Ban) => external_store::refund_banned(policy, returned, limit_statuses),
             Some(AppliedOverride::Exempt) => external_store::refund_exempt(policy, returned),
         })
     }

@@ -57,13 +57,7 @@ fn metrics(stats: Stats, breakers: &[(String, BreakerState)]) -> Vec<Metric> {
         Metric::counter("store_batched", "Decisions sent in script calls", stats.batched),
         Metric::counter("store_breaker_opened", "Times that the breaker of a node opened", stats.breaker_opened),
         Metric::labelled(MetricKind::Counter, "degraded_decisions", "Decisions made without Redis", "choice", choices),
-        Metric::labelled(
-            MetricKind::Counter,
-            "degraded_answers",
-            "Requests answered without the store, by cause",
-            "cause",
-            stats.errors,
-        ),
+        Metric::degraded_answers(stats.errors),
         Metric::labelled(
             MetricKind::Gauge,
             "store_breaker",

@@ -1,4 +1,4 @@
-//! [`Settings`]: how long to wait, how much to send at once, when to give up.
+//! [`Settings`]: timeouts, sizes and bounds of a store.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use crate::replicas::Replicas;
 /// What a [`RedisStoreBuilder`](crate::RedisStoreBuilder) has set.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// What keys begin with.
+    /// The prefix of all keys.
     pub(crate) prefix: String,
-    /// How long a decision waits for Redis.
+    /// Maximum time that a decision waits for Redis.
     pub(crate) timeout: Duration,
-    /// How long making a connection may take.
+    /// Maximum duration of opening a connection.
     pub(crate) connect_timeout: Duration,
     /// Failures in a row that open a node's breaker.
     pub(crate) breaker_after: u32,
-    /// How often a server that does not answer is tried.
+    /// The interval at which a server that does not answer is probed.
     pub(crate) probe_interval: Duration,
-    /// The most requests in one call of the script.
+    /// Maximum number of requests in one call of the script.
     pub(crate) batch: usize,
-    /// The most requests that wait for one node.
+    /// Maximum number of requests that wait for one node.
     pub(crate) queue: usize,
-    /// Calls under way at once to one node; what comes meanwhile waits, and leaves as one batch.
+    /// Maximum number of calls in progress on one node. Requests that arrive meanwhile wait and are sent as one batch.
     pub(crate) calls: usize,
-    /// How often the layout of a cluster is asked for when nothing seems to have changed.
+    /// The interval at which the layout of a cluster is read if nothing seems to have changed.
     pub(crate) refresh_interval: Duration,
-    /// Replicas that are to have a charge before its caller is answered.
+    /// The replicas that must have a charge before its caller is answered.
     pub(crate) replicas: Option<Replicas>,
-    /// The most overrides of one policy.
+    /// Maximum number of overrides of one policy.
     pub(crate) max_overrides: usize,
     /// Maximum number of keys in a server's database.
     pub(crate) max_keys: Option<u64>,
@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     pub(crate) at_capacity: AtCapacity,
     /// Whether a server's memory and number of keys are checked.
     pub(crate) checks_health: bool,
-    /// Entries to a page of a log, in tests.
+    /// The number of entries in a page of a log, in tests.
     pub(crate) page: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! [`Stats`]: what happened so far, in numbers.
+//! [`Stats`]: the counters of a store.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! [`RedisStore`]: state in Redis or Valkey, shared by whoever asks it.
+//! [`RedisStore`]: state in Redis or Valkey, shared by all programs that use it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -218,7 +218,7 @@ impl RedisStore {
         denials.find(denials.subject(&self.name(policy, key).bytes, &policy_bytes), cost)
     }
 
-    /// The name of the overflow key for a new key without room. Limits that callers bring have no overflow keys: callers could
+    /// The name of the overflow key for a new key without room. Limits supplied by callers have no overflow keys: callers could
     /// create any number of them.
     pub(crate) fn overflow_name(&self, policy: &Policy, key: &Key<'_>) -> Option<KeyName> {
         let shares = self.inner.at_capacity == AtCapacity::Shared && !policy.is_supplied_by_caller();

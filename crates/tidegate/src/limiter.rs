@@ -11,14 +11,14 @@ use crate::{
     op::Op,
     overrides::{ActiveOverride, Override, OverrideError},
     policy::Policy,
-    store::{EventCount, Metric, MetricKind, Store, StoreError, StoreReport, StoreUsage},
+    store::{EventCount, Metric, Store, StoreError, StoreReport, StoreUsage},
     timestamp::Timestamp,
 };
 
-/// Limits by any key: a store for the state and a clock for the time.
+/// Limits requests by key: a store for the state and a clock for the time.
 ///
-/// It is shared by reference or in an `Arc`, by threads and tasks alike; a decision takes well under a microsecond and never
-/// waits for anything but a lock held for as long.
+/// Threads and tasks share it by reference or in an `Arc`. A decision takes well under a microsecond. It waits for nothing
+/// but a lock, which is held for that time.
 ///
 /// ```
 /// use tidegate::{Cost, Key, Limiter, Policy};
@@ -38,13 +38,13 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// Limits with the state in `store`, by the system's clock.
+    /// A limiter with its state in `store` and the clock of the system.
     pub fn new(store: MemoryStore) -> Self {
         let clock = Clock::system();
         Self { store, clock }
     }
 
-    /// The same with another clock.
+    /// The same limiter with another clock.
     #[must_use]
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
@@ -57,7 +57,7 @@ impl Limiter {
         self.store.decide(Op::Check, policy, key, cost, self.clock.now())
     }
 
-    /// Answers as [`check`](Self::check) would and spends nothing; what remains is told as it is before the spend.
+    /// Answers as [`check`](Self::check) would, and spends nothing. The remaining units are those before the spend.
     pub fn peek(&self, policy: &Policy, key: &Key<'_>, cost: Cost) -> Decision {
         self.store.decide(Op::Peek, policy, key, cost, self.clock.now())
     }
@@ -91,22 +91,22 @@ impl Limiter {
         self.store.decide_all(Op::Charge, spends, self.clock.now())
     }
 
-    /// Gives units back to the moment they were charged at ([`Decision::charged_at`]), not to now.
+    /// Gives units back to the moment they were charged ([`Decision::charged_at`]), not to now.
     pub fn refund(&self, policy: &Policy, key: &Key<'_>, cost: Cost, charged_at: Timestamp) -> Refund {
         self.store.refund(policy, key, cost, charged_at, self.clock.now())
     }
 
-    /// Forgets a key's state under a policy, not its override; whether there was anything to forget.
+    /// Deletes the state of a key under a policy, but not its override. Returns whether there was a state.
     pub fn reset(&self, policy: &Policy, key: &Key<'_>) -> bool {
         self.store.reset(policy, key)
     }
 
-    /// Shows the state of a key under a policy, if it has one.
+    /// Shows the state of a key under a policy, if there is one.
     pub fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Option<Inspection> {
         self.store.inspect(policy, key, self.clock.now())
     }
 
-    /// Overrides the limits of a key under a policy; the override that held until now, if there was one.
+    /// Overrides the limits of a key under a policy. Returns the override that it replaces.
     ///
     /// # Errors
     /// See [`MemoryStore::set_override`].
@@ -119,17 +119,17 @@ impl Limiter {
         self.store.set_override(policy, key, by, self.clock.now())
     }
 
-    /// Ends the override of a key under a policy; what it was, if it still held.
+    /// Removes the override of a key under a policy. Returns the override if it was in force.
     pub fn remove_override(&self, policy: &Policy, key: &Key<'_>) -> Option<Override> {
         self.store.remove_override(policy, key, self.clock.now())
     }
 
-    /// The override of a key under a policy, if one holds.
+    /// The override of a key under a policy, if one is in force.
     pub fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Option<ActiveOverride> {
         self.store.override_of(policy, key, self.clock.now())
     }
 
-    /// All overrides of a policy that hold, in the order of their keys.
+    /// All overrides of a policy that are in force, in the order of their keys.
     pub fn overrides(&self, policy: &Policy) -> Vec<ActiveOverride> {
         self.store.overrides(policy, self.clock.now())
     }
@@ -242,13 +242,7 @@ impl Store for Limiter {
                 "Requests for keys without room, with limits supplied by callers",
                 stats.caller_refused,
             ),
-            Metric::labelled(
-                MetricKind::Counter,
-                "degraded_answers",
-                "Requests answered without the store, by cause",
-                "cause",
-                causes,
-            ),
+            Metric::degraded_answers(causes),
         ];
         report
     }

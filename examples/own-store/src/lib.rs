@@ -1,7 +1,7 @@
 //! A store of your own: a map behind a lock.
 //!
 //! [`KeyState`] makes the decisions. What is left for a store is to find the state of a key, to change it in one atomic
-//! step, and to delete states that have expired. A database would do the same with a transaction.
+//! step, and to delete states that have expired.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! [`FileVersion`]: tells one version of a file from another; and reading a file within bounds.
+//! [`FileVersion`]: distinguishes versions of a file; and reading a file within bounds.
 
 use std::{io::Read as _, os::unix::fs::MetadataExt as _, path::Path, time::SystemTime};
 

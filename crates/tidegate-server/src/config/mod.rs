@@ -2,7 +2,7 @@
 //!
 //! `values` parses values, `file` has the tables of the file, `sources` the settings of the environment and the flags, `settings`
 //! the resulting settings. `policies` is the part that is replaced while the service runs, `descriptors` finds the policy of an
-//! Envoy descriptor, and `file_version` tells whether a file has changed.
+//! Envoy descriptor, and `file_version` detects that a file has changed.
 
 mod descriptors;
 mod error;

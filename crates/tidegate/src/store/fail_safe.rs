@@ -10,7 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{EventCount, Fallback, Store, StoreError, StoreReport, now_or_never};
+use super::{EventCount, Fallback, Metric, Store, StoreError, StoreReport, now_or_never, report::DEGRADED_ANSWERS};
 use crate::{Cost, Decision, Decisions, Key, Op, Policy, Reason, Spend, SpendError, external_store};
 
 /// A store whose decisions never fail.
@@ -125,9 +125,13 @@ impl<S: Store> FailSafe<S> {
             what: format!("answers of the store contradicted the request and were not used{last_error}").into(),
             cure: "report this to the author of the store: the tests of tidegate-conformance find such defects",
         });
-        report
-            .errors
-            .extend([("store_failed", unanswered), ("invalid_answer", invalid)].into_iter().filter(|(_, n)| *n > 0));
+        let counts = [("store_failed", unanswered), ("invalid_answer", invalid)].into_iter().filter(|(_, n)| *n > 0);
+        let answers = counts.clone().map(|(cause, count)| (cause.to_owned(), count));
+        match report.metrics.iter_mut().find(|metric| metric.name == DEGRADED_ANSWERS) {
+            Some(metric) => metric.values.extend(answers),
+            None => report.metrics.push(Metric::degraded_answers(answers)),
+        }
+        report.errors.extend(counts);
         report
     }
 

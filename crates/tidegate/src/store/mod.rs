@@ -1,10 +1,10 @@
-//! [`Store`]: what holds the state of keys and decides.
+//! [`Store`]: holds the state of keys and decides.
 //!
-//! [`Limiter`](crate::Limiter) is the store in memory. Other crates bring others, such as Redis. Middleware, service,
+//! [`Limiter`](crate::Limiter) is the store in memory. Other crates provide others, such as Redis. Middleware, service,
 //! caller's budget and replay accept any of them.
 //!
 //! - [`error`]: why a store gave no answer
-//! - [`report`]: what a store reports about itself
+//! - [`report`]: the report of a store about itself
 //! - [`any`]: a store whose type is known only at run time
 //! - [`fallback`]: answers while a store gives none
 //! - [`fail_safe`]: a store whose decisions never fail
@@ -137,7 +137,7 @@ pub trait Store: Send + Sync {
         Clock::process()
     }
 
-    /// What the store reports about itself, for metrics, readiness checks and the dashboard.
+    /// The report of the store about itself, for metrics, readiness checks and the dashboard.
     fn report(&self) -> StoreReport {
         StoreReport::default()
     }

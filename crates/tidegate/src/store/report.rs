@@ -136,6 +136,9 @@ pub struct Metric {
     pub values: Vec<(String, u64)>,
 }
 
+/// The name of [`Metric::degraded_answers`].
+pub(crate) const DEGRADED_ANSWERS: &str = "degraded_answers";
+
 /// The kind of a [`Metric`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -155,6 +158,12 @@ impl Metric {
     /// A gauge without labels.
     pub fn gauge(name: &'static str, help: &'static str, value: u64) -> Self {
         Self::labelled(MetricKind::Gauge, name, help, "", [(String::new(), value)])
+    }
+
+    /// The number of requests that were answered without the store, by cause. All stores report it under the same name.
+    pub fn degraded_answers(causes: impl IntoIterator<Item = (impl Into<String>, u64)>) -> Self {
+        let help = "Requests answered without the store, by cause";
+        Self::labelled(MetricKind::Counter, DEGRADED_ANSWERS, help, "cause", causes)
     }
 
     /// One value for each value of a label.

@@ -160,7 +160,10 @@ fn the_local_share_of_a_failing_store_is_limited() {
     let check = || now_or_never(store.decide(Op::Check, &policy, &key, Cost::ONE)).expect("immediate");
     let allowed = (0..10).filter(|_| check().is_allowed()).count();
     assert_eq!(allowed, 3);
-    assert_eq!(store.report().errors, [("store_failed", 10)]);
+    let report = store.report();
+    assert_eq!(report.errors, [("store_failed", 10)]);
+    let metric = report.metrics.iter().find(|metric| metric.name == "degraded_answers").expect("a metric");
+    assert_eq!(metric.values, [("store_failed".to_owned(), 10)]);
 }
 
 #[test]
