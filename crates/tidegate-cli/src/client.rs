@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     arguments::{CheckArguments, Format, RefundArguments, SubjectArguments, TargetArguments},
     outcome::Outcome,
-    say::{complain, say},
+    output::{print_error, print_text},
     times,
     visible::visible,
 };
@@ -133,9 +133,9 @@ pub(crate) fn print_response(
         _ => Outcome::Usage,
     };
     match (format, body["error"].as_str()) {
-        (Format::Json, _) => say(&format!("{body}\n"))?,
-        (Format::Text, Some(error)) => complain(visible(&hinted(body["field"].as_str(), error))),
-        (Format::Text, None) => say(&text(body))?,
+        (Format::Json, _) => print_text(&format!("{body}\n"))?,
+        (Format::Text, Some(error)) => print_error(visible(&hinted(body["field"].as_str(), error))),
+        (Format::Text, None) => print_text(&text(body))?,
     }
     Ok(outcome)
 }

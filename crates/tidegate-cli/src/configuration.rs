@@ -9,7 +9,7 @@ use tidegate_server::config::{Config, SettingSources};
 use crate::{
     arguments::Format,
     outcome::Outcome,
-    say::{complain, say},
+    output::{print_error, print_text},
 };
 
 /// Prints the policies of a file, with the settings of the environment.
@@ -18,7 +18,7 @@ pub(crate) fn check(file: &Path, format: Format) -> anyhow::Result<Outcome> {
         Ok(config) => config,
         Err(error) if format == Format::Json => {
             let result = json!({ "good": false, "origin": error.origin, "line": error.line, "error": error.message });
-            say(&format!("{result}\n"))?;
+            print_text(&format!("{result}\n"))?;
             return Ok(Outcome::Usage);
         }
         Err(error) => return Err(error.into()),
@@ -30,7 +30,7 @@ pub(crate) fn check(file: &Path, format: Format) -> anyhow::Result<Outcome> {
         };
         let policies: Vec<_> = config.policies.iter().map(policy).collect();
         let result = json!({ "good": true, "policies": policies, "envoy": config.policies.envoy().len() });
-        say(&format!("{result}\n"))?;
+        print_text(&format!("{result}\n"))?;
         return Ok(Outcome::Good);
     }
     let mut text = format!("{} is good\n", file.display());
@@ -41,7 +41,7 @@ pub(crate) fn check(file: &Path, format: Format) -> anyhow::Result<Outcome> {
         let failure = configured.policy.on_store_failure();
         let _ = writeln!(text, "  {name}: {} by {algorithm}, {failure} if the store fails{mode}", limits.join(" and "));
     }
-    say(&text)?;
+    print_text(&text)?;
     Ok(Outcome::Good)
 }
 
@@ -55,11 +55,11 @@ pub(crate) fn import_envoy(file: &Path, format: Format) -> anyhow::Result<Outcom
     }
     let imported = tidegate_server::import_envoy(&file.display().to_string(), &text)?;
     match format {
-        Format::Json => say(&format!("{}\n", json!({ "toml": imported.toml, "warnings": imported.warnings })))?,
+        Format::Json => print_text(&format!("{}\n", json!({ "toml": imported.toml, "warnings": imported.warnings })))?,
         Format::Text => {
-            say(&imported.toml)?;
+            print_text(&imported.toml)?;
             for warning in &imported.warnings {
-                complain(warning);
+                print_error(warning);
             }
         }
     }

@@ -5,9 +5,9 @@ mod client;
 mod configuration;
 mod logging;
 mod outcome;
+mod output;
 mod overrides;
 mod replay;
-mod say;
 mod serve;
 mod simulate;
 mod times;
@@ -39,7 +39,7 @@ fn main() -> std::process::ExitCode {
         Command::Config(ConfigCommand::ImportEnvoy { file }) => configuration::import_envoy(&file, arguments.format),
     };
     done.unwrap_or_else(|error| {
-        say::complain(format_args!("{error:#}"));
+        output::print_error(format_args!("{error:#}"));
         // All other errors have exit codes of their own where they occur.
         Outcome::Usage
     })

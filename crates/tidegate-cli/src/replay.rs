@@ -25,7 +25,7 @@ use tidegate_server::config::{Config, SettingSources};
 use crate::{
     arguments::{Format, ReplayArguments},
     outcome::Outcome,
-    say::{complain, say},
+    output::{print_error, print_text},
 };
 
 /// Opens the store of a URL, with states under a prefix.
@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
         Ok(findings) => findings,
         Err(error @ (ReplayError::Connect(_) | ReplayError::Store(_))) => {
             progress.finish();
-            complain(&error);
+            print_error(&error);
             return Ok(Outcome::StoreFailed);
         }
         Err(error) => {
@@ -96,8 +96,8 @@ pub(crate) fn write_report(file: Option<BufWriter<File>>, page: impl FnOnce() ->
 /// Prints results as text or as JSON.
 pub(crate) fn print<T: Serialize>(results: &T, text: impl FnOnce(&T) -> String, format: Format) -> anyhow::Result<()> {
     match format {
-        Format::Json => say(&(serde_json::to_string(results)? + "\n"))?,
-        Format::Text => say(&text(results))?,
+        Format::Json => print_text(&(serde_json::to_string(results)? + "\n"))?,
+        Format::Text => print_text(&text(results))?,
     }
     Ok(())
 }
@@ -113,7 +113,7 @@ pub(crate) fn is_unread(input: &InputSummary) -> bool {
         "all lines are malformed: is the file an access log (common or combined), JSON lines, or a trace that starts with \
          time_us,key,cost? Describe a custom format with --log-format"
     };
-    complain(hint);
+    print_error(hint);
     true
 }
 

@@ -26,8 +26,8 @@ use crate::{
         SimulatedArguments, TrafficArguments, TrafficFormat, TrialArguments,
     },
     outcome::Outcome,
+    output,
     replay::{ReadProgress, create, is_unread, print, read_options, write_report},
-    say,
 };
 
 /// Number of requests between two updates of the progress.
@@ -130,17 +130,17 @@ fn evaluate_log(
     });
     let mut outcome = Outcome::Good;
     if progress.finish() {
-        say::complain("stopped before the end of the input: these are the results so far");
+        output::print_error("stopped before the end of the input: these are the results so far");
         outcome = Outcome::Interrupted;
     }
     if is_unread(&input) {
         outcome = Outcome::Usage;
     }
     if input.malformed > 0 {
-        say::complain(format_args!("{} of {} lines are malformed", input.malformed, input.lines));
+        output::print_error(format_args!("{} of {} lines are malformed", input.malformed, input.lines));
     }
     for error in &input.troubles {
-        say::complain(error);
+        output::print_error(error);
     }
     Ok((Some(evaluation.finish(&names.join(", "))), outcome))
 }

@@ -21,7 +21,7 @@ use crate::{
     arguments::{Format, TopArguments},
     client::{self, ApiRequest, Endpoint},
     outcome::Outcome,
-    say::say,
+    output::print_text,
 };
 
 pub(crate) fn run(arguments: &TopArguments, format: Format) -> anyhow::Result<Outcome> {
@@ -39,6 +39,6 @@ fn once(endpoint: &Endpoint, format: Format) -> anyhow::Result<Outcome> {
         return client::print_response(status, &body, format, |_| String::new());
     }
     let overview = serde_json::from_value(body).context("the overview of the service can't be read")?;
-    say(&once::text(&snapshot::Snapshot::new(overview), &endpoint.server))?;
+    print_text(&once::text(&snapshot::Snapshot::new(overview), &endpoint.server))?;
     Ok(Outcome::Good)
 }

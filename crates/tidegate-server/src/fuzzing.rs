@@ -1,6 +1,7 @@
-//! What the fuzzing of this project reaches inside for; no part of the interface.
+//! Access to internal functions for this project's fuzzing and its tests. Not part of the public API.
 
-/// What RESP input is cut into: the commands, how many bytes they are, and whether what follows can be none.
-pub fn resp(input: &[u8], most: usize) -> (Vec<Vec<Vec<u8>>>, usize, bool) {
-    crate::transports::resp::fuzzed(input, most)
+/// Parses RESP input of commands with at most `max` bytes. Returns the commands, the number of bytes that they take, and whether
+/// the rest can't be a command.
+pub fn resp(input: &[u8], max: usize) -> (Vec<Vec<Vec<u8>>>, usize, bool) {
+    crate::transports::resp::fuzzed(input, max)
 }

@@ -55,7 +55,7 @@ pub(crate) fn watch(endpoint: &Endpoint) -> anyhow::Result<Outcome> {
     let ended = run(screen, &mut state, &mut live, endpoint, &clock, &is_over);
     match ended? {
         Action::Exit(why) => {
-            crate::say::complain(visible(&why));
+            crate::output::print_error(visible(&why));
             Ok(Outcome::Usage)
         }
         _ => Ok(Outcome::Good),

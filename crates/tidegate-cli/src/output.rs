@@ -3,16 +3,16 @@
 use std::io::{self, Write as _};
 
 /// Prints a text to standard output.
-pub(crate) fn say(text: &str) -> io::Result<()> {
+pub(crate) fn print_text(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        said => said,
+        outcome => outcome,
     }
 }
 
 /// Prints a line to standard error. Unlike `eprintln!` it does not panic if the line can't be written, because the exit
 /// code still shows the result.
-pub(crate) fn complain(text: impl std::fmt::Display) {
+pub(crate) fn print_error(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "tidegate: {text}");
 }
