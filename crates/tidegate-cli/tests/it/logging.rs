@@ -39,7 +39,10 @@ impl Unread {
             assert_eq!(child.try_wait().expect("the process exists"), None, "the service ended at its start");
             TcpStream::connect(http).and_then(|_| TcpStream::connect(resp)).map_err(|error| error.to_string())
         });
-        Self { child, http, resp }
+        let service = Self { child, http, resp };
+        // The sockets listen before the service has started. RESP is started last.
+        wait_for("the service to answer", TIMEOUT, || service.ping());
+        service
     }
 
     fn get(&self, path: &str) -> String {
