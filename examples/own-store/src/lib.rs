@@ -1,7 +1,7 @@
 //! A store of your own: a map behind a lock.
 //!
-//! [`KeyState`] makes the decisions. What is left for a store is to find the state of a key, to change it in one atomic
-//! step, and to delete states that have expired.
+//! [`KeyState`] makes the decisions. The store finds the state of a key, changes it in one atomic step, and deletes states
+//! that have expired.
 
 use std::{
     collections::HashMap,

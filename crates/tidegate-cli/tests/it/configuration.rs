@@ -13,7 +13,7 @@ fn a_valid_file_is_described_and_an_invalid_one_is_refused() {
     assert!(code == Some(2) && output.contains("bad.toml:2: unknown key `limit`: did you mean `limits`?"), "{output}");
     let (code, output) = exit_and_output(&["config", "check", bad.to_str().expect("text"), "--format", "json"]);
     assert!(code == Some(2) && output.contains("\"line\":2"), "{output}");
-    assert_eq!(exit_and_output(&["config", "check", "/nowhere.toml"]).0, Some(2));
+    assert_eq!(exit_and_output(&["config", "check", "/missing.toml"]).0, Some(2));
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tidegate.toml");
     assert_eq!(exit_and_output(&["config", "check", example]).0, Some(0), "the example is valid");
 }
@@ -27,5 +27,5 @@ fn a_configuration_of_envoys_service_can_be_imported() {
     let ours = file("imported", &toml);
     let (code, output) = exit_and_output(&["config", "check", ours.to_str().expect("text")]);
     assert!(code == Some(0) && output.contains("60/1m by sliding_log"), "{toml}\n{output}");
-    assert_eq!(exit_and_output(&["config", "import-envoy", "/nowhere.yaml"]).0, Some(2));
+    assert_eq!(exit_and_output(&["config", "import-envoy", "/missing.yaml"]).0, Some(2));
 }

@@ -426,7 +426,7 @@ async fn overrides_and_states_in_a_moving_slot_are_not_lost() {
     assert_eq!(
         store.check(&removed, &key, Cost::ONE).await.expect("a decision").used(),
         6,
-        "what was counted before is counted"
+        "earlier charges still count"
     );
     store.set_override(&new, &key, Override::ban()).await.expect("it is made where the slot goes");
     assert_eq!(moving.move_keys(10), 4);

@@ -37,9 +37,9 @@ use crate::{
 /// Anybody can implement it. [`external_store`](crate::external_store) has the arithmetic and the types that an
 /// implementation needs, and the crate `tidegate-conformance` has the tests that every store passes.
 ///
-/// An operation returns an error if the store can't answer. It must not wait for an answer without a bound. Whoever
-/// asks for decisions wraps the store in a [`FailSafe`], which answers such a request by the
-/// [`OnStoreFailure`](crate::OnStoreFailure) of its policy. A store that can do better may apply that choice itself and
+/// An operation returns an error if the store can't answer. It must answer within a bounded time. Middleware, budget and
+/// service wrap the store in a [`FailSafe`]. If the store returns an error, the `FailSafe` decides by the
+/// [`OnStoreFailure`](crate::OnStoreFailure) of the policy. A store that can do better may apply that choice itself and
 /// mark the decision as degraded.
 ///
 /// A future that is dropped before it is ready may or may not have been carried out.

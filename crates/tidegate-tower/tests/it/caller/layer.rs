@@ -162,9 +162,10 @@ async fn errors_distinguish_rejected_calls_from_failed_calls() {
         other => panic!("{other:?}"),
     }
     assert_eq!(visits.0.lock().expect("no panic").len(), 1);
-    let nowhere = TcpListener::bind("127.0.0.1:0").await.and_then(|listener| listener.local_addr()).expect("a port");
+    let closed_port =
+        TcpListener::bind("127.0.0.1:0").await.and_then(|listener| listener.local_addr()).expect("a port");
     let other = super::budget("1/1h");
-    assert!(matches!(self::calls(&other).oneshot(to(nowhere, "/")).await, Err(CallError::Service(_))));
+    assert!(matches!(self::calls(&other).oneshot(to(closed_port, "/")).await, Err(CallError::Service(_))));
 }
 
 #[tokio::test(start_paused = true)]

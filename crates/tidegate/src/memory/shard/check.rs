@@ -36,13 +36,13 @@ pub(super) struct SavedState {
 pub(super) enum StateLocation {
     /// In this slot of the keys.
     Own(usize),
-    /// Nowhere yet, but there is room.
+    /// The key has no state yet. There is room for one.
     New,
     /// In the overflow state with this id, which other keys without room share.
     Overflow(Id),
-    /// Nowhere, and the request is admitted.
+    /// There is no room for a state. The request is admitted uncounted.
     Uncounted,
-    /// Nowhere, and the request is denied.
+    /// There is no room for a state. The request is denied.
     Refused,
     /// With the keys that have an override, if the key has a state.
     Overridden,

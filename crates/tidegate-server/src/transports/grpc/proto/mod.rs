@@ -1,6 +1,6 @@
 //! Messages and descriptors of Envoy's rate limit protocol.
 //!
-//! The `.proto` files of this folder declare what is reachable from the service, without annotations. Their paths are those of
+//! The `.proto` files of this folder declare the messages that the service uses, without annotations. Their paths are those of
 //! Envoy's files, because reflection shows them. `cargo run -p tidegate-codegen` generates the folder `generated` from them.
 
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::pedantic)]
