@@ -23,6 +23,7 @@ mod context;
 pub mod dashboard;
 #[doc(hidden)]
 pub mod fuzzing;
+mod guarded_store;
 mod import_envoy;
 mod in_process;
 mod metrics;

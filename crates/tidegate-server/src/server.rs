@@ -17,6 +17,7 @@ use crate::{
     connections::{Certificates, ConnectionSlot, ConnectionSlots, Listener, Stream, bind},
     context::Context,
     dashboard::Dashboard,
+    guarded_store::GuardedStore,
     metrics::Transport,
     reload::FileWatcher,
     service::{Event, Service},
@@ -59,7 +60,9 @@ impl Server {
         Self::launch(config, sources, store::open)
     }
 
-    /// Starts all listeners with a store of your own. The store settings of the configuration are not used.
+    /// Starts all listeners with a store of your own. Of the store settings of the configuration, only the timeout is
+    /// used: after that time without an answer, the policy's `on_store_failure` decides. A panic of the store is an error
+    /// of that operation.
     ///
     /// # Errors
     /// If a port is taken, or a certificate can't be used.
@@ -69,7 +72,7 @@ impl Server {
         sources: SettingSources,
         store: impl Store + 'static,
     ) -> Result<Self, StartError> {
-        Self::launch(config, sources, |_| Ok(AnyStore::new(store)))
+        Self::launch(config, sources, |settings| Ok(AnyStore::new(GuardedStore::new(store, settings.timeout))))
     }
 
     fn launch(

@@ -149,6 +149,11 @@ impl Limiter {
 impl Store for Limiter {
     #[inline]
     async fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError> {
+        self.decide_now(op, policy, key, cost)
+    }
+
+    #[inline]
+    fn decide_now(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError> {
         Ok(self.store.decide(op, policy, key, cost, self.clock.now()))
     }
 

@@ -36,6 +36,7 @@ pub use self::{
 use crate::{
     auth::WrongTokens,
     config::{CallerLimits, Config, ConfigError, ConfiguredPolicy, Policies, RESERVED_NAME},
+    guarded_store::GuardedStore,
     metrics::{DecisionClass, Metrics, PolicyCounters, Stopwatch, Transport},
     store,
 };
@@ -90,8 +91,9 @@ impl Service {
         Ok(Self::observed(config, store, Arc::new(())))
     }
 
-    /// Creates a service with a store of your own. The store settings of the configuration are not used.
+    /// Creates a service with a store of your own. Of the store settings of the configuration, only the timeout is used.
     pub fn with_store(config: Config, store: impl Store + 'static) -> Self {
+        let store = GuardedStore::new(store, config.store.timeout);
         Self::observed(config, AnyStore::new(store), Arc::new(()))
     }
 

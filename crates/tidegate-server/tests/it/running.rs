@@ -5,8 +5,9 @@ use std::{
     path::Path,
 };
 
+use tidegate::Store;
 use tidegate_server::{
-    Server, Transport,
+    Server, StartError, Transport,
     config::{Config, SettingSources},
 };
 use tidegate_testbed::free_port;
@@ -57,9 +58,20 @@ impl Running {
         Self::with(Config::load(Some(file), &overrides).expect("a valid configuration"), overrides)
     }
 
+    /// Starts a service with a configuration without ports and a store of the test's own.
+    pub(crate) fn start_with_store(config: &str, store: impl Store + 'static) -> Self {
+        let overrides = any_ports();
+        let config = Config::parse("test.toml", config, &overrides).expect("a valid configuration");
+        Self::of(|| Server::start_with_store(config, overrides, store))
+    }
+
     fn with(config: Config, overrides: SettingSources) -> Self {
+        Self::of(|| Server::start(config, overrides))
+    }
+
+    fn of<F: Future<Output = Result<Server, StartError>>>(start: impl FnOnce() -> F) -> Self {
         let runtime = Runtime::new().expect("a runtime");
-        let server = runtime.block_on(Server::start(config, overrides)).expect("the service starts");
+        let server = runtime.block_on(start()).expect("the service starts");
         let address = |transport| server.address(transport).expect("every transport is open");
         Self {
             http: address(Transport::Http),

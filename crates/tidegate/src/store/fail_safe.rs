@@ -10,7 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{EventCount, Fallback, Metric, Store, StoreError, StoreReport, now_or_never, report::DEGRADED_ANSWERS};
+use super::{EventCount, Fallback, Metric, Store, StoreError, StoreReport, answer_now, report::DEGRADED_ANSWERS};
 use crate::{Cost, Decision, Decisions, Key, Op, Policy, Reason, Spend, SpendError, external_store};
 
 /// A store whose decisions never fail.
@@ -71,6 +71,9 @@ impl<S: Store> FailSafe<S> {
     /// Decides one request.
     #[inline]
     pub async fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Decision {
+        if let Some(decision) = self.decide_now(op, policy, key, cost) {
+            return decision;
+        }
         let answer = self.store.decide(op, policy, key, cost).await;
         self.accept(answer, op, policy, key, cost)
     }
@@ -81,8 +84,7 @@ impl<S: Store> FailSafe<S> {
         if !self.store.is_immediate() {
             return None;
         }
-        let answer = now_or_never(self.store.decide(op, policy, key, cost));
-        Some(self.accept(answer.unwrap_or(Err(StoreError::NOT_READY)), op, policy, key, cost))
+        Some(self.accept(self.store.decide_now(op, policy, key, cost), op, policy, key, cost))
     }
 
     /// Decides several requests as one: all are charged or, if one is denied, none.
@@ -103,8 +105,7 @@ impl<S: Store> FailSafe<S> {
         if !self.store.is_immediate() {
             return None;
         }
-        let answer = now_or_never(self.store.decide_all(op, spends));
-        Some(self.accept_all(answer.unwrap_or(Err(StoreError::NOT_READY)), op, spends))
+        Some(self.accept_all(answer_now(self.store.decide_all(op, spends)), op, spends))
     }
 
     /// The store's own report, with the errors that decisions met.
@@ -144,10 +145,14 @@ impl<S: Store> FailSafe<S> {
         key: &Key<'_>,
         cost: Cost,
     ) -> Decision {
-        match answer.and_then(|decision| verify(&decision, policy, op).map(|()| decision)) {
-            Ok(decision) => decision,
-            Err(error) => self.decide_without_store(&error, op, policy, key, cost),
-        }
+        let error = match answer {
+            Ok(decision) => match problem(&decision, policy, op) {
+                None => return decision,
+                Some(problem) => StoreError::InvalidAnswer { problem },
+            },
+            Err(error) => error,
+        };
+        self.decide_without_store(&error, op, policy, key, cost)
     }
 
     #[cold]
@@ -162,17 +167,19 @@ impl<S: Store> FailSafe<S> {
         op: Op,
         spends: &[Spend<'_>],
     ) -> Result<Decisions, SpendError> {
-        match answer.and_then(|decisions| verify_all(&decisions, spends, op).map(|()| decisions)) {
-            Ok(decisions) => Ok(decisions),
-            Err(StoreError::Spend(error)) => Err(error),
-            Err(error) => {
-                let (distinct, part_of) = external_store::distinct(spends)?;
-                self.note(&error);
-                let choice = |spend: &Spend<'_>| spend.policy.on_store_failure();
-                let decided = self.fallback().decide_all(op, &distinct, choice, |_| None);
-                Ok(external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect()))
-            }
-        }
+        let error = match answer {
+            Ok(decisions) => match problem_of_all(&decisions, spends, op) {
+                None => return Ok(decisions),
+                Some(problem) => StoreError::InvalidAnswer { problem },
+            },
+            Err(StoreError::Spend(error)) => return Err(error),
+            Err(error) => error,
+        };
+        let (distinct, part_of) = external_store::distinct(spends)?;
+        self.note(&error);
+        let choice = |spend: &Spend<'_>| spend.policy.on_store_failure();
+        let decided = self.fallback().decide_all(op, &distinct, choice, |_| None);
+        Ok(external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect()))
     }
 
     fn fallback(&self) -> &Fallback {
@@ -196,42 +203,39 @@ impl<S: fmt::Debug> fmt::Debug for FailSafe<S> {
     }
 }
 
-/// Whether a decision can be the answer to a request under `policy`.
+/// Why a decision can't be the answer to a request under `policy`; `None` if it can.
 #[inline]
-fn verify(decision: &Decision, policy: &Policy, op: Op) -> Result<(), StoreError> {
+fn problem(decision: &Decision, policy: &Policy, op: Op) -> Option<&'static str> {
     if decision.remaining() > decision.capacity() {
-        return Err(StoreError::invalid("more units remain than the limit allows"));
+        return Some("more units remain than the limit allows");
     }
     // An override has other limits, and so has the share of a limit that decides while the store is not available.
     if !decision.is_overridden() && !decision.is_degraded() {
         let mut limits = policy.limits().iter().zip(policy.specs());
         if !limits.any(|(limit, rule)| *limit == decision.limit() && rule.capacity == decision.capacity()) {
-            return Err(StoreError::invalid("the limit that decided is not a limit of the policy"));
+            return Some("the limit that decided is not a limit of the policy");
         }
     }
     match decision.reason() {
-        Reason::Allowed if decision.retry_after().is_some() => {
-            Err(StoreError::invalid("an allowed request has a retry time"))
-        }
-        Reason::Limited if decision.retry_after().is_none() => {
-            Err(StoreError::invalid("a limited request has no retry time"))
-        }
+        Reason::Allowed if decision.retry_after().is_some() => Some("an allowed request has a retry time"),
+        Reason::Limited if decision.retry_after().is_none() => Some("a limited request has no retry time"),
         Reason::Limited | Reason::Impossible | Reason::Banned if decision.charged_at().is_some() => {
-            Err(StoreError::invalid("a denied request was charged"))
+            Some("a denied request was charged")
         }
-        _ if op == Op::Peek && decision.charged_at().is_some() => Err(StoreError::invalid("a peek was charged")),
-        _ => Ok(()),
+        _ if op == Op::Peek && decision.charged_at().is_some() => Some("a peek was charged"),
+        _ => None,
     }
 }
 
-fn verify_all(decisions: &Decisions, spends: &[Spend<'_>], op: Op) -> Result<(), StoreError> {
+/// Why several decisions can't be the answer to `spends`; `None` if they can.
+fn problem_of_all(decisions: &Decisions, spends: &[Spend<'_>], op: Op) -> Option<&'static str> {
     let Decisions { overall, parts } = decisions;
     if parts.len() != spends.len() {
-        return Err(StoreError::invalid("the number of decisions is not the number of requests"));
+        return Some("the number of decisions is not the number of requests");
     }
     let Some(decided) = spends.get(overall.part()) else {
-        return Err(StoreError::invalid("the request that decided does not exist"));
+        return Some("the request that decided does not exist");
     };
-    verify(overall, decided.policy, op)?;
-    spends.iter().zip(parts).try_for_each(|(spend, part)| verify(part, spend.policy, op))
+    let of_part = |(spend, part): (&Spend<'_>, &Decision)| problem(part, spend.policy, op);
+    problem(overall, decided.policy, op).or_else(|| spends.iter().zip(parts).find_map(of_part))
 }

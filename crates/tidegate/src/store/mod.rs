@@ -127,6 +127,17 @@ pub trait Store: Send + Sync {
         false
     }
 
+    /// [`decide`](Self::decide) of an [immediate](Self::is_immediate) store. The default polls that future once. A store
+    /// can save even this by deciding here.
+    ///
+    /// # Errors
+    /// As [`decide`](Self::decide), or if the answer is not ready.
+    #[inline]
+    fn decide_now(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError> {
+        // An operation that was not ready is never started again: it may have been carried out.
+        answer_now(self.decide(op, policy, key, cost))
+    }
+
     /// Whether other processes may spend from the same state.
     fn is_shared(&self) -> bool {
         true
@@ -178,6 +189,79 @@ pub trait Store: Send + Sync {
     }
 }
 
+/// Implements all of [`Store`] but the decisions and `is_immediate`, by calling another store.
+macro_rules! forward_other_operations {
+    ($self:ident => $store:expr) => {
+        async fn refund(
+            &$self,
+            policy: &Policy,
+            key: &Key<'_>,
+            cost: Cost,
+            charged_at: Timestamp,
+        ) -> Result<Refund, StoreError> {
+            $store.refund(policy, key, cost, charged_at).await
+        }
+
+        async fn reset(&$self, policy: &Policy, key: &Key<'_>) -> Result<bool, StoreError> {
+            $store.reset(policy, key).await
+        }
+
+        async fn inspect(
+            &$self,
+            policy: &Policy,
+            key: &Key<'_>,
+        ) -> Result<Option<Inspection>, StoreError> {
+            $store.inspect(policy, key).await
+        }
+
+        async fn set_override(
+            &$self,
+            policy: &Policy,
+            key: &Key<'_>,
+            new: Override,
+        ) -> Result<Option<Override>, StoreError> {
+            $store.set_override(policy, key, new).await
+        }
+
+        async fn remove_override(
+            &$self,
+            policy: &Policy,
+            key: &Key<'_>,
+        ) -> Result<Option<Override>, StoreError> {
+            $store.remove_override(policy, key).await
+        }
+
+        async fn override_of(
+            &$self,
+            policy: &Policy,
+            key: &Key<'_>,
+        ) -> Result<Option<ActiveOverride>, StoreError> {
+            $store.override_of(policy, key).await
+        }
+
+        async fn overrides(&$self, policy: &Policy) -> Result<Vec<ActiveOverride>, StoreError> {
+            $store.overrides(policy).await
+        }
+
+        fn at_time(&$self, time: Timestamp) -> Option<AnyStore> {
+            $store.at_time(time)
+        }
+
+        fn is_shared(&$self) -> bool {
+            $store.is_shared()
+        }
+
+        fn clock(&$self) -> &Clock {
+            $store.clock()
+        }
+
+        fn report(&$self) -> StoreReport {
+            $store.report()
+        }
+    };
+}
+use forward_other_operations;
+
 /// Implements [`Store`] for a pointer to a store.
 macro_rules! forward {
     ($pointer:ty) => {
@@ -201,86 +285,32 @@ macro_rules! forward {
                 (**self).decide_all(op, spends)
             }
 
-            fn refund(
-                &self,
-                policy: &Policy,
-                key: &Key<'_>,
-                cost: Cost,
-                charged_at: Timestamp,
-            ) -> impl Future<Output = Result<Refund, StoreError>> + Send {
-                (**self).refund(policy, key, cost, charged_at)
-            }
-
-            fn reset(&self, policy: &Policy, key: &Key<'_>) -> impl Future<Output = Result<bool, StoreError>> + Send {
-                (**self).reset(policy, key)
-            }
-
-            fn inspect(
-                &self,
-                policy: &Policy,
-                key: &Key<'_>,
-            ) -> impl Future<Output = Result<Option<Inspection>, StoreError>> + Send {
-                (**self).inspect(policy, key)
-            }
-
-            fn set_override(
-                &self,
-                policy: &Policy,
-                key: &Key<'_>,
-                by: Override,
-            ) -> impl Future<Output = Result<Option<Override>, StoreError>> + Send {
-                (**self).set_override(policy, key, by)
-            }
-
-            fn remove_override(
-                &self,
-                policy: &Policy,
-                key: &Key<'_>,
-            ) -> impl Future<Output = Result<Option<Override>, StoreError>> + Send {
-                (**self).remove_override(policy, key)
-            }
-
-            fn override_of(
-                &self,
-                policy: &Policy,
-                key: &Key<'_>,
-            ) -> impl Future<Output = Result<Option<ActiveOverride>, StoreError>> + Send {
-                (**self).override_of(policy, key)
-            }
-
-            fn overrides(
-                &self,
-                policy: &Policy,
-            ) -> impl Future<Output = Result<Vec<ActiveOverride>, StoreError>> + Send {
-                (**self).overrides(policy)
-            }
-
-            fn at_time(&self, time: Timestamp) -> Option<AnyStore> {
-                (**self).at_time(time)
-            }
-
             #[inline]
             fn is_immediate(&self) -> bool {
                 (**self).is_immediate()
             }
 
-            fn is_shared(&self) -> bool {
-                (**self).is_shared()
+            #[inline]
+            fn decide_now(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError> {
+                (**self).decide_now(op, policy, key, cost)
             }
 
-            fn clock(&self) -> &Clock {
-                (**self).clock()
-            }
-
-            fn report(&self) -> StoreReport {
-                (**self).report()
-            }
+            forward_other_operations!(self => (**self));
         }
     };
 }
 
 forward!(&S);
 forward!(Arc<S>);
+
+/// The answer of an [immediate](Store::is_immediate) store.
+#[inline]
+fn answer_now<T>(answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => Err(StoreError::NOT_READY),
+    }
+}
 
 /// Polls a future once. Returns its output if it is ready, as every future of an [immediate](Store::is_immediate) store
 /// is.
