@@ -105,36 +105,30 @@ pub(crate) fn decision(
     reason: Reason,
     charged_at: Option<Timestamp>,
 ) -> Decision {
-    let mut decision = Decision {
+    let mut answers = limits.iter().zip(answers);
+    let (mut limit, mut decided) = answers.next().expect("a policy has at least one limit, and each has an answer");
+    let (mut remaining, mut reset_after) = (decided.remaining, decided.reset_after);
+    for (other_limit, answer) in answers {
+        remaining = remaining.min(answer.remaining);
+        reset_after = reset_after.max(answer.reset_after);
+        if answer.decides_over(&decided, reason) {
+            (limit, decided) = (other_limit, answer);
+        }
+    }
+    Decision {
         reason,
         degraded: false,
         part: 0,
         under: Under::Policy,
-        limit: limits[0],
-        capacity: 0,
-        used: 0,
-        remaining: u64::MAX,
-        retry_after_us: None,
-        reset_after_us: 0,
-        limit_reset_after_us: 0,
+        limit: *limit,
+        capacity: decided.capacity,
+        used: decided.used,
+        remaining,
+        retry_after_us: decided.retry_after.filter(|_| matches!(reason, Reason::Limited | Reason::Banned)),
+        reset_after_us: reset_after,
+        limit_reset_after_us: decided.reset_after,
         charged_at,
-    };
-    let mut decided: Option<LimitAnswer> = None;
-    for (limit, answer) in limits.iter().zip(answers) {
-        decision.remaining = decision.remaining.min(answer.remaining);
-        decision.reset_after_us = decision.reset_after_us.max(answer.reset_after);
-        if decided.as_ref().is_none_or(|other| answer.decides_over(other, reason)) {
-            decision.limit = *limit;
-            decision.capacity = answer.capacity;
-            decision.used = answer.used;
-            decision.limit_reset_after_us = answer.reset_after;
-            decided = Some(answer);
-        }
     }
-    if matches!(reason, Reason::Limited | Reason::Banned) {
-        decision.retry_after_us = decided.and_then(|answer| answer.retry_after);
-    }
-    decision
 }
 
 /// The decision of a policy in `mode`: a shadow policy never denies.
