@@ -49,6 +49,12 @@ fn panicked(panic: &(dyn Any + Send)) -> StoreError {
     StoreError::Unavailable { cause: "panic", message }
 }
 
+/// Whether a metrics system accepts the name of a metric or of a label.
+fn is_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_')
+}
+
 impl<S: Store> Store for GuardedStore<S> {
     async fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError> {
         within(self.timeout, self.store.decide(op, policy, key, cost)).await
@@ -119,7 +125,14 @@ impl<S: Store> Store for GuardedStore<S> {
     }
 
     fn report(&self) -> StoreReport {
-        self.store.report()
+        let Ok(mut report) = catch_unwind(AssertUnwindSafe(|| self.store.report())) else {
+            let mut report = StoreReport::default();
+            report.answers = false;
+            return report;
+        };
+        // One invalid name would make all metrics of the service unreadable.
+        report.metrics.retain(|metric| is_name(metric.name) && (metric.label.is_empty() || is_name(metric.label)));
+        report
     }
 }
 

@@ -3,7 +3,10 @@
 use std::future::pending;
 
 use serde_json::{Value, json};
-use tidegate::{Cost, Decision, Decisions, Inspection, Key, Op, Policy, Refund, Spend, Store, StoreError, Timestamp};
+use tidegate::{
+    Cost, Decision, Decisions, Inspection, Key, Metric, MetricKind, Op, Policy, Refund, Spend, Store, StoreError,
+    StoreReport, Timestamp,
+};
 use tidegate_testbed::{Reply, Wire};
 
 use crate::{
@@ -57,6 +60,24 @@ impl Store for FaultyStore {
     fn is_immediate(&self) -> bool {
         self.is_immediate
     }
+
+    fn report(&self) -> StoreReport {
+        assert!(!self.is_immediate, "the disk is gone");
+        let mut report = StoreReport::new("faulty");
+        let metric = |name, label, value: &str| Metric {
+            name,
+            help: "Writes",
+            kind: MetricKind::Counter,
+            label,
+            values: vec![(value.to_owned(), 1)],
+        };
+        report.metrics = vec![
+            metric("disk writes{", "", ""),
+            metric("disk_reads", "of file", "a"),
+            metric("disk_writes", "file", "a\"} 1\n# EOF\n"),
+        ];
+        report
+    }
 }
 
 /// Requests every kind of decision over HTTP and RESP, twice: the first failure must not break the second answer.
@@ -90,6 +111,25 @@ fn a_store_that_never_answers_is_given_the_timeout_of_the_settings() {
 fn a_store_that_panics_at_once_costs_one_decision_its_store() {
     let service = Running::start_with_store(CONFIG, FaultyStore { is_immediate: true });
     assert_policies_decide(&service, "the store panicked: the disk is gone");
+}
+
+#[test]
+fn the_names_and_labels_of_a_store_do_not_break_the_metrics() {
+    let service = Running::start_with_store(CONFIG, FaultyStore { is_immediate: false });
+    let metrics = String::from_utf8(get(service.http, "/metrics").body).expect("text");
+    let lines: Vec<_> = metrics.lines().filter(|line| line.contains("disk")).collect();
+    assert!(lines.iter().all(|line| line.contains("disk_writes")), "{lines:#?}");
+    let value = "tidegate_disk_writes_total{file=\"a\\\"} 1\\n# EOF\\n\"} 1";
+    assert!(lines.contains(&value), "{lines:#?}");
+}
+
+#[test]
+fn a_report_that_panics_shows_a_store_that_does_not_answer() {
+    let service = Running::start_with_store(CONFIG, FaultyStore { is_immediate: true });
+    for _ in 0..2 {
+        assert_eq!(get(service.http, "/readyz").json()["store_answers"], false);
+        assert_eq!(get(service.http, "/metrics").status, 200);
+    }
 }
 
 #[test]
