@@ -22,8 +22,10 @@ pub(super) fn send(request: &ApiRequest, url: &str, config: Option<&PathBuf>) ->
     let config = Config::load(file_or_default(config).as_deref(), &sources)?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime can't be started")?;
-    let body = if request.is_post { serde_json::to_vec(&request.body)? } else { Vec::new() };
-    let method = if request.is_post { "POST" } else { "GET" };
+    let (method, body) = match &request.body {
+        Some(body) => ("POST", serde_json::to_vec(body)?),
+        None => ("GET", Vec::new()),
+    };
     let (status, body) = runtime.block_on(async {
         let service = InProcess::new(config)?;
         anyhow::Ok(service.send(method.parse()?, &request.path, body).await)

@@ -1,9 +1,7 @@
 //! The policies to try: from limits, candidates and a configuration.
 
-use std::time::Duration;
-
 use anyhow::Context as _;
-use tidegate::{Algorithm, Limit, Policy, parse_duration};
+use tidegate::{Algorithm, Limit, Policy};
 use tidegate_replay::{logs::ClientKey, replay::Candidate};
 use tidegate_server::config::{Config, KeySource, SettingSources};
 
@@ -11,31 +9,16 @@ use crate::{arguments::ReplayArguments, serve::file_or_default};
 
 /// Returns all policies to try. The first is the main policy.
 pub(super) fn all(arguments: &ReplayArguments) -> anyhow::Result<Vec<Candidate>> {
-    let algorithm: Algorithm = arguments.algorithm.parse()?;
+    let ReplayArguments { algorithm, limit, .. } = arguments;
     let mut candidates = Vec::new();
-    if !arguments.limit.is_empty() {
-        let limits = arguments.limit.iter().map(|limit| limit.parse()).collect::<Result<Vec<Limit>, _>>()?;
-        candidates.push(candidate(limits, algorithm)?);
+    if !limit.is_empty() {
+        candidates.push(candidate(limit.clone(), *algorithm)?);
     }
     candidates.extend(configured(arguments)?);
     for text in &arguments.candidate {
-        candidates.push(parse(text, algorithm).with_context(|| format!("the candidate `{text}` is invalid"))?);
+        candidates.push(parse(text, *algorithm).with_context(|| format!("the candidate `{text}` is invalid"))?);
     }
     Ok(candidates)
-}
-
-/// Returns the windows of further curves.
-pub(super) fn windows(arguments: &ReplayArguments) -> anyhow::Result<Vec<Duration>> {
-    let is_default = arguments.window.is_empty()
-        && arguments.limit.is_empty()
-        && arguments.candidate.is_empty()
-        && arguments.policy.is_empty();
-    let texts = if is_default { vec!["1m".to_owned()] } else { arguments.window.clone() };
-    let window = |text: &String| {
-        let window = parse_duration(text).with_context(|| format!("`{text}` is not a window: write 1s, 1m, 1h30m"))?;
-        Ok(Limit::new(1, window).with_context(|| format!("`{text}` can't be a window"))?.window())
-    };
-    texts.iter().map(window).collect()
 }
 
 /// Parses limits that are separated by commas, and an optional algorithm.

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tidegate_server::dashboard::{Overview, PolicyHits, Tick};
 
 use super::events::{Event, Events};
-use crate::client::{Endpoint, hinted};
+use crate::client::{Endpoint, hinted, with_query};
 
 /// Wait before a new attempt; it doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -45,11 +45,7 @@ pub(crate) struct LiveStream {
 impl LiveStream {
     /// Starts the events of the service, and of one policy if it is given.
     pub(crate) fn start(endpoint: &Endpoint, policy: Option<&str>) -> std::io::Result<Self> {
-        let mut path = "/v1/live".to_owned();
-        if let Some(policy) = policy {
-            let query = form_urlencoded::Serializer::new(String::new()).append_pair("policy", policy).finish();
-            path = format!("{path}?{query}");
-        }
+        let path = with_query("/v1/live", policy.map(|policy| ("policy", policy)));
         // A slow reader delays the stream instead of using memory.
         let (sender, updates) = mpsc::sync_channel(64);
         let (stop, stopped) = mpsc::channel();

@@ -22,6 +22,7 @@ use super::{
     spreader::Spreader,
     summary::SHOWN_MALFORMED,
 };
+use crate::micros;
 
 /// Number of batches that a parser thread may be ahead.
 const AHEAD: usize = 4;
@@ -153,7 +154,6 @@ impl LogReader {
             sorted: self.options.sort.is_some(),
             ..InputSummary::default()
         };
-        let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
         let mut sort_buffer = self.options.sort.map(|span| SortBuffer::new(micros(span)));
         let mut spread = |request: &Request<'_>| match &mut spreader {
             Some(spreader) => spreader.push(request, &mut each),

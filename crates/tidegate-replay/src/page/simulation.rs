@@ -6,15 +6,14 @@ use super::{
     section,
 };
 use crate::{
-    formatting::{bytes, count, ratio, short_count},
+    formatting::{self, bytes, count, ratio, short_count},
     simulate::evaluation::{AlgorithmResult, TraceResult},
     wording::{self, Glossary},
 };
 
-/// Formats a multiple of the limit, rounded down, so that only a number that reaches a bound shows it.
+/// Formats a multiple of the limit.
 pub(super) fn times(times: f64) -> String {
-    // The small number compensates for the rounding of the division.
-    format!("{:.2}×", (times * 100.0 + 1e-6).floor() / 100.0)
+    formatting::times(times) + "×"
 }
 
 /// Returns the section that explains the terms.
@@ -67,14 +66,4 @@ pub(super) fn full_keys(trace: &TraceResult) -> String {
         escape::text(&trace.limit),
     );
     section("Memory at the limit", &(text + &chart.html()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::times;
-
-    #[test]
-    fn only_a_number_that_reaches_a_bound_shows_it() {
-        assert_eq!([1.3, 1.999_999, 2.0, 0.0].map(times), ["1.30×", "1.99×", "2.00×", "0.00×"]);
-    }
 }

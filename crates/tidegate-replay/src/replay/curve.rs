@@ -8,6 +8,7 @@ use tidegate::Limit;
 use crate::{
     findings::{Curve, CurvePoint, Suggestion},
     formatting::{count, ratio},
+    micros,
 };
 
 /// Maximum number of points of a curve.
@@ -31,8 +32,7 @@ pub(super) fn compute(window: std::time::Duration, clients: impl Iterator<Item =
         CurvePoint { max, touched, share: ratio(touched, distribution.clients()) }
     };
     let points = thinned(&limits).into_iter().map(point).collect();
-    let micros = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
-    let mut curve = Curve { window: name, window_us: micros, points, suggestions: Vec::new() };
+    let mut curve = Curve { window: name, window_us: micros(window), points, suggestions: Vec::new() };
     let quantile = |per_mille: u64| distribution.quantile(per_mille);
     for (at, max) in [("knee", knee), ("p99", quantile(990)), ("p99.9", quantile(999)), ("gap", distribution.gap())] {
         if let Some(max) = max {

@@ -8,7 +8,6 @@
 mod chunk;
 mod client_counts;
 mod client_histories;
-mod client_numbers;
 mod curve;
 mod decision_log;
 mod demand;
@@ -30,7 +29,6 @@ use std::{
 use chunk::{CHUNK, Chunk};
 use client_counts::{ClientCounts, Column};
 use client_histories::ClientHistories;
-use client_numbers::ClientNumbers;
 pub use decision_log::DecisionLog;
 use demand::Demand;
 use external_store::ExternalStore;
@@ -41,6 +39,7 @@ use tidegate::{Decision, Limit, Policy, Reason};
 
 use crate::{
     bins::Bins,
+    client_numbers::ClientNumbers,
     findings::{Findings, Timeline},
     logs::{InputSummary, LogReader, Request},
 };

@@ -48,46 +48,27 @@ fn input(out: &mut String, findings: &Findings) {
     if let (Some(from), Some(to)) = (from_us, to_us) {
         let _ = writeln!(out, "from {} to {} UTC ({})", timestamp(from), timestamp(to), duration(to - from));
     }
-    if findings.interrupted {
-        let _ = writeln!(out, "stopped before the end of the input: these are the results so far");
+    for note in wording::notes(findings) {
+        out.push_str(&paragraph(&note));
     }
-    notes(out, &findings.input);
+    malformed(out, &findings.input);
+    for error in &findings.input.troubles {
+        let _ = writeln!(out, "{error}");
+    }
 }
 
-/// Writes the properties of the input that affect the results.
-fn notes(out: &mut String, input: &InputSummary) {
-    if input.whole_seconds && input.requests > 1 && !input.spread {
-        out.push_str("times are whole seconds: the requests of one second are decided at one time, in\n");
-        out.push_str("the order of the log (--spread spreads them within the second)\n");
+fn malformed(out: &mut String, input: &InputSummary) {
+    if input.malformed == 0 {
+        return;
     }
-    if input.spread {
-        out.push_str("requests were spread at random within their second\n");
+    let _ = writeln!(out, "{} of {} lines are malformed:", count(input.malformed), count(input.lines));
+    for line in &input.first_malformed {
+        let _ = writeln!(out, "  {}:{}: {}", line.file, line.line, line.why);
+        let _ = writeln!(out, "    {}", clip(&line.text, WIDTH - 4));
     }
-    if input.out_of_order > 0 {
-        out.push_str(&paragraph(&wording::late(input)));
-        if !input.sorted || input.still_late > 0 {
-            // In whole seconds, as `--sort` reads it.
-            let span = duration(input.latest_by_us.div_ceil(1_000_000) * 1_000_000).replace(' ', "");
-            let _ = writeln!(out, "  (--sort {span} sorts all)");
-        }
-    }
-    if input.without_key > 0 {
-        let _ = writeln!(out, "{} without a client key, not decided", plural(input.without_key, "request"));
-    }
-    if input.malformed > 0 {
-        let (malformed, all) = (count(input.malformed), count(input.lines));
-        let _ = writeln!(out, "{malformed} of {all} lines are malformed:");
-        for line in &input.first_malformed {
-            let _ = writeln!(out, "  {}:{}: {}", line.file, line.line, line.why);
-            let _ = writeln!(out, "    {}", clip(&line.text, WIDTH - 4));
-        }
-        let more = input.malformed - input.first_malformed.len() as u64;
-        if more > 0 {
-            let _ = writeln!(out, "  and {} more", count(more));
-        }
-    }
-    for error in &input.troubles {
-        let _ = writeln!(out, "{error}");
+    let more = input.malformed - input.first_malformed.len() as u64;
+    if more > 0 {
+        let _ = writeln!(out, "  and {} more", count(more));
     }
 }
 

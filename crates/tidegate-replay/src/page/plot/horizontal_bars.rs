@@ -105,7 +105,7 @@ impl HorizontalBars {
         let above = if self.threshold.is_some() { LABEL_ROW } else { 0 };
         let mut out = svg::figure(&self.title, &legend.html(), "");
         out += &svg::open(&self.title, &self.about, height, above, "low rows");
-        out.extend(axis.labels().iter().map(|label| svg::x_tick(label, true, true)));
+        out.extend(axis.labels().iter().map(|label| svg::x_tick(label, true)));
         if let Some(line) = &self.threshold {
             let position = LabelPosition { row: 0, is_left: false };
             out += &(line.vertical_line(&axis.scale, position) + &line.label_above(&axis.scale, position));

@@ -8,7 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 ///
 /// A short key is packed into a table, so that a lookup costs one cache miss.
 #[derive(Debug, Default)]
-pub(super) struct ClientNumbers {
+pub(crate) struct ClientNumbers {
     hasher: DefaultHashBuilder,
     numbers: HashTable<u32>,
     packed: Vec<PackedKey>,
@@ -26,13 +26,13 @@ const LONG: u64 = 0xff << 56;
 
 impl ClientNumbers {
     /// Returns the number of clients.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.packed.len()
     }
 
     /// Returns the number of a client, which may be new.
     #[inline]
-    pub(super) fn number(&mut self, key: &[u8]) -> u32 {
+    pub(crate) fn number(&mut self, key: &[u8]) -> u32 {
         let Self { hasher, numbers, packed, long_keys } = self;
         let found = match short(key) {
             Some(wanted) => numbers.find(hasher.hash_one(wanted), |number| packed[*number as usize] == wanted),
@@ -63,7 +63,7 @@ impl ClientNumbers {
     }
 
     /// Returns the key of a client.
-    pub(super) fn key(&self, number: u32) -> Vec<u8> {
+    pub(crate) fn key(&self, number: u32) -> Vec<u8> {
         let packed = &self.packed[number as usize];
         if let Some(key) = long(packed, &self.long_keys) {
             return key.to_vec();
