@@ -7,7 +7,7 @@ use tidegate_server::{
     Server, Transport,
     config::{Config, ServerSettings, SettingSources},
 };
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     arguments::{Format, ServeArguments},
@@ -70,7 +70,9 @@ fn leave_descriptors(config: &mut Config) {
 
 async fn serve(config: Config, sources: SettingSources) -> anyhow::Result<Outcome> {
     // Before any listener starts, so that no signal is lost.
-    let mut signals = Signals::new().context("signals can't be waited for")?;
+    let listen = |kind| signal(kind).context("signals can't be waited for");
+    let (mut hangup, mut terminate) = (listen(SignalKind::hangup())?, listen(SignalKind::terminate())?);
+    let mut interrupt = listen(SignalKind::interrupt())?;
     let (settings, file, store) = (config.server.clone(), config.file.clone(), store_name(&config.store.url));
     let policies = config.policies.len();
     let server = Server::start(config, sources).await?;
@@ -96,17 +98,17 @@ async fn serve(config: Config, sources: SettingSources) -> anyhow::Result<Outcom
     loop {
         tokio::select! {
             // In a separate task, so that a file read that hangs does not delay the other signals.
-            _ = signals.hangup.recv() => drop(tokio::spawn(server.reload())),
-            _ = signals.terminate.recv() => break,
-            _ = signals.interrupt.recv() => break,
+            _ = hangup.recv() => drop(tokio::spawn(server.reload())),
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
         }
     }
     tracing::info!(within = ?settings.drain, "stopping: no new connections are accepted, open ones are finished");
     let left = tokio::select! {
         left = server.stop() => left,
         // A second signal stops the process at once.
-        _ = signals.terminate.recv() => process::exit(1),
-        _ = signals.interrupt.recv() => process::exit(1),
+        _ = terminate.recv() => process::exit(1),
+        _ = interrupt.recv() => process::exit(1),
     };
     if left > 0 {
         tracing::warn!(connections = left, "stopped while connections were still open");
@@ -114,22 +116,6 @@ async fn serve(config: Config, sources: SettingSources) -> anyhow::Result<Outcom
         tracing::info!("stopped");
     }
     Ok(Outcome::Good)
-}
-
-struct Signals {
-    hangup: Signal,
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            hangup: signal(SignalKind::hangup())?,
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
 }
 
 /// Returns the URL of the store without its password.

@@ -35,7 +35,8 @@ pub(crate) fn begin(format: Format) -> anyhow::Result<Log> {
     let repeats = Arc::new(Repeats::new().context("log lines can't be limited")?);
     let queue = Queue::start(Arc::clone(&repeats)).context("the thread that writes the log can't be started")?;
     let registry = tracing_subscriber::registry().with(levels).with(repeats::Layer(Arc::clone(&repeats)));
-    let lines = fmt::layer().with_writer(queue.clone()).log_internal_errors(false);
+    let writer = queue.clone();
+    let lines = fmt::layer().with_writer(move || writer.clone()).log_internal_errors(false);
     if std::io::stderr().is_terminal() && format == Format::Text {
         registry.with(lines.with_target(false).compact()).init();
     } else {
@@ -62,6 +63,6 @@ fn levels(text: &str) -> anyhow::Result<Targets> {
 impl Drop for Log {
     fn drop(&mut self) {
         self.repeats.report();
-        self.queue.flush();
+        self.queue.wait();
     }
 }

@@ -19,7 +19,7 @@ mod summary;
 mod time;
 mod zstd;
 
-use std::path::PathBuf;
+use std::{ops::ControlFlow, path::PathBuf};
 
 pub(crate) use buffer::RequestBuffer;
 pub use client_key::{ClientKey, ClientKeyError, display_key};
@@ -39,6 +39,9 @@ pub struct Request<'a> {
     /// Units that the request costs.
     pub cost: u64,
 }
+
+/// What is done with each request. It can end the reading.
+type Each<'a> = dyn FnMut(&Request<'_>) -> ControlFlow<()> + 'a;
 
 /// Error that prevents reading the logs at all. A malformed line is not an error: it is counted and shown.
 #[derive(Debug, thiserror::Error)]

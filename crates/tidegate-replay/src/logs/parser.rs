@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::AtomicU64};
 use tidegate::Key;
 
 use super::{
-    ClientKey, CostSource, LogError, LogSource, MalformedLine, ReadOptions, Request, RequestBuffer,
+    ClientKey, CostSource, FormatChoice, LogError, LogSource, MalformedLine, ReadOptions, Request, RequestBuffer,
     fields::Fields,
     format::Format,
     source::{Block, BlockReader},
@@ -48,11 +48,12 @@ impl Parser {
             Err(error) => (None, Some(error)),
         };
         let beginning = first.map_or(&[][..], |block| block.bytes);
-        let is_trace = Format::is_trace(&options.format, beginning);
-        let default_key = || if is_trace { ClientKey::key() } else { ClientKey::ip() };
-        let client_key = options.client_key.clone().unwrap_or_else(default_key);
-        let default_cost = || if is_trace { CostSource::trace() } else { CostSource::one() };
-        let cost = options.cost.clone().unwrap_or_else(default_cost);
+        let (default_key, default_cost) = match options.format.detected(beginning) {
+            FormatChoice::Csv => (ClientKey::key(), CostSource::trace()),
+            _ => (ClientKey::ip(), CostSource::one()),
+        };
+        let client_key = options.client_key.clone().unwrap_or(default_key);
+        let cost = options.cost.clone().unwrap_or(default_cost);
         let mut wanted = client_key.fields();
         wanted.extend(cost.field());
         let (format, header_len) = if beginning.is_empty() {

@@ -16,7 +16,7 @@ use std::{
 };
 
 use super::{
-    ClientKey, CostSource, FormatChoice, InputSummary, LogError, LogSource, Request,
+    ClientKey, CostSource, Each, FormatChoice, InputSummary, LogError, LogSource, Request,
     parser::{Batch, Parser},
     sort_buffer::SortBuffer,
     spreader::Spreader,
@@ -174,11 +174,7 @@ impl LogReader {
         summary
     }
 
-    fn merge(
-        &mut self,
-        summary: &mut InputSummary,
-        each: &mut impl FnMut(&Request<'_>) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    fn merge(&mut self, summary: &mut InputSummary, each: &mut Each<'_>) -> ControlFlow<()> {
         let mut latest = 0;
         while self.fill_heads(summary) {
             // The file with the earliest request continues until another file is earlier.
