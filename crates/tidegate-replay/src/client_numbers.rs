@@ -2,96 +2,59 @@
 
 use std::hash::BuildHasher as _;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
 /// Keys of all clients.
-///
-/// A short key is packed into a table, so that a lookup costs one cache miss.
 #[derive(Debug, Default)]
 pub(crate) struct ClientNumbers {
     hasher: DefaultHashBuilder,
     numbers: HashTable<u32>,
-    packed: Vec<PackedKey>,
-    long_keys: Vec<u8>,
+    keys: Keys,
 }
 
-/// The bytes and the length of a short key, or the location of a long key.
-type PackedKey = [u64; 3];
+/// All keys in one allocation, by number. A key starts where the previous one ends.
+#[derive(Debug, Default)]
+struct Keys {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
 
-/// Length of the longest key that is packed.
-const SHORT: usize = size_of::<PackedKey>() - 1;
-
-/// The last word of a long key. No short key has this length.
-const LONG: u64 = 0xff << 56;
+impl Keys {
+    #[inline]
+    fn get(&self, number: u32) -> &[u8] {
+        let number = number as usize;
+        let start = number.checked_sub(1).map_or(0, |previous| self.ends[previous]);
+        &self.bytes[start..self.ends[number]]
+    }
+}
 
 impl ClientNumbers {
     /// Returns the number of clients.
     pub(crate) fn len(&self) -> usize {
-        self.packed.len()
+        self.keys.ends.len()
     }
 
     /// Returns the number of a client, which may be new.
     #[inline]
     pub(crate) fn number(&mut self, key: &[u8]) -> u32 {
-        let Self { hasher, numbers, packed, long_keys } = self;
-        let found = match short(key) {
-            Some(wanted) => numbers.find(hasher.hash_one(wanted), |number| packed[*number as usize] == wanted),
-            None => {
-                numbers.find(hasher.hash_one(key), |number| long(&packed[*number as usize], long_keys) == Some(key))
+        let Self { hasher, numbers, keys } = self;
+        let is_same = |number: &u32| keys.get(*number) == key;
+        match numbers.entry(hasher.hash_one(key), is_same, |number| hasher.hash_one(keys.get(*number))) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                let number = u32::try_from(keys.ends.len()).expect("fewer than four billion clients");
+                new.insert(number);
+                keys.bytes.extend_from_slice(key);
+                keys.ends.push(keys.bytes.len());
+                number
             }
-        };
-        match found {
-            Some(number) => *number,
-            None => self.insert(key),
         }
-    }
-
-    #[cold]
-    fn insert(&mut self, key: &[u8]) -> u32 {
-        let number = u32::try_from(self.len()).expect("fewer than four billion clients");
-        self.packed.push(short(key).unwrap_or_else(|| {
-            self.long_keys.extend_from_slice(key);
-            [(self.long_keys.len() - key.len()) as u64, key.len() as u64, LONG]
-        }));
-        let Self { hasher, numbers, packed, long_keys } = self;
-        let hash = |number: &u32| {
-            let packed = &packed[*number as usize];
-            long(packed, long_keys).map_or_else(|| hasher.hash_one(packed), |key| hasher.hash_one(key))
-        };
-        numbers.insert_unique(hash(&number), number, hash);
-        number
     }
 
     /// Returns the key of a client.
-    pub(crate) fn key(&self, number: u32) -> Vec<u8> {
-        let packed = &self.packed[number as usize];
-        if let Some(key) = long(packed, &self.long_keys) {
-            return key.to_vec();
-        }
-        let bytes: Vec<u8> = packed.iter().flat_map(|word| word.to_le_bytes()).collect();
-        bytes[..usize::from(bytes[SHORT])].to_vec()
+    pub(crate) fn key(&self, number: u32) -> &[u8] {
+        self.keys.get(number)
     }
-}
-
-/// Packs a short key.
-#[inline]
-fn short(key: &[u8]) -> Option<PackedKey> {
-    if key.len() > SHORT {
-        return None;
-    }
-    let mut bytes = [0; size_of::<PackedKey>()];
-    bytes[..key.len()].copy_from_slice(key);
-    bytes[SHORT] = u8::try_from(key.len()).unwrap_or(0);
-    let word = |i: usize| u64::from_le_bytes(*bytes[8 * i..].first_chunk().expect("three words"));
-    Some([word(0), word(1), word(2)])
-}
-
-/// Returns a long key.
-#[inline]
-fn long<'a>(packed: &PackedKey, keys: &'a [u8]) -> Option<&'a [u8]> {
-    let [at, len, LONG] = *packed else { return None };
-    let (at, len) = (usize::try_from(at).ok()?, usize::try_from(len).ok()?);
-    keys.get(at..at + len)
 }
 
 #[cfg(test)]
@@ -115,7 +78,7 @@ mod tests {
             }
             prop_assert_eq!(clients.len(), known.len());
             for (key, number) in &known {
-                prop_assert_eq!(&clients.key(*number), key);
+                prop_assert_eq!(clients.key(*number), key);
             }
         }
     }

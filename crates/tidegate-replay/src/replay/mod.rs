@@ -264,7 +264,7 @@ impl<W: Write> Replay<W> {
         }
         let window_of = |limit: &Limit| demands.iter().position(|demand| demand.window == limit.window()).unwrap_or(0);
         let findings = |(number, policy): (usize, &PolicyReplay)| {
-            policy.findings(number, &input, (&counts, &histories), top, window_of, |client| clients.key(client))
+            policy.findings(number, &input, (&counts, &histories), top, window_of, clients)
         };
         let curve = |(number, demand): (usize, &Demand)| {
             curve::compute(demand.window, counts.column(Column::Peak(number)).zip(counts.column(Column::Requests)))
