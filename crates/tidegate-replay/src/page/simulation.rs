@@ -2,7 +2,7 @@
 
 use super::{
     escape, facts,
-    plot::{HorizontalBars, Style, as_f64},
+    plot::{BarRange, HorizontalBars, Style, as_f64},
     section,
 };
 use crate::{
@@ -30,36 +30,51 @@ pub(super) fn trace_summary(trace: &TraceResult) -> String {
     format!("{}.{moved}", wording::trace(trace))
 }
 
-fn groups(
-    trace: &TraceResult,
-    values: impl Fn(&AlgorithmResult) -> Vec<f64>,
-) -> impl Iterator<Item = (&str, Vec<f64>)> {
-    trace.algorithms.iter().map(move |result| (result.algorithm.as_str(), values(result)))
+fn groups(trace: &TraceResult, values: impl Fn(&AlgorithmResult) -> Vec<f64>) -> Vec<(&str, Vec<f64>)> {
+    trace.algorithms.iter().map(|result| (result.algorithm.as_str(), values(result))).collect()
 }
 
 /// Returns charts of the worst window of each algorithm and of the size of a client's state.
 pub(super) fn windows_and_memory(trace: &TraceResult) -> String {
-    let axis = |times: f64| format!("{}×", short_count(times));
-    let windows =
-        |result: &AlgorithmResult| vec![result.worst_window_times, ratio(result.promised_window_units, trace.max)];
-    let windows = HorizontalBars::new("Worst window", "units in a window, as a multiple of the limit", times, axis)
-        .about("for each algorithm, the most units that a client got in any window, and the bound")
-        .series("most units of a client in any window", Style::Series(0))
-        .series("bound", Style::Series(1))
-        .groups(groups(trace, windows));
-    let memory = HorizontalBars::new("Memory of a client", "bytes", bytes, short_count)
-        .about("for each algorithm, the largest size of a client's state, on average")
-        .series("largest size of its state, on average", Style::Series(0))
-        .groups(groups(trace, |result| vec![result.bytes_per_key]));
+    let windows = HorizontalBars {
+        title: "Worst window",
+        about: "for each algorithm, the most units that a client got in any window, and the bound",
+        unit: "units in a window, as a multiple of the limit",
+        formats: (times, |times| format!("{}×", short_count(times))),
+        series: vec![("most units of a client in any window", Style::Series(0)), ("bound", Style::Series(1))],
+        groups: groups(trace, |result| vec![result.worst_window_times, ratio(result.promised_window_units, trace.max)]),
+        range: BarRange::FromZero,
+    };
+    let memory = HorizontalBars {
+        title: "Memory of a client",
+        about: "for each algorithm, the largest size of a client's state, on average",
+        series: vec![("largest size of its state, on average", Style::Series(0))],
+        groups: groups(trace, |result| vec![result.bytes_per_key]),
+        ..BYTES
+    };
     windows.html() + &memory.html()
 }
 
+/// An empty chart of sizes.
+const BYTES: HorizontalBars<'_> = HorizontalBars {
+    title: "",
+    about: "",
+    unit: "bytes",
+    formats: (bytes, short_count),
+    series: Vec::new(),
+    groups: Vec::new(),
+    range: BarRange::FromZero,
+};
+
 /// Returns the section on the memory of a client that spends the whole limit.
 pub(super) fn full_keys(trace: &TraceResult) -> String {
-    let chart = HorizontalBars::new("Memory of a client that spends the whole limit", "bytes", bytes, short_count)
-        .about("for each algorithm, the largest size of the state of such a client")
-        .series("largest size of its state", Style::Series(0))
-        .groups(groups(trace, |result| vec![as_f64(result.bytes_per_full_key)]));
+    let chart = HorizontalBars {
+        title: "Memory of a client that spends the whole limit",
+        about: "for each algorithm, the largest size of the state of such a client",
+        series: vec![("largest size of its state", Style::Series(0))],
+        groups: groups(trace, |result| vec![as_f64(result.bytes_per_full_key)]),
+        ..BYTES
+    };
     let text = format!(
         "<p>A client that spends {} evenly, in at most 10,000 requests a window. The size of a log grows with its requests. The size \
          of counters is constant.</p>\n",

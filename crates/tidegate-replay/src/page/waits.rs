@@ -2,7 +2,7 @@
 
 use super::{
     NAME, escape,
-    plot::{HorizontalBars, Style, split},
+    plot::{BarRange, HorizontalBars, Style, split},
     section,
 };
 use crate::{
@@ -48,13 +48,15 @@ fn plots(policies: &[(usize, &PolicyFindings)]) -> String {
     let names: Vec<String> = ends.iter().map(|end| format!("up to {}", seconds(*end))).collect();
     split("Waits", "the same scale", policies, POLICIES, |title, policies| {
         let shares = |end: u64| policies.iter().map(|(_, policy)| share_of(policy, end)).collect();
-        let chart = HorizontalBars::new(title, "share of the policy's denials", share, short_share)
-            .about("for each step of waits, the share of denials with such a wait")
-            .extend_to(max)
-            .groups(names.iter().map(String::as_str).zip(ends.iter().map(|end| shares(*end))));
-        let add = |chart: HorizontalBars, (i, policy): &(usize, &PolicyFindings)| {
-            chart.series(&policy.name, Style::Series(*i))
+        let chart = HorizontalBars {
+            title,
+            about: "for each step of waits, the share of denials with such a wait",
+            unit: "share of the policy's denials",
+            formats: (share, short_share),
+            series: policies.iter().map(|(i, policy)| (policy.name.as_str(), Style::Series(*i))).collect(),
+            groups: names.iter().map(String::as_str).zip(ends.iter().map(|end| shares(*end))).collect(),
+            range: BarRange::UpTo(max),
         };
-        policies.iter().fold(chart, add).html()
+        chart.html()
     })
 }

@@ -18,7 +18,7 @@ mod time;
 use std::fmt::Write as _;
 
 pub(super) use axis::Axis;
-pub(super) use horizontal_bars::HorizontalBars;
+pub(super) use horizontal_bars::{BarRange, HorizontalBars};
 pub(super) use scale::{Scale, as_f64};
 pub(super) use style::Style;
 
