@@ -113,29 +113,18 @@ impl State {
             self.updated_ms = Some(self.now_ms);
             self.error = None;
         }
-        match update {
-            LiveUpdate::Overview(overview) => {
-                let hits = self.live.take().and_then(|before| before.hits);
-                self.live = Some(Snapshot { hits, ..Snapshot::new(*overview) });
+        match (update, &mut self.live) {
+            (LiveUpdate::Overview(overview), live) => {
+                let hits = live.take().and_then(|before| before.hits);
+                *live = Some(Snapshot { hits, ..Snapshot::new(*overview) });
             }
-            LiveUpdate::Tick(tick) => {
-                if let Some(snapshot) = &mut self.live {
-                    snapshot.tick(*tick);
-                }
-            }
-            LiveUpdate::Hits(hits) => {
-                if let Some(snapshot) = &mut self.live {
-                    (snapshot.hits, snapshot.problem) = (Some(*hits), None);
-                }
-            }
-            LiveUpdate::Problem(why) => {
-                if let Some(snapshot) = &mut self.live {
-                    snapshot.problem = Some(why);
-                }
-            }
-            LiveUpdate::Lost(why) => self.error = Some(why),
-            LiveUpdate::Refused(why) if self.opened.is_none() => return Action::Exit(why),
-            LiveUpdate::Refused(why) => {
+            (LiveUpdate::Tick(tick), Some(snapshot)) => snapshot.tick(*tick),
+            (LiveUpdate::Hits(hits), Some(snapshot)) => (snapshot.hits, snapshot.problem) = (Some(*hits), None),
+            (LiveUpdate::Problem(why), Some(snapshot)) => snapshot.problem = Some(why),
+            (LiveUpdate::Tick(_) | LiveUpdate::Hits(_) | LiveUpdate::Problem(_), None) => {}
+            (LiveUpdate::Lost(why), _) => self.error = Some(why),
+            (LiveUpdate::Refused(why), _) if self.opened.is_none() => return Action::Exit(why),
+            (LiveUpdate::Refused(why), _) => {
                 self.notice = Some(why);
                 self.opened = None;
                 return self.start_stream();

@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, net::Ipv6Addr, str::FromStr};
 
 use regex::bytes::Regex;
 
-use super::fields::{Field, Fields};
+use super::fields::{Field, Fields, is_name};
 
 /// Separates the parts of a key.
 const SEPARATOR: u8 = 0x1f;
@@ -179,7 +179,6 @@ impl FromStr for ClientKey {
         };
         let plain = (expression.is_none() || !plain.is_empty()).then(|| plain.split(['+', ',']).map(str::trim));
         let texts: Vec<&str> = plain.into_iter().flatten().chain(expression).collect();
-        let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
         let part = |text: &str| -> Result<KeyPart, ClientKeyError> {
             Ok(match text.split_once(':') {
                 None => KeyPart::Field(match text {
@@ -188,7 +187,7 @@ impl FromStr for ClientKey {
                     "path" => Field::Path,
                     "key" => Field::Key,
                     "user_agent" | "referer" => Field::Header(text.replace('_', "-")),
-                    name if !name.is_empty() && name.chars().all(is_name) => Field::Named(name.to_owned()),
+                    name if is_name(name) => Field::Named(name.to_owned()),
                     _ => return Err(unknown()),
                 }),
                 Some((_, "")) => return Err(unknown()),

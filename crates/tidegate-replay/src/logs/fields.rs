@@ -51,15 +51,16 @@ impl Field {
     /// Returns the name that the user writes.
     pub(super) fn name(&self) -> String {
         match self {
-            Self::Ip => "ip".to_owned(),
-            Self::User => "user".to_owned(),
-            Self::Path => "path".to_owned(),
             Self::Header(name) => format!("header:{name}"),
             Self::Named(name) => format!("field:{name}"),
-            Self::Key => "key".to_owned(),
-            Self::Cost => "cost".to_owned(),
+            _ => self.names().swap_remove(0),
         }
     }
+}
+
+/// Returns whether a text can be the name of a field without the prefix `field:`.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.@".contains(c))
 }
 
 /// Returns the names under which a log may have the time, the most likely first.

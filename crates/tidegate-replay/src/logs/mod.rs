@@ -77,3 +77,22 @@ pub enum LogError {
     #[error("standard input can be read only once: name `-` once")]
     StdinTwice,
 }
+
+/// Passes requests at these times to `step`, and `None` at the end. Returns the released requests: their times, and their positions
+/// from 1.
+#[cfg(test)]
+fn released(
+    times: &[u64],
+    mut step: impl FnMut(Option<&Request<'_>>, &mut Each<'_>) -> ControlFlow<()>,
+) -> Vec<(u64, u64)> {
+    let mut out = Vec::new();
+    let mut each = |request: &Request<'_>| {
+        out.push((request.time_us, request.cost));
+        ControlFlow::Continue(())
+    };
+    for (time_us, cost) in times.iter().zip(1..) {
+        assert!(step(Some(&Request { time_us: *time_us, key: b"k", cost }), &mut each).is_continue());
+    }
+    assert!(step(None, &mut each).is_continue());
+    out
+}

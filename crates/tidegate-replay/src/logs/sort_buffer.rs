@@ -49,22 +49,16 @@ impl SortBuffer {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::ControlFlow;
-
-    use super::{Request, SortBuffer};
+    use super::SortBuffer;
+    use crate::logs::released;
 
     /// Returns the times and positions in the released order, and the number of requests that are still late.
     fn sorted(span: u64, times: &[u64]) -> (Vec<(u64, u64)>, u64) {
         let mut buffer = SortBuffer::new(span);
-        let mut out = Vec::new();
-        let mut each = |request: &Request<'_>| {
-            out.push((request.time_us, request.cost));
-            ControlFlow::Continue(())
-        };
-        for (time_us, cost) in times.iter().zip(1..) {
-            assert!(buffer.push(&Request { time_us: *time_us, key: b"k", cost }, &mut each).is_continue());
-        }
-        assert!(buffer.flush(u64::MAX, &mut each).is_continue());
+        let out = released(times, |request, each| match request {
+            Some(request) => buffer.push(request, each),
+            None => buffer.flush(u64::MAX, each),
+        });
         (out, buffer.still_late)
     }
 

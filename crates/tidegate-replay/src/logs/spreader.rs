@@ -55,22 +55,15 @@ impl Spreader {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::ControlFlow;
-
-    use super::{Request, Spreader};
+    use super::Spreader;
+    use crate::logs::released;
 
     fn spread(seed: u64, times: &[u64]) -> Vec<(u64, u64)> {
         let mut spreader = Spreader::new(seed);
-        let mut out = Vec::new();
-        let mut each = |request: &Request<'_>| {
-            out.push((request.time_us, request.cost));
-            ControlFlow::Continue(())
-        };
-        for (time_us, cost) in times.iter().zip(1..) {
-            assert!(spreader.push(&Request { time_us: *time_us, key: b"k", cost }, &mut each).is_continue());
-        }
-        assert!(spreader.flush(&mut each).is_continue());
-        out
+        released(times, |request, each| match request {
+            Some(request) => spreader.push(request, each),
+            None => spreader.flush(each),
+        })
     }
 
     const S: u64 = 1_000_000;

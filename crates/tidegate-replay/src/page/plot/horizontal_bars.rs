@@ -63,7 +63,7 @@ impl HorizontalBars<'_> {
         out += &svg::open(self.title, self.about, height, above, "low rows");
         out.extend(axis.labels().iter().map(|label| svg::x_tick(label, true)));
         if let BarRange::Logarithmic { line_at, label, .. } = self.range {
-            let line = ThresholdLine { value: line_at, style: Style::Note, label: label.to_owned(), is_vertical: true };
+            let line = ThresholdLine { value: line_at, style: Style::Note, label: label.to_owned() };
             let position = LabelPosition { row: 0, is_left: false };
             out += &(line.vertical_line(&axis.scale, position) + &line.label_above(&axis.scale, position));
         }

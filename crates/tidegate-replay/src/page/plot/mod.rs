@@ -72,7 +72,10 @@ pub(super) struct Plot {
     has_x_labels: bool,
     legend: Legend,
     has_legend: bool,
-    thresholds: Vec<ThresholdLine>,
+    /// Lines at values of the horizontal axis.
+    vertical: Vec<ThresholdLine>,
+    /// Lines at values of the vertical axis.
+    horizontal: Vec<ThresholdLine>,
     /// Bands and bars.
     background: String,
     /// Paths in a square of [`SIZE`] that is stretched to the area.
@@ -93,7 +96,8 @@ impl Plot {
             has_x_labels: true,
             legend: Legend::default(),
             has_legend: true,
-            thresholds: Vec::new(),
+            vertical: Vec::new(),
+            horizontal: Vec::new(),
             background: String::new(),
             paths: String::new(),
             foreground: String::new(),
@@ -178,13 +182,13 @@ impl Plot {
 
     /// Adds a line at a value of the horizontal axis. Labels are above the area, in separate rows where they would overlap.
     pub(super) fn vertical_threshold(mut self, value: f64, style: Style, label: &str) -> Self {
-        self.thresholds.push(ThresholdLine { value, style, label: label.to_owned(), is_vertical: true });
+        self.vertical.push(ThresholdLine { value, style, label: label.to_owned() });
         self
     }
 
     /// Adds a line at a value of the vertical axis.
     pub(super) fn horizontal_threshold(mut self, value: f64, style: Style, label: &str) -> Self {
-        self.thresholds.push(ThresholdLine { value, style, label: label.to_owned(), is_vertical: false });
+        self.horizontal.push(ThresholdLine { value, style, label: label.to_owned() });
         self
     }
 
@@ -235,9 +239,9 @@ impl Plot {
     /// labels are around it.
     pub(super) fn html(&self) -> String {
         let legend = if self.has_legend { self.legend.html() } else { String::new() };
-        let (vertical, horizontal): (Vec<_>, Vec<_>) = self.thresholds.iter().partition(|line| line.is_vertical);
-        let positions = threshold::label_positions(&vertical, &self.x.scale);
-        let labelled = vertical.iter().zip(&positions).filter(|(line, _)| !line.label.is_empty());
+        let positions = threshold::label_positions(&self.vertical, &self.x.scale);
+        let vertical = self.vertical.iter().zip(&positions);
+        let labelled = vertical.clone().filter(|(line, _)| !line.label.is_empty());
         let rows = labelled.clone().map(|(_, position)| position.row + 1).max().unwrap_or(0);
         let ticks = self.x.labels();
         let class = match (self.has_x_labels, ticks.iter().any(|label| label.below.is_some())) {
@@ -255,7 +259,7 @@ impl Plot {
         out.extend(ticks.iter().map(|label| svg::x_tick(label, self.has_x_labels)));
         out = out + &horizontal_line("axis", "100%") + &self.background;
         // Horizontal lines are below the paths, so that a path along a limit is visible.
-        out.extend(horizontal.iter().map(|line| line.horizontal_line(&self.y.scale)));
+        out.extend(self.horizontal.iter().map(|line| line.horizontal_line(&self.y.scale)));
         if !self.paths.is_empty() {
             let _ = write!(
                 out,
@@ -264,11 +268,9 @@ impl Plot {
             );
         }
         // Labels are after all lines, so that no line crosses a label.
-        out.extend(
-            vertical.iter().zip(&positions).map(|(line, position)| line.vertical_line(&self.x.scale, *position)),
-        );
+        out.extend(vertical.map(|(line, position)| line.vertical_line(&self.x.scale, *position)));
         out.extend(labelled.map(|(line, position)| line.label_above(&self.x.scale, *position)));
-        out.extend(horizontal.iter().map(|line| line.label_beside(&self.y.scale)));
+        out.extend(self.horizontal.iter().map(|line| line.label_beside(&self.y.scale)));
         out = out + &self.foreground + "</svg>";
         if self.has_x_labels {
             let _ = write!(out, "<p class=\"unit right\">{}</p>", escape::text(&self.x.label));
