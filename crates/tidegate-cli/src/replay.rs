@@ -40,7 +40,7 @@ fn open_store(url: String) -> OpenStore {
 }
 
 pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result<Outcome> {
-    let candidates = candidates::all(arguments)?;
+    let (candidates, key_of_policy) = candidates::all(arguments)?;
     let mut windows = arguments.window.clone();
     if windows.is_empty() && candidates.is_empty() {
         windows.push(Duration::from_secs(60));
@@ -61,9 +61,7 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
         "--decisions and --report name the same file: one output would be lost"
     );
     let mut read_options = read_options(&arguments.log)?;
-    if read_options.client_key.is_none() {
-        read_options.client_key = candidates::key_of_policy(arguments)?;
-    }
+    read_options.client_key = read_options.client_key.or(key_of_policy);
     let (reader, progress) = ReadProgress::open(read_options)?;
     // The files are created before the work, so that an error is reported early.
     let decisions = create(arguments.decisions.as_deref(), &arguments.log.files)?;

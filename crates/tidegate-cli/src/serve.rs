@@ -5,7 +5,7 @@ use std::{path::PathBuf, process};
 use anyhow::Context as _;
 use tidegate_server::{
     Server, Transport,
-    config::{Config, ServerSettings, SettingSources},
+    config::{Config, ConfigError, ServerSettings, SettingSources},
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -21,9 +21,10 @@ const DEFAULT_FILE: &str = "tidegate.toml";
 /// File descriptors that are kept for listeners, Redis, files and the runtime.
 const RESERVED_DESCRIPTORS: usize = 128;
 
-/// Returns the given file, or the default file if it exists.
-pub(crate) fn file_or_default(named: Option<&PathBuf>) -> Option<PathBuf> {
-    named.cloned().or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists()))
+/// Loads the given file, or the default file if it exists.
+pub(crate) fn load_config(named: Option<&PathBuf>, sources: &SettingSources) -> Result<Config, ConfigError> {
+    let default = || Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists());
+    Config::load(named.cloned().or_else(default).as_deref(), sources)
 }
 
 pub(crate) fn run(arguments: &ServeArguments, format: Format) -> anyhow::Result<Outcome> {
@@ -38,7 +39,7 @@ pub(crate) fn run(arguments: &ServeArguments, format: Format) -> anyhow::Result<
     if let Some(url) = &arguments.store {
         sources = sources.store("--store", "url", url);
     }
-    let mut config = Config::load(file_or_default(arguments.config.as_ref()).as_deref(), &sources)?;
+    let mut config = load_config(arguments.config.as_ref(), &sources)?;
     let _log = logging::begin(format)?;
     leave_descriptors(&mut config);
     let runtime =

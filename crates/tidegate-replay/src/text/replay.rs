@@ -7,7 +7,7 @@ use super::{
     paragraph, wrap,
 };
 use crate::{
-    bins::lengths_from,
+    bins::Bins,
     findings::{Curve, DeniedClient, Findings, PolicyFindings, Timeline, Waits},
     formatting::{clip, count, duration, plural, ratio, seconds, share, timestamp},
     logs::InputSummary,
@@ -104,34 +104,27 @@ fn policies(out: &mut String, policies: &[PolicyFindings]) {
 }
 
 fn timeline(out: &mut String, timeline: &Timeline, policy: Option<&PolicyFindings>) {
-    let (requests, column_us) = over_time(timeline, &timeline.requests);
-    let _ = writeln!(out, "\nRequests over time, {} per column", duration(column_us));
-    out.push_str(&columns(&requests, 5));
+    let requests = over_time(timeline, &timeline.requests);
+    let _ = writeln!(out, "\nRequests over time, {} per column", duration(requests.length_us()));
+    out.push_str(&columns(&requests.column(0), 5));
     if let (Some(denied), Some(policy)) = (timeline.denied.first(), policy)
         && policy.denied > 0
     {
-        let (denied, _) = over_time(timeline, denied);
+        let denied = over_time(timeline, denied).column(0);
         let max = denied.iter().copied().max().unwrap_or(0);
         let _ = writeln!(out, "{}", format!("denied  {}", sparkline(&denied)).trim_end());
         let _ = writeln!(out, "        by {}, at most {} per column", shorten(&policy.name, NAME), count(max));
     }
 }
 
-/// Merges bins to columns that fit. Returns the columns and their length.
-fn over_time(timeline: &Timeline, bins: &[u64]) -> (Vec<u64>, u64) {
-    let Timeline { from_us, bin_us, .. } = *timeline;
-    let end_us = from_us + bin_us * bins.len() as u64;
-    let fits = |length: u64| end_us.div_ceil(length) - from_us / length <= (WIDTH - 8) as u64;
-    let column_us = lengths_from(bin_us).find(|length| fits(*length)).unwrap_or(bin_us);
-    let mut columns: Vec<u64> = Vec::new();
-    for (bin, count) in bins.iter().enumerate() {
-        let column = (from_us + bin as u64 * bin_us) / column_us - from_us / column_us;
-        columns.resize(usize::try_from(column + 1).unwrap_or(1), 0);
-        if let Some(last) = columns.last_mut() {
-            *last += count;
-        }
+/// Merges the bins of a timeline to columns that fit.
+fn over_time(timeline: &Timeline, counts: &[u64]) -> Bins {
+    let mut columns = Bins::new(WIDTH - 8, vec![true]);
+    for (bin, count) in (0..).zip(counts) {
+        columns.at(timeline.from_us + bin * timeline.bin_us)[0] += count;
     }
-    (columns, column_us)
+    columns.no_finer_than(timeline.bin_us);
+    columns
 }
 
 fn hardest_hit(out: &mut String, policy: &PolicyFindings) {

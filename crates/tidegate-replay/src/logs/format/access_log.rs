@@ -74,9 +74,10 @@ impl AccessLog {
             return Err("no size follows the status");
         }
         let [referer, agent] = quoted_pair(line, bytes.end)?;
-        let user = match self.wanted.iter().any(|column| column.index == USER) {
-            true => user(line, ip.end, bracket).ok_or("no user (or `-`) precedes the time")?,
-            false => 0..0,
+        let user = if self.wanted.iter().any(|column| column.index == USER) {
+            user(line, ip.end, bracket).ok_or("no user (or `-`) precedes the time")?
+        } else {
+            0..0
         };
         fields.in_line(line, &self.wanted, &[ip, user, request, status, bytes, referer, agent]);
         Ok(time_us)

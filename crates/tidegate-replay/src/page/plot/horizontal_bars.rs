@@ -10,6 +10,8 @@ use super::{
 };
 use crate::{formatting::clip, page::escape};
 
+type NumberFormat = fn(f64) -> String;
+
 /// Groups of horizontal bars, with one bar for each series.
 pub(in crate::page) struct HorizontalBars<'a> {
     pub(in crate::page) title: &'a str,
@@ -18,7 +20,7 @@ pub(in crate::page) struct HorizontalBars<'a> {
     /// Name of the axis.
     pub(in crate::page) unit: &'a str,
     /// Formats of the values of bars, and of ticks.
-    pub(in crate::page) formats: (fn(f64) -> String, fn(f64) -> String),
+    pub(in crate::page) formats: (NumberFormat, NumberFormat),
     pub(in crate::page) series: Vec<(&'a str, Style)>,
     /// The name of each group, and a value for each series.
     pub(in crate::page) groups: Vec<(&'a str, Vec<f64>)>,
