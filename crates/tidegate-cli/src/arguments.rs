@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use overrides::{ListArguments, OverrideCommand, OverrideKeyArguments, SetArguments};
 pub(crate) use replay::{LogArguments, LogFormat, ReplayArguments};
 pub(crate) use simulate::{
-    AccuracyArguments, BoundaryArguments, CompareArguments, SimulateCommand, SimulatedArguments, TrafficArguments,
+    AccuracyArguments, CompareArguments, LimitArguments, SimulateCommand, SimulatedArguments, TrafficArguments,
     TrafficFormat, TrialArguments,
 };
 
@@ -83,21 +83,28 @@ pub(crate) struct ServeArguments {
     pub(crate) store: Option<String>,
 }
 
-/// The service or the store that receives a request.
+/// A service and the token for it.
 #[derive(Debug, Args)]
-pub(crate) struct TargetArguments {
+pub(crate) struct ServiceArguments {
     /// URL of the service.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", env = "TIDEGATE_SERVER")]
     pub(crate) server: String,
+    /// Token of the service.
+    #[arg(long, env = "TIDEGATE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub(crate) token: Option<String>,
+}
+
+/// The service or the store that receives a request.
+#[derive(Debug, Args)]
+pub(crate) struct TargetArguments {
+    #[command(flatten)]
+    pub(crate) service: ServiceArguments,
     /// URL of a Redis to use directly, without a service: `redis://…`.
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
     /// With --store: the configuration file with the policies; by default `tidegate.toml` in this directory if it exists.
     #[arg(long, short, value_name = "FILE", requires = "store")]
     pub(crate) config: Option<PathBuf>,
-    /// Token of the service.
-    #[arg(long, env = "TIDEGATE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
-    pub(crate) token: Option<String>,
 }
 
 /// A key and its limits.
@@ -148,12 +155,8 @@ pub(crate) struct RefundArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct TopArguments {
-    /// URL of the service.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", env = "TIDEGATE_SERVER")]
-    pub(crate) server: String,
-    /// Token of the service.
-    #[arg(long, env = "TIDEGATE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
-    pub(crate) token: Option<String>,
+    #[command(flatten)]
+    pub(crate) service: ServiceArguments,
     /// Print the current state once and exit. This is the default without a terminal and with --format json.
     #[arg(long)]
     pub(crate) once: bool,

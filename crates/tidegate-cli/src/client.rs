@@ -6,7 +6,7 @@ mod key_text;
 
 use anyhow::Context as _;
 pub(crate) use http::{Endpoint, send as send_to_service};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::{
     arguments::{CheckArguments, Format, RefundArguments, SubjectArguments, TargetArguments},
@@ -30,64 +30,44 @@ pub(crate) enum Operation {
 /// A request of the HTTP API.
 #[derive(Debug)]
 pub(crate) struct ApiRequest {
-    /// Whether it has a body.
-    is_post: bool,
     /// Path and query.
     path: String,
-    body: Map<String, Value>,
+    /// The body of a POST request. A GET request has none.
+    body: Option<Value>,
 }
 
 impl ApiRequest {
-    pub(crate) fn get(path: impl Into<String>) -> Self {
-        Self { is_post: false, path: path.into(), body: Map::new() }
+    pub(crate) fn get(path: String) -> Self {
+        Self { path, body: None }
     }
 
-    pub(crate) fn post(path: &str, body: Map<String, Value>) -> Self {
-        Self { is_post: true, path: path.to_owned(), body }
+    /// Creates a POST request. The fields of the body that are null are left out.
+    pub(crate) fn post(path: &str, mut body: Value) -> Self {
+        if let Some(fields) = body.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+        }
+        Self { path: path.to_owned(), body: Some(body) }
     }
+}
+
+/// Returns a path with a query.
+pub(crate) fn with_query<'a>(path: &str, query: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
 pub(crate) fn decide(operation: Operation, arguments: &CheckArguments, format: Format) -> anyhow::Result<Outcome> {
-    let mut request = subject(&arguments.subject);
-    let mut set = |name: &str, value: Option<Value>| value.map(|value| request.insert(name.to_owned(), value));
-    set("cost", arguments.cost.map(Value::from));
-    set("operation", arguments.operation.clone().map(Value::from));
+    let CheckArguments { subject, cost, operation: priced, on_store_failure } = arguments;
     // Without a policy nothing is configured for a failure of Redis. Then requests are denied.
-    let default =
-        (arguments.subject.target.store.is_some() && arguments.subject.policy.is_none()).then(|| "closed".to_owned());
-    set("on_store_failure", arguments.on_store_failure.clone().or(default).map(Value::from));
-    run(operation, &arguments.subject, request, format)
+    let default = (subject.target.store.is_some() && subject.policy.is_none()).then_some("closed");
+    let on_store_failure = on_store_failure.as_deref().or(default);
+    let body = json!({ "cost": cost, "operation": priced, "on_store_failure": on_store_failure });
+    run(operation, subject, body, format)
 }
 
 pub(crate) fn refund(arguments: &RefundArguments, format: Format) -> anyhow::Result<Outcome> {
-    let mut request = subject(&arguments.subject);
-    request.insert("charged_at_us".to_owned(), arguments.charged_at_us.into());
-    if let Some(cost) = arguments.cost {
-        request.insert("cost".to_owned(), cost.into());
-    }
-    run(Operation::Refund, &arguments.subject, request, format)
-}
-
-pub(crate) fn reset(arguments: &SubjectArguments, format: Format) -> anyhow::Result<Outcome> {
-    run(Operation::Reset, arguments, subject(arguments), format)
-}
-
-pub(crate) fn inspect(arguments: &SubjectArguments, format: Format) -> anyhow::Result<Outcome> {
-    run(Operation::Inspect, arguments, subject(arguments), format)
-}
-
-/// Returns the fields of a request for the key and its limits.
-fn subject(arguments: &SubjectArguments) -> Map<String, Value> {
-    let mut request = Map::new();
-    request.insert("key".to_owned(), key(&arguments.key));
-    match &arguments.policy {
-        Some(policy) => request.insert("policy".to_owned(), json!(policy)),
-        None => request.insert("limits".to_owned(), json!(arguments.limit)),
-    };
-    if let Some(algorithm) = &arguments.algorithm {
-        request.insert("algorithm".to_owned(), json!(algorithm));
-    }
-    request
+    let body = json!({ "cost": arguments.cost, "charged_at_us": arguments.charged_at_us });
+    run(Operation::Refund, &arguments.subject, body, format)
 }
 
 /// Returns a key as JSON: one text, or a list of texts.
@@ -98,23 +78,45 @@ pub(crate) fn key(parts: &[String]) -> Value {
     }
 }
 
-fn run(
+/// Executes an operation on a key. `body` has the fields of the request other than the key and its limits.
+pub(crate) fn run(
     operation: Operation,
-    arguments: &SubjectArguments,
-    request: Map<String, Value>,
+    subject: &SubjectArguments,
+    mut body: Value,
     format: Format,
 ) -> anyhow::Result<Outcome> {
-    let request = api_request(operation, arguments, request)?;
-    let (status, body) = send(&request, &arguments.target)?;
-    print_response(status, &body, format, |body| text(operation, body))
+    body["key"] = key(&subject.key);
+    body["policy"] = json!(subject.policy);
+    body["limits"] = json!(subject.policy.is_none().then_some(&subject.limit));
+    body["algorithm"] = json!(subject.algorithm);
+    let request = match operation {
+        Operation::Check => ApiRequest::post("/v1/check", body),
+        Operation::Peek => ApiRequest::post("/v1/peek", body),
+        Operation::Charge => ApiRequest::post("/v1/charge", body),
+        Operation::Refund => ApiRequest::post("/v1/refund", body),
+        Operation::Reset => ApiRequest::post("/v1/reset", body),
+        Operation::Inspect => {
+            let policy = subject.policy.as_deref();
+            let policy = policy.context("only keys of a policy can be inspected: use --policy")?;
+            let key = subject.key.iter().map(|part| ("key", part.as_str()));
+            ApiRequest::get(with_query("/v1/inspect", std::iter::once(("policy", policy)).chain(key)))
+        }
+    };
+    send(&request, &subject.target, format, |body| text(operation, body))
 }
 
-/// Sends a request to the service, or executes it on a Redis. Returns the status and the body of the response.
-pub(crate) fn send(request: &ApiRequest, target: &TargetArguments) -> anyhow::Result<(u16, Value)> {
-    match &target.store {
-        Some(url) => in_process::send(request, url, target.config.as_ref()),
-        None => http::send(request, &Endpoint::new(&target.server, target.token.as_deref())?),
-    }
+/// Sends a request to the service, or executes it on a Redis. Prints the response and returns its outcome.
+pub(crate) fn send(
+    request: &ApiRequest,
+    target: &TargetArguments,
+    format: Format,
+    text: impl FnOnce(&Value) -> String,
+) -> anyhow::Result<Outcome> {
+    let (status, body) = match &target.store {
+        Some(url) => in_process::send(request, url, target.config.as_ref())?,
+        None => http::send(request, &Endpoint::new(&target.service)?)?,
+    };
+    print_response(status, &body, format, text)
 }
 
 /// Prints a response and returns its outcome. `text` formats a response without an error for people.
@@ -146,34 +148,6 @@ pub(crate) fn hinted(field: Option<&str>, error: &str) -> String {
         Some("authorization") => format!("{error}: set a token with --token or TIDEGATE_TOKEN"),
         _ => error.to_owned(),
     }
-}
-
-/// Returns the limits in a response.
-pub(crate) fn limits(body: &Value) -> Vec<String> {
-    body["limits"].as_array().into_iter().flatten().filter_map(Value::as_str).map(visible).collect()
-}
-
-fn api_request(
-    operation: Operation,
-    arguments: &SubjectArguments,
-    body: Map<String, Value>,
-) -> anyhow::Result<ApiRequest> {
-    let path = match operation {
-        Operation::Check => "/v1/check",
-        Operation::Peek => "/v1/peek",
-        Operation::Charge => "/v1/charge",
-        Operation::Refund => "/v1/refund",
-        Operation::Reset => "/v1/reset",
-        Operation::Inspect => {
-            let policy = arguments.policy.as_ref().context("only keys of a policy can be inspected: use --policy")?;
-            let mut query = form_urlencoded::Serializer::new(String::from("/v1/inspect?"));
-            query.append_pair("policy", policy);
-            query.extend_pairs(arguments.key.iter().map(|key| ("key", key)));
-            let path = query.finish().replacen("?&", "?", 1);
-            return Ok(ApiRequest::get(path));
-        }
-    };
-    Ok(ApiRequest::post(path, body))
 }
 
 /// Formats a response for people.

@@ -1,9 +1,10 @@
 //! `tidegate config`: checks a configuration, or converts one of Envoy's rate limit service.
 
-use std::{fmt::Write as _, io::Read as _, path::Path};
+use std::{io::Read as _, path::Path};
 
 use anyhow::Context as _;
 use serde_json::json;
+use tidegate::{Mode, Policy};
 use tidegate_server::config::{Config, SettingSources};
 
 use crate::{
@@ -23,24 +24,24 @@ pub(crate) fn check(file: &Path, format: Format) -> anyhow::Result<Outcome> {
         }
         Err(error) => return Err(error.into()),
     };
-    if format == Format::Json {
-        let policy = |(name, configured): (&str, &tidegate_server::config::ConfiguredPolicy)| {
-            let limits: Vec<String> = configured.policy.limits().iter().map(ToString::to_string).collect();
-            json!({ "name": name, "limits": limits, "algorithm": configured.policy.algorithm().to_string() })
-        };
-        let policies: Vec<_> = config.policies.iter().map(policy).collect();
-        let result = json!({ "good": true, "policies": policies, "envoy": config.policies.envoy().len() });
-        print_text(&format!("{result}\n"))?;
-        return Ok(Outcome::Good);
-    }
-    let mut text = format!("{} is good\n", file.display());
-    for (name, configured) in config.policies.iter() {
-        let limits: Vec<String> = configured.policy.limits().iter().map(ToString::to_string).collect();
-        let mode = if configured.policy.mode() == tidegate::Mode::Shadow { ", shadow" } else { "" };
-        let algorithm = configured.policy.algorithm();
-        let failure = configured.policy.on_store_failure();
-        let _ = writeln!(text, "  {name}: {} by {algorithm}, {failure} if the store fails{mode}", limits.join(" and "));
-    }
+    let policies = || config.policies.iter().map(|(name, configured)| (name, &configured.policy));
+    let limits = |policy: &Policy| policy.limits().iter().map(ToString::to_string).collect::<Vec<_>>();
+    let text = match format {
+        Format::Json => {
+            let policy = |(name, policy): (&str, &Policy)| json!({ "name": name, "limits": limits(policy), "algorithm": policy.algorithm().to_string() });
+            let policies: Vec<_> = policies().map(policy).collect();
+            format!("{}\n", json!({ "good": true, "policies": policies, "envoy": config.policies.envoy().len() }))
+        }
+        Format::Text => {
+            let line = |(name, policy): (&str, &Policy)| {
+                let mode = if policy.mode() == Mode::Shadow { ", shadow" } else { "" };
+                let (limits, algorithm) = (limits(policy).join(" and "), policy.algorithm());
+                let failure = policy.on_store_failure();
+                format!("  {name}: {limits} by {algorithm}, {failure} if the store fails{mode}\n")
+            };
+            format!("{} is good\n{}", file.display(), policies().map(line).collect::<String>())
+        }
+    };
     print_text(&text)?;
     Ok(Outcome::Good)
 }

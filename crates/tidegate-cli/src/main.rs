@@ -15,6 +15,7 @@ mod top;
 mod visible;
 
 use clap::Parser as _;
+use serde_json::json;
 
 use crate::{
     arguments::{Arguments, Command, ConfigCommand},
@@ -29,8 +30,8 @@ fn main() -> std::process::ExitCode {
         Command::Peek(check) => client::decide(client::Operation::Peek, &check, arguments.format),
         Command::Charge(check) => client::decide(client::Operation::Charge, &check, arguments.format),
         Command::Refund(refund) => client::refund(&refund, arguments.format),
-        Command::Reset(subject) => client::reset(&subject, arguments.format),
-        Command::Inspect(subject) => client::inspect(&subject, arguments.format),
+        Command::Reset(subject) => client::run(client::Operation::Reset, &subject, json!({}), arguments.format),
+        Command::Inspect(subject) => client::run(client::Operation::Inspect, &subject, json!({}), arguments.format),
         Command::Override(command) => overrides::run(&command, arguments.format),
         Command::Top(top) => top::run(&top, arguments.format),
         Command::Replay(replay) => replay::run(&replay, arguments.format),

@@ -2,35 +2,27 @@
 
 use std::process::ExitCode;
 
-/// How a command ended.
+/// How a command ended. The numbers are the exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Done, or allowed.
-    Good,
+    Good = 0,
     /// Limited.
-    Limited,
+    Limited = 1,
     /// Wrong arguments or a wrong configuration.
-    Usage,
+    Usage = 2,
     /// The cost is higher than the limit ever allows.
-    Impossible,
+    Impossible = 3,
     /// The store or the service did not answer.
-    StoreFailed,
+    StoreFailed = 4,
     /// The key is banned.
-    Banned,
+    Banned = 5,
     /// Interrupted by Ctrl-C.
-    Interrupted,
+    Interrupted = 130,
 }
 
 impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
-        Self::from(match outcome {
-            Outcome::Good => 0,
-            Outcome::Limited => 1,
-            Outcome::Usage => 2,
-            Outcome::Impossible => 3,
-            Outcome::StoreFailed => 4,
-            Outcome::Banned => 5,
-            Outcome::Interrupted => 130,
-        })
+        Self::from(outcome as u8)
     }
 }

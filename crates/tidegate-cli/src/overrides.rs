@@ -1,6 +1,6 @@
 //! `tidegate override`: other limits, bans and exemptions for single keys.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::{
     arguments::{Format, ListArguments, OverrideCommand, OverrideKeyArguments, SetArguments},
@@ -19,34 +19,36 @@ pub(crate) fn run(command: &OverrideCommand, format: Format) -> anyhow::Result<O
 }
 
 fn set(arguments: &SetArguments, format: Format) -> anyhow::Result<Outcome> {
-    let mut request = key_fields(&arguments.key);
+    let OverrideKeyArguments { key, policy, target } = &arguments.key;
     let kind = match (arguments.ban, arguments.exempt) {
         (true, _) => "ban",
         (_, true) => "exempt",
         _ => "limits",
     };
-    let mut insert = |name: &str, value: Option<Value>| value.map(|value| request.insert(name.to_owned(), value));
-    insert("kind", Some(kind.into()));
-    insert("limits", (kind == "limits").then(|| json!(arguments.limit)));
-    insert("algorithm", arguments.algorithm.clone().map(Value::from));
-    insert("for", arguments.r#for.clone().map(Value::from));
-    insert("until_ms", arguments.until.map(Value::from));
-    insert("for_good", arguments.for_good.then_some(true.into()));
-    insert("note", arguments.note.clone().map(Value::from));
-    let request = ApiRequest::post("/v1/override", request);
-    let (status, body) = client::send(&request, &arguments.key.target)?;
-    client::print_response(status, &body, format, |body| {
-        let key = name(&arguments.key.key);
+    let body = json!({
+        "key": client::key(key),
+        "policy": policy,
+        "kind": kind,
+        "limits": (kind == "limits").then_some(&arguments.limit),
+        "algorithm": arguments.algorithm,
+        "for": arguments.r#for,
+        "until_ms": arguments.until,
+        "for_good": arguments.for_good.then_some(true),
+        "note": arguments.note,
+    });
+    client::send(&ApiRequest::post("/v1/override", body), target, format, |body| {
         let replaced = if body["replaced"] == true { "; it replaces an earlier override" } else { "" };
-        format!("{}{replaced}\n", sentence(&key, &arguments.key.policy, &body["override"]))
+        format!("{}{replaced}\n", sentence(&name(key), policy, &body["override"]))
     })
 }
 
-fn remove(arguments: &OverrideKeyArguments, format: Format) -> anyhow::Result<Outcome> {
-    let request = ApiRequest::post("/v1/override/lift", key_fields(arguments));
-    let (status, body) = client::send(&request, &arguments.target)?;
-    client::print_response(status, &body, format, |body| {
-        let (key, policy) = (name(&arguments.key), visible(&arguments.policy));
+fn remove(
+    OverrideKeyArguments { key, policy, target }: &OverrideKeyArguments,
+    format: Format,
+) -> anyhow::Result<Outcome> {
+    let body = json!({ "key": client::key(key), "policy": policy });
+    client::send(&ApiRequest::post("/v1/override/lift", body), target, format, |body| {
+        let (key, policy) = (name(key), visible(policy));
         if body["lifted"] == true {
             format!("removed: the limits of {policy} apply to {key} again\n")
         } else {
@@ -56,13 +58,9 @@ fn remove(arguments: &OverrideKeyArguments, format: Format) -> anyhow::Result<Ou
 }
 
 fn list(arguments: &ListArguments, format: Format) -> anyhow::Result<Outcome> {
-    let mut path = "/v1/overrides".to_owned();
-    if let Some(policy) = &arguments.policy {
-        let query = form_urlencoded::Serializer::new(String::new()).append_pair("policy", policy).finish();
-        path = format!("{path}?{query}");
-    }
-    let (status, body) = client::send(&ApiRequest::get(path), &arguments.target)?;
-    client::print_response(status, &body, format, |body| {
+    let policy = arguments.policy.as_deref().map(|policy| ("policy", policy));
+    let request = ApiRequest::get(client::with_query("/v1/overrides", policy));
+    client::send(&request, &arguments.target, format, |body| {
         let overrides = body["overrides"].as_array().map_or(&[][..], Vec::as_slice);
         if overrides.is_empty() {
             return "there are no overrides\n".to_owned();
@@ -73,13 +71,6 @@ fn list(arguments: &ListArguments, format: Format) -> anyhow::Result<Outcome> {
         };
         overrides.iter().map(line).collect()
     })
-}
-
-fn key_fields(arguments: &OverrideKeyArguments) -> Map<String, Value> {
-    let mut request = Map::new();
-    request.insert("key".to_owned(), client::key(&arguments.key));
-    request.insert("policy".to_owned(), json!(arguments.policy));
-    request
 }
 
 /// Returns a key as it is shown.
@@ -95,7 +86,8 @@ fn sentence(key: &str, policy: &str, active: &Value) -> String {
         Some("exempt") => format!("is exempt from {policy}"),
         _ => {
             let algorithm = active["algorithm"].as_str().unwrap_or("?");
-            format!("has {} by {algorithm} under {policy}", client::limits(active).join(" and "))
+            let limits = active["limits"].as_array().into_iter().flatten().filter_map(Value::as_str).map(visible);
+            format!("has {} by {algorithm} under {policy}", limits.collect::<Vec<_>>().join(" and "))
         }
     };
     format!("{key} {what} {}", end_and_note(active))

@@ -8,6 +8,7 @@ use std::{
     fs::File,
     io::{BufWriter, Write as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -15,7 +16,7 @@ pub(crate) use log::read_options;
 pub(crate) use progress::ReadProgress;
 use serde::Serialize;
 use tidegate_replay::{
-    logs::{InputSummary, LogReader},
+    logs::InputSummary,
     page,
     replay::{self, DecisionLog, OpenStore, ReplayError, ReplayOptions},
     text,
@@ -39,9 +40,14 @@ fn open_store(url: String) -> OpenStore {
 }
 
 pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result<Outcome> {
+    let (candidates, key_of_policy) = candidates::all(arguments)?;
+    let mut windows = arguments.window.clone();
+    if windows.is_empty() && candidates.is_empty() {
+        windows.push(Duration::from_secs(60));
+    }
     let options = ReplayOptions {
-        candidates: candidates::all(arguments)?,
-        windows: candidates::windows(arguments)?,
+        candidates,
+        windows,
         top: arguments.top,
         store: arguments.store.clone().filter(|url| url != "memory").map(open_store),
     };
@@ -55,29 +61,21 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
         "--decisions and --report name the same file: one output would be lost"
     );
     let mut read_options = read_options(&arguments.log)?;
-    if read_options.client_key.is_none() {
-        read_options.client_key = candidates::key_of_policy(arguments)?;
-    }
-    let progress = ReadProgress::new(&read_options.sources);
-    let reader = LogReader::open(read_options, progress.handle())?;
-    progress.stop_on_interrupt()?;
+    read_options.client_key = read_options.client_key.or(key_of_policy);
+    let (reader, progress) = ReadProgress::open(read_options)?;
     // The files are created before the work, so that an error is reported early.
-    let decisions = arguments.decisions.as_deref().map(|path| create(path, &arguments.log.files)).transpose()?;
-    let report = arguments.report.as_deref().map(|path| create(path, &arguments.log.files)).transpose()?;
+    let decisions = create(arguments.decisions.as_deref(), &arguments.log.files)?;
+    let report = create(arguments.report.as_deref(), &arguments.log.files)?;
     let decisions = decisions.map(DecisionLog::new).transpose().context("the decisions can't be written")?;
-    let findings = match replay::run(options, reader, decisions, || progress.update()) {
-        Ok(findings) => findings,
+    let done = replay::run(options, reader, decisions, || progress.update());
+    progress.finish();
+    let findings = match done {
         Err(error @ (ReplayError::Connect(_) | ReplayError::Store(_))) => {
-            progress.finish();
             print_error(&error);
             return Ok(Outcome::StoreFailed);
         }
-        Err(error) => {
-            progress.finish();
-            return Err(anyhow::anyhow!("{error}"));
-        }
+        done => done.map_err(|error| anyhow::anyhow!("{error}"))?,
     };
-    progress.finish();
     write_report(report, || page::replay(&findings))?;
     print(&findings, text::replay, format)?;
     Ok(match findings.interrupted {
@@ -117,8 +115,9 @@ pub(crate) fn is_unread(input: &InputSummary) -> bool {
     true
 }
 
-/// Creates an output file. It must not be one of the input files.
-pub(crate) fn create(path: &Path, read: &[PathBuf]) -> anyhow::Result<BufWriter<File>> {
+/// Creates an output file, if the user named one. It must not be one of the input files.
+pub(crate) fn create(path: Option<&Path>, read: &[PathBuf]) -> anyhow::Result<Option<BufWriter<File>>> {
+    let Some(path) = path else { return Ok(None) };
     anyhow::ensure!(path != Path::new("-"), "`-` is not an output file: name a file");
     if let Ok(same) = path.canonicalize()
         && read.iter().any(|file| file.canonicalize().is_ok_and(|file| file == same))
@@ -126,5 +125,5 @@ pub(crate) fn create(path: &Path, read: &[PathBuf]) -> anyhow::Result<BufWriter<
         anyhow::bail!("{} is an input file and would be lost: name another file", path.display());
     }
     let file = File::create(path).with_context(|| format!("{} can't be written", path.display()))?;
-    Ok(BufWriter::with_capacity(1 << 18, file))
+    Ok(Some(BufWriter::with_capacity(1 << 18, file)))
 }

@@ -5,9 +5,9 @@ use std::{path::PathBuf, process};
 use anyhow::Context as _;
 use tidegate_server::{
     Server, Transport,
-    config::{Config, ServerSettings, SettingSources},
+    config::{Config, ConfigError, ServerSettings, SettingSources},
 };
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     arguments::{Format, ServeArguments},
@@ -21,9 +21,10 @@ const DEFAULT_FILE: &str = "tidegate.toml";
 /// File descriptors that are kept for listeners, Redis, files and the runtime.
 const RESERVED_DESCRIPTORS: usize = 128;
 
-/// Returns the given file, or the default file if it exists.
-pub(crate) fn file_or_default(named: Option<&PathBuf>) -> Option<PathBuf> {
-    named.cloned().or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists()))
+/// Loads the given file, or the default file if it exists.
+pub(crate) fn load_config(named: Option<&PathBuf>, sources: &SettingSources) -> Result<Config, ConfigError> {
+    let default = || Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.exists());
+    Config::load(named.cloned().or_else(default).as_deref(), sources)
 }
 
 pub(crate) fn run(arguments: &ServeArguments, format: Format) -> anyhow::Result<Outcome> {
@@ -38,7 +39,7 @@ pub(crate) fn run(arguments: &ServeArguments, format: Format) -> anyhow::Result<
     if let Some(url) = &arguments.store {
         sources = sources.store("--store", "url", url);
     }
-    let mut config = Config::load(file_or_default(arguments.config.as_ref()).as_deref(), &sources)?;
+    let mut config = load_config(arguments.config.as_ref(), &sources)?;
     let _log = logging::begin(format)?;
     leave_descriptors(&mut config);
     let runtime =
@@ -70,7 +71,9 @@ fn leave_descriptors(config: &mut Config) {
 
 async fn serve(config: Config, sources: SettingSources) -> anyhow::Result<Outcome> {
     // Before any listener starts, so that no signal is lost.
-    let mut signals = Signals::new().context("signals can't be waited for")?;
+    let listen = |kind| signal(kind).context("signals can't be waited for");
+    let (mut hangup, mut terminate) = (listen(SignalKind::hangup())?, listen(SignalKind::terminate())?);
+    let mut interrupt = listen(SignalKind::interrupt())?;
     let (settings, file, store) = (config.server.clone(), config.file.clone(), store_name(&config.store.url));
     let policies = config.policies.len();
     let server = Server::start(config, sources).await?;
@@ -96,17 +99,17 @@ async fn serve(config: Config, sources: SettingSources) -> anyhow::Result<Outcom
     loop {
         tokio::select! {
             // In a separate task, so that a file read that hangs does not delay the other signals.
-            _ = signals.hangup.recv() => drop(tokio::spawn(server.reload())),
-            _ = signals.terminate.recv() => break,
-            _ = signals.interrupt.recv() => break,
+            _ = hangup.recv() => drop(tokio::spawn(server.reload())),
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
         }
     }
     tracing::info!(within = ?settings.drain, "stopping: no new connections are accepted, open ones are finished");
     let left = tokio::select! {
         left = server.stop() => left,
         // A second signal stops the process at once.
-        _ = signals.terminate.recv() => process::exit(1),
-        _ = signals.interrupt.recv() => process::exit(1),
+        _ = terminate.recv() => process::exit(1),
+        _ = interrupt.recv() => process::exit(1),
     };
     if left > 0 {
         tracing::warn!(connections = left, "stopped while connections were still open");
@@ -114,22 +117,6 @@ async fn serve(config: Config, sources: SettingSources) -> anyhow::Result<Outcom
         tracing::info!("stopped");
     }
     Ok(Outcome::Good)
-}
-
-struct Signals {
-    hangup: Signal,
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            hangup: signal(SignalKind::hangup())?,
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
 }
 
 /// Returns the URL of the store without its password.

@@ -1,15 +1,14 @@
 //! `tidegate simulate`: tries limits on simulated traffic or on a log.
 
 use std::{
-    fs::File,
     io::{self, BufWriter, Write as _},
     ops::ControlFlow,
 };
 
 use anyhow::Context as _;
-use tidegate::{Algorithm, Cost, Key, Limit, Timestamp, parse_duration};
+use tidegate::{Algorithm, Cost, Key, Limit, Timestamp};
 use tidegate_replay::{
-    logs::{LogReader, LogSource},
+    logs::LogSource,
     page,
     simulate::{
         accuracy, boundary,
@@ -22,8 +21,8 @@ use tidegate_replay::{
 
 use crate::{
     arguments::{
-        AccuracyArguments, BoundaryArguments, CompareArguments, Format, LogArguments, SimulateCommand,
-        SimulatedArguments, TrafficArguments, TrafficFormat, TrialArguments,
+        AccuracyArguments, CompareArguments, Format, LimitArguments, LogArguments, SimulateCommand, SimulatedArguments,
+        TrafficArguments, TrafficFormat, TrialArguments,
     },
     outcome::Outcome,
     output,
@@ -42,33 +41,29 @@ pub(crate) fn run(command: &SimulateCommand, format: Format) -> anyhow::Result<O
     }
 }
 
-fn show_boundary(arguments: &BoundaryArguments, format: Format) -> anyhow::Result<Outcome> {
-    let algorithms = algorithms(&arguments.algorithm)?.unwrap_or_else(one_of_each);
-    let found = boundary::run(arguments.limit.parse()?, &algorithms);
-    write_report(arguments.report.as_deref().map(|path| create(path, &[])).transpose()?, || page::boundary(&found))?;
+fn show_boundary(arguments: &LimitArguments, format: Format) -> anyhow::Result<Outcome> {
+    let found = boundary::run(arguments.limit, &arguments.algorithms_or(one_of_each));
+    write_report(create(arguments.report.as_deref(), &[])?, || page::boundary(&found))?;
     print(&found, text::boundary, format)?;
     Ok(Outcome::Good)
 }
 
 fn show_accuracy(arguments: &AccuracyArguments, format: Format) -> anyhow::Result<Outcome> {
-    let limit: Limit = arguments.trial.limit.parse()?;
-    let default = accuracy::Options::new(limit);
-    let shapes = arguments.shape.iter().map(|shape| shape.parse()).collect::<Result<Vec<_>, _>>()?;
+    let TrialArguments { tried, simulated, log } = &arguments.trial;
+    let default = accuracy::Options::new(tried.limit);
+    let is_default = arguments.shape.is_empty() && log.files.is_empty();
     let options = accuracy::Options {
-        limit,
-        algorithms: algorithms(&arguments.trial.algorithm)?.unwrap_or(default.algorithms),
-        shapes: match (shapes.is_empty(), arguments.trial.log.files.is_empty()) {
-            (true, true) => default.shapes,
-            _ => shapes,
-        },
-        clients: arguments.trial.simulated.clients,
-        requests: arguments.trial.simulated.requests,
-        load: arguments.trial.simulated.load,
-        seed: arguments.trial.log.seed,
+        limit: tried.limit,
+        algorithms: tried.algorithms_or(|| default.algorithms),
+        shapes: if is_default { default.shapes } else { arguments.shape.clone() },
+        clients: simulated.clients,
+        requests: simulated.requests,
+        load: simulated.load,
+        seed: log.seed,
     };
-    let page = arguments.trial.page()?;
+    let page = create(tried.report.as_deref(), &log.files)?;
     let mut found = accuracy::run(&options)?;
-    let (log_result, outcome) = evaluate_log(&arguments.trial.log, limit, &options.algorithms)?;
+    let (log_result, outcome) = evaluate_log(log, tried.limit, &options.algorithms)?;
     found.traces.extend(log_result);
     write_report(page, || page::accuracy(&found))?;
     print(&found, text::accuracy, format)?;
@@ -76,16 +71,15 @@ fn show_accuracy(arguments: &AccuracyArguments, format: Format) -> anyhow::Resul
 }
 
 fn show_comparison(arguments: &CompareArguments, format: Format) -> anyhow::Result<Outcome> {
-    let limit: Limit = arguments.trial.limit.parse()?;
-    let algorithms = algorithms(&arguments.trial.algorithm)?.unwrap_or_else(one_of_each);
-    let page = arguments.trial.page()?;
-    let (log_result, outcome) = evaluate_log(&arguments.trial.log, limit, &algorithms)?;
+    let TrialArguments { tried, simulated, log } = &arguments.trial;
+    let (limit, algorithms) = (tried.limit, tried.algorithms_or(one_of_each));
+    let page = create(tried.report.as_deref(), &log.files)?;
+    let (log_result, outcome) = evaluate_log(log, limit, &algorithms)?;
     let found = match log_result {
         Some(found) => found,
         None => {
-            let SimulatedArguments { clients, requests, load } = arguments.trial.simulated;
-            let shape = arguments.shape.parse()?;
-            let traffic = Traffic::for_limit(limit, shape, clients, requests, load, arguments.trial.log.seed)?;
+            let SimulatedArguments { clients, requests, load } = *simulated;
+            let traffic = Traffic::for_limit(limit, arguments.shape, clients, requests, load, log.seed)?;
             evaluation::run(&traffic, limit, &algorithms)?
         }
     };
@@ -94,10 +88,10 @@ fn show_comparison(arguments: &CompareArguments, format: Format) -> anyhow::Resu
     Ok(outcome)
 }
 
-impl TrialArguments {
-    /// Creates the file of the page. It must not be an input file.
-    fn page(&self) -> anyhow::Result<Option<BufWriter<File>>> {
-        self.report.as_deref().map(|path| create(path, &self.log.files)).transpose()
+impl LimitArguments {
+    /// Returns the algorithms that the user named, or those by default.
+    fn algorithms_or(&self, default: impl FnOnce() -> Vec<Algorithm>) -> Vec<Algorithm> {
+        if self.algorithm.is_empty() { default() } else { self.algorithm.clone() }
     }
 }
 
@@ -111,10 +105,8 @@ fn evaluate_log(
         return Ok((None, Outcome::Good));
     }
     let read_options = read_options(arguments)?;
-    let progress = ReadProgress::new(&read_options.sources);
     let names: Vec<String> = read_options.sources.iter().map(LogSource::name).collect();
-    let reader = LogReader::open(read_options, progress.handle())?;
-    progress.stop_on_interrupt()?;
+    let (reader, progress) = ReadProgress::open(read_options)?;
     let mut evaluation = Evaluation::new(limit, algorithms);
     let mut done = 0_u32;
     let input = reader.for_each(|request| {
@@ -146,16 +138,14 @@ fn evaluate_log(
 }
 
 fn print_traffic(arguments: &TrafficArguments) -> anyhow::Result<Outcome> {
-    let duration = parse_duration(&arguments.duration)
-        .with_context(|| format!("`{}` is not a duration: write 10m, 1h or 7d", arguments.duration))?;
     let traffic = Traffic {
-        shape: arguments.shape.parse()?,
+        shape: arguments.shape,
         clients: arguments.clients,
-        duration_us: u64::try_from(duration.as_micros())?,
+        duration_us: u64::try_from(arguments.duration.as_micros())?,
         per_minute: arguments.per_minute,
         cost: arguments.cost,
-        limit: arguments.limit.parse()?,
-        start_us: arguments.start_us.unwrap_or(traffic::DEFAULT_START_US),
+        limit: arguments.limit,
+        start_us: arguments.start_us,
         seed: arguments.seed,
     };
     let requests = traffic.requests()?;
@@ -164,14 +154,9 @@ fn print_traffic(arguments: &TrafficArguments) -> anyhow::Result<Outcome> {
         TrafficFormat::Csv => traffic::csv::write(&traffic, requests, &mut out),
         TrafficFormat::Combined => traffic::access_log::write(&traffic, requests, &mut out),
     };
-    match written.and_then(|_| out.flush()) {
+    match written.and_then(|()| out.flush()) {
         // The reader of a pipe, such as `head`, may close it early.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Outcome::Good),
         written => written.map(|()| Outcome::Good).context("the traffic can't be written"),
     }
-}
-
-fn algorithms(texts: &[String]) -> anyhow::Result<Option<Vec<Algorithm>>> {
-    let algorithms = texts.iter().map(|text| text.parse()).collect::<Result<Vec<Algorithm>, _>>()?;
-    Ok((!algorithms.is_empty()).then_some(algorithms))
 }

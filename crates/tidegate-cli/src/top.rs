@@ -25,7 +25,7 @@ use crate::{
 };
 
 pub(crate) fn run(arguments: &TopArguments, format: Format) -> anyhow::Result<Outcome> {
-    let endpoint = Endpoint::new(&arguments.server, arguments.token.as_deref())?;
+    let endpoint = Endpoint::new(&arguments.service)?;
     if arguments.once || format == Format::Json || !std::io::stdout().is_terminal() {
         return once(&endpoint, format);
     }
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &TopArguments, format: Format) -> anyhow::Result<Ou
 
 /// Prints the current state.
 fn once(endpoint: &Endpoint, format: Format) -> anyhow::Result<Outcome> {
-    let (status, body) = client::send_to_service(&ApiRequest::get("/v1/overview"), endpoint)?;
+    let (status, body) = client::send_to_service(&ApiRequest::get("/v1/overview".to_owned()), endpoint)?;
     if status != 200 || format == Format::Json {
         return client::print_response(status, &body, format, |_| String::new());
     }

@@ -19,7 +19,7 @@ const LENGTHS: [(u64, &[u64]); 5] = [
 ];
 
 /// Returns the lengths of bins from `length_us` on, in microseconds.
-pub(crate) fn lengths_from(length_us: u64) -> impl Iterator<Item = u64> {
+fn lengths_from(length_us: u64) -> impl Iterator<Item = u64> {
     let lengths = LENGTHS.into_iter().flat_map(|(unit, factors)| factors.iter().map(move |factor| unit * factor));
     lengths.skip_while(move |length| *length < length_us)
 }

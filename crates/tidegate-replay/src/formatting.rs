@@ -136,10 +136,24 @@ pub(crate) fn units(n: u64) -> String {
     format!("{}{unit}", format!("{whole}.{}", &rest[..places]).trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// Formats a multiple of a limit, rounded down, so that only a number that reaches a bound shows it.
+pub(crate) fn times(times: f64) -> String {
+    // The small number compensates for the rounding of the division.
+    format!("{:.2}", (times * 100.0 + 1e-11).floor() / 100.0)
+}
+
 /// Formats a number of bytes, rounded to a whole number.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the size of a key")]
 pub(crate) fn bytes(bytes: f64) -> String {
     count(bytes.round() as u64)
+}
+
+/// Returns a clause as a sentence.
+pub(crate) fn sentence(clause: &str) -> String {
+    let mut rest = clause.chars();
+    let first: String = rest.next().map_or_else(String::new, |first| first.to_uppercase().collect());
+    let end = if clause.ends_with('.') { "" } else { "." };
+    format!("{first}{}{end}", rest.as_str())
 }
 
 /// Joins names as in a sentence: `a, b and c`.
@@ -155,7 +169,9 @@ pub(crate) fn list<S: AsRef<str>>(names: &[S]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{clip, count, duration, list, offset, plural, share, short_count, short_share, timestamp, units};
+    use super::{
+        clip, count, duration, list, offset, plural, share, short_count, short_share, times, timestamp, units,
+    };
 
     #[test]
     fn numbers_are_formatted_for_people() {
@@ -188,6 +204,7 @@ mod tests {
         let shown = [99_999, 100_000, 999_999, 1_000_000, 12_345_678, 1_998_000_000_000, 1_000_999_999_999].map(units);
         assert_eq!(shown, ["99,999", "100k", "999.9k", "1M", "12.34M", "1.998T", "1T"]);
         assert_eq!(units(u64::MAX), "18446744T");
+        assert_eq!([1.3, 1.999_999_999_999, 2.0, 0.0].map(times), ["1.30", "1.99", "2.00", "0.00"]);
     }
 
     #[test]

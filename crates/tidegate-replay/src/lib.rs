@@ -24,6 +24,7 @@
 //! ```
 
 mod bins;
+mod client_numbers;
 pub mod findings;
 pub mod formatting;
 pub mod logs;
@@ -34,7 +35,12 @@ mod table;
 pub mod text;
 mod wording;
 
+/// Returns a duration in microseconds.
+fn micros(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// Returns the window of a limit in microseconds.
 fn window_us(limit: tidegate::Limit) -> u64 {
-    u64::try_from(limit.window().as_micros()).unwrap_or(u64::MAX)
+    micros(limit.window())
 }

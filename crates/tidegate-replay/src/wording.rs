@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::{
+    findings::Findings,
     formatting::{count, duration, plural, units},
     logs::InputSummary,
     simulate::{
@@ -101,11 +102,35 @@ pub(crate) fn sliding_counter(trace: &TraceResult) -> Option<&AlgorithmResult> {
     trace.algorithms.iter().find(|result| result.algorithm == "sliding_counter")
 }
 
-/// Describes the requests that are logged late.
-pub(crate) fn late(input: &InputSummary) -> String {
-    let (late, by) = (plural(input.out_of_order, "request"), duration(input.latest_by_us));
-    match input.still_late {
-        0 if input.sorted => format!("{late} logged late by up to {by}, and sorted"),
-        n => format!("{late} logged late by up to {by}; {} decided at a later time, which is stricter", count(n)),
+/// Describes properties of the input that affect the results, each in a clause.
+pub(crate) fn notes(Findings { input, interrupted, .. }: &Findings) -> Vec<String> {
+    let mut notes = Vec::new();
+    if *interrupted {
+        notes.push("stopped before the end of the input: these are the results so far".to_owned());
     }
+    if input.spread {
+        notes.push("requests were spread at random within their second".to_owned());
+    } else if input.whole_seconds && input.requests > 1 {
+        let rule = "the requests of one second are decided at one time, in the order of the log";
+        notes.push(format!("times are whole seconds: {rule} (--spread spreads them within the second)"));
+    }
+    if input.out_of_order > 0 {
+        notes.push(late(input));
+    }
+    if input.without_key > 0 {
+        notes.push(format!("{} without a client key, not decided", plural(input.without_key, "request")));
+    }
+    notes
+}
+
+/// Describes the requests that are logged late.
+fn late(input: &InputSummary) -> String {
+    let (late, by) = (plural(input.out_of_order, "request"), duration(input.latest_by_us));
+    if input.sorted && input.still_late == 0 {
+        return format!("{late} logged late by up to {by}, and sorted");
+    }
+    // In whole seconds, as `--sort` reads it.
+    let span = duration(input.latest_by_us.div_ceil(1_000_000) * 1_000_000);
+    let decided = format!("{} decided at a later time, which is stricter", count(input.still_late));
+    format!("{late} logged late by up to {by}; {decided} (--sort {span} sorts all)")
 }

@@ -1,8 +1,10 @@
 //! Arguments of `tidegate replay`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
+use tidegate::{Algorithm, Limit, parse_duration};
+use tidegate_replay::logs::ClientKey;
 
 /// The log, and how to read it.
 #[derive(Debug, Args)]
@@ -14,7 +16,7 @@ pub(crate) struct LogArguments {
     /// Key that identifies a client: ip, user, path, path:2 (the first two segments), header:x-api-key, field:tenant or tenant, regex:…
     /// (its first group), or several, as in ip+path:1. Default: ip, or the key of a trace.
     #[arg(long, value_name = "FIELD")]
-    pub(crate) by: Vec<String>,
+    pub(crate) by: Vec<ClientKey>,
     /// Prefix length by which IPv6 addresses are counted.
     #[arg(long, value_name = "BITS", default_value_t = 64)]
     pub(crate) ipv6_prefix: u8,
@@ -32,8 +34,8 @@ pub(crate) struct LogArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) time_field: Option<String>,
     /// Sort requests that are logged late by up to this duration, such as 10s. Default: decide them in the order of the log.
-    #[arg(long, value_name = "SPAN")]
-    pub(crate) sort: Option<String>,
+    #[arg(long, value_name = "SPAN", value_parser = duration)]
+    pub(crate) sort: Option<Duration>,
     /// Spread requests at random within their second if the log has whole seconds.
     #[arg(long)]
     pub(crate) spread: bool,
@@ -63,10 +65,10 @@ pub(crate) struct ReplayArguments {
     pub(crate) log: LogArguments,
     /// Limit to try, such as 60/1m. Several limits form one policy. Without a limit, the report shows only the demand of the clients.
     #[arg(long, short, value_name = "LIMIT")]
-    pub(crate) limit: Vec<String>,
+    pub(crate) limit: Vec<Limit>,
     /// Default algorithm.
     #[arg(long, value_name = "NAME", default_value = "sliding_log")]
-    pub(crate) algorithm: String,
+    pub(crate) algorithm: Algorithm,
     /// Another policy to try: limits separated by commas, then the algorithm, as in `100/1m,1000/1h sliding_counter`.
     #[arg(long, value_name = "POLICY")]
     pub(crate) candidate: Vec<String>,
@@ -77,8 +79,8 @@ pub(crate) struct ReplayArguments {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Window of a further curve of limits. Default without a limit: 1m.
-    #[arg(long, value_name = "WINDOW")]
-    pub(crate) window: Vec<String>,
+    #[arg(long, value_name = "WINDOW", value_parser = window)]
+    pub(crate) window: Vec<Duration>,
     /// Number of clients with the most denials to show.
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub(crate) top: usize,
@@ -91,4 +93,14 @@ pub(crate) struct ReplayArguments {
     /// Write a self-contained HTML page with plots.
     #[arg(long, value_name = "OUT.html")]
     pub(crate) report: Option<PathBuf>,
+}
+
+/// Parses a duration.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| format!("`{text}` is not a duration: write 10s, 1m or 1h30m"))
+}
+
+/// Parses the window of a limit.
+fn window(text: &str) -> Result<Duration, String> {
+    Ok(Limit::new(1, duration(text)?).map_err(|error| error.to_string())?.window())
 }

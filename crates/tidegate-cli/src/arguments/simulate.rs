@@ -1,15 +1,17 @@
 //! Arguments of `tidegate simulate`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
+use tidegate::{Algorithm, Limit};
+use tidegate_replay::simulate::traffic::{self, TrafficShape};
 
-use super::LogArguments;
+use super::{LogArguments, replay::duration};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimulateCommand {
     /// Show what each algorithm admits around the boundary of two windows.
-    Boundary(BoundaryArguments),
+    Boundary(LimitArguments),
     /// Measure how far the approximate algorithms are from the exact log, on simulated traffic or on a log.
     Accuracy(AccuracyArguments),
     /// Compare all algorithms on one trace: simulated traffic or a log.
@@ -18,14 +20,15 @@ pub(crate) enum SimulateCommand {
     Traffic(TrafficArguments),
 }
 
+/// The limit, the algorithms and the report.
 #[derive(Debug, Args)]
-pub(crate) struct BoundaryArguments {
+pub(crate) struct LimitArguments {
     /// The limit.
     #[arg(long, short, default_value = "100/1m", value_name = "LIMIT")]
-    pub(crate) limit: String,
-    /// Algorithm to show. Default: one of each kind.
+    pub(crate) limit: Limit,
+    /// Algorithm to try. The default depends on the command.
     #[arg(long, value_name = "NAME")]
-    pub(crate) algorithm: Vec<String>,
+    pub(crate) algorithm: Vec<Algorithm>,
     /// Write a self-contained HTML page with plots.
     #[arg(long, value_name = "OUT.html")]
     pub(crate) report: Option<PathBuf>,
@@ -35,7 +38,7 @@ pub(crate) struct BoundaryArguments {
 pub(crate) struct AccuracyArguments {
     /// Shape of traffic: poisson, bursty, diurnal, adversarial, mix. Default without a log: the first four.
     #[arg(long, value_name = "SHAPE")]
-    pub(crate) shape: Vec<String>,
+    pub(crate) shape: Vec<TrafficShape>,
     #[command(flatten)]
     pub(crate) trial: TrialArguments,
 }
@@ -43,8 +46,8 @@ pub(crate) struct AccuracyArguments {
 #[derive(Debug, Args)]
 pub(crate) struct CompareArguments {
     /// Shape of the traffic, without a log: poisson, bursty, diurnal, adversarial, mix.
-    #[arg(long, default_value = "bursty", value_name = "SHAPE")]
-    pub(crate) shape: String,
+    #[arg(long, default_value_t = TrafficShape::Bursty, value_name = "SHAPE")]
+    pub(crate) shape: TrafficShape,
     #[command(flatten)]
     pub(crate) trial: TrialArguments,
 }
@@ -52,19 +55,12 @@ pub(crate) struct CompareArguments {
 /// The limit, the algorithms and the traffic.
 #[derive(Debug, Args)]
 pub(crate) struct TrialArguments {
-    /// The limit.
-    #[arg(long, short, default_value = "100/1m", value_name = "LIMIT")]
-    pub(crate) limit: String,
-    /// Algorithm to compare with the exact log. The default depends on the command.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) algorithm: Vec<String>,
+    #[command(flatten)]
+    pub(crate) tried: LimitArguments,
     #[command(flatten)]
     pub(crate) simulated: SimulatedArguments,
     #[command(flatten)]
     pub(crate) log: LogArguments,
-    /// Write a self-contained HTML page with plots.
-    #[arg(long, value_name = "OUT.html")]
-    pub(crate) report: Option<PathBuf>,
 }
 
 /// Amount of simulated traffic.
@@ -84,14 +80,14 @@ pub(crate) struct SimulatedArguments {
 #[derive(Debug, Args)]
 pub(crate) struct TrafficArguments {
     /// How clients behave: mix (people, scrapers, scripts, cron jobs), poisson, bursty, diurnal, adversarial.
-    #[arg(long, default_value = "mix", value_name = "SHAPE")]
-    pub(crate) shape: String,
+    #[arg(long, default_value_t = TrafficShape::Mix, value_name = "SHAPE")]
+    pub(crate) shape: TrafficShape,
     /// Number of clients.
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     pub(crate) clients: u32,
     /// Duration of the traffic.
-    #[arg(long, default_value = "1h", value_name = "SPAN")]
-    pub(crate) duration: String,
+    #[arg(long, default_value = "1h", value_name = "SPAN", value_parser = duration)]
+    pub(crate) duration: Duration,
     /// Average number of requests of a client per minute.
     #[arg(long, default_value_t = 6.0, value_name = "N")]
     pub(crate) per_minute: f64,
@@ -100,10 +96,10 @@ pub(crate) struct TrafficArguments {
     pub(crate) cost: u64,
     /// Limit that adversaries attack, and that sets the size of bursts.
     #[arg(long, short, default_value = "60/1m", value_name = "LIMIT")]
-    pub(crate) limit: String,
-    /// Start of the traffic, in microseconds since the epoch. Default: 5 January 2026, 09:00 UTC.
-    #[arg(long, value_name = "MICROSECONDS")]
-    pub(crate) start_us: Option<u64>,
+    pub(crate) limit: Limit,
+    /// Start of the traffic, in microseconds since the epoch. The default is 5 January 2026, 09:00 UTC.
+    #[arg(long, default_value_t = traffic::DEFAULT_START_US, value_name = "MICROSECONDS")]
+    pub(crate) start_us: u64,
     /// Seed of the random numbers. The same seed gives the same traffic.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,

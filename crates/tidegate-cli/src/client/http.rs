@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use ureq::{Agent, Body, http::Response};
 
 use super::ApiRequest;
+use crate::arguments::ServiceArguments;
 
 /// How long a response may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -21,7 +22,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) fn new(server: &str, token: Option<&str>) -> anyhow::Result<Self> {
+    pub(crate) fn new(ServiceArguments { server, token }: &ServiceArguments) -> anyhow::Result<Self> {
         anyhow::ensure!(
             server.starts_with("http://") || server.starts_with("https://"),
             "`{server}` is not the URL of a service: write it as http://127.0.0.1:8080"
@@ -29,7 +30,7 @@ impl Endpoint {
         let config = Agent::config_builder().proxy(None).http_status_as_error(false);
         Ok(Self {
             server: server.trim_end_matches('/').to_owned(),
-            bearer: token.map(|token| format!("Bearer {token}")),
+            bearer: token.as_ref().map(|token| format!("Bearer {token}")),
             agent: config.build().into(),
         })
     }
@@ -44,7 +45,7 @@ impl Endpoint {
         request.timeout_recv_body(Some(longest)).build().call()
     }
 
-    fn post(&self, path: &str, body: &impl serde::Serialize) -> Result<Response<Body>, ureq::Error> {
+    fn post(&self, path: &str, body: &Value) -> Result<Response<Body>, ureq::Error> {
         let mut request = self.agent.post(format!("{}{path}", self.server));
         if let Some(bearer) = &self.bearer {
             request = request.header("authorization", bearer);
@@ -55,10 +56,9 @@ impl Endpoint {
 
 /// Returns the response of the service. A service that does not answer counts as a failed store (503).
 pub(crate) fn send(request: &ApiRequest, endpoint: &Endpoint) -> anyhow::Result<(u16, Value)> {
-    let sent = if request.is_post {
-        endpoint.post(&request.path, &request.body)
-    } else {
-        endpoint.get(&request.path, TIMEOUT)
+    let sent = match &request.body {
+        Some(body) => endpoint.post(&request.path, body),
+        None => endpoint.get(&request.path, TIMEOUT),
     };
     let server = &endpoint.server;
     let mut response = match sent {

@@ -4,13 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use serde_json::Value;
-use tidegate_server::{
-    InProcess,
-    config::{Config, SettingSources},
-};
+use tidegate_server::{InProcess, config::SettingSources};
 
 use super::ApiRequest;
-use crate::serve::file_or_default;
+use crate::serve::load_config;
 
 pub(super) fn send(request: &ApiRequest, url: &str, config: Option<&PathBuf>) -> anyhow::Result<(u16, Value)> {
     anyhow::ensure!(
@@ -19,11 +16,13 @@ pub(super) fn send(request: &ApiRequest, url: &str, config: Option<&PathBuf>) ->
     );
     // A person can wait longer than a request.
     let sources = SettingSources::from_environment()?.store("--store", "url", url).store("--store", "timeout", "2s");
-    let config = Config::load(file_or_default(config).as_deref(), &sources)?;
+    let config = load_config(config, &sources)?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("the runtime can't be started")?;
-    let body = if request.is_post { serde_json::to_vec(&request.body)? } else { Vec::new() };
-    let method = if request.is_post { "POST" } else { "GET" };
+    let (method, body) = match &request.body {
+        Some(body) => ("POST", serde_json::to_vec(body)?),
+        None => ("GET", Vec::new()),
+    };
     let (status, body) = runtime.block_on(async {
         let service = InProcess::new(config)?;
         anyhow::Ok(service.send(method.parse()?, &request.path, body).await)

@@ -15,7 +15,6 @@ use std::{
 };
 
 use tidegate_server::LOG_LINES;
-use tracing_subscriber::fmt::MakeWriter;
 
 use super::repeats::Repeats;
 
@@ -67,7 +66,7 @@ impl Queue {
     }
 
     /// Waits until all lines are written, but only for a short time.
-    pub(super) fn flush(&self) {
+    pub(super) fn wait(&self) {
         let (done, written) = sync_channel(1);
         if self.items.try_send(QueueItem::Flush(done)).is_ok() {
             let _ = written.recv_timeout(LAST_LINES);
@@ -94,20 +93,10 @@ fn write(waiting: &Receiver<QueueItem>, bytes: &AtomicUsize, mut out: impl Write
     }
 }
 
-/// The writer for one line.
-pub(super) struct LineWriter<'a>(&'a Queue);
-
-impl<'a> MakeWriter<'a> for Queue {
-    type Writer = LineWriter<'a>;
-
-    fn make_writer(&'a self) -> LineWriter<'a> {
-        LineWriter(self)
-    }
-}
-
-impl Write for LineWriter<'_> {
+/// Each write is one line.
+impl Write for Queue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.push(line);
+        self.push(line);
         Ok(line.len())
     }
 

@@ -1,41 +1,41 @@
 //! The policies to try: from limits, candidates and a configuration.
 
-use std::time::Duration;
-
 use anyhow::Context as _;
-use tidegate::{Algorithm, Limit, Policy, parse_duration};
+use tidegate::{Algorithm, Limit, Policy};
 use tidegate_replay::{logs::ClientKey, replay::Candidate};
-use tidegate_server::config::{Config, KeySource, SettingSources};
+use tidegate_server::config::{Config, ConfiguredPolicy, KeySource, SettingSources};
 
-use crate::{arguments::ReplayArguments, serve::file_or_default};
+use crate::{arguments::ReplayArguments, serve::load_config};
 
-/// Returns all policies to try. The first is the main policy.
-pub(super) fn all(arguments: &ReplayArguments) -> anyhow::Result<Vec<Candidate>> {
-    let algorithm: Algorithm = arguments.algorithm.parse()?;
-    let mut candidates = Vec::new();
-    if !arguments.limit.is_empty() {
-        let limits = arguments.limit.iter().map(|limit| limit.parse()).collect::<Result<Vec<Limit>, _>>()?;
-        candidates.push(candidate(limits, algorithm)?);
+/// Returns all policies to try, the main policy first. Also returns the client key of the main policy if it comes from a configuration.
+pub(super) fn all(arguments: &ReplayArguments) -> anyhow::Result<(Vec<Candidate>, Option<ClientKey>)> {
+    let ReplayArguments { limit, algorithm, policy, config, .. } = arguments;
+    let (mut candidates, mut client_key) = (Vec::new(), None);
+    if !limit.is_empty() {
+        candidates.push(candidate(limit.clone(), *algorithm)?);
     }
-    candidates.extend(configured(arguments)?);
+    if !policy.is_empty() {
+        let config = load_config(config.as_ref(), &SettingSources::from_environment()?)?;
+        for name in policy {
+            let configured = find(&config, name)?;
+            if let (KeySource::Header(header), true) = (&configured.key, candidates.is_empty()) {
+                client_key = Some(format!("header:{header}").parse()?);
+            }
+            candidates.push(Candidate { name: name.clone(), policy: configured.policy.clone() });
+        }
+    }
+    anyhow::ensure!(config.is_none() || !policy.is_empty(), "--config needs --policy: name the policy to try");
     for text in &arguments.candidate {
-        candidates.push(parse(text, algorithm).with_context(|| format!("the candidate `{text}` is invalid"))?);
+        candidates.push(parse(text, *algorithm).with_context(|| format!("the candidate `{text}` is invalid"))?);
     }
-    Ok(candidates)
+    Ok((candidates, client_key))
 }
 
-/// Returns the windows of further curves.
-pub(super) fn windows(arguments: &ReplayArguments) -> anyhow::Result<Vec<Duration>> {
-    let is_default = arguments.window.is_empty()
-        && arguments.limit.is_empty()
-        && arguments.candidate.is_empty()
-        && arguments.policy.is_empty();
-    let texts = if is_default { vec!["1m".to_owned()] } else { arguments.window.clone() };
-    let window = |text: &String| {
-        let window = parse_duration(text).with_context(|| format!("`{text}` is not a window: write 1s, 1m, 1h30m"))?;
-        Ok(Limit::new(1, window).with_context(|| format!("`{text}` can't be a window"))?.window())
-    };
-    texts.iter().map(window).collect()
+fn find<'a>(config: &'a Config, name: &str) -> anyhow::Result<&'a ConfiguredPolicy> {
+    config.policies.get(name).with_context(|| match config.policies.nearest(name) {
+        Some(nearest) => format!("no policy is named `{name}`: did you mean `{nearest}`?"),
+        None => format!("no policy is named `{name}`: name its configuration file with --config"),
+    })
 }
 
 /// Parses limits that are separated by commas, and an optional algorithm.
@@ -60,35 +60,4 @@ fn candidate(limits: Vec<Limit>, algorithm: Algorithm) -> anyhow::Result<Candida
     let name = format!("{} {algorithm}", name.join(","));
     let policy = Policy::unnamed(limits)?.with_algorithm(algorithm);
     Ok(Candidate { name, policy })
-}
-
-/// Returns the client key of the main policy, if it comes from a configuration.
-pub(super) fn key_of_policy(arguments: &ReplayArguments) -> anyhow::Result<Option<ClientKey>> {
-    let Some(name) = arguments.policy.first() else { return Ok(None) };
-    Ok(match load(arguments)?.policies.get(name).map(|configured| &configured.key) {
-        Some(KeySource::Header(header)) => Some(format!("header:{header}").parse()?),
-        Some(KeySource::ClientIp) | None => None,
-    })
-}
-
-fn load(arguments: &ReplayArguments) -> anyhow::Result<Config> {
-    let file = file_or_default(arguments.config.as_ref());
-    Ok(Config::load(file.as_deref(), &SettingSources::from_environment()?)?)
-}
-
-fn configured(arguments: &ReplayArguments) -> anyhow::Result<Vec<Candidate>> {
-    if arguments.policy.is_empty() {
-        anyhow::ensure!(arguments.config.is_none(), "--config needs --policy: name the policy to try");
-        return Ok(Vec::new());
-    }
-    let config = load(arguments)?;
-    let find = |name: &String| {
-        let policies = &config.policies;
-        let configured = policies.get(name).with_context(|| match policies.nearest(name) {
-            Some(nearest) => format!("no policy is named `{name}`: did you mean `{nearest}`?"),
-            None => format!("no policy is named `{name}`: name its configuration file with --config"),
-        })?;
-        Ok(Candidate { name: name.clone(), policy: configured.policy.clone() })
-    };
-    arguments.policy.iter().map(find).collect()
 }

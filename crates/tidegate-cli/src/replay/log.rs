@@ -3,11 +3,9 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use anyhow::Context as _;
-use tidegate::parse_duration;
 use tidegate_replay::logs::{ClientKey, CostSource, FormatChoice, LogSource, ReadOptions};
 
 use crate::arguments::{LogArguments, LogFormat};
@@ -28,18 +26,13 @@ pub(crate) fn read_options(arguments: &LogArguments) -> anyhow::Result<ReadOptio
         format,
         client_key: client_key(arguments)?,
         cost: cost(&arguments.cost)?,
-        sort: arguments.sort.as_deref().map(span).transpose()?,
+        sort: arguments.sort,
         spread: arguments.spread.then_some(arguments.seed),
     })
 }
 
-fn span(text: &str) -> anyhow::Result<Duration> {
-    parse_duration(text).with_context(|| format!("`{text}` is not a duration: write 10s, 1m or 1h30m"))
-}
-
 fn client_key(arguments: &LogArguments) -> anyhow::Result<Option<ClientKey>> {
-    let parts = arguments.by.iter().map(|text| text.parse::<ClientKey>()).collect::<Result<Vec<_>, _>>()?;
-    let joined = parts.into_iter().reduce(ClientKey::and);
+    let joined = arguments.by.iter().cloned().reduce(ClientKey::and);
     let default = || (arguments.ipv6_prefix != 64).then(ClientKey::ip);
     Ok(joined.or_else(default).map(|key| key.with_ipv6_prefix(arguments.ipv6_prefix)).transpose()?)
 }

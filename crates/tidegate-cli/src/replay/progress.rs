@@ -1,12 +1,12 @@
 //! [`ReadProgress`]: shows the progress of a reader on a terminal, and stops it on Ctrl-C.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::{consts::SIGINT, flag};
 use tidegate_replay::{
     formatting::count,
-    logs::{LogSource, Progress},
+    logs::{LogReader, LogSource, Progress, ReadOptions},
 };
 
 pub(crate) struct ReadProgress {
@@ -15,10 +15,10 @@ pub(crate) struct ReadProgress {
 }
 
 impl ReadProgress {
-    /// Creates the progress of reading these sources.
-    pub(crate) fn new(sources: &[LogSource]) -> Self {
+    /// Opens the logs. Afterwards the first Ctrl-C stops the reader, and the second one the process.
+    pub(crate) fn open(options: ReadOptions) -> anyhow::Result<(LogReader, Self)> {
         let progress = Arc::new(Progress::default());
-        let total: Option<u64> = sources.iter().map(LogSource::bytes).sum();
+        let total: Option<u64> = options.sources.iter().map(LogSource::bytes).sum();
         let (bar, template) = match total {
             Some(total) => {
                 (ProgressBar::new(total), "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {msg}, {eta} left")
@@ -28,19 +28,10 @@ impl ReadProgress {
         // The bar is drawn on standard error, only if that is a terminal.
         let bar =
             bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
-        Self { progress, bar }
-    }
-
-    /// Makes the first Ctrl-C stop the reader, and the second one the process. Before this call, the first one stops the process.
-    pub(crate) fn stop_on_interrupt(&self) -> std::io::Result<()> {
-        let stop: Arc<AtomicBool> = self.progress.stop();
-        flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))?;
-        flag::register(SIGINT, stop)?;
-        Ok(())
-    }
-
-    pub(crate) fn handle(&self) -> Arc<Progress> {
-        Arc::clone(&self.progress)
+        let reader = LogReader::open(options, Arc::clone(&progress))?;
+        flag::register_conditional_shutdown(SIGINT, 130, progress.stop())?;
+        flag::register(SIGINT, progress.stop())?;
+        Ok((reader, Self { progress, bar }))
     }
 
     /// Updates the bar.

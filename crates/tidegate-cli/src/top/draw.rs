@@ -14,13 +14,7 @@ use ratatui::{
     widgets::{Clear, Paragraph, Wrap},
 };
 
-use super::{
-    numbers::fit,
-    snapshot::Snapshot,
-    state::{State, View},
-    status_text,
-    theme::Theme,
-};
+use super::{numbers::fit, snapshot::Snapshot, state::State, status_text, theme::Theme};
 use crate::visible::visible;
 
 /// Minimum size of the screen.
@@ -64,8 +58,8 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, theme: Theme) {
     let Some(snapshot) = state.snapshot() else { return };
     // Three charts below a title, taller on a large screen.
     let chart = Constraint::Length(1 + 3 * charts::height(area.height));
-    match &state.view {
-        View::Overview => {
+    match &state.opened {
+        None => {
             let lines = if area.height < 32 { 4 } else { 8 };
             let [above, table, journal] =
                 Layout::vertical([chart, Constraint::Fill(1), Constraint::Length(1 + lines)]).areas(main);
@@ -73,7 +67,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, theme: Theme) {
             policies::draw(frame, table, snapshot, state.cursor(), theme);
             draw_journal(frame, journal, snapshot);
         }
-        View::Policy(name) => {
+        Some(name) => {
             let [words, above, lists] =
                 Layout::vertical([Constraint::Length(1), chart, Constraint::Fill(1)]).areas(main);
             keys::draw_policy(frame, words, snapshot, name, theme);
@@ -84,12 +78,9 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, theme: Theme) {
 }
 
 fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
-    let keys = match (&state.view, state.is_paused()) {
-        (View::Overview, false) => "q quit  p pause  Up/Down select  Enter show keys  ? help",
-        (View::Overview, true) => "q quit  p continue  Up/Down select  Enter show keys  ? help",
-        (View::Policy(_), false) => "q quit  p pause  Esc back  ? help",
-        (View::Policy(_), true) => "q quit  p continue  Esc back  ? help",
-    };
+    let pause = if state.is_paused() { "continue" } else { "pause" };
+    let more = if state.opened.is_some() { "Esc back" } else { "Up/Down select  Enter show keys" };
+    let keys = format!("q quit  p {pause}  {more}  ? help");
     let line = match &state.notice {
         Some(notice) => Line::styled(fit(&visible(notice), area.width.into()), theme.denied()),
         None => Line::styled(keys, Theme::title()),

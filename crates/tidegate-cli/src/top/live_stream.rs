@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tidegate_server::dashboard::{Overview, PolicyHits, Tick};
 
 use super::events::{Event, Events};
-use crate::client::{Endpoint, hinted};
+use crate::client::{Endpoint, hinted, with_query};
 
 /// Wait before a new attempt; it doubles each time.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -45,11 +45,7 @@ pub(crate) struct LiveStream {
 impl LiveStream {
     /// Starts the events of the service, and of one policy if it is given.
     pub(crate) fn start(endpoint: &Endpoint, policy: Option<&str>) -> std::io::Result<Self> {
-        let mut path = "/v1/live".to_owned();
-        if let Some(policy) = policy {
-            let query = form_urlencoded::Serializer::new(String::new()).append_pair("policy", policy).finish();
-            path = format!("{path}?{query}");
-        }
+        let path = with_query("/v1/live", policy.map(|policy| ("policy", policy)));
         // A slow reader delays the stream instead of using memory.
         let (sender, updates) = mpsc::sync_channel(64);
         let (stop, stopped) = mpsc::channel();
@@ -71,13 +67,10 @@ struct Problem {
     field: Option<String>,
 }
 
-/// The receiver has ended.
-struct ReceiverGone;
-
 fn follow(endpoint: &Endpoint, path: &str, updates: &SyncSender<LiveUpdate>, stopped: &Receiver<()>) {
     let mut wait = FIRST_WAIT;
     loop {
-        let Ok((is_received, ended)) = listen(endpoint, path, updates, stopped) else { return };
+        let Some((is_received, ended)) = listen(endpoint, path, updates, stopped) else { return };
         if updates.send(ended).is_err() {
             return;
         }
@@ -88,17 +81,17 @@ fn follow(endpoint: &Endpoint, path: &str, updates: &SyncSender<LiveUpdate>, sto
     }
 }
 
-/// Reads one stream to its end. Returns whether it sent anything, and why it ended.
+/// Reads one stream to its end. Returns whether it sent anything, and why it ended. Returns `None` if nobody receives the updates.
 fn listen(
     endpoint: &Endpoint,
     path: &str,
     updates: &SyncSender<LiveUpdate>,
     stopped: &Receiver<()>,
-) -> Result<(bool, LiveUpdate), ReceiverGone> {
-    let lost = |why: String| LiveUpdate::Lost(why);
+) -> Option<(bool, LiveUpdate)> {
+    let lost = LiveUpdate::Lost;
     let mut response = match endpoint.get(path, LONGEST_STREAM) {
         Ok(response) => response,
-        Err(error) => return Ok((false, lost(error.to_string()))),
+        Err(error) => return Some((false, lost(error.to_string()))),
     };
     let status = response.status().as_u16();
     if status != 200 {
@@ -107,27 +100,27 @@ fn listen(
             |_| format!("it returned {status}, but not a response of tidegate"),
             |problem| hinted(problem.field.as_deref(), &problem.error),
         );
-        return Ok((false, if (400..500).contains(&status) { LiveUpdate::Refused(why) } else { lost(why) }));
+        return Some((false, if (400..500).contains(&status) { LiveUpdate::Refused(why) } else { lost(why) }));
     }
     let (mut events, mut chunk, mut is_received) = (Events::new(), vec![0; 64 << 10], false);
     let mut body = response.into_body().into_reader();
     loop {
         let count = match body.read(&mut chunk) {
-            Ok(0) => return Ok((is_received, lost("the service ended the stream".to_owned()))),
+            Ok(0) => return Some((is_received, lost("the service ended the stream".to_owned()))),
             Ok(count) => count,
-            Err(error) => return Ok((is_received, lost(error.to_string()))),
+            Err(error) => return Some((is_received, lost(error.to_string()))),
         };
         let Ok(ended) = events.push(&chunk[..count]) else {
-            return Ok((is_received, lost("an event is too long".to_owned())));
+            return Some((is_received, lost("an event is too long".to_owned())));
         };
         if stopped.try_recv() != Err(TryRecvError::Empty) {
-            return Err(ReceiverGone);
+            return None;
         }
         for event in ended {
             match parse(&event) {
-                Ok(Some(update)) => updates.send(update).map_err(|_| ReceiverGone)?,
+                Ok(Some(update)) => updates.send(update).ok()?,
                 Ok(None) => {}
-                Err(error) => return Ok((is_received, lost(format!("an event can't be parsed: {error}")))),
+                Err(error) => return Some((is_received, lost(format!("an event can't be parsed: {error}")))),
             }
             is_received = true;
         }

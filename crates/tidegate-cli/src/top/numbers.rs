@@ -59,18 +59,13 @@ pub(crate) fn bytes(count: usize) -> String {
 
 /// Returns the text if it fits into the columns, otherwise its beginning and `…`.
 pub(crate) fn fit(text: &str, columns: usize) -> String {
-    let mut end = 0;
-    for (index, letter) in text.char_indices() {
-        let next = index + letter.len_utf8();
-        if Span::raw(&text[..next]).width() > columns {
-            while end > 0 && Span::raw(&text[..end]).width() + 1 > columns {
-                end = text[..end].char_indices().next_back().map_or(0, |(before, _)| before);
-            }
-            return if columns == 0 { String::new() } else { format!("{}…", &text[..end]) };
-        }
-        end = next;
+    if Span::raw(text).width() <= columns {
+        return text.to_owned();
     }
-    text.to_owned()
+    // The last beginning that leaves a column for `…`.
+    let beginnings = text.char_indices().map(|(end, _)| &text[..end]);
+    let fitting = beginnings.take_while(|beginning| Span::raw(*beginning).width() < columns);
+    fitting.last().map_or(String::new(), |beginning| format!("{beginning}…"))
 }
 
 #[cfg(test)]

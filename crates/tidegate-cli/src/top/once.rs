@@ -2,11 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{
-    numbers::{per_second, share_denied},
-    snapshot::Snapshot,
-    status_text,
-};
+use super::{snapshot::Snapshot, status_text};
 use crate::visible::visible;
 
 /// Number of events that are printed.
@@ -22,19 +18,8 @@ pub(crate) fn text(snapshot: &Snapshot, server: &str) -> String {
     if let Some(error) = &snapshot.now.configuration_error {
         let _ = writeln!(text, "the configuration was refused: {}", visible(error));
     }
-    let head = ["POLICY", "MODE", "LIMITS", "ALLOWED/S", "DENIED/S", "SHADOW/S", "DENIED"].map(str::to_owned);
-    let seconds = snapshot.now.last.seconds;
-    let rows = snapshot.now.policies.iter().map(|policy| {
-        [
-            visible(&policy.name),
-            visible(policy.mode.as_deref().unwrap_or("-")),
-            visible(&policy.limits.join(",")),
-            per_second(policy.counts.allowed, seconds),
-            per_second(policy.counts.denied(), seconds),
-            per_second(policy.counts.shadow, seconds),
-            share_denied(policy.counts),
-        ]
-    });
+    let head = status_text::HEADINGS.map(str::to_owned);
+    let rows = snapshot.now.policies.iter().map(|policy| status_text::row(policy, snapshot, ","));
     let rows: Vec<[String; 7]> = std::iter::once(head).chain(rows).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; 7] = std::array::from_fn(width);

@@ -19,7 +19,8 @@ pub(crate) struct State {
     pub(crate) server: String,
     live: Option<Snapshot>,
     frozen: Option<Snapshot>,
-    pub(crate) view: View,
+    /// The policy whose keys are shown, instead of the overview.
+    pub(crate) opened: Option<String>,
     /// Name of the policy under the cursor. The order of the policies changes each second.
     chosen: Option<String>,
     pub(crate) has_help: bool,
@@ -32,13 +33,6 @@ pub(crate) struct State {
     started_ms: u64,
     /// The local time.
     pub(crate) now_ms: u64,
-}
-
-/// The view.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum View {
-    Overview,
-    Policy(String),
 }
 
 /// The meaning of a key.
@@ -70,7 +64,7 @@ impl State {
             server: server.to_owned(),
             live: None,
             frozen: None,
-            view: View::Overview,
+            opened: None,
             chosen: None,
             has_help: false,
             notice: None,
@@ -119,31 +113,20 @@ impl State {
             self.updated_ms = Some(self.now_ms);
             self.error = None;
         }
-        match update {
-            LiveUpdate::Overview(overview) => {
-                let hits = self.live.take().and_then(|before| before.hits);
-                self.live = Some(Snapshot { hits, ..Snapshot::new(*overview) });
+        match (update, &mut self.live) {
+            (LiveUpdate::Overview(overview), live) => {
+                let hits = live.take().and_then(|before| before.hits);
+                *live = Some(Snapshot { hits, ..Snapshot::new(*overview) });
             }
-            LiveUpdate::Tick(tick) => {
-                if let Some(snapshot) = &mut self.live {
-                    snapshot.tick(*tick);
-                }
-            }
-            LiveUpdate::Hits(hits) => {
-                if let Some(snapshot) = &mut self.live {
-                    (snapshot.hits, snapshot.problem) = (Some(*hits), None);
-                }
-            }
-            LiveUpdate::Problem(why) => {
-                if let Some(snapshot) = &mut self.live {
-                    snapshot.problem = Some(why);
-                }
-            }
-            LiveUpdate::Lost(why) => self.error = Some(why),
-            LiveUpdate::Refused(why) if self.view == View::Overview => return Action::Exit(why),
-            LiveUpdate::Refused(why) => {
+            (LiveUpdate::Tick(tick), Some(snapshot)) => snapshot.tick(*tick),
+            (LiveUpdate::Hits(hits), Some(snapshot)) => (snapshot.hits, snapshot.problem) = (Some(*hits), None),
+            (LiveUpdate::Problem(why), Some(snapshot)) => snapshot.problem = Some(why),
+            (LiveUpdate::Tick(_) | LiveUpdate::Hits(_) | LiveUpdate::Problem(_), None) => {}
+            (LiveUpdate::Lost(why), _) => self.error = Some(why),
+            (LiveUpdate::Refused(why), _) if self.opened.is_none() => return Action::Exit(why),
+            (LiveUpdate::Refused(why), _) => {
                 self.notice = Some(why);
-                self.view = View::Overview;
+                self.opened = None;
                 return self.start_stream();
             }
         }
@@ -163,11 +146,11 @@ impl State {
             Press::Pause => self.frozen = self.live.clone(),
             Press::Up => self.move_by(-1),
             Press::Down => self.move_by(1),
-            Press::Back if self.view != View::Overview => {
-                self.view = View::Overview;
+            Press::Back if self.opened.is_some() => {
+                self.opened = None;
                 return self.start_stream();
             }
-            Press::Enter if self.view == View::Overview => return self.enter(),
+            Press::Enter if self.opened.is_none() => return self.enter(),
             Press::Back | Press::Enter => {}
         }
         Action::Nothing
@@ -201,22 +184,19 @@ impl State {
         if let Some(snapshot) = &mut self.live {
             (snapshot.hits, snapshot.problem) = (None, None);
         }
-        self.view = View::Policy(name);
+        self.opened = Some(name);
         self.start_stream()
     }
 
     fn start_stream(&mut self) -> Action {
         self.started_ms = self.now_ms;
-        Action::StartStream(match &self.view {
-            View::Overview => None,
-            View::Policy(name) => Some(name.clone()),
-        })
+        Action::StartStream(self.opened.clone())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Action, Press, State, View};
+    use super::{Action, Press, State};
     use crate::top::{live_stream::LiveUpdate, samples};
 
     fn state_at(now_ms: u64) -> State {
@@ -248,7 +228,7 @@ mod tests {
         assert_eq!(state.press(Press::Back), Action::Nothing);
         state.press(Press::Down);
         state.press(Press::Down);
-        assert_eq!((state.press(Press::Enter), &state.view), (Action::Nothing, &View::Overview));
+        assert_eq!((state.press(Press::Enter), &state.opened), (Action::Nothing, &None));
         assert!(state.notice.as_ref().is_some_and(|notice| notice.contains("(limits)")));
     }
 
@@ -282,7 +262,7 @@ mod tests {
         let mut state = state_at(0);
         state.press(Press::Enter);
         assert_eq!(state.update(LiveUpdate::Refused("no such policy".to_owned())), Action::StartStream(None));
-        assert_eq!((&state.view, state.notice.as_deref()), (&View::Overview, Some("no such policy")));
+        assert_eq!((&state.opened, state.notice.as_deref()), (&None, Some("no such policy")));
         assert_eq!(state.update(LiveUpdate::Refused("no token".to_owned())), Action::Exit("no token".to_owned()));
     }
 }

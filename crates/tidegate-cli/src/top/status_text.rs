@@ -1,9 +1,9 @@
 //! The state of the service in lines, for the screen and for scripts.
 
-use tidegate_server::dashboard::{JournalLine, StoreState};
+use tidegate_server::dashboard::{JournalLine, PolicySummary, StoreState};
 
 use super::{
-    numbers::{bytes, micros, rate, share},
+    numbers::{bytes, micros, per_second, rate, share, share_denied},
     snapshot::Snapshot,
 };
 use crate::{times, visible::visible};
@@ -53,4 +53,21 @@ pub(crate) fn decisions(snapshot: &Snapshot) -> String {
 pub(crate) fn line(line: &JournalLine) -> String {
     let by = line.by.as_ref().map_or(String::new(), |by| format!("by {}: ", visible(by)));
     format!("{} {by}{}", times::time_of_day(line.at_ms), visible(&line.text))
+}
+
+/// Headings of the table of policies.
+pub(crate) const HEADINGS: [&str; 7] = ["POLICY", "MODE", "LIMITS", "ALLOWED/S", "DENIED/S", "SHADOW/S", "DENIED"];
+
+/// Returns a policy as a row under [`HEADINGS`].
+pub(crate) fn row(policy: &PolicySummary, snapshot: &Snapshot, between_limits: &str) -> [String; 7] {
+    let (counts, seconds) = (policy.counts, snapshot.now.last.seconds);
+    [
+        visible(&policy.name),
+        visible(policy.mode.as_deref().unwrap_or("-")),
+        visible(&policy.limits.join(between_limits)),
+        per_second(counts.allowed, seconds),
+        per_second(counts.denied(), seconds),
+        per_second(counts.shadow, seconds),
+        share_denied(counts),
+    ]
 }

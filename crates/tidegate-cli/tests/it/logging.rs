@@ -185,6 +185,21 @@ fn connections_do_not_use_up_the_descriptors() {
 }
 
 #[test]
+fn an_invalid_level_ends_the_service_with_a_hint() {
+    for level in ["loud", "info,verbose", "tidegate_redis=loud"] {
+        let mut command = Command::new(BINARY);
+        command.args(["serve", "--http", "127.0.0.1:0", "--resp", "off", "--grpc", "off"]).env("TIDEGATE_LOG", level);
+        let output = command.current_dir(std::env::temp_dir()).output().expect("the binary runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(
+            text.contains(&format!("TIDEGATE_LOG is `{level}`")) && text.contains("use off, error, warn"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn repeated_lines_are_suppressed_and_counted() {
     const LINES: u64 = 200;
     let mut serving = Serving::start(&[]);

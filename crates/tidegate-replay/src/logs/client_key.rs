@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, net::Ipv6Addr, str::FromStr};
 
 use regex::bytes::Regex;
 
-use super::fields::{Field, Fields};
+use super::fields::{Field, Fields, is_name};
 
 /// Separates the parts of a key.
 const SEPARATOR: u8 = 0x1f;
@@ -30,12 +30,16 @@ enum KeyPart {
 impl ClientKey {
     /// Returns the key in a trace.
     pub fn key() -> Self {
-        Self { parts: vec![KeyPart::Field(Field::Key)], ipv6_prefix: 64 }
+        Self::new(vec![KeyPart::Field(Field::Key)])
     }
 
     /// Returns the address of the client.
     pub fn ip() -> Self {
-        Self { parts: vec![KeyPart::Field(Field::Ip)], ipv6_prefix: 64 }
+        Self::new(vec![KeyPart::Field(Field::Ip)])
+    }
+
+    fn new(parts: Vec<KeyPart>) -> Self {
+        Self { parts, ipv6_prefix: 64 }
     }
 
     /// Combines two keys. Requests of one client have the same value in each.
@@ -155,16 +159,12 @@ pub fn display_key(key: &[u8]) -> String {
         part.push(*byte);
     }
     parts.push(part);
-    let part = |part: &Vec<u8>| {
-        let text = String::from_utf8_lossy(part);
-        if text.is_empty() { "-".to_owned() } else { text.chars().flat_map(printed).collect::<String>() }
+    let printed = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    let part = |part: &Vec<u8>| match &part[..] {
+        [] => "-".to_owned(),
+        part => String::from_utf8_lossy(part).chars().map(printed).collect::<String>(),
     };
     parts.iter().map(part).collect::<Vec<_>>().join(" + ")
-}
-
-fn printed(c: char) -> impl Iterator<Item = char> {
-    let (escaped, plain) = if c.is_control() { (Some(c.escape_default()), None) } else { (None, Some(c)) };
-    escaped.into_iter().flatten().chain(plain)
 }
 
 impl FromStr for ClientKey {
@@ -179,7 +179,6 @@ impl FromStr for ClientKey {
         };
         let plain = (expression.is_none() || !plain.is_empty()).then(|| plain.split(['+', ',']).map(str::trim));
         let texts: Vec<&str> = plain.into_iter().flatten().chain(expression).collect();
-        let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
         let part = |text: &str| -> Result<KeyPart, ClientKeyError> {
             Ok(match text.split_once(':') {
                 None => KeyPart::Field(match text {
@@ -188,7 +187,7 @@ impl FromStr for ClientKey {
                     "path" => Field::Path,
                     "key" => Field::Key,
                     "user_agent" | "referer" => Field::Header(text.replace('_', "-")),
-                    name if !name.is_empty() && name.chars().all(is_name) => Field::Named(name.to_owned()),
+                    name if is_name(name) => Field::Named(name.to_owned()),
                     _ => return Err(unknown()),
                 }),
                 Some((_, "")) => return Err(unknown()),
@@ -204,8 +203,7 @@ impl FromStr for ClientKey {
                 Some(_) => return Err(unknown()),
             })
         };
-        let parts = texts.into_iter().map(part).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { parts, ipv6_prefix: 64 })
+        Ok(Self::new(texts.into_iter().map(part).collect::<Result<_, _>>()?))
     }
 }
 

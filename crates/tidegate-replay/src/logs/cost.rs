@@ -5,7 +5,7 @@ use std::str::FromStr;
 use tidegate::Cost;
 
 use super::{
-    fields::{Field, Fields},
+    fields::{Field, Fields, is_name},
     time::digits,
 };
 
@@ -133,20 +133,14 @@ impl FromStr for CostSource {
 
     fn from_str(text: &str) -> Result<Self, CostSourceError> {
         let unknown = || CostSourceError::Unknown { text: text.chars().take(60).collect() };
-        if let Some(name) = text.strip_prefix("field:") {
-            return if name.is_empty() {
-                Err(unknown())
-            } else {
-                Ok(Self(CostKind::Field(Field::Named(name.to_owned()))))
-            };
-        }
         if text.starts_with('/') {
             let (path, cost) = text.rsplit_once('=').ok_or_else(unknown)?;
             return Ok(Self::paths(vec![row(path, cost).ok_or_else(unknown)?]));
         }
-        let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
-        if text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_name) {
-            return Ok(Self(CostKind::Field(Field::Named(text.to_owned()))));
+        let is_field = |name: &&str| name.starts_with(|c: char| c.is_ascii_alphabetic()) && is_name(name);
+        let named = text.strip_prefix("field:").filter(|name| !name.is_empty());
+        if let Some(name) = named.or(Some(text).filter(is_field)) {
+            return Ok(Self(CostKind::Field(Field::Named(name.to_owned()))));
         }
         let cost = text.parse().ok().and_then(|cost| Cost::new(cost).ok()).ok_or_else(unknown)?;
         Ok(Self(CostKind::Always(cost.get())))

@@ -21,18 +21,73 @@ pub(super) enum Field {
     Cost,
 }
 
+/// Common names of the time and of other fields in logs, the most likely first.
+const TIMES: &str =
+    "time_us time timestamp @timestamp ts msec time_iso8601 time_local start_time StartUTC datetime date t time_unix";
+const IPS: &str = "ip remote_addr client_ip remote_ip clientip clientIp request.client_ip request.remote_ip ClientHost source_ip \
+                   downstream_remote_address remote_address client";
+const USERS: &str = "user remote_user user_id userId username ClientUsername uid";
+const PATHS: &str = "path uri request_uri url request.uri RequestPath request_path request";
+
 impl Field {
+    /// Returns the names under which a log may have the field, the most likely first.
+    pub(super) fn names(&self) -> Vec<String> {
+        let common = match self {
+            Self::Ip => IPS,
+            Self::User => USERS,
+            Self::Path => PATHS,
+            Self::Key => "key",
+            Self::Cost => "cost",
+            Self::Header(name) | Self::Named(name) => return vec![name.clone()],
+        };
+        words(common)
+    }
+
+    /// Finds the field among columns with these names.
+    pub(super) fn column<S: AsRef<str>>(&self, columns: &[S]) -> Option<FieldColumn> {
+        Some(FieldColumn { index: first_of(&self.names(), columns)?, is_path: *self == Self::Path })
+    }
+
     /// Returns the name that the user writes.
     pub(super) fn name(&self) -> String {
         match self {
-            Self::Ip => "ip".to_owned(),
-            Self::User => "user".to_owned(),
-            Self::Path => "path".to_owned(),
             Self::Header(name) => format!("header:{name}"),
             Self::Named(name) => format!("field:{name}"),
-            Self::Key => "key".to_owned(),
-            Self::Cost => "cost".to_owned(),
+            _ => self.names().swap_remove(0),
         }
+    }
+}
+
+/// Returns whether a text can be the name of a field without the prefix `field:`.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-.@".contains(c))
+}
+
+/// Returns the names under which a log may have the time, the most likely first.
+pub(super) fn time_names() -> Vec<String> {
+    words(TIMES)
+}
+
+fn words(names: &str) -> Vec<String> {
+    names.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Returns the index of the first name that a column has.
+pub(super) fn first_of<S: AsRef<str>>(names: &[String], columns: &[S]) -> Option<usize> {
+    names.iter().find_map(|name| columns.iter().position(|column| column.as_ref() == name))
+}
+
+/// The column of a field, and whether only the path in it counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FieldColumn {
+    pub(super) index: usize,
+    pub(super) is_path: bool,
+}
+
+impl FieldColumn {
+    /// Returns the part of the column's text that is the field.
+    pub(super) fn part(self, text: &[u8]) -> Range<usize> {
+        if self.is_path { path_in(text) } else { 0..text.len() }
     }
 }
 
@@ -61,10 +116,14 @@ impl Fields {
         self.scratch.clear();
     }
 
-    /// Sets a field to a range of the line. `-` means that the field is missing.
-    pub(super) fn in_line(&mut self, number: usize, line: &[u8], range: Range<usize>) {
-        self.locations[number] =
-            if &line[range.clone()] == b"-" { FieldLocation::Missing } else { FieldLocation::Line(range) };
+    /// Sets all fields to their columns in the line. `-` means that the field is missing.
+    pub(super) fn in_line(&mut self, line: &[u8], wanted: &[FieldColumn], columns: &[Range<usize>]) {
+        for (location, column) in self.locations.iter_mut().zip(wanted) {
+            let Range { start, end } = columns[column.index];
+            let part = column.part(&line[start..end]);
+            let range = start + part.start..start + part.end;
+            *location = if &line[range.clone()] == b"-" { FieldLocation::Missing } else { FieldLocation::Line(range) };
+        }
     }
 
     /// Sets a field to a text.

@@ -19,7 +19,7 @@ mod summary;
 mod time;
 mod zstd;
 
-use std::path::PathBuf;
+use std::{ops::ControlFlow, path::PathBuf};
 
 pub(crate) use buffer::RequestBuffer;
 pub use client_key::{ClientKey, ClientKeyError, display_key};
@@ -39,6 +39,9 @@ pub struct Request<'a> {
     /// Units that the request costs.
     pub cost: u64,
 }
+
+/// What is done with each request. It can end the reading.
+type Each<'a> = dyn FnMut(&Request<'_>) -> ControlFlow<()> + 'a;
 
 /// Error that prevents reading the logs at all. A malformed line is not an error: it is counted and shown.
 #[derive(Debug, thiserror::Error)]
@@ -73,4 +76,23 @@ pub enum LogError {
     /// Standard input is named more than once.
     #[error("standard input can be read only once: name `-` once")]
     StdinTwice,
+}
+
+/// Passes requests at these times to `step`, and `None` at the end. Returns the released requests: their times, and their positions
+/// from 1.
+#[cfg(test)]
+fn released(
+    times: &[u64],
+    mut step: impl FnMut(Option<&Request<'_>>, &mut Each<'_>) -> ControlFlow<()>,
+) -> Vec<(u64, u64)> {
+    let mut out = Vec::new();
+    let mut each = |request: &Request<'_>| {
+        out.push((request.time_us, request.cost));
+        ControlFlow::Continue(())
+    };
+    for (time_us, cost) in times.iter().zip(1..) {
+        assert!(step(Some(&Request { time_us: *time_us, key: b"k", cost }), &mut each).is_continue());
+    }
+    assert!(step(None, &mut each).is_continue());
+    out
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::AtomicU64};
 use tidegate::Key;
 
 use super::{
-    ClientKey, CostSource, LogError, LogSource, MalformedLine, ReadOptions, Request, RequestBuffer,
+    ClientKey, CostSource, FormatChoice, LogError, LogSource, MalformedLine, ReadOptions, Request, RequestBuffer,
     fields::Fields,
     format::Format,
     source::{Block, BlockReader},
@@ -19,8 +19,8 @@ const SHOWN_BYTES: usize = 120;
 pub(super) struct Parser {
     blocks: BlockReader,
     lines: LineParser,
-    /// Batch of the first block.
-    first: Option<Batch>,
+    /// Length of the header, which is part of the first block.
+    header_len: usize,
 }
 
 /// Requests of one block.
@@ -36,23 +36,19 @@ pub(super) struct Batch {
 }
 
 impl Parser {
-    /// Opens a file and parses its first block.
+    /// Opens a file and detects its format.
     ///
     /// # Errors
     /// If the file can't be opened, or lacks a required field.
     pub(super) fn open(source: &LogSource, options: &ReadOptions, read: Arc<AtomicU64>) -> Result<Self, LogError> {
         let mut blocks = BlockReader::open(source, read)?;
-        let name = source.name();
-        let (first, error) = match blocks.next() {
-            Ok(first) => (first, None),
-            Err(error) => (None, Some(error)),
+        let (name, beginning) = (source.name(), blocks.beginning());
+        let (default_key, default_cost) = match options.format.detected(beginning) {
+            FormatChoice::Csv => (ClientKey::key(), CostSource::trace()),
+            _ => (ClientKey::ip(), CostSource::one()),
         };
-        let beginning = first.map_or(&[][..], |block| block.bytes);
-        let is_trace = Format::is_trace(&options.format, beginning);
-        let default_key = || if is_trace { ClientKey::key() } else { ClientKey::ip() };
-        let client_key = options.client_key.clone().unwrap_or_else(default_key);
-        let default_cost = || if is_trace { CostSource::trace() } else { CostSource::one() };
-        let cost = options.cost.clone().unwrap_or_else(default_cost);
+        let client_key = options.client_key.clone().unwrap_or(default_key);
+        let cost = options.cost.clone().unwrap_or(default_cost);
         let mut wanted = client_key.fields();
         wanted.extend(cost.field());
         let (format, header_len) = if beginning.is_empty() {
@@ -61,25 +57,20 @@ impl Parser {
             Format::new(&options.format, beginning, &wanted, &name)?
         };
         let (fields, cost_field) = (Fields::new(wanted.len()), wanted.len().saturating_sub(1));
-        let mut lines = LineParser { name, format, client_key, key: Vec::new(), cost, fields, cost_field };
-        let mut batch = Batch::default();
-        if let Some(block) = first {
-            lines.parse_block(block, header_len, &mut batch);
-        }
-        batch.error = error.map(|error| lines.describe(&error));
-        Ok(Self { blocks, lines, first: Some(batch) })
+        let lines = LineParser { name, format, client_key, key: Vec::new(), cost, fields, cost_field };
+        Ok(Self { blocks, lines, header_len })
     }
 
     /// Returns the requests of the next block, or `None` at the end.
     pub(super) fn next(&mut self) -> Option<Batch> {
-        if let Some(batch) = self.first.take() {
-            return Some(batch);
-        }
         let mut batch = Batch::default();
         match self.blocks.next() {
-            Ok(Some(block)) => self.lines.parse_block(block, 0, &mut batch),
+            Ok(Some(block)) => self.lines.parse_block(block, std::mem::take(&mut self.header_len), &mut batch),
             Ok(None) => return None,
-            Err(error) => batch.error = Some(self.lines.describe(&error)),
+            Err(error) => {
+                let name = &self.lines.name;
+                batch.error = Some(format!("{name} can't be read to its end: {error}; the lines before count"));
+            }
         }
         Some(batch)
     }
@@ -109,13 +100,13 @@ struct LineParser {
 
 impl LineParser {
     fn parse_block(&mut self, block: Block<'_>, header_len: usize, batch: &mut Batch) {
-        let header_lines = memchr::memchr_iter(b'\n', &block.bytes[..header_len]).count() as u64;
-        let (mut number, mut from) = (block.first_line + header_lines, header_len);
         if block.is_too_long {
             batch.lines += 1;
-            self.add_malformed(number, block.bytes, "it is longer than 1 MiB", batch);
+            self.add_malformed(block.first_line, block.bytes, "it is longer than 1 MiB", batch);
             return;
         }
+        let header_lines = memchr::memchr_iter(b'\n', &block.bytes[..header_len]).count() as u64;
+        let (mut number, mut from) = (block.first_line + header_lines, header_len);
         // A request takes about a hundred bytes of a log.
         batch.requests.reserve(block.bytes.len() / 96);
         while from < block.bytes.len() {
@@ -147,10 +138,6 @@ impl LineParser {
         }
         batch.requests.push(&Request { time_us, key: &self.key, cost });
         Ok(())
-    }
-
-    fn describe(&self, error: &std::io::Error) -> String {
-        format!("{} can't be read to its end: {error}; the lines before count", self.name)
     }
 
     #[cold]

@@ -16,12 +16,13 @@ use std::{
 };
 
 use super::{
-    ClientKey, CostSource, FormatChoice, InputSummary, LogError, LogSource, Request,
+    ClientKey, CostSource, Each, FormatChoice, InputSummary, LogError, LogSource, Request,
     parser::{Batch, Parser},
     sort_buffer::SortBuffer,
     spreader::Spreader,
     summary::SHOWN_MALFORMED,
 };
+use crate::micros;
 
 /// Number of batches that a parser thread may be ahead.
 const AHEAD: usize = 4;
@@ -153,7 +154,6 @@ impl LogReader {
             sorted: self.options.sort.is_some(),
             ..InputSummary::default()
         };
-        let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
         let mut sort_buffer = self.options.sort.map(|span| SortBuffer::new(micros(span)));
         let mut spread = |request: &Request<'_>| match &mut spreader {
             Some(spreader) => spreader.push(request, &mut each),
@@ -174,11 +174,7 @@ impl LogReader {
         summary
     }
 
-    fn merge(
-        &mut self,
-        summary: &mut InputSummary,
-        each: &mut impl FnMut(&Request<'_>) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    fn merge(&mut self, summary: &mut InputSummary, each: &mut Each<'_>) -> ControlFlow<()> {
         let mut latest = 0;
         while self.fill_heads(summary) {
             // The file with the earliest request continues until another file is earlier.

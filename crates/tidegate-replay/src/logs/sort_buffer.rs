@@ -5,7 +5,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap, ops::ControlFlow};
 
-use super::Request;
+use super::{Each, Request};
 
 /// Holds requests for a span of the log's time.
 pub(super) struct SortBuffer {
@@ -27,11 +27,7 @@ impl SortBuffer {
     }
 
     /// Adds a request, and releases the requests that no later line can precede.
-    pub(super) fn push(
-        &mut self,
-        request: &Request<'_>,
-        each: &mut impl FnMut(&Request<'_>) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    pub(super) fn push(&mut self, request: &Request<'_>, each: &mut Each<'_>) -> ControlFlow<()> {
         self.latest_us = self.latest_us.max(request.time_us);
         self.pushed += 1;
         self.held.push(Reverse((request.time_us, self.pushed, request.cost, request.key.into())));
@@ -39,11 +35,7 @@ impl SortBuffer {
     }
 
     /// Releases all requests up to a time.
-    pub(super) fn flush(
-        &mut self,
-        until_us: u64,
-        each: &mut impl FnMut(&Request<'_>) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    pub(super) fn flush(&mut self, until_us: u64, each: &mut Each<'_>) -> ControlFlow<()> {
         while self.held.peek().is_some_and(|Reverse((time_us, ..))| *time_us <= until_us) {
             if let Some(Reverse((time_us, _, cost, key))) = self.held.pop() {
                 self.still_late += u64::from(time_us < self.flushed_us);
@@ -57,22 +49,16 @@ impl SortBuffer {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::ControlFlow;
-
-    use super::{Request, SortBuffer};
+    use super::SortBuffer;
+    use crate::logs::released;
 
     /// Returns the times and positions in the released order, and the number of requests that are still late.
     fn sorted(span: u64, times: &[u64]) -> (Vec<(u64, u64)>, u64) {
         let mut buffer = SortBuffer::new(span);
-        let mut out = Vec::new();
-        let mut each = |request: &Request<'_>| {
-            out.push((request.time_us, request.cost));
-            ControlFlow::Continue(())
-        };
-        for (time_us, cost) in times.iter().zip(1..) {
-            assert!(buffer.push(&Request { time_us: *time_us, key: b"k", cost }, &mut each).is_continue());
-        }
-        assert!(buffer.flush(u64::MAX, &mut each).is_continue());
+        let out = released(times, |request, each| match request {
+            Some(request) => buffer.push(request, each),
+            None => buffer.flush(u64::MAX, each),
+        });
         (out, buffer.still_late)
     }
 

@@ -89,6 +89,12 @@ impl BlockReader {
         Self { reader, buffer, taken: 0, filled: 0, next_line: 1, is_skipping: false, end: None }
     }
 
+    /// Returns the first bytes without taking them. They are empty if the source is empty or can't be read.
+    pub(super) fn beginning(&mut self) -> &[u8] {
+        self.fill();
+        &self.buffer[..self.filled]
+    }
+
     /// Returns the next lines, or `None` at the end.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use rand::RngExt as _;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng as _};
 
-use super::{Request, RequestBuffer};
+use super::{Each, Request, RequestBuffer};
 
 const SECOND: u64 = 1_000_000;
 
@@ -25,11 +25,7 @@ impl Spreader {
     }
 
     /// Adds a request. Releases the requests of the previous second if a new second begins.
-    pub(super) fn push(
-        &mut self,
-        request: &Request<'_>,
-        each: &mut impl FnMut(&Request<'_>) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    pub(super) fn push(&mut self, request: &Request<'_>, each: &mut Each<'_>) -> ControlFlow<()> {
         let second = request.time_us / SECOND;
         if second < self.second {
             // A late request is not held. So one time that is far ahead does not delay all other requests.
@@ -45,7 +41,7 @@ impl Spreader {
     }
 
     /// Releases the held requests.
-    pub(super) fn flush(&mut self, each: &mut impl FnMut(&Request<'_>) -> ControlFlow<()>) -> ControlFlow<()> {
+    pub(super) fn flush(&mut self, each: &mut Each<'_>) -> ControlFlow<()> {
         if self.held.times_mut().all(|time_us| time_us.is_multiple_of(SECOND)) {
             let mut offsets: Vec<u64> = (0..self.held.len()).map(|_| self.random.random_range(0..SECOND)).collect();
             offsets.sort_unstable();
@@ -59,22 +55,15 @@ impl Spreader {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::ControlFlow;
-
-    use super::{Request, Spreader};
+    use super::Spreader;
+    use crate::logs::released;
 
     fn spread(seed: u64, times: &[u64]) -> Vec<(u64, u64)> {
         let mut spreader = Spreader::new(seed);
-        let mut out = Vec::new();
-        let mut each = |request: &Request<'_>| {
-            out.push((request.time_us, request.cost));
-            ControlFlow::Continue(())
-        };
-        for (time_us, cost) in times.iter().zip(1..) {
-            assert!(spreader.push(&Request { time_us: *time_us, key: b"k", cost }, &mut each).is_continue());
-        }
-        assert!(spreader.flush(&mut each).is_continue());
-        out
+        released(times, |request, each| match request {
+            Some(request) => spreader.push(request, each),
+            None => spreader.flush(each),
+        })
     }
 
     const S: u64 = 1_000_000;

@@ -2,7 +2,7 @@
 
 use super::{
     NAME, escape,
-    plot::{HorizontalBars, Style},
+    plot::{BarRange, HorizontalBars, Style},
     section,
 };
 use crate::{
@@ -19,17 +19,23 @@ pub(super) fn html(findings: &Findings) -> String {
     let heading = if is_several { "What each candidate would have denied" } else { "What would have been denied" };
     let is_denied = findings.policies.iter().any(|policy| policy.denied > 0);
     let shares = |policy: &PolicyFindings| vec![policy.share_of_requests_denied, policy.share_of_clients_denied];
-    let groups = findings.policies.iter().map(|policy| (policy.name.as_str(), shares(policy)));
-    let plot = if is_several && is_denied { shares_denied("policy").groups(groups).html() } else { String::new() };
+    let groups = findings.policies.iter().map(|policy| (policy.name.as_str(), shares(policy))).collect();
+    let plot = if is_several && is_denied { shares_denied("policy", groups) } else { String::new() };
     section(heading, &(table(findings) + &plot))
 }
 
-/// Returns an empty chart of the shares of requests and clients denied.
-pub(super) fn shares_denied(what: &str) -> HorizontalBars {
-    HorizontalBars::new("Share denied", "share denied, %", share, short_share)
-        .about(&format!("for each {what}, the share of requests and the share of clients denied"))
-        .series("of requests", Style::Series(0))
-        .series("of clients, at least once", Style::Series(1))
+/// Returns a chart of the shares of requests and clients denied.
+pub(super) fn shares_denied(what: &str, groups: Vec<(&str, Vec<f64>)>) -> String {
+    let chart = HorizontalBars {
+        title: "Share denied",
+        about: &format!("for each {what}, the share of requests and the share of clients denied"),
+        unit: "share denied, %",
+        formats: (share, short_share),
+        series: vec![("of requests", Style::Series(0)), ("of clients, at least once", Style::Series(1))],
+        groups,
+        range: BarRange::FromZero,
+    };
+    chart.html()
 }
 
 fn table(findings: &Findings) -> String {

@@ -49,7 +49,7 @@ fn window_plot(history: &ClientHistory) -> Plot {
         .height(110)
         .without_x_labels()
         .band(end - as_f64(history.window_us), end, "window with the most units", &format!("{window} window"))
-        .bin_area("most units requested in a window", Style::Series(0), bins(history), &history.peak)
+        .step_area("most units requested in a window", Style::Series(0), &bins(history).points(&history.peak))
         .horizontal_threshold(as_f64(history.max), Style::Limit, &format!("limit {limit}"))
         .explain(Style::Limit, "limit");
     with_tooltips(plot, history)

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     findings::{Curve, Findings, Suggestion},
-    formatting::{count, ratio, share, short_count, short_share},
+    formatting::{count, ratio, sentence, share, short_count, short_share},
 };
 
 /// Maximum number of policies with a label in the plot.
@@ -139,12 +139,4 @@ fn card(suggestion: &Suggestion, at: &str, clients: u64) -> String {
         affected(suggestion.touched, clients),
         escape::name(&sentence(&suggestion.why), 400),
     )
-}
-
-/// Returns a clause as a sentence.
-fn sentence(clause: &str) -> String {
-    let mut rest = clause.chars();
-    let first: String = rest.next().map_or_else(String::new, |first| first.to_uppercase().collect());
-    let end = if clause.ends_with('.') { "" } else { "." };
-    format!("{first}{}{end}", rest.as_str())
 }

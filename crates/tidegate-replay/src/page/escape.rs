@@ -28,11 +28,6 @@ pub(crate) fn text(text: &str) -> String {
     out
 }
 
-/// Escapes the lines of a tooltip.
-pub(super) fn lines(lines: &[String]) -> String {
-    lines.iter().map(|line| text(line)).collect::<Vec<_>>().join("\n")
-}
-
 /// Returns a foreign name as an element: clipped, with a tooltip that shows more.
 pub(super) fn name(full: &str, max: usize) -> String {
     let shown = clip(full, max);

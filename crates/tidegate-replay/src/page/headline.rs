@@ -3,7 +3,8 @@
 use super::{NAME, NO_REQUESTS, escape, header};
 use crate::{
     findings::{Findings, PolicyFindings, Suggestion},
-    formatting::{clip, count, plural, ratio, seconds, share},
+    formatting::{clip, count, plural, ratio, seconds, sentence, share},
+    wording,
 };
 
 /// Returns the title of the page.
@@ -101,32 +102,11 @@ fn tiles(findings: &Findings) -> String {
 
 fn notes(findings: &Findings) -> String {
     let input = &findings.input;
-    let mut notes = Vec::new();
-    if findings.interrupted {
-        notes.push(
-            "The replay stopped before the end of the input. All numbers are for the part that was read.".to_owned(),
-        );
-    }
-    if input.spread {
-        notes.push("Times are whole seconds. Requests were spread at random within their second.".to_owned());
-    } else if input.whole_seconds {
-        notes.push(
-            "Times are whole seconds. The requests of one second are decided at one time. For windows of a few seconds, that \
-             denies more than the real times would."
-                .to_owned(),
-        );
-    }
+    let mut notes: Vec<String> = wording::notes(findings).iter().map(|note| sentence(note)).collect();
     if input.malformed > 0 {
-        notes.push(format!(
-            "{} of {} lines are malformed and ignored ({}).",
-            count(input.malformed),
-            count(input.lines),
-            share(ratio(input.malformed, input.lines)),
-        ));
-    }
-    if input.without_key > 0 {
-        let (requests, by) = (plural(input.without_key, "request"), escape::name(&findings.by, 40));
-        notes.push(format!("{requests} without {by} were not decided."));
+        let (malformed, lines) = (count(input.malformed), count(input.lines));
+        let part = share(ratio(input.malformed, input.lines));
+        notes.push(format!("{malformed} of {lines} lines are malformed and ignored ({part})."));
     }
     if notes.is_empty() {
         return String::new();

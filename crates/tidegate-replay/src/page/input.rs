@@ -6,7 +6,6 @@ use crate::{
     formatting::{count, duration, timestamp},
     logs::InputSummary,
     table::Table,
-    wording,
 };
 
 /// Maximum number of file names.
@@ -35,26 +34,13 @@ fn summary(findings: &Findings) -> Vec<(&'static str, String)> {
     let units = if input.units == input.requests { String::new() } else { format!(", {} units", count(input.units)) };
     facts.push(("Requests", format!("{}{units}", count(input.requests))));
     facts.push(("Clients", format!("{}, by {}", count(findings.clients), escape::name(&findings.by, 80))));
-    if input.without_key > 0 {
-        facts.push(("Without a key", format!("{}, not decided", count(input.without_key))));
-    }
     if input.requests > 0 {
-        let order = if input.out_of_order == 0 { "in order of time".to_owned() } else { wording::late(input) };
-        facts.extend([("Order", order), ("Times", times(input).to_owned())]);
+        let order = if input.out_of_order == 0 { "in order of time" } else { "not in order of time" };
+        let times = if input.whole_seconds { "whole seconds" } else { "finer than seconds" };
+        facts.extend([("Order", order.to_owned()), ("Times", times.to_owned())]);
     }
     facts.extend(input.troubles.iter().map(|error| ("Error", escape::name(error, 200))));
-    if findings.interrupted {
-        facts.push(("Stopped", "before the end of the input".to_owned()));
-    }
     facts
-}
-
-fn times(input: &InputSummary) -> &'static str {
-    match (input.whole_seconds, input.spread) {
-        (_, true) => "whole seconds; requests were spread at random within their second",
-        (true, false) => "whole seconds",
-        (false, false) => "finer than seconds",
-    }
 }
 
 fn files(input: &InputSummary) -> String {

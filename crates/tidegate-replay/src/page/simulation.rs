@@ -2,19 +2,18 @@
 
 use super::{
     escape, facts,
-    plot::{HorizontalBars, Style, as_f64},
+    plot::{BarRange, HorizontalBars, Style, as_f64},
     section,
 };
 use crate::{
-    formatting::{bytes, count, ratio, short_count},
+    formatting::{self, bytes, count, ratio, short_count},
     simulate::evaluation::{AlgorithmResult, TraceResult},
     wording::{self, Glossary},
 };
 
-/// Formats a multiple of the limit, rounded down, so that only a number that reaches a bound shows it.
+/// Formats a multiple of the limit.
 pub(super) fn times(times: f64) -> String {
-    // The small number compensates for the rounding of the division.
-    format!("{:.2}×", (times * 100.0 + 1e-6).floor() / 100.0)
+    formatting::times(times) + "×"
 }
 
 /// Returns the section that explains the terms.
@@ -31,50 +30,55 @@ pub(super) fn trace_summary(trace: &TraceResult) -> String {
     format!("{}.{moved}", wording::trace(trace))
 }
 
-fn groups(
-    trace: &TraceResult,
-    values: impl Fn(&AlgorithmResult) -> Vec<f64>,
-) -> impl Iterator<Item = (&str, Vec<f64>)> {
-    trace.algorithms.iter().map(move |result| (result.algorithm.as_str(), values(result)))
+fn groups(trace: &TraceResult, values: impl Fn(&AlgorithmResult) -> Vec<f64>) -> Vec<(&str, Vec<f64>)> {
+    trace.algorithms.iter().map(|result| (result.algorithm.as_str(), values(result))).collect()
 }
 
 /// Returns charts of the worst window of each algorithm and of the size of a client's state.
 pub(super) fn windows_and_memory(trace: &TraceResult) -> String {
-    let axis = |times: f64| format!("{}×", short_count(times));
-    let windows =
-        |result: &AlgorithmResult| vec![result.worst_window_times, ratio(result.promised_window_units, trace.max)];
-    let windows = HorizontalBars::new("Worst window", "units in a window, as a multiple of the limit", times, axis)
-        .about("for each algorithm, the most units that a client got in any window, and the bound")
-        .series("most units of a client in any window", Style::Series(0))
-        .series("bound", Style::Series(1))
-        .groups(groups(trace, windows));
-    let memory = HorizontalBars::new("Memory of a client", "bytes", bytes, short_count)
-        .about("for each algorithm, the largest size of a client's state, on average")
-        .series("largest size of its state, on average", Style::Series(0))
-        .groups(groups(trace, |result| vec![result.bytes_per_key]));
+    let windows = HorizontalBars {
+        title: "Worst window",
+        about: "for each algorithm, the most units that a client got in any window, and the bound",
+        unit: "units in a window, as a multiple of the limit",
+        formats: (times, |times| format!("{}×", short_count(times))),
+        series: vec![("most units of a client in any window", Style::Series(0)), ("bound", Style::Series(1))],
+        groups: groups(trace, |result| vec![result.worst_window_times, ratio(result.promised_window_units, trace.max)]),
+        range: BarRange::FromZero,
+    };
+    let memory = HorizontalBars {
+        title: "Memory of a client",
+        about: "for each algorithm, the largest size of a client's state, on average",
+        series: vec![("largest size of its state, on average", Style::Series(0))],
+        groups: groups(trace, |result| vec![result.bytes_per_key]),
+        ..BYTES
+    };
     windows.html() + &memory.html()
 }
 
+/// An empty chart of sizes.
+const BYTES: HorizontalBars<'_> = HorizontalBars {
+    title: "",
+    about: "",
+    unit: "bytes",
+    formats: (bytes, short_count),
+    series: Vec::new(),
+    groups: Vec::new(),
+    range: BarRange::FromZero,
+};
+
 /// Returns the section on the memory of a client that spends the whole limit.
 pub(super) fn full_keys(trace: &TraceResult) -> String {
-    let chart = HorizontalBars::new("Memory of a client that spends the whole limit", "bytes", bytes, short_count)
-        .about("for each algorithm, the largest size of the state of such a client")
-        .series("largest size of its state", Style::Series(0))
-        .groups(groups(trace, |result| vec![as_f64(result.bytes_per_full_key)]));
+    let chart = HorizontalBars {
+        title: "Memory of a client that spends the whole limit",
+        about: "for each algorithm, the largest size of the state of such a client",
+        series: vec![("largest size of its state", Style::Series(0))],
+        groups: groups(trace, |result| vec![as_f64(result.bytes_per_full_key)]),
+        ..BYTES
+    };
     let text = format!(
         "<p>A client that spends {} evenly, in at most 10,000 requests a window. The size of a log grows with its requests. The size \
          of counters is constant.</p>\n",
         escape::text(&trace.limit),
     );
     section("Memory at the limit", &(text + &chart.html()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::times;
-
-    #[test]
-    fn only_a_number_that_reaches_a_bound_shows_it() {
-        assert_eq!([1.3, 1.999_999, 2.0, 0.0].map(times), ["1.30×", "1.99×", "2.00×", "0.00×"]);
-    }
 }

@@ -52,10 +52,10 @@ fn requests(findings: &Findings) -> Plot {
     let timeline = &findings.timeline;
     let max = timeline.requests.iter().copied().max().unwrap_or(0);
     let plot = plot(findings, "Requests", "requests", max);
-    let plot = plot.bin_area("requests", Style::Requests, bins(findings), &timeline.requests);
+    let plot = plot.step_area("requests", Style::Requests, &bins(findings).points(&timeline.requests));
     match (findings.policies.first(), timeline.denied.first()) {
         (Some(policy), Some(denied)) if policy.denied > 0 => {
-            plot.bin_area(&format!("denied by {}", policy.name), Style::Denied, bins(findings), denied)
+            plot.step_area(&format!("denied by {}", policy.name), Style::Denied, &bins(findings).points(denied))
         }
         _ => plot,
     }
@@ -70,8 +70,9 @@ fn denials(findings: &Findings) -> String {
     split("Denials", "its own scale", &policies, LINES, |title, policies| {
         let max = policies.iter().flat_map(|(_, (_, denied))| *denied).copied().max().unwrap_or(0);
         let plot = plot(findings, title, "denials", max).height(180);
-        policies.iter().fold(plot, |plot, (i, (policy, denied))| {
-            plot.bin_line(&policy.name, Style::Series(*i), bins(findings), denied)
-        })
+        let add = |plot: Plot, (i, (policy, denied)): &(usize, (&PolicyFindings, &Vec<u64>))| {
+            plot.step_line(&policy.name, Style::Series(*i), &bins(findings).points(denied))
+        };
+        policies.iter().fold(plot, add).html()
     })
 }

@@ -2,17 +2,17 @@
 
 use super::{
     NAME, escape,
-    plot::{Axis, Plot, Style, split},
+    plot::{BarRange, HorizontalBars, Style, split},
     section,
 };
 use crate::{
     findings::{Findings, PolicyFindings, WaitStep},
-    formatting::{count, ratio, seconds, share},
+    formatting::{count, ratio, seconds, share, short_share},
     table::Table,
 };
 
-/// Maximum number of bars side by side.
-const SIDE_BY_SIDE: usize = 4;
+/// Maximum number of policies in one chart.
+const POLICIES: usize = 4;
 
 pub(super) fn html(findings: &Findings) -> String {
     let policies = findings.policies.iter().enumerate().filter(|(_, policy)| policy.retry_after.count > 0);
@@ -43,15 +43,20 @@ fn plots(policies: &[(usize, &PolicyFindings)]) -> String {
         let count = |step: &WaitStep| if step.up_to_s == end { step.count } else { 0 };
         ratio(policy.retry_after.steps.iter().map(count).sum(), policy.retry_after.count)
     };
-    let values = |policy: &PolicyFindings| -> Vec<f64> { ends.iter().map(|end| share_of(policy, *end)).collect() };
-    let max = policies.iter().flat_map(|(_, policy)| values(policy)).fold(0.0, f64::max);
-    let names: Vec<String> = ends.iter().map(|end| seconds(*end)).collect();
-    split("Waits", "the same scale", policies, SIDE_BY_SIDE, |title, policies| {
-        let series: Vec<(&str, Style, Vec<f64>)> =
-            policies.iter().map(|(i, policy)| (policy.name.as_str(), Style::Series(*i), values(policy))).collect();
-        let x = Axis::names("wait of at most this time, and longer than the step before", names.clone());
-        Plot::new(title, x, Axis::shares("share of the policy's denials", max))
-            .about("for each step of waits, the share of denials")
-            .grouped(&series, share)
+    let all = policies.iter().flat_map(|(_, policy)| ends.iter().map(|end| share_of(policy, *end)));
+    let max = all.fold(0.0, f64::max);
+    let names: Vec<String> = ends.iter().map(|end| format!("up to {}", seconds(*end))).collect();
+    split("Waits", "the same scale", policies, POLICIES, |title, policies| {
+        let shares = |end: u64| policies.iter().map(|(_, policy)| share_of(policy, end)).collect();
+        let chart = HorizontalBars {
+            title,
+            about: "for each step of waits, the share of denials with such a wait",
+            unit: "share of the policy's denials",
+            formats: (share, short_share),
+            series: policies.iter().map(|(i, policy)| (policy.name.as_str(), Style::Series(*i))).collect(),
+            groups: names.iter().map(String::as_str).zip(ends.iter().map(|end| shares(*end))).collect(),
+            range: BarRange::UpTo(max),
+        };
+        chart.html()
     })
 }

@@ -3,11 +3,12 @@
 //! The exact log denies a client exactly if the client requests more than the limit within some window, because it charges every
 //! request before the first denial. So the peaks of all clients give the curve for every limit.
 
-use tidegate::Limit;
+use tidegate::format_duration;
 
 use crate::{
     findings::{Curve, CurvePoint, Suggestion},
     formatting::{count, ratio},
+    micros,
 };
 
 /// Maximum number of points of a curve.
@@ -18,8 +19,6 @@ pub(super) fn compute(window: std::time::Duration, clients: impl Iterator<Item =
     let mut clients: Vec<(u64, u64)> = clients.collect();
     clients.sort_unstable();
     let distribution = PeakDistribution::new(&clients);
-    let name = Limit::new(1, window).map_or(String::new(), |limit| limit.to_string());
-    let name = name.trim_start_matches("1/").to_owned();
     let mut limits: Vec<u64> = clients.iter().map(|(peak, _)| *peak).collect();
     limits.dedup();
     if let Some(first) = limits.first().filter(|first| **first > 1) {
@@ -31,8 +30,8 @@ pub(super) fn compute(window: std::time::Duration, clients: impl Iterator<Item =
         CurvePoint { max, touched, share: ratio(touched, distribution.clients()) }
     };
     let points = thinned(&limits).into_iter().map(point).collect();
-    let micros = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
-    let mut curve = Curve { window: name, window_us: micros, points, suggestions: Vec::new() };
+    let name = format_duration(window).to_string();
+    let mut curve = Curve { window: name, window_us: micros(window), points, suggestions: Vec::new() };
     let quantile = |per_mille: u64| distribution.quantile(per_mille);
     for (at, max) in [("knee", knee), ("p99", quantile(990)), ("p99.9", quantile(999)), ("gap", distribution.gap())] {
         if let Some(max) = max {

@@ -5,6 +5,8 @@
 
 use std::{collections::VecDeque, time::Duration};
 
+use crate::micros;
+
 /// A time that is behind the newest by more than this, and by more than the window, is accepted unchanged.
 const FAR_BACK: u64 = 60_000_000;
 
@@ -29,8 +31,7 @@ struct RecentRequests {
 
 impl Demand {
     pub(super) fn new(window: Duration) -> Self {
-        let window_us = u64::try_from(window.as_micros()).unwrap_or(u64::MAX);
-        Self { window, window_us, clients: Vec::new() }
+        Self { window, window_us: micros(window), clients: Vec::new() }
     }
 
     /// Records a request. Returns the units that the client has requested within the window.

@@ -81,10 +81,10 @@ impl ExternalStore {
     }
 
     /// Deletes the state of these clients under a policy.
-    pub(super) fn delete(&self, number: usize, policy: &Policy, keys: impl Iterator<Item = Vec<u8>>) {
+    pub(super) fn delete<'a>(&self, number: usize, policy: &Policy, keys: impl Iterator<Item = &'a [u8]>) {
         let store = &self.stores[number];
-        let delete = |key: Vec<u8>| async move {
-            let key = Key::new(&key).expect("the parser checks keys");
+        let delete = |key: &'a [u8]| async move {
+            let key = Key::new(key).expect("the parser checks keys");
             // A state that is not deleted here expires.
             if let Ok(store) = at(store, 0) {
                 let _ = store.reset(policy, &key).await;

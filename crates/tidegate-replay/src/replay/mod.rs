@@ -8,7 +8,6 @@
 mod chunk;
 mod client_counts;
 mod client_histories;
-mod client_numbers;
 mod curve;
 mod decision_log;
 mod demand;
@@ -30,7 +29,6 @@ use std::{
 use chunk::{CHUNK, Chunk};
 use client_counts::{ClientCounts, Column};
 use client_histories::ClientHistories;
-use client_numbers::ClientNumbers;
 pub use decision_log::DecisionLog;
 use demand::Demand;
 use external_store::ExternalStore;
@@ -41,6 +39,7 @@ use tidegate::{Decision, Limit, Policy, Reason};
 
 use crate::{
     bins::Bins,
+    client_numbers::ClientNumbers,
     findings::{Findings, Timeline},
     logs::{InputSummary, LogReader, Request},
 };
@@ -265,7 +264,7 @@ impl<W: Write> Replay<W> {
         }
         let window_of = |limit: &Limit| demands.iter().position(|demand| demand.window == limit.window()).unwrap_or(0);
         let findings = |(number, policy): (usize, &PolicyReplay)| {
-            policy.findings(number, &input, (&counts, &histories), top, window_of, |client| clients.key(client))
+            policy.findings(number, &input, (&counts, &histories), top, window_of, clients)
         };
         let curve = |(number, demand): (usize, &Demand)| {
             curve::compute(demand.window, counts.column(Column::Peak(number)).zip(counts.column(Column::Requests)))

@@ -11,6 +11,7 @@ use super::{
     waits::WaitCounter,
 };
 use crate::{
+    client_numbers::ClientNumbers,
     findings::{DeniedClient, LimitFindings, PolicyFindings},
     formatting::ratio,
     logs::{InputSummary, Request, display_key},
@@ -63,8 +64,7 @@ impl PolicyReplay {
         }
     }
 
-    /// Returns the results of the policy with this number. `window_of` returns the number of a limit's window, and `key` the key of a
-    /// client.
+    /// Returns the results of the policy with this number. `window_of` returns the number of a limit's window.
     pub(super) fn findings(
         &self,
         number: usize,
@@ -72,7 +72,7 @@ impl PolicyReplay {
         (counts, histories): (&ClientCounts, &ClientHistories),
         top: usize,
         window_of: impl Fn(&Limit) -> usize,
-        key: impl Fn(u32) -> Vec<u8>,
+        clients: &ClientNumbers,
     ) -> PolicyFindings {
         let policy = &self.candidate.policy;
         let limits = policy.limits();
@@ -84,7 +84,7 @@ impl PolicyReplay {
         let strictest =
             self.denied_by_limit.iter().zip(limits).max_by_key(|(denied, _)| **denied).map(|(_, limit)| limit);
         let client = |(denied, client): (u64, u32)| DeniedClient {
-            key: display_key(&key(client)),
+            key: display_key(clients.key(client)),
             requests: counts.get(client, Column::Requests),
             denied,
             peaks: limits.iter().map(|limit| counts.get(client, Column::Peak(window_of(limit)))).collect(),

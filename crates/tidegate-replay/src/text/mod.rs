@@ -12,7 +12,7 @@ pub use comparison::comparison;
 pub use replay::replay;
 
 use crate::{
-    formatting::{share, units},
+    formatting::{self, ratio, share, units},
     simulate::evaluation::{AlgorithmResult, TraceResult},
     wording::{self, Glossary},
 };
@@ -44,10 +44,9 @@ fn glossary(terms: Glossary) -> String {
     terms.iter().map(|(term, meaning)| wrap(&format!("{term}: {meaning}."), "", "  ", WIDTH)).collect()
 }
 
-/// Formats a multiple of the limit, rounded down, so that only a number that reaches a bound shows it.
+/// Formats a multiple of the limit.
 fn times(units: u64, max: u64) -> String {
-    let hundredths = u128::from(units) * 100 / u128::from(max.max(1));
-    format!("{}.{:02}x", hundredths / 100, hundredths % 100)
+    formatting::times(ratio(units, max)) + "x"
 }
 
 /// Returns the last cells of a result: the worst window, the promised maximum and the bytes.
@@ -55,7 +54,7 @@ fn window_and_bytes(result: &AlgorithmResult, max: u64) -> [String; 3] {
     [
         times(result.worst_window_units, max),
         times(result.promised_window_units, max).replace(".00", ""),
-        crate::formatting::bytes(result.bytes_per_key),
+        formatting::bytes(result.bytes_per_key),
     ]
 }
 

@@ -7,7 +7,7 @@ use super::{
     paragraph, wrap,
 };
 use crate::{
-    bins::lengths_from,
+    bins::Bins,
     findings::{Curve, DeniedClient, Findings, PolicyFindings, Timeline, Waits},
     formatting::{clip, count, duration, plural, ratio, seconds, share, timestamp},
     logs::InputSummary,
@@ -48,46 +48,27 @@ fn input(out: &mut String, findings: &Findings) {
     if let (Some(from), Some(to)) = (from_us, to_us) {
         let _ = writeln!(out, "from {} to {} UTC ({})", timestamp(from), timestamp(to), duration(to - from));
     }
-    if findings.interrupted {
-        let _ = writeln!(out, "stopped before the end of the input: these are the results so far");
+    for note in wording::notes(findings) {
+        out.push_str(&paragraph(&note));
     }
-    notes(out, &findings.input);
+    malformed(out, &findings.input);
+    for error in &findings.input.troubles {
+        let _ = writeln!(out, "{error}");
+    }
 }
 
-/// Writes the properties of the input that affect the results.
-fn notes(out: &mut String, input: &InputSummary) {
-    if input.whole_seconds && input.requests > 1 && !input.spread {
-        out.push_str("times are whole seconds: the requests of one second are decided at one time, in\n");
-        out.push_str("the order of the log (--spread spreads them within the second)\n");
+fn malformed(out: &mut String, input: &InputSummary) {
+    if input.malformed == 0 {
+        return;
     }
-    if input.spread {
-        out.push_str("requests were spread at random within their second\n");
+    let _ = writeln!(out, "{} of {} lines are malformed:", count(input.malformed), count(input.lines));
+    for line in &input.first_malformed {
+        let _ = writeln!(out, "  {}:{}: {}", line.file, line.line, line.why);
+        let _ = writeln!(out, "    {}", clip(&line.text, WIDTH - 4));
     }
-    if input.out_of_order > 0 {
-        out.push_str(&paragraph(&wording::late(input)));
-        if !input.sorted || input.still_late > 0 {
-            // In whole seconds, as `--sort` reads it.
-            let span = duration(input.latest_by_us.div_ceil(1_000_000) * 1_000_000).replace(' ', "");
-            let _ = writeln!(out, "  (--sort {span} sorts all)");
-        }
-    }
-    if input.without_key > 0 {
-        let _ = writeln!(out, "{} without a client key, not decided", plural(input.without_key, "request"));
-    }
-    if input.malformed > 0 {
-        let (malformed, all) = (count(input.malformed), count(input.lines));
-        let _ = writeln!(out, "{malformed} of {all} lines are malformed:");
-        for line in &input.first_malformed {
-            let _ = writeln!(out, "  {}:{}: {}", line.file, line.line, line.why);
-            let _ = writeln!(out, "    {}", clip(&line.text, WIDTH - 4));
-        }
-        let more = input.malformed - input.first_malformed.len() as u64;
-        if more > 0 {
-            let _ = writeln!(out, "  and {} more", count(more));
-        }
-    }
-    for error in &input.troubles {
-        let _ = writeln!(out, "{error}");
+    let more = input.malformed - input.first_malformed.len() as u64;
+    if more > 0 {
+        let _ = writeln!(out, "  and {} more", count(more));
     }
 }
 
@@ -123,34 +104,27 @@ fn policies(out: &mut String, policies: &[PolicyFindings]) {
 }
 
 fn timeline(out: &mut String, timeline: &Timeline, policy: Option<&PolicyFindings>) {
-    let (requests, column_us) = over_time(timeline, &timeline.requests);
-    let _ = writeln!(out, "\nRequests over time, {} per column", duration(column_us));
-    out.push_str(&columns(&requests, 5));
+    let requests = over_time(timeline, &timeline.requests);
+    let _ = writeln!(out, "\nRequests over time, {} per column", duration(requests.length_us()));
+    out.push_str(&columns(&requests.column(0), 5));
     if let (Some(denied), Some(policy)) = (timeline.denied.first(), policy)
         && policy.denied > 0
     {
-        let (denied, _) = over_time(timeline, denied);
+        let denied = over_time(timeline, denied).column(0);
         let max = denied.iter().copied().max().unwrap_or(0);
         let _ = writeln!(out, "{}", format!("denied  {}", sparkline(&denied)).trim_end());
         let _ = writeln!(out, "        by {}, at most {} per column", shorten(&policy.name, NAME), count(max));
     }
 }
 
-/// Merges bins to columns that fit. Returns the columns and their length.
-fn over_time(timeline: &Timeline, bins: &[u64]) -> (Vec<u64>, u64) {
-    let Timeline { from_us, bin_us, .. } = *timeline;
-    let end_us = from_us + bin_us * bins.len() as u64;
-    let fits = |length: u64| end_us.div_ceil(length) - from_us / length <= (WIDTH - 8) as u64;
-    let column_us = lengths_from(bin_us).find(|length| fits(*length)).unwrap_or(bin_us);
-    let mut columns: Vec<u64> = Vec::new();
-    for (bin, count) in bins.iter().enumerate() {
-        let column = (from_us + bin as u64 * bin_us) / column_us - from_us / column_us;
-        columns.resize(usize::try_from(column + 1).unwrap_or(1), 0);
-        if let Some(last) = columns.last_mut() {
-            *last += count;
-        }
+/// Merges the bins of a timeline to columns that fit.
+fn over_time(timeline: &Timeline, counts: &[u64]) -> Bins {
+    let mut columns = Bins::new(WIDTH - 8, vec![true]);
+    for (bin, count) in (0..).zip(counts) {
+        columns.at(timeline.from_us + bin * timeline.bin_us)[0] += count;
     }
-    (columns, column_us)
+    columns.no_finer_than(timeline.bin_us);
+    columns
 }
 
 fn hardest_hit(out: &mut String, policy: &PolicyFindings) {

@@ -10,11 +10,7 @@ use ratatui::{
 use tidegate_server::dashboard::{DeniedKey, NearLimitKey, PolicyHits};
 
 use super::{
-    super::{
-        numbers::{fit, per_second, share_denied},
-        snapshot::Snapshot,
-        theme::Theme,
-    },
+    super::{numbers::fit, snapshot::Snapshot, status_text, theme::Theme},
     title,
 };
 use crate::{times, visible::visible};
@@ -24,23 +20,9 @@ pub(super) fn draw_policy(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot
     let line = match snapshot.policy(name) {
         None => Line::styled(format!("{} is no longer configured", visible(name)), theme.denied()),
         Some(policy) => {
-            let seconds = snapshot.now.last.seconds;
-            let counts = policy.counts;
-            let mode = policy.mode.as_deref().unwrap_or("-");
-            let shadow = if counts.shadow > 0 {
-                format!(", {}/s would be denied", per_second(counts.shadow, seconds))
-            } else {
-                String::new()
-            };
-            let text = format!(
-                "{} ({}, {}): {}/s allowed, {}/s denied ({}){shadow}",
-                visible(name),
-                visible(mode),
-                visible(&policy.limits.join(" ")),
-                per_second(counts.allowed, seconds),
-                per_second(counts.denied(), seconds),
-                share_denied(counts)
-            );
+            let [name, mode, limits, allowed, denied, shadow, share] = status_text::row(policy, snapshot, " ");
+            let shadow = if policy.counts.shadow > 0 { format!(", {shadow}/s would be denied") } else { String::new() };
+            let text = format!("{name} ({mode}, {limits}): {allowed}/s allowed, {denied}/s denied ({share}){shadow}");
             Line::styled(fit(&text, area.width.into()), Theme::title())
         }
     };

@@ -3,52 +3,36 @@
 use ratatui::{
     Frame,
     layout::{Constraint, Rect},
+    style::Style,
     text::{Line, Text},
     widgets::{Cell, Row, Table, TableState},
 };
 
 use tidegate_server::dashboard::PolicySummary;
 
-use super::super::{
-    numbers::{fit, per_second, share_denied},
-    snapshot::Snapshot,
-    theme::Theme,
-};
-use crate::visible::visible;
+use super::super::{numbers::fit, snapshot::Snapshot, status_text, theme::Theme};
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, cursor: usize, theme: Theme) {
     // The columns that are left after the numbers.
     let texts = usize::from(area.width).saturating_sub(2 + 7 + 9 + 8 + 8 + 6 + 6);
-    let (name, limits) = (texts * 3 / 5, texts - texts * 3 / 5);
-    let seconds = snapshot.now.last.seconds;
-    let right = |text: String, style| Cell::new(Text::from(Line::styled(text, style).right_aligned()));
-    let row = |policy: &PolicySummary| {
-        let counts = policy.counts;
-        let plain = ratatui::style::Style::new();
-        let if_any = |count: u64, style| if count > 0 { style } else { plain };
-        Row::new([
-            Cell::new(fit(&visible(&policy.name), name)),
-            Cell::new(visible(policy.mode.as_deref().unwrap_or("-"))),
-            Cell::new(fit(&visible(&policy.limits.join(" ")), limits)),
-            right(per_second(counts.allowed, seconds), plain),
-            right(per_second(counts.denied(), seconds), if_any(counts.denied(), theme.denied())),
-            right(per_second(counts.shadow, seconds), if_any(counts.shadow, theme.shadow())),
-            right(share_denied(counts), if_any(counts.denied(), theme.denied())),
-        ])
+    let widths = [texts * 3 / 5, 7, texts - texts * 3 / 5, 9, 8, 8, 6];
+    // The first three columns are texts, the others numbers.
+    let row = |cells: [String; 7], styles: [Style; 7]| {
+        Row::new(cells.into_iter().zip(styles).enumerate().map(|(column, (cell, style))| match column {
+            0..3 => Cell::new(fit(&cell, widths[column])),
+            _ => Cell::new(Text::from(Line::styled(cell, style).right_aligned())),
+        }))
     };
-    let head = ["POLICY", "MODE", "LIMITS"].map(|text| Cell::new(Text::raw(text)));
-    let numbers = ["ALLOWED/S", "DENIED/S", "SHADOW/S", "DENIED"].map(|text| right(text.to_owned(), Theme::title()));
-    let columns = [
-        Constraint::Length(u16::try_from(name).unwrap_or(0)),
-        Constraint::Length(7),
-        Constraint::Length(u16::try_from(limits).unwrap_or(0)),
-        Constraint::Length(9),
-        Constraint::Length(8),
-        Constraint::Length(8),
-        Constraint::Length(6),
-    ];
-    let table = Table::new(snapshot.now.policies.iter().map(row), columns)
-        .header(Row::new(head.into_iter().chain(numbers)).style(Theme::title()))
+    let policy = |policy: &PolicySummary| {
+        let plain = Style::new();
+        let if_any = |count: u64, style| if count > 0 { style } else { plain };
+        let denied = if_any(policy.counts.denied(), theme.denied());
+        let shadow = if_any(policy.counts.shadow, theme.shadow());
+        row(status_text::row(policy, snapshot, " "), [plain, plain, plain, plain, denied, shadow, denied])
+    };
+    let columns = widths.map(|width| Constraint::Length(u16::try_from(width).unwrap_or(0)));
+    let table = Table::new(snapshot.now.policies.iter().map(policy), columns)
+        .header(row(status_text::HEADINGS.map(str::to_owned), [Theme::title(); 7]).style(Theme::title()))
         .row_highlight_style(Theme::chosen())
         .highlight_symbol("> ");
     frame.render_stateful_widget(table, area, &mut TableState::default().with_selected(cursor));

@@ -7,59 +7,54 @@
 
 use std::ops::Range;
 
-use super::LineError;
+use super::{LineError, NoField};
 use crate::logs::{
-    fields::{Field, Fields, path_in},
+    fields::{Field, FieldColumn, Fields},
     time::{CLF_LEN, ClfTimes},
 };
 
 #[derive(Debug, Default)]
 pub(in crate::logs) struct AccessLog {
-    wanted: Vec<Column>,
+    wanted: Vec<FieldColumn>,
     times: ClfTimes,
 }
 
-/// Columns of a line, from left to right.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Column {
-    Ip,
-    User,
-    Request,
-    Path,
-    Status,
-    Bytes,
-    Referer,
-    UserAgent,
-}
+/// Names of the columns, from left to right.
+const COLUMNS: [&[&str]; 7] = [
+    &["remote-addr"],
+    &["remote-user"],
+    &["request"],
+    &["status"],
+    &["bytes", "body-bytes-sent", "bytes-sent"],
+    &["referer", "referrer", "http-referer"],
+    &["user-agent", "agent", "http-user-agent"],
+];
+const IP: usize = 0;
+const USER: usize = 1;
+const REQUEST: usize = 2;
+/// The columns from this one on are headers.
+const HEADERS: usize = 5;
 
 impl AccessLog {
-    /// Creates a reader of these fields. Returns the first field that the format lacks as an error.
-    pub(super) fn new(wanted: &[Field]) -> Result<Self, &Field> {
-        let column = |field: &'_ Field| -> Option<Column> {
-            Some(match field {
-                Field::Ip => Column::Ip,
-                Field::User => Column::User,
-                Field::Path => Column::Path,
-                Field::Key | Field::Cost => return None,
+    /// Creates a reader of these fields.
+    pub(super) fn new(wanted: &[Field]) -> Result<Self, NoField> {
+        let column = |field: &Field| {
+            let index = match field {
+                Field::Ip => Some(IP),
+                Field::User => Some(USER),
+                Field::Path => Some(REQUEST),
+                Field::Key | Field::Cost => None,
                 Field::Header(name) | Field::Named(name) => {
-                    match (name.to_ascii_lowercase().replace('_', "-").as_str(), matches!(field, Field::Named(_))) {
-                        ("referer" | "referrer" | "http-referer", _) => Column::Referer,
-                        ("user-agent" | "agent" | "http-user-agent", _) => Column::UserAgent,
-                        ("remote-addr", true) => Column::Ip,
-                        ("remote-user", true) => Column::User,
-                        ("request", true) => Column::Request,
-                        ("status", true) => Column::Status,
-                        ("bytes" | "body-bytes-sent" | "bytes-sent", true) => Column::Bytes,
-                        _ => return None,
-                    }
+                    let name = name.to_ascii_lowercase().replace('_', "-");
+                    let index = COLUMNS.iter().position(|names| names.contains(&name.as_str()));
+                    index.filter(|index| *index >= HEADERS || matches!(field, Field::Named(_)))
                 }
-            })
+            };
+            let known = "it has ip, user, path, header:referer, header:user-agent, field:status, field:bytes";
+            let index = index.ok_or_else(|| (field.clone(), known.to_owned()))?;
+            Ok(FieldColumn { index, is_path: *field == Field::Path })
         };
-        let mut columns = Vec::with_capacity(wanted.len());
-        for field in wanted {
-            columns.push(column(field).ok_or(field)?);
-        }
-        Ok(Self { wanted: columns, times: ClfTimes::default() })
+        Ok(Self { wanted: wanted.iter().map(column).collect::<Result<_, _>>()?, times: ClfTimes::default() })
     }
 
     #[inline]
@@ -78,32 +73,13 @@ impl AccessLog {
         if bytes.is_empty() {
             return Err("no size follows the status");
         }
-        let quoted = quoted_pair(line, bytes.end)?;
-        for (number, column) in self.wanted.iter().enumerate() {
-            let range = match column {
-                Column::Ip => ip.clone(),
-                Column::User => match user(line, ip.end, bracket) {
-                    Some(user) => user,
-                    None => return Err("no user (or `-`) precedes the time"),
-                },
-                Column::Request => request.clone(),
-                Column::Path => {
-                    let path = path_in(&line[request.clone()]);
-                    request.start + path.start..request.start + path.end
-                }
-                Column::Status => status.clone(),
-                Column::Bytes => bytes.clone(),
-                Column::Referer => match &quoted {
-                    Some([referer, _]) => referer.clone(),
-                    None => continue,
-                },
-                Column::UserAgent => match &quoted {
-                    Some([_, agent]) => agent.clone(),
-                    None => continue,
-                },
-            };
-            fields.in_line(number, line, range);
-        }
+        let [referer, agent] = quoted_pair(line, bytes.end)?;
+        let user = if self.wanted.iter().any(|column| column.index == USER) {
+            user(line, ip.end, bracket).ok_or("no user (or `-`) precedes the time")?
+        } else {
+            0..0
+        };
+        fields.in_line(line, &self.wanted, &[ip, user, request, status, bytes, referer, agent]);
         Ok(time_us)
     }
 }
@@ -155,21 +131,20 @@ fn digits(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// Finds the two quoted texts of a combined line. The second one ends at the last quote, because user agents may contain quotes.
+/// Finds the two quoted texts of a combined line. They are empty in a common line. The second one ends at the last quote, because user
+/// agents may contain quotes.
 #[inline]
-fn quoted_pair(line: &[u8], from: usize) -> Result<Option<[Range<usize>; 2]>, LineError> {
+fn quoted_pair(line: &[u8], from: usize) -> Result<[Range<usize>; 2], LineError> {
     const CUT: LineError = "it ends within a quoted text";
-    let rest = &line[from..];
-    if rest.is_empty() {
-        return Ok(None);
-    }
-    let Some(rest) = rest.strip_prefix(b" \"") else {
-        return if rest[0] == b' ' { Ok(None) } else { Err("the size is not a number") };
+    let rest = match &line[from..] {
+        [b' ', b'"', rest @ ..] => rest,
+        [] | [b' ', ..] => return Ok([0..0, 0..0]),
+        _ => return Err("the size is not a number"),
     };
     let between = memchr::memchr_iter(b'"', rest).find(|quote| rest[*quote..].starts_with(b"\" \"")).ok_or(CUT)?;
     let last = memchr::memrchr(b'"', rest).ok_or(CUT)?;
     let start = from + 2;
-    if last < between + 3 { Err(CUT) } else { Ok(Some([start..start + between, start + between + 3..start + last])) }
+    if last < between + 3 { Err(CUT) } else { Ok([start..start + between, start + between + 3..start + last]) }
 }
 
 /// Finds the name between the second space of a line and its time. The name may contain spaces.

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::LineError;
+use super::{LineError, NoField};
 use crate::logs::{
-    fields::{Field, Fields, path_in},
+    fields::{Field, FieldColumn, Fields, first_of, time_names},
     time,
 };
 
@@ -14,8 +14,8 @@ pub(in crate::logs) struct CsvTrace {
     time: usize,
     /// Whether the time must be a number of microseconds.
     is_micros: bool,
-    /// Column of each wanted field, if it exists, and whether only its path counts.
-    wanted: Vec<(Option<usize>, bool)>,
+    /// Column of each wanted field, if it exists.
+    wanted: Vec<Option<FieldColumn>>,
     cells: Vec<Range<usize>>,
     quoted: Vec<u8>,
     unquoted: Vec<u8>,
@@ -28,39 +28,31 @@ pub(super) fn is_header(line: &[u8]) -> bool {
 }
 
 impl CsvTrace {
-    /// Creates a reader of these fields. Also returns the length of the header line. The error is the missing field and the
-    /// existing columns.
-    pub(super) fn new(beginning: &[u8], wanted: &[Field]) -> Result<(Self, usize), (Field, Vec<String>)> {
+    /// Creates a reader of these fields. Also returns the length of the header line.
+    pub(super) fn new(beginning: &[u8], wanted: &[Field]) -> Result<(Self, usize), NoField> {
         let blank = beginning.len() - beginning.trim_ascii_start().len();
         let header = memchr::memchr(b'\n', &beginning[blank..]).map_or(beginning.len(), |newline| blank + newline + 1);
         let text = String::from_utf8_lossy(&beginning[..header]);
         let names: Vec<String> = text.trim().split(',').map(|name| name.trim().trim_matches('"').to_owned()).collect();
-        let find = |name: &str| names.iter().position(|column| column == name);
-        let first = |list: &[&str]| list.iter().find_map(|name| find(name));
-        let none = |field: &Field| (field.clone(), names.iter().filter(|name| !name.is_empty()).cloned().collect());
-        let time = first(&["time_us", "time", "timestamp"]).ok_or_else(|| none(&Field::Named("time_us".to_owned())))?;
-        let mut columns_of_fields = Vec::new();
-        for field in wanted {
-            let (column, is_path) = match field {
-                Field::Ip => (first(&["ip", "remote_addr", "client_ip"]), false),
-                Field::User => (first(&["user", "remote_user", "user_id"]), false),
-                Field::Path => (first(&["path", "uri", "request_uri", "url", "request"]), true),
-                Field::Header(name) | Field::Named(name) => (find(name), false),
-                Field::Key => (find("key"), false),
-                Field::Cost => (find("cost"), false),
+        let none = |field: &Field| {
+            let columns: Vec<&str> = names.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+            let known = match columns[..] {
+                [] => "its first line must name its columns, as in time_us,key,cost".to_owned(),
+                _ => format!("its columns are {}", columns.join(", ")),
             };
+            (field.clone(), known)
+        };
+        let time = first_of(&time_names(), &names).ok_or_else(|| none(&Field::Named("time_us".to_owned())))?;
+        let column = |field: &Field| match field.column(&names) {
             // In a trace without costs, every request costs 1.
-            if column.is_none() && *field != Field::Cost {
-                return Err(none(field));
-            }
-            columns_of_fields.push((column, is_path));
-        }
-        let is_micros = names[time] == "time_us";
+            None if *field != Field::Cost => Err(none(field)),
+            column => Ok(column),
+        };
         let trace = Self {
             columns: names.len(),
             time,
-            is_micros,
-            wanted: columns_of_fields,
+            is_micros: names[time] == "time_us",
+            wanted: wanted.iter().map(column).collect::<Result<_, _>>()?,
             cells: Vec::new(),
             quoted: Vec::new(),
             unquoted: Vec::new(),
@@ -90,10 +82,10 @@ impl CsvTrace {
         let text = cell(self.time).trim_ascii();
         let time_us = if self.is_micros { time::micros(text) } else { time::any(text) };
         let time_us = time_us.ok_or("its time is not a number of microseconds up to 9000000000000000")?;
-        for (number, (column, is_path)) in self.wanted.iter().enumerate() {
+        for (number, column) in self.wanted.iter().enumerate() {
             let Some(column) = *column else { continue };
-            let text = cell(column);
-            fields.text(number, if *is_path { &text[path_in(text)] } else { text });
+            let text = cell(column.index);
+            fields.text(number, &text[column.part(text)]);
         }
         Ok(time_us)
     }

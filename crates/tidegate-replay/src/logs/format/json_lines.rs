@@ -5,64 +5,36 @@
 
 use serde_json::Value;
 
-use super::LineError;
+use super::{LineError, NoField, snake_case};
 use crate::logs::{
-    fields::{Field, Fields, path_in},
+    fields::{Field, Fields, path_in, time_names},
     time,
 };
 
-/// Common names of each field, the most likely first.
-const TIMES: &str =
-    "time_us time timestamp @timestamp ts msec time_iso8601 time_local start_time StartUTC datetime date t time_unix";
-const IPS: &str = "ip remote_addr client_ip remote_ip clientip clientIp request.client_ip request.remote_ip ClientHost source_ip \
-                   downstream_remote_address remote_address client";
-const USERS: &str = "user remote_user user_id userId username ClientUsername uid";
-const PATHS: &str = "path uri request_uri url request.uri RequestPath request_path request";
+/// Common names of the object with the headers.
 const HEADERS: [&str; 4] = ["headers", "request.headers", "request_headers", "req.headers"];
 
 #[derive(Debug)]
 pub(in crate::logs) struct JsonLines {
     times: Vec<String>,
-    wanted: Vec<WantedField>,
-}
-
-#[derive(Debug)]
-struct WantedField {
-    /// Possible names, the most likely first.
-    names: Vec<String>,
-    kind: ValueKind,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ValueKind {
-    Plain,
-    Address,
-    Path,
+    /// Each wanted field, and its possible names, the most likely first.
+    wanted: Vec<(Field, Vec<String>)>,
 }
 
 impl JsonLines {
-    /// Creates a reader of these fields. `time` names the field of the time. Returns the first field that the format lacks as an error.
-    pub(super) fn new<'a>(wanted: &'a [Field], time: Option<&str>) -> Result<Self, &'a Field> {
-        let owned = |names: &str| names.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let times = time.map_or_else(|| owned(TIMES), |time| vec![time.to_owned()]);
-        let mut out = Vec::new();
-        for field in wanted {
-            let (names, kind) = match field {
-                Field::Ip => (owned(IPS), ValueKind::Address),
-                Field::User => (owned(USERS), ValueKind::Plain),
-                Field::Path => (owned(PATHS), ValueKind::Path),
-                Field::Named(name) => (vec![name.clone()], ValueKind::Plain),
-                Field::Header(name) => {
-                    let snake = name.to_ascii_lowercase().replace('-', "_");
-                    let nested = HEADERS.iter().map(|headers| format!("{headers}.{name}"));
-                    (nested.chain([name.clone(), format!("http_{snake}"), snake.clone()]).collect(), ValueKind::Plain)
-                }
-                Field::Key => (owned("key"), ValueKind::Plain),
-                Field::Cost => return Err(field),
-            };
-            out.push(WantedField { names, kind });
-        }
-        Ok(Self { times, wanted: out })
+    /// Creates a reader of these fields. `time` names the field of the time.
+    pub(super) fn new(wanted: &[Field], time: Option<&str>) -> Result<Self, NoField> {
+        let names = |field: &Field| match field {
+            Field::Cost => Err((field.clone(), "name its field, as in field:api_key".to_owned())),
+            Field::Header(name) => {
+                let snake = snake_case(name);
+                let nested = HEADERS.iter().map(|headers| format!("{headers}.{name}"));
+                Ok((field.clone(), nested.chain([name.clone(), format!("http_{snake}"), snake.clone()]).collect()))
+            }
+            _ => Ok((field.clone(), field.names())),
+        };
+        let times = time.map_or_else(time_names, |time| vec![time.to_owned()]);
+        Ok(Self { times, wanted: wanted.iter().map(names).collect::<Result<_, _>>()? })
     }
 
     pub(super) fn read(&self, line: &[u8], fields: &mut Fields) -> Result<u64, LineError> {
@@ -73,12 +45,12 @@ impl JsonLines {
         let text_of_time = self.times.iter().find_map(|name| text(find(&object, name)?));
         let text_of_time = text_of_time.ok_or("it has no time: name its field with --time-field")?;
         let time_us = time::any(text_of_time.as_bytes()).ok_or("its time is invalid")?;
-        for (number, wanted) in self.wanted.iter().enumerate() {
-            let Some(text) = wanted.names.iter().find_map(|name| text(find(&object, name)?)) else { continue };
-            let text = match wanted.kind {
-                ValueKind::Plain => text.as_str(),
-                ValueKind::Address => without_port(&text),
-                ValueKind::Path => &text[path_in(text.as_bytes())],
+        for (number, (field, names)) in self.wanted.iter().enumerate() {
+            let Some(text) = names.iter().find_map(|name| text(find(&object, name)?)) else { continue };
+            let text = match field {
+                Field::Ip => without_port(&text),
+                Field::Path => &text[path_in(text.as_bytes())],
+                _ => text.as_str(),
             };
             if text != "-" {
                 fields.text(number, text.as_bytes());

@@ -54,12 +54,30 @@ impl Default for Format {
     }
 }
 
-/// A format that is detected from the first lines.
-enum DetectedFormat {
-    AccessLog,
-    Json,
-    Csv,
+/// A field that a format lacks, and a hint at the fields that it has.
+type NoField = (Field, String);
+
+impl FormatChoice {
+    /// Returns this format, or the one that is detected from the beginning of a file.
+    pub(super) fn detected(&self, beginning: &[u8]) -> Self {
+        if *self != Self::Auto {
+            return self.clone();
+        }
+        let text = beginning.strip_prefix(MARK).unwrap_or(beginning);
+        let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+        let lines: Vec<&[u8]> = lines.take(20).collect();
+        // Most lines decide, because the first line may be odd.
+        let json = lines.iter().filter(|line| line.starts_with(b"{")).count();
+        match lines.first() {
+            Some(first) if csv_trace::is_header(first) => Self::Csv,
+            _ if json * 2 > lines.len() => Self::Json { time: None },
+            _ => Self::AccessLog,
+        }
+    }
 }
+
+/// Some editors write a byte order mark.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Format {
     /// Creates the format of a file that begins with `beginning`. Also returns the length of its header.
@@ -69,52 +87,31 @@ impl Format {
         wanted: &[Field],
         name: &str,
     ) -> Result<(Self, usize), LogError> {
-        // Some editors write a byte order mark.
-        let mark = if beginning.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
-        let beginning = &beginning[mark..];
-        let no_field = |format: &'static str, field: &Field, known: String| LogError::NoField {
-            name: name.to_owned(),
-            format,
-            field: field.name(),
-            known,
+        let text = beginning.strip_prefix(MARK).unwrap_or(beginning);
+        let mark = beginning.len() - text.len();
+        let no_field = |format: &'static str| {
+            move |(field, known): NoField| LogError::NoField {
+                name: name.to_owned(),
+                format,
+                field: field.name(),
+                known,
+            }
         };
-        let detected = match choice {
+        Ok(match choice.detected(beginning) {
             FormatChoice::Template(text) => {
-                let template = Template::new(text, wanted).map_err(|why| LogError::Template { why })?;
-                return Ok((Self::Template(template), mark));
+                let template = Template::new(&text, wanted).map_err(|why| LogError::Template { why })?;
+                (Self::Template(template), mark)
             }
-            FormatChoice::AccessLog => DetectedFormat::AccessLog,
-            FormatChoice::Json { .. } => DetectedFormat::Json,
-            FormatChoice::Csv => DetectedFormat::Csv,
-            FormatChoice::Auto => detect(beginning),
-        };
-        Ok(match detected {
-            DetectedFormat::AccessLog => {
-                let log = AccessLog::new(wanted).map_err(|field| {
-                    let known = "it has ip, user, path, header:referer, header:user-agent, field:status, field:bytes";
-                    no_field("an access log", field, known.to_owned())
-                });
-                (Self::AccessLog(log?), mark)
+            FormatChoice::Json { time } => {
+                let json = JsonLines::new(wanted, time.as_deref()).map_err(no_field("a JSON log"))?;
+                (Self::Json(json), mark)
             }
-            DetectedFormat::Json => {
-                let time = match choice {
-                    FormatChoice::Json { time } => time.as_deref(),
-                    _ => None,
-                };
-                let json = JsonLines::new(wanted, time)
-                    .map_err(|field| no_field("a JSON log", field, "name its field, as in field:api_key".to_owned()));
-                (Self::Json(json?), mark)
+            FormatChoice::Csv => {
+                let (trace, header) = CsvTrace::new(text, wanted).map_err(no_field("a trace"))?;
+                (Self::Csv(trace), mark + header)
             }
-            DetectedFormat::Csv => {
-                let (trace, head) = CsvTrace::new(beginning, wanted).map_err(|(field, columns)| {
-                    let known = if columns.is_empty() {
-                        "its first line must name its columns, as in time_us,key,cost".to_owned()
-                    } else {
-                        format!("its columns are {}", columns.join(", "))
-                    };
-                    no_field("a trace", &field, known)
-                })?;
-                (Self::Csv(trace), mark + head)
+            FormatChoice::AccessLog | FormatChoice::Auto => {
+                (Self::AccessLog(AccessLog::new(wanted).map_err(no_field("an access log"))?), mark)
             }
         })
     }
@@ -129,27 +126,11 @@ impl Format {
             Self::Csv(trace) => trace.read(line, fields),
         }
     }
-
-    /// Returns whether the lines contain keys and costs.
-    pub(super) fn is_trace(choice: &FormatChoice, beginning: &[u8]) -> bool {
-        match choice {
-            FormatChoice::Csv => true,
-            FormatChoice::Auto => matches!(detect(beginning), DetectedFormat::Csv),
-            _ => false,
-        }
-    }
 }
 
-fn detect(beginning: &[u8]) -> DetectedFormat {
-    let text = beginning.strip_prefix(b"\xef\xbb\xbf").unwrap_or(beginning);
-    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
-    let lines: Vec<&[u8]> = lines.take(20).collect();
-    if lines.first().is_some_and(|first| csv_trace::is_header(first)) {
-        return DetectedFormat::Csv;
-    }
-    // Most lines decide, because the first line may be odd.
-    let json = lines.iter().filter(|line| line.starts_with(b"{")).count();
-    if json * 2 > lines.len() { DetectedFormat::Json } else { DetectedFormat::AccessLog }
+/// Returns the name of a header as variables and fields have it: `x_api_key` for `X-Api-Key`.
+fn snake_case(header: &str) -> String {
+    header.to_ascii_lowercase().replace('-', "_")
 }
 
 #[cfg(test)]

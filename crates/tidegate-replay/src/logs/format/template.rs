@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::LineError;
+use super::{LineError, snake_case};
 use crate::logs::{
-    fields::{Field, Fields, path_in},
+    fields::{Field, FieldColumn, Fields, first_of, time_names},
     time,
 };
 
@@ -15,8 +15,8 @@ pub(in crate::logs) struct Template {
     /// Name of each variable, and the text after it.
     variables: Vec<(String, Vec<u8>)>,
     time: usize,
-    /// Variable of each wanted field, and whether only its path counts.
-    wanted: Vec<(usize, bool)>,
+    /// Variable of each wanted field.
+    wanted: Vec<FieldColumn>,
     found: Vec<Range<usize>>,
 }
 
@@ -24,29 +24,19 @@ impl Template {
     /// Creates a reader of a `log_format`: its text, or the directive of an nginx configuration.
     pub(super) fn new(text: &str, wanted: &[Field]) -> Result<Self, String> {
         let (before, variables) = pieces(&directive_text(text))?;
-        let find = |name: &str| variables.iter().position(|(variable, _)| variable == name);
-        let first = |names: &[&str]| names.iter().find_map(|name| find(name));
-        let time = first(&["msec", "time_iso8601", "time_local"])
-            .ok_or("it has no time: add $msec, $time_iso8601 or $time_local")?;
-        let variable_of = |field: &Field| match field {
-            Field::Ip => first(&["remote_addr"]).map(|at| (at, false)),
-            Field::User => first(&["remote_user"]).map(|at| (at, false)),
-            Field::Path => first(&["uri", "request_uri", "request"]).map(|at| (at, true)),
-            Field::Header(name) => {
-                find(&format!("http_{}", name.to_ascii_lowercase().replace('-', "_"))).map(|at| (at, false))
-            }
-            Field::Named(name) => find(name.trim_start_matches('$')).map(|at| (at, false)),
-            Field::Key | Field::Cost => None,
-        };
-        let mut variables_of_fields = Vec::new();
-        for field in wanted {
-            let Some(variable_of) = variable_of(field) else {
-                let names: Vec<String> = variables.iter().map(|(name, _)| format!("${name}")).collect();
-                return Err(format!("it has no {}: it has {}", field.name(), names.join(", ")));
+        let names: Vec<&str> = variables.iter().map(|(name, _)| name.as_str()).collect();
+        let time = first_of(&time_names(), &names).ok_or("it has no time: add $msec, $time_iso8601 or $time_local")?;
+        let variable = |field: &Field| {
+            let found = match field {
+                Field::Header(name) => Field::Named(format!("http_{}", snake_case(name))).column(&names),
+                Field::Named(name) => Field::Named(name.trim_start_matches('$').to_owned()).column(&names),
+                Field::Key | Field::Cost => None,
+                Field::Ip | Field::User | Field::Path => field.column(&names),
             };
-            variables_of_fields.push(variable_of);
-        }
-        Ok(Self { before, found: vec![0..0; variables.len()], variables, time, wanted: variables_of_fields })
+            found.ok_or_else(|| format!("it has no {}: it has ${}", field.name(), names.join(", $")))
+        };
+        let wanted = wanted.iter().map(variable).collect::<Result<_, _>>()?;
+        Ok(Self { before, found: vec![0..0; variables.len()], variables, time, wanted })
     }
 
     pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, LineError> {
@@ -68,16 +58,7 @@ impl Template {
             at += len + after.len();
         }
         let time_us = time::any(&line[self.found[self.time].clone()]).ok_or("its time is invalid")?;
-        for (number, (variable, is_path)) in self.wanted.iter().enumerate() {
-            let found = self.found[*variable].clone();
-            let range = if *is_path {
-                let path = path_in(&line[found.clone()]);
-                found.start + path.start..found.start + path.end
-            } else {
-                found
-            };
-            fields.in_line(number, line, range);
-        }
+        fields.in_line(line, &self.wanted, &self.found);
         Ok(time_us)
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     formatting::{list, share, short_share},
     page::{
         escape,
-        plot::{HorizontalBars, Style},
+        plot::{BarRange, HorizontalBars, Style},
         section,
     },
     simulate::{accuracy::Accuracy, evaluation::TraceResult},
@@ -22,14 +22,21 @@ pub(super) fn html(found: &Accuracy) -> String {
     };
     let least =
         traces.iter().flat_map(|trace| shares(trace)).filter(|share| *share > 0.0).fold(PUBLISHED_RATE, f64::min);
-    let chart =
-        HorizontalBars::new("Different from the exact log", "share of requests, logarithmic", share, short_share)
-            .about("for each trace, the share of requests that each algorithm decides differently from the exact log")
-            .logarithmic(10_f64.powf((least * 0.8).log10().floor()))
-            .threshold(PUBLISHED_RATE, Style::Note, "0.003 %, published")
-            .groups(traces.iter().map(|trace| (trace.trace.as_str(), shares(trace))));
-    let chart = approximate(&first.algorithms)
-        .fold(chart, |chart, (number, result)| chart.series(&result.algorithm, Style::Series(number)));
+    let chart = HorizontalBars {
+        title: "Different from the exact log",
+        about: "for each trace, the share of requests that each algorithm decides differently from the exact log",
+        unit: "share of requests, logarithmic",
+        formats: (share, short_share),
+        series: approximate(&first.algorithms)
+            .map(|(number, result)| (result.algorithm.as_str(), Style::Series(number)))
+            .collect(),
+        groups: traces.iter().map(|trace| (trace.trace.as_str(), shares(trace))).collect(),
+        range: BarRange::Logarithmic {
+            from: 10_f64.powf((least * 0.8).log10().floor()),
+            line_at: PUBLISHED_RATE,
+            label: "0.003 %, published",
+        },
+    };
     let simulated = wording::simulated(found).map(|text| format!(" ({text})")).unwrap_or_default();
     let text =
         format!("<p>{} {}{simulated}.</p>\n<p>{}</p>\n", wording::PUBLISHED, measured(&traces), wording::DEPENDS);

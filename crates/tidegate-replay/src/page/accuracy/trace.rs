@@ -5,7 +5,7 @@ use crate::{
     formatting::{bytes, count, share, short_share, units},
     page::{
         NO_REQUESTS, escape,
-        plot::{HorizontalBars, Style},
+        plot::{BarRange, HorizontalBars, Style},
         section, simulation,
     },
     simulate::evaluation::{AlgorithmResult, TraceResult, WrongDecisions},
@@ -35,15 +35,17 @@ fn wrong(trace: &TraceResult) -> String {
     let both = |(_, result): (usize, &AlgorithmResult)| [result.beside_log, result.by_own_history];
     let max = approximate(&trace.algorithms).flat_map(both).flat_map(|wrong| shares(&wrong)).fold(0.0, f64::max);
     let chart = |(number, title): (usize, &str)| {
-        HorizontalBars::new(title, "share of all requests", share, short_share)
-            .about("for each algorithm, the share of requests wrongly admitted and wrongly denied")
-            .series("wrongly admitted", Style::Series(0))
-            .series("wrongly denied", Style::Series(1))
-            .extend_to(max)
-            .groups(
-                approximate(&trace.algorithms).map(|entry| (entry.1.algorithm.as_str(), shares(&both(entry)[number]))),
-            )
-            .html()
+        let group = |entry: (usize, _)| shares(&both(entry)[number]);
+        let chart = HorizontalBars {
+            title,
+            about: "for each algorithm, the share of requests wrongly admitted and wrongly denied",
+            unit: "share of all requests",
+            formats: (share, short_share),
+            series: vec![("wrongly admitted", Style::Series(0)), ("wrongly denied", Style::Series(1))],
+            groups: approximate(&trace.algorithms).map(|entry| (entry.1.algorithm.as_str(), group(entry))).collect(),
+            range: BarRange::UpTo(max),
+        };
+        chart.html()
     };
     if approximate(&trace.algorithms).next().is_none() {
         return String::new();

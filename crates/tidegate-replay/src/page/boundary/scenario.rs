@@ -55,7 +55,7 @@ fn plot(found: &Boundary, scenario: &Scenario) -> Plot {
     let worst = lines.iter().map(|line| line.worst).max().unwrap_or(0);
     // A margin above twice the limit.
     let high = worst.max(2 * found.max).saturating_add(found.max.div_ceil(5));
-    let x = Axis::new("time from the boundary", Scale::relative_time(half, window + half), offset);
+    let x = Axis::new("time from the boundary", Scale::time(signed_f64(from), signed_f64(to)), offset);
     let y = Axis::counts(format!("units admitted in the last {length}"), high);
     // This window is in the middle of the attempts and contains all of them.
     let first = scenario.moments_us.first().copied().unwrap_or(0);

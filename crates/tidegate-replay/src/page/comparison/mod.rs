@@ -63,8 +63,8 @@ fn is_denied(found: &TraceResult) -> bool {
 
 fn denied(found: &TraceResult) -> String {
     let shares = |result: &AlgorithmResult| vec![result.share_denied, result.share_of_clients_denied];
-    let groups = found.algorithms.iter().map(|result| (result.algorithm.as_str(), shares(result)));
-    let chart = if is_denied(found) { shares_denied("algorithm").groups(groups).html() } else { String::new() };
+    let groups = found.algorithms.iter().map(|result| (result.algorithm.as_str(), shares(result))).collect();
+    let chart = if is_denied(found) { shares_denied("algorithm", groups) } else { String::new() };
     section("What each algorithm denies", &(table(found) + &chart))
 }
 

@@ -26,16 +26,17 @@ pub(super) fn html(found: &TraceResult) -> String {
         let plot = Plot::new(title, bins.axis(requested_units.len()), y)
             .about(format!("at most {} units in {bin}", units(max)))
             .height(280)
-            .bin_area("requested", Style::Requests, bins, requested_units);
+            .step_area("requested", Style::Requests, &bins.points(requested_units));
         let plot = algorithms.iter().fold(plot, |plot, (number, (result, admitted))| {
-            plot.bin_line(&format!("admitted by {}", result.algorithm), Style::Series(*number), bins, admitted)
+            plot.step_line(&format!("admitted by {}", result.algorithm), Style::Series(*number), &bins.points(admitted))
         });
-        plot.bin_tooltips(bins, requested_units, |bin, requested| {
+        let plot = plot.bin_tooltips(bins, requested_units, |bin, requested| {
             let admitted = algorithms.iter().map(|(_, (result, admitted))| {
                 format!("{}: {}", result.algorithm, units(admitted.get(bin).copied().unwrap_or(0)))
             });
             std::iter::once(format!("requested: {}", units(requested))).chain(admitted).collect()
-        })
+        });
+        plot.html()
     });
     section("Admitted units over time", &plots)
 }

@@ -5,7 +5,7 @@ use super::{
     threshold::CHARACTER,
     time,
 };
-use crate::formatting::{short_count, short_share};
+use crate::formatting::short_count;
 
 /// A scale with a name and ticks.
 #[derive(Debug, Clone)]
@@ -22,7 +22,6 @@ pub(in crate::page) struct Axis {
 enum TickFormat {
     Numbers(fn(f64) -> String),
     Time,
-    Names(Vec<String>),
 }
 
 /// A label to the right of this position ends at its tick, so that it stays within the page.
@@ -56,31 +55,17 @@ impl Axis {
         Self::new(label, Scale::counts(max).up_to_a_tick(6), short_count).ticks(6)
     }
 
-    /// Creates an axis of shares from 0 to the first tick at or above `max`, at most 1.
-    pub(in crate::page) fn shares(label: impl Into<String>, max: f64) -> Self {
-        let max = if max > 0.0 { max.min(1.0) } else { 1.0 };
-        Self::new(label, Scale::linear(0.0, max).up_to_a_tick(6), short_share).ticks(6)
-    }
-
     /// Creates an axis of times in UTC.
     pub(in crate::page) fn time(from_us: u64, to_us: u64) -> Self {
-        Self { tick_format: TickFormat::Time, ..Self::new("time, UTC", Scale::time(from_us, to_us), short_count) }
-    }
-
-    /// Creates an axis of names. The first name is from 0 to 1, the second from 1 to 2.
-    pub(in crate::page) fn names(label: impl Into<String>, names: Vec<String>) -> Self {
-        let scale = Scale::linear(0.0, as_f64(names.len().max(1) as u64));
-        Self { tick_format: TickFormat::Names(names), ..Self::new(label, scale, short_count) }
+        Self {
+            tick_format: TickFormat::Time,
+            ..Self::new("time, UTC", Scale::time(as_f64(from_us), as_f64(to_us)), short_count)
+        }
     }
 
     /// Sets the maximum number of ticks.
     pub(in crate::page) fn ticks(self, max_ticks: usize) -> Self {
         Self { max_ticks, ..self }
-    }
-
-    /// Returns the names of an axis of names.
-    pub(super) fn names_of_ticks(&self) -> Option<&[String]> {
-        if let TickFormat::Names(names) = &self.tick_format { Some(names) } else { None }
     }
 
     pub(super) fn labels(&self) -> Vec<TickLabel> {
@@ -97,15 +82,6 @@ impl Axis {
                 let days = time::labels(&ticks.iter().map(|(tick, _)| *tick).collect::<Vec<_>>());
                 let label = |(tick, (text, below))| TickLabel { below, ..self.label(tick, text) };
                 ticks.into_iter().zip(days).map(label).collect()
-            }
-            TickFormat::Names(names) => {
-                // A screen has room for more names than a phone.
-                let (shown, major) = (names.len().div_ceil(18), names.len().div_ceil(6));
-                let name = |(i, name): (usize, &String)| {
-                    let tick = Tick { value: as_f64(i as u64) + 0.5, is_minor: !i.is_multiple_of(major) };
-                    self.label((tick, names.len() > 9), name.clone())
-                };
-                names.iter().enumerate().step_by(shown.max(1)).map(name).collect()
             }
         }
     }

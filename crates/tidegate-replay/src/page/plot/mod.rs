@@ -18,7 +18,7 @@ mod time;
 use std::fmt::Write as _;
 
 pub(super) use axis::Axis;
-pub(super) use horizontal_bars::HorizontalBars;
+pub(super) use horizontal_bars::{BarRange, HorizontalBars};
 pub(super) use scale::{Scale, as_f64};
 pub(super) use style::Style;
 
@@ -54,7 +54,8 @@ impl TimeBins {
         Axis::time(self.from_us, self.start_us(bins))
     }
 
-    fn points(&self, counts: &[u64]) -> Vec<(f64, f64)> {
+    /// Returns counts in bins as the points of a step line.
+    pub(super) fn points(&self, counts: &[u64]) -> Vec<(f64, f64)> {
         let ends = counts.iter().chain(counts.last());
         ends.enumerate().map(|(bin, count)| (self.start(bin), as_f64(*count))).collect()
     }
@@ -71,7 +72,10 @@ pub(super) struct Plot {
     has_x_labels: bool,
     legend: Legend,
     has_legend: bool,
-    thresholds: Vec<ThresholdLine>,
+    /// Lines at values of the horizontal axis.
+    vertical: Vec<ThresholdLine>,
+    /// Lines at values of the vertical axis.
+    horizontal: Vec<ThresholdLine>,
     /// Bands and bars.
     background: String,
     /// Paths in a square of [`SIZE`] that is stretched to the area.
@@ -92,7 +96,8 @@ impl Plot {
             has_x_labels: true,
             legend: Legend::default(),
             has_legend: true,
-            thresholds: Vec::new(),
+            vertical: Vec::new(),
+            horizontal: Vec::new(),
             background: String::new(),
             paths: String::new(),
             foreground: String::new(),
@@ -138,16 +143,6 @@ impl Plot {
         self
     }
 
-    /// Adds counts in bins as a step line.
-    pub(super) fn bin_line(self, name: &str, style: Style, bins: TimeBins, counts: &[u64]) -> Self {
-        self.step_line(name, style, &bins.points(counts))
-    }
-
-    /// Adds counts in bins as a step line with a filled area below.
-    pub(super) fn bin_area(self, name: &str, style: Style, bins: TimeBins, counts: &[u64]) -> Self {
-        self.step_area(name, style, &bins.points(counts))
-    }
-
     /// Adds counts in bins as bars. Each series is stacked on the previous one.
     pub(super) fn stacked(mut self, bins: TimeBins, series: &[(&str, Style, Vec<u64>)]) -> Self {
         let len = series.iter().map(|(_, _, counts)| counts.len()).max().unwrap_or(0);
@@ -158,37 +153,21 @@ impl Plot {
             self.legend.add(Symbol::Bar, *style, name);
             for (i, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
                 let y = (tops[i], tops[i] + as_f64(*count));
-                self.bar((bins.start(i) + gap, bins.start(i + 1) - gap), y, *style, "");
+                self.bar((bins.start(i) + gap, bins.start(i + 1) - gap), y, *style);
                 tops[i] = y.1;
             }
         }
         self
     }
 
-    /// Adds bars over the names of the axis. The bars of one name are side by side. `format` writes their tooltips.
-    pub(super) fn grouped(mut self, series: &[(&str, Style, Vec<f64>)], format: fn(f64) -> String) -> Self {
-        let width = 0.84 / as_f64(series.len().max(1) as u64);
-        let names = self.x.names_of_ticks().unwrap_or_default().to_vec();
-        for (nth, (name, style, values)) in series.iter().enumerate() {
-            self.legend.add(Symbol::Bar, *style, name);
-            for (i, value) in values.iter().enumerate().filter(|(_, value)| **value > 0.0) {
-                let from = as_f64(i as u64) + 0.08 + as_f64(nth as u64) * width;
-                let title = format!("{name}, {}: {}", names.get(i).map_or("", String::as_str), format(*value));
-                self.bar((from, from + width), (0.0, *value), *style, &title);
-            }
-        }
-        self
-    }
-
-    fn bar(&mut self, x: (f64, f64), y: (f64, f64), style: Style, title: &str) {
+    fn bar(&mut self, x: (f64, f64), y: (f64, f64), style: Style) {
         let (left, right) = (self.x.scale.position(x.0), self.x.scale.position(x.1));
         let (top, bottom) = (1.0 - self.y.scale.position(y.1), 1.0 - self.y.scale.position(y.0));
         let [left, width, top, height] = [left, right - left, top, bottom - top].map(percent);
-        let title = if title.is_empty() { String::new() } else { format!("<title>{}</title>", escape::text(title)) };
         let class = style.class();
         let _ = write!(
             self.background,
-            "<rect class=\"bar {class}\" x=\"{left}\" width=\"{width}\" y=\"{top}\" height=\"{height}\">{title}</rect>"
+            "<rect class=\"bar {class}\" x=\"{left}\" width=\"{width}\" y=\"{top}\" height=\"{height}\"/>"
         );
     }
 
@@ -203,13 +182,13 @@ impl Plot {
 
     /// Adds a line at a value of the horizontal axis. Labels are above the area, in separate rows where they would overlap.
     pub(super) fn vertical_threshold(mut self, value: f64, style: Style, label: &str) -> Self {
-        self.thresholds.push(ThresholdLine { value, style, label: label.to_owned(), is_vertical: true });
+        self.vertical.push(ThresholdLine { value, style, label: label.to_owned() });
         self
     }
 
     /// Adds a line at a value of the vertical axis.
     pub(super) fn horizontal_threshold(mut self, value: f64, style: Style, label: &str) -> Self {
-        self.thresholds.push(ThresholdLine { value, style, label: label.to_owned(), is_vertical: false });
+        self.horizontal.push(ThresholdLine { value, style, label: label.to_owned() });
         self
     }
 
@@ -227,7 +206,8 @@ impl Plot {
     /// Adds a tooltip for a range of the horizontal axis.
     pub(super) fn tooltip(mut self, from: f64, to: f64, lines: &[String]) -> Self {
         let (start, end) = (self.x.scale.position(from), self.x.scale.position(to));
-        let ([x, width], lines) = ([start, end - start].map(percent), escape::lines(lines));
+        let [x, width] = [start, end - start].map(percent);
+        let lines = lines.iter().map(|line| escape::text(line)).collect::<Vec<_>>().join("\n");
         let _ = write!(
             self.foreground,
             "<rect class=\"hover\" x=\"{x}\" width=\"{width}\" y=\"0\" height=\"100%\"><title>{lines}</title></rect>"
@@ -259,9 +239,9 @@ impl Plot {
     /// labels are around it.
     pub(super) fn html(&self) -> String {
         let legend = if self.has_legend { self.legend.html() } else { String::new() };
-        let (vertical, horizontal): (Vec<_>, Vec<_>) = self.thresholds.iter().partition(|line| line.is_vertical);
-        let positions = threshold::label_positions(&vertical, &self.x.scale);
-        let labelled = vertical.iter().zip(&positions).filter(|(line, _)| !line.label.is_empty());
+        let positions = threshold::label_positions(&self.vertical, &self.x.scale);
+        let vertical = self.vertical.iter().zip(&positions);
+        let labelled = vertical.clone().filter(|(line, _)| !line.label.is_empty());
         let rows = labelled.clone().map(|(_, position)| position.row + 1).max().unwrap_or(0);
         let ticks = self.x.labels();
         let class = match (self.has_x_labels, ticks.iter().any(|label| label.below.is_some())) {
@@ -276,11 +256,10 @@ impl Plot {
             out += &horizontal_line("grid", &y);
             let _ = write!(out, "<text class=\"tick\" x=\"-8\" y=\"{y}\" dy=\"4\" text-anchor=\"end\">{text}</text>");
         }
-        let has_grid = self.x.names_of_ticks().is_none();
-        out.extend(ticks.iter().map(|label| svg::x_tick(label, self.has_x_labels, has_grid)));
+        out.extend(ticks.iter().map(|label| svg::x_tick(label, self.has_x_labels)));
         out = out + &horizontal_line("axis", "100%") + &self.background;
         // Horizontal lines are below the paths, so that a path along a limit is visible.
-        out.extend(horizontal.iter().map(|line| line.horizontal_line(&self.y.scale)));
+        out.extend(self.horizontal.iter().map(|line| line.horizontal_line(&self.y.scale)));
         if !self.paths.is_empty() {
             let _ = write!(
                 out,
@@ -289,11 +268,9 @@ impl Plot {
             );
         }
         // Labels are after all lines, so that no line crosses a label.
-        out.extend(
-            vertical.iter().zip(&positions).map(|(line, position)| line.vertical_line(&self.x.scale, *position)),
-        );
+        out.extend(vertical.map(|(line, position)| line.vertical_line(&self.x.scale, *position)));
         out.extend(labelled.map(|(line, position)| line.label_above(&self.x.scale, *position)));
-        out.extend(horizontal.iter().map(|line| line.label_beside(&self.y.scale)));
+        out.extend(self.horizontal.iter().map(|line| line.label_beside(&self.y.scale)));
         out = out + &self.foreground + "</svg>";
         if self.has_x_labels {
             let _ = write!(out, "<p class=\"unit right\">{}</p>", escape::text(&self.x.label));
@@ -308,15 +285,12 @@ pub(super) fn split<T>(
     scale: &str,
     series: &[T],
     max: usize,
-    plot: impl Fn(String, &[T]) -> Plot,
+    plot: impl Fn(&str, &[T]) -> String,
 ) -> String {
     let parts = series.len().div_ceil(max);
-    let part = |(nth, series): (usize, &[T])| {
-        let title = match parts {
-            1 => title.to_owned(),
-            _ => format!("{title}, part {} of {parts}, on {scale}", nth + 1),
-        };
-        plot(title, series).html()
+    let part = |(nth, series): (usize, &[T])| match parts {
+        1 => plot(title, series),
+        _ => plot(&format!("{title}, part {} of {parts}, on {scale}", nth + 1), series),
     };
     series.chunks(max).enumerate().map(part).collect()
 }

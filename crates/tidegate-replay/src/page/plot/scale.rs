@@ -47,15 +47,9 @@ impl Scale {
         Self { kind: ScaleKind::Log, from, to: to.min(1e305) }
     }
 
-    /// Creates a scale of times in microseconds since the epoch.
-    pub(in crate::page) fn time(from_us: u64, to_us: u64) -> Self {
-        let (from, to) = widened(as_f64(from_us), as_f64(to_us), |from| from + 1e6);
-        Self { kind: ScaleKind::Time, from, to }
-    }
-
-    /// Creates a scale of microseconds before and after a time.
-    pub(in crate::page) fn relative_time(before_us: u64, after_us: u64) -> Self {
-        let (from, to) = widened(-as_f64(before_us), as_f64(after_us), |from| from + 1.0);
+    /// Creates a scale of times in microseconds since the epoch, or relative to a time.
+    pub(in crate::page) fn time(from_us: f64, to_us: f64) -> Self {
+        let (from, to) = widened(from_us, to_us, |from| from + 1e6);
         Self { kind: ScaleKind::Time, from, to }
     }
 
@@ -103,7 +97,7 @@ pub(in crate::page) fn as_f64(n: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Scale;
+    use super::{Scale, as_f64};
     use proptest::prelude::{any, prop_assert, proptest};
 
     fn values(scale: Scale, max_ticks: usize) -> Vec<f64> {
@@ -119,8 +113,8 @@ mod tests {
     }
 
     #[test]
-    fn time_relative_time_has_ticks_on_both_sides() {
-        assert_eq!(values(Scale::relative_time(30_000_000, 30_000_000), 5), [-30e6, -15e6, 0.0, 15e6, 30e6]);
+    fn a_relative_time_has_ticks_on_both_sides() {
+        assert_eq!(values(Scale::time(-30e6, 30e6), 5), [-30e6, -15e6, 0.0, 15e6, 30e6]);
     }
 
     #[test]
@@ -150,9 +144,9 @@ mod tests {
                 Scale::linear(from, to),
                 Scale::log(from, to),
                 Scale::counts(a),
-                Scale::time(a, b),
-                Scale::relative_time(a, b),
-                Scale::time(a, a.saturating_add(b % 1_000_000)),
+                Scale::time(as_f64(a), as_f64(b)),
+                Scale::time(-as_f64(a), as_f64(b)),
+                Scale::time(as_f64(a), as_f64(a.saturating_add(b % 1_000_000))),
                 Scale::counts(b).up_to_a_tick(n),
             ] {
                 let ticks = values(scale, n);

@@ -41,14 +41,14 @@ pub(super) fn open(title: &str, about: &str, height: u32, above: u32, class: &st
 }
 
 /// Returns a tick of the horizontal axis and its label.
-pub(super) fn x_tick(label: &TickLabel, has_label: bool, has_grid: bool) -> String {
+pub(super) fn x_tick(label: &TickLabel, has_label: bool) -> String {
     let x = percent(label.position);
     let rank = match (label.is_minor, label.is_crowded) {
         (false, _) => "",
         (true, false) => " minor",
         (true, true) => " minor crowded",
     };
-    let mut out = if has_grid { vertical_line(&format!("grid{rank}"), &x, 0) } else { String::new() };
+    let mut out = vertical_line(&format!("grid{rank}"), &x, 0);
     let anchor = if label.position > RIGHT_ALIGNED { "end" } else { "middle" };
     let text = |class: &str, dy: u32, text: &str| {
         let text = escape::text(&clip(text, 24));

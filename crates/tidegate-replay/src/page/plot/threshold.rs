@@ -8,8 +8,6 @@ pub(super) struct ThresholdLine {
     pub(super) value: f64,
     pub(super) style: Style,
     pub(super) label: String,
-    /// Whether the value is one of the horizontal axis.
-    pub(super) is_vertical: bool,
 }
 
 /// Position of a label above the area.
@@ -60,7 +58,7 @@ impl ThresholdLine {
 
 /// Returns positions of the labels that do not overlap, even on a narrow page. The rightmost label is the lowest, so that no line crosses
 /// the label of a line to its left.
-pub(super) fn label_positions(lines: &[&ThresholdLine], x: &Scale) -> Vec<LabelPosition> {
+pub(super) fn label_positions(lines: &[ThresholdLine], x: &Scale) -> Vec<LabelPosition> {
     let mut rows: Vec<Vec<(f64, f64)>> = Vec::new();
     let mut position = |line: &ThresholdLine| {
         let start = x.position(line.value);
@@ -82,7 +80,7 @@ pub(super) fn label_positions(lines: &[&ThresholdLine], x: &Scale) -> Vec<LabelP
     order.sort_by(|a, b| lines[*b].value.total_cmp(&lines[*a].value));
     let mut positions = vec![LabelPosition { row: 0, is_left: false }; lines.len()];
     for i in order {
-        positions[i] = position(lines[i]);
+        positions[i] = position(&lines[i]);
     }
     positions
 }
@@ -93,10 +91,8 @@ mod tests {
 
     #[test]
     fn overlapping_labels_are_in_separate_rows() {
-        let line =
-            |value| ThresholdLine { value, style: Style::Note, label: "p99: 37/1m".to_owned(), is_vertical: true };
-        let lines = [10.0, 12.0, 95.0].map(line);
-        let positions = label_positions(&lines.iter().collect::<Vec<_>>(), &Scale::linear(0.0, 100.0));
+        let line = |value| ThresholdLine { value, style: Style::Note, label: "p99: 37/1m".to_owned() };
+        let positions = label_positions(&[10.0, 12.0, 95.0].map(line), &Scale::linear(0.0, 100.0));
         let expected = [(1, false), (0, false), (0, true)].map(|(row, is_left)| LabelPosition { row, is_left });
         assert_eq!(positions, expected);
     }

@@ -66,11 +66,10 @@ fn micros(value: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scale::Scale;
-    use super::labels;
+    use super::{super::scale::Scale, as_f64, labels};
 
     fn shown(from: u64, to: u64, max_ticks: usize) -> Vec<String> {
-        let labels = labels(&Scale::time(from * 1_000_000, to * 1_000_000).ticks(max_ticks));
+        let labels = labels(&Scale::time(as_f64(from) * 1e6, as_f64(to) * 1e6).ticks(max_ticks));
         labels.into_iter().map(|(label, below)| below.map_or(label.clone(), |day| format!("{label} {day}"))).collect()
     }
 

@@ -8,7 +8,7 @@ mod scenario;
 use serde::Serialize;
 use tidegate::{Algorithm, Limit};
 
-use self::scenario::{Attempt, play};
+use self::scenario::play;
 use super::traffic::DEFAULT_START_US;
 use crate::window_us;
 
@@ -74,18 +74,17 @@ pub struct BoundaryResult {
 pub fn run(limit: Limit, algorithms: &[Algorithm]) -> Boundary {
     let window_us = window_us(limit);
     let edge_us = DEFAULT_START_US.next_multiple_of(window_us);
-    let attempt = |at_us: i64| Attempt { at_us, units: limit.max() };
     // Two microseconds before the next boundary the burst is still in the window. One microsecond later it is not.
     let last = window_us - 2;
     let trickle = (0..ATTEMPTS).map(|n| i64::try_from(last * n / (ATTEMPTS - 1)).unwrap_or(i64::MAX));
-    let trickle: Vec<Attempt> = std::iter::once(-1).chain(trickle).map(attempt).collect();
+    let trickle: Vec<i64> = std::iter::once(-1).chain(trickle).collect();
     Boundary {
         limit: limit.to_string(),
         max: limit.max(),
         window_us,
         edge_us,
         scenarios: vec![
-            play("both_sides", limit, edge_us, &[-1, 0].map(attempt), algorithms),
+            play("both_sides", limit, edge_us, &[-1, 0], algorithms),
             play("burst_then_trickle", limit, edge_us, &trickle, algorithms),
         ],
     }

@@ -11,30 +11,24 @@ use crate::{
     },
 };
 
-/// Units that are attempted at a time, in microseconds after the boundary.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Attempt {
-    pub(super) at_us: i64,
-    pub(super) units: u64,
-}
-
-pub(super) fn play(name: &str, limit: Limit, edge_us: u64, attempts: &[Attempt], algorithms: &[Algorithm]) -> Scenario {
+/// Attempts to spend the whole limit at each of `moments_us`, in microseconds after the boundary.
+pub(super) fn play(name: &str, limit: Limit, edge_us: u64, moments_us: &[i64], algorithms: &[Algorithm]) -> Scenario {
     Scenario {
         name: name.to_owned(),
-        moments_us: attempts.iter().map(|attempt| attempt.at_us).collect(),
-        attempted: attempts.iter().map(|attempt| attempt.units).collect(),
-        algorithms: algorithms.iter().map(|algorithm| result(*algorithm, limit, edge_us, attempts)).collect(),
+        moments_us: moments_us.to_vec(),
+        attempted: vec![limit.max(); moments_us.len()],
+        algorithms: algorithms.iter().map(|algorithm| result(*algorithm, limit, edge_us, moments_us)).collect(),
     }
 }
 
-fn result(algorithm: Algorithm, limit: Limit, edge_us: u64, attempts: &[Attempt]) -> BoundaryResult {
+fn result(algorithm: Algorithm, limit: Limit, edge_us: u64, moments_us: &[i64]) -> BoundaryResult {
     let policy = policy(limit).with_algorithm(algorithm);
     let (store, mut audit) = (single_client_store(), Audit::new(single_client_store(), limit));
     let key = Key::new("client").expect("a key");
     let (mut admitted, mut in_window) = (Vec::new(), Vec::new());
-    for attempt in attempts {
-        let now = Timestamp::from_micros(edge_us.saturating_add_signed(attempt.at_us));
-        let units = admit(&store, &policy, &key, attempt.units, now);
+    for at_us in moments_us {
+        let now = Timestamp::from_micros(edge_us.saturating_add_signed(*at_us));
+        let units = admit(&store, &policy, &key, limit.max(), now);
         admitted.push(units);
         in_window.push(match Cost::new(units) {
             Ok(cost) => audit.record(&key, cost, now),
@@ -42,8 +36,7 @@ fn result(algorithm: Algorithm, limit: Limit, edge_us: u64, attempts: &[Attempt]
         });
     }
     let sum = |before: bool| {
-        let side = attempts.iter().zip(&admitted).filter(|(attempt, _)| (attempt.at_us < 0) == before);
-        side.map(|(_, units)| units).sum()
+        moments_us.iter().zip(&admitted).filter(|(at_us, _)| (**at_us < 0) == before).map(|(_, units)| units).sum()
     };
     BoundaryResult {
         algorithm: algorithm.to_string(),

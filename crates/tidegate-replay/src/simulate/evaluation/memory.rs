@@ -18,17 +18,14 @@ const FULL: u64 = 10_000;
 /// Size of a slot in a store's table.
 const SLOT: usize = 32;
 
-/// Hash of a client's key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct KeyHash(u64);
-
 /// The sampled clients.
 #[derive(Debug)]
 pub(super) struct ClientSample {
     policies: Vec<Policy>,
     baseline: usize,
-    stores: BTreeMap<KeyHash, Vec<ClientStore>>,
-    highest: KeyHash,
+    /// The stores of each client, by the hash of its key.
+    stores: BTreeMap<u64, Vec<ClientStore>>,
+    highest: u64,
 }
 
 /// The store of one key, and its largest size so far.
@@ -55,12 +52,12 @@ impl ClientStore {
 impl ClientSample {
     pub(super) fn new(limit: Limit, algorithms: &[Algorithm]) -> Self {
         let policies = algorithms.iter().map(|algorithm| policy(limit).with_algorithm(*algorithm)).collect();
-        Self { policies, baseline: baseline(limit), stores: BTreeMap::new(), highest: KeyHash(u64::MAX) }
+        Self { policies, baseline: baseline(limit), stores: BTreeMap::new(), highest: u64::MAX }
     }
 
-    /// Adds a new client to the sample if its hash is low enough.
-    pub(super) fn add(&mut self, key: &Key<'_>) -> KeyHash {
-        let hash = KeyHash(hash_bytes(key.as_bytes()));
+    /// Adds a new client to the sample if the hash of its key is low enough. Returns the hash.
+    pub(super) fn add(&mut self, key: &Key<'_>) -> u64 {
+        let hash = hash_bytes(key.as_bytes());
         if self.stores.len() < SAMPLE_SIZE || hash < self.highest {
             self.stores.insert(hash, self.policies.iter().map(|_| ClientStore::new()).collect());
             if self.stores.len() > SAMPLE_SIZE {
@@ -74,7 +71,7 @@ impl ClientSample {
     }
 
     /// Charges a request that the algorithm with this number admitted. A denied request leaves no trace.
-    pub(super) fn charge(&mut self, hash: KeyHash, algorithm: usize, key: &Key<'_>, cost: Cost, now: Timestamp) {
+    pub(super) fn charge(&mut self, hash: u64, algorithm: usize, key: &Key<'_>, cost: Cost, now: Timestamp) {
         if hash <= self.highest
             && let Some(stores) = self.stores.get_mut(&hash)
         {

@@ -8,7 +8,6 @@ pub(super) mod audit;
 mod memory;
 mod results;
 
-use hashbrown::HashMap;
 use tidegate::{Algorithm, Cost, Key, Limit, Timestamp};
 
 use self::{algorithm_run::AlgorithmRun, memory::ClientSample};
@@ -17,7 +16,7 @@ pub use self::{
     results::{AlgorithmResult, Timeline, TraceResult, TraceSummary, WrongDecisions},
 };
 use super::traffic::{Traffic, TrafficError};
-use crate::{bins::Bins, window_us};
+use crate::{bins::Bins, client_numbers::ClientNumbers, window_us};
 
 /// Maximum number of algorithms. Further algorithms are ignored.
 pub const MAX_ALGORITHMS: usize = 32;
@@ -46,7 +45,7 @@ pub struct Evaluation {
     window_us: u64,
     /// The exact log, then the others.
     runs: Vec<AlgorithmRun>,
-    numbers: HashMap<Key<'static>, usize>,
+    numbers: ClientNumbers,
     clients: Vec<Client>,
     sample: ClientSample,
     /// Columns: units requested, units admitted (by each algorithm).
@@ -58,7 +57,8 @@ pub struct Evaluation {
 struct Client {
     /// One bit for each algorithm that denied the client.
     denied_by: u32,
-    hash: memory::KeyHash,
+    /// Hash of its key.
+    hash: u64,
 }
 
 impl Evaluation {
@@ -76,7 +76,7 @@ impl Evaluation {
             sample: ClientSample::new(limit, &all),
             bins: Bins::new(BINS, vec![true; 1 + all.len()]),
             runs: all.into_iter().map(|algorithm| AlgorithmRun::new(limit, algorithm)).collect(),
-            numbers: HashMap::new(),
+            numbers: ClientNumbers::default(),
             clients: Vec::new(),
             summary: TraceSummary::default(),
         }
@@ -89,7 +89,10 @@ impl Evaluation {
         let moved = now.as_micros() < earliest;
         let now = Timestamp::from_micros(now.as_micros().max(earliest));
         self.summary.record(now, cost, moved);
-        let number = self.number(key);
+        let number = self.numbers.number(key.as_bytes()) as usize;
+        if number == self.clients.len() {
+            self.clients.push(Client { denied_by: 0, hash: self.sample.add(key) });
+        }
         let bin = self.bins.at(now.as_micros());
         bin[0] = bin[0].saturating_add(cost.get());
 
@@ -126,17 +129,6 @@ impl Evaluation {
         let algorithms = runs.into_iter().enumerate().map(result).collect();
         let (trace, max) = (name.to_owned(), limit.max());
         TraceResult { trace, limit: limit.to_string(), max, window_us, timeline, algorithms, summary }
-    }
-
-    /// Returns the number of a client, from 0 in the order of their first requests.
-    fn number(&mut self, key: &Key<'_>) -> usize {
-        if let Some(number) = self.numbers.get(key) {
-            return *number;
-        }
-        let number = self.clients.len();
-        self.clients.push(Client { denied_by: 0, hash: self.sample.add(key) });
-        self.numbers.insert(key.clone().into_owned(), number);
-        number
     }
 }
 

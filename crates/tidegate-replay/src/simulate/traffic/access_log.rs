@@ -36,17 +36,7 @@ const ASSETS: [&str; 8] = [
 const CALLS: [&str; 4] = ["/api/v1/items", "/api/v1/stock", "/api/v1/prices?page=2", "/api/v1/orders"];
 const JOBS: [&str; 3] = ["/api/v1/export", "/api/v1/sync", "/healthz"];
 
-/// The fields of a line other than the address and the time.
-struct LogEntry<'a> {
-    method: &'static str,
-    path: String,
-    status: u16,
-    bytes: u64,
-    referer: &'static str,
-    agent: &'a str,
-}
-
-/// Writes requests as lines of an access log. Returns the number of requests.
+/// Writes requests as lines of an access log.
 ///
 /// # Errors
 /// If the output fails.
@@ -54,78 +44,70 @@ pub fn write(
     traffic: &Traffic,
     requests: impl Iterator<Item = SimulatedRequest>,
     out: &mut impl Write,
-) -> io::Result<u64> {
+) -> io::Result<()> {
     // No client uses this stream.
     let mut random = Random::new(traffic.seed, u64::MAX);
     let (mut second, mut date) = (None, String::new());
-    let mut written = 0;
-    for request in requests {
-        if second != Some(request.time_us / 1_000_000) {
-            second = Some(request.time_us / 1_000_000);
-            date = strftime(request.time_us, "%d/%b/%Y:%H:%M:%S +0000");
+    for SimulatedRequest { time_us, client, kind, .. } in requests {
+        if second != Some(time_us / 1_000_000) {
+            second = Some(time_us / 1_000_000);
+            date = strftime(time_us, "%d/%b/%Y:%H:%M:%S +0000");
         }
-        let address = traffic.address(request.client);
-        let LogEntry { method, path, status, bytes, referer, agent } = entry(traffic, &request, &mut random);
-        let protocol =
-            if matches!(request.kind, RequestKind::Page | RequestKind::Asset) { "HTTP/2.0" } else { "HTTP/1.1" };
-        write!(out, "{address} - - [{date}] \"{method} {path} {protocol}\" {status} {bytes} ")?;
-        match referer {
-            "" => writeln!(out, "\"-\" \"{agent}\"")?,
-            path => writeln!(out, "\"{SITE}{path}\" \"{agent}\"")?,
-        }
-        written += 1;
+        // A client always has the same user agent.
+        let agent = hash(traffic.seed ^ hash(client.into()));
+        let (path, bytes, referer, agent) = resource(kind, agent, &mut random);
+        let (status, bytes) = status(kind, random.below(1_000)).unwrap_or((200, bytes));
+        let method = if kind == RequestKind::Login { "POST" } else { "GET" };
+        let protocol = if matches!(kind, RequestKind::Page | RequestKind::Asset) { "HTTP/2.0" } else { "HTTP/1.1" };
+        let referer = if referer.is_empty() { "-".to_owned() } else { format!("{SITE}{referer}") };
+        let address = traffic.address(client);
+        let request = format_args!("{method} {path} {protocol}");
+        writeln!(out, "{address} - - [{date}] \"{request}\" {status} {bytes} \"{referer}\" \"{agent}\"")?;
     }
-    Ok(written)
+    Ok(())
 }
 
-fn entry<'a>(traffic: &Traffic, request: &SimulatedRequest, random: &mut Random) -> LogEntry<'a> {
-    // A client always has the same user agent.
-    let client = hash(traffic.seed ^ hash(request.client.into()));
-    let get =
-        |path: String, bytes: u64, referer, agent| LogEntry { method: "GET", path, status: 200, bytes, referer, agent };
-    let mut entry = match request.kind {
+/// Returns the path of a request, the size of the response, the path of the referer and the user agent.
+fn resource(kind: RequestKind, client: u64, random: &mut Random) -> (String, u64, &'static str, &'static str) {
+    match kind {
         RequestKind::Page => {
             let path = match random.below(10) {
                 0..=4 => random.pick(&PAGES).to_owned(),
                 _ => format!("/products/{}", 1_000 + random.below(900)),
             };
             let referer = if random.chance(0.4) { "" } else { random.pick(&PAGES) };
-            get(path, 8_000 + random.below(40_000), referer, of(&BROWSERS, client))
+            (path, 8_000 + random.below(40_000), referer, of(&BROWSERS, client))
         }
         RequestKind::Asset => {
             let path = match random.below(3) {
                 0 => format!("/img/products/{}.webp", 1_000 + random.below(900)),
                 _ => random.pick(&ASSETS).to_owned(),
             };
-            get(path, 400 + random.below(120_000), random.pick(&PAGES), of(&BROWSERS, client))
+            (path, 400 + random.below(120_000), random.pick(&PAGES), of(&BROWSERS, client))
         }
         RequestKind::Crawl => {
             let path = format!("/products/{}", 1_000 + random.below(900));
-            get(path, 8_000 + random.below(40_000), "", of(&SCRAPERS, client))
+            (path, 8_000 + random.below(40_000), "", of(&SCRAPERS, client))
         }
-        RequestKind::Api => get(random.pick(&CALLS).to_owned(), 200 + random.below(6_000), "", of(&SCRIPTS, client)),
-        RequestKind::Job => get(of(&JOBS, client).to_owned(), 20 + random.below(300), "", "curl/8.14.1"),
-        RequestKind::Login => LogEntry {
-            method: "POST",
-            path: "/login".to_owned(),
-            status: 401,
-            bytes: 121,
-            referer: "",
-            agent: "python-requests/2.32.5",
-        },
-    };
-    match (request.kind, random.below(1_000)) {
-        (RequestKind::Login, _) => {}
-        (_, 0..2) => (entry.status, entry.bytes) = (500, 176),
-        (RequestKind::Page | RequestKind::Crawl, 2..25) => (entry.status, entry.bytes) = (404, 1_532),
-        (RequestKind::Asset, 2..250) => (entry.status, entry.bytes) = (304, 0),
-        (RequestKind::Page, 25..60) => (entry.status, entry.bytes) = (302, 0),
-        _ => {}
+        RequestKind::Api => (random.pick(&CALLS).to_owned(), 200 + random.below(6_000), "", of(&SCRIPTS, client)),
+        RequestKind::Job => (of(&JOBS, client).to_owned(), 20 + random.below(300), "", "curl/8.14.1"),
+        RequestKind::Login => ("/login".to_owned(), 121, "", SCRIPTS[0]),
     }
-    entry
+}
+
+/// Returns the status and the size of a response other than 200. `per_mille` is a random number below 1000.
+fn status(kind: RequestKind, per_mille: u64) -> Option<(u16, u64)> {
+    match (kind, per_mille) {
+        (RequestKind::Login, _) => Some((401, 121)),
+        (_, 0..2) => Some((500, 176)),
+        (RequestKind::Page | RequestKind::Crawl, 2..25) => Some((404, 1_532)),
+        (RequestKind::Asset, 2..250) => Some((304, 0)),
+        (RequestKind::Page, 25..60) => Some((302, 0)),
+        _ => None,
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "below a length")]
-fn of<'a>(choices: &[&'a str], number: u64) -> &'a str {
+fn of(choices: &[&'static str], number: u64) -> &'static str {
     choices[(number % choices.len() as u64) as usize]
 }

@@ -11,16 +11,15 @@ const MASK: u32 = (1 << 24) - 1;
 /// Returns the address of a client. Different clients have different addresses.
 pub(super) fn address(seed: u64, client: u32) -> String {
     let number = permuted(seed, client);
+    let [_, a, b, c] = number.to_be_bytes();
     if client % IPV6 == IPV6 - 1 {
         // 2001:db8::/32 is reserved for documentation.
-        let [_, a, b, c] = number.to_be_bytes();
         let subnet = u16::from_be_bytes([a, b]);
         let host = hash(number.into()).to_be_bytes();
         let half = |i: usize| u16::from_be_bytes([host[i], host[i + 1]]);
         Ipv6Addr::new(0x2001, 0xdb8, subnet, c.into(), half(0), half(2), half(4), half(6)).to_string()
     } else {
         // 10.0.0.0/8 is private.
-        let [_, a, b, c] = number.to_be_bytes();
         Ipv4Addr::new(10, a, b, c).to_string()
     }
 }

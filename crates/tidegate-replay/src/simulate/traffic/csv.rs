@@ -4,10 +4,7 @@ use std::io::{self, Write};
 
 use super::{SimulatedRequest, Traffic};
 
-/// The header line.
-pub const HEADER: &str = "time_us,key,cost";
-
-/// Writes a header and the requests. Returns the number of requests.
+/// Writes a header and the requests.
 ///
 /// # Errors
 /// If the output fails.
@@ -15,12 +12,10 @@ pub fn write(
     traffic: &Traffic,
     requests: impl Iterator<Item = SimulatedRequest>,
     out: &mut impl Write,
-) -> io::Result<u64> {
-    writeln!(out, "{HEADER}")?;
-    let mut written = 0;
+) -> io::Result<()> {
+    writeln!(out, "time_us,key,cost")?;
     for SimulatedRequest { time_us, client, cost, .. } in requests {
         writeln!(out, "{time_us},{},{cost}", traffic.address(client))?;
-        written += 1;
     }
-    Ok(written)
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! [`RequestStream`]: the requests of all clients in order of time.
 
-use std::{cmp::Reverse, collections::BinaryHeap, fmt};
+use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::{
     Traffic,
@@ -71,12 +71,6 @@ impl RequestStream {
         if time_us < self.end_us {
             self.next.push(Reverse((time_us, client, kind)));
         }
-    }
-}
-
-impl fmt::Debug for RequestStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RequestStream").field("next", &self.next.peek()).finish_non_exhaustive()
     }
 }
 
