@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use tidegate::Degradation;
 
-use crate::{cause::Cause, log, stopwatch};
+use crate::{error::Cause, log, stopwatch};
 
 /// A state ends after this many microseconds without a failure, if requests succeed.
 const QUIET: u64 = 2_000_000;
@@ -45,7 +45,7 @@ impl DegradedStates {
     /// Records a request that was affected.
     pub(crate) fn record(&self, cause: Cause, detail: impl FnOnce() -> String) {
         let now = stopwatch::micros() + 1;
-        let state = &self.states[cause.index()];
+        let state = &self.states[cause as usize];
         self.end_if_recovered(cause, now);
         state.last.store(now, Relaxed);
         if state.since.load(Relaxed) == 0 {
@@ -56,13 +56,13 @@ impl DegradedStates {
 
     /// Begins a state that lasts until [`end`](Self::end) is called.
     pub(crate) fn begin(&self, cause: Cause, detail: impl FnOnce() -> String) {
-        self.states[cause.index()].is_lasting.store(true, Relaxed);
+        self.states[cause as usize].is_lasting.store(true, Relaxed);
         self.record(cause, detail);
     }
 
     /// Ends a lasting state.
     pub(crate) fn end(&self, cause: Cause) {
-        let state = &self.states[cause.index()];
+        let state = &self.states[cause as usize];
         if state.is_lasting.swap(false, Relaxed) {
             state.since.store(0, Relaxed);
         }
@@ -75,7 +75,7 @@ impl DegradedStates {
     }
 
     fn end_if_recovered(&self, cause: Cause, now: u64) {
-        let state = &self.states[cause.index()];
+        let state = &self.states[cause as usize];
         let (since, last) = (state.since.load(Relaxed), state.last.load(Relaxed));
         if since == 0 || state.is_lasting.load(Relaxed) {
             return;
@@ -92,7 +92,7 @@ impl DegradedStates {
         let now = stopwatch::micros() + 1;
         let lasting = |cause: Cause| {
             self.end_if_recovered(cause, now);
-            let state = &self.states[cause.index()];
+            let state = &self.states[cause as usize];
             let since = state.since.load(Relaxed);
             (since > 0).then(|| Degradation {
                 cause: cause.name(),
@@ -110,7 +110,7 @@ impl DegradedStates {
         let now = stopwatch::micros() + 1;
         for cause in Cause::ALL {
             self.end_if_recovered(cause, now);
-            let state = &self.states[cause.index()];
+            let state = &self.states[cause as usize];
             let since = Some(state.since.load(Relaxed)).filter(|since| *since > 0);
             let before = std::mem::replace(&mut *state.logged.lock(), since);
             if before == since {
@@ -150,7 +150,7 @@ fn shortened(mut text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::{DegradedStates, EXPIRY, QUIET};
-    use crate::{cause::Cause, stopwatch};
+    use crate::{error::Cause, stopwatch};
 
     /// Whether a state still lasts `later` microseconds from now.
     fn lasts(degraded_states: &DegradedStates, cause: Cause, later: u64) -> bool {

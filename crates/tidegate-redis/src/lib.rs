@@ -2,9 +2,7 @@
 
 mod breaker;
 mod builder;
-mod cause;
 mod decide;
-mod decide_all;
 mod degraded_states;
 mod denials;
 mod driven_connection;

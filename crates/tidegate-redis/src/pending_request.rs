@@ -17,7 +17,6 @@ use crate::{error::Error, stopwatch, wire::Group};
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) group: Group,
-    pub(crate) slot: u16,
     pub(crate) given: Option<Timestamp>,
     /// When its caller stops waiting, by the stopwatch.
     pub(crate) deadline: u64,
@@ -63,6 +62,21 @@ impl GroupReply {
 }
 
 impl PendingRequest {
+    /// A request, and the receiver of its reply.
+    pub(crate) fn new(
+        group: Group,
+        given: Option<Timestamp>,
+        deadline: u64,
+    ) -> (Self, oneshot::Receiver<Result<GroupReply, Error>>) {
+        let (reply_to, reply) = oneshot::channel();
+        (Self { group, given, deadline, asking: false, alone: false, reply_to, outstanding: None }, reply)
+    }
+
+    /// The slot of its first key. In a cluster all of its keys have the same slot.
+    pub(crate) fn slot(&self) -> u16 {
+        self.group.parts[0].name.slot
+    }
+
     pub(crate) fn fail(self, error: Error) {
         // The caller may have stopped waiting.
         let _ = self.reply_to.send(Err(error));

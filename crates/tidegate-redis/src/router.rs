@@ -17,16 +17,15 @@ use tokio::{
 };
 
 use crate::{
-    cause::Cause,
     degraded_states::DegradedStates,
     driven_connection::query,
-    error::Error,
+    error::{Cause, Error},
     key_name::SLOTS,
-    node::{Node, NodeContext, ServerLocation},
+    node::{Node, NodeContext},
     pending_request::PendingRequest,
     stats::count,
     stopwatch, supervise,
-    target::{Address, Target},
+    target::{Address, ServerLocation, Target},
 };
 
 /// Minimum time between two requests for the layout of a cluster.
@@ -43,7 +42,7 @@ pub(crate) const CLUSTER: &str = "the cluster";
 
 #[derive(Debug)]
 pub(crate) struct Router {
-    context: Arc<NodeContext>,
+    pub(crate) context: Arc<NodeContext>,
     layout: RwLock<Layout>,
     seeds: Vec<Address>,
     refresh: Arc<Notify>,
@@ -66,28 +65,22 @@ impl Router {
     pub(crate) fn start(context: NodeContext, target: Target) -> Arc<Self> {
         let context = Arc::new(context);
         let router = Arc::new_cyclic(|this| {
-            let mut layout = Layout::default();
-            let mut seeds = Vec::new();
-            let mut is_known = true;
-            let location = match target {
-                Target::Standalone(address) => Some(ServerLocation::Fixed(address)),
-                Target::Sentinel { sentinels, master, login } => {
-                    Some(ServerLocation::Sentinel { sentinels, master, login })
+            let (mut layout, mut seeds) = (Layout::default(), Vec::new());
+            match target {
+                Target::Server(location) => {
+                    layout.only = Some(Arc::new(Node::start(&context, location, Weak::clone(this))));
                 }
                 Target::Cluster(addresses) => {
                     seeds = addresses;
-                    is_known = false;
                     layout.slots = vec![None; SLOTS.into()];
-                    None
                 }
-            };
-            layout.only = location.map(|location| Arc::new(Node::start(&context, location, Weak::clone(this))));
+            }
             Self {
                 context,
+                layout_known: watch::Sender::new(layout.only.is_some()),
                 layout: RwLock::new(layout),
                 seeds,
                 refresh: Arc::new(Notify::new()),
-                layout_known: watch::Sender::new(is_known),
                 degraded_states: DegradedStates::default(),
                 this: Weak::clone(this),
             }
@@ -111,11 +104,6 @@ impl Router {
         }
     }
 
-    /// Whether one call can't have keys of different slots.
-    pub(crate) fn is_cluster(&self) -> bool {
-        self.context.is_cluster
-    }
-
     /// Waits until the layout is known.
     pub(crate) async fn layout_known(&self) {
         let mut layout_known = self.layout_known.subscribe();
@@ -136,10 +124,10 @@ impl Router {
     }
 
     pub(crate) fn submit(&self, request: PendingRequest) {
-        match self.node(request.slot) {
-            Some(node) => node.submit_if_closed(request),
+        match self.node(request.slot()) {
+            Some(node) => node.submit(request),
             None => {
-                let error = self.record_unserved(request.slot);
+                let error = self.record_unserved(request.slot());
                 request.fail(error);
             }
         }
@@ -168,7 +156,7 @@ impl Router {
             let mut layout = self.layout.write();
             let node = layout.node(to, &self.context, &self.this);
             if !request.asking
-                && let Some(slot) = layout.slots.get_mut(usize::from(request.slot))
+                && let Some(slot) = layout.slots.get_mut(usize::from(request.slot()))
             {
                 *slot = Some(Arc::clone(&node));
             }
@@ -177,7 +165,7 @@ impl Router {
         if !request.asking {
             self.refresh();
         }
-        node.submit_if_closed(request);
+        node.submit(request);
     }
 
     fn set_layout(&self, ranges: &[(u16, u16, Address)]) {

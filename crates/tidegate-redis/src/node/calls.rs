@@ -59,7 +59,7 @@ impl NodeTask {
             };
             let fits = |call: &&mut Vec<PendingRequest>| {
                 let other = &call[0];
-                let same_slot = !self.context.is_cluster || other.slot == request.slot;
+                let same_slot = !self.context.is_cluster || other.slot() == request.slot();
                 same_slot && other.given.is_some() == request.given.is_some() && !other.asking && !other.alone
             };
             let together = if request.asking || request.alone { None } else { calls.iter_mut().find(fits) };

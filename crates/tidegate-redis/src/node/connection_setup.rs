@@ -3,10 +3,10 @@
 use redis::{Value, aio::MultiplexedConnection};
 use tokio::time::timeout;
 
-use super::{NodeTask, ServerLocation, calls};
+use super::{NodeTask, calls};
 use crate::{
     driven_connection::DrivenConnection, error::Error, reply::read_reply, sentinel::find_master, stats::count,
-    stopwatch,
+    stopwatch, target::ServerLocation,
 };
 
 impl NodeTask {

@@ -7,8 +7,7 @@ use tokio::time::timeout;
 
 use super::{NodeTask, calls};
 use crate::{
-    cause::Cause,
-    error::Error,
+    error::{Cause, Error},
     stopwatch::{self, to_micros},
 };
 

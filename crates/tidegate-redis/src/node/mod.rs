@@ -38,7 +38,7 @@ use crate::{
     stats::{Counters, count},
     stopwatch::{self, to_micros},
     supervise,
-    target::{Address, Login},
+    target::{Login, ServerLocation},
 };
 
 /// After a connection that lasted less than this many microseconds, the next one is delayed.
@@ -51,13 +51,6 @@ pub(crate) struct Node {
     queue: mpsc::Sender<PendingRequest>,
 }
 
-/// How to find the server of a node.
-#[derive(Debug, Clone)]
-pub(crate) enum ServerLocation {
-    Fixed(Address),
-    Sentinel { sentinels: Vec<Address>, master: String, login: Login },
-}
-
 /// The settings and counters that all nodes of a store share.
 #[derive(Debug)]
 pub(crate) struct NodeContext {
@@ -65,6 +58,7 @@ pub(crate) struct NodeContext {
     pub(crate) login: Login,
     pub(crate) source: Source,
     pub(crate) counters: Arc<Counters>,
+    /// Whether one call can't have keys of different slots.
     pub(crate) is_cluster: bool,
 }
 
@@ -94,17 +88,12 @@ impl Node {
         Self { state, queue }
     }
 
-    /// Submits a request if the breaker is closed, else fails it.
-    pub(crate) fn submit_if_closed(&self, request: PendingRequest) {
-        if self.state.breaker.is_closed() {
-            self.submit(request);
-        } else {
-            request.fail(self.state.refusal());
-        }
-    }
-
-    /// Sends a request to the task. If the queue is full, a decision is shed, and any other request waits for room.
+    /// Sends a request to the task. If the breaker is open, the request fails. If the queue is full, a decision is shed,
+    /// and any other request waits for room.
     pub(crate) fn submit(&self, mut request: PendingRequest) {
+        if !self.state.breaker.is_closed() {
+            return request.fail(self.state.refusal());
+        }
         request.outstanding = Some(Outstanding::new(&self.state.outstanding));
         match self.queue.try_send(request) {
             Ok(()) => {}

@@ -8,15 +8,14 @@ use std::{
 use redis::{Value, aio::MultiplexedConnection};
 use tokio::time::timeout;
 
-use super::{NodeTask, ServerLocation, calls::CompletedCall};
+use super::{NodeTask, calls::CompletedCall};
 use crate::{
-    cause::Cause,
-    error::Error,
+    error::{Cause, Error},
     pending_request::{GroupReply, PendingRequest},
     reply::{Status, read_reply},
     stats::count,
     stopwatch::{self, to_micros},
-    target::Address,
+    target::{Address, ServerLocation},
 };
 
 /// How long to wait before sending requests again that a cluster could not execute.

@@ -10,9 +10,8 @@ use tokio::sync::{Notify, watch};
 use super::NodeContext;
 use crate::{
     breaker::Breaker,
-    cause::Cause,
     degraded_states::DegradedStates,
-    error::Error,
+    error::{Cause, Error},
     keyspace::Keyspace,
     pending_request::PendingRequest,
     server_clock::ServerClock,
@@ -218,10 +217,10 @@ mod tests {
     };
 
     use tidegate::{Cost, Op, Policy};
-    use tokio::sync::oneshot;
 
     use super::{MANY_OUTSTANDING, NodeContext, NodeState};
     use crate::{
+        key_name::KeyName,
         pending_request::PendingRequest,
         script::Source,
         settings::Settings,
@@ -232,19 +231,10 @@ mod tests {
 
     fn request(action: Action) -> PendingRequest {
         let policy = Policy::new("p", ["5/1s".parse().expect("a limit")]).expect("a policy");
-        let parts = vec![KeyRequest::new(b"key".to_vec(), &policy, Cost::ONE, None)];
+        let name = KeyName { bytes: b"key".to_vec(), slot: 0 };
+        let parts = vec![KeyRequest::new(name, &policy, Cost::ONE, None)];
         let group = Group { action, parts, deadline: 0, new_keys: NewKeys::Always };
-        let (reply_to, _) = oneshot::channel();
-        PendingRequest {
-            group,
-            slot: 0,
-            given: None,
-            deadline: 0,
-            asking: false,
-            alone: false,
-            reply_to,
-            outstanding: None,
-        }
+        PendingRequest::new(group, None, 0).0
     }
 
     #[test]
