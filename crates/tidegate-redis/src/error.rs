@@ -113,9 +113,12 @@ impl From<Error> for tidegate::StoreError {
     }
 }
 
+/// Makes the error that a message stands for.
+type ErrorFn = fn(&str) -> Error;
+
 /// The words of Redis's error messages, and the error that each stands for. The first that a message contains counts. A
 /// message from a script may begin with the place at which the error was raised.
-const ERRORS_BY_WORD: [(&str, fn(&str) -> Error); 15] = [
+const ERRORS_BY_WORD: [(&str, ErrorFn); 15] = [
     ("READONLY", |_| Error::ReadOnly),
     ("OOM ", |_| Error::OutOfMemory),
     ("NEWERVERSION", |text| Error::NewerVersion(after(text, "NEWERVERSION"))),

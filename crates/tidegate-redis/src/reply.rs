@@ -19,13 +19,14 @@ use crate::{
 /// The status of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// The group was executed; the range of its reply.
-    Done(Range<usize>),
+    /// The group was executed; the range of its reply. With `no_room`, nothing was done, because no new keys may be
+    /// created: the range has one byte for each key, which is 0 if the key does not exist.
+    Answered {
+        range: Range<usize>,
+        no_room: bool,
+    },
     /// The group arrived after its deadline, and nothing was done.
     Late,
-    /// No new keys may be created, and nothing was done. The range has one byte for each key, which is 0 if the key does not
-    /// exist.
-    NoRoom(Range<usize>),
     Failed(Error),
 }
 
@@ -42,12 +43,12 @@ pub(crate) fn read_reply<'a>(
         Ok(match status {
             0 => {
                 reader.skip(group)?;
-                Status::Done(start..reader.at)
+                Status::Answered { range: start..reader.at, no_room: false }
             }
             1 => Status::Late,
             3 => {
                 reader.take(group.parts.len())?;
-                Status::NoRoom(start..reader.at)
+                Status::Answered { range: start..reader.at, no_room: true }
             }
             _ => Status::Failed(Error::from_message(&String::from_utf8_lossy(reader.bytes(2)?))),
         })
@@ -371,13 +372,16 @@ mod tests {
         let (now, statuses) = read_reply(&reply, &requested).expect("a reply");
         assert_eq!((now, statuses.len()), (99, requested.len()));
         for ((_, bytes), status) in groups.iter().zip(&statuses) {
-            assert!(matches!(status, Status::Done(range) if reply[range.clone()] == bytes[..]), "{status:?}");
+            let Status::Answered { range, no_room: false } = status else { panic!("{status:?}") };
+            assert_eq!(reply[range.clone()], bytes[..]);
         }
-        let [Status::Late, Status::NoRoom(missing), Status::Failed(crate::Error::ReadOnly)] = &statuses[groups.len()..]
-        else {
-            panic!("{statuses:?}");
-        };
-        assert_eq!(reply[missing.clone()], [0]);
+        // The byte of the missing key comes before the 18 bytes of the error.
+        let last = [
+            Status::Late,
+            Status::Answered { range: reply.len() - 19..reply.len() - 18, no_room: true },
+            Status::Failed(crate::Error::ReadOnly),
+        ];
+        assert_eq!(statuses[groups.len()..], last);
         for length in 0..reply.len() {
             assert!(read_reply(&reply[..length], &requested).is_err(), "{length} bytes");
         }

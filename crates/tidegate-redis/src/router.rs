@@ -28,6 +28,9 @@ use crate::{
     target::{Address, ServerLocation, Target},
 };
 
+/// The interval at which the layout of a cluster is read if nothing seems to have changed.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Minimum time between two requests for the layout of a cluster.
 const REFRESH_PAUSE: Duration = Duration::from_millis(100);
 
@@ -86,8 +89,8 @@ impl Router {
             }
         });
         if !router.seeds.is_empty() {
-            let (weak, interval) = (Arc::downgrade(&router), router.context.settings.refresh_interval);
-            supervise::spawn("layout", move || refresh_layout(Weak::clone(&weak), interval));
+            let weak = Arc::downgrade(&router);
+            supervise::spawn("layout", move || refresh_layout(Weak::clone(&weak)));
         }
         let weak = Arc::downgrade(&router);
         supervise::spawn("watch", move || watch(Weak::clone(&weak)));
@@ -193,8 +196,7 @@ impl Router {
 
     /// Whether every slot has a node that answers.
     fn is_served(&self) -> bool {
-        let layout = self.layout.read();
-        layout.slots.iter().all(Option::is_some) && layout.nodes.values().all(|node| node.state.breaker.is_closed())
+        self.has_all_slots() && self.nodes().iter().all(|node| node.state.breaker.is_closed())
     }
 
     /// Fetches the layout from the first node that reports it. Each attempt begins with another node, because a node that is
@@ -231,12 +233,12 @@ async fn watch(router: Weak<Router>) {
             node.state.degraded_states.log_changes(&node.state.name);
         }
         drop(alive);
-        stopwatch::pause(WATCH_INTERVAL).await;
+        tokio::time::sleep(WATCH_INTERVAL).await;
     }
 }
 
 /// Keeps the layout of a cluster up to date until the router is dropped.
-async fn refresh_layout(router: Weak<Router>, interval: Duration) {
+async fn refresh_layout(router: Weak<Router>) {
     for time in 0.. {
         let Some(alive) = router.upgrade() else { return };
         let layout = alive.fetch_layout(time).await;
@@ -257,8 +259,8 @@ async fn refresh_layout(router: Weak<Router>, interval: Duration) {
         let healthy = layout.is_some() && alive.is_served();
         let requested = Arc::clone(&alive.refresh);
         drop(alive);
-        stopwatch::pause(REFRESH_PAUSE).await;
-        let wait = if healthy { interval } else { REFRESH_PAUSE };
+        tokio::time::sleep(REFRESH_PAUSE).await;
+        let wait = if healthy { REFRESH_INTERVAL } else { REFRESH_PAUSE };
         let _ = timeout(wait, requested.notified()).await;
     }
 }

@@ -10,6 +10,9 @@
 //!
 //! Each scheme may begin with `valkey` in place of `redis`. `@`, `:` and `/` in the user or the password are percent-encoded.
 
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsCertificates};
 
 /// The servers of a store.
@@ -42,8 +45,9 @@ pub(crate) struct Address {
 /// How to log in to a server.
 #[derive(Clone)]
 pub(crate) struct Login {
-    settings: RedisConnectionInfo,
-    tls: bool,
+    /// User, password and database.
+    pub(crate) settings: RedisConnectionInfo,
+    pub(crate) tls: bool,
     certificates: Option<TlsCertificates>,
 }
 
@@ -201,20 +205,6 @@ impl std::fmt::Display for Address {
 }
 
 impl Login {
-    /// The number of the database.
-    pub(crate) fn database(&self) -> i64 {
-        self.settings.db()
-    }
-
-    pub(crate) fn is_encrypted(&self) -> bool {
-        self.tls
-    }
-
-    /// User, password and database.
-    pub(crate) fn settings(&self) -> &RedisConnectionInfo {
-        &self.settings
-    }
-
     /// A client that connects to a server.
     pub(crate) fn client(&self, address: &Address) -> Result<Client, UrlError> {
         let Address { host, port } = address.clone();
@@ -234,18 +224,11 @@ impl Login {
 }
 
 fn percent_decode(text: &str) -> Result<String, UrlError> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let digits = [rest.next(), rest.next()].map(|digit| digit.and_then(|d| char::from(d).to_digit(16)));
-            let [Some(high), Some(low)] = digits else { return Err(UrlError::Login) };
-            bytes.push(u8::try_from(high * 16 + low).map_err(|_| UrlError::Login)?);
-        } else {
-            bytes.push(byte);
-        }
+    let is_code = |rest: &str| rest.as_bytes().get(..2).is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit));
+    if !text.split('%').skip(1).all(is_code) {
+        return Err(UrlError::Login);
     }
-    String::from_utf8(bytes).map_err(|_| UrlError::Login)
+    percent_decode_str(text).decode_utf8().map(Cow::into_owned).map_err(|_| UrlError::Login)
 }
 
 #[cfg(test)]

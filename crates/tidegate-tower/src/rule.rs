@@ -43,9 +43,9 @@ pub struct Rule {
     pub(crate) settlement: Option<Settlement>,
 }
 
-type TierFn = dyn for<'r> Fn(&RequestHead<'r>) -> usize + Send + Sync;
-type CostFn = dyn for<'r> Fn(&RequestHead<'r>) -> u64 + Send + Sync;
-type FinalCostFn = dyn for<'r> Fn(&ResponseHead<'r>) -> Option<u64> + Send + Sync;
+type TierFn = dyn Fn(&RequestHead<'_>) -> usize + Send + Sync;
+type CostFn = dyn Fn(&RequestHead<'_>) -> u64 + Send + Sync;
+type FinalCostFn = dyn Fn(&ResponseHead<'_>) -> Option<u64> + Send + Sync;
 
 /// One of a rule's policies.
 #[derive(Debug)]
@@ -83,10 +83,10 @@ impl Rule {
     ///
     /// # Panics
     /// If there are no policies.
-    pub fn tiers<F>(policies: impl IntoIterator<Item = Policy>, choose: F) -> Self
-    where
-        F: for<'r> Fn(&RequestHead<'r>) -> usize + Send + Sync + 'static,
-    {
+    pub fn tiers(
+        policies: impl IntoIterator<Item = Policy>,
+        choose: impl Fn(&RequestHead<'_>) -> usize + Send + Sync + 'static,
+    ) -> Self {
         let tiers: Arc<[Tier]> = policies.into_iter().map(Tier::new).collect();
         assert!(!tiers.is_empty(), "a rule needs at least one policy");
         Self::with_tiers(tiers, Some(Arc::new(choose)))
@@ -131,10 +131,7 @@ impl Rule {
     ///
     /// By the size of the body: `|request| request.body_size().map_or(16, |bytes| bytes.div_ceil(1024))`.
     #[must_use]
-    pub fn cost<F>(mut self, cost: F) -> Self
-    where
-        F: for<'r> Fn(&RequestHead<'r>) -> u64 + Send + Sync + 'static,
-    {
+    pub fn cost(mut self, cost: impl Fn(&RequestHead<'_>) -> u64 + Send + Sync + 'static) -> Self {
         self.cost = RequestCost::Computed(Arc::new(cost));
         self
     }
@@ -144,10 +141,7 @@ impl Rule {
     ///
     /// By a header that the service sets: `|response| response.number("x-tokens-used")`.
     #[must_use]
-    pub fn settle<F>(mut self, cost: F) -> Self
-    where
-        F: for<'r> Fn(&ResponseHead<'r>) -> Option<u64> + Send + Sync + 'static,
-    {
+    pub fn settle(mut self, cost: impl Fn(&ResponseHead<'_>) -> Option<u64> + Send + Sync + 'static) -> Self {
         self.settlement = Some(Settlement::FinalCost(Arc::new(cost)));
         self
     }

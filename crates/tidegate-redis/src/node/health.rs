@@ -82,7 +82,7 @@ impl NodeTask {
         let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         let (used, max) = (number("used_memory"), number("maxmemory"));
         let may_evict = self.record_eviction_policy(field("maxmemory_policy"));
-        let database = format!("db{}", self.context.login.database());
+        let database = format!("db{}", self.context.login.settings.db());
         let keys = field(&database).and_then(|text| text.strip_prefix("keys=")?.split(',').next()?.parse().ok());
         let is_short = max > 0 && !may_evict && used >= max - max / 20;
         self.state.keyspace.record_check(keys.unwrap_or(0), is_short, report.created);

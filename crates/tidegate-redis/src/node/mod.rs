@@ -44,6 +44,9 @@ use crate::{
 /// After a connection that lasted less than this many microseconds, the next one is delayed.
 const MIN_LIFETIME: u64 = 10_000;
 
+/// Maximum number of calls under way. Requests that arrive meanwhile wait and are sent as one batch.
+const MAX_CALLS: usize = 3;
+
 /// One Redis server.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -196,7 +199,7 @@ impl NodeTask {
         for request in std::mem::take(&mut self.retries) {
             request.fail(self.state.refusal());
         }
-        let wait = stopwatch::pause(Duration::from_micros(due.saturating_sub(stopwatch::micros()).max(1000)));
+        let wait = tokio::time::sleep(Duration::from_micros(due.saturating_sub(stopwatch::micros()).max(1000)));
         tokio::pin!(wait);
         loop {
             tokio::select! {
@@ -229,8 +232,8 @@ impl NodeTask {
                 return ConnectionEnd::StoreDropped;
             }
             // WAIT blocks the connection, so another call would wait, too.
-            let calls = if self.context.settings.replicas.is_some() { 1 } else { self.context.settings.calls };
-            let free = under_way.len() < calls;
+            let max_calls = if self.context.settings.replicas.is_some() { 1 } else { MAX_CALLS };
+            let free = under_way.len() < max_calls;
             if free && !self.retries.is_empty() {
                 let requests = std::mem::take(&mut self.retries);
                 under_way.push(self.send(requests, &connection));

@@ -23,7 +23,7 @@ use crate::{
 const MANY_OUTSTANDING: usize = 256;
 
 /// The state that a node's task shares with its callers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct NodeState {
     pub(crate) name: String,
     pub(crate) breaker: Breaker,
@@ -52,18 +52,10 @@ impl NodeState {
         Self {
             name,
             breaker: Breaker::new(context.settings.breaker_after),
-            degraded_states: DegradedStates::default(),
             keyspace: Keyspace::new(context.settings.max_keys),
-            clock: ServerClock::default(),
-            breaker_opened: Notify::new(),
-            connected: watch::Sender::new(false),
-            outstanding: Arc::new(AtomicUsize::new(0)),
-            may_evict: AtomicBool::new(false),
             counters: Arc::clone(&context.counters),
-            connected_at: AtomicU64::new(0),
-            answered_at: AtomicU64::new(0),
-            waited: AtomicU64::new(0),
             timeout: to_micros(context.settings.timeout),
+            ..Self::default()
         }
     }
 
@@ -120,7 +112,6 @@ impl NodeState {
         // A request over an earlier connection does not count against this connection.
         if since >= self.connected_at.load(Relaxed) && self.breaker.record_failure(silent) {
             self.record_opened(Cause::Unreachable, "requests got no answer in time");
-            self.breaker_opened.notify_one();
         }
         self.late(Error::Timeout, silent)
     }
@@ -168,7 +159,6 @@ impl NodeState {
     pub(super) fn open_slow(&self, took: u64) {
         if self.breaker.open_slow() {
             self.record_opened(Cause::TooSlow, &self.describe_slow(took));
-            self.breaker_opened.notify_one();
         }
     }
 
@@ -183,10 +173,11 @@ impl NodeState {
         format!("answers take too long for the timeout of {timeout} ms, the last one {took} ms")
     }
 
-    /// Records that the breaker has opened.
+    /// Records that the breaker has opened, and notifies the node's task.
     pub(super) fn record_opened(&self, cause: Cause, why: &str) {
         count(&self.counters.breaker_opened);
         self.begin(cause, why);
+        self.breaker_opened.notify_one();
     }
 
     fn begin(&self, cause: Cause, why: &str) {

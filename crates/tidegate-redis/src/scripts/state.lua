@@ -29,7 +29,6 @@
 
 local FOREIGN = 'WRONGTYPE the key holds something that Tidegate did not write'
 local LOG_META, LOG_META_SIZE = '>i8i8I7I4I4I7', 38
-local HINT, HINT_SIZE = '>I4I2I7', 13
 
 local function new_state(key, layout)
   return { key = key, layout = layout, newest = 0, expires_at = 0, changed_fields = {}, deleted_fields = {}, limits = {} }
@@ -53,8 +52,8 @@ local function empty_limits(state)
   return state
 end
 
-local function read_log(state, s, at, limit_number, span)
-  local log = new_log(state, limit_number, span)
+-- Fills an empty log from byte `at` on. Returns the position after it.
+local function read_log(log, s, at)
   log.floor, log.shift, log.before, log.first, log.next, log.start = unpack(LOG_META, s, at)
   at = at + LOG_META_SIZE
   local hints
@@ -64,15 +63,15 @@ local function read_log(state, s, at, limit_number, span)
     log.hints[i] = { page = page, k = k, before = before }
     at = at + HINT_SIZE
   end
-  local base, time_width, unit_width, before, length = unpack('>i8BBI7I2', s, at)
-  at = at + PAGE_HEADER_SIZE + 2
+  local base, time_width, unit_width, before, length = unpack(TAIL, s, at)
+  at = at + TAIL_SIZE
   local size = time_width + unit_width
   if at + length - 1 > #s or not UNSIGNED[time_width] or not UNSIGNED[unit_width] or length % size > 0 then
     error('DAMAGED the state is cut off', 0)
   end
   log.tail = record_list(slice(s, at, at + length - 1), 1, base, time_width, unit_width, before)
-  if SATURATION - log.shift >= TWO53 and state.latest - log.shift >= TWO53 then unshift(log) end
-  return log, at + length
+  if SATURATION - log.shift >= TWO53 and log.state.latest - log.shift >= TWO53 then unshift(log) end
+  return at + length
 end
 
 local function write_log(parts, log)
@@ -84,24 +83,19 @@ local function write_log(parts, log)
     parts[#parts + 1] = pack(HINT, hint.page, hint.k, hint.before)
   end
   local tail = log.tail
-  parts[#parts + 1] = pack('>i8BBI7I2', tail.base, tail.time_width, tail.unit_width, tail.before, #tail.s)
+  parts[#parts + 1] = pack(TAIL, tail.base, tail.time_width, tail.unit_width, tail.before, #tail.s)
   parts[#parts + 1] = tail.s
 end
 
 local function decode_plain(state, s, at)
-  local layout = state.layout
+  local layout, k = state.layout, 2
   local numbers = { unpack(layout.number_format, s, at) }
   state.newest, state.expires_at = numbers[1], numbers[2]
-  for i = 1, layout.n do
-    local limit = empty_limit(layout.kind, layout.window[i], layout.buckets[i], layout.drain[i])
-    if layout.kind == COUNTER then
-      limit.current, limit.previous = numbers[2 * i + 1], numbers[2 * i + 2]
-    elseif layout.kind == FIXED then
-      limit.current = numbers[i + 2]
-    else
-      limit.high, limit.low = numbers[2 * i + 1], numbers[2 * i + 2]
+  for _, limit in ipairs(state.limits) do
+    for _, name in ipairs(layout.numbers) do
+      k = k + 1
+      limit[name] = numbers[k]
     end
-    state.limits[i] = limit
   end
 end
 
@@ -111,13 +105,10 @@ local function decode_string_log(state, s)
   if not UNSIGNED[time_width] or not UNSIGNED[unit_width] or (#s - STRING_LOG_HEADER_SIZE) % size > 0 then
     error('DAMAGED the state is cut off', 0)
   end
-  local layout = state.layout
-  local log, limit = new_log(state, 1, layout.longest), empty_limit(LOG, layout.window[1], layout.buckets[1], layout.drain[1])
-  log.tail, log.longest = record_list(slice(s, FIRST_RECORD), 1, base, time_width, unit_width, before), 1
+  local log = state.limits[1].log
+  log.tail = record_list(slice(s, FIRST_RECORD), 1, base, time_width, unit_width, before)
   state.expires_at, state.newest = expires_at, time_at(log.tail, log.tail.n)
-  log.floor = state.newest - layout.longest
-  limit.log, limit.hint = log, 1
-  state.limits[1] = limit
+  log.floor = state.newest - state.layout.longest
 end
 
 -- Returns whether a state is a log that can be a string.
@@ -132,12 +123,9 @@ local function is_string_log(state)
 end
 
 local function decode_logs(state, s, at)
-  local layout = state.layout
   local flags
   flags, state.newest, state.expires_at = unpack('>BI7I7', s, at)
-  if flags > 1 then flags = 0 end
   at = at + 15
-  local logs, span = 1, layout.longest
   if flags == 1 then
     local changed_at, longest, grids = unpack('>I7I7B', s, at)
     at = at + 15
@@ -151,23 +139,12 @@ local function decode_logs(state, s, at)
         at = at + 8
       end
     end
-    span = 2 * longest
-  elseif layout.kind == BUCKETS then
-    logs = layout.n
+    state.log, state.limits = new_log(state, 1, 2 * longest), {}
+    read_log(state.log, s, at)
+    return
   end
-  for i = 1, logs do
-    if logs > 1 or (layout.kind == BUCKETS and flags == 0) then span = layout.buckets[i] + 1 end
-    local log
-    log, at = read_log(state, s, at, i, span)
-    if flags == 1 then state.log = log end
-    if flags == 0 and layout.kind == LOG then log.longest = layout.longest_index end
-    for j = 1, layout.n do
-      if flags == 0 and (layout.kind == LOG or j == i) then
-        local limit = empty_limit(layout.kind, layout.window[j], layout.buckets[j], layout.drain[j])
-        limit.log, limit.hint = log, layout.kind == LOG and j or 1
-        state.limits[j] = limit
-      end
-    end
+  for i, limit in ipairs(state.limits) do
+    if i == 1 or state.layout.kind == BUCKETS then at = read_log(limit.log, s, at) end
   end
 end
 
@@ -213,7 +190,7 @@ local function read_state(key, expected, now, only_existence)
   if n < 1 or n > 8 or kind < LOG or kind > GCRA or #s < prefix then return nil, 'DAMAGED the state is cut off' end
   local bytes = slice(s, 3, prefix)
   local layout = bytes == expected.bytes and expected or layout_of(bytes)
-  local state = new_state(key, layout)
+  local state = empty_limits(new_state(key, layout))
   state.is_hash, state.was_read, state.latest = is_hash, true, now
   state.override, state.read_with_override = override, override ~= nil
   if is_hash then
@@ -287,15 +264,8 @@ local function save(state, now, grace)
   if layout.number_format and not state.migration then
     renew = renew or state.is_hash
     local numbers = { state.newest, min(renew and now + lifetime or state.expires_at, SATURATION) }
-    for i = 1, layout.n do
-      local limit = state.limits[i]
-      if layout.kind == COUNTER then
-        numbers[2 * i + 1], numbers[2 * i + 2] = limit.current, limit.previous
-      elseif layout.kind == FIXED then
-        numbers[i + 2] = limit.current
-      else
-        numbers[2 * i + 1], numbers[2 * i + 2] = limit.high, limit.low
-      end
+    for _, limit in ipairs(state.limits) do
+      for _, name in ipairs(layout.numbers) do numbers[#numbers + 1] = limit[name] end
     end
     parts[2] = pack(layout.number_format, spread(numbers))
     save_string(state, parts, renew and lifetime, now, grace)
