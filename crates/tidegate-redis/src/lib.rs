@@ -22,7 +22,6 @@ mod report;
 mod response_times;
 mod router;
 mod script;
-mod sentinel;
 mod server_clock;
 mod settings;
 mod stats;

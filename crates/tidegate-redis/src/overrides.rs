@@ -8,6 +8,7 @@ use tidegate::{ActiveOverride, Key, OverrideError, Policy, StoreError};
 use crate::{
     error::Error,
     override_record,
+    pending_request::GroupReply,
     reply::Reader,
     store::RedisStore,
     wire::{Action, KeyRequest, OverrideListStep, OverrideStep, put, put_bytes},
@@ -40,11 +41,16 @@ pub(crate) async fn ask_override(
         OverrideStep::Show => store.ask(Action::Override(step), part).await?,
         OverrideStep::Set | OverrideStep::Remove => store.ask_and_forget_denial(Action::Override(step), part).await?,
     };
-    let mut reader = Reader::new(Reader::new(answer.bytes()).bytes(4)?);
+    let mut reader = payload(&answer)?;
     let (done, now) = (reader.number(1)? == 1, reader.number(7)?);
     let record = reader.rest();
     let before = if record.is_empty() { None } else { Some(override_record::decode(record)?) };
     Ok(OverrideAnswer { done, now, before })
+}
+
+/// The bytes that an operation on overrides returns.
+fn payload(answer: &GroupReply) -> Result<Reader<'_>, Error> {
+    Ok(Reader::new(Reader::new(answer.bytes()).bytes(4)?))
 }
 
 /// The list of a policy's overrides.
@@ -60,15 +66,9 @@ impl<'a> OverrideList<'a> {
         Ok(Self { store, policy, name })
     }
 
-    async fn ask<T>(
-        &self,
-        step: OverrideListStep,
-        asked: &[u8],
-        read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+    async fn ask(&self, step: OverrideListStep, asked: &[u8]) -> Result<GroupReply, Error> {
         let part = KeyRequest::for_step(self.store.names().list(self.name), self.policy, step as u8, asked);
-        let answer = self.store.ask(Action::OverrideList(step), part).await?;
-        read(&mut Reader::new(Reader::new(answer.bytes()).bytes(4)?))
+        self.store.ask(Action::OverrideList(step), part).await
     }
 
     /// Whether one more may be set, or it is there already.
@@ -77,37 +77,33 @@ impl<'a> OverrideList<'a> {
         let max = u32::try_from(self.store.context().settings.max_overrides).unwrap_or(u32::MAX);
         put(&mut asked, max.into(), 4);
         asked.extend_from_slice(field);
-        self.ask(OverrideListStep::HasRoom, &asked, |reader| Ok(reader.number(1)? == 1)).await
+        let answer = self.ask(OverrideListStep::HasRoom, &asked).await?;
+        Ok(payload(&answer)?.number(1)? == 1)
     }
 
     pub(crate) async fn put(&self, field: &[u8], record: &[u8]) -> Result<(), Error> {
         let mut asked = Vec::with_capacity(2 + field.len() + record.len());
         put_bytes(&mut asked, field);
         asked.extend_from_slice(record);
-        self.ask(OverrideListStep::Put, &asked, |_| Ok(())).await
+        self.ask(OverrideListStep::Put, &asked).await.map(drop)
     }
 
     pub(crate) async fn remove(&self, field: &[u8]) -> Result<(), Error> {
-        self.ask(OverrideListStep::Remove, field, |_| Ok(())).await
+        self.ask(OverrideListStep::Remove, field).await.map(drop)
     }
 
     pub(crate) async fn entries(&self) -> Result<Vec<ActiveOverride>, Error> {
         let (mut found, mut cursor) = (Vec::new(), b"0".to_vec());
         loop {
-            let page = |reader: &mut Reader<'_>| {
-                let next = reader.bytes(2)?.to_vec();
-                let mut records = Vec::new();
-                while !reader.is_at_end() {
-                    records.push(override_record::decode(reader.bytes(2)?)?);
-                }
-                Ok((next, records))
-            };
-            let (next, records) = self.ask(OverrideListStep::Page, &cursor, page).await?;
-            found.extend(records);
-            if next == b"0" {
+            let answer = self.ask(OverrideListStep::Page, &cursor).await?;
+            let mut page = payload(&answer)?;
+            cursor = page.bytes(2)?.to_vec();
+            while !page.is_at_end() {
+                found.push(override_record::decode(page.bytes(2)?)?);
+            }
+            if cursor == b"0" {
                 return Ok(found);
             }
-            cursor = next;
         }
     }
 }

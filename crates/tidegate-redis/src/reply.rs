@@ -313,22 +313,13 @@ impl<'a> RawPolicy<'a> {
 
 #[cfg(test)]
 mod tests {
-    use tidegate::{Cost, Op, Policy};
+    use tidegate::{Op, Policy};
 
     use super::{AppliedOverride, Reader, Status, read_reply};
-    use crate::{
-        key_name::KeyName,
-        wire::{Action, Group, KeyRequest, NewKeys, encode_policy, put},
-    };
+    use crate::wire::{Action, Group, encode_policy, put};
 
     fn policy(limits: &[&str]) -> Policy {
         Policy::unnamed(limits.iter().map(|limit| limit.parse().expect("a limit"))).expect("a policy")
-    }
-
-    fn group(action: Action) -> Group {
-        let name = KeyName { bytes: b"key".to_vec(), slot: 0 };
-        let part = KeyRequest::new(name, &policy(&["5/1s"]), Cost::ONE, None);
-        Group { action, parts: vec![part], deadline: 0, new_keys: NewKeys::Always }
     }
 
     fn numbers(fields: &[(u64, usize)]) -> Vec<u8> {
@@ -368,7 +359,7 @@ mod tests {
         }
         reply.extend_from_slice(b"\x01\x03\x00\x02\x00\x0fREADONLY a text");
         let actions = groups.iter().map(|(action, _)| *action).chain([Action::Refund, Action::Reset, Action::Inspect]);
-        let requested: Vec<Group> = actions.map(group).collect();
+        let requested: Vec<Group> = actions.map(|action| Group::with_one_key(action, "key", 1)).collect();
         let (now, statuses) = read_reply(&reply, &requested).expect("a reply");
         assert_eq!((now, statuses.len()), (99, requested.len()));
         for ((_, bytes), status) in groups.iter().zip(&statuses) {

@@ -243,12 +243,18 @@ mod tests {
     use super::{Action, Call, Group, KeyRequest, NewKeys};
     use crate::key_name::KeyName;
 
+    impl Group {
+        /// A group with one key under a policy with one limit.
+        pub(crate) fn with_one_key(action: Action, key: &str, cost: u64) -> Self {
+            let policy = Policy::new("p", ["5/1s".parse().expect("a limit")]).expect("a policy");
+            let name = KeyName { bytes: key.as_bytes().to_vec(), slot: 0 };
+            let part = KeyRequest::new(name, &policy, Cost::new(cost).expect("in range"), None);
+            Self { action, parts: vec![part], deadline: 0, new_keys: NewKeys::Always }
+        }
+    }
+
     fn group(op: Op, key: &str, cost: u64, deadline: u64) -> Group {
-        let policy = Policy::new("p", ["5/1s".parse().expect("a limit")]).expect("a policy");
-        let cost = Cost::new(cost).expect("in range");
-        let name = KeyName { bytes: key.as_bytes().to_vec(), slot: 0 };
-        let part = KeyRequest::new(name, &policy, cost, None);
-        Group { action: Action::Decide(op), parts: vec![part], deadline, new_keys: NewKeys::Always }
+        Group { deadline, ..Group::with_one_key(Action::Decide(op), key, cost) }
     }
 
     /// For each run: the operation, the number of groups, the deadline.

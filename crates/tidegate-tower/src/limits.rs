@@ -8,8 +8,7 @@ use ipnet::IpNet;
 use tidegate::{Clock, Decision, Decisions, Key, Mode, Reason, Spend};
 
 use crate::{
-    charge::PendingCharge,
-    decision::{DecisionEvent, PolicyIndex, PolicySpend, RequestDecision, ResponseUpdate},
+    decision::{DecisionEvent, PendingCharge, PolicyIndex, PolicySpend, RequestDecision, ResponseUpdate},
     head::{RequestHead, ResponseHead},
     headers::{Draft10Headers, HeaderFormat, QuotaStatus},
     key::{ClientAddress, CountError, ExtractedKey},

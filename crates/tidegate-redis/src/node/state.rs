@@ -207,25 +207,20 @@ mod tests {
         time::Duration,
     };
 
-    use tidegate::{Cost, Op, Policy};
+    use tidegate::Op;
 
     use super::{MANY_OUTSTANDING, NodeContext, NodeState};
     use crate::{
-        key_name::KeyName,
         pending_request::PendingRequest,
         script::Source,
         settings::Settings,
         stats::Counters,
         target::Target,
-        wire::{Action, Group, KeyRequest, NewKeys},
+        wire::{Action, Group},
     };
 
     fn request(action: Action) -> PendingRequest {
-        let policy = Policy::new("p", ["5/1s".parse().expect("a limit")]).expect("a policy");
-        let name = KeyName { bytes: b"key".to_vec(), slot: 0 };
-        let parts = vec![KeyRequest::new(name, &policy, Cost::ONE, None)];
-        let group = Group { action, parts, deadline: 0, new_keys: NewKeys::Always };
-        PendingRequest::new(group, None, 0).0
+        PendingRequest::new(Group::with_one_key(action, "key", 1), None, 0).0
     }
 
     #[test]

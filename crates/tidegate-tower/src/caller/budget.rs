@@ -215,7 +215,7 @@ impl<S: Store + Clone + 'static> Budget<S> {
         let deadline = self.max_wait.and_then(|max_wait| Instant::now().checked_add(max_wait));
         let max = self.settings.max_waiting;
         let member = self.waiting.queue.join(&call.key, max).ok_or(AcquireError::QueueFull { max })?;
-        let lock = member.lock();
+        let lock = &member.lock;
         let _first = match deadline {
             None => lock.first.lock().await,
             Some(deadline) => {

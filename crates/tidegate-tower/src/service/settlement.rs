@@ -8,8 +8,7 @@ use tokio::runtime::Handle;
 
 use super::{Shared, future::BoxFuture};
 use crate::{
-    charge::{Correction, PendingCharge},
-    decision::ResponseUpdate,
+    decision::{Correction, PendingCharge, ResponseUpdate},
     head::ResponseHead,
     response::body::{ByteCounter, ResponseBody},
 };
