@@ -1,12 +1,6 @@
 //! [`PendingRequest`]: a request that waits for the reply of a server.
 
-use std::{
-    ops::Range,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-};
+use std::{ops::Range, sync::Arc};
 
 use tidegate::Timestamp;
 use tokio::sync::oneshot;
@@ -25,25 +19,8 @@ pub(crate) struct PendingRequest {
     /// Needs a call of its own, because the keys of other requests may be at another node.
     pub(crate) alone: bool,
     pub(crate) reply_to: oneshot::Sender<Result<GroupReply, Error>>,
-    /// Set by the node that the request was submitted to.
-    pub(crate) outstanding: Option<Outstanding>,
-}
-
-/// Counts a request as outstanding until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Outstanding(Arc<AtomicUsize>);
-
-impl Outstanding {
-    pub(crate) fn new(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Relaxed);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for Outstanding {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
+    /// Set by the node that the request was submitted to, which counts its outstanding requests by these references.
+    pub(crate) outstanding: Option<Arc<()>>,
 }
 
 /// The reply to one request, as a part of the reply to its batch.

@@ -39,7 +39,8 @@ pub struct Rule {
     key: KeyExtractor,
     on_missing_key: OnMissingKey,
     allowed_keys: Vec<Key<'static>>,
-    cost: RequestCost,
+    /// The cost is 1 if there is none.
+    cost: Option<Arc<CostFn>>,
     pub(crate) settlement: Option<Settlement>,
 }
 
@@ -52,12 +53,6 @@ type FinalCostFn = dyn Fn(&ResponseHead<'_>) -> Option<u64> + Send + Sync;
 pub(crate) struct Tier {
     pub(crate) policy: Policy,
     pub(crate) labels: Labels,
-}
-
-#[derive(Clone)]
-enum RequestCost {
-    Fixed(Cost),
-    Computed(Arc<CostFn>),
 }
 
 /// How the response corrects the cost.
@@ -99,7 +94,7 @@ impl Rule {
             key: KeyExtractor::client_ip(),
             on_missing_key: OnMissingKey::default(),
             allowed_keys: Vec::new(),
-            cost: RequestCost::Fixed(Cost::ONE),
+            cost: None,
             settlement: None,
         }
     }
@@ -132,7 +127,7 @@ impl Rule {
     /// By the size of the body: `|request| request.body_size().map_or(16, |bytes| bytes.div_ceil(1024))`.
     #[must_use]
     pub fn cost(mut self, cost: impl Fn(&RequestHead<'_>) -> u64 + Send + Sync + 'static) -> Self {
-        self.cost = RequestCost::Computed(Arc::new(cost));
+        self.cost = Some(Arc::new(cost));
         self
     }
 
@@ -176,12 +171,9 @@ impl Rule {
         request: &RequestHead<'r>,
         client: &ClientAddress,
     ) -> Result<Option<PolicySpend<ExtractedKey<'r>>>, CountError> {
-        let cost = match &self.cost {
-            RequestCost::Fixed(cost) => *cost,
-            RequestCost::Computed(cost) => match cost(request) {
-                0 => return Ok(None),
-                units => clamped_cost(units),
-            },
+        let cost = match self.cost.as_ref().map_or(1, |cost| cost(request)) {
+            0 => return Ok(None),
+            units => clamped_cost(units),
         };
         let chosen = self.choose_tier.as_ref().map_or(0, |choose| choose(request));
         let tier = if chosen < self.tiers.len() { chosen } else { 0 };

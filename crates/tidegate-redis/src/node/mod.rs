@@ -30,7 +30,7 @@ pub(crate) use self::state::NodeState;
 use crate::{
     error::Error,
     log,
-    pending_request::{Outstanding, PendingRequest},
+    pending_request::PendingRequest,
     response_times::ResponseTimes,
     router::Router,
     script::Source,
@@ -97,7 +97,7 @@ impl Node {
         if !self.state.breaker.is_closed() {
             return request.fail(self.state.refusal());
         }
-        request.outstanding = Some(Outstanding::new(&self.state.outstanding));
+        request.outstanding = Some(Arc::clone(&self.state.outstanding));
         match self.queue.try_send(request) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(request)) if request.group.is_decision() => {

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
 use tokio::sync::{Notify, watch};
@@ -32,8 +32,8 @@ pub(crate) struct NodeState {
     pub(super) clock: ServerClock,
     pub(super) breaker_opened: Notify,
     pub(super) connected: watch::Sender<bool>,
-    /// Number of requests that were submitted and are not answered yet.
-    pub(super) outstanding: Arc<AtomicUsize>,
+    /// Each request that was submitted and is not answered yet has a reference.
+    pub(super) outstanding: Arc<()>,
     /// Whether the server may evict keys.
     pub(super) may_evict: AtomicBool,
     counters: Arc<Counters>,
@@ -65,7 +65,7 @@ impl NodeState {
 
     /// Whether many requests are outstanding. Then a late answer is not a sign of an outage.
     pub(crate) fn is_busy(&self) -> bool {
-        self.outstanding.load(Relaxed) >= MANY_OUTSTANDING
+        Arc::strong_count(&self.outstanding) > MANY_OUTSTANDING
     }
 
     /// Whether requests wait long before they are sent. Then remembered denials are used without a request to Redis.
@@ -202,10 +202,7 @@ impl NodeState {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::{Arc, atomic::Ordering::Relaxed},
-        time::Duration,
-    };
+    use std::{sync::Arc, time::Duration};
 
     use tidegate::Op;
 
@@ -232,7 +229,7 @@ mod tests {
         let context = NodeContext { source: Source::new(None), settings, login, counters, is_cluster: false };
         let state = NodeState::new("n".to_owned(), &context);
         assert!(!state.must_shed(&request(Action::Decide(Op::Check))), "few requests are outstanding");
-        state.outstanding.store(MANY_OUTSTANDING, Relaxed);
+        let _outstanding = vec![Arc::clone(&state.outstanding); MANY_OUTSTANDING];
         assert!(state.must_shed(&request(Action::Decide(Op::Check))));
         for action in [Action::Refund, Action::Reset, Action::Inspect] {
             assert!(!state.must_shed(&request(action)), "{action:?}");

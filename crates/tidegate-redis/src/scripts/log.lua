@@ -57,21 +57,13 @@ end
 
 local function page_of(log, number)
   if number == log.next then return log.tail end
-  local page = log.pages[number]
-  if not page then
-    page = page_list(fetch(log, field('p', log, number)))
-    log.pages[number] = page
-  end
-  return page
+  log.pages[number] = log.pages[number] or page_list(fetch(log, field('p', log, number)))
+  return log.pages[number]
 end
 
 local function node_of(log, number)
-  local node = log.nodes[number]
-  if not node then
-    node = wide_list(fetch(log, field('n', log, number)), 1)
-    log.nodes[number] = node
-  end
-  return node
+  log.nodes[number] = log.nodes[number] or wide_list(fetch(log, field('n', log, number)), 1)
+  return log.nodes[number]
 end
 
 local function top_of(log)
