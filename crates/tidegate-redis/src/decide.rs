@@ -10,6 +10,7 @@ use tidegate::{Cost, Decision, Decisions, Mode, Op, Policy, Spend, StoreError, T
 use crate::{
     error::Error,
     reply::{AppliedOverride, KeyReply, Reader, garbled},
+    stats::count,
     stopwatch,
     store::RedisStore,
     wire::{Action, KeyRequest, NewKeys},
@@ -35,9 +36,15 @@ pub(crate) async fn decide_distinct(store: &RedisStore, op: Op, spends: &[Spend<
     if store.time.is_some() {
         return parts.into_iter().collect();
     }
+    let counters = &store.context().counters;
     let local_op = if denied { Op::Peek } else { op };
     let decide_part = |(part, spend): (Result<Decision, Error>, &Spend<'_>)| match part {
-        Ok(decision) => store.counted(op, decision),
+        Ok(decision) => {
+            if op != Op::Peek {
+                count(if decision.is_allowed() { &counters.allowed } else { &counters.denied });
+            }
+            decision
+        }
         Err(error) => match store.known_denial(op, spend) {
             Some(denial) => store.inner.fallback.remembered(&error, denial),
             None => store.inner.fallback.decide(&error, local_op, spend),
@@ -78,25 +85,24 @@ impl JointDecision<'_> {
 
     /// Asks Redis to decide. Returns the answer to each request, in order.
     async fn ask(&self) -> Vec<Result<Decision, Error>> {
-        let (store, is_only) = (self.store, self.spends.len() == 1);
+        let (store, is_cluster) = (self.store, self.store.context().is_cluster);
         let fail = |error: Error| self.spends.iter().map(|_| Err(error.clone())).collect();
         // If there is only one server and its breaker is open, there is nothing else to find out.
-        if let Some(node) = store.only_node().filter(|node| !node.state.breaker.is_closed()) {
+        let only_node = if is_cluster { None } else { store.inner.router.node(0) };
+        if let Some(node) = only_node.filter(|node| !node.state.breaker.is_closed()) {
             return fail(node.state.refusal());
         }
         let requests: Vec<_> =
             self.spends.iter().map(|spend| store.request(spend.policy, spend.key, spend.cost, None)).collect();
         // One request that is known to be limited denies the decision.
         let is_known_denial = |request: &KeyRequest| store.is_known_under_pressure(self.op, request);
-        if self.is_live() && (is_only || self.op == Op::Check) && requests.iter().any(is_known_denial) {
+        if self.is_live() && (self.spends.len() == 1 || self.op == Op::Check) && requests.iter().any(is_known_denial) {
             return fail(Error::Overloaded);
         }
         // One call for each slot, with the positions of its requests.
         let mut calls: Vec<Vec<usize>> = Vec::new();
         for (position, request) in requests.iter().enumerate() {
-            let fits = |call: &&mut Vec<usize>| {
-                !store.context().is_cluster || requests[call[0]].name.slot == request.name.slot
-            };
+            let fits = |call: &&mut Vec<usize>| !is_cluster || requests[call[0]].name.slot == request.name.slot;
             match calls.iter_mut().find(fits) {
                 Some(call) => call.push(position),
                 None => calls.push(vec![position]),
@@ -180,7 +186,7 @@ impl JointDecision<'_> {
             let part = &parts[index];
             let overflows = part.name != own[*position].name;
             if overflows {
-                self.store.count_no_room();
+                self.store.context().counters.error(&Error::NoRoom);
             }
             // The parts have the order of their first requests.
             if index == decided.len() {

@@ -50,7 +50,7 @@ impl Store for RedisStore {
     async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, StoreError> {
         let request = self.request(policy, key, Cost::ONE, None);
         let answer = self.ask_and_forget_denial(Action::Reset, request).await?;
-        Ok(Reader::new(answer.bytes()).state_existed()?)
+        Ok(Reader::new(answer.bytes()).number(1)? != 0)
     }
 
     async fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Inspection>, StoreError> {

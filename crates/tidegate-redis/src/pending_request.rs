@@ -59,10 +59,6 @@ impl PendingRequest {
         let _ = self.reply_to.send(Err(error));
     }
 
-    pub(crate) fn is_abandoned(&self) -> bool {
-        self.reply_to.is_closed()
-    }
-
     pub(crate) fn is_late(&self) -> bool {
         stopwatch::micros() >= self.deadline
     }

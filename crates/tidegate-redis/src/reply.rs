@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
         for part in &group.parts {
             match group.action {
                 Action::Decide(_) | Action::Refund => self.key_reply(part.limits()).map(drop),
-                Action::Reset => self.state_existed().map(drop),
+                Action::Reset => self.number(1).map(drop),
                 Action::Inspect => self.inspection(part.limits()).map(drop),
                 Action::Override(_) | Action::OverrideList(_) => self.bytes(4).map(drop),
             }?;
@@ -235,11 +235,6 @@ impl<'a> Reader<'a> {
         } else {
             None
         })
-    }
-
-    /// Returns whether a reset deleted a state.
-    pub(crate) fn state_existed(&mut self) -> Result<bool, Error> {
-        Ok(self.number(1)? != 0)
     }
 
     /// Reads the reply to an inspection of one key, whose policy has this many limits; `None` if the key has no state.

@@ -1,6 +1,9 @@
 //! [`RedisStore`]: state in Redis or Valkey, shared by all programs that use it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use tidegate::{AtCapacity, Cost, Decision, Key, Op, Policy, Spend, Timestamp};
 
@@ -112,7 +115,7 @@ impl RedisStore {
 
     /// What has been counted so far.
     pub fn stats(&self) -> Stats {
-        let may_evict = self.inner.router.nodes().iter().any(|node| node.state.may_evict());
+        let may_evict = self.inner.router.nodes().iter().any(|node| node.state.may_evict.load(Relaxed));
         self.context().counters.snapshot(may_evict)
     }
 
@@ -144,11 +147,6 @@ impl RedisStore {
 
     pub(crate) fn context(&self) -> &NodeContext {
         &self.inner.router.context
-    }
-
-    /// The only server, if there is no cluster.
-    pub(crate) fn only_node(&self) -> Option<Arc<Node>> {
-        if self.context().is_cluster { None } else { self.inner.router.node(0) }
     }
 
     /// The subject of a request, for remembered denials.
@@ -193,11 +191,6 @@ impl RedisStore {
         let shares = self.context().settings.at_capacity == AtCapacity::Shared && !policy.is_supplied_by_caller();
         let name = policy.name().filter(|_| shares)?;
         Some(self.inner.names.overflow(name, key))
-    }
-
-    /// Counts a request that was decided on an overflow key.
-    pub(crate) fn count_no_room(&self) {
-        self.context().counters.error(&Error::NoRoom);
     }
 
     /// When the caller of a decision that begins now gives up, by the stopwatch.
@@ -255,18 +248,5 @@ impl RedisStore {
             Err(error) => node.state.record_error(error),
         }
         asked
-    }
-
-    /// Counts a decision that Redis made.
-    #[inline]
-    pub(crate) fn counted(&self, op: Op, decision: Decision) -> Decision {
-        if op != Op::Peek {
-            count(if decision.is_allowed() {
-                &self.context().counters.allowed
-            } else {
-                &self.context().counters.denied
-            });
-        }
-        decision
     }
 }

@@ -75,7 +75,7 @@ impl RequestLimits {
 
     #[inline]
     pub(crate) fn tier(&self, index: PolicyIndex) -> &Tier {
-        self.rules[index.rule].tier(index.tier)
+        &self.rules[index.rule].tiers[index.tier]
     }
 
     pub(crate) fn spends<'a>(&'a self, spends: &'a [PolicySpend<Key<'a>>]) -> Vec<Spend<'a>> {

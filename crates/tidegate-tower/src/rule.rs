@@ -34,7 +34,7 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Rule {
-    tiers: Arc<[Tier]>,
+    pub(crate) tiers: Arc<[Tier]>,
     choose_tier: Option<Arc<TierFn>>,
     key: KeyExtractor,
     on_missing_key: OnMissingKey,
@@ -157,10 +157,6 @@ impl Rule {
             let key = key.key();
             self.allowed_keys.contains(&key)
         }
-    }
-
-    pub(crate) fn tier(&self, index: usize) -> &Tier {
-        &self.tiers[index]
     }
 
     /// What the request spends under this rule; `None` if the rule does not limit it. `rule` is the rule's own index.

@@ -43,7 +43,8 @@ impl NodeTask {
         mut requests: Vec<PendingRequest>,
         connection: &MultiplexedConnection,
     ) -> impl Future<Output = Vec<CompletedCall>> + use<> {
-        requests.retain(|request| !request.is_abandoned());
+        // A closed channel means that the caller has stopped waiting.
+        requests.retain(|request| !request.reply_to.is_closed());
         let mut calls: Vec<Vec<PendingRequest>> = Vec::new();
         for mut request in requests {
             if self.state.must_shed(&request) {

@@ -108,7 +108,7 @@ impl NodeTask {
     /// Records how long an answer took, and opens the breaker if most answers come too late.
     pub(super) fn record_response_time(&mut self, sent_at: u64, received_at: u64) {
         let took = received_at.saturating_sub(sent_at);
-        if self.response_times.record(received_at, self.state.is_in_time(took), self.state.is_busy()) {
+        if self.response_times.record(received_at, took <= self.state.timeout, self.state.is_busy()) {
             self.state.open_slow(took);
         }
     }
@@ -121,15 +121,16 @@ impl NodeTask {
         while !self.state.breaker.is_closed() {
             let began = stopwatch::micros();
             let was_slow = self.state.breaker.is_slow();
-            let (needed, mut fast) = (if was_slow { FAST_PROBES } else { 1 }, 0);
+            let timeout_us = self.state.timeout;
+            let (needed, max_time) = if was_slow { (FAST_PROBES, timeout_us / 2) } else { (1, timeout_us) };
+            let mut fast = 0;
             while fast < needed {
                 let sent_at = stopwatch::micros();
                 let Ok(Ok(_)) = timeout(MIN_TIMEOUT, connection.send_packed_command(&probe)).await else {
                     return false;
                 };
                 let took = stopwatch::micros().saturating_sub(sent_at);
-                let is_fast = if was_slow { self.state.is_fast(took) } else { self.state.is_in_time(took) };
-                if !is_fast {
+                if took > max_time {
                     self.state.stay_open_slow(took);
                     break;
                 }

@@ -35,7 +35,7 @@ pub(crate) struct NodeState {
     /// Each request that was submitted and is not answered yet has a reference.
     pub(super) outstanding: Arc<()>,
     /// Whether the server may evict keys.
-    pub(super) may_evict: AtomicBool,
+    pub(crate) may_evict: AtomicBool,
     counters: Arc<Counters>,
     /// When the current connection was opened, by the stopwatch.
     pub(super) connected_at: AtomicU64,
@@ -44,7 +44,7 @@ pub(crate) struct NodeState {
     /// How long the newest batch waited before it was sent, in microseconds.
     waited: AtomicU64,
     /// Maximum time that requests wait for an answer, in microseconds.
-    timeout: u64,
+    pub(super) timeout: u64,
 }
 
 impl NodeState {
@@ -57,10 +57,6 @@ impl NodeState {
             timeout: to_micros(context.settings.timeout),
             ..Self::default()
         }
-    }
-
-    pub(crate) fn may_evict(&self) -> bool {
-        self.may_evict.load(Relaxed)
     }
 
     /// Whether many requests are outstanding. Then a late answer is not a sign of an outage.
@@ -88,16 +84,6 @@ impl NodeState {
     pub(super) fn must_shed(&self, request: &PendingRequest) -> bool {
         let may_be_shed = request.given.is_none() && request.group.is_decision();
         may_be_shed && self.is_busy() && self.waited(request.deadline) >= self.timeout / 2
-    }
-
-    /// Whether an answer that took this many microseconds is in time.
-    pub(super) fn is_in_time(&self, took: u64) -> bool {
-        took <= self.timeout
-    }
-
-    /// Whether a probe that took this many microseconds is fast enough for a server that was too slow.
-    pub(super) fn is_fast(&self, took: u64) -> bool {
-        took <= self.timeout / 2
     }
 
     /// Whether the server has sent no answer for three timeouts.

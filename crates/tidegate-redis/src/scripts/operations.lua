@@ -117,13 +117,11 @@ local function refund_part(out, parts)
   local part = parts[1]
   evaluate(part)
   local state, returned = part.state, false
-  if state then
-    if part.charged_at <= part.newest then
-      part.state_changed = change_drain(state, part.in_force.layout) or part.state_changed
-      returned = refund(state, part.at, part.cost, part.charged_at)
-      part.limits = limits_for(state, part.in_force.layout)
-      for i, limit in ipairs(part.limits) do part.used[i] = USED[limit.kind](limit, part.newest, part.at) end
-    end
+  if state and part.charged_at <= part.newest then
+    part.state_changed = change_drain(state, part.in_force.layout) or part.state_changed
+    returned = refund(state, part.at, part.cost, part.charged_at)
+    part.limits = limits_for(state, part.in_force.layout)
+    for i, limit in ipairs(part.limits) do part.used[i] = USED[limit.kind](limit, part.newest, part.at) end
   end
   add_reply(out, part, returned and 4 or 0, false)
   if returned or part.state_changed then

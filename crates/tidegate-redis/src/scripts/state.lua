@@ -226,12 +226,16 @@ local function checked(reply)
   return reply
 end
 
+-- Returns whether a state is written as a string.
+local function is_string(state)
+  return (state.layout.number_format and not state.migration) or is_string_log(state)
+end
+
 -- Returns whether the key must be deleted before the state is written, because its form changes.
 local function is_replaced(state)
   local in_hash = state.is_hash or state.read_with_override
   if state.override then return state.was_read and not in_hash end
-  local is_string = (state.layout.number_format and not state.migration) or is_string_log(state)
-  return state.was_read and not is_string and (not in_hash or state.replaces_fields)
+  return state.was_read and not is_string(state) and (not in_hash or state.replaces_fields)
 end
 
 -- Raises an error, before anything is written, if a state can't be replaced now.
@@ -241,59 +245,50 @@ local function ensure_writable(state)
   end
 end
 
--- Writes a state that is a string. The key expires after `lifetime` microseconds; without it, when it did before.
-local function save_string(state, parts, lifetime, now, grace)
-  local key, value = state.key, table.concat(parts)
-  if state.override then
-    state.replaces_fields = state.is_hash
-    overrides().save_with_override(state, { { 's', '\0' .. value } }, lifetime, now, grace)
-  elseif lifetime then
-    checked(try('SET', key, value, 'PX', math.ceil(lifetime / 1000) + grace))
-  else
-    checked(try('SET', key, value, 'KEEPTTL'))
-  end
-end
-
 -- Writes a state and its expiry in the same step.
 local function save(state, now, grace)
-  local key, layout = state.key, state.layout
+  local key, layout, becomes_string = state.key, state.layout, is_string(state)
   local parts = { layout.prefix }
   local keep = keep_for(state, now)
-  local renew = state.expires_at < now + keep or not state.was_read or state.replaces_fields
   local lifetime = keep + floor(keep / 4)
-  if layout.number_format and not state.migration then
-    renew = renew or state.is_hash
-    local numbers = { state.newest, min(renew and now + lifetime or state.expires_at, SATURATION) }
-    for _, limit in ipairs(state.limits) do
-      for _, name in ipairs(layout.numbers) do numbers[#numbers + 1] = limit[name] end
-    end
-    parts[2] = pack(layout.number_format, spread(numbers))
-    save_string(state, parts, renew and lifetime, now, grace)
-    return
-  end
-  if is_string_log(state) then
-    local tail = state.limits[1].log.tail
-    renew = renew or state.is_hash
-    if renew then state.expires_at = now + lifetime end
-    parts[2] = pack(STRING_LOG, min(state.expires_at, SATURATION), tail.base, tail.time_width, tail.unit_width, tail.before)
-    parts[3] = slice(tail.s, tail.from)
-    save_string(state, parts, renew and lifetime, now, grace)
-    return
-  end
-  renew = renew or not state.is_hash
+  local changes_form = (becomes_string and state.is_hash) or not (becomes_string or state.is_hash)
+  local renew = state.expires_at < now + keep or not state.was_read or state.replaces_fields or changes_form
   if renew then state.expires_at = now + lifetime end
+  local expires_at = min(state.expires_at, SATURATION)
+  if becomes_string then
+    if layout.number_format then
+      local numbers = { state.newest, expires_at }
+      for _, limit in ipairs(state.limits) do
+        for _, name in ipairs(layout.numbers) do numbers[#numbers + 1] = limit[name] end
+      end
+      parts[2] = pack(layout.number_format, spread(numbers))
+    else
+      local tail = state.limits[1].log.tail
+      parts[2] = pack(STRING_LOG, expires_at, tail.base, tail.time_width, tail.unit_width, tail.before)
+      parts[3] = slice(tail.s, tail.from)
+    end
+    local value = table.concat(parts)
+    if state.override then
+      state.replaces_fields = state.is_hash
+      overrides().save_with_override(state, { { 's', '\0' .. value } }, renew and lifetime, now, grace)
+    elseif renew then
+      checked(try('SET', key, value, 'PX', math.ceil(lifetime / 1000) + grace))
+    else
+      checked(try('SET', key, value, 'KEEPTTL'))
+    end
+    return
+  end
   local flags, log = state.migration and 1 or 0, state.log or state.limits[1].log
   if flags == 0 and (log.first < log.next or log.shift ~= 0) then flags = 2 end
-  parts[2] = pack('>BI7I7', flags, state.newest, min(state.expires_at, SATURATION))
+  parts[2] = pack('>BI7I7', flags, state.newest, expires_at)
   if state.migration then
     local grids = state.migration.grids
     parts[3] = pack('>I7I7B', state.migration.changed_at, state.migration.longest, grids and #grids or 255)
     for _, grid in ipairs(grids or {}) do parts[#parts + 1] = pack('>I6I2', grid.window, grid.buckets) end
     write_log(parts, state.log)
-  elseif layout.kind == LOG then
-    write_log(parts, state.limits[1].log)
-  else
-    for i = 1, layout.n do write_log(parts, state.limits[i].log) end
+  end
+  for i, limit in ipairs(state.limits) do
+    if i == 1 or layout.kind == BUCKETS then write_log(parts, limit.log) end
   end
   local header = table.concat(parts)
   local writes = { state.override and { 's', '\1' .. header } or { 'h', header } }

@@ -29,7 +29,7 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct Budget<S = Arc<Limiter>> {
     settings: Arc<Settings>,
-    waiting: Arc<WaitState>,
+    pub(super) waiting: Arc<WaitState>,
     store: FailSafe<S>,
     max_wait: Option<Duration>,
 }
@@ -45,8 +45,8 @@ struct Settings {
 }
 
 #[derive(Debug, Default)]
-struct WaitState {
-    queue: FairQueue,
+pub(super) struct WaitState {
+    pub(super) queue: FairQueue,
     pauses: Pauses,
 }
 
@@ -342,11 +342,6 @@ impl<S: Store + Clone + 'static> Budget<S> {
         if self.store.store().is_shared() {
             pauses::share(&self.store, &self.settings.pause_policy, key, wait).await;
         }
-    }
-
-    /// Lets the first caller of a key's queue try again, because units were given back.
-    pub(crate) fn notify_refund(&self, key: &Key<'_>) {
-        self.waiting.queue.notify_refund(key);
     }
 }
 

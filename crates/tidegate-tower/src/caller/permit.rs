@@ -89,7 +89,7 @@ impl<S: Store + Clone + 'static> Permit<S> {
             outcome = outcome.and(settled);
         }
         if self.charges.iter().zip(costs).any(|(charge, units)| *units < charge.cost.get()) {
-            self.budget.notify_refund(&self.key);
+            self.budget.waiting.queue.notify_refund(&self.key);
         }
         Ok(outcome?)
     }
