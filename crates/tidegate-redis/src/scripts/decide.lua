@@ -34,8 +34,10 @@ while group_at <= length do
     local bytes = ARGV[2 + policy]
     kind, n, window, buckets, drain, shadow, capacity = unpack('>BBI6I2I6BI7', bytes)
     prefix = 'T\1' .. slice(bytes, 1, 2 + 14 * n)
-    number_format = kind == COUNTER and '>I7I7I7I7' or kind == GCRA and '>I7I7I6I6' or '>I7I7I7'
-    state_size = kind == COUNTER and 46 or kind == GCRA and 44 or 39
+    number_format, state_size = nil, nil
+    if n == 1 and kind == COUNTER then number_format, state_size = '>I7I7I7I7', 46 end
+    if n == 1 and kind == GCRA then number_format, state_size = '>I7I7I6I6', 44 end
+    if n == 1 and kind == FIXED then number_format, state_size = '>I7I7I7', 39 end
   end
   if given == 1 then now = deadline end
   for _ = 1, count do
@@ -51,6 +53,117 @@ while group_at <= length do
       reply = '\1'
     elseif parts > 1 or op > CHARGE then
       reply = nil
+    elseif number_format then
+      local s = values[key_index]
+      if is_repeated or s == nil or (not s and (op == PEEK or cost > capacity)) then s = try('GET', key) end
+      -- The numbers of the state: current and previous units of a counter, the two halves of a debt, or the units of a
+      -- fixed window.
+      local newest, expires_at, first, second = now, 0, 0, 0
+      local known = s == false
+      if not known and type(s) == 'string' and #s == state_size and find(s, prefix, 1, true) == 1 then
+        known, newest, expires_at, first, second = true, unpack(number_format, s, 19)
+      end
+      if known and newest - now <= FAR_BACK then
+        local at = now > newest and now or newest
+        local lag, retry, reset = at - now, 0, 0
+        -- `charges` is nil if a number exceeds its range.
+        local used, charges, keep
+        if kind == COUNTER then
+          local elapsed = at % window
+          local start = at - elapsed
+          if start > newest then
+            second = start - window > newest and 0 or first
+            first = 0
+          end
+          local left = window - elapsed
+          local product = second * left
+          used = first + (product - product % window) / window
+          charges = op == CHARGE or (op == CHECK and used + cost <= capacity)
+          if product >= TWO53 then
+            charges = nil
+          elseif charges then
+            first = first + cost
+            if first > SATURATION then charges = nil end
+            used = used + cost
+            if used > SATURATION then used = SATURATION end
+            keep = lag + 2 * window
+            -- In the next window these units are the previous ones. This is what is left of it when the last unit
+            -- stops counting.
+            reset = lag + left + window - ceil(window / first) + 1
+          else
+            if used + cost > capacity and cost <= capacity then
+              local level = capacity - cost
+              if first > level then
+                product = (level + 1) * window
+                retry = left + window - ceil(product / first) + 1
+              else
+                product = (level - first + 1) * window
+                local kept = ceil(product / second) - 1
+                retry = kept == 0 and left or left > kept and left - kept or 0
+              end
+              retry = retry + lag
+              if product >= TWO53 then charges = nil end
+            end
+            if first > 0 then
+              reset = lag + left + window - ceil(window / first) + 1
+            elseif used > 0 then
+              local kept = ceil(window / second) - 1
+              reset = lag + (kept == 0 and left or left > kept and left - kept or 0)
+            end
+          end
+        elseif kind == GCRA then
+          local drained = (at - newest) * drain
+          second = drained < second and second - drained or 0
+          used = ceil(second / window)
+          charges = op == CHARGE or (op == CHECK and used + cost <= capacity)
+          if first > 0 then
+            charges = nil
+          elseif charges then
+            second = second + cost * window
+            if second >= TWO48 then charges = nil end
+            used = used + cost
+            reset = ceil(second / drain)
+            keep = lag + (reset > window and reset or window)
+            reset = lag + reset
+          else
+            if used + cost > capacity and cost <= capacity then
+              local kept = (capacity - cost) * window
+              retry = lag + ceil((second - kept) / drain)
+              if kept >= TWO53 then charges = nil end
+            end
+            if used > 0 then reset = lag + ceil(second / drain) end
+          end
+        else
+          local elapsed = at % window
+          local left = lag + window - elapsed
+          used = at - elapsed > newest and 0 or first
+          charges = op == CHARGE or (op == CHECK and used + cost <= capacity)
+          if charges then
+            used = used + cost
+            first = used
+            if used > SATURATION then charges = nil end
+            keep = lag + window
+            reset = left
+          else
+            if used + cost > capacity and cost <= capacity then retry = left end
+            if used > 0 then reset = left end
+          end
+        end
+        if charges then
+          local written
+          if expires_at < now + keep then
+            local extra = floor(keep / 4)
+            written = try('SET', key, prefix .. pack(number_format, at, now + keep + extra, first, second), 'PX',
+              ceil((keep + extra) / 1000) + grace, s and 'XX' or 'NX')
+          else
+            written = try('SETRANGE', key, '18', pack(number_format, at, expires_at, first, second))
+          end
+          error_text = type(written) == 'table' and written.err
+          if written then reply = pack(ONE_LIMIT_REPLY, 0, 1, at, used, 0, reset) end
+        elseif charges == false then
+          reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, reset)
+        end
+      end
     elseif n == 1 and kind == LOG then
       local s = values[key_index]
       -- MGET returns false for a hash, where GET would create an error.
@@ -148,103 +261,6 @@ while group_at <= length do
               reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, newest - now + window)
             end
           end
-        end
-      end
-    elseif n == 1 and kind ~= BUCKETS then
-      local s = values[key_index]
-      if is_repeated or s == nil or (not s and (op == PEEK or cost > capacity)) then s = try('GET', key) end
-      -- The numbers of the state: current and previous units of a counter, the two halves of a debt, or the units of a
-      -- fixed window.
-      local newest, expires_at, first, second = now, 0, 0, 0
-      local known = s == false
-      if not known and type(s) == 'string' and #s == state_size and find(s, prefix, 1, true) == 1 then
-        known, newest, expires_at, first, second = true, unpack(number_format, s, 19)
-      end
-      if known and newest - now <= FAR_BACK then
-        local at = now > newest and now or newest
-        local lag, elapsed = at - now, at % window
-        local left = window - elapsed
-        local used, charges, retry, reset, keep, is_exact = 0, false, 0, 0, 0, true
-        if kind == COUNTER then
-          local start = at - elapsed
-          if start > newest then
-            second = start - window > newest and 0 or first
-            first = 0
-          end
-          local product = second * left
-          used = first + (product - product % window) / window
-          is_exact, charges = product < TWO53, op == CHARGE or (op == CHECK and used + cost <= capacity)
-          if charges then
-            first, used = first + cost, used + cost
-            is_exact = is_exact and first <= SATURATION
-            if used > SATURATION then used = SATURATION end
-            -- In the next window these units are the previous ones. This is what is left of it when the last unit
-            -- stops counting.
-            keep, reset = lag + 2 * window, lag + left + window - ceil(window / first) + 1
-          else
-            product = 0
-            if used + cost > capacity and cost <= capacity then
-              local level = capacity - cost
-              if first > level then
-                product = (level + 1) * window
-                retry = left + window - ceil(product / first) + 1
-              else
-                product = (level - first + 1) * window
-                local kept = ceil(product / second) - 1
-                retry = kept == 0 and left or left > kept and left - kept or 0
-              end
-              retry = retry + lag
-            end
-            if first > 0 then
-              reset = lag + left + window - ceil(window / first) + 1
-            elseif used > 0 then
-              local kept = ceil(window / second) - 1
-              reset = lag + (kept == 0 and left or left > kept and left - kept or 0)
-            end
-            is_exact = is_exact and product < TWO53
-          end
-        elseif kind == GCRA then
-          local drained = (at - newest) * drain
-          second = drained < second and second - drained or 0
-          used = ceil(second / window)
-          charges = op == CHARGE or (op == CHECK and used + cost <= capacity)
-          if charges then
-            second, used = second + cost * window, used + cost
-            is_exact, reset = second < TWO48, ceil(second / drain)
-            keep, reset = lag + (reset > window and reset or window), lag + reset
-          else
-            local kept = 0
-            if used + cost > capacity and cost <= capacity then
-              kept = (capacity - cost) * window
-              retry = lag + ceil((second - kept) / drain)
-            end
-            is_exact, reset = kept < TWO53, used > 0 and lag + ceil(second / drain) or 0
-          end
-          is_exact = is_exact and first == 0
-        else
-          used = at - elapsed > newest and 0 or first
-          charges = op == CHARGE or (op == CHECK and used + cost <= capacity)
-          if charges then
-            used = used + cost
-            first, is_exact, keep, reset = used, used <= SATURATION, lag + window, lag + left
-          else
-            retry = used + cost > capacity and cost <= capacity and lag + left or 0
-            reset = used > 0 and lag + left or 0
-          end
-        end
-        if is_exact and charges then
-          local written
-          if expires_at < now + keep then
-            local extra = floor(keep / 4)
-            written = try('SET', key, prefix .. pack(number_format, at, now + keep + extra, first, second), 'PX',
-              ceil((keep + extra) / 1000) + grace, s and 'XX' or 'NX')
-          else
-            written = try('SETRANGE', key, '18', pack(number_format, at, expires_at, first, second))
-          end
-          error_text = type(written) == 'table' and written.err
-          if written then reply = pack(ONE_LIMIT_REPLY, 0, 1, at, used, 0, reset) end
-        elseif is_exact then
-          reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, reset)
         end
       end
     end

@@ -9,6 +9,7 @@
 --
 -- The functions are created when they are first needed, because creating them costs more than a decision.
 
+local CHECK, PEEK, CHARGE = 0, 1, 2
 -- The header of a log: flags, newest charge, expiry of the key, numbers of the log, number of hints.
 local HEADER, HEADER_SIZE = '>BI7I7i8i8I7I4I4I7B', 54
 local POWER = { 256, 65536, 16777216, 4294967296, 1099511627776, 281474976710656, TWO53 }

@@ -6,6 +6,7 @@
 -- ARGV   not read
 -- reply  none: functions that read layouts and policies
 
+local LOG, COUNTER, BUCKETS, FIXED, GCRA = 1, 2, 3, 4, 5
 local VERSION = 1
 -- The numbers of each limit in a state that is a string of numbers, and the format of them.
 local NUMBERS = {

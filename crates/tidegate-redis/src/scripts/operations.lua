@@ -9,7 +9,7 @@
 --                   use (7), wait until fewer units are in use (7), number of entries that are not listed (4), number of
 --                   listed entries (2), and for each of these: first time (8), last time (8), units (7)
 
-local CHARGE_OP, REFUND_OP, RESET, INSPECT, OVERRIDE_OP, LIST_OP = 2, 3, 4, 5, 6, 7
+local CHECK, PEEK, CHARGE_OP, REFUND_OP, RESET, INSPECT, OVERRIDE_OP, LIST_OP = 0, 1, 2, 3, 4, 5, 6, 7
 local MAX_LISTED = 1000
 -- Maximum number of older entries that are counted one by one.
 local MAX_COUNTED = 8192

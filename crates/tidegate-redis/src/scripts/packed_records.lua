@@ -4,6 +4,7 @@
 -- ARGV   not read
 -- reply  none: formats and a function on bytes
 
+local PAGE = 128
 local UNSIGNED = { '>I1', '>I2', '>I3', '>I4', '>I5', '>I6', '>I7' }
 local PAGE_HEADER_SIZE = 17
 -- The tail: base, widths of times and units, units before, length of the records.
