@@ -30,10 +30,10 @@ impl NodeTask {
             ServerLocation::Fixed(address) => address.clone(),
             ServerLocation::Sentinel { sentinels, master, login } => find_master(sentinels, master, login).await?,
         };
-        let mut connection_ = DrivenConnection::open(&address, &self.context.login).await?;
-        let connection = connection_.connection.clone();
-        connection_.drive(self.prepare(connection)).await?;
-        Ok(connection_)
+        let mut driven = DrivenConnection::open(&address, &self.context.login).await?;
+        let connection = driven.connection.clone();
+        driven.drive(self.prepare(connection)).await?;
+        Ok(driven)
     }
 
     async fn prepare(&self, mut connection: MultiplexedConnection) -> Result<(), Error> {
