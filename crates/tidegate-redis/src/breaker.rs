@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 pub enum BreakerState {
     /// Requests pass.
     Closed,
-    /// Requests are refused at once.
-    Open,
     /// Requests are refused at once, and a probe is under way.
     HalfOpen,
+    /// Requests are refused at once.
+    Open,
 }
 
 impl BreakerState {
@@ -42,9 +42,9 @@ pub(crate) struct Breaker {
     answers: AtomicBool,
 }
 
-const CLOSED: u8 = 0;
-const OPEN: u8 = 1;
-const HALF_OPEN: u8 = 2;
+const CLOSED: u8 = BreakerState::Closed as u8;
+const HALF_OPEN: u8 = BreakerState::HalfOpen as u8;
+const OPEN: u8 = BreakerState::Open as u8;
 
 impl Breaker {
     pub(crate) fn new(opens_after: u32) -> Self {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::TlsCertificates;
+use redis::{ClientTlsConfig, TlsCertificates};
 use tidegate::AtCapacity;
 
 use crate::{
@@ -146,18 +146,19 @@ impl RedisStoreBuilder {
     /// The certificate authority that signs the servers' certificates, in PEM; those of the system by default. For `rediss://`.
     #[must_use]
     pub fn tls_ca(mut self, pem: Vec<u8>) -> Self {
-        let client_tls = self.certificates.take().and_then(|certificates| certificates.client_tls);
-        self.certificates = Some(TlsCertificates { client_tls, root_cert: Some(pem) });
+        self.certificates().root_cert = Some(pem);
         self
     }
 
     /// A certificate and key, in PEM, for servers that ask for one. For `rediss://`.
     #[must_use]
     pub fn tls_client(mut self, certificate: Vec<u8>, key: Vec<u8>) -> Self {
-        let root_cert = self.certificates.take().and_then(|certificates| certificates.root_cert);
-        let client_tls = Some(redis::ClientTlsConfig { client_cert: certificate, client_key: key });
-        self.certificates = Some(TlsCertificates { client_tls, root_cert });
+        self.certificates().client_tls = Some(ClientTlsConfig { client_cert: certificate, client_key: key });
         self
+    }
+
+    fn certificates(&mut self) -> &mut TlsCertificates {
+        self.certificates.get_or_insert(TlsCertificates { client_tls: None, root_cert: None })
     }
 
     /// Creates the store and returns at once. The store connects in the background: [`ready`](RedisStore::ready) waits for

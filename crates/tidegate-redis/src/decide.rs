@@ -1,81 +1,274 @@
-//! One request: its decision by Redis or, if Redis gives none, by the failure choice.
+//! Decisions on one request, or on several as one, wherever their keys are.
+//!
+//! One call decides the keys that it can reach, all or nothing. In a cluster, one call for each slot charges the keys of
+//! that slot, and all calls run at once. If one slot denies, what the others charged is given back to the moment it was
+//! charged; for the time of one round trip, other clients see those units in use. A lost reply counts as charged.
 
-use tidegate::{Cost, Decision, Key, Op, Policy, StoreError, external_store};
+use futures_util::future::join_all;
+use tidegate::{Cost, Decision, Decisions, Mode, Op, Policy, Spend, StoreError, Timestamp, external_store};
 
 use crate::{
-    decide_all,
     error::Error,
-    reply::Reader,
+    reply::{AppliedOverride, KeyReply, Reader, garbled},
+    stats::count,
     stopwatch,
     store::RedisStore,
     wire::{Action, KeyRequest, NewKeys},
 };
 
-impl RedisStore {
-    /// Decides one request. At a given time there is no failure choice.
-    pub(crate) async fn decide_one(
-        &self,
-        op: Op,
-        policy: &Policy,
-        key: &Key<'_>,
-        cost: Cost,
-    ) -> Result<Decision, StoreError> {
-        match self.decide_in_redis(op, policy, key, cost).await {
-            Ok(decision) => Ok(self.counted(op, decision)),
-            Err(error) if self.time().is_some() => Err(error.into()),
-            Err(error) => Ok(match self.known_denial(op, policy, key, cost) {
-                Some(denial) => self.fallback().remembered(&error, denial),
-                None => self.fallback().decide(&error, op, policy, key, cost),
-            }),
+/// Decides several requests as one.
+pub(crate) async fn decide_all(store: &RedisStore, op: Op, spends: &[Spend<'_>]) -> Result<Decisions, StoreError> {
+    let (distinct, part_of) = external_store::distinct(spends)?;
+    let decided = decide_distinct(store, op, &distinct).await?;
+    Ok(external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect()))
+}
+
+/// Decides distinct requests as one. A request that Redis does not decide is decided by its failure choice. At a given
+/// time there is no failure choice, and an error is returned.
+pub(crate) async fn decide_distinct(store: &RedisStore, op: Op, spends: &[Spend<'_>]) -> Result<Vec<Decision>, Error> {
+    let joint = JointDecision { store, op, spends, deadline: store.deadline() };
+    let mut parts = joint.ask().await;
+    // Whether the decision is a denial, so that nothing may be charged. A single request that is denied is not charged.
+    let denied = spends.len() > 1 && spends.iter().zip(&parts).any(|(spend, part)| joint.vetoes(spend, part));
+    if denied {
+        joint.give_back(&mut parts).await;
+    }
+    if store.time.is_some() {
+        return parts.into_iter().collect();
+    }
+    let counters = &store.context().counters;
+    let local_op = if denied { Op::Peek } else { op };
+    let decide_part = |(part, spend): (Result<Decision, Error>, &Spend<'_>)| match part {
+        Ok(decision) => {
+            if op != Op::Peek {
+                count(if decision.is_allowed() { &counters.allowed } else { &counters.denied });
+            }
+            decision
+        }
+        Err(error) => match store.known_denial(op, spend) {
+            Some(denial) => store.inner.fallback.remembered(&error, denial),
+            None => store.inner.fallback.decide(&error, local_op, spend),
+        },
+    };
+    Ok(parts.into_iter().zip(spends).map(decide_part).collect())
+}
+
+/// One decision over distinct requests.
+struct JointDecision<'a> {
+    store: &'a RedisStore,
+    op: Op,
+    spends: &'a [Spend<'a>],
+    /// When the caller gives up, by the stopwatch.
+    deadline: u64,
+}
+
+impl JointDecision<'_> {
+    fn is_live(&self) -> bool {
+        self.store.time.is_none()
+    }
+
+    /// Whether an answer of Redis makes the decision a denial.
+    fn vetoes(&self, spend: &Spend<'_>, part: &Result<Decision, Error>) -> bool {
+        let denies = match part {
+            Ok(decision) => !decision.is_allowed(),
+            Err(error) => spend.policy.mode() == Mode::Enforce && !self.admits(error, spend),
+        };
+        self.op == Op::Check && denies
+    }
+
+    /// Whether a request that Redis did not decide is admitted.
+    fn admits(&self, error: &Error, spend: &Spend<'_>) -> bool {
+        self.is_live()
+            && self.store.known_denial(self.op, spend).is_none()
+            && self.store.inner.fallback.admits(error, spend)
+    }
+
+    /// Asks Redis to decide. Returns the answer to each request, in order.
+    async fn ask(&self) -> Vec<Result<Decision, Error>> {
+        let (store, is_cluster) = (self.store, self.store.context().is_cluster);
+        let fail = |error: Error| self.spends.iter().map(|_| Err(error.clone())).collect();
+        // If there is only one server and its breaker is open, there is nothing else to find out.
+        let only_node = if is_cluster { None } else { store.inner.router.node(0) };
+        if let Some(node) = only_node.filter(|node| !node.state.breaker.is_closed()) {
+            return fail(node.state.refusal());
+        }
+        let requests: Vec<_> =
+            self.spends.iter().map(|spend| store.request(spend.policy, spend.key, spend.cost, None)).collect();
+        // One request that is known to be limited denies the decision.
+        let is_known_denial = |request: &KeyRequest| store.is_known_under_pressure(self.op, request);
+        if self.is_live() && (self.spends.len() == 1 || self.op == Op::Check) && requests.iter().any(is_known_denial) {
+            return fail(Error::Overloaded);
+        }
+        // One call for each slot, with the positions of its requests.
+        let mut calls: Vec<Vec<usize>> = Vec::new();
+        for (position, request) in requests.iter().enumerate() {
+            let fits = |call: &&mut Vec<usize>| !is_cluster || requests[call[0]].name.slot == request.name.slot;
+            match calls.iter_mut().find(fits) {
+                Some(call) => call.push(position),
+                None => calls.push(vec![position]),
+            }
+        }
+        let answers = join_all(calls.iter().map(|call| self.ask_slot(call, &requests))).await;
+        let mut parts: Vec<_> = fail(Error::Garbled);
+        for (call, answer) in calls.iter().zip(answers) {
+            for (i, position) in call.iter().enumerate() {
+                parts[*position] = answer.as_ref().map_err(Clone::clone).and_then(|decisions| decisions[i].clone());
+            }
+        }
+        parts
+    }
+
+    /// Calls the script for the requests of one slot, given by their positions. If there is no room for some keys, the call
+    /// is repeated with overflow keys for them, or without them if they are admitted uncounted.
+    async fn ask_slot(&self, call: &[usize], own: &[KeyRequest]) -> Result<Vec<Result<Decision, Error>>, Error> {
+        let is_caller = |position: &usize| self.spends[*position].policy.is_supplied_by_caller();
+        let mut new_keys = match self.store.time {
+            Some(_) => NewKeys::Always,
+            None if call.iter().any(is_caller) => NewKeys::OfCallers,
+            None => NewKeys::OfPolicies,
+        };
+        // `None` if there is no room for the key, and the request is admitted uncounted.
+        let mut requests: Vec<_> = call.iter().map(|position| Some(own[*position].clone())).collect();
+        loop {
+            let (parts, part_of) = merge(&requests)?;
+            if parts.is_empty() {
+                return Ok(call.iter().map(|_| Err(Error::NoRoom)).collect());
+            }
+            let asked = stopwatch::micros();
+            let answer = self.store.ask_group(Action::Decide(self.op), parts.clone(), new_keys, self.deadline).await;
+            let answer = match answer {
+                // Nothing was done. A second call finds out whether the key of the only request exists.
+                Err(Error::OutOfMemory) if self.is_live() && self.spends.len() == 1 => match new_keys {
+                    NewKeys::OfCallers | NewKeys::OfPolicies => {
+                        new_keys = NewKeys::Never;
+                        continue;
+                    }
+                    NewKeys::Always => return Err(Error::NoRoom),
+                    NewKeys::Never => return Err(Error::OutOfMemory),
+                },
+                answer => answer?,
+            };
+            if !answer.no_room {
+                return self.read(call, own, (&parts, &part_of), answer.bytes(), asked);
+            }
+            let has_key = |part: usize| answer.bytes().get(part).is_some_and(|has_key| *has_key != 0);
+            for ((position, request), part) in call.iter().zip(&mut requests).zip(part_of) {
+                let spend = &self.spends[*position];
+                // There may be room for a policy's key while there is none for a caller's.
+                let may_have_room = new_keys == NewKeys::OfCallers && !spend.policy.is_supplied_by_caller();
+                if may_have_room || part.is_none_or(has_key) {
+                    continue;
+                }
+                // In a cluster the overflow key is in another slot.
+                let is_reachable = self.spends.len() == 1 || !self.store.context().is_cluster;
+                *request = match self.store.overflow_name(spend.policy, spend.key).filter(|_| is_reachable) {
+                    Some(name) => Some(KeyRequest::new(name, spend.policy, spend.cost, None)),
+                    None if self.vetoes(spend, &Err(Error::NoRoom)) => return Err(Error::NoRoom),
+                    None => None,
+                };
+            }
+            new_keys = if new_keys == NewKeys::OfCallers { NewKeys::OfPolicies } else { NewKeys::Always };
         }
     }
 
-    /// Asks Redis for the decision on one request.
-    async fn decide_in_redis(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, Error> {
-        // If there is only one server and its breaker is open, there is nothing else to find out.
-        if let Some(node) = self.only_node().filter(|node| !node.state.breaker.is_closed()) {
-            return Err(node.state.refusal());
-        }
-        let is_live = self.time().is_none();
-        let name = self.name(policy, key);
-        let part = KeyRequest::new(name.bytes, policy, cost, None);
-        let (limits, asked) = (part.limits, stopwatch::micros());
-        let subject = self.subject(&part);
-        if is_live && self.is_under_pressure(name.slot, op, || subject, cost) {
-            return Err(Error::Overloaded);
-        }
-        let new_keys = match policy.is_supplied_by_caller() {
-            _ if !is_live => NewKeys::Always,
-            true => NewKeys::OfCallers,
-            false => NewKeys::OfPolicies,
-        };
-        let (action, deadline) = (Action::Decide(op), self.deadline());
-        let mut answer = match self.ask_until(action, vec![part], name.slot, new_keys, deadline).await {
-            // Nothing was done. A second request finds out whether the key exists.
-            Err(Error::OutOfMemory) if is_live => {
-                let part = KeyRequest::new(self.name(policy, key).bytes, policy, cost, None);
-                self.ask_until(action, vec![part], name.slot, NewKeys::Never, deadline).await?
+    /// The decision on each request of a call that was sent at `asked`, by the reply to its parts.
+    fn read(
+        &self,
+        call: &[usize],
+        own: &[KeyRequest],
+        (parts, part_of): (&[KeyRequest], &[Option<usize>]),
+        reply: &[u8],
+        asked: u64,
+    ) -> Result<Vec<Result<Decision, Error>>, Error> {
+        let (mut reader, mut decided) = (Reader::new(reply), Vec::new());
+        let decision = |(position, part): (&usize, &Option<usize>)| {
+            let Some(index) = *part else { return Ok(Err(Error::NoRoom)) };
+            let part = &parts[index];
+            let overflows = part.name != own[*position].name;
+            if overflows {
+                self.store.context().counters.error(&Error::NoRoom);
             }
-            answer => answer?,
+            // The parts have the order of their first requests.
+            if index == decided.len() {
+                let reply = reader.key_reply(part.limits())?;
+                let charged_at = reply.charged.then_some(reply.at);
+                let mut decision = decision_of(&reply, self.spends[*position].policy, self.op, part.cost, charged_at)?;
+                if overflows || reply.joined {
+                    decision = external_store::degraded(decision);
+                }
+                if self.is_live() {
+                    self.store.note_answer(part, self.op, &decision, asked);
+                }
+                decided.push(decision);
+            }
+            Ok(Ok(decided[index]))
         };
-        let (overflows, mut slot) = (answer.no_room, name.slot);
-        if overflows {
-            let name = self.overflow_name(policy, key).ok_or(Error::NoRoom)?;
-            slot = name.slot;
-            let part = KeyRequest::new(name.bytes, policy, cost, None);
-            answer = match self.ask_until(action, vec![part], slot, NewKeys::Always, deadline).await {
-                Err(Error::OutOfMemory) => return Err(Error::NoRoom),
-                answer => answer?,
-            };
-            self.count_no_room();
-        }
-        let mut decision = decide_all::read_decision(&mut Reader::new(answer.bytes()), limits, policy, op, cost)?;
-        if overflows {
-            decision = external_store::degraded(decision);
-        }
-        if is_live {
-            self.note_answer(slot, subject, op, cost, &decision, asked);
-        }
-        Ok(decision)
+        call.iter().zip(part_of).map(decision).collect()
     }
+
+    /// Gives back what was charged, so that the decision has charged nothing.
+    async fn give_back(&self, parts: &mut [Result<Decision, Error>]) {
+        let charged = self.spends.iter().zip(parts).filter_map(|(spend, part)| {
+            let charged_at = part.as_ref().ok()?.charged_at()?;
+            Some((spend, part, charged_at))
+        });
+        join_all(charged.map(async |(Spend { policy, key, cost }, part, charged_at)| {
+            let request = self.store.request(policy, key, *cost, Some(charged_at));
+            let refunded = self.store.ask(Action::Refund, request).await.and_then(|answer| {
+                let reply = Reader::new(answer.bytes()).key_reply(policy.limits().len())?;
+                decision_of(&reply, policy, Op::Charge, *cost, None)
+            });
+            // What can't be given back stays charged: too strict by one cost for one window, never too loose. The request
+            // fitted when it was decided, whatever others have spent since.
+            if refunded.is_ok() {
+                *part = refunded;
+            }
+        }))
+        .await;
+    }
+}
+
+/// The parts of a call, and the index of the part that decides each request. Requests that share an overflow key are one
+/// part of the summed cost, because the script reads each part of a decision before it writes any.
+fn merge(requests: &[Option<KeyRequest>]) -> Result<(Vec<KeyRequest>, Vec<Option<usize>>), Error> {
+    let (mut parts, mut part_of) = (Vec::<KeyRequest>::new(), Vec::new());
+    for request in requests {
+        part_of.push(match request {
+            None => None,
+            Some(request) => match parts.iter_mut().position(|part| part.name == request.name) {
+                Some(shared) => {
+                    // A sum beyond the range of costs can't be decided on one key.
+                    let sum = Cost::new(parts[shared].cost.get() + request.cost.get());
+                    parts[shared].cost = sum.map_err(|_| Error::NoRoom)?;
+                    Some(shared)
+                }
+                None => {
+                    parts.push(request.clone());
+                    Some(parts.len() - 1)
+                }
+            },
+        });
+    }
+    Ok((parts, part_of))
+}
+
+/// The decision that a reply of the script describes.
+fn decision_of(
+    reply: &KeyReply<'_>,
+    policy: &Policy,
+    op: Op,
+    cost: Cost,
+    charged_at: Option<Timestamp>,
+) -> Result<Decision, Error> {
+    let limits = &reply.limits();
+    let decision = match &reply.applied {
+        None => external_store::decision(policy, op, cost, limits, charged_at),
+        Some(AppliedOverride::Limits(other)) => {
+            let other = other.decode()?;
+            external_store::decision_under(policy, &other, op, cost, limits, charged_at, reply.whole_wait_us)
+        }
+        Some(AppliedOverride::Ban) => external_store::decision_banned(policy, op, limits, charged_at),
+        Some(AppliedOverride::Exempt) => Ok(external_store::decision_exempt(policy)),
+    };
+    decision.map_err(garbled)
 }

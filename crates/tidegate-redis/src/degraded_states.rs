@@ -5,15 +5,14 @@
 //! open breaker, a server that may evict) ends when its cause does.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
-use parking_lot::Mutex;
-
+use parking_lot::{Mutex, MutexGuard};
 use tidegate::Degradation;
 
-use crate::{cause::Cause, log, stopwatch};
+use crate::{error::Cause, log, stopwatch};
 
 /// A state ends after this many microseconds without a failure, if requests succeed.
 const QUIET: u64 = 2_000_000;
@@ -25,114 +24,99 @@ const MAX_DETAIL: usize = 300;
 /// The degraded states of one server, by cause.
 #[derive(Debug, Default)]
 pub(crate) struct DegradedStates {
-    states: [State; Cause::ALL.len()],
+    states: [Mutex<State>; Cause::ALL.len()],
     /// When a request last succeeded.
     succeeded_at: AtomicU64,
 }
 
-/// One state. Times are those of the stopwatch plus one; 0 means none.
+/// One state. Times are those of the stopwatch.
 #[derive(Debug, Default)]
 struct State {
-    since: AtomicU64,
-    last: AtomicU64,
-    is_lasting: AtomicBool,
-    detail: Mutex<String>,
+    /// When it began, if it has not ended.
+    since: Option<u64>,
+    last: u64,
+    is_lasting: bool,
+    detail: String,
     /// The beginning of the state that was logged last; `None` if its end was also logged.
-    logged: Mutex<Option<u64>>,
+    logged: Option<u64>,
 }
 
 impl DegradedStates {
+    /// The state of a cause, which may have ended by `now`.
+    fn state(&self, cause: Cause, now: u64) -> MutexGuard<'_, State> {
+        let mut state = self.states[cause as usize].lock();
+        let quiet = now.saturating_sub(state.last);
+        let recovered = quiet >= QUIET && self.succeeded_at.load(Relaxed) > state.last;
+        if !state.is_lasting && (recovered || quiet >= EXPIRY) {
+            state.since = None;
+        }
+        state
+    }
+
     /// Records a request that was affected.
     pub(crate) fn record(&self, cause: Cause, detail: impl FnOnce() -> String) {
-        let now = stopwatch::micros() + 1;
-        let state = &self.states[cause.index()];
-        self.end_if_recovered(cause, now);
-        state.last.store(now, Relaxed);
-        if state.since.load(Relaxed) == 0 {
-            *state.detail.lock() = shortened(detail());
-            let _ = state.since.compare_exchange(0, now, Relaxed, Relaxed);
+        let now = stopwatch::micros();
+        let mut state = self.state(cause, now);
+        state.last = now;
+        if state.since.is_none() {
+            state.detail = shortened(detail());
+            state.since = Some(now);
         }
     }
 
     /// Begins a state that lasts until [`end`](Self::end) is called.
     pub(crate) fn begin(&self, cause: Cause, detail: impl FnOnce() -> String) {
-        self.states[cause.index()].is_lasting.store(true, Relaxed);
+        self.states[cause as usize].lock().is_lasting = true;
         self.record(cause, detail);
     }
 
     /// Ends a lasting state.
     pub(crate) fn end(&self, cause: Cause) {
-        let state = &self.states[cause.index()];
-        if state.is_lasting.swap(false, Relaxed) {
-            state.since.store(0, Relaxed);
+        let mut state = self.states[cause as usize].lock();
+        if std::mem::take(&mut state.is_lasting) {
+            state.since = None;
         }
     }
 
     /// Records a request that succeeded at this time.
     #[inline]
     pub(crate) fn record_success(&self, now: u64) {
-        self.succeeded_at.store(now + 1, Relaxed);
-    }
-
-    fn end_if_recovered(&self, cause: Cause, now: u64) {
-        let state = &self.states[cause.index()];
-        let (since, last) = (state.since.load(Relaxed), state.last.load(Relaxed));
-        if since == 0 || state.is_lasting.load(Relaxed) {
-            return;
-        }
-        let quiet = now.saturating_sub(last);
-        let recovered = quiet >= QUIET && self.succeeded_at.load(Relaxed) > last;
-        if recovered || quiet >= EXPIRY {
-            let _ = state.since.compare_exchange(since, 0, Relaxed, Relaxed);
-        }
+        self.succeeded_at.store(now, Relaxed);
     }
 
     /// The current states.
     pub(crate) fn list(&self, node: &str) -> Vec<Degradation> {
-        let now = stopwatch::micros() + 1;
-        let lasting = |cause: Cause| {
-            self.end_if_recovered(cause, now);
-            let state = &self.states[cause.index()];
-            let since = state.since.load(Relaxed);
-            (since > 0).then(|| Degradation {
+        let now = stopwatch::micros();
+        let degradation = |cause: Cause| {
+            let state = self.state(cause, now);
+            state.since.map(|since| Degradation {
                 cause: cause.name(),
                 node: Some(node.to_owned()),
-                detail: state.detail.lock().clone(),
+                detail: state.detail.clone(),
                 cure: cause.cure().to_owned(),
                 lasted: Duration::from_micros(now.saturating_sub(since)),
             })
         };
-        Cause::ALL.into_iter().filter_map(lasting).collect()
+        Cause::ALL.into_iter().filter_map(degradation).collect()
     }
 
     /// Logs each state that has begun or ended since the last call.
     pub(crate) fn log_changes(&self, node: &str) {
-        let now = stopwatch::micros() + 1;
+        let now = stopwatch::micros();
         for cause in Cause::ALL {
-            self.end_if_recovered(cause, now);
-            let state = &self.states[cause.index()];
-            let since = Some(state.since.load(Relaxed)).filter(|since| *since > 0);
-            let before = std::mem::replace(&mut *state.logged.lock(), since);
-            if before == since {
-                continue;
-            }
-            if let Some(before) = before {
+            let mut state = self.state(cause, now);
+            let (before, since, detail) = (state.logged, state.since, state.detail.clone());
+            state.logged = since;
+            drop(state);
+            let (cause, cure) = (cause.name(), cause.cure());
+            if let Some(before) = before.filter(|_| before != since) {
                 let lasted = Duration::from_micros(now.saturating_sub(before));
                 log::guarded(|| {
-                    tracing::info!(
-                        node,
-                        cause = cause.name(),
-                        ?lasted,
-                        "a degraded state of the redis store has ended"
-                    );
+                    tracing::info!(node, cause, ?lasted, "a degraded state of the redis store has ended");
                 });
             }
-            if since.is_some() {
-                let detail = state.detail.lock().clone();
-                let (cause, cure) = (cause.name(), cause.cure());
-                log::guarded(|| {
-                    tracing::warn!(node, cause, detail, cure, "the redis store is degraded");
-                });
+            if since.is_some() && before != since {
+                log::guarded(|| tracing::warn!(node, cause, detail, cure, "the redis store is degraded"));
             }
         }
     }
@@ -150,11 +134,11 @@ fn shortened(mut text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::{DegradedStates, EXPIRY, QUIET};
-    use crate::{cause::Cause, stopwatch};
+    use crate::{error::Cause, stopwatch};
 
     /// Whether a state still lasts `later` microseconds from now.
     fn lasts(degraded_states: &DegradedStates, cause: Cause, later: u64) -> bool {
-        degraded_states.end_if_recovered(cause, stopwatch::micros() + later);
+        drop(degraded_states.state(cause, stopwatch::micros() + later));
         degraded_states.list("n").iter().any(|one| one.cause == cause.name())
     }
 

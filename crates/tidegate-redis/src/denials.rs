@@ -153,31 +153,44 @@ impl Denials {
 mod tests {
     use std::time::Duration;
 
-    use tidegate::{Clock, Cost, Key, Limiter, MemoryStore, Op, Override, Policy, Reason};
+    use tidegate::{Clock, Cost, Decision, Key, Limiter, MemoryStore, Op, Override, Policy, Reason};
 
-    use super::{Denials, MAX_BAN};
+    use super::{Denials, MAX_BAN, Subject};
     use crate::stopwatch;
 
     fn cost(units: u64) -> Cost {
         Cost::new(units).expect("in range")
     }
 
-    /// A denial of this many units under 5 per hour.
-    fn denial(units: u64) -> tidegate::Decision {
+    /// No denials, a subject, and the time.
+    fn setup() -> (Denials, Subject, u64) {
+        let denials = Denials::new();
+        let subject = denials.subject(b"key", b"5/1h");
+        (denials, subject, stopwatch::micros())
+    }
+
+    /// The decision on this many units under 5 per hour, after `prepare`.
+    fn decision(units: u64, prepare: impl Fn(&Limiter, &Policy, &Key<'_>)) -> Decision {
         let policy = Policy::new("p", ["5/1h".parse().expect("a limit")]).expect("a policy");
         let clock = Clock::from_fn(|| tidegate::Timestamp::from_micros(1));
         let limiter = Limiter::new(MemoryStore::default()).with_clock(clock);
         let key = Key::new("a").expect("a key");
-        assert!(limiter.check(&policy, &key, cost(5)).is_allowed());
+        prepare(&limiter, &policy, &key);
         limiter.check(&policy, &key, cost(units))
+    }
+
+    fn denial(units: u64) -> Decision {
+        decision(units, |limiter, policy, key| assert!(limiter.check(policy, key, cost(5)).is_allowed()))
+    }
+
+    fn admission(units: u64) -> Decision {
+        decision(units, |_, _, _| {})
     }
 
     #[test]
     fn a_denial_applies_to_the_same_or_a_higher_cost_under_the_same_limits_until_it_ends() {
-        let denials = Denials::new();
-        let subject = denials.subject(b"key", b"5/1h");
+        let (denials, subject, sent_at) = setup();
         assert!(!denials.may_have_any());
-        let sent_at = stopwatch::micros();
         denials.record(subject, Op::Check, cost(2), &denial(2), sent_at);
         assert!(denials.may_have_any());
         let found = denials.find(subject, cost(3)).expect("denied");
@@ -192,9 +205,7 @@ mod tests {
 
     #[test]
     fn a_denial_of_fewer_units_is_kept_and_an_ended_denial_does_not_apply() {
-        let denials = Denials::new();
-        let subject = denials.subject(b"key", b"5/1h");
-        let sent_at = stopwatch::micros();
+        let (denials, subject, sent_at) = setup();
         denials.record(subject, Op::Check, cost(1), &denial(1), sent_at);
         denials.record(subject, Op::Check, cost(4), &denial(4), sent_at);
         assert!(denials.find(subject, cost(1)).is_some());
@@ -206,18 +217,10 @@ mod tests {
         assert!(denials.find(ended, cost(1)).is_none());
     }
 
-    /// A decision on this many units under 5 per hour for a key with nothing in use.
-    fn admission(units: u64) -> tidegate::Decision {
-        let policy = Policy::new("p", ["5/1h".parse().expect("a limit")]).expect("a policy");
-        let limiter = Limiter::new(MemoryStore::default());
-        limiter.check(&policy, &Key::new("a").expect("a key"), cost(units))
-    }
-
     #[test]
     fn only_an_admission_of_the_same_or_a_higher_cost_removes_a_denial() {
-        let denials = Denials::new();
-        let subject = denials.subject(b"key", b"5/1h");
-        let sent_at = stopwatch::micros() + 1;
+        let (denials, subject, now) = setup();
+        let sent_at = now + 1;
         denials.record(subject, Op::Check, cost(2), &denial(2), sent_at);
         denials.record(subject, Op::Check, cost(1), &admission(1), sent_at);
         denials.record(subject, Op::Charge, cost(3), &admission(3), sent_at);
@@ -229,13 +232,10 @@ mod tests {
 
     #[test]
     fn a_ban_denies_any_cost_and_is_remembered_for_a_minute_if_it_has_no_end() {
-        let policy = Policy::new("p", ["5/1h".parse().expect("a limit")]).expect("a policy");
-        let (limiter, key) = (Limiter::new(MemoryStore::default()), Key::new("a").expect("a key"));
-        limiter.set_override(&policy, &key, Override::ban()).expect("a ban");
-        let banned = limiter.check(&policy, &key, cost(3));
-        let denials = Denials::new();
-        let subject = denials.subject(b"key", b"5/1h");
-        let sent_at = stopwatch::micros();
+        let banned = decision(3, |limiter, policy, key| {
+            limiter.set_override(policy, key, Override::ban()).expect("a ban");
+        });
+        let (denials, subject, sent_at) = setup();
         denials.record(subject, Op::Check, cost(3), &banned, sent_at);
         for units in [1, 3, 100] {
             let found = denials.find(subject, cost(units)).expect("banned");
@@ -249,9 +249,7 @@ mod tests {
 
     #[test]
     fn an_answer_to_a_request_from_before_a_reset_is_not_remembered() {
-        let denials = Denials::new();
-        let subject = denials.subject(b"key", b"5/1h");
-        let sent_at = stopwatch::micros();
+        let (denials, subject, sent_at) = setup();
         denials.remove(b"key");
         denials.record(subject, Op::Check, cost(1), &denial(1), sent_at);
         assert!(denials.find(subject, cost(1)).is_none());

@@ -49,14 +49,14 @@ impl DrivenConnection {
     /// Connects and logs in.
     pub(crate) async fn open(address: &Address, login: &Login) -> Result<Self, Error> {
         let failed = |error: RedisError| Error::from_error(&error);
-        if login.is_encrypted() {
+        if login.tls {
             // Only the library can set up TLS, and it runs such a connection in a task of its own.
             let client = login.client(address).map_err(|error| Error::Refused(error.to_string()))?;
             let connection = client.get_multiplexed_async_connection_with_config(&config()).await.map_err(failed)?;
             return Ok(Self { connection, io: None });
         }
         let stream = connect(address).await.map_err(|error| failed(error.into()))?;
-        let connecting = MultiplexedConnection::new_with_config(login.settings(), stream, config());
+        let connecting = MultiplexedConnection::new_with_config(&login.settings, stream, config());
         let (connection, io) = connecting.await.map_err(failed)?;
         Ok(Self { connection, io: Some(Box::pin(io)) })
     }

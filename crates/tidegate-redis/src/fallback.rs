@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use tidegate::{AtCapacity, Cost, Decision, Key, OnStoreFailure, Op, Policy, Share, Spend};
+use tidegate::{AtCapacity, Decision, OnStoreFailure, Op, Policy, Share, Spend};
 
 use crate::{
     error::Error,
@@ -37,20 +37,15 @@ impl Fallback {
     }
 
     #[inline]
-    pub(crate) fn decide(&self, error: &Error, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Decision {
-        let choice = self.choice(error, policy);
-        self.count(error, choice);
-        self.answers.decide(op, policy, key, cost, choice)
-    }
-
-    #[inline]
-    fn count(&self, error: &Error, choice: OnStoreFailure) {
+    pub(crate) fn decide(&self, error: &Error, op: Op, spend: &Spend<'_>) -> Decision {
+        let choice = self.choice(error, spend.policy);
         self.counters.error(error);
         count(match choice {
             OnStoreFailure::Open => &self.counters.degraded_open,
             OnStoreFailure::Closed => &self.counters.degraded_closed,
             OnStoreFailure::Local(_) => &self.counters.degraded_local,
         });
+        self.answers.decide(op, spend.policy, spend.key, spend.cost, choice)
     }
 
     /// Whether the failure choice admits a request that Redis does not answer. Nothing is charged or counted.
@@ -65,30 +60,13 @@ impl Fallback {
         count(&self.counters.remembered);
         denial
     }
-
-    /// Decides all spends as one. If one of them is denied, by its choice or by a remembered denial, none is charged.
-    pub(crate) fn decide_all(
-        &self,
-        error: &Error,
-        op: Op,
-        spends: &[Spend<'_>],
-        denial: impl Fn(&Spend<'_>) -> Option<Decision>,
-    ) -> Vec<Decision> {
-        for spend in spends {
-            match denial(spend) {
-                Some(denial) => drop(self.remembered(error, denial)),
-                None => self.count(error, self.choice(error, spend.policy)),
-            }
-        }
-        self.answers.decide_all(op, spends, |spend| self.choice(error, spend.policy), denial)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use tidegate::{AtCapacity, Cost, Key, Op, Policy, Reason};
+    use tidegate::{AtCapacity, Cost, Key, Op, Policy, Reason, Spend};
 
     use super::Fallback;
     use crate::{error::Error, stats::Counters};
@@ -98,7 +76,8 @@ mod tests {
         let fallback = Fallback::new(Arc::new(Counters::default()), AtCapacity::Shared);
         let policy = Policy::new("p", ["5/1h".parse().expect("a limit")]).expect("a policy");
         let key = Key::new("k").expect("a key");
-        let decide = |error| fallback.decide(&error, Op::Check, &policy, &key, Cost::ONE);
+        let spend = Spend { policy: &policy, key: &key, cost: Cost::ONE };
+        let decide = |error| fallback.decide(&error, Op::Check, &spend);
         let answered = [Error::Timeout, Error::Late, Error::TooSlow, Error::OutOfMemory, Error::NoReplicas];
         let late: Vec<_> = (0..10).flat_map(|_| answered.clone().map(decide)).collect();
         assert!(late.iter().all(tidegate::Decision::is_degraded));

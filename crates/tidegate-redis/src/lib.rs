@@ -2,9 +2,7 @@
 
 mod breaker;
 mod builder;
-mod cause;
 mod decide;
-mod decide_all;
 mod degraded_states;
 mod denials;
 mod driven_connection;
@@ -24,7 +22,6 @@ mod report;
 mod response_times;
 mod router;
 mod script;
-mod sentinel;
 mod server_clock;
 mod settings;
 mod stats;

@@ -1,27 +1,29 @@
 //! The operations of [`RedisStore`]: what the trait [`Store`] asks for.
 
 use tidegate::{
-    ActiveOverride, AnyStore, Cost, Decision, Decisions, Inspection, Key, Op, Override, Policy, Refund, Spend, Store,
-    StoreError, StoreReport, Timestamp, external_store,
+    ActiveOverride, AnyStore, Cost, Decision, Decisions, Inspection, Key, Op, Override, OverrideError, Policy, Refund,
+    Spend, Store, StoreError, StoreReport, Timestamp, external_store,
 };
 
 use crate::{
-    decide_all, overrides,
+    decide::{decide_all, decide_distinct},
+    override_record,
+    overrides::{OverrideList, ask_override, unlisted},
     reply::{AppliedOverride, Reader},
     store::RedisStore,
-    wire::{Action, KeyRequest},
+    wire::{Action, OverrideStep},
 };
 
 impl Store for RedisStore {
     #[inline]
     async fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError> {
-        self.decide_one(op, policy, key, cost).await
+        Ok(decide_distinct(self, op, &[Spend { policy, key, cost }]).await?[0])
     }
 
     /// Decides several requests as one. If their keys are in different slots of a cluster, what was charged in one slot
     /// is given back if another slot denies.
     async fn decide_all(&self, op: Op, spends: &[Spend<'_>]) -> Result<Decisions, StoreError> {
-        decide_all::decide(self, op, spends).await
+        decide_all(self, op, spends).await
     }
 
     /// Gives units back. A failed refund is not repeated. If Redis does not answer, it is not known whether units were
@@ -33,38 +35,31 @@ impl Store for RedisStore {
         cost: Cost,
         charged_at: Timestamp,
     ) -> Result<Refund, StoreError> {
-        let name = self.name(policy, key);
-        let part = KeyRequest::new(name.bytes, policy, cost, Some(charged_at));
-        let limits = part.limits;
-        let answer = self.ask_and_forget_denial(Action::Refund, part, name.slot).await?;
-        let reply = Reader::new(answer.bytes()).key_reply(limits)?;
-        let (returned, limit_statuses) = (reply.returned, &reply.limits());
+        let request = self.request(policy, key, cost, Some(charged_at));
+        let answer = self.ask_and_forget_denial(Action::Refund, request).await?;
+        let reply = Reader::new(answer.bytes()).key_reply(policy.limits().len())?;
+        let (returned, limits) = (reply.returned, &reply.limits());
         Ok(match &reply.applied {
-            None => external_store::refund(policy, returned, limit_statuses),
-            Some(AppliedOverride::Limits(limits)) => {
-                external_store::refund(&limits.decode()?, returned, limit_statuses)
-            }
-            Some(AppliedOverride::Ban) => external_store::refund_banned(policy, returned, limit_statuses),
+            None => external_store::refund(policy, returned, limits),
+            Some(AppliedOverride::Limits(other)) => external_store::refund(&other.decode()?, returned, limits),
+            Some(AppliedOverride::Ban) => external_store::refund_banned(policy, returned, limits),
             Some(AppliedOverride::Exempt) => external_store::refund_exempt(policy, returned),
         })
     }
 
     async fn reset(&self, policy: &Policy, key: &Key<'_>) -> Result<bool, StoreError> {
-        let name = self.name(policy, key);
-        let part = KeyRequest::new(name.bytes, policy, Cost::ONE, None);
-        let answer = self.ask_and_forget_denial(Action::Reset, part, name.slot).await?;
-        Ok(Reader::new(answer.bytes()).state_existed()?)
+        let request = self.request(policy, key, Cost::ONE, None);
+        let answer = self.ask_and_forget_denial(Action::Reset, request).await?;
+        Ok(Reader::new(answer.bytes()).number(1)? != 0)
     }
 
     async fn inspect(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Inspection>, StoreError> {
-        let name = self.name(policy, key);
-        let part = KeyRequest::new(name.bytes, policy, Cost::ONE, None);
-        let limits = part.limits;
-        let answer = self.ask(Action::Inspect, part, name.slot).await?;
-        let Some(found) = Reader::new(answer.bytes()).inspection(limits)? else { return Ok(None) };
+        let answer = self.ask(Action::Inspect, self.request(policy, key, Cost::ONE, None)).await?;
+        let found = Reader::new(answer.bytes()).inspection(policy.limits().len())?;
+        let Some(found) = found else { return Ok(None) };
         let mut inspection = match &found.applied {
-            Some(AppliedOverride::Limits(limits)) => {
-                external_store::inspection(&limits.decode()?, found.newest, found.limits)
+            Some(AppliedOverride::Limits(other)) => {
+                external_store::inspection(&other.decode()?, found.newest, found.limits)
             }
             _ => external_store::inspection(policy, found.newest, found.limits),
         };
@@ -76,20 +71,46 @@ impl Store for RedisStore {
 
     /// Overrides the limits of a key under a policy, for every program that shares this Redis.
     async fn set_override(&self, policy: &Policy, key: &Key<'_>, by: Override) -> Result<Option<Override>, StoreError> {
-        overrides::set(self, policy, key, &by).await
+        let list = OverrideList::new(self, policy)?;
+        // The script reads an end of 0 as no end.
+        if by.end().is_some_and(|end| end <= self.time.unwrap_or(Timestamp::from_micros(0))) {
+            return Err(OverrideError::Over.into());
+        }
+        let field = self.names().name(policy, key).bytes;
+        if !list.has_room(&field).await? {
+            return Err(OverrideError::TooMany { max: self.context().settings.max_overrides }.into());
+        }
+        let encoded = override_record::encode(key, &by);
+        let answer = ask_override(self, OverrideStep::Set, policy, key, &encoded).await?;
+        if !answer.done {
+            return Err(OverrideError::Over.into());
+        }
+        let record = override_record::record(&encoded, answer.now);
+        list.put(&field, &record).await.map_err(|error| unlisted(&error))?;
+        Ok(answer.before.map(|before| before.by))
     }
 
     async fn remove_override(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Override>, StoreError> {
-        overrides::remove(self, policy, key).await
+        let list = OverrideList::new(self, policy)?;
+        let answer = ask_override(self, OverrideStep::Remove, policy, key, &[]).await?;
+        // Also if there was no override: an earlier attempt may have removed it without the list.
+        list.remove(&self.names().name(policy, key).bytes).await.map_err(|error| unlisted(&error))?;
+        Ok(answer.before.map(|before| before.by))
     }
 
     async fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<ActiveOverride>, StoreError> {
-        overrides::show(self, policy, key).await
+        Ok(ask_override(self, OverrideStep::Show, policy, key, &[]).await?.before)
     }
 
-    /// Lists the overrides of a policy page by page: an override that is set or removed meanwhile may be listed or not.
+    /// Lists the overrides of a policy in the order of their keys. They are read page by page: an override that is set or
+    /// removed meanwhile may be listed or not.
     async fn overrides(&self, policy: &Policy) -> Result<Vec<ActiveOverride>, StoreError> {
-        overrides::list(self, policy).await
+        let Ok(list) = OverrideList::new(self, policy) else { return Ok(Vec::new()) };
+        let mut found = list.entries().await?;
+        found.sort_by_cached_key(|active| (active.key.as_bytes().to_vec(), active.key.is_joined()));
+        // While the list grows, two pages may contain the same override.
+        found.dedup_by(|one, other| one.key == other.key);
+        Ok(found)
     }
 
     fn at_time(&self, time: Timestamp) -> Option<AnyStore> {

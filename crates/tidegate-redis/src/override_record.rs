@@ -4,8 +4,8 @@ use tidegate::{ActiveOverride, Key, Override, OverrideRule, Timestamp};
 
 use crate::{
     error::Error,
-    reply::{RawPolicy, Reader},
-    wire::{encode_policy, put},
+    reply::{RawPolicy, Reader, garbled},
+    wire::{encode_policy, put, put_bytes},
 };
 
 const LIMITS: u8 = 1;
@@ -15,7 +15,7 @@ const EXEMPT: u8 = 3;
 /// Encodes an override to set: the record from the end of the override on.
 pub(crate) fn encode(key: &Key<'_>, by: &Override) -> Vec<u8> {
     let (kind, limits) = match by.rule() {
-        OverrideRule::Limits(policy) => (LIMITS, encode_policy(policy).0),
+        OverrideRule::Limits(policy) => (LIMITS, encode_policy(policy)),
         OverrideRule::Ban => (BAN, Vec::new()),
         OverrideRule::Exempt => (EXEMPT, Vec::new()),
     };
@@ -23,13 +23,10 @@ pub(crate) fn encode(key: &Key<'_>, by: &Override) -> Vec<u8> {
     // 0 means no end: an override never ends at that time.
     put(&mut bytes, by.end().map_or(0, Timestamp::as_micros), 7);
     bytes.push(kind);
-    put(&mut bytes, limits.len() as u64, 2);
-    bytes.extend_from_slice(&limits);
-    put(&mut bytes, by.note().len() as u64, 2);
-    bytes.extend_from_slice(by.note().as_bytes());
+    put_bytes(&mut bytes, &limits);
+    put_bytes(&mut bytes, by.note().as_bytes());
     bytes.push(u8::from(key.is_joined()));
-    put(&mut bytes, key.as_bytes().len() as u64, 2);
-    bytes.extend_from_slice(key.as_bytes());
+    put_bytes(&mut bytes, key.as_bytes());
     bytes
 }
 
@@ -44,12 +41,10 @@ pub(crate) fn record(encoded: &[u8], since: u64) -> Vec<u8> {
 /// Decodes a record.
 pub(crate) fn decode(record: &[u8]) -> Result<ActiveOverride, Error> {
     let mut reader = Reader::new(record);
-    if reader.number(2)? != u64::from(u16::from_be_bytes(*b"O\x01")) {
+    let [format, since, end, kind] = reader.numbers([2, 7, 7, 1])?;
+    if format != u64::from(u16::from_be_bytes(*b"O\x01")) {
         return Err(Error::Garbled);
     }
-    let since = Timestamp::from_micros(reader.number(7)?);
-    let end = reader.number(7)?;
-    let kind = reader.number(1)?;
     let limits = reader.bytes(2)?;
     let by = match u8::try_from(kind) {
         Ok(LIMITS) => Override::limits(RawPolicy::read(&mut Reader::new(limits))?.decode()?),
@@ -58,12 +53,12 @@ pub(crate) fn decode(record: &[u8]) -> Result<ActiveOverride, Error> {
         _ => return Err(Error::Garbled),
     };
     let by = if end > 0 { by.until(Timestamp::from_micros(end)) } else { by };
-    let note = std::str::from_utf8(reader.bytes(2)?).map_err(|_| Error::Garbled)?;
-    let by = by.with_note(note).map_err(|_| Error::Garbled)?;
+    let note = std::str::from_utf8(reader.bytes(2)?).map_err(garbled)?;
+    let by = by.with_note(note).map_err(garbled)?;
     let is_joined = reader.number(1)? == 1;
-    let key = Key::new(reader.bytes(2)?).map_err(|_| Error::Garbled)?;
+    let key = Key::new(reader.bytes(2)?).map_err(garbled)?;
     let key = if is_joined { join_again(&key)? } else { key.into_owned() };
-    Ok(ActiveOverride::new(key, by, since))
+    Ok(ActiveOverride::new(key, by, Timestamp::from_micros(since)))
 }
 
 /// Joins the parts of a joined key again, given its bytes.
@@ -72,7 +67,7 @@ fn join_again(key: &Key<'_>) -> Result<Key<'static>, Error> {
     while !reader.is_at_end() {
         parts.push(reader.bytes(2)?);
     }
-    Key::join(parts).map_err(|_| Error::Garbled)
+    Key::join(parts).map_err(garbled)
 }
 
 #[cfg(test)]

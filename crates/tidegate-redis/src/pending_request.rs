@@ -1,12 +1,6 @@
 //! [`PendingRequest`]: a request that waits for the reply of a server.
 
-use std::{
-    ops::Range,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
-};
+use std::{ops::Range, sync::Arc};
 
 use tidegate::Timestamp;
 use tokio::sync::oneshot;
@@ -17,7 +11,6 @@ use crate::{error::Error, stopwatch, wire::Group};
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) group: Group,
-    pub(crate) slot: u16,
     pub(crate) given: Option<Timestamp>,
     /// When its caller stops waiting, by the stopwatch.
     pub(crate) deadline: u64,
@@ -26,25 +19,8 @@ pub(crate) struct PendingRequest {
     /// Needs a call of its own, because the keys of other requests may be at another node.
     pub(crate) alone: bool,
     pub(crate) reply_to: oneshot::Sender<Result<GroupReply, Error>>,
-    /// Set by the node that the request was submitted to.
-    pub(crate) outstanding: Option<Outstanding>,
-}
-
-/// Counts a request as outstanding until this is dropped.
-#[derive(Debug)]
-pub(crate) struct Outstanding(Arc<AtomicUsize>);
-
-impl Outstanding {
-    pub(crate) fn new(count: &Arc<AtomicUsize>) -> Self {
-        count.fetch_add(1, Relaxed);
-        Self(Arc::clone(count))
-    }
-}
-
-impl Drop for Outstanding {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
+    /// Set by the node that the request was submitted to, which counts its outstanding requests by these references.
+    pub(crate) outstanding: Option<Arc<()>>,
 }
 
 /// The reply to one request, as a part of the reply to its batch.
@@ -63,13 +39,24 @@ impl GroupReply {
 }
 
 impl PendingRequest {
+    /// A request, and the receiver of its reply.
+    pub(crate) fn new(
+        group: Group,
+        given: Option<Timestamp>,
+        deadline: u64,
+    ) -> (Self, oneshot::Receiver<Result<GroupReply, Error>>) {
+        let (reply_to, reply) = oneshot::channel();
+        (Self { group, given, deadline, asking: false, alone: false, reply_to, outstanding: None }, reply)
+    }
+
+    /// The slot of its first key. In a cluster all of its keys have the same slot.
+    pub(crate) fn slot(&self) -> u16 {
+        self.group.parts[0].name.slot
+    }
+
     pub(crate) fn fail(self, error: Error) {
         // The caller may have stopped waiting.
         let _ = self.reply_to.send(Err(error));
-    }
-
-    pub(crate) fn is_abandoned(&self) -> bool {
-        self.reply_to.is_closed()
     }
 
     pub(crate) fn is_late(&self) -> bool {

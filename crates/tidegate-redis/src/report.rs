@@ -2,13 +2,13 @@
 
 use tidegate::{Degradation, Metric, MetricKind, StoreNode, StoreReport, WithoutStore};
 
-use crate::{breaker::BreakerState, cause::Cause, router::CLUSTER, stats::Stats, store::RedisStore};
+use crate::{breaker::BreakerState, error::Cause, router::CLUSTER, stats::Stats, store::RedisStore};
 
 impl RedisStore {
     /// The degraded states that the store is in now; none if everything works. A state begins with the first request
     /// that is affected. It ends two seconds after the last one, once other requests have succeeded.
     pub fn degradations(&self) -> Vec<Degradation> {
-        let router = self.router();
+        let router = &self.inner.router;
         let mut all = router.degraded_states.list(CLUSTER);
         for node in router.nodes() {
             all.extend(node.state.degraded_states.list(&node.state.name));
@@ -43,14 +43,7 @@ fn metrics(stats: Stats, breakers: &[(String, BreakerState)]) -> Vec<Metric> {
         ("local", stats.degraded_local),
         ("remembered", stats.remembered),
     ];
-    let level = |(node, state): &(String, BreakerState)| {
-        let level = match state {
-            BreakerState::Closed => 0,
-            BreakerState::HalfOpen => 1,
-            BreakerState::Open => 2,
-        };
-        (node.clone(), level)
-    };
+    let level = |(node, state): &(String, BreakerState)| (node.clone(), *state as u64);
     vec![
         Metric::gauge("store_may_evict", "1 if Redis may evict keys", stats.may_evict.into()),
         Metric::counter("store_calls", "Script calls sent to Redis", stats.calls),

@@ -17,17 +17,19 @@ use tokio::{
 };
 
 use crate::{
-    cause::Cause,
     degraded_states::DegradedStates,
     driven_connection::query,
-    error::Error,
+    error::{Cause, Error},
     key_name::SLOTS,
-    node::{Node, NodeContext, ServerLocation},
+    node::{Node, NodeContext},
     pending_request::PendingRequest,
     stats::count,
     stopwatch, supervise,
-    target::{Address, Target},
+    target::{Address, ServerLocation, Target},
 };
+
+/// The interval at which the layout of a cluster is read if nothing seems to have changed.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Minimum time between two requests for the layout of a cluster.
 const REFRESH_PAUSE: Duration = Duration::from_millis(100);
@@ -43,7 +45,7 @@ pub(crate) const CLUSTER: &str = "the cluster";
 
 #[derive(Debug)]
 pub(crate) struct Router {
-    context: Arc<NodeContext>,
+    pub(crate) context: Arc<NodeContext>,
     layout: RwLock<Layout>,
     seeds: Vec<Address>,
     refresh: Arc<Notify>,
@@ -66,35 +68,29 @@ impl Router {
     pub(crate) fn start(context: NodeContext, target: Target) -> Arc<Self> {
         let context = Arc::new(context);
         let router = Arc::new_cyclic(|this| {
-            let mut layout = Layout::default();
-            let mut seeds = Vec::new();
-            let mut is_known = true;
-            let location = match target {
-                Target::Standalone(address) => Some(ServerLocation::Fixed(address)),
-                Target::Sentinel { sentinels, master, login } => {
-                    Some(ServerLocation::Sentinel { sentinels, master, login })
+            let (mut layout, mut seeds) = (Layout::default(), Vec::new());
+            match target {
+                Target::Server(location) => {
+                    layout.only = Some(Arc::new(Node::start(&context, location, Weak::clone(this))));
                 }
                 Target::Cluster(addresses) => {
                     seeds = addresses;
-                    is_known = false;
                     layout.slots = vec![None; SLOTS.into()];
-                    None
                 }
-            };
-            layout.only = location.map(|location| Arc::new(Node::start(&context, location, Weak::clone(this))));
+            }
             Self {
                 context,
+                layout_known: watch::Sender::new(layout.only.is_some()),
                 layout: RwLock::new(layout),
                 seeds,
                 refresh: Arc::new(Notify::new()),
-                layout_known: watch::Sender::new(is_known),
                 degraded_states: DegradedStates::default(),
                 this: Weak::clone(this),
             }
         });
         if !router.seeds.is_empty() {
-            let (weak, interval) = (Arc::downgrade(&router), router.context.settings.refresh_interval);
-            supervise::spawn("layout", move || refresh_layout(Weak::clone(&weak), interval));
+            let weak = Arc::downgrade(&router);
+            supervise::spawn("layout", move || refresh_layout(Weak::clone(&weak)));
         }
         let weak = Arc::downgrade(&router);
         supervise::spawn("watch", move || watch(Weak::clone(&weak)));
@@ -109,11 +105,6 @@ impl Router {
             Some(only) => Some(Arc::clone(only)),
             None => layout.slots[usize::from(slot)].clone(),
         }
-    }
-
-    /// Whether one call can't have keys of different slots.
-    pub(crate) fn is_cluster(&self) -> bool {
-        self.context.is_cluster
     }
 
     /// Waits until the layout is known.
@@ -136,10 +127,10 @@ impl Router {
     }
 
     pub(crate) fn submit(&self, request: PendingRequest) {
-        match self.node(request.slot) {
-            Some(node) => node.submit_if_closed(request),
+        match self.node(request.slot()) {
+            Some(node) => node.submit(request),
             None => {
-                let error = self.record_unserved(request.slot);
+                let error = self.record_unserved(request.slot());
                 request.fail(error);
             }
         }
@@ -168,7 +159,7 @@ impl Router {
             let mut layout = self.layout.write();
             let node = layout.node(to, &self.context, &self.this);
             if !request.asking
-                && let Some(slot) = layout.slots.get_mut(usize::from(request.slot))
+                && let Some(slot) = layout.slots.get_mut(usize::from(request.slot()))
             {
                 *slot = Some(Arc::clone(&node));
             }
@@ -177,7 +168,7 @@ impl Router {
         if !request.asking {
             self.refresh();
         }
-        node.submit_if_closed(request);
+        node.submit(request);
     }
 
     fn set_layout(&self, ranges: &[(u16, u16, Address)]) {
@@ -205,8 +196,7 @@ impl Router {
 
     /// Whether every slot has a node that answers.
     fn is_served(&self) -> bool {
-        let layout = self.layout.read();
-        layout.slots.iter().all(Option::is_some) && layout.nodes.values().all(|node| node.state.breaker.is_closed())
+        self.has_all_slots() && self.nodes().iter().all(|node| node.state.breaker.is_closed())
     }
 
     /// Fetches the layout from the first node that reports it. Each attempt begins with another node, because a node that is
@@ -243,12 +233,12 @@ async fn watch(router: Weak<Router>) {
             node.state.degraded_states.log_changes(&node.state.name);
         }
         drop(alive);
-        stopwatch::pause(WATCH_INTERVAL).await;
+        tokio::time::sleep(WATCH_INTERVAL).await;
     }
 }
 
 /// Keeps the layout of a cluster up to date until the router is dropped.
-async fn refresh_layout(router: Weak<Router>, interval: Duration) {
+async fn refresh_layout(router: Weak<Router>) {
     for time in 0.. {
         let Some(alive) = router.upgrade() else { return };
         let layout = alive.fetch_layout(time).await;
@@ -269,8 +259,8 @@ async fn refresh_layout(router: Weak<Router>, interval: Duration) {
         let healthy = layout.is_some() && alive.is_served();
         let requested = Arc::clone(&alive.refresh);
         drop(alive);
-        stopwatch::pause(REFRESH_PAUSE).await;
-        let wait = if healthy { interval } else { REFRESH_PAUSE };
+        tokio::time::sleep(REFRESH_PAUSE).await;
+        let wait = if healthy { REFRESH_INTERVAL } else { REFRESH_PAUSE };
         let _ = timeout(wait, requested.notified()).await;
     }
 }

@@ -4,15 +4,17 @@ use redis::Script;
 
 /// The source of the script. Each file uses names of the files before it. Functions that few requests need are created inside
 /// another function when they are first called, because creating them takes longer than a decision. So `hash_log_path` and
-/// `general_path` each have their own copy of the integers, and only keys with an override need `make_overrides`.
+/// `general_path` each have their own copy of the functions that both use, and only keys with an override need `make_overrides`.
 const SOURCE: &str = concat!(
     include_str!("scripts/call.lua"),
     "local function hash_log_path()\n",
     include_str!("scripts/exact_integers.lua"),
+    include_str!("scripts/packed_records.lua"),
     include_str!("scripts/hash_log.lua"),
     "end\n",
     "local function general_path()\n",
     include_str!("scripts/exact_integers.lua"),
+    include_str!("scripts/packed_records.lua"),
     include_str!("scripts/records.lua"),
     include_str!("scripts/log.lua"),
     include_str!("scripts/layout.lua"),

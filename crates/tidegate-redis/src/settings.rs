@@ -23,10 +23,6 @@ pub(crate) struct Settings {
     pub(crate) batch: usize,
     /// Maximum number of requests that wait for one node.
     pub(crate) queue: usize,
-    /// Maximum number of calls in progress on one node. Requests that arrive meanwhile wait and are sent as one batch.
-    pub(crate) calls: usize,
-    /// The interval at which the layout of a cluster is read if nothing seems to have changed.
-    pub(crate) refresh_interval: Duration,
     /// The replicas that must have a charge before its caller is answered.
     pub(crate) replicas: Option<Replicas>,
     /// Maximum number of overrides of one policy.
@@ -51,8 +47,6 @@ impl Default for Settings {
             probe_interval: Duration::from_millis(200),
             batch: 128,
             queue: 4096,
-            calls: 3,
-            refresh_interval: Duration::from_secs(5),
             replicas: None,
             max_overrides: 10_000,
             max_keys: None,

@@ -16,8 +16,3 @@ pub(crate) fn micros() -> u64 {
 pub(crate) fn to_micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
-
-/// Waits for `duration`.
-pub(crate) async fn pause(duration: Duration) {
-    tokio::time::sleep(duration).await;
-}

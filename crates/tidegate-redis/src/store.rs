@@ -1,16 +1,17 @@
 //! [`RedisStore`]: state in Redis or Valkey, shared by all programs that use it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
-use tidegate::{AtCapacity, Cost, Decision, Key, Op, Policy, Timestamp};
-use tokio::sync::oneshot;
+use tidegate::{AtCapacity, Cost, Decision, Key, Op, Policy, Spend, Timestamp};
 
 use crate::{
     breaker::BreakerState,
     builder::RedisStoreBuilder,
-    cause::Cause,
     denials::{Denials, Subject},
-    error::Error,
+    error::{Cause, Error},
     fallback::Fallback,
     key_name::{KeyName, KeyNames},
     node::{Node, NodeContext},
@@ -19,9 +20,9 @@ use crate::{
     script::Source,
     settings::Settings,
     stats::{Counters, Stats, count},
-    stopwatch,
+    stopwatch::{self, to_micros},
     target::{Login, Target, UrlError},
-    wire::{Action, Group, KeyRequest, NewKeys, encode_policy},
+    wire::{Action, Group, KeyRequest, NewKeys},
 };
 
 /// Limits shared by many nodes, jobs and languages: the answers of the in-memory store, from Redis, on the server's clock.
@@ -46,23 +47,19 @@ use crate::{
 /// ```
 #[derive(Debug, Clone)]
 pub struct RedisStore {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
     /// The time of decisions, in place of the server's clock.
-    time: Option<Timestamp>,
+    pub(crate) time: Option<Timestamp>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    router: Arc<Router>,
+pub(crate) struct Inner {
+    pub(crate) router: Arc<Router>,
     names: KeyNames,
     /// Names of states at given times, so that a replay does not touch the states of live requests.
     given_names: KeyNames,
-    timeout: Duration,
-    max_overrides: usize,
-    counters: Arc<Counters>,
-    fallback: Fallback,
+    pub(crate) fallback: Fallback,
     denials: Denials,
-    at_capacity: AtCapacity,
 }
 
 impl RedisStore {
@@ -80,26 +77,12 @@ impl RedisStore {
     /// Connects to `target`, by itself and again and again.
     pub(crate) fn start(target: Target, login: Login, settings: Settings) -> Self {
         let counters = Arc::new(Counters::default());
-        let (names, given) = (KeyNames::new(&settings.prefix), format!("{}-given", settings.prefix));
-        let (timeout, max_overrides, at_capacity) = (settings.timeout, settings.max_overrides, settings.at_capacity);
-        let context = NodeContext {
-            is_cluster: matches!(target, Target::Cluster(_)),
-            source: Source::new(settings.page),
-            settings,
-            login,
-            counters: Arc::clone(&counters),
-        };
-        let inner = Inner {
-            router: Router::start(context, target),
-            names,
-            given_names: KeyNames::new(&given),
-            timeout,
-            max_overrides,
-            fallback: Fallback::new(Arc::clone(&counters), at_capacity),
-            counters,
-            denials: Denials::new(),
-            at_capacity,
-        };
+        let names = KeyNames::new(&settings.prefix);
+        let given_names = KeyNames::new(&format!("{}-given", settings.prefix));
+        let fallback = Fallback::new(Arc::clone(&counters), settings.at_capacity);
+        let (source, is_cluster) = (Source::new(settings.page), matches!(target, Target::Cluster(_)));
+        let router = Router::start(NodeContext { settings, login, source, counters, is_cluster }, target);
+        let inner = Inner { router, names, given_names, fallback, denials: Denials::new() };
         Self { inner: Arc::new(inner), time: None }
     }
 
@@ -132,8 +115,8 @@ impl RedisStore {
 
     /// What has been counted so far.
     pub fn stats(&self) -> Stats {
-        let may_evict = self.inner.router.nodes().iter().any(|node| node.state.may_evict());
-        self.inner.counters.snapshot(may_evict)
+        let may_evict = self.inner.router.nodes().iter().any(|node| node.state.may_evict.load(Relaxed));
+        self.context().counters.snapshot(may_evict)
     }
 
     /// Each server that is asked and where its breaker stands.
@@ -151,57 +134,42 @@ impl RedisStore {
         if self.time.is_some() { &self.inner.given_names } else { &self.inner.names }
     }
 
-    pub(crate) fn name(&self, policy: &Policy, key: &Key<'_>) -> KeyName {
-        self.names().name(policy, key)
+    /// A request for one key.
+    pub(crate) fn request(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        charged_at: Option<Timestamp>,
+    ) -> KeyRequest {
+        KeyRequest::new(self.names().name(policy, key), policy, cost, charged_at)
     }
 
-    /// The time of decisions, if it is not that of the server's clock.
-    pub(crate) fn time(&self) -> Option<Timestamp> {
-        self.time
+    pub(crate) fn context(&self) -> &NodeContext {
+        &self.inner.router.context
     }
 
-    pub(crate) fn router(&self) -> &Router {
-        &self.inner.router
-    }
-
-    pub(crate) fn fallback(&self) -> &Fallback {
-        &self.inner.fallback
-    }
-
-    /// The only server, if there is no cluster.
-    pub(crate) fn only_node(&self) -> Option<Arc<Node>> {
-        if self.is_cluster() { None } else { self.inner.router.node(0) }
-    }
-
-    pub(crate) fn max_overrides(&self) -> usize {
-        self.inner.max_overrides
-    }
-
-    pub(crate) fn is_cluster(&self) -> bool {
-        self.inner.router.is_cluster()
-    }
-
-    /// The subject of a part, for remembered denials.
-    pub(crate) fn subject(&self, part: &KeyRequest) -> Subject {
-        self.inner.denials.subject(&part.key, &part.policy)
+    /// The subject of a request, for remembered denials.
+    fn subject(&self, request: &KeyRequest) -> Subject {
+        self.inner.denials.subject(&request.name.bytes, &request.policy)
     }
 
     /// Records the decision of Redis on a request that was sent at `asked`.
     #[inline]
-    pub(crate) fn note_answer(&self, slot: u16, subject: Subject, op: Op, cost: Cost, decision: &Decision, asked: u64) {
-        self.inner.denials.record(subject, op, cost, decision, asked);
-        if decision.charged_at().is_some() && decision.used() <= cost.get() {
-            self.note_new_key(slot);
+    pub(crate) fn note_answer(&self, request: &KeyRequest, op: Op, decision: &Decision, asked: u64) {
+        self.inner.denials.record(self.subject(request), op, request.cost, decision, asked);
+        let may_be_new = decision.charged_at().is_some() && decision.used() <= request.cost.get();
+        if let Some(node) = self.inner.router.node(request.name.slot).filter(|_| may_be_new) {
+            node.state.keyspace.count_created();
         }
     }
 
-    /// Whether so many requests wait that one which is known to be limited is not asked about.
+    /// Whether so many requests wait that this one is not sent, because it is known to be limited.
     #[inline]
-    pub(crate) fn is_under_pressure(&self, slot: u16, op: Op, subject: impl FnOnce() -> Subject, cost: Cost) -> bool {
-        let Some(node) = self.inner.router.node(slot).filter(|node| node.state.is_under_pressure()) else {
-            return false;
-        };
-        let known = op != Op::Charge && self.inner.denials.find(subject(), cost).is_some();
+    pub(crate) fn is_known_under_pressure(&self, op: Op, request: &KeyRequest) -> bool {
+        let node = self.inner.router.node(request.name.slot);
+        let Some(node) = node.filter(|node| node.state.is_under_pressure()) else { return false };
+        let known = op != Op::Charge && self.inner.denials.find(self.subject(request), request.cost).is_some();
         if known {
             node.state.record_error(&Error::Overloaded);
         }
@@ -209,93 +177,62 @@ impl RedisStore {
     }
 
     /// The denial of such a request that is remembered. A charge is never denied.
-    pub(crate) fn known_denial(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Option<Decision> {
-        let denials = &self.inner.denials;
-        if op == Op::Charge || !denials.may_have_any() {
+    pub(crate) fn known_denial(&self, op: Op, spend: &Spend<'_>) -> Option<Decision> {
+        if op == Op::Charge || !self.inner.denials.may_have_any() {
             return None;
         }
-        let (policy_bytes, _) = encode_policy(policy);
-        denials.find(denials.subject(&self.name(policy, key).bytes, &policy_bytes), cost)
+        let request = self.request(spend.policy, spend.key, spend.cost, None);
+        self.inner.denials.find(self.subject(&request), spend.cost)
     }
 
     /// The name of the overflow key for a new key without room. Limits supplied by callers have no overflow keys: callers could
     /// create any number of them.
     pub(crate) fn overflow_name(&self, policy: &Policy, key: &Key<'_>) -> Option<KeyName> {
-        let shares = self.inner.at_capacity == AtCapacity::Shared && !policy.is_supplied_by_caller();
+        let shares = self.context().settings.at_capacity == AtCapacity::Shared && !policy.is_supplied_by_caller();
         let name = policy.name().filter(|_| shares)?;
         Some(self.inner.names.overflow(name, key))
-    }
-
-    /// Counts a request that was decided on an overflow key.
-    pub(crate) fn count_no_room(&self) {
-        self.inner.counters.error(&Error::NoRoom);
-    }
-
-    fn note_new_key(&self, slot: u16) {
-        if let Some(node) = self.inner.router.node(slot) {
-            node.state.keyspace.count_created();
-        }
     }
 
     /// When the caller of a decision that begins now gives up, by the stopwatch.
     pub(crate) fn deadline(&self) -> u64 {
         // A replay can wait.
-        let timeout = if self.time.is_some() { Duration::from_secs(10) } else { self.inner.timeout };
-        stopwatch::micros().saturating_add(u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX))
+        let timeout = if self.time.is_some() { Duration::from_secs(10) } else { self.context().settings.timeout };
+        stopwatch::micros().saturating_add(to_micros(timeout))
     }
 
-    /// Asks the node of a slot for something other than a decision.
-    pub(crate) async fn ask(&self, action: Action, part: KeyRequest, slot: u16) -> Result<GroupReply, Error> {
-        self.ask_until(action, vec![part], slot, NewKeys::Always, self.deadline()).await
+    /// Asks for something other than a decision.
+    pub(crate) async fn ask(&self, action: Action, request: KeyRequest) -> Result<GroupReply, Error> {
+        self.ask_group(action, vec![request], NewKeys::Always, self.deadline()).await
     }
 
     /// Asks for an operation that may end a denial. The remembered denial is removed before and after it: a request that
     /// Redis denied meanwhile may have been decided before the operation.
-    pub(crate) async fn ask_and_forget_denial(
-        &self,
-        action: Action,
-        part: KeyRequest,
-        slot: u16,
-    ) -> Result<GroupReply, Error> {
-        let key = part.key.clone();
+    pub(crate) async fn ask_and_forget_denial(&self, action: Action, request: KeyRequest) -> Result<GroupReply, Error> {
+        let key = request.name.bytes.clone();
         self.inner.denials.remove(&key);
-        let answer = self.ask(action, part, slot).await;
+        let answer = self.ask(action, request).await;
         self.inner.denials.remove(&key);
         answer
     }
 
-    /// Asks the node of a slot and waits until `deadline`, by the stopwatch.
-    pub(crate) async fn ask_until(
+    /// Asks the node of the first key and waits until `deadline`, by the stopwatch.
+    pub(crate) async fn ask_group(
         &self,
         action: Action,
         parts: Vec<KeyRequest>,
-        slot: u16,
         new_keys: NewKeys,
         deadline: u64,
     ) -> Result<GroupReply, Error> {
         let began = stopwatch::micros();
         let left = || Duration::from_micros(deadline.saturating_sub(stopwatch::micros()));
-        let router = &self.inner.router;
+        let (router, slot) = (&self.inner.router, parts[0].name.slot);
         if router.node(slot).is_none() && tokio::time::timeout(left(), router.layout_known()).await.is_err() {
             return Err(router.record_unserved(slot));
         }
         let Some(node) = router.node(slot) else { return Err(router.record_unserved(slot)) };
-        if !node.state.breaker.is_closed() {
-            return Err(node.state.refusal());
-        }
-        let (answer, answered) = oneshot::channel();
         let group = Group { action, parts, deadline: 0, new_keys };
-        let given = self.time;
-        node.submit(PendingRequest {
-            group,
-            slot,
-            given,
-            deadline,
-            asking: false,
-            alone: false,
-            reply_to: answer,
-            outstanding: None,
-        });
+        let (request, answered) = PendingRequest::new(group, self.time, deadline);
+        node.submit(request);
         let asked = match tokio::time::timeout(left(), answered).await {
             Ok(Ok(answer)) => answer,
             // The task let go of it: the connection, or the node, is gone.
@@ -304,21 +241,12 @@ impl RedisStore {
         };
         match &asked {
             Ok(answer) if answer.no_room => {
-                count(&self.inner.counters.no_room);
+                count(&self.context().counters.no_room);
                 node.state.degraded_states.record(Cause::NoRoom, || node.state.keyspace.describe());
             }
             Ok(_) => {}
             Err(error) => node.state.record_error(error),
         }
         asked
-    }
-
-    /// Counts a decision that Redis made.
-    #[inline]
-    pub(crate) fn counted(&self, op: Op, decision: Decision) -> Decision {
-        if op != Op::Peek {
-            count(if decision.is_allowed() { &self.inner.counters.allowed } else { &self.inner.counters.denied });
-        }
-        decision
     }
 }

@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::FutureExt;
 
-use crate::{log, stopwatch};
+use crate::log;
 
 /// How long to wait before a task that panicked is started again.
 const RESTART_PAUSE: Duration = Duration::from_millis(50);
@@ -17,7 +17,7 @@ where
     tokio::spawn(async move {
         while AssertUnwindSafe(work()).catch_unwind().await.is_err() {
             log::guarded(|| tracing::error!(task = name, "a task of the redis store panicked: it is started again"));
-            stopwatch::pause(RESTART_PAUSE).await;
+            tokio::time::sleep(RESTART_PAUSE).await;
         }
     });
 }

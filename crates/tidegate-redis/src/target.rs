@@ -10,14 +10,29 @@
 //!
 //! Each scheme may begin with `valkey` in place of `redis`. `@`, `:` and `/` in the user or the password are percent-encoded.
 
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
 use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsCertificates};
 
 /// The servers of a store.
 #[derive(Debug, Clone)]
 pub(crate) enum Target {
-    Standalone(Address),
+    Server(ServerLocation),
+    /// A cluster, found through any of these nodes.
     Cluster(Vec<Address>),
-    Sentinel { sentinels: Vec<Address>, master: String, login: Login },
+}
+
+/// How to find a server.
+#[derive(Debug, Clone)]
+pub(crate) enum ServerLocation {
+    Fixed(Address),
+    /// The master that these sentinels name.
+    Sentinel {
+        sentinels: Vec<Address>,
+        master: String,
+        login: Login,
+    },
 }
 
 /// One server's address.
@@ -30,8 +45,9 @@ pub(crate) struct Address {
 /// How to log in to a server.
 #[derive(Clone)]
 pub(crate) struct Login {
-    settings: RedisConnectionInfo,
-    tls: bool,
+    /// User, password and database.
+    pub(crate) settings: RedisConnectionInfo,
+    pub(crate) tls: bool,
     certificates: Option<TlsCertificates>,
 }
 
@@ -95,22 +111,23 @@ impl Target {
     /// Parses a URL; `certificates` are for TLS.
     pub(crate) fn parse(url: &str, certificates: Option<TlsCertificates>) -> Result<(Self, Login), UrlError> {
         let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
-        let (deployment, tls) = match scheme.replacen("valkey", "redis", 1).as_str() {
-            "redis" => (Deployment::Standalone, false),
-            "rediss" => (Deployment::Standalone, true),
-            "redis-cluster" => (Deployment::Cluster, false),
-            "rediss-cluster" => (Deployment::Cluster, true),
-            "redis-sentinel" => (Deployment::Sentinel, false),
-            "rediss-sentinel" => (Deployment::Sentinel, true),
-            _ => return Err(UrlError::Scheme { scheme: scheme.to_owned() }),
+        let unknown = || UrlError::Scheme { scheme: scheme.to_owned() };
+        let name = scheme.replacen("valkey", "redis", 1);
+        let (deployment, tls) = match name.strip_prefix("rediss") {
+            Some(deployment) => (deployment, true),
+            None => (name.strip_prefix("redis").ok_or_else(unknown)?, false),
         };
+        if !["", "-cluster", "-sentinel"].contains(&deployment) {
+            return Err(unknown());
+        }
         let (login, rest) = rest.rsplit_once('@').map_or((None, rest), |(login, rest)| (Some(login), rest));
         let (addresses, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let default_port = if matches!(deployment, Deployment::Sentinel) { 26379 } else { 6379 };
+        let default_port = if deployment == "-sentinel" { 26379 } else { 6379 };
         let addresses: Vec<Address> =
             addresses.split(',').map(|text| Address::parse(text, default_port)).collect::<Result<_, _>>()?;
         // An ACL user may lack the permission for CLIENT SETINFO.
-        let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let anonymous = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let mut settings = anonymous.clone();
         if let Some(login) = login {
             let (user, password) = login.split_once(':').map_or((login, None), |(user, word)| (user, Some(word)));
             if !user.is_empty() {
@@ -120,46 +137,31 @@ impl Target {
                 settings = settings.set_password(percent_decode(password)?);
             }
         }
-        let database = |path: &str| -> Result<i64, UrlError> {
-            if path.is_empty() {
-                return Ok(0);
-            }
-            path.parse().ok().filter(|db| *db >= 0).ok_or(UrlError::Database { path: path.to_owned() })
-        };
-        match deployment {
-            Deployment::Standalone => {
-                let settings = settings.set_db(database(path)?);
+        let (target, database) = match deployment {
+            "" => {
                 let [address] = <[Address; 1]>::try_from(addresses)
                     .map_err(|several| UrlError::Address { address: join(&several) })?;
-                Ok((Self::Standalone(address), Login { settings, tls, certificates }))
+                (Self::Server(ServerLocation::Fixed(address)), path)
             }
-            Deployment::Cluster if path.is_empty() || path == "0" => {
-                Ok((Self::Cluster(addresses), Login { settings, tls, certificates }))
-            }
-            Deployment::Cluster => Err(UrlError::ClusterDatabase { path: path.to_owned() }),
-            Deployment::Sentinel => {
-                let (master, db) = path.split_once('/').unwrap_or((path, ""));
+            "-cluster" if path.is_empty() || path == "0" => (Self::Cluster(addresses), ""),
+            "-cluster" => return Err(UrlError::ClusterDatabase { path: path.to_owned() }),
+            _ => {
+                let (master, database) = path.split_once('/').unwrap_or((path, ""));
                 if master.is_empty() {
                     return Err(UrlError::NoMaster);
                 }
-                let settings = settings.set_db(database(db)?);
                 // The login of the servers is not sent to the sentinels.
-                let open = Login {
-                    settings: RedisConnectionInfo::default().set_skip_set_lib_name(),
-                    tls,
-                    certificates: certificates.clone(),
-                };
-                let target = Self::Sentinel { sentinels: addresses, master: percent_decode(master)?, login: open };
-                Ok((target, Login { settings, tls, certificates }))
+                let login = Login { settings: anonymous, tls, certificates: certificates.clone() };
+                let master = percent_decode(master)?;
+                (Self::Server(ServerLocation::Sentinel { sentinels: addresses, master, login }), database)
             }
+        };
+        if !database.is_empty() {
+            let number = database.parse().ok().filter(|number| *number >= 0);
+            settings = settings.set_db(number.ok_or(UrlError::Database { path: database.to_owned() })?);
         }
+        Ok((target, Login { settings, tls, certificates }))
     }
-}
-
-enum Deployment {
-    Standalone,
-    Cluster,
-    Sentinel,
 }
 
 fn join(addresses: &[Address]) -> String {
@@ -203,20 +205,6 @@ impl std::fmt::Display for Address {
 }
 
 impl Login {
-    /// The number of the database.
-    pub(crate) fn database(&self) -> i64 {
-        self.settings.db()
-    }
-
-    pub(crate) fn is_encrypted(&self) -> bool {
-        self.tls
-    }
-
-    /// User, password and database.
-    pub(crate) fn settings(&self) -> &RedisConnectionInfo {
-        &self.settings
-    }
-
     /// A client that connects to a server.
     pub(crate) fn client(&self, address: &Address) -> Result<Client, UrlError> {
         let Address { host, port } = address.clone();
@@ -236,23 +224,16 @@ impl Login {
 }
 
 fn percent_decode(text: &str) -> Result<String, UrlError> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let digits = [rest.next(), rest.next()].map(|digit| digit.and_then(|d| char::from(d).to_digit(16)));
-            let [Some(high), Some(low)] = digits else { return Err(UrlError::Login) };
-            bytes.push(u8::try_from(high * 16 + low).map_err(|_| UrlError::Login)?);
-        } else {
-            bytes.push(byte);
-        }
+    let is_code = |rest: &str| rest.as_bytes().get(..2).is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit));
+    if !text.split('%').skip(1).all(is_code) {
+        return Err(UrlError::Login);
     }
-    String::from_utf8(bytes).map_err(|_| UrlError::Login)
+    percent_decode_str(text).decode_utf8().map(Cow::into_owned).map_err(|_| UrlError::Login)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Address, Target, UrlError};
+    use super::{Address, ServerLocation, Target, UrlError};
 
     fn parse(url: &str) -> Result<Target, UrlError> {
         Target::parse(url, None).map(|(target, _)| target)
@@ -264,12 +245,20 @@ mod tests {
 
     #[test]
     fn every_form_of_url_is_parsed() {
-        assert!(matches!(parse("redis://localhost"), Ok(Target::Standalone(at)) if at == address("localhost", 6379)));
-        assert!(matches!(parse("valkey://h:1/3"), Ok(Target::Standalone(at)) if at == address("h", 1)));
-        assert!(matches!(parse("rediss://u:p%40ss@[::1]:7"), Ok(Target::Standalone(at)) if at == address("::1", 7)));
+        for (url, host, port) in [
+            ("redis://localhost", "localhost", 6379),
+            ("valkey://h:1/3", "h", 1),
+            ("rediss://u:p%40ss@[::1]:7", "::1", 7),
+        ] {
+            let target = parse(url);
+            let is_read =
+                matches!(&target, Ok(Target::Server(ServerLocation::Fixed(at))) if *at == address(host, port));
+            assert!(is_read, "{target:?}");
+        }
         let nodes = [address("a", 6379), address("b", 7000)];
         assert!(matches!(parse("redis-cluster://a:6379,b:7000"), Ok(Target::Cluster(found)) if found == nodes));
-        let Ok(Target::Sentinel { sentinels, master, .. }) = parse("redis-sentinel://a,b:7000/mymaster/2") else {
+        let target = parse("redis-sentinel://a,b:7000/mymaster/2");
+        let Ok(Target::Server(ServerLocation::Sentinel { sentinels, master, .. })) = target else {
             panic!("a sentinel URL was not read");
         };
         assert_eq!((sentinels, master.as_str()), (vec![address("a", 26379), address("b", 7000)], "mymaster"));

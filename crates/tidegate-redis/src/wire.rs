@@ -7,7 +7,7 @@ use tidegate::{
     external_store::{self, AlgorithmKind},
 };
 
-use crate::reply::Reader;
+use crate::{key_name::KeyName, reply::Reader};
 
 /// The operation of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,11 +42,11 @@ pub(crate) enum OverrideListStep {
 /// The request of a group for one of its keys.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyRequest {
-    pub(crate) key: Vec<u8>,
+    pub(crate) name: KeyName,
+    /// The policy in the form of [`encode_policy`]; then what an operation on overrides needs.
     pub(crate) policy: Vec<u8>,
-    pub(crate) limits: usize,
-    pub(crate) cost: u64,
-    pub(crate) charged_at: u64,
+    pub(crate) cost: Cost,
+    charged_at: u64,
 }
 
 /// One decision on one or more keys, or another operation on one key.
@@ -71,17 +71,21 @@ pub(crate) enum NewKeys {
 }
 
 impl KeyRequest {
-    pub(crate) fn new(key: Vec<u8>, policy: &Policy, cost: Cost, charged_at: Option<Timestamp>) -> Self {
-        let (policy, limits) = encode_policy(policy);
-        Self { key, policy, limits, cost: cost.get(), charged_at: charged_at.map_or(0, Timestamp::as_micros) }
+    pub(crate) fn new(name: KeyName, policy: &Policy, cost: Cost, charged_at: Option<Timestamp>) -> Self {
+        Self { name, policy: encode_policy(policy), cost, charged_at: charged_at.map_or(0, Timestamp::as_micros) }
     }
 
     /// A request for an operation on an override or on a list of them; `payload` is what the operation needs.
-    pub(crate) fn for_step(key: Vec<u8>, policy: &Policy, step: u8, payload: &[u8]) -> Self {
-        let mut part = Self::new(key, policy, Cost::ONE, None);
+    pub(crate) fn for_step(name: KeyName, policy: &Policy, step: u8, payload: &[u8]) -> Self {
+        let mut part = Self::new(name, policy, Cost::ONE, None);
         part.policy.push(step);
         part.policy.extend_from_slice(payload);
         part
+    }
+
+    /// The number of limits of the policy.
+    pub(crate) fn limits(&self) -> usize {
+        self.policy[1].into()
     }
 }
 
@@ -89,7 +93,13 @@ pub(crate) fn put(bytes: &mut Vec<u8>, number: u64, width: usize) {
     bytes.extend_from_slice(&number.to_be_bytes()[8 - width..]);
 }
 
-pub(crate) fn encode_policy(policy: &Policy) -> (Vec<u8>, usize) {
+/// Writes bytes after their number, which takes two bytes.
+pub(crate) fn put_bytes(bytes: &mut Vec<u8>, more: &[u8]) {
+    put(bytes, more.len() as u64, 2);
+    bytes.extend_from_slice(more);
+}
+
+pub(crate) fn encode_policy(policy: &Policy) -> Vec<u8> {
     let limits = policy.limits().len();
     let mut bytes = Vec::with_capacity(3 + 21 * limits);
     bytes.push(match external_store::algorithm_kind(policy) {
@@ -109,7 +119,7 @@ pub(crate) fn encode_policy(policy: &Policy) -> (Vec<u8>, usize) {
     for terms in external_store::limit_numbers(policy) {
         put(&mut bytes, terms.capacity, 7);
     }
-    (bytes, limits)
+    bytes
 }
 
 /// The arguments of one call of the script.
@@ -152,10 +162,10 @@ impl<'a> Call<'a> {
             for part in &group.parts {
                 let number = call.policy_number(&part.policy);
                 put(&mut parts, number as u64, 2);
-                put(&mut parts, part.cost, 7);
+                put(&mut parts, part.cost.get(), 7);
                 put(&mut parts, part.charged_at, 7);
-                call.keys.push(&part.key);
-                if !seen.insert(part.key.as_slice()) {
+                call.keys.push(&part.name.bytes);
+                if !seen.insert(part.name.bytes.as_slice()) {
                     operation |= REPEATED_KEY;
                 }
             }
@@ -221,8 +231,8 @@ impl Group {
     /// Whether it is a decision that charged; `reply` is its reply.
     pub(crate) fn has_charged(&self, reply: &[u8]) -> bool {
         let mut reader = Reader::new(reply);
-        matches!(self.action, Action::Decide(_))
-            && self.parts.iter().any(|part| reader.key_reply(part.limits).is_ok_and(|reply| reply.charged))
+        self.is_decision()
+            && self.parts.iter().any(|part| reader.key_reply(part.limits()).is_ok_and(|reply| reply.charged))
     }
 }
 
@@ -231,12 +241,20 @@ mod tests {
     use tidegate::{Cost, Op, Policy};
 
     use super::{Action, Call, Group, KeyRequest, NewKeys};
+    use crate::key_name::KeyName;
+
+    impl Group {
+        /// A group with one key under a policy with one limit.
+        pub(crate) fn with_one_key(action: Action, key: &str, cost: u64) -> Self {
+            let policy = Policy::new("p", ["5/1s".parse().expect("a limit")]).expect("a policy");
+            let name = KeyName { bytes: key.as_bytes().to_vec(), slot: 0 };
+            let part = KeyRequest::new(name, &policy, Cost::new(cost).expect("in range"), None);
+            Self { action, parts: vec![part], deadline: 0, new_keys: NewKeys::Always }
+        }
+    }
 
     fn group(op: Op, key: &str, cost: u64, deadline: u64) -> Group {
-        let policy = Policy::new("p", ["5/1s".parse().expect("a limit")]).expect("a policy");
-        let cost = Cost::new(cost).expect("in range");
-        let part = KeyRequest::new(key.as_bytes().to_vec(), &policy, cost, None);
-        Group { action: Action::Decide(op), parts: vec![part], deadline, new_keys: NewKeys::Always }
+        Group { deadline, ..Group::with_one_key(Action::Decide(op), key, cost) }
     }
 
     /// For each run: the operation, the number of groups, the deadline.

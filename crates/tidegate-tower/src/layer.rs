@@ -55,7 +55,7 @@ impl RateLimitLayer {
         let rules: Vec<Rule> = rules.into_iter().collect();
         assert!((1..=64).contains(&rules.len()), "a layer has 1 to 64 rules, not {}", rules.len());
         let store = FailSafe::new(Arc::default()).on_error(log_error);
-        Self { shared: Arc::new(Shared { limits: RequestLimits::new(rules), store }) }
+        Self { shared: Arc::new(Shared { limits: RequestLimits { rules, ..Default::default() }, store }) }
     }
 }
 
@@ -86,10 +86,7 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
 
     /// Admits requests for which `skip` returns `true`, without counting them. For health checks and preflights.
     #[must_use]
-    pub fn skip<F>(self, skip: F) -> Self
-    where
-        F: for<'r> Fn(&RequestHead<'r>) -> bool + Send + Sync + 'static,
-    {
+    pub fn skip(self, skip: impl Fn(&RequestHead<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.with(|limits| limits.skip = Some(Arc::new(skip)))
     }
 
@@ -102,10 +99,7 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
     /// Refunds a request if `failed` returns `true` for its response, or if the service returns an error instead of a
     /// response.
     #[must_use]
-    pub fn refund_if<F>(self, failed: F) -> Self
-    where
-        F: for<'r> Fn(&ResponseHead<'r>) -> bool + Send + Sync + 'static,
-    {
+    pub fn refund_if(self, failed: impl Fn(&ResponseHead<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.with(|limits| limits.refund_if = Some(Arc::new(failed)))
     }
 
@@ -131,10 +125,7 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn denial_response<F>(self, response: F) -> Self
-    where
-        F: for<'r> Fn(&Denial<'r>) -> Response<Bytes> + Send + Sync + 'static,
-    {
+    pub fn denial_response(self, response: impl Fn(&Denial<'_>) -> Response<Bytes> + Send + Sync + 'static) -> Self {
         self.with(|limits| limits.denial_response = Some(Arc::new(response)))
     }
 
@@ -147,10 +138,7 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
     /// Calls `on_decision` with every decision, for metrics and logs. This is the only place that shows the decisions
     /// of a policy in shadow mode.
     #[must_use]
-    pub fn on_decision<F>(self, on_decision: F) -> Self
-    where
-        F: for<'r> Fn(&DecisionEvent<'r>) + Send + Sync + 'static,
-    {
+    pub fn on_decision(self, on_decision: impl Fn(&DecisionEvent<'_>) + Send + Sync + 'static) -> Self {
         self.with(|limits| limits.on_decision = Some(Arc::new(on_decision)))
     }
 

@@ -10,7 +10,6 @@ mod pages {
 }
 
 pub mod caller;
-mod charge;
 mod decision;
 mod head;
 mod headers;

@@ -8,8 +8,7 @@ use ipnet::IpNet;
 use tidegate::{Clock, Decision, Decisions, Key, Mode, Reason, Spend};
 
 use crate::{
-    charge::PendingCharge,
-    decision::{DecisionEvent, PolicyIndex, PolicySpend, RequestDecision, ResponseUpdate},
+    decision::{DecisionEvent, PendingCharge, PolicyIndex, PolicySpend, RequestDecision, ResponseUpdate},
     head::{RequestHead, ResponseHead},
     headers::{Draft10Headers, HeaderFormat, QuotaStatus},
     key::{ClientAddress, CountError, ExtractedKey},
@@ -18,7 +17,7 @@ use crate::{
 };
 
 /// All settings of a layer except its store.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct RequestLimits {
     pub(crate) rules: Vec<Rule>,
     pub(crate) client: ClientAddress,
@@ -32,10 +31,10 @@ pub(crate) struct RequestLimits {
     pub(crate) inserts_decision: bool,
 }
 
-pub(crate) type SkipFn = dyn for<'r> Fn(&RequestHead<'r>) -> bool + Send + Sync;
-pub(crate) type RefundFn = dyn for<'r> Fn(&ResponseHead<'r>) -> bool + Send + Sync;
-pub(crate) type DecisionFn = dyn for<'r> Fn(&DecisionEvent<'r>) + Send + Sync;
-pub(crate) type DenialFn = dyn for<'r> Fn(&Denial<'r>) -> Response<Bytes> + Send + Sync;
+pub(crate) type SkipFn = dyn Fn(&RequestHead<'_>) -> bool + Send + Sync;
+pub(crate) type RefundFn = dyn Fn(&ResponseHead<'_>) -> bool + Send + Sync;
+pub(crate) type DecisionFn = dyn Fn(&DecisionEvent<'_>) + Send + Sync;
+pub(crate) type DenialFn = dyn Fn(&Denial<'_>) -> Response<Bytes> + Send + Sync;
 
 /// What to do with a request.
 pub(crate) enum RequestPlan<'r> {
@@ -48,21 +47,6 @@ pub(crate) enum RequestPlan<'r> {
 }
 
 impl RequestLimits {
-    pub(crate) fn new(rules: Vec<Rule>) -> Self {
-        Self {
-            rules,
-            client: ClientAddress::peer(),
-            header_format: HeaderFormat::default(),
-            skip: None,
-            allowed: Vec::new(),
-            refund_if: None,
-            on_decision: None,
-            denial_response: None,
-            jitter: Duration::ZERO,
-            inserts_decision: false,
-        }
-    }
-
     /// Finds the policies, keys and costs of a request.
     #[inline]
     pub(crate) fn plan<'r>(&self, request: &RequestHead<'r>) -> Result<RequestPlan<'r>, CountError> {
@@ -91,7 +75,7 @@ impl RequestLimits {
 
     #[inline]
     pub(crate) fn tier(&self, index: PolicyIndex) -> &Tier {
-        self.rules[index.rule].tier(index.tier)
+        &self.rules[index.rule].tiers[index.tier]
     }
 
     pub(crate) fn spends<'a>(&'a self, spends: &'a [PolicySpend<Key<'a>>]) -> Vec<Spend<'a>> {

@@ -34,30 +34,25 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Rule {
-    tiers: Arc<[Tier]>,
+    pub(crate) tiers: Arc<[Tier]>,
     choose_tier: Option<Arc<TierFn>>,
     key: KeyExtractor,
     on_missing_key: OnMissingKey,
     allowed_keys: Vec<Key<'static>>,
-    cost: RequestCost,
+    /// The cost is 1 if there is none.
+    cost: Option<Arc<CostFn>>,
     pub(crate) settlement: Option<Settlement>,
 }
 
-type TierFn = dyn for<'r> Fn(&RequestHead<'r>) -> usize + Send + Sync;
-type CostFn = dyn for<'r> Fn(&RequestHead<'r>) -> u64 + Send + Sync;
-type FinalCostFn = dyn for<'r> Fn(&ResponseHead<'r>) -> Option<u64> + Send + Sync;
+type TierFn = dyn Fn(&RequestHead<'_>) -> usize + Send + Sync;
+type CostFn = dyn Fn(&RequestHead<'_>) -> u64 + Send + Sync;
+type FinalCostFn = dyn Fn(&ResponseHead<'_>) -> Option<u64> + Send + Sync;
 
 /// One of a rule's policies.
 #[derive(Debug)]
 pub(crate) struct Tier {
     pub(crate) policy: Policy,
     pub(crate) labels: Labels,
-}
-
-#[derive(Clone)]
-enum RequestCost {
-    Fixed(Cost),
-    Computed(Arc<CostFn>),
 }
 
 /// How the response corrects the cost.
@@ -83,10 +78,10 @@ impl Rule {
     ///
     /// # Panics
     /// If there are no policies.
-    pub fn tiers<F>(policies: impl IntoIterator<Item = Policy>, choose: F) -> Self
-    where
-        F: for<'r> Fn(&RequestHead<'r>) -> usize + Send + Sync + 'static,
-    {
+    pub fn tiers(
+        policies: impl IntoIterator<Item = Policy>,
+        choose: impl Fn(&RequestHead<'_>) -> usize + Send + Sync + 'static,
+    ) -> Self {
         let tiers: Arc<[Tier]> = policies.into_iter().map(Tier::new).collect();
         assert!(!tiers.is_empty(), "a rule needs at least one policy");
         Self::with_tiers(tiers, Some(Arc::new(choose)))
@@ -99,7 +94,7 @@ impl Rule {
             key: KeyExtractor::client_ip(),
             on_missing_key: OnMissingKey::default(),
             allowed_keys: Vec::new(),
-            cost: RequestCost::Fixed(Cost::ONE),
+            cost: None,
             settlement: None,
         }
     }
@@ -131,11 +126,8 @@ impl Rule {
     ///
     /// By the size of the body: `|request| request.body_size().map_or(16, |bytes| bytes.div_ceil(1024))`.
     #[must_use]
-    pub fn cost<F>(mut self, cost: F) -> Self
-    where
-        F: for<'r> Fn(&RequestHead<'r>) -> u64 + Send + Sync + 'static,
-    {
-        self.cost = RequestCost::Computed(Arc::new(cost));
+    pub fn cost(mut self, cost: impl Fn(&RequestHead<'_>) -> u64 + Send + Sync + 'static) -> Self {
+        self.cost = Some(Arc::new(cost));
         self
     }
 
@@ -144,10 +136,7 @@ impl Rule {
     ///
     /// By a header that the service sets: `|response| response.number("x-tokens-used")`.
     #[must_use]
-    pub fn settle<F>(mut self, cost: F) -> Self
-    where
-        F: for<'r> Fn(&ResponseHead<'r>) -> Option<u64> + Send + Sync + 'static,
-    {
+    pub fn settle(mut self, cost: impl Fn(&ResponseHead<'_>) -> Option<u64> + Send + Sync + 'static) -> Self {
         self.settlement = Some(Settlement::FinalCost(Arc::new(cost)));
         self
     }
@@ -170,10 +159,6 @@ impl Rule {
         }
     }
 
-    pub(crate) fn tier(&self, index: usize) -> &Tier {
-        &self.tiers[index]
-    }
-
     /// What the request spends under this rule; `None` if the rule does not limit it. `rule` is the rule's own index.
     #[inline]
     pub(crate) fn spend<'r>(
@@ -182,12 +167,9 @@ impl Rule {
         request: &RequestHead<'r>,
         client: &ClientAddress,
     ) -> Result<Option<PolicySpend<ExtractedKey<'r>>>, CountError> {
-        let cost = match &self.cost {
-            RequestCost::Fixed(cost) => *cost,
-            RequestCost::Computed(cost) => match cost(request) {
-                0 => return Ok(None),
-                units => clamped_cost(units),
-            },
+        let cost = match self.cost.as_ref().map_or(1, |cost| cost(request)) {
+            0 => return Ok(None),
+            units => clamped_cost(units),
         };
         let chosen = self.choose_tier.as_ref().map_or(0, |choose| choose(request));
         let tier = if chosen < self.tiers.len() { chosen } else { 0 };

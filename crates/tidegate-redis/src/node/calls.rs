@@ -43,7 +43,8 @@ impl NodeTask {
         mut requests: Vec<PendingRequest>,
         connection: &MultiplexedConnection,
     ) -> impl Future<Output = Vec<CompletedCall>> + use<> {
-        requests.retain(|request| !request.is_abandoned());
+        // A closed channel means that the caller has stopped waiting.
+        requests.retain(|request| !request.reply_to.is_closed());
         let mut calls: Vec<Vec<PendingRequest>> = Vec::new();
         for mut request in requests {
             if self.state.must_shed(&request) {
@@ -59,7 +60,7 @@ impl NodeTask {
             };
             let fits = |call: &&mut Vec<PendingRequest>| {
                 let other = &call[0];
-                let same_slot = !self.context.is_cluster || other.slot == request.slot;
+                let same_slot = !self.context.is_cluster || other.slot() == request.slot();
                 same_slot && other.given.is_some() == request.given.is_some() && !other.asking && !other.alone
             };
             let together = if request.asking || request.alone { None } else { calls.iter_mut().find(fits) };

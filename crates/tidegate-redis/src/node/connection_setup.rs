@@ -1,13 +1,22 @@
 //! Opening a connection.
 
+use std::time::Duration;
+
 use redis::{Value, aio::MultiplexedConnection};
 use tokio::time::timeout;
 
-use super::{NodeTask, ServerLocation, calls};
+use super::{NodeTask, calls};
 use crate::{
-    driven_connection::DrivenConnection, error::Error, reply::read_reply, sentinel::find_master, stats::count,
+    driven_connection::{DrivenConnection, query},
+    error::Error,
+    reply::read_reply,
+    stats::count,
     stopwatch,
+    target::{Address, Login, ServerLocation},
 };
+
+/// How long one sentinel may take, so that a hung one does not delay the others.
+const MAX_SENTINEL_TIME: Duration = Duration::from_millis(100);
 
 impl NodeTask {
     pub(super) async fn connect(&self) -> Result<DrivenConnection, Error> {
@@ -21,10 +30,10 @@ impl NodeTask {
             ServerLocation::Fixed(address) => address.clone(),
             ServerLocation::Sentinel { sentinels, master, login } => find_master(sentinels, master, login).await?,
         };
-        let mut connection_ = DrivenConnection::open(&address, &self.context.login).await?;
-        let connection = connection_.connection.clone();
-        connection_.drive(self.prepare(connection)).await?;
-        Ok(connection_)
+        let mut driven = DrivenConnection::open(&address, &self.context.login).await?;
+        let connection = driven.connection.clone();
+        driven.drive(self.prepare(connection)).await?;
+        Ok(driven)
     }
 
     async fn prepare(&self, mut connection: MultiplexedConnection) -> Result<(), Error> {
@@ -62,4 +71,17 @@ impl NodeTask {
         }
         Ok(())
     }
+}
+
+/// Returns the address of the master from the first sentinel that knows it.
+async fn find_master(sentinels: &[Address], master: &str, login: &Login) -> Result<Address, Error> {
+    let command = redis::cmd("SENTINEL").arg("get-master-addr-by-name").arg(master).to_owned();
+    for sentinel in sentinels {
+        if let Some(answer) = query(login, sentinel, &command, MAX_SENTINEL_TIME).await
+            && let Ok((host, port)) = redis::from_redis_value(answer)
+        {
+            return Ok(Address { host, port });
+        }
+    }
+    Err(Error::Unreachable)
 }

@@ -7,8 +7,7 @@ use tokio::time::timeout;
 
 use super::{NodeTask, calls};
 use crate::{
-    cause::Cause,
-    error::Error,
+    error::{Cause, Error},
     stopwatch::{self, to_micros},
 };
 
@@ -83,7 +82,7 @@ impl NodeTask {
         let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         let (used, max) = (number("used_memory"), number("maxmemory"));
         let may_evict = self.record_eviction_policy(field("maxmemory_policy"));
-        let database = format!("db{}", self.context.login.database());
+        let database = format!("db{}", self.context.login.settings.db());
         let keys = field(&database).and_then(|text| text.strip_prefix("keys=")?.split(',').next()?.parse().ok());
         let is_short = max > 0 && !may_evict && used >= max - max / 20;
         self.state.keyspace.record_check(keys.unwrap_or(0), is_short, report.created);
@@ -109,7 +108,7 @@ impl NodeTask {
     /// Records how long an answer took, and opens the breaker if most answers come too late.
     pub(super) fn record_response_time(&mut self, sent_at: u64, received_at: u64) {
         let took = received_at.saturating_sub(sent_at);
-        if self.response_times.record(received_at, self.state.is_in_time(took), self.state.is_busy()) {
+        if self.response_times.record(received_at, took <= self.state.timeout, self.state.is_busy()) {
             self.state.open_slow(took);
         }
     }
@@ -122,15 +121,16 @@ impl NodeTask {
         while !self.state.breaker.is_closed() {
             let began = stopwatch::micros();
             let was_slow = self.state.breaker.is_slow();
-            let (needed, mut fast) = (if was_slow { FAST_PROBES } else { 1 }, 0);
+            let timeout_us = self.state.timeout;
+            let (needed, max_time) = if was_slow { (FAST_PROBES, timeout_us / 2) } else { (1, timeout_us) };
+            let mut fast = 0;
             while fast < needed {
                 let sent_at = stopwatch::micros();
                 let Ok(Ok(_)) = timeout(MIN_TIMEOUT, connection.send_packed_command(&probe)).await else {
                     return false;
                 };
                 let took = stopwatch::micros().saturating_sub(sent_at);
-                let is_fast = if was_slow { self.state.is_fast(took) } else { self.state.is_in_time(took) };
-                if !is_fast {
+                if took > max_time {
                     self.state.stay_open_slow(took);
                     break;
                 }

@@ -30,7 +30,7 @@ pub(crate) use self::state::NodeState;
 use crate::{
     error::Error,
     log,
-    pending_request::{Outstanding, PendingRequest},
+    pending_request::PendingRequest,
     response_times::ResponseTimes,
     router::Router,
     script::Source,
@@ -38,24 +38,20 @@ use crate::{
     stats::{Counters, count},
     stopwatch::{self, to_micros},
     supervise,
-    target::{Address, Login},
+    target::{Login, ServerLocation},
 };
 
 /// After a connection that lasted less than this many microseconds, the next one is delayed.
 const MIN_LIFETIME: u64 = 10_000;
+
+/// Maximum number of calls under way. Requests that arrive meanwhile wait and are sent as one batch.
+const MAX_CALLS: usize = 3;
 
 /// One Redis server.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) state: Arc<NodeState>,
     queue: mpsc::Sender<PendingRequest>,
-}
-
-/// How to find the server of a node.
-#[derive(Debug, Clone)]
-pub(crate) enum ServerLocation {
-    Fixed(Address),
-    Sentinel { sentinels: Vec<Address>, master: String, login: Login },
 }
 
 /// The settings and counters that all nodes of a store share.
@@ -65,6 +61,7 @@ pub(crate) struct NodeContext {
     pub(crate) login: Login,
     pub(crate) source: Source,
     pub(crate) counters: Arc<Counters>,
+    /// Whether one call can't have keys of different slots.
     pub(crate) is_cluster: bool,
 }
 
@@ -94,18 +91,13 @@ impl Node {
         Self { state, queue }
     }
 
-    /// Submits a request if the breaker is closed, else fails it.
-    pub(crate) fn submit_if_closed(&self, request: PendingRequest) {
-        if self.state.breaker.is_closed() {
-            self.submit(request);
-        } else {
-            request.fail(self.state.refusal());
-        }
-    }
-
-    /// Sends a request to the task. If the queue is full, a decision is shed, and any other request waits for room.
+    /// Sends a request to the task. If the breaker is open, the request fails. If the queue is full, a decision is shed,
+    /// and any other request waits for room.
     pub(crate) fn submit(&self, mut request: PendingRequest) {
-        request.outstanding = Some(Outstanding::new(&self.state.outstanding));
+        if !self.state.breaker.is_closed() {
+            return request.fail(self.state.refusal());
+        }
+        request.outstanding = Some(Arc::clone(&self.state.outstanding));
         match self.queue.try_send(request) {
             Ok(()) => {}
             Err(mpsc::error::TrySendError::Full(request)) if request.group.is_decision() => {
@@ -207,7 +199,7 @@ impl NodeTask {
         for request in std::mem::take(&mut self.retries) {
             request.fail(self.state.refusal());
         }
-        let wait = stopwatch::pause(Duration::from_micros(due.saturating_sub(stopwatch::micros()).max(1000)));
+        let wait = tokio::time::sleep(Duration::from_micros(due.saturating_sub(stopwatch::micros()).max(1000)));
         tokio::pin!(wait);
         loop {
             tokio::select! {
@@ -240,8 +232,8 @@ impl NodeTask {
                 return ConnectionEnd::StoreDropped;
             }
             // WAIT blocks the connection, so another call would wait, too.
-            let calls = if self.context.settings.replicas.is_some() { 1 } else { self.context.settings.calls };
-            let free = under_way.len() < calls;
+            let max_calls = if self.context.settings.replicas.is_some() { 1 } else { MAX_CALLS };
+            let free = under_way.len() < max_calls;
             if free && !self.retries.is_empty() {
                 let requests = std::mem::take(&mut self.retries);
                 under_way.push(self.send(requests, &connection));

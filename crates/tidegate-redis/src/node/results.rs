@@ -8,15 +8,14 @@ use std::{
 use redis::{Value, aio::MultiplexedConnection};
 use tokio::time::timeout;
 
-use super::{NodeTask, ServerLocation, calls::CompletedCall};
+use super::{NodeTask, calls::CompletedCall};
 use crate::{
-    cause::Cause,
-    error::Error,
+    error::{Cause, Error},
     pending_request::{GroupReply, PendingRequest},
     reply::{Status, read_reply},
     stats::count,
     stopwatch::{self, to_micros},
-    target::Address,
+    target::{Address, ServerLocation},
 };
 
 /// How long to wait before sending requests again that a cluster could not execute.
@@ -81,7 +80,6 @@ impl NodeTask {
             Some("LOADING") => {
                 if self.state.breaker.record_failure(true) {
                     self.state.record_opened(Cause::Loading, "redis is loading its data set");
-                    self.state.breaker_opened.notify_one();
                 }
                 fail_all(requests, &Error::Loading)
             }
@@ -111,15 +109,12 @@ impl NodeTask {
         let (mut read_only, mut any_done) = (false, false);
         for (request, status) in requests.into_iter().zip(statuses) {
             match status {
-                Status::Done(range) => {
-                    any_done = true;
-                    if !replicated && request.group.has_charged(&reply[range.clone()]) {
+                Status::Answered { range, no_room } => {
+                    any_done |= !no_room;
+                    if !no_room && !replicated && request.group.has_charged(&reply[range.clone()]) {
                         count(&self.context.counters.unreplicated);
                     }
-                    let _ = request.reply_to.send(Ok(GroupReply { reply: Arc::clone(&reply), range, no_room: false }));
-                }
-                Status::NoRoom(range) => {
-                    let _ = request.reply_to.send(Ok(GroupReply { reply: Arc::clone(&reply), range, no_room: true }));
+                    let _ = request.reply_to.send(Ok(GroupReply { reply: Arc::clone(&reply), range, no_room }));
                 }
                 // The estimate of the server's clock was wrong. The reply has corrected it.
                 Status::Late if !request.is_late() => self.retry(vec![request]),
@@ -158,7 +153,7 @@ impl NodeTask {
         let (router, counters) = (self.router.clone(), Arc::clone(&self.context.counters));
         let error = error.clone();
         tokio::spawn(async move {
-            stopwatch::pause(RETRY_DELAY).await;
+            tokio::time::sleep(RETRY_DELAY).await;
             let router = router.upgrade();
             for request in requests {
                 match &router {

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
 use tokio::sync::{Notify, watch};
@@ -10,9 +10,8 @@ use tokio::sync::{Notify, watch};
 use super::NodeContext;
 use crate::{
     breaker::Breaker,
-    cause::Cause,
     degraded_states::DegradedStates,
-    error::Error,
+    error::{Cause, Error},
     keyspace::Keyspace,
     pending_request::PendingRequest,
     server_clock::ServerClock,
@@ -24,7 +23,7 @@ use crate::{
 const MANY_OUTSTANDING: usize = 256;
 
 /// The state that a node's task shares with its callers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct NodeState {
     pub(crate) name: String,
     pub(crate) breaker: Breaker,
@@ -33,10 +32,10 @@ pub(crate) struct NodeState {
     pub(super) clock: ServerClock,
     pub(super) breaker_opened: Notify,
     pub(super) connected: watch::Sender<bool>,
-    /// Number of requests that were submitted and are not answered yet.
-    pub(super) outstanding: Arc<AtomicUsize>,
+    /// Each request that was submitted and is not answered yet has a reference.
+    pub(super) outstanding: Arc<()>,
     /// Whether the server may evict keys.
-    pub(super) may_evict: AtomicBool,
+    pub(crate) may_evict: AtomicBool,
     counters: Arc<Counters>,
     /// When the current connection was opened, by the stopwatch.
     pub(super) connected_at: AtomicU64,
@@ -45,7 +44,7 @@ pub(crate) struct NodeState {
     /// How long the newest batch waited before it was sent, in microseconds.
     waited: AtomicU64,
     /// Maximum time that requests wait for an answer, in microseconds.
-    timeout: u64,
+    pub(super) timeout: u64,
 }
 
 impl NodeState {
@@ -53,28 +52,16 @@ impl NodeState {
         Self {
             name,
             breaker: Breaker::new(context.settings.breaker_after),
-            degraded_states: DegradedStates::default(),
             keyspace: Keyspace::new(context.settings.max_keys),
-            clock: ServerClock::default(),
-            breaker_opened: Notify::new(),
-            connected: watch::Sender::new(false),
-            outstanding: Arc::new(AtomicUsize::new(0)),
-            may_evict: AtomicBool::new(false),
             counters: Arc::clone(&context.counters),
-            connected_at: AtomicU64::new(0),
-            answered_at: AtomicU64::new(0),
-            waited: AtomicU64::new(0),
             timeout: to_micros(context.settings.timeout),
+            ..Self::default()
         }
-    }
-
-    pub(crate) fn may_evict(&self) -> bool {
-        self.may_evict.load(Relaxed)
     }
 
     /// Whether many requests are outstanding. Then a late answer is not a sign of an outage.
     pub(crate) fn is_busy(&self) -> bool {
-        self.outstanding.load(Relaxed) >= MANY_OUTSTANDING
+        Arc::strong_count(&self.outstanding) > MANY_OUTSTANDING
     }
 
     /// Whether requests wait long before they are sent. Then remembered denials are used without a request to Redis.
@@ -99,16 +86,6 @@ impl NodeState {
         may_be_shed && self.is_busy() && self.waited(request.deadline) >= self.timeout / 2
     }
 
-    /// Whether an answer that took this many microseconds is in time.
-    pub(super) fn is_in_time(&self, took: u64) -> bool {
-        took <= self.timeout
-    }
-
-    /// Whether a probe that took this many microseconds is fast enough for a server that was too slow.
-    pub(super) fn is_fast(&self, took: u64) -> bool {
-        took <= self.timeout / 2
-    }
-
     /// Whether the server has sent no answer for three timeouts.
     fn is_silent(&self) -> bool {
         let last_answer = self.connected_at.load(Relaxed).max(self.answered_at.load(Relaxed));
@@ -121,7 +98,6 @@ impl NodeState {
         // A request over an earlier connection does not count against this connection.
         if since >= self.connected_at.load(Relaxed) && self.breaker.record_failure(silent) {
             self.record_opened(Cause::Unreachable, "requests got no answer in time");
-            self.breaker_opened.notify_one();
         }
         self.late(Error::Timeout, silent)
     }
@@ -169,7 +145,6 @@ impl NodeState {
     pub(super) fn open_slow(&self, took: u64) {
         if self.breaker.open_slow() {
             self.record_opened(Cause::TooSlow, &self.describe_slow(took));
-            self.breaker_opened.notify_one();
         }
     }
 
@@ -184,10 +159,11 @@ impl NodeState {
         format!("answers take too long for the timeout of {timeout} ms, the last one {took} ms")
     }
 
-    /// Records that the breaker has opened.
+    /// Records that the breaker has opened, and notifies the node's task.
     pub(super) fn record_opened(&self, cause: Cause, why: &str) {
         count(&self.counters.breaker_opened);
         self.begin(cause, why);
+        self.breaker_opened.notify_one();
     }
 
     fn begin(&self, cause: Cause, why: &str) {
@@ -212,13 +188,9 @@ impl NodeState {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        sync::{Arc, atomic::Ordering::Relaxed},
-        time::Duration,
-    };
+    use std::{sync::Arc, time::Duration};
 
-    use tidegate::{Cost, Op, Policy};
-    use tokio::sync::oneshot;
+    use tidegate::Op;
 
     use super::{MANY_OUTSTANDING, NodeContext, NodeState};
     use crate::{
@@ -227,24 +199,11 @@ mod tests {
         settings::Settings,
         stats::Counters,
         target::Target,
-        wire::{Action, Group, KeyRequest, NewKeys},
+        wire::{Action, Group},
     };
 
     fn request(action: Action) -> PendingRequest {
-        let policy = Policy::new("p", ["5/1s".parse().expect("a limit")]).expect("a policy");
-        let parts = vec![KeyRequest::new(b"key".to_vec(), &policy, Cost::ONE, None)];
-        let group = Group { action, parts, deadline: 0, new_keys: NewKeys::Always };
-        let (reply_to, _) = oneshot::channel();
-        PendingRequest {
-            group,
-            slot: 0,
-            given: None,
-            deadline: 0,
-            asking: false,
-            alone: false,
-            reply_to,
-            outstanding: None,
-        }
+        PendingRequest::new(Group::with_one_key(action, "key", 1), None, 0).0
     }
 
     #[test]
@@ -256,7 +215,7 @@ mod tests {
         let context = NodeContext { source: Source::new(None), settings, login, counters, is_cluster: false };
         let state = NodeState::new("n".to_owned(), &context);
         assert!(!state.must_shed(&request(Action::Decide(Op::Check))), "few requests are outstanding");
-        state.outstanding.store(MANY_OUTSTANDING, Relaxed);
+        let _outstanding = vec![Arc::clone(&state.outstanding); MANY_OUTSTANDING];
         assert!(state.must_shed(&request(Action::Decide(Op::Check))));
         for action in [Action::Refund, Action::Reset, Action::Inspect] {
             assert!(!state.must_shed(&request(action)), "{action:?}");

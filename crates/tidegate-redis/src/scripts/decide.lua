@@ -8,7 +8,7 @@
 -- is written: to `hash_log.lua` or `operations.lua`, which decide by the same formulas.
 
 local replies, answered, groups, group_at, key_index, length = { pack('>I7', now) }, 1, ARGV[2], 1, 1, #ARGV[2]
-local current_policy, kind, n, window, buckets, drain, shadow, capacity, prefix = 0
+local current_policy, kind, n, window, buckets, drain, shadow, capacity, prefix, number_format, state_size = 0
 local time_width, unit_width, size, time, unit, record, time_room, unit_room = 0, 0
 local hash_logs, general
 -- The values of the keys. Several keys are read at once, because a read for each costs more than its decision. False
@@ -34,6 +34,10 @@ while group_at <= length do
     local bytes = ARGV[2 + policy]
     kind, n, window, buckets, drain, shadow, capacity = unpack('>BBI6I2I6BI7', bytes)
     prefix = 'T\1' .. slice(bytes, 1, 2 + 14 * n)
+    number_format, state_size = nil, nil
+    if n == 1 and kind == COUNTER then number_format, state_size = '>I7I7I7I7', 46 end
+    if n == 1 and kind == GCRA then number_format, state_size = '>I7I7I6I6', 44 end
+    if n == 1 and kind == FIXED then number_format, state_size = '>I7I7I7', 39 end
   end
   if given == 1 then now = deadline end
   for _ = 1, count do
@@ -49,69 +53,115 @@ while group_at <= length do
       reply = '\1'
     elseif parts > 1 or op > CHARGE then
       reply = nil
-    elseif n == 1 and kind == COUNTER then
+    elseif number_format then
       local s = values[key_index]
       if is_repeated or s == nil or (not s and (op == PEEK or cost > capacity)) then s = try('GET', key) end
-      local newest, expires_at, current, previous = now, 0, 0, 0
+      -- The numbers of the state: current and previous units of a counter, the two halves of a debt, or the units of a
+      -- fixed window.
+      local newest, expires_at, first, second = now, 0, 0, 0
       local known = s == false
-      if not known and type(s) == 'string' and #s == 46 and find(s, prefix, 1, true) == 1 then
-        known, newest, expires_at, current, previous = true, unpack('>I7I7I7I7', s, 19)
+      if not known and type(s) == 'string' and #s == state_size and find(s, prefix, 1, true) == 1 then
+        known, newest, expires_at, first, second = true, unpack(number_format, s, 19)
       end
       if known and newest - now <= FAR_BACK then
         local at = now > newest and now or newest
-        local elapsed = at % window
-        local start = at - elapsed
-        if start > newest then
-          previous = start - window > newest and 0 or current
-          current = 0
-        end
-        local left, lag = window - elapsed, at - now
-        local product = previous * left
-        local used = current + (product - product % window) / window
-        if product >= TWO53 then
-          reply = nil
-        elseif op == CHARGE or (op == CHECK and used + cost <= capacity) then
-          current = current + cost
-          if current <= SATURATION then
-            local keep, written = lag + 2 * window, nil
-            if expires_at < now + keep then
-              local extra = floor(keep / 4)
-              written = try('SET', key, prefix .. pack('>I7I7I7I7', at, now + keep + extra, current, previous), 'PX',
-                ceil((keep + extra) / 1000) + grace, s and 'XX' or 'NX')
-            else
-              written = try('SETRANGE', key, '18', pack('>I7I7I7I7', at, expires_at, current, previous))
-            end
-            error_text = type(written) == 'table' and written.err
-            -- In the next window these units are the previous ones. This is what is left of it when the last unit
-            -- stops counting.
+        local lag, retry, reset = at - now, 0, 0
+        -- `charges` is nil if a number exceeds its range.
+        local used, charges, keep
+        if kind == COUNTER then
+          local elapsed = at % window
+          local start = at - elapsed
+          if start > newest then
+            second = start - window > newest and 0 or first
+            first = 0
+          end
+          local left = window - elapsed
+          local product = second * left
+          used = first + (product - product % window) / window
+          charges = op == CHARGE or (op == CHECK and used + cost <= capacity)
+          if product >= TWO53 then
+            charges = nil
+          elseif charges then
+            first = first + cost
+            if first > SATURATION then charges = nil end
             used = used + cost
             if used > SATURATION then used = SATURATION end
-            if written then
-              reply = pack(ONE_LIMIT_REPLY, 0, 1, at, used, 0, lag + left + window - ceil(window / current) + 1)
+            keep = lag + 2 * window
+            -- In the next window these units are the previous ones. This is what is left of it when the last unit
+            -- stops counting.
+            reset = lag + left + window - ceil(window / first) + 1
+          else
+            if used + cost > capacity and cost <= capacity then
+              local level = capacity - cost
+              if first > level then
+                product = (level + 1) * window
+                retry = left + window - ceil(product / first) + 1
+              else
+                product = (level - first + 1) * window
+                local kept = ceil(product / second) - 1
+                retry = kept == 0 and left or left > kept and left - kept or 0
+              end
+              retry = retry + lag
+              if product >= TWO53 then charges = nil end
             end
+            if first > 0 then
+              reset = lag + left + window - ceil(window / first) + 1
+            elseif used > 0 then
+              local kept = ceil(window / second) - 1
+              reset = lag + (kept == 0 and left or left > kept and left - kept or 0)
+            end
+          end
+        elseif kind == GCRA then
+          local drained = (at - newest) * drain
+          second = drained < second and second - drained or 0
+          used = ceil(second / window)
+          charges = op == CHARGE or (op == CHECK and used + cost <= capacity)
+          if first > 0 then
+            charges = nil
+          elseif charges then
+            second = second + cost * window
+            if second >= TWO48 then charges = nil end
+            used = used + cost
+            reset = ceil(second / drain)
+            keep = lag + (reset > window and reset or window)
+            reset = lag + reset
+          else
+            if used + cost > capacity and cost <= capacity then
+              local kept = (capacity - cost) * window
+              retry = lag + ceil((second - kept) / drain)
+              if kept >= TWO53 then charges = nil end
+            end
+            if used > 0 then reset = lag + ceil(second / drain) end
           end
         else
-          local retry, reset = 0, 0
-          product = 0
-          if used + cost > capacity and cost <= capacity then
-            local level = capacity - cost
-            if current > level then
-              product = (level + 1) * window
-              retry = left + window - ceil(product / current) + 1
-            else
-              product = (level - current + 1) * window
-              local kept = ceil(product / previous) - 1
-              retry = kept == 0 and left or left > kept and left - kept or 0
-            end
-            retry = retry + lag
+          local elapsed = at % window
+          local left = lag + window - elapsed
+          used = at - elapsed > newest and 0 or first
+          charges = op == CHARGE or (op == CHECK and used + cost <= capacity)
+          if charges then
+            used = used + cost
+            first = used
+            if used > SATURATION then charges = nil end
+            keep = lag + window
+            reset = left
+          else
+            if used + cost > capacity and cost <= capacity then retry = left end
+            if used > 0 then reset = left end
           end
-          if current > 0 then
-            reset = lag + left + window - ceil(window / current) + 1
-          elseif used > 0 then
-            local kept = ceil(window / previous) - 1
-            reset = lag + (kept == 0 and left or left > kept and left - kept or 0)
+        end
+        if charges then
+          local written
+          if expires_at < now + keep then
+            local extra = floor(keep / 4)
+            written = try('SET', key, prefix .. pack(number_format, at, now + keep + extra, first, second), 'PX',
+              ceil((keep + extra) / 1000) + grace, s and 'XX' or 'NX')
+          else
+            written = try('SETRANGE', key, '18', pack(number_format, at, expires_at, first, second))
           end
-          if product < TWO53 then reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, reset) end
+          error_text = type(written) == 'table' and written.err
+          if written then reply = pack(ONE_LIMIT_REPLY, 0, 1, at, used, 0, reset) end
+        elseif charges == false then
+          reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, reset)
         end
       end
     elseif n == 1 and kind == LOG then
@@ -211,77 +261,6 @@ while group_at <= length do
               reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, newest - now + window)
             end
           end
-        end
-      end
-    elseif n == 1 and kind == GCRA then
-      local s = values[key_index]
-      if is_repeated or s == nil or (not s and (op == PEEK or cost > capacity)) then s = try('GET', key) end
-      local newest, expires_at, high, debt = now, 0, 0, 0
-      local known = s == false
-      if not known and type(s) == 'string' and #s == 44 and find(s, prefix, 1, true) == 1 then
-        known, newest, expires_at, high, debt = true, unpack('>I7I7I6I6', s, 19)
-      end
-      if known and high == 0 and newest - now <= FAR_BACK then
-        local at = now > newest and now or newest
-        local drained, lag = (at - newest) * drain, at - now
-        debt = drained < debt and debt - drained or 0
-        local used = ceil(debt / window)
-        if op == CHARGE or (op == CHECK and used + cost <= capacity) then
-          debt = debt + cost * window
-          if debt < TWO48 then
-            local reset = ceil(debt / drain)
-            local keep, written = lag + (reset > window and reset or window), nil
-            if expires_at < now + keep then
-              local extra = floor(keep / 4)
-              written = try('SET', key, prefix .. pack('>I7I7I6I6', at, now + keep + extra, 0, debt), 'PX',
-                ceil((keep + extra) / 1000) + grace, s and 'XX' or 'NX')
-            else
-              written = try('SETRANGE', key, '18', pack('>I7I7I6I6', at, expires_at, 0, debt))
-            end
-            error_text = type(written) == 'table' and written.err
-            if written then reply = pack(ONE_LIMIT_REPLY, 0, 1, at, used + cost, 0, lag + reset) end
-          end
-        else
-          local retry, kept = 0, 0
-          if used + cost > capacity and cost <= capacity then
-            kept = (capacity - cost) * window
-            retry = lag + ceil((debt - kept) / drain)
-          end
-          if kept < TWO53 then
-            reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, used > 0 and lag + ceil(debt / drain) or 0)
-          end
-        end
-      end
-    elseif n == 1 and kind == FIXED then
-      local s = values[key_index]
-      if is_repeated or s == nil or (not s and (op == PEEK or cost > capacity)) then s = try('GET', key) end
-      local newest, expires_at, used = now, 0, 0
-      local known = s == false
-      if not known and type(s) == 'string' and #s == 39 and find(s, prefix, 1, true) == 1 then
-        known, newest, expires_at, used = true, unpack('>I7I7I7', s, 19)
-      end
-      if known and newest - now <= FAR_BACK then
-        local at = now > newest and now or newest
-        local elapsed, lag = at % window, at - now
-        if at - elapsed > newest then used = 0 end
-        local left = window - elapsed
-        if op == CHARGE or (op == CHECK and used + cost <= capacity) then
-          used = used + cost
-          if used <= SATURATION then
-            local keep, written = lag + window, nil
-            if expires_at < now + keep then
-              local extra = floor(keep / 4)
-              written = try('SET', key, prefix .. pack('>I7I7I7', at, now + keep + extra, used), 'PX',
-                ceil((keep + extra) / 1000) + grace, s and 'XX' or 'NX')
-            else
-              written = try('SETRANGE', key, '18', pack('>I7I7I7', at, expires_at, used))
-            end
-            error_text = type(written) == 'table' and written.err
-            if written then reply = pack(ONE_LIMIT_REPLY, 0, 1, at, used, 0, lag + left) end
-          end
-        else
-          local retry = used + cost > capacity and cost <= capacity and lag + left or 0
-          reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, used > 0 and lag + left or 0)
         end
       end
     end

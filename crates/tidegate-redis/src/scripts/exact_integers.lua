@@ -7,10 +7,10 @@
 -- Numbers in Lua are exact up to 2^53. Units and times end at 9 * 10^15, which is just below. A larger number is a
 -- pair (high, low) with the value high * 2^48 + low, or is counted modulo 2^53.
 
-local SATURATION = 9000000000000000
+-- Names of `call.lua` are defined again: each local of the main chunk that a function captures makes every call slower.
+local SATURATION, FAR_BACK = 9000000000000000, 60000000
 local TWO53, TWO48, TWO24 = 9007199254740992, 281474976710656, 16777216
-
-local floor, min, max = math.floor, math.min, math.max
+local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local pack, unpack, slice = struct.pack, struct.unpack, string.sub
 local call, try = redis.call, redis.pcall
 

@@ -9,13 +9,9 @@
 --
 -- The functions are created when they are first needed, because creating them costs more than a decision.
 
-local ceil, FAR_BACK = math.ceil, 60000000
 local CHECK, PEEK, CHARGE = 0, 1, 2
-local TAIL, TAIL_SIZE, PAGE_HEADER_SIZE = '>i8BBI7I2', 19, 17
-local HINT, HINT_SIZE = '>I4I2I7', 13
 -- The header of a log: flags, newest charge, expiry of the key, numbers of the log, number of hints.
 local HEADER, HEADER_SIZE = '>BI7I7i8i8I7I4I4I7B', 54
-local UNSIGNED = { '>I1', '>I2', '>I3', '>I4', '>I5', '>I6', '>I7' }
 local POWER = { 256, 65536, 16777216, 4294967296, 1099511627776, 281474976710656, TWO53 }
 local LAYOUTS = {}
 
@@ -37,20 +33,6 @@ end
 local function error_reply(reply)
   local text = reply.err
   return pack('>BI2', 2, #text) .. text
-end
-
--- Returns how many of n records, from byte `from` on, have a number of at most `most`, if the first k have.
-local function count_to(s, from, size, format, n, most, k)
-  local step = 1
-  from = from - size
-  while k + step <= n and unpack(format, s, from + (k + step) * size) <= most do k, step = k + step, step * 2 end
-  local above = k + step
-  if above > n then above = n + 1 end
-  while above - k > 1 do
-    local middle = floor((k + above) / 2)
-    if unpack(format, s, from + middle * size) <= most then k = middle else above = middle end
-  end
-  return k
 end
 
 -- For each limit: the page of its horizon, the records of that page and the units before it, and the units in use.

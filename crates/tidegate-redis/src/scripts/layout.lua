@@ -8,6 +8,12 @@
 
 local LOG, COUNTER, BUCKETS, FIXED, GCRA = 1, 2, 3, 4, 5
 local VERSION = 1
+-- The numbers of each limit in a state that is a string of numbers, and the format of them.
+local NUMBERS = {
+  [COUNTER] = { format = 'I7I7', 'current', 'previous' },
+  [FIXED] = { format = 'I7', 'current' },
+  [GCRA] = { format = 'I6I6', 'high', 'low' },
+}
 
 local LAYOUTS = {}
 
@@ -28,9 +34,8 @@ local function layout_of(bytes)
     if kind == COUNTER then keep = 2 * window elseif kind == BUCKETS then keep = window + floor(window / buckets) + 2 end
     layout.keep = max(layout.keep, keep)
   end
-  local per_limit = { [COUNTER] = 'I7I7', [FIXED] = 'I7', [GCRA] = 'I6I6' }
-  layout.number_format = per_limit[kind]
-  if layout.number_format then layout.number_format = '>I7I7' .. string.rep(layout.number_format, n) end
+  layout.numbers = NUMBERS[kind]
+  if layout.numbers then layout.number_format = '>I7I7' .. string.rep(layout.numbers.format, n) end
   LAYOUTS[bytes] = layout
   return layout
 end

@@ -32,7 +32,6 @@
 --      the time that a state reads never goes back. If the clock went back, entries, hints and `floor` move together.
 --   6. `start` is the units before page `first`. Pages before it, and nodes with only such pages, are dropped.
 
-local PAGE = 128
 local NODE = 256
 local MAX_PAGES = 262144
 -- Maximum number of entries of a tail that can't be sealed yet.
@@ -58,21 +57,13 @@ end
 
 local function page_of(log, number)
   if number == log.next then return log.tail end
-  local page = log.pages[number]
-  if not page then
-    page = page_list(fetch(log, field('p', log, number)))
-    log.pages[number] = page
-  end
-  return page
+  log.pages[number] = log.pages[number] or page_list(fetch(log, field('p', log, number)))
+  return log.pages[number]
 end
 
 local function node_of(log, number)
-  local node = log.nodes[number]
-  if not node then
-    node = wide_list(fetch(log, field('n', log, number)), 1)
-    log.nodes[number] = node
-  end
-  return node
+  log.nodes[number] = log.nodes[number] or wide_list(fetch(log, field('n', log, number)), 1)
+  return log.nodes[number]
 end
 
 local function top_of(log)
@@ -92,6 +83,11 @@ local function set_top(log, first, records)
   log.top = wide_list(records, 1)
   log.top.first = first
   set_field(log, field('t', log, 0), pack('>I4', first) .. records)
+end
+
+local function set_page(log, number, page)
+  log.pages[number] = page_list(page)
+  set_field(log, field('p', log, number), page)
 end
 
 local function set_node(log, number, records)
@@ -161,6 +157,17 @@ local function units_after(log, position)
   return sub(log_end(log), units_before(log, position))
 end
 
+-- Returns the last record of a wide list, from record k on, that comes before unit number `units`. Its units are counted
+-- from `before`, and `units` from `start`.
+local function last_before(list, k, units, before, start)
+  local above = list.n + 1
+  while above - k > 1 do
+    local middle = floor((k + above) / 2)
+    if sub(add(before, units_to(list, middle)), start) < units then k = middle else above = middle end
+  end
+  return k
+end
+
 -- Returns the time of unit number `units`, counted from the start of the log. `position` is before that unit.
 local function time_of_unit(log, units, position)
   local start = log_start(log)
@@ -178,20 +185,10 @@ local function time_of_unit(log, units, position)
   end
   local top = top_of(log)
   local first = floor(log.first / NODE)
-  local i, above = first - top.first + 1, top.n + 1
-  while above - i > 1 do
-    local middle = floor((i + above) / 2)
-    if sub(units_to(top, middle), start) < units then i = middle else above = middle end
-  end
+  local i = last_before(top, first - top.first + 1, units, 0, start)
   local number = top.first + i - 1
   local node, before = node_of(log, number), units_to(top, i)
-  local j
-  if number == first then j = log.first - number * NODE + 1 else j = 1 end
-  above = node.n + 1
-  while above - j > 1 do
-    local middle = floor((j + above) / 2)
-    if sub(add(before, units_to(node, middle)), start) < units then j = middle else above = middle end
-  end
+  local j = last_before(node, number == first and log.first - number * NODE + 1 or 1, units, before, start)
   local page = page_of(log, number * NODE + j - 1)
   local wanted = units - sub(add(before, units_to(node, j)), start)
   return time_at(page, count_before(page, wanted, 0) + 1) + log.shift
@@ -216,8 +213,7 @@ local function seal(log)
   for _, hint in pairs(log.hints) do
     if hint.page == number then hint.before = start end
   end
-  log.pages[number] = page_list(value)
-  set_field(log, field('p', log, number), value)
+  set_page(log, number, value)
   if log.first == number then log.start = start end
   local node = floor(number / NODE)
   if number == node * NODE then
@@ -320,25 +316,28 @@ local function prune(log, position)
   if log.first < log.next then log.start = page_start(log, log.first) end
 end
 
+-- Returns the records of a wide list. From record `from` on, `shift` is added to times, and `taken` is subtracted from units.
+local function changed_records(list, from, shift, taken)
+  local parts = { slice(list.s, list.from, list.from + (from - 1) * WIDE_RECORD_SIZE - 1) }
+  for i = from, list.n do
+    parts[#parts + 1] = pack(WIDE_RECORD, time_at(list, i) + shift, sub(units_to(list, i), taken))
+  end
+  return table.concat(parts)
+end
+
 -- Rewrites all times without `shift`, because they would no longer be exact with it.
 local function unshift(log)
   local shift = log.shift
   log.shift, log.tail.base = 0, log.tail.base + shift
-  local function shifted(list)
-    local records = {}
-    for i = 1, list.n do records[i] = pack(WIDE_RECORD, time_at(list, i) + shift, units_to(list, i)) end
-    return table.concat(records)
-  end
   for number = log.first, log.next - 1 do
     local page = page_of(log, number)
     local value = pack(PAGE_HEADER, page.base + shift, page.time_width, page.unit_width, page.before) .. slice(page.s, page.from)
-    log.pages[number] = page_list(value)
-    set_field(log, field('p', log, number), value)
+    set_page(log, number, value)
   end
   if log.next == 0 then return end
   local top = top_of(log)
-  for i = 1, top.n do set_node(log, top.first + i - 1, shifted(node_of(log, top.first + i - 1))) end
-  set_top(log, top.first, shifted(top))
+  for i = 1, top.n do set_node(log, top.first + i - 1, changed_records(node_of(log, top.first + i - 1), 1, shift, 0)) end
+  set_top(log, top.first, changed_records(top, 1, shift, 0))
 end
 
 -- Moves every entry by `delta` microseconds. A node and the top keep the times of dropped pages, so the tail alone can
@@ -374,18 +373,11 @@ local function remove_units(log, time, units)
     page.s, page.from = records, 1
     return taken
   end
-  local value = slice(page.s, 1, PAGE_HEADER_SIZE) .. records
-  log.pages[number] = page_list(value)
-  set_field(log, field('p', log, number), value)
+  set_page(log, number, slice(page.s, 1, PAGE_HEADER_SIZE) .. records)
   local node = floor(number / NODE)
-  local function lower(list, from)
-    local parts = { slice(list.s, list.from, list.from + (from - 1) * WIDE_RECORD_SIZE - 1) }
-    for i = from, list.n do parts[#parts + 1] = pack(WIDE_RECORD, time_at(list, i), sub(units_to(list, i), taken)) end
-    return table.concat(parts)
-  end
-  set_node(log, node, lower(node_of(log, node), number - node * NODE + 2))
+  set_node(log, node, changed_records(node_of(log, node), number - node * NODE + 2, 0, taken))
   local top = top_of(log)
-  set_top(log, top.first, lower(top, node - top.first + 2))
+  set_top(log, top.first, changed_records(top, node - top.first + 2, 0, taken))
   log.before = sub(log.before, taken)
   for _, hint in pairs(log.hints) do
     if hint.page > number and hint.page < log.next then hint.before = sub(hint.before, taken) end

@@ -24,11 +24,23 @@ local function time_slots(limit, newest)
   end
   local found = {}
   if limit.kind == BUCKETS then
-    visit_newest_first(limit.log, -TWO53, function(number, units)
-      found[#found + 1] = { instant_less(limit, number, 0), instant_less(limit, number + 1, 0) - 1, units }
+    local slot
+    visit_newest_first(limit.log, limit.is_dated and horizon_of(limit, newest) or -TWO53, function(time, units)
+      local number = limit.is_dated and bucket(limit, time) or time
+      if slot and slot.number == number then
+        slot[3] = slot[3] + units
+      else
+        slot = { instant_less(limit, number, 0), instant_less(limit, number + 1, 0) - 1, units, number = number }
+        found[#found + 1] = slot
+      end
     end)
   end
   return found
+end
+
+-- Returns a separate state for logs that replace those of `state` when it adopts them.
+local function separate_from(state)
+  return { key = state.key, changed_fields = {}, deleted_fields = {} }
 end
 
 -- Returns all units of a state with their times, as one log for all limits. If the state has no such log, the log is
@@ -56,8 +68,7 @@ local function history(state)
     dated_since = min(dated_since, counted_since(limit, newest))
   end
   table.sort(entries, function(a, b) return a[1] < b[1] end)
-  local separate = { key = state.key, changed_fields = {}, deleted_fields = {} }
-  local log = new_log(separate, 1, 2 * state.layout.longest)
+  local log = new_log(separate_from(state), 1, 2 * state.layout.longest)
   for _, entry in ipairs(entries) do append(log, entry[1], entry[2], false) end
   return log
 end
@@ -106,7 +117,7 @@ local function finish_migration(state)
       log.hints[i], limit.hint = locate(log, -TWO53, nil), i
     end
   elseif layout.kind == BUCKETS then
-    local separate = { key = state.key, changed_fields = {}, deleted_fields = {} }
+    local separate = separate_from(state)
     for i, limit in ipairs(limits) do
       local numbered = new_log(separate, i, limit.buckets + 1)
       local last = bucket(limit, newest)
@@ -116,10 +127,9 @@ local function finish_migration(state)
         if after ~= before then append(numbered, number, sub(after, before), false) end
         before = after
       end
+      adopt(state, numbered)
       limit.log, limit.is_dated, limit.hint = numbered, nil, 1
     end
-    state.changed_fields, state.deleted_fields, state.replaces_fields = separate.changed_fields, {}, true
-    for _, limit in ipairs(limits) do limit.log.state = state end
   end
   state.limits = limits
 end
@@ -127,23 +137,19 @@ end
 -- Moves the units in use at the newest charge to `now`, which is long before it: the clock that dated them was wrong.
 local function rebase(state, now)
   finish_migration(state)
-  local newest, separate = state.newest, nil
+  local newest, separate = state.newest, separate_from(state)
   for i, limit in ipairs(state.limits) do
     if limit.kind == COUNTER then
       limit.current, limit.previous = min(USED[COUNTER](limit, newest, newest), SATURATION), 0
     elseif limit.kind == BUCKETS then
       local used = USED[BUCKETS](limit, newest, newest)
-      separate = separate or { key = state.key, changed_fields = {}, deleted_fields = {} }
       limit.log = new_log(separate, i, limit.buckets + 1)
       limit.log.hints[1] = { page = 0, k = 0, before = 0 }
       if used > 0 then append(limit.log, bucket(limit, now), used, false) end
+      adopt(state, limit.log)
     elseif limit.kind == LOG and i == 1 then
       move(limit.log, now - newest)
     end
-  end
-  if separate then
-    state.changed_fields, state.deleted_fields, state.replaces_fields = separate.changed_fields, {}, true
-    for _, limit in ipairs(state.limits) do limit.log.state = state end
   end
   state.newest = now
 end

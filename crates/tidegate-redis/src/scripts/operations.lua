@@ -9,8 +9,7 @@
 --                   use (7), wait until fewer units are in use (7), number of entries that are not listed (4), number of
 --                   listed entries (2), and for each of these: first time (8), last time (8), units (7)
 
-local PEEK, CHECK, CHARGE_OP, REFUND_OP, RESET, INSPECT, OVERRIDE_OP, LIST_OP = 1, 0, 2, 3, 4, 5, 6, 7
-local FAR_BACK = 60000000
+local CHECK, PEEK, CHARGE_OP, REFUND_OP, RESET, INSPECT, OVERRIDE_OP, LIST_OP = 0, 1, 2, 3, 4, 5, 6, 7
 local MAX_LISTED = 1000
 -- Maximum number of older entries that are counted one by one.
 local MAX_COUNTED = 8192
@@ -118,13 +117,11 @@ local function refund_part(out, parts)
   local part = parts[1]
   evaluate(part)
   local state, returned = part.state, false
-  if state then
-    if part.charged_at <= part.newest then
-      part.state_changed = change_drain(state, part.in_force.layout) or part.state_changed
-      returned = refund(state, part.at, part.cost, part.charged_at)
-      part.limits = limits_for(state, part.in_force.layout)
-      for i, limit in ipairs(part.limits) do part.used[i] = USED[limit.kind](limit, part.newest, part.at) end
-    end
+  if state and part.charged_at <= part.newest then
+    part.state_changed = change_drain(state, part.in_force.layout) or part.state_changed
+    returned = refund(state, part.at, part.cost, part.charged_at)
+    part.limits = limits_for(state, part.in_force.layout)
+    for i, limit in ipairs(part.limits) do part.used[i] = USED[limit.kind](limit, part.newest, part.at) end
   end
   add_reply(out, part, returned and 4 or 0, false)
   if returned or part.state_changed then
@@ -157,21 +154,6 @@ local function listed_entries(limit, newest, at)
   if limit.kind == LOG then
     local add_one = function(time, units) return add_entry(time, time, units) end
     unlisted = visit_newest_first(limit.log, at - limit.window, add_one, MAX_COUNTED)
-  elseif limit.kind == BUCKETS then
-    local number_of = function(time) return limit.is_dated and bucket(limit, time) or time end
-    local number, sum
-    local from = limit.is_dated and horizon_of(limit, newest) or -TWO53
-    visit_newest_first(limit.log, from, function(time, units)
-      if number_of(time) == number then
-        sum = sum + units
-      else
-        if number then
-          add_entry(instant_less(limit, number, 0), instant_less(limit, number + 1, 0) - 1, sum)
-        end
-        number, sum = number_of(time), units
-      end
-    end)
-    if number then add_entry(instant_less(limit, number, 0), instant_less(limit, number + 1, 0) - 1, sum) end
   else
     for _, slot in ipairs(time_slots(limit, newest)) do
       if slot[3] > 0 then add_entry(slot[1], slot[2], slot[3]) end

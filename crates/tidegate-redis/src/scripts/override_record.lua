@@ -40,7 +40,7 @@ local function is_active(override, layout, state)
     if override.kind == OTHER_LIMITS then
       longest = layout_of(slice(override.blob, 1, 2 + 14 * unpack('>B', override.blob, 2))).longest
     end
-    if state.newest - now <= max(60000000, longest) then at = max(now, state.newest) end
+    if state.newest - now <= max(FAR_BACK, longest) then at = max(now, state.newest) end
   end
   return not has_ended(override, at)
 end

@@ -10,8 +10,7 @@
 --
 -- A list keeps its bytes packed (`s`, records from byte `from` on). A search unpacks only the records that it reads.
 
-local UNSIGNED = { '>I1', '>I2', '>I3', '>I4', '>I5', '>I6', '>I7' }
-local PAGE_HEADER, PAGE_HEADER_SIZE = '>i8BBI7', 17
+local PAGE_HEADER = '>i8BBI7'
 local WIDE_RECORD, WIDE_RECORD_SIZE = '>i8I7', 15
 
 -- Returns the number of bytes that n needs.
@@ -51,30 +50,14 @@ local function units_to(list, k)
   return (unpack(list.unit, list.s, list.from + (k - 1) * list.size + list.time_width))
 end
 
--- Returns how many records have a number of at most `bound`, if the first k have. The numbers are in this format,
--- `offset` bytes after the beginning of each record.
-local function count_to(list, format, offset, bound, k)
-  local n, s, size = list.n, list.s, list.size
-  local from, step = list.from - size + offset, 1
-  while k + step <= n and unpack(format, s, from + (k + step) * size) <= bound do
-    k, step = k + step, step * 2
-  end
-  local above = min(k + step, n + 1)
-  while above - k > 1 do
-    local middle = floor((k + above) / 2)
-    if unpack(format, s, from + middle * size) <= bound then k = middle else above = middle end
-  end
-  return k
-end
-
 -- Returns how many records are at or before `horizon`, if the first k are.
 local function count_until(list, horizon, k)
-  return count_to(list, list.time, 0, horizon - list.base, k)
+  return count_to(list.s, list.from, list.size, list.time, list.n, horizon - list.base, k)
 end
 
 -- Returns how many records come before the one that reaches `units`, if the first k do.
 local function count_before(list, units, k)
-  return count_to(list, list.unit, list.time_width, units - 1, k)
+  return count_to(list.s, list.from + list.time_width, list.size, list.unit, list.n, units - 1, k)
 end
 
 -- Encodes times and units (minus `before`) as consecutive records of these widths.

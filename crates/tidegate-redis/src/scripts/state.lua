@@ -29,7 +29,6 @@
 
 local FOREIGN = 'WRONGTYPE the key holds something that Tidegate did not write'
 local LOG_META, LOG_META_SIZE = '>i8i8I7I4I4I7', 38
-local HINT, HINT_SIZE = '>I4I2I7', 13
 
 local function new_state(key, layout)
   return { key = key, layout = layout, newest = 0, expires_at = 0, changed_fields = {}, deleted_fields = {}, limits = {} }
@@ -53,8 +52,8 @@ local function empty_limits(state)
   return state
 end
 
-local function read_log(state, s, at, limit_number, span)
-  local log = new_log(state, limit_number, span)
+-- Fills an empty log from byte `at` on. Returns the position after it.
+local function read_log(log, s, at)
   log.floor, log.shift, log.before, log.first, log.next, log.start = unpack(LOG_META, s, at)
   at = at + LOG_META_SIZE
   local hints
@@ -64,15 +63,15 @@ local function read_log(state, s, at, limit_number, span)
     log.hints[i] = { page = page, k = k, before = before }
     at = at + HINT_SIZE
   end
-  local base, time_width, unit_width, before, length = unpack('>i8BBI7I2', s, at)
-  at = at + PAGE_HEADER_SIZE + 2
+  local base, time_width, unit_width, before, length = unpack(TAIL, s, at)
+  at = at + TAIL_SIZE
   local size = time_width + unit_width
   if at + length - 1 > #s or not UNSIGNED[time_width] or not UNSIGNED[unit_width] or length % size > 0 then
     error('DAMAGED the state is cut off', 0)
   end
   log.tail = record_list(slice(s, at, at + length - 1), 1, base, time_width, unit_width, before)
-  if SATURATION - log.shift >= TWO53 and state.latest - log.shift >= TWO53 then unshift(log) end
-  return log, at + length
+  if SATURATION - log.shift >= TWO53 and log.state.latest - log.shift >= TWO53 then unshift(log) end
+  return at + length
 end
 
 local function write_log(parts, log)
@@ -84,24 +83,19 @@ local function write_log(parts, log)
     parts[#parts + 1] = pack(HINT, hint.page, hint.k, hint.before)
   end
   local tail = log.tail
-  parts[#parts + 1] = pack('>i8BBI7I2', tail.base, tail.time_width, tail.unit_width, tail.before, #tail.s)
+  parts[#parts + 1] = pack(TAIL, tail.base, tail.time_width, tail.unit_width, tail.before, #tail.s)
   parts[#parts + 1] = tail.s
 end
 
 local function decode_plain(state, s, at)
-  local layout = state.layout
+  local layout, k = state.layout, 2
   local numbers = { unpack(layout.number_format, s, at) }
   state.newest, state.expires_at = numbers[1], numbers[2]
-  for i = 1, layout.n do
-    local limit = empty_limit(layout.kind, layout.window[i], layout.buckets[i], layout.drain[i])
-    if layout.kind == COUNTER then
-      limit.current, limit.previous = numbers[2 * i + 1], numbers[2 * i + 2]
-    elseif layout.kind == FIXED then
-      limit.current = numbers[i + 2]
-    else
-      limit.high, limit.low = numbers[2 * i + 1], numbers[2 * i + 2]
+  for _, limit in ipairs(state.limits) do
+    for _, name in ipairs(layout.numbers) do
+      k = k + 1
+      limit[name] = numbers[k]
     end
-    state.limits[i] = limit
   end
 end
 
@@ -111,13 +105,10 @@ local function decode_string_log(state, s)
   if not UNSIGNED[time_width] or not UNSIGNED[unit_width] or (#s - STRING_LOG_HEADER_SIZE) % size > 0 then
     error('DAMAGED the state is cut off', 0)
   end
-  local layout = state.layout
-  local log, limit = new_log(state, 1, layout.longest), empty_limit(LOG, layout.window[1], layout.buckets[1], layout.drain[1])
-  log.tail, log.longest = record_list(slice(s, FIRST_RECORD), 1, base, time_width, unit_width, before), 1
+  local log = state.limits[1].log
+  log.tail = record_list(slice(s, FIRST_RECORD), 1, base, time_width, unit_width, before)
   state.expires_at, state.newest = expires_at, time_at(log.tail, log.tail.n)
-  log.floor = state.newest - layout.longest
-  limit.log, limit.hint = log, 1
-  state.limits[1] = limit
+  log.floor = state.newest - state.layout.longest
 end
 
 -- Returns whether a state is a log that can be a string.
@@ -132,12 +123,9 @@ local function is_string_log(state)
 end
 
 local function decode_logs(state, s, at)
-  local layout = state.layout
   local flags
   flags, state.newest, state.expires_at = unpack('>BI7I7', s, at)
-  if flags > 1 then flags = 0 end
   at = at + 15
-  local logs, span = 1, layout.longest
   if flags == 1 then
     local changed_at, longest, grids = unpack('>I7I7B', s, at)
     at = at + 15
@@ -151,23 +139,12 @@ local function decode_logs(state, s, at)
         at = at + 8
       end
     end
-    span = 2 * longest
-  elseif layout.kind == BUCKETS then
-    logs = layout.n
+    state.log, state.limits = new_log(state, 1, 2 * longest), {}
+    read_log(state.log, s, at)
+    return
   end
-  for i = 1, logs do
-    if logs > 1 or (layout.kind == BUCKETS and flags == 0) then span = layout.buckets[i] + 1 end
-    local log
-    log, at = read_log(state, s, at, i, span)
-    if flags == 1 then state.log = log end
-    if flags == 0 and layout.kind == LOG then log.longest = layout.longest_index end
-    for j = 1, layout.n do
-      if flags == 0 and (layout.kind == LOG or j == i) then
-        local limit = empty_limit(layout.kind, layout.window[j], layout.buckets[j], layout.drain[j])
-        limit.log, limit.hint = log, layout.kind == LOG and j or 1
-        state.limits[j] = limit
-      end
-    end
+  for i, limit in ipairs(state.limits) do
+    if i == 1 or state.layout.kind == BUCKETS then at = read_log(limit.log, s, at) end
   end
 end
 
@@ -213,7 +190,7 @@ local function read_state(key, expected, now, only_existence)
   if n < 1 or n > 8 or kind < LOG or kind > GCRA or #s < prefix then return nil, 'DAMAGED the state is cut off' end
   local bytes = slice(s, 3, prefix)
   local layout = bytes == expected.bytes and expected or layout_of(bytes)
-  local state = new_state(key, layout)
+  local state = empty_limits(new_state(key, layout))
   state.is_hash, state.was_read, state.latest = is_hash, true, now
   state.override, state.read_with_override = override, override ~= nil
   if is_hash then
@@ -249,12 +226,16 @@ local function checked(reply)
   return reply
 end
 
+-- Returns whether a state is written as a string.
+local function is_string(state)
+  return (state.layout.number_format and not state.migration) or is_string_log(state)
+end
+
 -- Returns whether the key must be deleted before the state is written, because its form changes.
 local function is_replaced(state)
   local in_hash = state.is_hash or state.read_with_override
   if state.override then return state.was_read and not in_hash end
-  local is_string = (state.layout.number_format and not state.migration) or is_string_log(state)
-  return state.was_read and not is_string and (not in_hash or state.replaces_fields)
+  return state.was_read and not is_string(state) and (not in_hash or state.replaces_fields)
 end
 
 -- Raises an error, before anything is written, if a state can't be replaced now.
@@ -264,66 +245,50 @@ local function ensure_writable(state)
   end
 end
 
--- Writes a state that is a string. The key expires after `lifetime` microseconds; without it, when it did before.
-local function save_string(state, parts, lifetime, now, grace)
-  local key, value = state.key, table.concat(parts)
-  if state.override then
-    state.replaces_fields = state.is_hash
-    overrides().save_with_override(state, { { 's', '\0' .. value } }, lifetime, now, grace)
-  elseif lifetime then
-    checked(try('SET', key, value, 'PX', math.ceil(lifetime / 1000) + grace))
-  else
-    checked(try('SET', key, value, 'KEEPTTL'))
-  end
-end
-
 -- Writes a state and its expiry in the same step.
 local function save(state, now, grace)
-  local key, layout = state.key, state.layout
+  local key, layout, becomes_string = state.key, state.layout, is_string(state)
   local parts = { layout.prefix }
   local keep = keep_for(state, now)
-  local renew = state.expires_at < now + keep or not state.was_read or state.replaces_fields
   local lifetime = keep + floor(keep / 4)
-  if layout.number_format and not state.migration then
-    renew = renew or state.is_hash
-    local numbers = { state.newest, min(renew and now + lifetime or state.expires_at, SATURATION) }
-    for i = 1, layout.n do
-      local limit = state.limits[i]
-      if layout.kind == COUNTER then
-        numbers[2 * i + 1], numbers[2 * i + 2] = limit.current, limit.previous
-      elseif layout.kind == FIXED then
-        numbers[i + 2] = limit.current
-      else
-        numbers[2 * i + 1], numbers[2 * i + 2] = limit.high, limit.low
-      end
-    end
-    parts[2] = pack(layout.number_format, spread(numbers))
-    save_string(state, parts, renew and lifetime, now, grace)
-    return
-  end
-  if is_string_log(state) then
-    local tail = state.limits[1].log.tail
-    renew = renew or state.is_hash
-    if renew then state.expires_at = now + lifetime end
-    parts[2] = pack(STRING_LOG, min(state.expires_at, SATURATION), tail.base, tail.time_width, tail.unit_width, tail.before)
-    parts[3] = slice(tail.s, tail.from)
-    save_string(state, parts, renew and lifetime, now, grace)
-    return
-  end
-  renew = renew or not state.is_hash
+  local changes_form = (becomes_string and state.is_hash) or not (becomes_string or state.is_hash)
+  local renew = state.expires_at < now + keep or not state.was_read or state.replaces_fields or changes_form
   if renew then state.expires_at = now + lifetime end
+  local expires_at = min(state.expires_at, SATURATION)
+  if becomes_string then
+    if layout.number_format then
+      local numbers = { state.newest, expires_at }
+      for _, limit in ipairs(state.limits) do
+        for _, name in ipairs(layout.numbers) do numbers[#numbers + 1] = limit[name] end
+      end
+      parts[2] = pack(layout.number_format, spread(numbers))
+    else
+      local tail = state.limits[1].log.tail
+      parts[2] = pack(STRING_LOG, expires_at, tail.base, tail.time_width, tail.unit_width, tail.before)
+      parts[3] = slice(tail.s, tail.from)
+    end
+    local value = table.concat(parts)
+    if state.override then
+      state.replaces_fields = state.is_hash
+      overrides().save_with_override(state, { { 's', '\0' .. value } }, renew and lifetime, now, grace)
+    elseif renew then
+      checked(try('SET', key, value, 'PX', math.ceil(lifetime / 1000) + grace))
+    else
+      checked(try('SET', key, value, 'KEEPTTL'))
+    end
+    return
+  end
   local flags, log = state.migration and 1 or 0, state.log or state.limits[1].log
   if flags == 0 and (log.first < log.next or log.shift ~= 0) then flags = 2 end
-  parts[2] = pack('>BI7I7', flags, state.newest, min(state.expires_at, SATURATION))
+  parts[2] = pack('>BI7I7', flags, state.newest, expires_at)
   if state.migration then
     local grids = state.migration.grids
     parts[3] = pack('>I7I7B', state.migration.changed_at, state.migration.longest, grids and #grids or 255)
     for _, grid in ipairs(grids or {}) do parts[#parts + 1] = pack('>I6I2', grid.window, grid.buckets) end
     write_log(parts, state.log)
-  elseif layout.kind == LOG then
-    write_log(parts, state.limits[1].log)
-  else
-    for i = 1, layout.n do write_log(parts, state.limits[i].log) end
+  end
+  for i, limit in ipairs(state.limits) do
+    if i == 1 or layout.kind == BUCKETS then write_log(parts, limit.log) end
   end
   local header = table.concat(parts)
   local writes = { state.override and { 's', '\1' .. header } or { 'h', header } }

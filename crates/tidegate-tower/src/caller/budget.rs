@@ -18,7 +18,7 @@ use super::{
     fair_queue::FairQueue,
     pauses::{self, Pauses},
     permit::{Permit, PolicyCharge},
-    reservation::{OwnedSpend, ReserveError, reserve},
+    reservation::{OwnedSpend, reserve},
     server_wait::wait_from_headers,
 };
 
@@ -29,7 +29,7 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct Budget<S = Arc<Limiter>> {
     settings: Arc<Settings>,
-    waiting: Arc<WaitState>,
+    pub(super) waiting: Arc<WaitState>,
     store: FailSafe<S>,
     max_wait: Option<Duration>,
 }
@@ -45,8 +45,8 @@ struct Settings {
 }
 
 #[derive(Debug, Default)]
-struct WaitState {
-    queue: FairQueue,
+pub(super) struct WaitState {
+    pub(super) queue: FairQueue,
     pauses: Pauses,
 }
 
@@ -215,7 +215,7 @@ impl<S: Store + Clone + 'static> Budget<S> {
         let deadline = self.max_wait.and_then(|max_wait| Instant::now().checked_add(max_wait));
         let max = self.settings.max_waiting;
         let member = self.waiting.queue.join(&call.key, max).ok_or(AcquireError::QueueFull { max })?;
-        let lock = member.lock();
+        let lock = &member.lock;
         let _first = match deadline {
             None => lock.first.lock().await,
             Some(deadline) => {
@@ -246,12 +246,9 @@ impl<S: Store + Clone + 'static> Budget<S> {
     /// What a call spends under each policy.
     fn spends(&self, call: &Call) -> Result<Vec<OwnedSpend>, AcquireError> {
         let policies = &self.settings.policies;
-        let spend = |policy: Policy, cost| OwnedSpend { policy, key: call.key.clone(), cost };
-        let spends: Vec<OwnedSpend> = match &call.cost {
-            CallCost::Uniform(cost) => policies.iter().map(|policy| spend(policy.clone(), *cost)).collect(),
-            CallCost::PerPolicy(costs) if costs.len() == policies.len() => {
-                policies.iter().zip(costs).map(|(policy, cost)| spend(policy.clone(), *cost)).collect()
-            }
+        let (costs, on_store_failure) = match &call.cost {
+            CallCost::Uniform(cost) => (vec![*cost; policies.len()], None),
+            CallCost::PerPolicy(costs) if costs.len() == policies.len() => (costs.to_vec(), None),
             CallCost::PerPolicy(costs) => {
                 return Err(AcquireError::CostCount { given: costs.len(), policies: policies.len() });
             }
@@ -262,13 +259,17 @@ impl<S: Store + Clone + 'static> Budget<S> {
                     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                     return Err(AcquireError::UnknownOperation { name: name.to_string(), known });
                 };
-                let chosen = |policy: &Policy| match operation.on_store_failure {
-                    Some(choice) => policy.clone().with_on_store_failure(choice),
-                    None => policy.clone(),
-                };
-                policies.iter().map(|policy| spend(chosen(policy), operation.cost)).collect()
+                (vec![operation.cost; policies.len()], operation.on_store_failure)
             }
         };
+        let spend = |(policy, cost): (&Policy, Cost)| {
+            let policy = match on_store_failure {
+                Some(choice) => policy.clone().with_on_store_failure(choice),
+                None => policy.clone(),
+            };
+            OwnedSpend { policy, key: call.key.clone(), cost }
+        };
+        let spends: Vec<OwnedSpend> = policies.iter().zip(costs).map(spend).collect();
         // A call that can never fit fails before it joins the queue.
         for OwnedSpend { policy, cost, .. } in spends.iter().filter(|spend| spend.policy.mode() == Mode::Enforce) {
             let too_small = |limit: &&Limit| policy.capacity(**limit) < cost.get();
@@ -290,10 +291,7 @@ impl<S: Store + Clone + 'static> Budget<S> {
             let key = spends[0].key.clone();
             all.push(OwnedSpend { policy: self.settings.pause_policy.clone(), key, cost: Cost::ONE });
         }
-        let decisions = reserve(&self.store, all).await.map_err(|error| match error {
-            ReserveError::Spend(error) => AcquireError::Spend(error),
-            ReserveError::Shutdown => AcquireError::StoreUnavailable,
-        })?;
+        let decisions = reserve(&self.store, all).await?;
         let overall = decisions.overall;
         match overall.reason() {
             Reason::Allowed | Reason::Shadow => {
@@ -344,11 +342,6 @@ impl<S: Store + Clone + 'static> Budget<S> {
         if self.store.store().is_shared() {
             pauses::share(&self.store, &self.settings.pause_policy, key, wait).await;
         }
-    }
-
-    /// Lets the first caller of a key's queue try again, because units were given back.
-    pub(crate) fn notify_refund(&self, key: &Key<'_>) {
-        self.waiting.queue.notify_refund(key);
     }
 }
 

@@ -15,18 +15,12 @@ use tokio::sync::Notify;
 /// The queues of all keys that have waiting callers.
 #[derive(Debug, Default)]
 pub(crate) struct FairQueue {
-    queues: Mutex<HashMap<Key<'static>, KeyQueue>>,
+    queues: Mutex<HashMap<Key<'static>, Arc<KeyLock>>>,
     waiting: AtomicUsize,
 }
 
-/// The queue of one key. It exists while it has members.
-#[derive(Debug, Default)]
-struct KeyQueue {
-    lock: Arc<KeyLock>,
-    members: usize,
-}
-
-/// The lock of one key. tokio's mutex is fair, and a caller that stops waiting leaves its queue.
+/// The queue of one key, which exists while it has members. tokio's mutex is fair, and a caller that stops waiting leaves
+/// its queue.
 #[derive(Debug, Default)]
 pub(crate) struct KeyLock {
     /// Locked by the first caller.
@@ -40,7 +34,7 @@ pub(crate) struct KeyLock {
 pub(crate) struct QueueMember<'q> {
     queue: &'q FairQueue,
     key: Key<'static>,
-    lock: Arc<KeyLock>,
+    pub(crate) lock: Arc<KeyLock>,
 }
 
 impl FairQueue {
@@ -52,19 +46,13 @@ impl FairQueue {
             return None;
         }
         let key = key.clone().into_owned();
-        let lock = {
-            let mut queues = self.queues.lock();
-            let queue = queues.entry(key.clone()).or_default();
-            queue.members += 1;
-            Arc::clone(&queue.lock)
-        };
+        let lock = Arc::clone(self.queues.lock().entry(key.clone()).or_default());
         Some(QueueMember { queue: self, key, lock })
     }
 
     /// Notifies the first caller of a key's queue that units were given back.
     pub(crate) fn notify_refund(&self, key: &Key<'_>) {
-        let lock = self.queues.lock().get(key).map(|queue| Arc::clone(&queue.lock));
-        if let Some(lock) = lock {
+        if let Some(lock) = self.queues.lock().get(key) {
             lock.refunded.notify_waiters();
         }
     }
@@ -73,35 +61,23 @@ impl FairQueue {
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
-
-    /// The number of keys that have a queue.
-    #[cfg(test)]
-    fn queues(&self) -> usize {
-        self.queues.lock().len()
-    }
-}
-
-impl QueueMember<'_> {
-    pub(crate) fn lock(&self) -> &KeyLock {
-        &self.lock
-    }
 }
 
 impl Drop for QueueMember<'_> {
     fn drop(&mut self) {
         self.queue.waiting.fetch_sub(1, Ordering::Relaxed);
         let mut queues = self.queue.queues.lock();
-        if let Some(queue) = queues.get_mut(&self.key) {
-            queue.members -= 1;
-            if queue.members == 0 {
-                queues.remove(&self.key);
-            }
+        // The map and the last member. Members are added only while the map is locked.
+        if Arc::strong_count(&self.lock) == 2 {
+            queues.remove(&self.key);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tidegate::Key;
 
     use super::FairQueue;
@@ -112,11 +88,11 @@ mod tests {
         let key = Key::new("upstream").expect("a key");
         let first = queue.join(&key, 10).expect("room");
         let second = queue.join(&key, 10).expect("room");
-        assert_eq!((queue.waiting(), queue.queues()), (2, 1));
+        assert_eq!((queue.waiting(), queue.queues.lock().len()), (2, 1));
         drop(first);
-        assert_eq!((queue.waiting(), queue.queues()), (1, 1));
+        assert_eq!((queue.waiting(), queue.queues.lock().len()), (1, 1));
         drop(second);
-        assert_eq!((queue.waiting(), queue.queues()), (0, 0));
+        assert_eq!((queue.waiting(), queue.queues.lock().len()), (0, 0));
     }
 
     #[test]
@@ -130,12 +106,12 @@ mod tests {
                         let key = [["a", "b", "c"][(thread + round) % 3]].concat();
                         let here = queue.join(&Key::new(&key).expect("a key"), 100).expect("room");
                         let there = queue.join(&Key::new(&key).expect("a key"), 100).expect("room");
-                        assert!(std::ptr::eq(here.lock(), there.lock()), "one key has one queue");
+                        assert!(Arc::ptr_eq(&here.lock, &there.lock), "one key has one queue");
                     }
                 });
             }
         });
-        assert_eq!((queue.waiting(), queue.queues()), (0, 0));
+        assert_eq!((queue.waiting(), queue.queues.lock().len()), (0, 0));
     }
 
     #[test]
@@ -144,6 +120,6 @@ mod tests {
         let [one, two] = ["one", "two"].map(|key| Key::new(key).expect("a key"));
         let _first = queue.join(&one, 1).expect("room");
         assert!(queue.join(&two, 1).is_none());
-        assert_eq!((queue.waiting(), queue.queues()), (1, 1));
+        assert_eq!((queue.waiting(), queue.queues.lock().len()), (1, 1));
     }
 }

@@ -61,8 +61,7 @@ pub struct BudgetLayer<Q, S = Arc<Limiter>> {
 /// It is ready when the inner service is ready. It calls the inner service as soon as the budget allows the call.
 pub struct BudgetService<I, Q, S = Arc<Limiter>> {
     inner: I,
-    budget: Budget<S>,
-    call: Arc<CallFn<Q>>,
+    layer: BudgetLayer<Q, S>,
 }
 
 /// Why a call returned no response.
@@ -100,7 +99,7 @@ impl<I, Q, S: Store + Clone + 'static> Layer<I> for BudgetLayer<Q, S> {
     type Service = BudgetService<I, Q, S>;
 
     fn layer(&self, inner: I) -> Self::Service {
-        BudgetService { inner, budget: self.budget.clone(), call: Arc::clone(&self.call) }
+        BudgetService { inner, layer: self.clone() }
     }
 }
 
@@ -122,7 +121,8 @@ where
     }
 
     fn call(&mut self, request: Q) -> Self::Future {
-        let (call, budget) = ((self.call)(&request), self.budget.clone());
+        let BudgetLayer { budget, call } = &self.layer;
+        let (call, budget) = (call(&request), budget.clone());
         let next = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, next);
         Box::pin(async move {
@@ -144,7 +144,7 @@ impl<Q, S: Clone> Clone for BudgetLayer<Q, S> {
 
 impl<I: Clone, Q, S: Clone> Clone for BudgetService<I, Q, S> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), budget: self.budget.clone(), call: Arc::clone(&self.call) }
+        Self { inner: self.inner.clone(), layer: self.layer.clone() }
     }
 }
 
@@ -156,9 +156,6 @@ impl<Q, S: fmt::Debug> fmt::Debug for BudgetLayer<Q, S> {
 
 impl<I: fmt::Debug, Q, S: fmt::Debug> fmt::Debug for BudgetService<I, Q, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BudgetService")
-            .field("inner", &self.inner)
-            .field("budget", &self.budget)
-            .finish_non_exhaustive()
+        f.debug_struct("BudgetService").field("inner", &self.inner).field("layer", &self.layer).finish()
     }
 }

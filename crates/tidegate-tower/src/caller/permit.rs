@@ -89,7 +89,7 @@ impl<S: Store + Clone + 'static> Permit<S> {
             outcome = outcome.and(settled);
         }
         if self.charges.iter().zip(costs).any(|(charge, units)| *units < charge.cost.get()) {
-            self.budget.notify_refund(&self.key);
+            self.budget.waiting.queue.notify_refund(&self.key);
         }
         Ok(outcome?)
     }
@@ -103,24 +103,18 @@ impl<S: Store + Clone + 'static> Permit<S> {
     }
 
     async fn settle_one(&self, charge: &PolicyCharge, units: u64) -> Result<(), StoreError> {
-        let (store, charged) = (self.budget.store(), charge.cost.get());
-        let cost = |units: u64| (units > 0).then(|| clamped_cost(units));
-        match (charge.at, cost(units.saturating_sub(charged)), cost(charged.saturating_sub(units))) {
-            (Some(_), Some(more), _) => {
-                let _ = store.charge(&charge.policy, &self.key, more).await;
-                Ok(())
-            }
-            (Some(at), None, Some(less)) if !charge.is_degraded => {
-                store.refund(&charge.policy, &self.key, less, at).await.map(|_| ())
-            }
+        let (store, PolicyCharge { policy, cost, at, is_degraded }) = (self.budget.store(), charge);
+        let charged = match at {
+            Some(_) => cost.get(),
             // Nothing was charged because the store failed. Charge the final cost now.
-            (None, ..) if charge.is_degraded => {
-                if let Some(all) = cost(units) {
-                    let _ = store.charge(&charge.policy, &self.key, all).await;
-                }
-                Ok(())
-            }
-            _ => Ok(()),
+            None if *is_degraded => 0,
+            None => return Ok(()),
+        };
+        if units > charged {
+            let _ = store.charge(policy, &self.key, clamped_cost(units - charged)).await;
+        } else if let (Some(at), false) = (at, *is_degraded || units == charged) {
+            store.refund(policy, &self.key, clamped_cost(charged - units), *at).await?;
         }
+        Ok(())
     }
 }

@@ -1,7 +1,9 @@
 //! [`reserve`]: charges several policies at once. A caller that stops waiting leaves no charge.
 
-use tidegate::{Cost, Decisions, FailSafe, Key, Op, Policy, Spend, SpendError, Store};
+use tidegate::{Cost, Decisions, FailSafe, Key, Op, Policy, Spend, Store};
 use tokio::runtime::Handle;
+
+use super::budget::AcquireError;
 
 /// What a call spends under one policy.
 #[derive(Debug, Clone)]
@@ -17,33 +19,24 @@ impl OwnedSpend {
     }
 }
 
-/// Why there is no decision.
-#[derive(Debug)]
-pub(crate) enum ReserveError {
-    /// The spends can't be one decision.
-    Spend(SpendError),
-    /// The runtime is shutting down.
-    Shutdown,
-}
-
 /// Spends all of `spends` if all fit. If the future is dropped before it is ready, the charges are given back.
-pub(crate) async fn reserve<S>(store: &FailSafe<S>, spends: Vec<OwnedSpend>) -> Result<Decisions, ReserveError>
+pub(crate) async fn reserve<S>(store: &FailSafe<S>, spends: Vec<OwnedSpend>) -> Result<Decisions, AcquireError>
 where
     S: Store + Clone + 'static,
 {
     if let Some(decided) = store.decide_all_now(Op::Check, &OwnedSpend::borrow_all(&spends)) {
-        return decided.map_err(ReserveError::Spend);
+        return Ok(decided?);
     }
     // A separate task completes even if the caller stops waiting. It then gives the charges back.
     let store = store.clone();
     let decided = tokio::spawn(async move {
-        let decisions = store.decide_all(Op::Check, &OwnedSpend::borrow_all(&spends)).await?;
-        Ok(Unclaimed { store, spends, decisions: Some(decisions), runtime: Handle::current() })
+        let decided = store.decide_all(Op::Check, &OwnedSpend::borrow_all(&spends)).await;
+        decided.map(|decisions| Unclaimed { store, spends, decisions: Some(decisions), runtime: Handle::current() })
     });
     match decided.await {
-        Ok(Ok(mut unclaimed)) => unclaimed.decisions.take().ok_or(ReserveError::Shutdown),
-        Ok(Err(error)) => Err(ReserveError::Spend(error)),
-        Err(_) => Err(ReserveError::Shutdown),
+        Ok(unclaimed) => unclaimed?.decisions.take().ok_or(AcquireError::StoreUnavailable),
+        // The runtime is shutting down.
+        Err(_) => Err(AcquireError::StoreUnavailable),
     }
 }
 

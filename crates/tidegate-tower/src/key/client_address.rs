@@ -3,7 +3,8 @@
 //! Every client can send `X-Forwarded-For`, and proxies append to it. Only the entries of trusted proxies count.
 
 use std::{
-    fmt::{self, Write as _},
+    fmt,
+    io::{self, Write as _},
     net::{IpAddr, Ipv4Addr},
 };
 
@@ -123,14 +124,28 @@ impl ClientAddress {
     /// The text that the address is counted by; for IPv6, the network.
     #[inline]
     pub fn text(&self, address: IpAddr) -> AddressText {
-        let mut text = AddressText { bytes: [0; AddressText::MAX_LEN], len: 0 };
+        let mut bytes = [0; AddressText::MAX_LEN];
+        let mut rest = &mut bytes[..];
         // The buffer has room for the longest address.
         let _ = match address.to_canonical() {
-            IpAddr::V4(address) => text.write_ipv4(address),
-            IpAddr::V6(address) => write!(text, "{}", Ipv6Net::new_assert(address, self.ipv6_prefix).trunc()),
+            IpAddr::V4(address) => write_ipv4(&mut rest, address),
+            IpAddr::V6(address) => write!(rest, "{}", Ipv6Net::new_assert(address, self.ipv6_prefix).trunc()),
         };
-        text
+        let len = AddressText::MAX_LEN - rest.len();
+        AddressText { bytes, len }
     }
+}
+
+/// Writes the same text as `Display`, in a fifth of the time. This is the usual key of a request.
+fn write_ipv4(text: &mut impl io::Write, address: Ipv4Addr) -> io::Result<()> {
+    let mut number = itoa::Buffer::new();
+    let [first, rest @ ..] = address.octets();
+    text.write_all(number.format(first).as_bytes())?;
+    for octet in rest {
+        text.write_all(b".")?;
+        text.write_all(number.format(octet).as_bytes())?;
+    }
+    Ok(())
 }
 
 fn contains(nets: &[IpNet], address: IpAddr) -> bool {
@@ -152,7 +167,7 @@ fn parse_entry(text: &[u8]) -> Option<IpAddr> {
 #[derive(Clone, Copy)]
 pub struct AddressText {
     bytes: [u8; Self::MAX_LEN],
-    len: u8,
+    len: usize,
 }
 
 impl AddressText {
@@ -171,35 +186,13 @@ impl AddressText {
 
     /// The bytes of the text.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
-    }
-
-    /// Writes the same text as `Display`, in a fifth of the time. This is the usual key of a request.
-    fn write_ipv4(&mut self, address: Ipv4Addr) -> fmt::Result {
-        let mut number = itoa::Buffer::new();
-        let [first, rest @ ..] = address.octets();
-        self.write_str(number.format(first))?;
-        for octet in rest {
-            self.write_str(".")?;
-            self.write_str(number.format(octet))?;
-        }
-        Ok(())
+        &self.bytes[..self.len]
     }
 }
 
 impl fmt::Debug for AddressText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-impl fmt::Write for AddressText {
-    fn write_str(&mut self, more: &str) -> fmt::Result {
-        let start = usize::from(self.len);
-        let room = self.bytes.get_mut(start..start + more.len()).ok_or(fmt::Error)?;
-        room.copy_from_slice(more.as_bytes());
-        self.len = u8::try_from(start + more.len()).map_err(|_| fmt::Error)?;
-        Ok(())
     }
 }
 
@@ -233,60 +226,58 @@ mod tests {
         ClientAddress::behind_hops(proxies).expect("at least one")
     }
 
-    fn client_of(client: &ClientAddress, forwarded: &[&str], peer: &str) -> String {
-        let line = |line: &&str| (HeaderName::from_static("x-forwarded-for"), line.parse().expect("a header"));
-        let headers: HeaderMap = forwarded.iter().map(line).collect();
-        let found = client.find(&headers, peer.parse().ok());
-        found.map_or("unknown".to_owned(), |address| client.text(address).as_str().to_owned())
+    /// Tests cases of forwarded addresses, the peer address, and the client's address.
+    fn assert_clients<const N: usize>(cases: [(&ClientAddress, &[&str], &str, &str); N]) {
+        for (client, forwarded, peer, expected) in cases {
+            let line = |line: &&str| (HeaderName::from_static("x-forwarded-for"), line.parse().expect("a header"));
+            let headers: HeaderMap = forwarded.iter().map(line).collect();
+            let found = client.find(&headers, peer.parse().ok()).map(|address| client.text(address));
+            let found = found.as_ref().map_or("unknown", |text| text.as_str());
+            assert_eq!(found, expected, "{client:?} {forwarded:?} {peer}");
+        }
     }
 
     #[test]
     fn forged_entries_are_ignored() {
-        let forged = ["6.6.6.6, 203.0.113.7"];
-        let proxies = behind(&["10.0.0.0/8"]);
-        assert_eq!(client_of(&proxies, &forged, "10.0.0.1"), "203.0.113.7");
-        assert_eq!(client_of(&hops(1), &forged, "10.0.0.1"), "203.0.113.7");
-        assert_eq!(client_of(&proxies, &forged, "192.0.2.1"), "192.0.2.1", "the peer is no proxy");
-        assert_eq!(client_of(&ClientAddress::peer(), &forged, "10.0.0.1"), "10.0.0.1");
-        assert_eq!(client_of(&behind(&[]), &forged, "10.0.0.1"), "10.0.0.1");
-        assert_eq!(client_of(&proxies, &["6.6.6.6", "203.0.113.7, 10.1.1.1"], "10.0.0.1"), "203.0.113.7");
-        assert_eq!(client_of(&hops(2), &["6.6.6.6, 203.0.113.7, 10.1.1.1"], "10.0.0.1"), "203.0.113.7");
-        assert_eq!(client_of(&proxies, &["6.6.6.6, garbage, 10.9.9.9"], "10.0.0.1"), "10.9.9.9");
+        let (peer, proxies, nobody) = (ClientAddress::peer(), behind(&["10.0.0.0/8"]), behind(&[]));
+        let forged: &[&str] = &["6.6.6.6, 203.0.113.7"];
+        assert_clients([
+            (&proxies, forged, "10.0.0.1", "203.0.113.7"),
+            (&hops(1), forged, "10.0.0.1", "203.0.113.7"),
+            (&proxies, forged, "192.0.2.1", "192.0.2.1"),
+            (&peer, forged, "10.0.0.1", "10.0.0.1"),
+            (&nobody, forged, "10.0.0.1", "10.0.0.1"),
+            (&proxies, &["6.6.6.6", "203.0.113.7, 10.1.1.1"], "10.0.0.1", "203.0.113.7"),
+            (&hops(2), &["6.6.6.6, 203.0.113.7, 10.1.1.1"], "10.0.0.1", "203.0.113.7"),
+            (&proxies, &["6.6.6.6, garbage, 10.9.9.9"], "10.0.0.1", "10.9.9.9"),
+        ]);
     }
 
     #[test]
     fn without_a_peer_address_only_a_hop_count_finds_the_client() {
-        let forwarded = ["203.0.113.7"];
-        assert_eq!(client_of(&hops(1), &forwarded, "a unix socket"), "203.0.113.7");
-        assert_eq!(client_of(&hops(1), &[], "a unix socket"), "unknown");
-        assert_eq!(client_of(&behind(&["10.0.0.0/8"]), &forwarded, "a unix socket"), "unknown");
-        assert_eq!(client_of(&ClientAddress::peer(), &forwarded, "a unix socket"), "unknown");
+        assert_clients([
+            (&hops(1), &["203.0.113.7"], "a unix socket", "203.0.113.7"),
+            (&hops(1), &[], "a unix socket", "unknown"),
+            (&behind(&["10.0.0.0/8"]), &["203.0.113.7"], "a unix socket", "unknown"),
+            (&ClientAddress::peer(), &["203.0.113.7"], "a unix socket", "unknown"),
+        ]);
     }
 
     #[test]
-    fn entries_may_have_ports_and_brackets() {
-        for (entry, expected) in [
-            ("203.0.113.7:4711", "203.0.113.7"),
-            ("[2001:db8:1:2:3::4]:443", "2001:db8:1:2::/64"),
-            ("2001:db8:1:2:ffff::4", "2001:db8:1:2::/64"),
-            ("::ffff:203.0.113.7", "203.0.113.7"),
-        ] {
-            assert_eq!(client_of(&hops(1), &[entry], "127.0.0.1"), expected);
-        }
-    }
-
-    #[test]
-    fn ipv4_addresses_are_written_in_dotted_form() {
-        for address in ["0.0.0.0", "1.20.255.9", "255.255.255.255", "10.0.99.100"] {
-            assert_eq!(client_of(&ClientAddress::peer(), &[], address), address);
-        }
-    }
-
-    #[test]
-    fn the_longest_address_fits() {
+    fn addresses_are_written_in_one_form_and_entries_may_have_ports_and_brackets() {
+        let (peer, hop) = (ClientAddress::peer(), hops(1));
         let whole = ClientAddress::peer().with_ipv6_prefix(128).expect("in range");
         let longest = "abcd:abcd:abcd:abcd:abcd:abcd:abcd:abcd";
-        assert_eq!(client_of(&whole, &[], longest), format!("{longest}/128"));
+        assert_clients([
+            (&hop, &["203.0.113.7:4711"], "127.0.0.1", "203.0.113.7"),
+            (&hop, &["[2001:db8:1:2:3::4]:443"], "127.0.0.1", "2001:db8:1:2::/64"),
+            (&hop, &["2001:db8:1:2:ffff::4"], "127.0.0.1", "2001:db8:1:2::/64"),
+            (&hop, &["::ffff:203.0.113.7"], "127.0.0.1", "203.0.113.7"),
+            (&whole, &[], longest, "abcd:abcd:abcd:abcd:abcd:abcd:abcd:abcd/128"),
+        ]);
+        for address in ["0.0.0.0", "1.20.255.9", "255.255.255.255", "10.0.99.100"] {
+            assert_clients([(&peer, &[], address, address)]);
+        }
     }
 
     #[test]

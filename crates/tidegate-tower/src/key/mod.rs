@@ -32,7 +32,6 @@ pub struct KeyExtractor(Source);
 #[derive(Clone)]
 enum Source {
     Configured(KeySource),
-    Global,
     Function(Arc<KeyFn>, &'static str),
     #[cfg(feature = "axum")]
     PathParameter(Box<str>),
@@ -157,10 +156,7 @@ impl KeyExtractor {
     }
 
     /// The key that a closure returns. [`Key::join`] makes a key of several values.
-    pub fn from_fn<F>(find: F) -> Self
-    where
-        F: for<'r> Fn(&RequestHead<'r>) -> Option<Key<'r>> + Send + Sync + 'static,
-    {
+    pub fn from_fn(find: impl for<'r> Fn(&RequestHead<'r>) -> Option<Key<'r>> + Send + Sync + 'static) -> Self {
         Self::function("key", move |request| find(request).map(Ok))
     }
 
@@ -173,7 +169,7 @@ impl KeyExtractor {
 
     /// One key for all requests: one limit for the whole service or route.
     pub fn global() -> Self {
-        Self(Source::Global)
+        Self::function("global", |_| Some(Key::new("everyone")))
     }
 
     /// The key of a request; `None` if the rule does not limit the request.
@@ -188,7 +184,6 @@ impl KeyExtractor {
             Source::Configured(KeySource::ClientIp) => {
                 return Ok(Some(ExtractedKey::Address(address(request, client)?)));
             }
-            Source::Global => (Some(Key::new("everyone")?), ""),
             Source::Configured(KeySource::Header(name)) => {
                 (only_value(request.headers(), name)?.map(Key::new).transpose()?, name.as_str())
             }
@@ -243,7 +238,6 @@ impl fmt::Debug for KeyExtractor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Source::Configured(source) => write!(f, "KeyExtractor({source})"),
-            Source::Global => f.write_str("KeyExtractor(global)"),
             Source::Function(_, name) => write!(f, "KeyExtractor({name})"),
             #[cfg(feature = "axum")]
             Source::PathParameter(name) => write!(f, "KeyExtractor(path parameter {name})"),

@@ -1,13 +1,9 @@
 //! [`ResponseBody`]: body types that can contain a denial, and whose bytes can be counted.
 
-use std::{
-    convert::Infallible,
-    pin::Pin,
-    task::{Context, Poll, ready},
-};
+use std::convert::Infallible;
 
 use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
+use http_body::{Body, Frame};
 use http_body_util::{
     BodyExt as _, Full,
     combinators::{BoxBody, UnsyncBoxBody},
@@ -42,6 +38,10 @@ impl ByteCounter {
     pub(crate) fn new(report: impl FnOnce(u64) + Send + Sync + 'static) -> Self {
         Self { bytes: 0, report: Some(Box::new(report)) }
     }
+
+    fn count(&mut self, frame: &Frame<Bytes>) {
+        self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+    }
 }
 
 impl Drop for ByteCounter {
@@ -55,39 +55,6 @@ impl Drop for ByteCounter {
 impl std::fmt::Debug for ByteCounter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ByteCounter").field("bytes", &self.bytes).finish_non_exhaustive()
-    }
-}
-
-pin_project_lite::pin_project! {
-    /// A body whose bytes are counted.
-    struct CountedBody<B> {
-        #[pin]
-        body: B,
-        counter: ByteCounter,
-    }
-}
-
-impl<B: Body<Data = Bytes>> Body for CountedBody<B> {
-    type Data = Bytes;
-    type Error = B::Error;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let this = self.project();
-        let frame = ready!(this.body.poll_frame(cx));
-        if let Some(Ok(frame)) = &frame
-            && let Some(data) = frame.data_ref()
-        {
-            this.counter.bytes += data.len() as u64;
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 
@@ -112,8 +79,8 @@ impl<E: 'static> ResponseBody for UnsyncBoxBody<Bytes, E> {
         Full::new(bytes).map_err(infallible).boxed_unsync()
     }
 
-    fn with_counter(self, counter: ByteCounter) -> Self {
-        CountedBody { body: self, counter }.boxed_unsync()
+    fn with_counter(self, mut counter: ByteCounter) -> Self {
+        self.inspect_frame(move |frame| counter.count(frame)).boxed_unsync()
     }
 }
 
@@ -122,8 +89,8 @@ impl<E: 'static> ResponseBody for BoxBody<Bytes, E> {
         Full::new(bytes).map_err(infallible).boxed()
     }
 
-    fn with_counter(self, counter: ByteCounter) -> Self {
-        CountedBody { body: self, counter }.boxed()
+    fn with_counter(self, mut counter: ByteCounter) -> Self {
+        self.inspect_frame(move |frame| counter.count(frame)).boxed()
     }
 }
 
@@ -133,8 +100,8 @@ impl ResponseBody for axum::body::Body {
         bytes.into()
     }
 
-    fn with_counter(self, counter: ByteCounter) -> Self {
-        Self::new(CountedBody { body: self, counter })
+    fn with_counter(self, mut counter: ByteCounter) -> Self {
+        Self::new(self.inspect_frame(move |frame| counter.count(frame)))
     }
 }
 
@@ -144,7 +111,7 @@ impl ResponseBody for tonic::body::Body {
         if bytes.is_empty() { Self::empty() } else { Self::new(Full::new(bytes)) }
     }
 
-    fn with_counter(self, counter: ByteCounter) -> Self {
-        Self::new(CountedBody { body: self, counter })
+    fn with_counter(self, mut counter: ByteCounter) -> Self {
+        Self::new(self.inspect_frame(move |frame| counter.count(frame)))
     }
 }

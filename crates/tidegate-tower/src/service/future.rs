@@ -38,12 +38,10 @@ pin_project_lite::pin_project! {
     enum State<I, B, R, F, E, S> {
         /// The store decides. Then the request goes to the service.
         Deciding { deciding: BoxFuture<Result<RequestDecision, CountError>>, call: Option<Box<(Request<B>, I)>>, shared: Arc<Shared<S>> },
-        /// The service responds, and the response stays as it is.
-        Unchanged { #[pin] inner: F },
-        /// The service responds, and the response gets headers that are known already.
-        WithHeaders { #[pin] inner: F, quota: Option<Draft10Headers> },
+        /// The service responds, and the response gets headers that are known already, or none.
+        Responding { #[pin] inner: F, quota: Option<Draft10Headers> },
         /// The service responds. The response may correct charges. Then it gets headers.
-        Allowed { #[pin] inner: F, shared: Arc<Shared<S>>, update: Option<ResponseUpdate> },
+        Correcting { #[pin] inner: F, shared: Arc<Shared<S>>, update: Option<ResponseUpdate> },
         /// The store corrects charges. Then the response gets headers.
         Settling { settling: BoxFuture<ResponseUpdate>, outcome: Option<Result<Response<R>, E>>, shared: Arc<Shared<S>> },
         /// The response is ready.
@@ -60,7 +58,7 @@ where
 {
     #[inline]
     pub(super) fn unchanged(inner: I::Future) -> Self {
-        Self { state: State::Unchanged { inner } }
+        Self { state: State::Responding { inner, quota: None } }
     }
 
     pub(super) fn ready(response: Response<R>) -> Self {
@@ -106,8 +104,8 @@ where
             return Self::unchanged(inner.call(request));
         }
         let state = match limits.early_headers(&update, clock) {
-            Some(quota) => State::WithHeaders { inner: inner.call(request), quota: Some(quota) },
-            None => State::Allowed { inner: inner.call(request), shared: Arc::clone(shared), update: Some(update) },
+            Some(quota) => State::Responding { inner: inner.call(request), quota: Some(quota) },
+            None => State::Correcting { inner: inner.call(request), shared: Arc::clone(shared), update: Some(update) },
         };
         Self { state }
     }
@@ -139,12 +137,10 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             let next = match self.as_mut().project().state.project() {
-                StateProjection::Unchanged { inner } => return inner.poll(cx),
                 StateProjection::Ready { response } => {
-                    let response = response.take();
-                    return Poll::Ready(Ok(response.unwrap_or_else(|| unreachable!("polled after it was ready"))));
+                    return Poll::Ready(Ok(take(response)));
                 }
-                StateProjection::WithHeaders { inner, quota } => {
+                StateProjection::Responding { inner, quota } => {
                     let mut outcome = ready!(inner.poll(cx));
                     if let (Ok(response), Some(quota)) = (&mut outcome, quota.take()) {
                         quota.append_to(response.headers_mut());
@@ -153,13 +149,12 @@ where
                 }
                 StateProjection::Deciding { deciding, call, shared } => {
                     let decided = ready!(deciding.as_mut().poll(cx));
-                    let call = call.take().unwrap_or_else(|| unreachable!("polled after it was ready"));
-                    let (request, mut inner) = *call;
+                    let (request, mut inner) = *take(call);
                     Self::decided(shared, decided, request, &mut inner).state
                 }
-                StateProjection::Allowed { inner, shared, update } => {
+                StateProjection::Correcting { inner, shared, update } => {
                     let outcome = ready!(inner.poll(cx));
-                    let mut update = update.take().unwrap_or_else(|| unreachable!("polled after it was ready"));
+                    let mut update = take(update);
                     let (outcome, corrections) = settlement::corrections(shared, &mut update, outcome);
                     match settlement::start(shared, update, corrections) {
                         Ok(update) => return Poll::Ready(with_headers(shared, &update, outcome)),
@@ -170,13 +165,16 @@ where
                 }
                 StateProjection::Settling { settling, outcome, shared } => {
                     let update = ready!(settling.as_mut().poll(cx));
-                    let outcome = outcome.take().unwrap_or_else(|| unreachable!("polled after it was ready"));
-                    return Poll::Ready(with_headers(shared, &update, outcome));
+                    return Poll::Ready(with_headers(shared, &update, take(outcome)));
                 }
             };
             self.as_mut().project().state.set(next);
         }
     }
+}
+
+fn take<T>(value: &mut Option<T>) -> T {
+    value.take().unwrap_or_else(|| unreachable!("polled after it was ready"))
 }
 
 fn with_headers<R, E, S: Store>(

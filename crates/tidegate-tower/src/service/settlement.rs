@@ -8,8 +8,7 @@ use tokio::runtime::Handle;
 
 use super::{Shared, future::BoxFuture};
 use crate::{
-    charge::{Correction, PendingCharge},
-    decision::ResponseUpdate,
+    decision::{Correction, PendingCharge, ResponseUpdate},
     head::ResponseHead,
     response::body::{ByteCounter, ResponseBody},
 };
@@ -22,36 +21,28 @@ pub(super) type Corrections = Vec<(PendingCharge, Correction)>;
 pub(super) fn corrections<R, E, S>(
     shared: &Arc<Shared<S>>,
     update: &mut ResponseUpdate,
-    outcome: Result<Response<R>, E>,
+    mut outcome: Result<Response<R>, E>,
 ) -> (Result<Response<R>, E>, Corrections)
 where
     R: ResponseBody,
     S: Store + Clone + 'static,
 {
-    let (limits, charges) = (&shared.limits, mem::take(&mut update.charges));
-    let mut response = match outcome {
-        Ok(response) => response,
-        Err(error) => {
-            let charges = if limits.refund_if.is_some() { charges } else { Vec::new() };
-            let refund = |charge: PendingCharge| {
-                let refund = Correction::Refund(charge.spend.cost);
-                (charge, refund)
-            };
-            return (Err(error), charges.into_iter().map(refund).collect());
-        }
-    };
     let mut corrections = Vec::new();
-    for charge in charges {
-        match charge.correction(limits, &ResponseHead::new(&response)) {
+    for charge in mem::take(&mut update.charges) {
+        let correction = match &outcome {
+            Ok(response) => charge.correction(&shared.limits, &ResponseHead::new(response)),
+            Err(_) => shared.limits.refund_if.as_ref().map(|_| Correction::Refund(charge.spend.cost)),
+        };
+        match correction {
             None => {}
             Some(Correction::CountBytes(unit)) => {
                 let counter = byte_counter(Arc::clone(shared), charge, unit);
-                response = response.map(|body| body.with_counter(counter));
+                outcome = outcome.map(|response| response.map(|body| body.with_counter(counter)));
             }
             Some(correction) => corrections.push((charge, correction)),
         }
     }
-    (Ok(response), corrections)
+    (outcome, corrections)
 }
 
 /// Carries out corrections: at once if the store is immediate, otherwise by the returned future.
