@@ -248,8 +248,7 @@ impl Policy {
     }
 
     /// A policy with the same name and a share of every limit.
-    #[must_use]
-    pub fn share(&self, part: Share) -> Self {
+    pub(crate) fn share(&self, part: Share) -> Self {
         let mut shared = self.clone();
         shared.local = None;
         shared.on_store_failure = OnStoreFailure::default();
@@ -291,7 +290,7 @@ impl Policy {
     }
 
     /// The share of this policy that decides in this process while the store fails, for [`OnStoreFailure::Local`].
-    pub fn local(&self) -> Option<&Policy> {
+    pub(crate) fn local(&self) -> Option<&Policy> {
         self.local.as_deref()
     }
 

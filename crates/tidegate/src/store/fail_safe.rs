@@ -177,8 +177,7 @@ impl<S: Store> FailSafe<S> {
         };
         let (distinct, part_of) = external_store::distinct(spends)?;
         self.note(&error);
-        let choice = |spend: &Spend<'_>| spend.policy.on_store_failure();
-        let decided = self.fallback().decide_all(op, &distinct, choice, |_| None);
+        let decided = self.fallback().decide_all(op, &distinct);
         Ok(external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect()))
     }
 

@@ -4,9 +4,7 @@
 //! Units that were spent locally stay in use until their windows have passed, so a connection that comes and goes
 //! refills nothing.
 
-use crate::{
-    Clock, Cost, Decision, Key, MemoryStore, OnStoreFailure, Op, Policy, Reason, Share, Spend, external_store,
-};
+use crate::{Clock, Cost, Decision, Key, MemoryStore, OnStoreFailure, Op, Policy, Share, Spend, external_store};
 
 /// Answers requests by their [`OnStoreFailure`] choice while a store gives no answer. Every answer is marked
 /// [degraded](Decision::is_degraded).
@@ -35,25 +33,18 @@ impl Fallback {
         }
     }
 
-    /// Decides several distinct requests as one, each by the choice that `choice` gives for it. `denial` may return a
-    /// denial that is already known. If one request is denied, none is charged.
-    pub fn decide_all(
-        &self,
-        op: Op,
-        spends: &[Spend<'_>],
-        choice: impl Fn(&Spend<'_>) -> OnStoreFailure,
-        denial: impl Fn(&Spend<'_>) -> Option<Decision>,
-    ) -> Vec<Decision> {
+    /// Decides several distinct requests as one, each by the choice of its policy. If one is denied, none is charged.
+    pub(crate) fn decide_all(&self, op: Op, spends: &[Spend<'_>]) -> Vec<Decision> {
         let decide = |op| {
             let decide_one = |spend: &Spend<'_>| {
-                denial(spend).unwrap_or_else(|| self.decide(op, spend.policy, spend.key, spend.cost, choice(spend)))
+                self.decide(op, spend.policy, spend.key, spend.cost, spend.policy.on_store_failure())
             };
             spends.iter().map(decide_one).collect::<Vec<_>>()
         };
         if op == Op::Check {
             // Others may charge between the peek and the charge. A local decision is an estimate in any case.
             let peeked = decide(Op::Peek);
-            if peeked.iter().any(|decision| !matches!(decision.reason(), Reason::Allowed | Reason::Shadow)) {
+            if !peeked.iter().all(Decision::is_allowed) {
                 return peeked;
             }
         }
