@@ -7,7 +7,6 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use clap::Parser;
 use serde::{Deserialize, Serialize};
 
 use crate::cargo::cargo;
@@ -44,32 +43,17 @@ pub struct HeapRow {
     pub bytes_per_key_two_requests: Option<f64>,
 }
 
-/// The options of the heap binary.
-#[derive(Debug, Parser)]
-pub struct Args {
-    /// Number of keys to store
-    #[arg(long)]
-    pub keys: usize,
-    /// Maximum seconds of a contender
-    #[arg(long)]
-    pub bound: u64,
-    /// Projects to measure
-    #[arg(long, value_delimiter = ',')]
-    pub only: Vec<String>,
-}
-
 /// Measures all selected contenders. `live_bytes` returns the number of allocated bytes.
 ///
 /// # Errors
 /// If a project is unknown.
-pub fn measure(args: &Args, live_bytes: fn() -> usize) -> Result<HeapReport> {
-    let keys = workload::texts(&workload::shuffled(args.keys));
-    let bound = Duration::from_secs(args.bound);
-    let entries = contenders::select(&args.only)?;
+pub fn measure(options: &Options, live_bytes: fn() -> usize) -> Result<HeapReport> {
+    let keys = workload::texts(&workload::shuffled(options.many_keys()));
+    let entries = contenders::select(&options.only)?;
     let rows = entries.iter().filter(|entry| entry.like.is_some());
-    let rows = rows.map(|entry| row(entry, &keys, bound, live_bytes)).collect();
+    let rows = rows.map(|entry| row(entry, &keys, options.bound(), live_bytes)).collect();
     Ok(HeapReport {
-        keys: args.keys,
+        keys: keys.len(),
         limit: QUOTA.to_string(),
         rows,
         saturated_log: saturated_log::measure(live_bytes),
@@ -97,10 +81,8 @@ fn row(entry: &ContenderEntry, keys: &[String], bound: Duration, live_bytes: fn(
 /// If cargo cannot be started, or the binary fails.
 pub fn measure_in_own_process(options: &Options) -> Result<HeapReport> {
     let mut command = cargo("run");
-    command
-        .args(["--release", "--bin", BINARY, "--"])
-        .args(["--keys", &options.scale.many_keys.to_string()])
-        .args(["--bound", &options.bound.as_secs().to_string()]);
+    command.args(["--release", "--bin", BINARY, "--", "--bound", &options.bound.to_string()]);
+    command.args(options.size.quick.then_some("--quick"));
     if !options.only.is_empty() {
         command.args(["--only", &options.only.join(",")]);
     }

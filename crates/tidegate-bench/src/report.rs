@@ -1,10 +1,14 @@
-//! The results of a comparison. Serialised, these types are the JSON format; field names are stable.
+//! The results of a comparison. Serialised, these types are the JSON format; field names are stable. As text, the
+//! report has a table per group, with a row per contender and a column per scenario.
+
+use std::fmt;
 
 use serde::Serialize;
 
 use crate::heap::HeapReport;
 use crate::machine::Machine;
 use crate::measure::{Round, median};
+use crate::table::{grid, grouped, highest, lowest};
 use crate::workload::{Outcome, Scenario, Spread};
 
 /// A whole comparison.
@@ -13,7 +17,7 @@ pub struct Report {
     /// Where it ran.
     pub machine: Machine,
     /// Rounds behind every median.
-    pub rounds: usize,
+    pub rounds: u16,
     /// Decisions per round, of all threads together.
     pub decisions_per_round: usize,
     /// The maximum time of a warm-up and of a round. A slower contender has no result.
@@ -93,12 +97,123 @@ pub struct RoundSummary {
 }
 
 impl RoundSummary {
-    /// Returns `None` if there was no round.
-    pub fn of(rounds: &[Round]) -> Option<Self> {
-        let rounds_ns: Vec<_> = rounds.iter().map(|round| round.ns_per_decision).collect();
-        let allowed: Vec<_> = rounds.iter().map(|round| round.allowed).collect();
-        Some(Self { ns_per_decision: median(&rounds_ns)?, allowed: median(&allowed)?, rounds_ns })
+    /// The medians of at least one round.
+    pub fn of(rounds: &[Round]) -> Self {
+        let ns = rounds.iter().map(|round| round.ns_per_decision);
+        let allowed = median(rounds.iter().map(|round| round.allowed));
+        Self { ns_per_decision: median(ns.clone()), allowed, rounds_ns: ns.collect() }
     }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "{}\n\
+             {} rounds of {} decisions, interleaved; the median of the rounds\n\
+             ns: wall time divided by the decisions of all threads, with real clocks and reading the key\n\
+             x:  that time divided by the time of our row in the column \"like\"; above 1 is slower than ours\n",
+            self.machine,
+            self.rounds,
+            grouped(self.decisions_per_round),
+        )?;
+        for group in &self.groups {
+            write!(out, "{}", group.table(self.bound_seconds))?;
+        }
+        write!(out, "{}", self.heap_section())
+    }
+}
+
+impl Report {
+    fn heap_section(&self) -> String {
+        let bytes =
+            |bytes: Option<f64>| bytes.map_or_else(|| no_result(self.bound_seconds), |bytes| format!("{bytes:.1}"));
+        let title = format!("Heap bytes per key, {} keys ({})", grouped(self.heap.keys), self.heap.limit);
+        let header = ["contender", "one request each", "two requests each"].map(str::to_owned);
+        let rows =
+            self.heap.rows.iter().map(|row| {
+                vec![row.contender.clone(), bytes(row.bytes_per_key), bytes(row.bytes_per_key_two_requests)]
+            });
+        let log = &self.heap.saturated_log;
+        format!(
+            "{}\ntidegate sliding_log, {} full and sliding at {}: {:.2} heap bytes per request in the window\n",
+            grid(&title, 1, header.into(), rows.collect()),
+            log.keys,
+            log.limit,
+            log.bytes_per_request,
+        )
+    }
+}
+
+impl GroupReport {
+    fn title(&self) -> String {
+        let keys = match self.keys {
+            1 => "One hot key".to_owned(),
+            many => format!("{} keys", grouped(many)),
+        };
+        let outcome = match self.outcome {
+            Outcome::Allowed => "mostly allowed",
+            Outcome::Denied => "mostly denied",
+        };
+        format!("{keys}, {outcome} ({})", self.limit)
+    }
+
+    fn table(&self, bound: u64) -> String {
+        let mut header = vec!["contender".to_owned(), "like".to_owned()];
+        header.extend(self.scenarios.iter().flat_map(|scenario| [scenario.name(), "x".to_owned()]));
+        header.push("allowed".to_owned());
+        let contenders = self.scenarios.first().map_or(0, |scenario| scenario.rows.len());
+        let rows = (0..contenders).map(|index| {
+            let rows: Vec<&Row> = self.scenarios.iter().map(|scenario| &scenario.rows[index]).collect();
+            cells(&rows, bound)
+        });
+        grid(&self.title(), 2, header, rows.collect())
+    }
+}
+
+impl ScenarioReport {
+    fn name(&self) -> String {
+        let spread = match self.spread {
+            Spread::Uniform => "uniform\n",
+            Spread::Zipf => "Zipf\n",
+            Spread::HotKey => "",
+        };
+        match self.threads {
+            1 => format!("{spread}1 thread ns"),
+            threads => format!("{spread}{threads} threads ns"),
+        }
+    }
+}
+
+/// The cells of a contender: its rows of all scenarios.
+fn cells(rows: &[&Row], bound: u64) -> Vec<String> {
+    // Our algorithm without the name of the project.
+    let like = rows[0].like.unwrap_or_default();
+    let mut cells = vec![rows[0].contender.to_owned(), like.strip_prefix("tidegate ").unwrap_or(like).to_owned()];
+    for row in rows {
+        cells.push(row.ns().map_or_else(|| no_result(bound), nanoseconds));
+        cells.push(row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")));
+    }
+    cells.push(allowed(rows));
+    cells
+}
+
+/// The share of admitted requests, as a range over the scenarios.
+fn allowed(rows: &[&Row]) -> String {
+    let shares: Vec<f64> = rows.iter().filter_map(|row| Some(row.answer.as_ref()?.allowed * 100.0)).collect();
+    if shares.is_empty() {
+        return String::new();
+    }
+    let (low, high) = (format!("{:.0}", lowest(&shares)), format!("{:.0}", highest(&shares)));
+    if low == high { format!("{low}%") } else { format!("{low}-{high}%") }
+}
+
+fn no_result(bound: u64) -> String {
+    format!("no result in {bound} s")
+}
+
+fn nanoseconds(ns: f64) -> String {
+    if ns < 100.0 { format!("{ns:.1}") } else { format!("{ns:.0}") }
 }
 
 #[cfg(test)]
@@ -107,7 +222,7 @@ mod tests {
 
     fn row(contender: &'static str, like: Option<&'static str>, ns: Option<f64>) -> Row {
         let round = |ns_per_decision| Round { ns_per_decision, allowed: 1.0 };
-        Row { contender, like, answer: ns.and_then(|ns| RoundSummary::of(&[round(ns)])), ratio: None }
+        Row { contender, like, answer: ns.map(|ns| RoundSummary::of(&[round(ns)])), ratio: None }
     }
 
     #[test]

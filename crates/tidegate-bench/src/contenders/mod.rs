@@ -1,7 +1,7 @@
 //! The measured limiters, one file each, behind one small trait.
 //!
-//! A contender uses its own clock, its own store and its own type of key. The trait only makes one
-//! decision. [`Contender::run`] is compiled for each contender, so all have the same loop, and a
+//! A contender uses its own clock, its own store and its own type of key. It is a function that makes
+//! one decision. [`Contender::run`] is compiled for each contender, so all have the same loop, and a
 //! decision is not a virtual call.
 
 mod governor;
@@ -74,6 +74,12 @@ pub trait Contender: Send + Sync {
             tally.decisions += stride.len();
         }
         tally
+    }
+}
+
+impl<F: Fn(&String) -> bool + Send + Sync> Contender for F {
+    fn decide(&self, key: &String) -> bool {
+        self(key)
     }
 }
 

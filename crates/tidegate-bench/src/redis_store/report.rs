@@ -1,10 +1,13 @@
-//! The results of a run. Serialised, these types are the JSON format; field names are stable.
+//! The results of a run, as text and as JSON. Serialised, these types are the JSON format; field names are stable.
+
+use std::fmt;
 
 use serde::Serialize;
 
 use super::round::Round;
 use crate::machine::Machine;
 use crate::measure::median;
+use crate::table::{grouped, highest, lowest, met_or_missed, section, target, whole};
 
 /// A whole run.
 #[derive(Debug, Serialize)]
@@ -14,7 +17,7 @@ pub struct RedisReport {
     /// The server's version.
     pub redis: String,
     /// Rounds behind every median.
-    pub rounds: usize,
+    pub rounds: u16,
     /// How long a round of decisions per second took.
     pub round_seconds: f64,
     /// Decisions per second.
@@ -23,12 +26,6 @@ pub struct RedisReport {
     pub memory: Vec<MemoryRow>,
     /// Decisions while the server is down.
     pub outage: Vec<OutageRow>,
-}
-
-impl RedisReport {
-    pub(super) fn is_empty(&self) -> bool {
-        self.throughput.is_empty() && self.memory.is_empty() && self.outage.is_empty()
-    }
 }
 
 /// Ours and a rival on one workload.
@@ -82,19 +79,19 @@ pub struct ThroughputSummary {
 }
 
 impl ThroughputSummary {
-    /// None if there was no round.
-    pub(super) fn of(rounds: &[Round]) -> Option<Self> {
-        let middle = |value: fn(&Round) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
-        Some(Self {
-            per_second: middle(Round::per_second)?,
+    /// The medians of at least one round.
+    pub(super) fn of(rounds: &[Round]) -> Self {
+        let middle = |value: fn(&Round) -> f64| median(rounds.iter().map(value));
+        Self {
+            per_second: middle(Round::per_second),
             rounds_per_second: rounds.iter().map(Round::per_second).collect(),
-            allowed: middle(Round::allowed)?,
-            script_us: middle(|round| round.per_decision(round.script_seconds))?,
-            server_us: middle(|round| round.per_decision(round.server_seconds))?,
-            client_us: middle(|round| round.per_decision(round.client_seconds))?,
-            server_cores: middle(|round| round.server_seconds / round.seconds)?,
-            client_cores: middle(|round| round.client_seconds / round.seconds)?,
-        })
+            allowed: middle(Round::allowed),
+            script_us: middle(|round| round.per_decision(round.script_seconds)),
+            server_us: middle(|round| round.per_decision(round.server_seconds)),
+            client_us: middle(|round| round.per_decision(round.client_seconds)),
+            server_cores: middle(|round| round.server_seconds / round.seconds),
+            client_cores: middle(|round| round.client_seconds / round.seconds),
+        }
     }
 }
 
@@ -134,4 +131,97 @@ pub struct OutageRow {
     pub ratio: f64,
     /// The maximum of the ratio.
     pub wanted: f64,
+}
+
+impl fmt::Display for RedisReport {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { machine, redis, rounds, round_seconds, .. } = self;
+        writeln!(out, "{machine}, Redis {redis}\n{rounds} rounds, interleaved; the median of the rounds")?;
+        let title = format!(
+            "Decisions per second, rounds of {round_seconds} s, 100/1m, uniform keys; x: ours divided by theirs"
+        );
+        out.write_str(&section(
+            &title,
+            4,
+            &self.throughput,
+            &[
+                ("servers", |row| row.servers.to_owned()),
+                ("ours", |row| row.algorithm.to_owned()),
+                ("rival", |row| row.rival.to_owned()),
+                ("call method", |row| row.way.clone()),
+                ("keys", |row| grouped(row.keys)),
+                ("tasks", |row| row.tasks.to_string()),
+                ("batch", |row| format!("{:.1}", row.batch)),
+                ("allowed", |row| format!("{:.0}/{:.0}%", row.ours.allowed * 100.0, row.theirs.allowed * 100.0)),
+                ("ours/s", |row| whole(row.ours.per_second)),
+                ("rival/s", |row| whole(row.theirs.per_second)),
+                ("x", |row| format!("{:.2}", row.ratio)),
+                ("target", |row| target(">=", row.wanted)),
+                ("", |row| met_or_missed(row.ratio >= row.wanted)),
+            ],
+        ))?;
+        let both =
+            self.throughput.iter().flat_map(|row| [(row, row.algorithm, &row.ours), (row, row.rival, &row.theirs)]);
+        out.write_str(&section(
+            "Cost of a decision in microseconds, and busy cores",
+            2,
+            both,
+            &[
+                ("servers", |(row, ..)| row.servers.to_owned()),
+                ("contender", |(_, contender, _)| (*contender).to_owned()),
+                ("keys", |(row, ..)| grouped(row.keys)),
+                ("tasks", |(row, ..)| row.tasks.to_string()),
+                ("script", |(.., summary)| format!("{:.2}", summary.script_us)),
+                ("server", |(.., summary)| format!("{:.2}", summary.server_us)),
+                ("client", |(.., summary)| format!("{:.2}", summary.client_us)),
+                ("server cores", |(.., summary)| format!("{:.2}", summary.server_cores)),
+                ("client cores", |(.., summary)| format!("{:.2}", summary.client_cores)),
+                ("slowest/s", |(.., summary)| whole(lowest(&summary.rounds_per_second))),
+                ("fastest/s", |(.., summary)| whole(highest(&summary.rounds_per_second))),
+            ],
+        ))?;
+        out.write_str(&section(
+            "Decisions per second of the rivals with each call method, in short rounds",
+            3,
+            self.throughput.iter().flat_map(|row| row.tried.iter().map(move |tried| (row, tried))),
+            &[
+                ("servers", |(row, _)| row.servers.to_owned()),
+                ("rival", |(row, _)| row.rival.to_owned()),
+                ("call method", |(_, (method, _))| method.clone()),
+                ("keys", |(row, _)| grouped(row.keys)),
+                ("tasks", |(row, _)| row.tasks.to_string()),
+                ("/s", |(_, (_, rate))| whole(*rate)),
+            ],
+        ))?;
+        out.write_str(&section(
+            "Bytes in Redis per request in the window; x: ours divided by the sorted set's",
+            2,
+            &self.memory,
+            &[
+                ("limit", |row| row.limit.clone()),
+                ("measured by", |row| row.measure.to_owned()),
+                ("keys", |row| row.keys.to_string()),
+                ("requests", |row| row.requests.to_string()),
+                ("ours", |row| format!("{:.2}", row.ours)),
+                ("theirs", |row| format!("{:.2}", row.theirs)),
+                ("x", |row| format!("{:.3}", row.ratio)),
+                ("target", |row| target("<=", row.wanted)),
+                ("", |row| met_or_missed(row.ratio <= row.wanted)),
+            ],
+        ))?;
+        out.write_str(&section(
+            "Nanoseconds of a decision while Redis is down; x: divided by those in memory",
+            1,
+            &self.outage,
+            &[
+                ("policy", |row| row.on_store_failure.to_owned()),
+                ("keys", |row| grouped(row.keys)),
+                ("without Redis", |row| format!("{:.1}", row.ours_ns)),
+                ("in memory", |row| format!("{:.1}", row.memory_ns)),
+                ("x", |row| format!("{:.2}", row.ratio)),
+                ("target", |row| target("<=", row.wanted)),
+                ("", |row| met_or_missed(row.ratio <= row.wanted)),
+            ],
+        ))
+    }
 }

@@ -5,16 +5,16 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use tempfile::TempDir;
 
 use super::Options;
 use super::process::Process;
 use super::redis_benchmark::{self, KEY};
-use super::report::{ServerSummary, ThroughputRow};
+use super::report::ThroughputRow;
 use super::servers::Tidegate;
 use super::throughput::{LoadTarget, Round, commands, trial};
-use crate::progress::Progress;
+use crate::progress;
 
 const PIPELINE: usize = 16;
 
@@ -23,18 +23,15 @@ const CLOSED: &str = "page closed";
 
 /// Measures the streams of all views at once and one page in a browser, with mostly admitted and mostly denied
 /// requests.
-pub(super) fn run(binary: &Path, options: &Options, progress: &Progress) -> Result<Vec<ThroughputRow>> {
+pub(super) fn run(binary: &Path, options: &Options) -> Result<Vec<ThroughputRow>> {
     let mut rows = Vec::new();
     for (policy, traffic) in [("sliding_log", "all allowed"), ("scarce", "nearly all denied")] {
-        progress.show(&format!("page open and closed, {traffic}"));
+        progress::show(&format!("page open and closed, {traffic}"));
         let tidegate = Tidegate::start(binary)?;
         let check = ["TG.CHECK", policy, KEY];
         let first = redis_benchmark::run(tidegate.resp, PIPELINE, trial(options), &check)?;
-        let commands = commands(first.per_second * options.round.as_secs_f64());
-        let target = LoadTarget {
-            id: tidegate.id(),
-            send_load: Box::new(|| redis_benchmark::run(tidegate.resp, PIPELINE, commands, &check)),
-        };
+        let commands = commands(first.per_second * options.round().as_secs_f64());
+        let target = LoadTarget::new(tidegate.id(), || redis_benchmark::run(tidegate.resp, PIPELINE, commands, &check));
         let (mut open, mut in_browser, mut closed) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..options.rounds {
             closed.push(target.round()?);
@@ -43,8 +40,7 @@ pub(super) fn run(binary: &Path, options: &Options, progress: &Progress) -> Resu
         }
         for (viewer, rounds) in [("3 streams", open), ("Chromium", in_browser)] {
             let what = format!("RESP TG.CHECK, pipeline {PIPELINE}, {traffic}, page open: {viewer}");
-            let summaries = ServerSummary::of(&rounds).zip(ServerSummary::of(&closed)).context("there is a round")?;
-            rows.push(ThroughputRow::new(what, CLOSED, summaries.0, summaries.1, 0.0, Some(1.1)));
+            rows.push(ThroughputRow::new(what, CLOSED, [&rounds, &closed], 0.0, Some(1.1)));
         }
     }
     Ok(rows)
