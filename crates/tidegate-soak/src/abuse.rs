@@ -54,6 +54,12 @@ pub(crate) fn run(round: usize, service: &Service, counts: &mut Counts) -> anyho
     }
 }
 
+/// Repeats for as long as one kind of abuse lasts.
+fn turns() -> impl Iterator<Item = ()> {
+    let end = Instant::now() + DURATION;
+    std::iter::from_fn(move || (Instant::now() < end).then_some(()))
+}
+
 /// Limits supplied by the caller, each with a new window. The windows are short, so that the store has room for honest
 /// keys later.
 fn many_windows(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
@@ -72,10 +78,9 @@ fn many_keys(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
 
 /// Sends pairs of commands in pipelines for a while, and reads the replies.
 fn flood(service: &Service, counts: &mut Counts, pair: impl Fn(u64) -> String) -> anyhow::Result<()> {
-    let end = Instant::now() + DURATION;
     let mut connection = Wire::try_connect(service.resp()).context("RESP accepts no connection of a flood")?;
     let mut number = 0;
-    while Instant::now() < end {
+    for () in turns() {
         let batch: String = (number..number + PIPELINE).map(&pair).collect();
         number += PIPELINE;
         connection.try_send_bytes(batch.as_bytes()).context("the flood can't be sent")?;
@@ -89,12 +94,12 @@ fn flood(service: &Service, counts: &mut Counts, pair: impl Fn(u64) -> String) -
 
 /// Many connections that check one key as fast as they can.
 fn hot_key(round: usize, service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
-    let (end, key) = (Instant::now() + DURATION, format!("hot-{round}-{}", fastrand::u64(..)));
+    let key = format!("hot-{round}-{}", fastrand::u64(..));
     let denied = AtomicBool::new(false);
     let attack = || -> anyhow::Result<HotKeyResult> {
         let mut connection = Wire::try_connect(service.resp())?;
         let mut result = HotKeyResult::default();
-        while Instant::now() < end {
+        for () in turns() {
             let was_denied = denied.load(Relaxed);
             for _ in 0..PIPELINE {
                 connection.try_send(["TG.CHECK", "tight", &key])?;
@@ -174,7 +179,6 @@ fn unread_responses(service: &Service, counts: &mut Counts) -> anyhow::Result<()
 
 /// RESP commands whose replies are not read.
 fn unread_replies(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
-    let end = Instant::now() + DURATION;
     let mut streams = Vec::new();
     let batch = "TG.CHECK flooded unread FULL\r\n".repeat(1_000);
     for _ in 0..UNREAD.0 {
@@ -182,7 +186,7 @@ fn unread_replies(service: &Service, counts: &mut Counts) -> anyhow::Result<()> 
         stream.set_nonblocking(true)?;
         streams.push(stream);
     }
-    while Instant::now() < end {
+    for () in turns() {
         for stream in &mut streams {
             // A full socket or a closed connection is expected.
             if stream.write(batch.as_bytes()).is_ok() {
@@ -222,8 +226,7 @@ fn guesses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
 
 /// Meaningless bytes, sent to every listener.
 fn garbage(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
-    let end = Instant::now() + DURATION;
-    while Instant::now() < end {
+    for () in turns() {
         for address in [service.http(), service.resp(), service.grpc()] {
             let mut stream =
                 TcpStream::connect(&address).with_context(|| format!("{address} accepts no connection"))?;
@@ -251,8 +254,7 @@ fn idle_connections(service: &Service, counts: &mut Counts) -> anyhow::Result<()
         held.push(stream);
         counts.connections += 1;
     }
-    let end = Instant::now() + DURATION;
-    while Instant::now() < end {
+    for () in turns() {
         service.must_reply().context("while connections are held open")?;
         thread::sleep(Duration::from_millis(200));
     }
