@@ -9,9 +9,7 @@ use tidegate::{Limit, Op, Override, Policy, Store};
 use crate::comparison::Comparison;
 use crate::convert::timestamp;
 use crate::generators::{self, CostChoice, TimeStep};
-use crate::model::{
-    Micros, ModelAlgorithm, ModelLimit, ModelOverride, ModelOverrideKind, ModelPolicy, ModelRequest, Units,
-};
+use crate::model::{Micros, ModelLimit, ModelOverride, ModelOverrideKind, ModelPolicy, ModelRequest, Units};
 use crate::property::{check, expect_equal};
 use crate::{StoreUnderTest, settings};
 
@@ -213,11 +211,7 @@ impl<S: StoreUnderTest> History<S> {
 
 /// A policy of one limit and another limit, each with any algorithm.
 fn other_shape() -> impl Strategy<Value = [ModelPolicy; 2]> {
-    let pair = generators::single_limit_policies(generators::algorithm(), 2);
-    let pair = pair.prop_filter("the suite changed_limits covers a debt under another window", |policies| {
-        policies.iter().any(|policy| policy.algorithm != ModelAlgorithm::Gcra)
-    });
-    pair.prop_map(|policies| policies.try_into().expect("there are two policies"))
+    generators::two_policies().prop_map(|policies| policies.try_into().expect("there are two policies"))
 }
 
 /// A policy of one to three limits and the same policy with other maxes.
