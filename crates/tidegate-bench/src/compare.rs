@@ -39,12 +39,12 @@ pub struct Options {
 impl Options {
     /// The number of keys in scenarios with many keys.
     pub(crate) fn many_keys(&self) -> usize {
-        MANY_KEYS / usize::from(self.size.divisor())
+        self.size.of(MANY_KEYS)
     }
 
     /// Decisions per round, of all threads together.
     fn decisions(&self) -> usize {
-        DECISIONS / usize::from(self.size.divisor())
+        self.size.of(DECISIONS)
     }
 
     /// The maximum time of a contender for one warm-up or one round.

@@ -5,7 +5,6 @@
 //! projects. [`service`] measures the service from outside, [`middleware`] the cost of a layer, and
 //! [`replay`] the time of a log replay.
 
-mod binary;
 mod cargo;
 pub mod compare;
 pub mod contenders;

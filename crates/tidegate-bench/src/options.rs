@@ -1,5 +1,7 @@
 //! [`Size`]: the option `--quick` of every benchmark.
 
+use std::ops::Div;
+
 use clap::Args;
 
 /// The size of a run.
@@ -11,8 +13,8 @@ pub struct Size {
 }
 
 impl Size {
-    /// The divisor of the size of the run: 1 or 10.
-    pub fn divisor(self) -> u16 {
-        if self.quick { 10 } else { 1 }
+    /// A number of this run that is `full` in a full run.
+    pub(crate) fn of<N: Div<N, Output = N> + From<u8>>(self, full: N) -> N {
+        if self.quick { full / 10.into() } else { full }
     }
 }

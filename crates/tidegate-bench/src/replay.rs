@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Serialize;
 
-use crate::binary;
+use crate::cargo;
 use crate::machine::Machine;
 use crate::measure::median;
 use crate::options::Size;
@@ -62,11 +62,11 @@ pub struct ReplayReport {
 /// If the command can't be built, or mawk is not installed.
 pub fn run(options: &Options) -> Result<ReplayReport> {
     progress::show("building");
-    let binary = binary::build()?;
+    let binary = cargo::build_service()?;
     let folder = tempfile::tempdir()?;
     let log = folder.path().join("access.log");
     progress::show("creating a log");
-    create_log(&binary, &log, options.size.divisor().into())?;
+    create_log(&binary, &log, options.size)?;
     let (mut ours, mut mawk, mut times, mut peak) = (Vec::new(), Vec::new(), Vec::new(), 0.0_f64);
     let mut lines = 0;
     for round in 1..=options.rounds {
@@ -98,11 +98,11 @@ pub fn run(options: &Options) -> Result<ReplayReport> {
 }
 
 /// Writes the traffic of one day as a combined log.
-fn create_log(binary: &Path, log: &Path, divisor: u32) -> Result<()> {
+fn create_log(binary: &Path, log: &Path, size: Size) -> Result<()> {
     let per_minute = f64::from(LINES) / f64::from(CLIENTS) / f64::from(MINUTES);
     let mut traffic = Command::new(binary);
     traffic.args(["simulate", "traffic", "--output", "combined", "--duration", &format!("{MINUTES}m")]);
-    traffic.args(["--clients", &(CLIENTS / divisor).to_string(), "--per-minute", &per_minute.to_string()]);
+    traffic.args(["--clients", &size.of(CLIENTS).to_string(), "--per-minute", &per_minute.to_string()]);
     let status = traffic.stdout(File::create(log)?).status()?;
     ensure!(status.success(), "the traffic could not be simulated: {status}");
     // Both commands then read the log from the page cache.

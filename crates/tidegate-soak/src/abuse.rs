@@ -78,7 +78,7 @@ fn many_keys(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
 
 /// Sends pairs of commands in pipelines for a while, and reads the replies.
 fn flood(service: &Service, counts: &mut Counts, pair: impl Fn(u64) -> String) -> anyhow::Result<()> {
-    let mut connection = Wire::try_connect(service.resp()).context("RESP accepts no connection of a flood")?;
+    let mut connection = Wire::try_connect(&service.resp).context("RESP accepts no connection of a flood")?;
     let mut number = 0;
     for () in turns() {
         let batch: String = (number..number + PIPELINE).map(&pair).collect();
@@ -97,7 +97,7 @@ fn hot_key(round: usize, service: &Service, counts: &mut Counts) -> anyhow::Resu
     let key = format!("hot-{round}-{}", fastrand::u64(..));
     let denied = AtomicBool::new(false);
     let attack = || -> anyhow::Result<HotKeyResult> {
-        let mut connection = Wire::try_connect(service.resp())?;
+        let mut connection = Wire::try_connect(&service.resp)?;
         let mut result = HotKeyResult::default();
         for () in turns() {
             let was_denied = denied.load(Relaxed);
@@ -146,12 +146,12 @@ struct HotKeyResult {
 /// HTTP/2 requests whose responses are not read.
 fn unread_responses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let addresses = [service.http(), service.grpc()];
+    let addresses = [&service.http, &service.grpc];
     let path = format!("/{}", "x".repeat(3_000));
     runtime.block_on(async {
         let mut held = Vec::new();
         for connection in 0..UNREAD.0 {
-            let Ok(stream) = tokio::net::TcpStream::connect(&addresses[connection % 2]).await else { continue };
+            let Ok(stream) = tokio::net::TcpStream::connect(addresses[connection % 2]).await else { continue };
             let mut builder = h2::client::Builder::new();
             builder.initial_window_size(0).initial_connection_window_size(0);
             let Ok((client, connection)) = builder.handshake::<_, &[u8]>(stream).await else { continue };
@@ -182,7 +182,7 @@ fn unread_replies(service: &Service, counts: &mut Counts) -> anyhow::Result<()> 
     let mut streams = Vec::new();
     let batch = "TG.CHECK flooded unread FULL\r\n".repeat(1_000);
     for _ in 0..UNREAD.0 {
-        let stream = TcpStream::connect(service.resp()).context("RESP accepts no connection that does not read")?;
+        let stream = TcpStream::connect(&service.resp).context("RESP accepts no connection that does not read")?;
         stream.set_nonblocking(true)?;
         streams.push(stream);
     }
@@ -203,7 +203,7 @@ fn guesses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     let end = Instant::now() + DURATION;
     while Instant::now() < end {
         let mut connection =
-            Wire::try_connect(service.resp()).context("RESP accepts no connection with wrong tokens")?;
+            Wire::try_connect(&service.resp).context("RESP accepts no connection with wrong tokens")?;
         for number in 0..100 {
             counts.guesses += 1;
             // The service may close the connection at any time.
@@ -212,7 +212,7 @@ fn guesses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
                 break;
             }
         }
-        let mut stream = TcpStream::connect(service.http()).context("HTTP accepts no connection with wrong tokens")?;
+        let mut stream = TcpStream::connect(&service.http).context("HTTP accepts no connection with wrong tokens")?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         let request = "GET /v1/inspect?policy=tight&key=k HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong-token\r\n\
              Connection: close\r\n\r\n";
@@ -227,9 +227,8 @@ fn guesses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
 /// Meaningless bytes, sent to every listener.
 fn garbage(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     for () in turns() {
-        for address in [service.http(), service.resp(), service.grpc()] {
-            let mut stream =
-                TcpStream::connect(&address).with_context(|| format!("{address} accepts no connection"))?;
+        for address in [&service.http, &service.resp, &service.grpc] {
+            let mut stream = TcpStream::connect(address).with_context(|| format!("{address} accepts no connection"))?;
             stream.set_read_timeout(Some(Duration::from_millis(200)))?;
             stream.set_write_timeout(Some(Duration::from_millis(200)))?;
             let bytes: Vec<u8> = (0..fastrand::usize(1..20_000)).map(|_| fastrand::u8(..)).collect();
@@ -245,10 +244,10 @@ fn garbage(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
 
 /// Connections that send nothing, or half of a request.
 fn idle_connections(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
-    let addresses = [service.http(), service.resp(), service.grpc()];
+    let addresses = [&service.http, &service.resp, &service.grpc];
     let mut held = Vec::new();
     for number in 0..IDLE {
-        let Ok(mut stream) = TcpStream::connect(&addresses[number % 3]) else { continue };
+        let Ok(mut stream) = TcpStream::connect(addresses[number % 3]) else { continue };
         // The service may close it.
         let _ = stream.write_all(if number % 2 == 0 { b"" } else { b"POST /v1/check HTTP/1.1\r\nHost: loc" });
         held.push(stream);

@@ -54,7 +54,7 @@ fn admin(redis: &Redis) -> Wire {
 }
 
 fn replies_normally(service: &Service) -> Result<(), String> {
-    let mut connection = Wire::try_connect(service.resp()).map_err(|error| error.to_string())?;
+    let mut connection = Wire::try_connect(&service.resp).map_err(|error| error.to_string())?;
     let key = format!("recovered-{}", fastrand::u64(..));
     let reply = connection.try_command(["TG.CHECK", "tight", &key, "FULL"]).map_err(|error| error.to_string())?;
     let is_normal = CheckReply::parse(&reply).is_some_and(|reply| !reply.degraded);

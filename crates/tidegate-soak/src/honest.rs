@@ -26,27 +26,24 @@ const DESCRIBED: usize = 20;
 
 /// The policies of the services: name, configuration and model.
 pub(crate) fn policies() -> [(&'static str, &'static str, ModelPolicy); 5] {
-    let second = 1_000_000;
-    let two = vec![ModelLimit::new(20, 2 * second), ModelLimit::new(100, 20 * second)];
-    let burst = ModelLimit { capacity: 10, ..ModelLimit::new(50, 5 * second) };
+    let limit = |max, seconds: Micros| ModelLimit::new(max, seconds * 1_000_000);
+    let log = |limits| ModelPolicy::new(ModelAlgorithm::SlidingLog, limits);
+    let one = |algorithm, limit| ModelPolicy::new(algorithm, vec![limit]);
+    let burst = ModelLimit { capacity: 10, ..limit(50, 5) };
     [
-        (
-            "log",
-            "limits = [\"20/2s\"]",
-            ModelPolicy::new(ModelAlgorithm::SlidingLog, vec![ModelLimit::new(20, 2 * second)]),
-        ),
-        ("two", "limits = [\"20/2s\", \"100/20s\"]", ModelPolicy::new(ModelAlgorithm::SlidingLog, two)),
+        ("log", "limits = [\"20/2s\"]", log(vec![limit(20, 2)])),
+        ("two", "limits = [\"20/2s\", \"100/20s\"]", log(vec![limit(20, 2), limit(100, 20)])),
         (
             "counter",
             "limits = [\"30/3s\"]\nalgorithm = \"sliding_counter\"",
-            ModelPolicy::new(ModelAlgorithm::SlidingCounter, vec![ModelLimit::new(30, 3 * second)]),
+            one(ModelAlgorithm::SlidingCounter, limit(30, 3)),
         ),
         (
             "buckets",
             "limits = [\"25/5s\"]\nalgorithm = \"sliding_buckets:10\"",
-            ModelPolicy::new(ModelAlgorithm::SlidingBuckets(10), vec![ModelLimit::new(25, 5 * second)]),
+            one(ModelAlgorithm::SlidingBuckets(10), limit(25, 5)),
         ),
-        ("gcra", "limits = [\"50/5s\"]\nalgorithm = \"gcra:10\"", ModelPolicy::new(ModelAlgorithm::Gcra, vec![burst])),
+        ("gcra", "limits = [\"50/5s\"]\nalgorithm = \"gcra:10\"", one(ModelAlgorithm::Gcra, burst)),
     ]
 }
 

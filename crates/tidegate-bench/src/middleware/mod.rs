@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::options::Size;
 use crate::progress;
 use crate::service::process::OwnServer;
-use crate::service::throughput::{LoadTarget, Round};
+use crate::service::throughput::{Round, interleaved, round};
 use crate::service::{load_average, wrk};
 
 pub use layer::{RouteLayer, serve};
@@ -56,19 +56,17 @@ pub fn run(options: &Options) -> Result<MiddlewareReport> {
         progress::show(&format!("warming up {}", layer.name()));
         wrk::get(server.address, 1)?;
     }
-    let seconds = (options.round / options.size.divisor() / 1_000).max(1);
+    let turn = |(layer, server): (&RouteLayer, &OwnServer)| {
+        round(server.process.id(), || wrk::get(server.address, 1)).with_context(|| layer.name())
+    };
+    let turns: Vec<_> = layers.iter().zip(&servers).map(|side| move || turn(side)).collect();
+    let turns: Vec<&dyn Fn() -> Result<Round>> = turns.iter().map(|turn| turn as _).collect();
+    let seconds = (options.size.of(options.round) / 1_000).max(1);
     let mut rounds: Vec<Vec<Vec<Round>>> = vec![Vec::new(); servers.len()];
     for number in 1..=options.rounds {
         progress::show(&format!("round {number}"));
-        let mut turns: Vec<Vec<Round>> = vec![Vec::new(); servers.len()];
         // A turn takes one second: the cost of a request varies over time by more than the cost of a layer.
-        for _ in 0..seconds {
-            for ((layer, server), turns) in layers.iter().zip(&servers).zip(&mut turns) {
-                let target = LoadTarget::new(server.process.id(), || wrk::get(server.address, 1));
-                turns.push(target.round().with_context(|| layer.name())?);
-            }
-        }
-        for (rounds, turns) in rounds.iter_mut().zip(turns) {
+        for (rounds, turns) in rounds.iter_mut().zip(interleaved(seconds, &turns)?) {
             rounds.push(turns);
         }
     }

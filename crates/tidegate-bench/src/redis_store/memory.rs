@@ -41,7 +41,7 @@ struct Bytes {
 pub(super) async fn run(options: &Options) -> Result<Vec<MemoryRow>> {
     let mut rows = Vec::new();
     for (text, window) in [("1000/1m", Duration::from_secs(60)), ("1000/1h", Duration::from_secs(3_600))] {
-        for keys in [1, KEYS / options.divisor()] {
+        for keys in [1, options.size.of(KEYS)] {
             progress::show(&format!("memory of {REQUESTS} requests each of {keys} keys, {text}"));
             let ours = ours(window, keys).await?;
             let theirs = theirs(window, keys)?;

@@ -58,12 +58,7 @@ pub struct Options {
 impl Options {
     /// How long a round of decisions per second takes.
     fn round(&self) -> Duration {
-        Duration::from_millis(self.round.into()) / u32::from(self.size.divisor())
-    }
-
-    /// The divisor of the keys and decisions of the memory and outage benchmarks: 1 or 10.
-    fn divisor(&self) -> usize {
-        self.size.divisor().into()
+        Duration::from_micros(self.size.of(u64::from(self.round) * 1_000))
     }
 
     fn includes(&self, benchmark: RedisBenchmark) -> bool {

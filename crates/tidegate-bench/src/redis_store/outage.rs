@@ -32,7 +32,7 @@ pub(super) async fn run(options: &Options) -> Result<Vec<OutageRow>> {
     for count in KEYS {
         let order = workload::shuffled(count);
         let scenario = Scenario { threads: 1, spread: Spread::Uniform };
-        let keys = scenario.sequences(&order, DECISIONS / options.divisor()).remove(0);
+        let keys = scenario.sequences(&order, options.size.of(DECISIONS)).remove(0);
         for (name, choice) in choices {
             progress::show(&format!("without Redis, {name}, {count} keys"));
             let policy = Policy::new("bench", [Limit::new(LIMIT, WINDOW)?])?.with_on_store_failure(choice);

@@ -20,11 +20,11 @@ pub(super) enum RedisServers {
     Cluster(Cluster),
 }
 
-/// The connections of a rival.
+/// A connection of a rival.
 #[derive(Clone)]
-pub(super) enum RivalConnections {
-    Server(Vec<MultiplexedConnection>),
-    Cluster(Vec<ClusterConnection>),
+pub(super) enum RivalConnection {
+    Server(MultiplexedConnection),
+    Cluster(ClusterConnection),
 }
 
 /// The resource usage of all servers since their start.
@@ -65,27 +65,19 @@ impl RedisServers {
         connected(RedisStore::builder(&url).timeout(timeout).connect_timeout(timeout)).await
     }
 
-    /// This number of connections for a rival, without timeouts, because timeouts cost time.
-    pub(super) async fn connect_rival(&self, count: usize) -> Result<RivalConnections> {
-        match self {
+    /// A connection for a rival, without timeouts, because timeouts cost time.
+    pub(super) async fn connect_rival(&self) -> Result<RivalConnection> {
+        Ok(match self {
             Self::Server(server) => {
-                let client = Client::open(server.url())?;
                 let config = AsyncConnectionConfig::new().set_response_timeout(None);
-                let mut connections = Vec::new();
-                for _ in 0..count {
-                    connections.push(client.get_multiplexed_async_connection_with_config(&config).await?);
-                }
-                Ok(RivalConnections::Server(connections))
+                let client = Client::open(server.url())?;
+                RivalConnection::Server(client.get_multiplexed_async_connection_with_config(&config).await?)
             }
             Self::Cluster(cluster) => {
                 let client = ClusterClient::new(cluster.nodes().iter().map(Server::url))?;
-                let mut connections = Vec::new();
-                for _ in 0..count {
-                    connections.push(client.get_async_connection().await?);
-                }
-                Ok(RivalConnections::Cluster(connections))
+                RivalConnection::Cluster(client.get_async_connection().await?)
             }
-        }
+        })
     }
 
     /// Loads a rival's script into every server.

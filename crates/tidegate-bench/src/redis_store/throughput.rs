@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use futures_util::future::try_join_all;
 use tidegate::{Algorithm, Limit, Policy};
 use tidegate_redis::RedisStore;
 use tidegate_testbed::{Cluster, Server};
@@ -120,8 +121,8 @@ impl Comparison<'_> {
         }
         let mut callers = Vec::new();
         for method in methods {
-            let connections = if let CallMethod::Tasks { connections } = method { connections } else { 1 };
-            let connections = self.servers.connect_rival(connections).await?;
+            let count = if let CallMethod::Tasks { connections } = method { connections } else { 1 };
+            let connections = try_join_all((0..count).map(|_| self.servers.connect_rival())).await?;
             callers.push((method, Caller::Theirs { rival: Arc::clone(rival), connections, method }));
         }
         let mut rates = vec![Vec::new(); callers.len()];

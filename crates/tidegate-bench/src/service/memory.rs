@@ -15,7 +15,7 @@ const PIPELINE: usize = 1_000;
 const POLICY: &str = "sliding_counter";
 
 pub(super) fn run(binary: &Path, options: &Options) -> Result<Goal> {
-    let keys = KEYS / options.divisor();
+    let keys = options.size.of(KEYS);
     progress::show(&format!("memory of {keys} keys"));
     let tidegate = Tidegate::start(binary)?;
     let mut wire = Wire::try_connect(tidegate.resp)?;

@@ -23,7 +23,7 @@ use clap::{Args, ValueEnum};
 
 use crate::machine::Machine;
 use crate::options::Size;
-use crate::{progress, redis_store};
+use crate::{cargo, progress, redis_store};
 
 pub use report::ServiceReport;
 
@@ -61,12 +61,7 @@ pub struct Options {
 impl Options {
     /// The approximate length of a round.
     fn round(&self) -> Duration {
-        Duration::from_millis(self.round.into()) / u32::from(self.size.divisor())
-    }
-
-    /// The divisor of the keys and of the warm-up: 1 or 10.
-    fn divisor(&self) -> usize {
-        self.size.divisor().into()
+        Duration::from_micros(self.size.of(u64::from(self.round) * 1_000))
     }
 
     fn includes(&self, benchmark: ServiceBenchmark) -> bool {
@@ -83,7 +78,7 @@ impl Options {
 /// If Redis can't be started, or does not reply.
 pub fn run(options: &Options) -> Result<ServiceReport> {
     progress::show("building the service");
-    let binary = crate::binary::build()?;
+    let binary = cargo::build_service()?;
     let load_before = load_average();
     let mut rows = Vec::new();
     let mut goals = Vec::new();

@@ -58,6 +58,15 @@ impl Drop for Process {
     }
 }
 
+/// Runs a load generator to its end. Returns all that it printed. `package` contains it.
+pub(super) fn output_of(mut command: Command, package: &str) -> Result<String> {
+    let name = command.get_program().display().to_string();
+    let output = command.output().with_context(|| format!("{name} could not be started: apt-get install {package}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{name} failed: {text}");
+    Ok(text)
+}
+
 /// An address on this machine that nothing listens on.
 pub(super) fn free_address() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, free_port()).into()

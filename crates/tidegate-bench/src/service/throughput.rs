@@ -16,12 +16,7 @@ use crate::measure::as_f64;
 use crate::progress;
 
 /// The number of commands of a trial, which measures the speed of the machine and touches most keys.
-const TRIAL: usize = 200_000;
-
-/// The number of commands of a trial in this run.
-pub(super) fn trial(options: &Options) -> usize {
-    TRIAL / options.divisor()
-}
+pub(super) const TRIAL: usize = 200_000;
 
 /// The output of a load generator for one round.
 #[derive(Clone, Copy, Debug)]
@@ -54,22 +49,23 @@ impl Round {
     }
 }
 
-/// A server, and the function that sends load to it.
-pub(crate) struct LoadTarget<'a> {
-    id: Pid,
-    send_load: Box<dyn Fn() -> Result<Load> + 'a>,
+/// Sends load to the server with this id.
+pub(crate) fn round(id: Pid, send_load: impl Fn() -> Result<Load>) -> Result<Round> {
+    let before = id.processor_seconds()?;
+    let load = send_load()?;
+    ensure!(load.commands > 0, "a round was empty");
+    Ok(Round { load, server_seconds: id.processor_seconds()? - before })
 }
 
-impl<'a> LoadTarget<'a> {
-    pub(crate) fn new(id: Pid, send_load: impl Fn() -> Result<Load> + 'a) -> Self {
-        Self { id, send_load: Box::new(send_load) }
+/// Runs a round of each server, then the next round of each. Returns the rounds of each server.
+pub(crate) fn interleaved(rounds: u16, servers: &[&dyn Fn() -> Result<Round>]) -> Result<Vec<Vec<Round>>> {
+    let mut results = vec![Vec::new(); servers.len()];
+    for _ in 0..rounds {
+        for (round, results) in servers.iter().zip(&mut results) {
+            results.push(round()?);
+        }
     }
-
-    pub(crate) fn round(&self) -> Result<Round> {
-        let before = self.id.processor_seconds()?;
-        let load = (self.send_load)()?;
-        Ok(Round { load, server_seconds: self.id.processor_seconds()? - before })
-    }
+    Ok(results)
 }
 
 /// Compares `TG.CHECK` of both algorithms with `INCR`, one at a time and in pipelines.
@@ -79,21 +75,20 @@ pub(super) fn resp(binary: &Path, options: &Options) -> Result<Vec<ThroughputRow
     let incr = ["INCR", KEY];
     let mut rows = Vec::new();
     for (pipeline, wanted, wanted_cost) in [(1, 0.9, Some(1.2)), (16, 0.6, None)] {
-        let first = redis_benchmark::run(redis_at, pipeline, trial(options), &incr)?;
+        let first = redis_benchmark::run(redis_at, pipeline, options.size.of(TRIAL), &incr)?;
         let commands = commands(first.per_second * options.round().as_secs_f64());
         for policy in ["sliding_log", "sliding_counter"] {
             progress::show(&format!("RESP, {policy}, pipelines of {pipeline}"));
             // A new service each time, so that it starts without state.
             let tidegate = Tidegate::start(binary)?;
             let check = ["TG.CHECK", policy, KEY];
-            redis_benchmark::run(tidegate.resp, pipeline, trial(options), &check)?;
-            let [ours, theirs] = rounds(
-                options,
-                &LoadTarget::new(tidegate.id(), || redis_benchmark::run(tidegate.resp, pipeline, commands, &check)),
-                &LoadTarget::new(redis_id(&redis)?, || redis_benchmark::run(redis_at, pipeline, commands, &incr)),
-            )?;
+            redis_benchmark::run(tidegate.resp, pipeline, options.size.of(TRIAL), &check)?;
+            let redis_id = redis_id(&redis)?;
+            let ours = || round(tidegate.id(), || redis_benchmark::run(tidegate.resp, pipeline, commands, &check));
+            let theirs = || round(redis_id, || redis_benchmark::run(redis_at, pipeline, commands, &incr));
+            let rounds = interleaved(options.rounds, &[&ours, &theirs])?;
             let what = format!("RESP TG.CHECK, pipeline {pipeline}, {policy}");
-            rows.push(ThroughputRow::new(what, "Redis INCR", [&ours, &theirs], wanted, wanted_cost));
+            rows.push(ThroughputRow::new(what, "Redis INCR", [&rounds[0], &rounds[1]], wanted, wanted_cost));
         }
     }
     Ok(rows)
@@ -108,23 +103,11 @@ pub(super) fn http(binary: &Path, options: &Options) -> Result<ThroughputRow> {
     for server in [tidegate.http, bare.address] {
         wrk::check(server, 1, policy)?;
     }
-    let [ours, theirs] = rounds(
-        options,
-        &LoadTarget::new(tidegate.id(), || wrk::check(tidegate.http, seconds, policy)),
-        &LoadTarget::new(bare.process.id(), || wrk::check(bare.address, seconds, policy)),
-    )?;
+    let ours = || round(tidegate.id(), || wrk::check(tidegate.http, seconds, policy));
+    let theirs = || round(bare.process.id(), || wrk::check(bare.address, seconds, policy));
+    let rounds = interleaved(options.rounds, &[&ours, &theirs])?;
     let what = format!("HTTP /v1/check, {policy}");
-    Ok(ThroughputRow::new(what, "bare axum route", [&ours, &theirs], 0.85, Some(1.2)))
-}
-
-fn rounds(options: &Options, ours: &LoadTarget<'_>, theirs: &LoadTarget<'_>) -> Result<[Vec<Round>; 2]> {
-    let (mut our_rounds, mut their_rounds) = (Vec::new(), Vec::new());
-    for _ in 0..options.rounds {
-        our_rounds.push(ours.round()?);
-        their_rounds.push(theirs.round()?);
-    }
-    ensure!(our_rounds.iter().chain(&their_rounds).all(|round| round.load.commands > 0), "a round was empty");
-    Ok([our_rounds, their_rounds])
+    Ok(ThroughputRow::new(what, "bare axum route", [&rounds[0], &rounds[1]], 0.85, Some(1.2)))
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are small and positive")]
