@@ -85,8 +85,8 @@ fn run_group(group: &Group, entries: &[ContenderEntry], options: &Options) -> Gr
     let mut runners: Vec<_> = entries
         .iter()
         .map(|&entry| {
-            progress::show(&format!("{} keys, {}: warming {}", group.keys, group.quota, entry.name));
-            let limiter = (entry.build)(group.quota);
+            progress::show(&format!("{} keys, {}: warming {}", group.keys, group.limit, entry.name));
+            let limiter = (entry.build)(group.limit);
             let is_warm = measure::warm_up(&*limiter, &keys, group.warm_hits, options.bound());
             Runner { entry, limiter: is_warm.then_some(limiter) }
         })
@@ -94,13 +94,13 @@ fn run_group(group: &Group, entries: &[ContenderEntry], options: &Options) -> Gr
 
     let scenarios = group.scenarios.iter().map(|&scenario| {
         let Scenario { threads, spread } = scenario;
-        progress::show(&format!("{} keys, {}: {threads} threads, {spread:?}", group.keys, group.quota));
+        progress::show(&format!("{} keys, {}: {threads} threads, {spread:?}", group.keys, group.limit));
         run_scenario(scenario, &mut runners, &order, options)
     });
     GroupReport {
         keys: group.keys,
         outcome: group.outcome,
-        limit: group.quota.to_string(),
+        limit: group.limit.to_string(),
         scenarios: scenarios.collect(),
     }
 }

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
+use tidegate::Limit;
 
 use crate::cargo::cargo;
 use crate::compare::Options;
-use crate::contenders::{self, ContenderEntry, Quota};
+use crate::contenders::{self, ContenderEntry};
 use crate::measure::{as_f64, warm_up};
 use crate::saturated_log::{self, SaturatedLog};
 use crate::workload;
 
 const BINARY: &str = "tidegate-bench-heap";
-const QUOTA: Quota = Quota::new(100, 60);
 
 /// Memory of all contenders.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,18 +51,19 @@ pub fn measure(options: &Options, live_bytes: fn() -> usize) -> Result<HeapRepor
     let keys = workload::texts(&workload::shuffled(options.many_keys()));
     let entries = contenders::select(&options.only)?;
     let rows = entries.iter().filter(|entry| entry.like.is_some());
-    let rows = rows.map(|entry| row(entry, &keys, options.bound(), live_bytes)).collect();
+    let limit = workload::limit(100, 60);
+    let rows = rows.map(|entry| row(entry, limit, &keys, options.bound(), live_bytes)).collect();
     Ok(HeapReport {
         keys: keys.len(),
-        limit: QUOTA.to_string(),
+        limit: limit.to_string(),
         rows,
         saturated_log: saturated_log::measure(live_bytes),
     })
 }
 
-fn row(entry: &ContenderEntry, keys: &[String], bound: Duration, live_bytes: fn() -> usize) -> HeapRow {
+fn row(entry: &ContenderEntry, limit: Limit, keys: &[String], bound: Duration, live_bytes: fn() -> usize) -> HeapRow {
     let before = live_bytes();
-    let limiter = (entry.build)(QUOTA);
+    let limiter = (entry.build)(limit);
     let bytes_after_request = || {
         let is_in_time = warm_up(&*limiter, keys, 1, bound);
         is_in_time.then(|| as_f64(live_bytes().saturating_sub(before)) / as_f64(keys.len()))

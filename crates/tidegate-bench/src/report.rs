@@ -8,7 +8,8 @@ use serde::Serialize;
 use crate::heap::HeapReport;
 use crate::machine::Machine;
 use crate::measure::{Round, median};
-use crate::table::{grid, grouped, highest, lowest};
+use crate::saturated_log::SaturatedLog;
+use crate::table::{Columns, grouped, highest, lowest};
 use crate::workload::{Outcome, Scenario, Spread};
 
 /// A whole comparison.
@@ -118,29 +119,21 @@ impl fmt::Display for Report {
             grouped(self.decisions_per_round),
         )?;
         for group in &self.groups {
-            write!(out, "{}", group.table(self.bound_seconds))?;
+            group.write(out, self.bound_seconds)?;
         }
-        write!(out, "{}", self.heap_section())
-    }
-}
-
-impl Report {
-    fn heap_section(&self) -> String {
         let bytes =
             |bytes: Option<f64>| bytes.map_or_else(|| no_result(self.bound_seconds), |bytes| format!("{bytes:.1}"));
-        let title = format!("Heap bytes per key, {} keys ({})", grouped(self.heap.keys), self.heap.limit);
-        let header = ["contender", "one request each", "two requests each"].map(str::to_owned);
-        let rows =
-            self.heap.rows.iter().map(|row| {
-                vec![row.contender.clone(), bytes(row.bytes_per_key), bytes(row.bytes_per_key_two_requests)]
-            });
-        let log = &self.heap.saturated_log;
-        format!(
-            "{}\ntidegate sliding_log, {} full and sliding at {}: {:.2} heap bytes per request in the window\n",
-            grid(&title, 1, header.into(), rows.collect()),
-            log.keys,
-            log.limit,
-            log.bytes_per_request,
+        let HeapReport { keys, limit, rows, saturated_log } = &self.heap;
+        Columns::of(rows)
+            .text("contender", |row| row.contender.clone())
+            .number("one request each", |row| bytes(row.bytes_per_key))
+            .number("two requests each", |row| bytes(row.bytes_per_key_two_requests))
+            .write(out, &format!("Heap bytes per key, {} keys ({limit})", grouped(*keys)))?;
+        let SaturatedLog { keys, limit, bytes_per_request, .. } = saturated_log;
+        writeln!(
+            out,
+            "\ntidegate sliding_log, {keys} full and sliding at {limit}: {bytes_per_request:.2} heap bytes per request in \
+             the window",
         )
     }
 }
@@ -158,16 +151,33 @@ impl GroupReport {
         format!("{keys}, {outcome} ({})", self.limit)
     }
 
-    fn table(&self, bound: u64) -> String {
-        let mut header = vec!["contender".to_owned(), "like".to_owned()];
-        header.extend(self.scenarios.iter().flat_map(|scenario| [scenario.name(), "x".to_owned()]));
-        header.push("allowed".to_owned());
+    fn write(&self, out: &mut fmt::Formatter<'_>, bound: u64) -> fmt::Result {
         let contenders = self.scenarios.first().map_or(0, |scenario| scenario.rows.len());
-        let rows = (0..contenders).map(|index| {
-            let rows: Vec<&Row> = self.scenarios.iter().map(|scenario| &scenario.rows[index]).collect();
-            cells(&rows, bound)
-        });
-        grid(&self.title(), 2, header, rows.collect())
+        let first = |contender: usize| &self.scenarios[0].rows[contender];
+        let mut table = Columns::of(0..contenders)
+            .text("contender", |contender| first(*contender).contender.to_owned())
+            // Our algorithm without the name of the project.
+            .text("like", |contender| first(*contender).like.unwrap_or_default().replace("tidegate ", ""));
+        for scenario in &self.scenarios {
+            let row = |contender: usize| &scenario.rows[contender];
+            table = table
+                .number(&scenario.name(), |contender| {
+                    row(*contender).ns().map_or_else(|| no_result(bound), nanoseconds)
+                })
+                .number("x", |contender| row(*contender).ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")));
+        }
+        table.number("allowed", |contender| self.allowed(*contender)).write(out, &self.title())
+    }
+
+    /// The share of admitted requests of a contender, as a range over the scenarios.
+    fn allowed(&self, contender: usize) -> String {
+        let answers = self.scenarios.iter().filter_map(|scenario| scenario.rows[contender].answer.as_ref());
+        let shares: Vec<f64> = answers.map(|answer| answer.allowed * 100.0).collect();
+        if shares.is_empty() {
+            return String::new();
+        }
+        let (low, high) = (format!("{:.0}", lowest(&shares)), format!("{:.0}", highest(&shares)));
+        if low == high { format!("{low}%") } else { format!("{low}-{high}%") }
     }
 }
 
@@ -183,29 +193,6 @@ impl ScenarioReport {
             threads => format!("{spread}{threads} threads ns"),
         }
     }
-}
-
-/// The cells of a contender: its rows of all scenarios.
-fn cells(rows: &[&Row], bound: u64) -> Vec<String> {
-    // Our algorithm without the name of the project.
-    let like = rows[0].like.unwrap_or_default();
-    let mut cells = vec![rows[0].contender.to_owned(), like.strip_prefix("tidegate ").unwrap_or(like).to_owned()];
-    for row in rows {
-        cells.push(row.ns().map_or_else(|| no_result(bound), nanoseconds));
-        cells.push(row.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")));
-    }
-    cells.push(allowed(rows));
-    cells
-}
-
-/// The share of admitted requests, as a range over the scenarios.
-fn allowed(rows: &[&Row]) -> String {
-    let shares: Vec<f64> = rows.iter().filter_map(|row| Some(row.answer.as_ref()?.allowed * 100.0)).collect();
-    if shares.is_empty() {
-        return String::new();
-    }
-    let (low, high) = (format!("{:.0}", lowest(&shares)), format!("{:.0}", highest(&shares)));
-    if low == high { format!("{low}%") } else { format!("{low}-{high}%") }
 }
 
 fn no_result(bound: u64) -> String {

@@ -1,40 +1,50 @@
 //! Tables as text, and the numbers in them.
 
+use std::fmt;
+
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-/// The title of a column, and its cell in a row.
-pub(crate) type Column<'a, R> = (&'a str, fn(&R) -> String);
-
-/// A titled table with an empty line above it, or nothing if there is no row. The first `names` columns are text, the
-/// others numbers.
-pub(crate) fn section<R>(
-    title: &str,
-    names: usize,
-    rows: impl IntoIterator<Item = R>,
-    columns: &[Column<'_, R>],
-) -> String {
-    let header = columns.iter().map(|(title, _)| (*title).to_owned()).collect();
-    let cells = |row: R| columns.iter().map(|(_, cell)| cell(&row)).collect();
-    grid(title, names, header, rows.into_iter().map(cells).collect())
+/// A table that is built column by column.
+pub(crate) struct Columns<R> {
+    rows: Vec<R>,
+    columns: Vec<(String, CellAlignment, Vec<String>)>,
 }
 
-/// The same as [`section`] for rows of cells.
-pub(crate) fn grid(title: &str, names: usize, header: Vec<String>, rows: Vec<Vec<String>>) -> String {
-    if rows.is_empty() {
-        return String::new();
+impl<R> Columns<R> {
+    /// A table of these rows without a column.
+    pub(crate) fn of(rows: impl IntoIterator<Item = R>) -> Self {
+        Self { rows: rows.into_iter().collect(), columns: Vec::new() }
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    let align = |column| {
-        if column < names { CellAlignment::Left } else { CellAlignment::Right }
-    };
-    let cells = header.into_iter().enumerate();
-    table.set_header(cells.map(|(column, title)| Cell::new(title).set_alignment(align(column))));
-    for (column, settings) in table.column_iter_mut().enumerate() {
-        settings.set_cell_alignment(align(column));
+
+    /// Adds a column of texts, aligned to the left.
+    pub(crate) fn text(self, title: &str, cell: impl Fn(&R) -> String) -> Self {
+        self.column(title, CellAlignment::Left, cell)
     }
-    table.add_rows(rows);
-    format!("\n{title}\n{}\n", table.trim_fmt())
+
+    /// Adds a column of numbers, aligned to the right.
+    pub(crate) fn number(self, title: &str, cell: impl Fn(&R) -> String) -> Self {
+        self.column(title, CellAlignment::Right, cell)
+    }
+
+    fn column(mut self, title: &str, alignment: CellAlignment, cell: impl Fn(&R) -> String) -> Self {
+        self.columns.push((title.to_owned(), alignment, self.rows.iter().map(cell).collect()));
+        self
+    }
+
+    /// Writes an empty line, the title and the table; nothing if there is no row.
+    pub(crate) fn write(self, out: &mut fmt::Formatter<'_>, title: &str) -> fmt::Result {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        let columns = || self.columns.iter();
+        table.set_header(columns().map(|(title, alignment, _)| Cell::new(title).set_alignment(*alignment)));
+        for row in 0..self.rows.len() {
+            table.add_row(columns().map(|(_, alignment, cells)| Cell::new(&cells[row]).set_alignment(*alignment)));
+        }
+        writeln!(out, "\n{title}\n{}", table.trim_fmt())
+    }
 }
 
 /// A target as text, for example `<= 1.1`; empty if there is none.

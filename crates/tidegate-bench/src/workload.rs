@@ -5,14 +5,15 @@
 //! their use: a server has just read the key from a request, so the key is in the cache and the
 //! limiter's memory is not.
 
+use std::time::Duration;
+
 use rand::SeedableRng;
 use rand::distr::{Distribution as _, Uniform};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand_distr::Zipf;
 use serde::Serialize;
-
-use crate::contenders::Quota;
+use tidegate::Limit;
 
 const SEED: u64 = 0x71de_6a7e;
 const ZIPF_EXPONENT: f64 = 1.0;
@@ -48,15 +49,15 @@ pub struct Scenario {
     pub spread: Spread,
 }
 
-/// Scenarios that share keys, quota and therefore the contenders' warm state.
+/// Scenarios that share keys, limit and therefore the contenders' warm state.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// The number of keys.
     pub keys: usize,
     /// The outcome of most requests.
     pub outcome: Outcome,
-    /// The quota of every key.
-    pub quota: Quota,
+    /// The limit of every key.
+    pub limit: Limit,
     /// The number of requests for each key in the warm-up.
     pub warm_hits: usize,
     /// The scenarios, in the order of measurement.
@@ -68,16 +69,21 @@ pub fn groups(many_keys: usize) -> Vec<Group> {
     [1_000, many_keys, 1].into_iter().flat_map(|keys| [allowed(keys), denied(keys)]).collect()
 }
 
+/// `max` requests per `seconds`.
+pub(crate) fn limit(max: u64, seconds: u64) -> Limit {
+    Limit::new(max, Duration::from_secs(seconds)).expect("a valid limit")
+}
+
 fn allowed(keys: usize) -> Group {
     // With few keys, a round has so many requests of each key that only a very high limit admits
     // all of them. Its window is short, so that a log contains the requests of one round.
-    let quota = if keys < 100_000 { Quota::new(10_000_000, 1) } else { Quota::new(100, 60) };
-    Group { keys, outcome: Outcome::Allowed, quota, warm_hits: 1, scenarios: scenarios(keys) }
+    let limit = if keys < 100_000 { limit(10_000_000, 1) } else { limit(100, 60) };
+    Group { keys, outcome: Outcome::Allowed, limit, warm_hits: 1, scenarios: scenarios(keys) }
 }
 
 fn denied(keys: usize) -> Group {
     // Two and not one per hour: throttlecrab never denies at a limit of one.
-    Group { keys, outcome: Outcome::Denied, quota: Quota::new(2, 3600), warm_hits: 2, scenarios: scenarios(keys) }
+    Group { keys, outcome: Outcome::Denied, limit: limit(2, 3600), warm_hits: 2, scenarios: scenarios(keys) }
 }
 
 fn scenarios(keys: usize) -> Vec<Scenario> {

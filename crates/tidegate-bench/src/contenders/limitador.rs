@@ -16,11 +16,10 @@ pub(super) const ENTRY: ContenderEntry = ContenderEntry {
     project: "limitador",
     name: "limitador 0.14 in memory",
     like: Some("tidegate fixed_window"),
-    build: |quota| {
+    build: |limit| {
         let limiter = RateLimiter::new(CACHE_SIZE);
-        let (max, seconds) = (u64::from(quota.max.get()), quota.window.as_secs());
         let variable = VARIABLE.try_into().expect("a valid expression");
-        limiter.add_limit(Limit::new(NAMESPACE, max, seconds, Vec::new(), [variable]));
+        limiter.add_limit(Limit::new(NAMESPACE, limit.max(), limit.window().as_secs(), Vec::new(), [variable]));
         let namespace = Namespace::from(NAMESPACE);
         Box::new(move |key: &String| {
             // A context belongs to one request, so building it is part of a decision.

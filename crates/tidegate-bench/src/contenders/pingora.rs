@@ -8,9 +8,9 @@ pub(super) const ENTRY: ContenderEntry = ContenderEntry {
     project: "pingora-limits",
     name: "pingora-limits 0.9 sketch",
     like: Some("tidegate fixed_window"),
-    build: |quota| {
-        let max = isize::try_from(quota.max.get()).expect("quotas are small");
-        let rate = Rate::new(quota.window);
+    build: |limit| {
+        let max = isize::try_from(limit.max()).expect("limits are small");
+        let rate = Rate::new(limit.window());
         Box::new(move |key: &String| rate.observe(key, 1) <= max)
     },
 };

@@ -5,15 +5,15 @@ use std::time::SystemTime;
 
 use throttlecrab::{PeriodicStore, RateLimiter};
 
-use super::ContenderEntry;
+use super::{ContenderEntry, max};
 
 pub(super) const ENTRY: ContenderEntry = ContenderEntry {
     project: "throttlecrab",
     name: "throttlecrab 0.4 + mutex",
     like: Some("tidegate gcra"),
-    build: |quota| {
+    build: |limit| {
         let limiter = Mutex::new(RateLimiter::new(PeriodicStore::new()));
-        let (max, seconds) = (i64::from(quota.max.get()), quota.window.as_secs().cast_signed());
+        let (max, seconds) = (i64::from(max(limit)), limit.window().as_secs().cast_signed());
         #[expect(clippy::disallowed_methods, reason = "the caller supplies the time")]
         Box::new(move |key: &String| {
             let now = SystemTime::now();

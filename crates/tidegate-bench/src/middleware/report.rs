@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::measure::median;
 use crate::service::report::ServerSummary;
 use crate::service::throughput::Round;
-use crate::table::{highest, lowest, met_or_missed, section, target, whole};
+use crate::table::{Columns, highest, lowest, met_or_missed, target, whole};
 
 /// A whole run.
 #[derive(Debug, Serialize)]
@@ -94,37 +94,30 @@ impl fmt::Display for MiddlewareReport {
             "{machine}\nload average {before:.1} before, {after:.1} after; the load generator uses the same cores\n\
              {rounds} rounds of {round_seconds} turns of one second for each layer; medians of the turns\n",
         )?;
-        out.write_str(&section(
-            "Processor time of the server for a request; x: ours divided by the other's, the median of the rounds",
-            2,
-            &self.ratios,
-            &[
-                ("ours", |ratio| ratio.ours.name()),
-                ("compared with", |ratio| ratio.other.name()),
-                ("us", |ratio| format!("{:.2}", ratio.ours_us)),
-                ("us", |ratio| format!("{:.2}", ratio.other_us)),
-                ("x", |ratio| format!("{:.3}", ratio.cost)),
-                ("lowest", |ratio| format!("{:.3}", lowest(&ratio.rounds_cost))),
-                ("highest", |ratio| format!("{:.3}", highest(&ratio.rounds_cost))),
-                ("target", |ratio| target("<=", ratio.wanted)),
-                ("", |ratio| met_or_missed(ratio.wanted.map(|max| ratio.cost <= max))),
-            ],
-        ))?;
-        out.write_str(&section(
-            "Each layer",
-            1,
-            &self.layers,
-            &[
-                ("layer", |report| report.layer.name()),
-                ("server us", |report| format!("{:.2}", report.summary.server_us)),
-                ("lowest", |report| format!("{:.2}", lowest(&report.rounds_server_us))),
-                ("highest", |report| format!("{:.2}", highest(&report.rounds_server_us))),
-                ("requests/s", |report| whole(report.summary.per_second)),
-                ("server cores", |report| format!("{:.2}", report.summary.server_cores)),
-                ("p50 ms", |report| format!("{:.3}", report.summary.latency_ms.p50)),
-                ("p99 ms", |report| format!("{:.3}", report.summary.latency_ms.p99)),
-            ],
-        ))
+        Columns::of(&self.ratios)
+            .text("ours", |ratio| ratio.ours.name())
+            .text("compared with", |ratio| ratio.other.name())
+            .number("us", |ratio| format!("{:.2}", ratio.ours_us))
+            .number("us", |ratio| format!("{:.2}", ratio.other_us))
+            .number("x", |ratio| format!("{:.3}", ratio.cost))
+            .number("lowest", |ratio| format!("{:.3}", lowest(&ratio.rounds_cost)))
+            .number("highest", |ratio| format!("{:.3}", highest(&ratio.rounds_cost)))
+            .number("target", |ratio| target("<=", ratio.wanted))
+            .number("", |ratio| met_or_missed(ratio.wanted.map(|max| ratio.cost <= max)))
+            .write(
+                out,
+                "Processor time of the server for a request; x: ours divided by the other's, the median of the rounds",
+            )?;
+        Columns::of(&self.layers)
+            .text("layer", |report| report.layer.name())
+            .number("server us", |report| format!("{:.2}", report.summary.server_us))
+            .number("lowest", |report| format!("{:.2}", lowest(&report.rounds_server_us)))
+            .number("highest", |report| format!("{:.2}", highest(&report.rounds_server_us)))
+            .number("requests/s", |report| whole(report.summary.per_second))
+            .number("server cores", |report| format!("{:.2}", report.summary.server_cores))
+            .number("p50 ms", |report| format!("{:.3}", report.summary.latency_ms.p50))
+            .number("p99 ms", |report| format!("{:.3}", report.summary.latency_ms.p99))
+            .write(out, "Each layer")
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::round::Round;
 use crate::machine::Machine;
 use crate::measure::median;
-use crate::table::{grouped, highest, lowest, met_or_missed, section, target, whole};
+use crate::table::{Columns, grouped, highest, lowest, met_or_missed, target, whole};
 
 /// A whole run.
 #[derive(Debug, Serialize)]
@@ -140,88 +140,63 @@ impl fmt::Display for RedisReport {
         let title = format!(
             "Decisions per second, rounds of {round_seconds} s, 100/1m, uniform keys; x: ours divided by theirs"
         );
-        out.write_str(&section(
-            &title,
-            4,
-            &self.throughput,
-            &[
-                ("servers", |row| row.servers.to_owned()),
-                ("ours", |row| row.algorithm.to_owned()),
-                ("rival", |row| row.rival.to_owned()),
-                ("call method", |row| row.way.clone()),
-                ("keys", |row| grouped(row.keys)),
-                ("tasks", |row| row.tasks.to_string()),
-                ("batch", |row| format!("{:.1}", row.batch)),
-                ("allowed", |row| format!("{:.0}/{:.0}%", row.ours.allowed * 100.0, row.theirs.allowed * 100.0)),
-                ("ours/s", |row| whole(row.ours.per_second)),
-                ("rival/s", |row| whole(row.theirs.per_second)),
-                ("x", |row| format!("{:.2}", row.ratio)),
-                ("target", |row| target(">=", row.wanted)),
-                ("", |row| met_or_missed(row.ratio >= row.wanted)),
-            ],
-        ))?;
+        Columns::of(&self.throughput)
+            .text("servers", |row| row.servers.to_owned())
+            .text("ours", |row| row.algorithm.to_owned())
+            .text("rival", |row| row.rival.to_owned())
+            .text("call method", |row| row.way.clone())
+            .number("keys", |row| grouped(row.keys))
+            .number("tasks", |row| row.tasks.to_string())
+            .number("batch", |row| format!("{:.1}", row.batch))
+            .number("allowed", |row| format!("{:.0}/{:.0}%", row.ours.allowed * 100.0, row.theirs.allowed * 100.0))
+            .number("ours/s", |row| whole(row.ours.per_second))
+            .number("rival/s", |row| whole(row.theirs.per_second))
+            .number("x", |row| format!("{:.2}", row.ratio))
+            .number("target", |row| target(">=", row.wanted))
+            .number("", |row| met_or_missed(row.ratio >= row.wanted))
+            .write(out, &title)?;
         let both =
             self.throughput.iter().flat_map(|row| [(row, row.algorithm, &row.ours), (row, row.rival, &row.theirs)]);
-        out.write_str(&section(
-            "Cost of a decision in microseconds, and busy cores",
-            2,
-            both,
-            &[
-                ("servers", |(row, ..)| row.servers.to_owned()),
-                ("contender", |(_, contender, _)| (*contender).to_owned()),
-                ("keys", |(row, ..)| grouped(row.keys)),
-                ("tasks", |(row, ..)| row.tasks.to_string()),
-                ("script", |(.., summary)| format!("{:.2}", summary.script_us)),
-                ("server", |(.., summary)| format!("{:.2}", summary.server_us)),
-                ("client", |(.., summary)| format!("{:.2}", summary.client_us)),
-                ("server cores", |(.., summary)| format!("{:.2}", summary.server_cores)),
-                ("client cores", |(.., summary)| format!("{:.2}", summary.client_cores)),
-                ("slowest/s", |(.., summary)| whole(lowest(&summary.rounds_per_second))),
-                ("fastest/s", |(.., summary)| whole(highest(&summary.rounds_per_second))),
-            ],
-        ))?;
-        out.write_str(&section(
-            "Decisions per second of the rivals with each call method, in short rounds",
-            3,
-            self.throughput.iter().flat_map(|row| row.tried.iter().map(move |tried| (row, tried))),
-            &[
-                ("servers", |(row, _)| row.servers.to_owned()),
-                ("rival", |(row, _)| row.rival.to_owned()),
-                ("call method", |(_, (method, _))| method.clone()),
-                ("keys", |(row, _)| grouped(row.keys)),
-                ("tasks", |(row, _)| row.tasks.to_string()),
-                ("/s", |(_, (_, rate))| whole(*rate)),
-            ],
-        ))?;
-        out.write_str(&section(
-            "Bytes in Redis per request in the window; x: ours divided by the sorted set's",
-            2,
-            &self.memory,
-            &[
-                ("limit", |row| row.limit.clone()),
-                ("measured by", |row| row.measure.to_owned()),
-                ("keys", |row| row.keys.to_string()),
-                ("requests", |row| row.requests.to_string()),
-                ("ours", |row| format!("{:.2}", row.ours)),
-                ("theirs", |row| format!("{:.2}", row.theirs)),
-                ("x", |row| format!("{:.3}", row.ratio)),
-                ("target", |row| target("<=", row.wanted)),
-                ("", |row| met_or_missed(row.ratio <= row.wanted)),
-            ],
-        ))?;
-        out.write_str(&section(
-            "Nanoseconds of a decision while Redis is down; x: divided by those in memory",
-            1,
-            &self.outage,
-            &[
-                ("policy", |row| row.on_store_failure.to_owned()),
-                ("keys", |row| grouped(row.keys)),
-                ("without Redis", |row| format!("{:.1}", row.ours_ns)),
-                ("in memory", |row| format!("{:.1}", row.memory_ns)),
-                ("x", |row| format!("{:.2}", row.ratio)),
-                ("target", |row| target("<=", row.wanted)),
-                ("", |row| met_or_missed(row.ratio <= row.wanted)),
-            ],
-        ))
+        Columns::of(both)
+            .text("servers", |(row, ..)| row.servers.to_owned())
+            .text("contender", |(_, contender, _)| (*contender).to_owned())
+            .number("keys", |(row, ..)| grouped(row.keys))
+            .number("tasks", |(row, ..)| row.tasks.to_string())
+            .number("script", |(.., summary)| format!("{:.2}", summary.script_us))
+            .number("server", |(.., summary)| format!("{:.2}", summary.server_us))
+            .number("client", |(.., summary)| format!("{:.2}", summary.client_us))
+            .number("server cores", |(.., summary)| format!("{:.2}", summary.server_cores))
+            .number("client cores", |(.., summary)| format!("{:.2}", summary.client_cores))
+            .number("slowest/s", |(.., summary)| whole(lowest(&summary.rounds_per_second)))
+            .number("fastest/s", |(.., summary)| whole(highest(&summary.rounds_per_second)))
+            .write(out, "Cost of a decision in microseconds, and busy cores")?;
+        Columns::of(self.throughput.iter().flat_map(|row| row.tried.iter().map(move |tried| (row, tried))))
+            .text("servers", |(row, _)| row.servers.to_owned())
+            .text("rival", |(row, _)| row.rival.to_owned())
+            .text("call method", |(_, (method, _))| method.clone())
+            .number("keys", |(row, _)| grouped(row.keys))
+            .number("tasks", |(row, _)| row.tasks.to_string())
+            .number("/s", |(_, (_, rate))| whole(*rate))
+            .write(out, "Decisions per second of the rivals with each call method, in short rounds")?;
+        Columns::of(&self.memory)
+            .text("limit", |row| row.limit.clone())
+            .text("measured by", |row| row.measure.to_owned())
+            .number("keys", |row| row.keys.to_string())
+            .number("requests", |row| row.requests.to_string())
+            .number("ours", |row| format!("{:.2}", row.ours))
+            .number("theirs", |row| format!("{:.2}", row.theirs))
+            .number("x", |row| format!("{:.3}", row.ratio))
+            .number("target", |row| target("<=", row.wanted))
+            .number("", |row| met_or_missed(row.ratio <= row.wanted))
+            .write(out, "Bytes in Redis per request in the window; x: ours divided by the sorted set's")?;
+        Columns::of(&self.outage)
+            .text("policy", |row| row.on_store_failure.to_owned())
+            .number("keys", |row| grouped(row.keys))
+            .number("without Redis", |row| format!("{:.1}", row.ours_ns))
+            .number("in memory", |row| format!("{:.1}", row.memory_ns))
+            .number("x", |row| format!("{:.2}", row.ratio))
+            .number("target", |row| target("<=", row.wanted))
+            .number("", |row| met_or_missed(row.ratio <= row.wanted))
+            .write(out, "Nanoseconds of a decision while Redis is down; x: divided by those in memory")
     }
 }

@@ -31,7 +31,8 @@ pub(super) fn run(binary: &Path, options: &Options) -> Result<Vec<ThroughputRow>
         let check = ["TG.CHECK", policy, KEY];
         let first = redis_benchmark::run(tidegate.resp, PIPELINE, options.size.of(TRIAL), &check)?;
         let commands = commands(first.per_second * options.round().as_secs_f64());
-        let closed = || round(tidegate.id(), || redis_benchmark::run(tidegate.resp, PIPELINE, commands, &check));
+        let closed =
+            || round(tidegate.process.id(), || redis_benchmark::run(tidegate.resp, PIPELINE, commands, &check));
         let open = || round_with_streams(closed, &tidegate, policy);
         let in_browser = || round_in_browser(closed, &tidegate, policy);
         let rounds = interleaved(options.rounds, &[&closed, &open, &in_browser])?;

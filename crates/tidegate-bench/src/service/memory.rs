@@ -32,7 +32,7 @@ pub(super) fn run(binary: &Path, options: &Options) -> Result<Goal> {
     Ok(Goal {
         what: format!("resident memory after {keys} keys, {POLICY}"),
         unit: "MB",
-        measured: tidegate.id().megabytes("VmRSS:")?,
+        measured: tidegate.process.id().megabytes("VmRSS:")?,
         wanted: 150.0,
     })
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::throughput::Round;
 use crate::machine::Machine;
 use crate::measure::median;
-use crate::table::{grid, highest, lowest, met_or_missed, section, target, whole};
+use crate::table::{Columns, highest, lowest, met_or_missed, target, whole};
 
 /// A whole run.
 #[derive(Debug, Serialize)]
@@ -130,32 +130,32 @@ impl fmt::Display for ServiceReport {
              load average {before:.1} before, {after:.1} after; the load generator uses the same cores\n\
              {rounds} rounds of about {round_seconds} s, interleaved; the median of the rounds\n",
         )?;
-        let header = ["benchmark", "measured by", "compared with", "ours", "theirs", "x", "target", ""];
-        let targets =
-            self.throughput.iter().flat_map(ThroughputRow::targets).chain(self.goals.iter().map(Goal::target));
-        let targets = targets.map(Vec::from).collect();
-        out.write_str(&grid("Targets; x: ours divided by theirs", 3, header.map(str::to_owned).into(), targets))?;
+        let mut targets = Columns::of(
+            self.throughput.iter().flat_map(ThroughputRow::targets).chain(self.goals.iter().map(Goal::target)),
+        );
+        for (column, title) in ["benchmark", "measured by", "compared with"].into_iter().enumerate() {
+            targets = targets.text(title, |cells| cells[column].clone());
+        }
+        for (column, title) in (3..).zip(["ours", "theirs", "x", "target", ""]) {
+            targets = targets.number(title, |cells| cells[column].clone());
+        }
+        targets.write(out, "Targets; x: ours divided by theirs")?;
         let servers = self
             .throughput
             .iter()
             .flat_map(|row| [(&row.what, "tidegate", &row.ours), (&row.what, row.rival, &row.theirs)]);
-        out.write_str(&section(
-            "Each server: processor time of a request in microseconds, latency in milliseconds",
-            2,
-            servers,
-            &[
-                ("benchmark", |(what, ..)| (*what).clone()),
-                ("server", |(_, server, _)| (*server).to_owned()),
-                ("/s", |(.., summary)| whole(summary.per_second)),
-                ("slowest/s", |(.., summary)| whole(lowest(&summary.rounds_per_second))),
-                ("fastest/s", |(.., summary)| whole(highest(&summary.rounds_per_second))),
-                ("CPU us", |(.., summary)| format!("{:.2}", summary.server_us)),
-                ("cores", |(.., summary)| format!("{:.2}", summary.server_cores)),
-                ("p50 ms", |(.., summary)| format!("{:.3}", summary.latency_ms.p50)),
-                ("p99 ms", |(.., summary)| format!("{:.3}", summary.latency_ms.p99)),
-                ("p99.9 ms", |(.., summary)| format!("{:.3}", summary.latency_ms.p999)),
-            ],
-        ))
+        Columns::of(servers)
+            .text("benchmark", |(what, ..)| (*what).clone())
+            .text("server", |(_, server, _)| (*server).to_owned())
+            .number("/s", |(.., summary)| whole(summary.per_second))
+            .number("slowest/s", |(.., summary)| whole(lowest(&summary.rounds_per_second)))
+            .number("fastest/s", |(.., summary)| whole(highest(&summary.rounds_per_second)))
+            .number("CPU us", |(.., summary)| format!("{:.2}", summary.server_us))
+            .number("cores", |(.., summary)| format!("{:.2}", summary.server_cores))
+            .number("p50 ms", |(.., summary)| format!("{:.3}", summary.latency_ms.p50))
+            .number("p99 ms", |(.., summary)| format!("{:.3}", summary.latency_ms.p99))
+            .number("p99.9 ms", |(.., summary)| format!("{:.3}", summary.latency_ms.p999))
+            .write(out, "Each server: processor time of a request in microseconds, latency in milliseconds")
     }
 }
 

@@ -30,7 +30,7 @@ limits = ["1/1h"]
 /// The service.
 #[derive(Debug)]
 pub(super) struct Tidegate {
-    process: Process,
+    pub(super) process: Process,
     pub(super) http: SocketAddr,
     pub(super) resp: SocketAddr,
     // Dropped after the process that reads it.
@@ -58,10 +58,6 @@ impl Tidegate {
         })?;
         ensure!(is_allowed(&first), "the first reply is {first:?}");
         Ok(Self { process, http, resp, _configuration: configuration })
-    }
-
-    pub(super) fn id(&self) -> Pid {
-        self.process.id()
     }
 }
 

@@ -84,7 +84,8 @@ pub(super) fn resp(binary: &Path, options: &Options) -> Result<Vec<ThroughputRow
             let check = ["TG.CHECK", policy, KEY];
             redis_benchmark::run(tidegate.resp, pipeline, options.size.of(TRIAL), &check)?;
             let redis_id = redis_id(&redis)?;
-            let ours = || round(tidegate.id(), || redis_benchmark::run(tidegate.resp, pipeline, commands, &check));
+            let ours =
+                || round(tidegate.process.id(), || redis_benchmark::run(tidegate.resp, pipeline, commands, &check));
             let theirs = || round(redis_id, || redis_benchmark::run(redis_at, pipeline, commands, &incr));
             let rounds = interleaved(options.rounds, &[&ours, &theirs])?;
             let what = format!("RESP TG.CHECK, pipeline {pipeline}, {policy}");
@@ -103,7 +104,7 @@ pub(super) fn http(binary: &Path, options: &Options) -> Result<ThroughputRow> {
     for server in [tidegate.http, bare.address] {
         wrk::check(server, 1, policy)?;
     }
-    let ours = || round(tidegate.id(), || wrk::check(tidegate.http, seconds, policy));
+    let ours = || round(tidegate.process.id(), || wrk::check(tidegate.http, seconds, policy));
     let theirs = || round(bare.process.id(), || wrk::check(bare.address, seconds, policy));
     let rounds = interleaved(options.rounds, &[&ours, &theirs])?;
     let what = format!("HTTP /v1/check, {policy}");
