@@ -68,7 +68,7 @@ fn main() -> anyhow::Result<ExitCode> {
         for (service, totals) in services.iter().zip(&totals) {
             for client in 0..arguments.clients {
                 let stop = &stop;
-                scope.spawn(move || honest::run(client, &&service.resp, totals, stop));
+                scope.spawn(move || honest::run(client, &service.resp, totals, stop));
             }
         }
         let end = started + Duration::from_secs(60 * arguments.minutes);

@@ -7,7 +7,6 @@ use super::ContenderEntry;
 pub(super) const ENTRY: ContenderEntry =
     ContenderEntry { project: "harness", name: "reading the key", like: None, build: |_| Box::new(read_key) };
 
-#[expect(clippy::ptr_arg, reason = "every contender takes keys as `&String`")]
 fn read_key(key: &String) -> bool {
     let bytes = key.as_bytes();
     black_box(bytes[0]) | black_box(bytes[bytes.len() - 1]) != 0

@@ -38,7 +38,7 @@ pub enum RouteLayer {
 
 impl RouteLayer {
     /// The name on the command line, in the table and in the JSON.
-    pub fn name(self) -> String {
+    pub(super) fn name(self) -> String {
         self.to_possible_value().expect("every layer can be chosen").get_name().to_owned()
     }
 
