@@ -90,6 +90,24 @@ pub(crate) fn grouped(count: usize) -> String {
 mod tests {
     use super::*;
 
+    struct Rates(Vec<(&'static str, usize)>);
+
+    impl fmt::Display for Rates {
+        fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            Columns::of(&self.0)
+                .text("name", |(name, _)| (*name).to_owned())
+                .number("/s", |(_, rate)| grouped(*rate))
+                .write(out, "Rates")
+        }
+    }
+
+    #[test]
+    fn texts_are_aligned_to_the_left_and_numbers_to_the_right() {
+        let rates = Rates(vec![("first", 1_000), ("two", 5)]);
+        assert_eq!(rates.to_string(), "\nRates\n name      /s \n first  1,000 \n two        5\n");
+        assert_eq!(Rates(Vec::new()).to_string(), "");
+    }
+
     #[test]
     fn long_numbers_are_grouped() {
         assert_eq!(grouped(1), "1");

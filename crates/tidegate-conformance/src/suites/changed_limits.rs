@@ -7,8 +7,8 @@ use tidegate::Reason;
 use crate::generators::{self, TimeStep, Timeline};
 use crate::history::{History, Operation};
 use crate::model::{Micros, ModelAlgorithm, ModelLimit, ModelPolicy, ModelRequest, Units};
-use crate::property::{check, expect};
-use crate::suites::windows::charged_within;
+use crate::property::check;
+use crate::suites::windows::expect_at_most;
 use crate::test_store::TestStore;
 use crate::{StoreUnderTest, settings};
 
@@ -152,17 +152,7 @@ pub fn alternating_shapes_of_several_limits_keep_the_window_promise<S: StoreUnde
         }
         let is_exact = |algorithm| matches!(algorithm, ModelAlgorithm::SlidingLog | ModelAlgorithm::SlidingBuckets(_));
         let factor = if is_exact(one.algorithm) && is_exact(two.algorithm) { 1 } else { 2 };
-        for limit in &one.limits {
-            let max = factor * limit.max;
-            for (end, _) in &charges {
-                let sum = charged_within(&charges, end - limit.window, *end);
-                expect(sum <= max, || {
-                    format!(
-                        "units in the window of {limit:?} up to {end} us\n  under {one:?}\n  and {two:?}\n  expected: at most {max}\n  got:      {sum}\n  charges:  {charges:?}"
-                    )
-                })?;
-            }
-        }
-        Ok(())
+        let policies = (&one, &two);
+        one.limits.iter().try_for_each(|limit| expect_at_most(&charges, *limit, factor * limit.max, &policies))
     });
 }

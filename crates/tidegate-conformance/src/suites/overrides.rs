@@ -103,15 +103,13 @@ impl<S: StoreUnderTest> History<S> {
     /// The time of an operation. It is not far behind under any policy.
     fn time(&self, time: TimeChoice, id: Id) -> Micros {
         let timeline = &self.comparison.timeline;
-        let shortest = self.policies.iter().flatten().map(ModelPolicy::longest_window).min().expect("there are four");
-        let newest = timeline.charged.iter().max().copied().unwrap_or(0);
         let end = self.comparison.model.overrides.get(&id).and_then(|found| found.until);
         let time = match (time, end) {
             (TimeChoice::OverrideEnd(offset), Some(end)) => end + offset,
             (TimeChoice::OverrideEnd(_), None) => timeline.now,
             (TimeChoice::Step(step), _) => timeline.time(step, &self.policies[usize::from(id.0)][0]),
         };
-        time.max(newest - shortest).max(0)
+        timeline.not_far_behind(time, self.policies.iter().flatten()).max(0)
     }
 
     /// Removes ended overrides where the contract leaves open whether they still exist: a store may drop an override once
