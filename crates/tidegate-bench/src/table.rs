@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn texts_are_aligned_to_the_left_and_numbers_to_the_right() {
         let rates = Rates(vec![("first", 1_000), ("two", 5)]);
-        assert_eq!(rates.to_string(), "\nRates\n name      /s \n first  1,000 \n two        5\n");
+        assert_eq!(rates.to_string(), "\nRates\n name      /s\n first  1,000\n two        5\n");
         assert_eq!(Rates(Vec::new()).to_string(), "");
     }
 
