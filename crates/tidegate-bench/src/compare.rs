@@ -6,26 +6,51 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::Parser;
 
 use crate::contenders::{self, Contender, ContenderEntry};
 use crate::heap;
 use crate::machine::Machine;
 use crate::measure::{self, Round};
-use crate::progress::Progress;
+use crate::options::Size;
+use crate::progress;
 use crate::report::{GroupReport, Report, RoundSummary, Row, ScenarioReport};
-use crate::workload::{self, Group, Scale, Scenario};
+use crate::workload::{self, Group, Scenario};
+
+const MANY_KEYS: usize = 1_000_000;
+const DECISIONS: usize = 500_000;
 
 /// Options of the command line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Parser)]
 pub struct Options {
-    /// The number of rounds. Their median is reported.
-    pub rounds: usize,
-    /// Projects to measure; empty means all.
+    /// Rounds to take the median of
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub rounds: u16,
+    /// Projects to measure, for example governor,rate-net; our rows to compare with are always added
+    #[arg(long, value_delimiter = ',')]
     pub only: Vec<String>,
-    /// The size of the run.
-    pub scale: Scale,
+    #[command(flatten)]
+    pub(crate) size: Size,
+    /// Maximum seconds of a contender for one warm-up or one round
+    #[arg(long, default_value_t = 30)]
+    pub bound: u64,
+}
+
+impl Options {
+    /// The number of keys in scenarios with many keys.
+    pub(crate) fn many_keys(&self) -> usize {
+        self.size.of(MANY_KEYS)
+    }
+
+    /// Decisions per round, of all threads together.
+    fn decisions(&self) -> usize {
+        self.size.of(DECISIONS)
+    }
+
     /// The maximum time of a contender for one warm-up or one round.
-    pub bound: Duration,
+    pub(crate) fn bound(&self) -> Duration {
+        Duration::from_secs(self.bound)
+    }
 }
 
 /// Runs the comparison.
@@ -34,19 +59,16 @@ pub struct Options {
 /// If a project is unknown, or the heap could not be measured.
 pub fn run(options: &Options) -> Result<Report> {
     let entries = contenders::select(&options.only)?;
-    let progress = Progress::new();
     // First, because it can fail.
-    progress.show("heap bytes");
+    progress::show("heap bytes");
     let heap = heap::measure_in_own_process(options)?;
-    let groups =
-        workload::groups(options.scale).iter().map(|group| run_group(group, &entries, options, &progress)).collect();
-    progress.clear();
+    let groups = workload::groups(options.many_keys());
     Ok(Report {
         machine: Machine::this(),
         rounds: options.rounds,
-        decisions_per_round: options.scale.decisions,
-        bound_seconds: options.bound.as_secs(),
-        groups,
+        decisions_per_round: options.decisions(),
+        bound_seconds: options.bound,
+        groups: groups.iter().map(|group| run_group(group, &entries, options)).collect(),
         heap,
     })
 }
@@ -57,43 +79,41 @@ struct Runner {
     limiter: Option<Box<dyn Contender>>,
 }
 
-fn run_group(group: &Group, entries: &[ContenderEntry], options: &Options, progress: &Progress) -> GroupReport {
+fn run_group(group: &Group, entries: &[ContenderEntry], options: &Options) -> GroupReport {
     let order = workload::shuffled(group.keys);
     let keys = workload::texts(&order);
     let mut runners: Vec<_> = entries
         .iter()
         .map(|&entry| {
-            progress.show(&format!("{} keys, {}: warming {}", group.keys, group.quota, entry.name));
-            let limiter = (entry.build)(group.quota);
-            let is_warm = measure::warm_up(&*limiter, &keys, group.warm_hits, options.bound);
+            progress::show(&format!("{} keys, {}: warming {}", group.keys, group.limit, entry.name));
+            let limiter = (entry.build)(group.limit);
+            let is_warm = measure::warm_up(&*limiter, &keys, group.warm_hits, options.bound());
             Runner { entry, limiter: is_warm.then_some(limiter) }
         })
         .collect();
 
     let scenarios = group.scenarios.iter().map(|&scenario| {
-        progress.show(&format!(
-            "{} keys, {}: {} threads, {:?}",
-            group.keys, group.quota, scenario.threads, scenario.spread
-        ));
+        let Scenario { threads, spread } = scenario;
+        progress::show(&format!("{} keys, {}: {threads} threads, {spread:?}", group.keys, group.limit));
         run_scenario(scenario, &mut runners, &order, options)
     });
     GroupReport {
         keys: group.keys,
         outcome: group.outcome,
-        limit: group.quota.to_string(),
+        limit: group.limit.to_string(),
         scenarios: scenarios.collect(),
     }
 }
 
 fn run_scenario(scenario: Scenario, runners: &mut [Runner], order: &[u32], options: &Options) -> ScenarioReport {
-    let sequences = scenario.sequences(order, options.scale.decisions);
+    let sequences = scenario.sequences(order, options.decisions());
     let mut rounds: Vec<Vec<Round>> = vec![Vec::new(); runners.len()];
     for _ in 0..options.rounds {
         for (runner, rounds) in runners.iter_mut().zip(&mut rounds) {
             let Some(limiter) = &runner.limiter else {
                 continue;
             };
-            match measure::round(&**limiter, &sequences, options.bound) {
+            match measure::round(&**limiter, &sequences, options.bound()) {
                 Some(round) => rounds.push(round),
                 None => runner.limiter = None,
             }
@@ -102,10 +122,7 @@ fn run_scenario(scenario: Scenario, runners: &mut [Runner], order: &[u32], optio
     let rows = runners.iter().zip(rounds).map(|(runner, rounds)| Row {
         contender: runner.entry.name,
         like: runner.entry.like,
-        answer: match runner.limiter {
-            Some(_) => RoundSummary::of(&rounds),
-            None => None,
-        },
+        answer: runner.limiter.as_ref().map(|_| RoundSummary::of(&rounds)),
         ratio: None,
     });
     ScenarioReport::new(scenario, rows.collect())

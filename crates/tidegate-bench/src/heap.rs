@@ -7,18 +7,17 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use clap::Parser;
 use serde::{Deserialize, Serialize};
+use tidegate::Limit;
 
 use crate::cargo::cargo;
 use crate::compare::Options;
-use crate::contenders::{self, ContenderEntry, Quota};
+use crate::contenders::{self, ContenderEntry};
 use crate::measure::{as_f64, warm_up};
 use crate::saturated_log::{self, SaturatedLog};
 use crate::workload;
 
 const BINARY: &str = "tidegate-bench-heap";
-const QUOTA: Quota = Quota::new(100, 60);
 
 /// Memory of all contenders.
 #[derive(Debug, Serialize, Deserialize)]
@@ -44,41 +43,27 @@ pub struct HeapRow {
     pub bytes_per_key_two_requests: Option<f64>,
 }
 
-/// The options of the heap binary.
-#[derive(Debug, Parser)]
-pub struct Args {
-    /// Number of keys to store
-    #[arg(long)]
-    pub keys: usize,
-    /// Maximum seconds of a contender
-    #[arg(long)]
-    pub bound: u64,
-    /// Projects to measure
-    #[arg(long, value_delimiter = ',')]
-    pub only: Vec<String>,
-}
-
 /// Measures all selected contenders. `live_bytes` returns the number of allocated bytes.
 ///
 /// # Errors
 /// If a project is unknown.
-pub fn measure(args: &Args, live_bytes: fn() -> usize) -> Result<HeapReport> {
-    let keys = workload::texts(&workload::shuffled(args.keys));
-    let bound = Duration::from_secs(args.bound);
-    let entries = contenders::select(&args.only)?;
+pub fn measure(options: &Options, live_bytes: fn() -> usize) -> Result<HeapReport> {
+    let keys = workload::texts(&workload::shuffled(options.many_keys()));
+    let entries = contenders::select(&options.only)?;
     let rows = entries.iter().filter(|entry| entry.like.is_some());
-    let rows = rows.map(|entry| row(entry, &keys, bound, live_bytes)).collect();
+    let limit = workload::limit(100, 60);
+    let rows = rows.map(|entry| row(entry, limit, &keys, options.bound(), live_bytes)).collect();
     Ok(HeapReport {
-        keys: args.keys,
-        limit: QUOTA.to_string(),
+        keys: keys.len(),
+        limit: limit.to_string(),
         rows,
         saturated_log: saturated_log::measure(live_bytes),
     })
 }
 
-fn row(entry: &ContenderEntry, keys: &[String], bound: Duration, live_bytes: fn() -> usize) -> HeapRow {
+fn row(entry: &ContenderEntry, limit: Limit, keys: &[String], bound: Duration, live_bytes: fn() -> usize) -> HeapRow {
     let before = live_bytes();
-    let limiter = (entry.build)(QUOTA);
+    let limiter = (entry.build)(limit);
     let bytes_after_request = || {
         let is_in_time = warm_up(&*limiter, keys, 1, bound);
         is_in_time.then(|| as_f64(live_bytes().saturating_sub(before)) / as_f64(keys.len()))
@@ -97,10 +82,8 @@ fn row(entry: &ContenderEntry, keys: &[String], bound: Duration, live_bytes: fn(
 /// If cargo cannot be started, or the binary fails.
 pub fn measure_in_own_process(options: &Options) -> Result<HeapReport> {
     let mut command = cargo("run");
-    command
-        .args(["--release", "--bin", BINARY, "--"])
-        .args(["--keys", &options.scale.many_keys.to_string()])
-        .args(["--bound", &options.bound.as_secs().to_string()]);
+    command.args(["--release", "--bin", BINARY, "--", "--bound", &options.bound.to_string()]);
+    command.args(options.size.quick.then_some("--quick"));
     if !options.only.is_empty() {
         command.args(["--only", &options.only.join(",")]);
     }

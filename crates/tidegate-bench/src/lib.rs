@@ -1,11 +1,10 @@
 //! Measures Tidegate and compares it with other limiters.
 //!
 //! [`compare`] runs every contender of [`contenders`] over the workloads of [`workload`] and returns a
-//! [`report`], which [`table`] prints. [`redis_store`] compares the Redis store with the scripts of other
+//! [`report`]. [`redis_store`] compares the Redis store with the scripts of other
 //! projects. [`service`] measures the service from outside, [`middleware`] the cost of a layer, and
 //! [`replay`] the time of a log replay.
 
-mod binary;
 mod cargo;
 pub mod compare;
 pub mod contenders;
@@ -13,6 +12,7 @@ pub mod heap;
 pub mod machine;
 pub mod measure;
 pub mod middleware;
+pub mod options;
 pub mod progress;
 pub mod redis_store;
 pub mod replay;
@@ -20,6 +20,6 @@ pub mod report;
 pub mod saturated_log;
 pub mod service;
 pub mod stopwatch;
-pub mod table;
+mod table;
 pub mod tally;
 pub mod workload;

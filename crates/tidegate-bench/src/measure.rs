@@ -54,13 +54,15 @@ pub fn round(contender: &dyn Contender, sequences: &[Vec<String>], bound: Durati
     })
 }
 
-/// The middle value, or the mean of the two middle values. `None` if there is no value.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
+/// The middle value, or the mean of the two middle values.
+///
+/// # Panics
+/// If there is no value. Every benchmark has at least one round.
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
-    let upper = sorted.get(sorted.len() / 2)?;
-    let lower = sorted.get((sorted.len() - 1) / 2)?;
-    Some(f64::midpoint(*lower, *upper))
+    assert!(!sorted.is_empty(), "there is no value");
+    f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
 }
 
 /// A count as a float.
@@ -73,12 +75,8 @@ pub fn as_f64(count: usize) -> f64 {
 mod tests {
     use super::*;
 
-    struct Fake;
-
-    impl Contender for Fake {
-        fn decide(&self, key: &String) -> bool {
-            key == "even"
-        }
+    fn is_even(key: &String) -> bool {
+        key == "even"
     }
 
     fn many(key: &str, count: usize) -> Vec<String> {
@@ -88,21 +86,26 @@ mod tests {
     #[test]
     fn a_round_counts_all_threads() {
         let sequences = vec![many("even", 3_000), many("odd", 1_000)];
-        let round = round(&Fake, &sequences, Duration::from_secs(10));
+        let round = round(&is_even, &sequences, Duration::from_secs(10));
         assert!((round.expect("in time").allowed - 0.75).abs() < 1e-9);
     }
 
     #[test]
     fn a_contender_past_its_bound_has_no_result() {
         let sequence = many("even", 100_000);
-        assert!(!warm_up(&Fake, &sequence, 1, Duration::ZERO));
-        assert!(round(&Fake, &[sequence], Duration::ZERO).is_none());
+        assert!(!warm_up(&is_even, &sequence, 1, Duration::ZERO));
+        assert!(round(&is_even, &[sequence], Duration::ZERO).is_none());
     }
 
     #[test]
     fn the_median_is_the_middle() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
-        assert_eq!(median(&[]), None);
+        assert_eq!(Some(median([3.0, 1.0, 2.0])), Some(2.0));
+        assert_eq!(Some(median([4.0, 1.0, 2.0, 3.0])), Some(2.5));
+    }
+
+    #[test]
+    #[should_panic(expected = "there is no value")]
+    fn no_values_have_no_median() {
+        median([]);
     }
 }

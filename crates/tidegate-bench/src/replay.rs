@@ -1,18 +1,20 @@
 //! Compares `tidegate replay` with `mawk '{print $1}'` on the same log: the time of both, and the memory of ours.
 
-use std::fmt::Write as _;
+use std::fmt;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use clap::Args;
 use serde::Serialize;
 
-use crate::binary;
+use crate::cargo;
 use crate::machine::Machine;
 use crate::measure::median;
-use crate::progress::Progress;
+use crate::options::Size;
+use crate::progress;
 use crate::service::process::Pid;
 use crate::stopwatch::{now, pause};
 use crate::table::met_or_missed;
@@ -24,12 +26,13 @@ const TARGET_RATIO: f64 = 1.0;
 const TARGET_MEGABYTES: f64 = 200.0;
 
 /// Options of the command line.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// Rounds to take the median of.
-    pub rounds: usize,
-    /// The divisor of lines and clients.
-    pub divisor: u32,
+    /// Rounds to take the median of
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    #[command(flatten)]
+    size: Size,
 }
 
 /// The measurements.
@@ -38,7 +41,7 @@ pub struct ReplayReport {
     /// The machine.
     pub machine: Machine,
     /// The number of rounds.
-    pub rounds: usize,
+    pub rounds: u16,
     /// The number of lines of the log.
     pub lines: u64,
     /// The bytes of the log.
@@ -58,17 +61,16 @@ pub struct ReplayReport {
 /// # Errors
 /// If the command can't be built, or mawk is not installed.
 pub fn run(options: &Options) -> Result<ReplayReport> {
-    let progress = Progress::new();
-    progress.show("building");
-    let binary = binary::build()?;
+    progress::show("building");
+    let binary = cargo::build_service()?;
     let folder = tempfile::tempdir()?;
     let log = folder.path().join("access.log");
-    progress.show("creating a log");
-    create_log(&binary, &log, options.divisor)?;
+    progress::show("creating a log");
+    create_log(&binary, &log, options.size)?;
     let (mut ours, mut mawk, mut times, mut peak) = (Vec::new(), Vec::new(), Vec::new(), 0.0_f64);
     let mut lines = 0;
     for round in 1..=options.rounds {
-        progress.show(&format!("round {round} of {}", options.rounds));
+        progress::show(&format!("round {round} of {}", options.rounds));
         let mut awk = Command::new("mawk");
         awk.arg("{print $1}").arg(&log).stdout(Stdio::null());
         let theirs = seconds(awk, |_| {}).context("mawk can't be run: install it (apt-get install mawk)")?;
@@ -83,26 +85,24 @@ pub fn run(options: &Options) -> Result<ReplayReport> {
         mawk.push(theirs);
         times.push(mine / theirs);
     }
-    progress.clear();
-    let middle = |values: &[f64]| median(values).unwrap_or(f64::NAN);
     Ok(ReplayReport {
         machine: Machine::this(),
         rounds: options.rounds,
         lines,
         bytes: log.metadata()?.len(),
-        ours_seconds: middle(&ours),
-        mawk_seconds: middle(&mawk),
-        times_mawk: middle(&times),
+        ours_seconds: median(ours),
+        mawk_seconds: median(mawk),
+        times_mawk: median(times),
         peak_megabytes: peak,
     })
 }
 
 /// Writes the traffic of one day as a combined log.
-fn create_log(binary: &Path, log: &Path, divisor: u32) -> Result<()> {
+fn create_log(binary: &Path, log: &Path, size: Size) -> Result<()> {
     let per_minute = f64::from(LINES) / f64::from(CLIENTS) / f64::from(MINUTES);
     let mut traffic = Command::new(binary);
     traffic.args(["simulate", "traffic", "--output", "combined", "--duration", &format!("{MINUTES}m")]);
-    traffic.args(["--clients", &(CLIENTS / divisor).to_string(), "--per-minute", &per_minute.to_string()]);
+    traffic.args(["--clients", &size.of(CLIENTS).to_string(), "--per-minute", &per_minute.to_string()]);
     let status = traffic.stdout(File::create(log)?).status()?;
     ensure!(status.success(), "the traffic could not be simulated: {status}");
     // Both commands then read the log from the page cache.
@@ -124,31 +124,21 @@ fn seconds(mut command: Command, mut sample: impl FnMut(&Child)) -> Result<f64> 
     }
 }
 
-/// Returns the report as text.
-pub fn render(report: &ReplayReport) -> String {
-    let mut text = format!("{}\n", report.machine);
-    #[expect(clippy::cast_precision_loss, reason = "the figure is rounded anyway")]
-    let bytes = report.bytes as f64;
-    let _ = writeln!(
-        text,
-        "a combined log of {} lines, {:.0} MB, one policy (60/1m); {} interleaved rounds, medians",
-        report.lines,
-        bytes / 1e6,
-        report.rounds
-    );
-    let _ = writeln!(
-        text,
-        "  tidegate replay  {:.2} s\n  mawk '{{print $1}}' {:.2} s\n  x {:.2}, target <= {TARGET_RATIO}: {}",
-        report.ours_seconds,
-        report.mawk_seconds,
-        report.times_mawk,
-        met_or_missed(report.times_mawk <= TARGET_RATIO)
-    );
-    let peak = report.peak_megabytes;
-    let _ = writeln!(
-        text,
-        "  peak memory {peak:.0} MB, target <= {TARGET_MEGABYTES}: {}",
-        met_or_missed(peak <= TARGET_MEGABYTES)
-    );
-    text
+impl fmt::Display for ReplayReport {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { machine, rounds, lines, bytes, ours_seconds, mawk_seconds, times_mawk, peak_megabytes } = self;
+        #[expect(clippy::cast_precision_loss, reason = "the figure is rounded anyway")]
+        let megabytes = *bytes as f64 / 1e6;
+        writeln!(
+            out,
+            "{machine}\n\
+             a combined log of {lines} lines, {megabytes:.0} MB, one policy (60/1m); {rounds} interleaved rounds, medians\n  \
+             tidegate replay  {ours_seconds:.2} s\n  \
+             mawk '{{print $1}}' {mawk_seconds:.2} s\n  \
+             x {times_mawk:.2}, target <= {TARGET_RATIO}: {}\n  \
+             peak memory {peak_megabytes:.0} MB, target <= {TARGET_MEGABYTES}: {}",
+            met_or_missed(*times_mawk <= TARGET_RATIO),
+            met_or_missed(*peak_megabytes <= TARGET_MEGABYTES),
+        )
+    }
 }

@@ -1,10 +1,15 @@
-//! The results of a comparison. Serialised, these types are the JSON format; field names are stable.
+//! The results of a comparison. Serialised, these types are the JSON format; field names are stable. As text, the
+//! report has a table per group, with a row per contender and a column per scenario.
+
+use std::fmt;
 
 use serde::Serialize;
 
 use crate::heap::HeapReport;
 use crate::machine::Machine;
 use crate::measure::{Round, median};
+use crate::saturated_log::SaturatedLog;
+use crate::table::{Columns, grouped, highest, lowest};
 use crate::workload::{Outcome, Scenario, Spread};
 
 /// A whole comparison.
@@ -13,7 +18,7 @@ pub struct Report {
     /// Where it ran.
     pub machine: Machine,
     /// Rounds behind every median.
-    pub rounds: usize,
+    pub rounds: u16,
     /// Decisions per round, of all threads together.
     pub decisions_per_round: usize,
     /// The maximum time of a warm-up and of a round. A slower contender has no result.
@@ -93,12 +98,109 @@ pub struct RoundSummary {
 }
 
 impl RoundSummary {
-    /// Returns `None` if there was no round.
-    pub fn of(rounds: &[Round]) -> Option<Self> {
-        let rounds_ns: Vec<_> = rounds.iter().map(|round| round.ns_per_decision).collect();
-        let allowed: Vec<_> = rounds.iter().map(|round| round.allowed).collect();
-        Some(Self { ns_per_decision: median(&rounds_ns)?, allowed: median(&allowed)?, rounds_ns })
+    /// The medians of at least one round.
+    pub fn of(rounds: &[Round]) -> Self {
+        let ns = rounds.iter().map(|round| round.ns_per_decision);
+        let allowed = median(rounds.iter().map(|round| round.allowed));
+        Self { ns_per_decision: median(ns.clone()), allowed, rounds_ns: ns.collect() }
     }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "{}\n\
+             {} rounds of {} decisions, interleaved; the median of the rounds\n\
+             ns: wall time divided by the decisions of all threads, with real clocks and reading the key\n\
+             x:  that time divided by the time of our row in the column \"like\"; above 1 is slower than ours\n",
+            self.machine,
+            self.rounds,
+            grouped(self.decisions_per_round),
+        )?;
+        for group in &self.groups {
+            group.write(out, self.bound_seconds)?;
+        }
+        let bytes =
+            |bytes: Option<f64>| bytes.map_or_else(|| no_result(self.bound_seconds), |bytes| format!("{bytes:.1}"));
+        let HeapReport { keys, limit, rows, saturated_log } = &self.heap;
+        Columns::of(rows)
+            .text("contender", |row| row.contender.clone())
+            .number("one request each", |row| bytes(row.bytes_per_key))
+            .number("two requests each", |row| bytes(row.bytes_per_key_two_requests))
+            .write(out, &format!("Heap bytes per key, {} keys ({limit})", grouped(*keys)))?;
+        let SaturatedLog { keys, limit, bytes_per_request, .. } = saturated_log;
+        writeln!(
+            out,
+            "\ntidegate sliding_log, {keys} full and sliding at {limit}: {bytes_per_request:.2} heap bytes per request in \
+             the window",
+        )
+    }
+}
+
+impl GroupReport {
+    fn title(&self) -> String {
+        let keys = match self.keys {
+            1 => "One hot key".to_owned(),
+            many => format!("{} keys", grouped(many)),
+        };
+        let outcome = match self.outcome {
+            Outcome::Allowed => "mostly allowed",
+            Outcome::Denied => "mostly denied",
+        };
+        format!("{keys}, {outcome} ({})", self.limit)
+    }
+
+    fn write(&self, out: &mut fmt::Formatter<'_>, bound: u64) -> fmt::Result {
+        let contenders = self.scenarios.first().map_or(0, |scenario| scenario.rows.len());
+        let first = |contender: usize| &self.scenarios[0].rows[contender];
+        let mut table = Columns::of(0..contenders)
+            .text("contender", |contender| first(*contender).contender.to_owned())
+            // Our algorithm without the name of the project.
+            .text("like", |contender| first(*contender).like.unwrap_or_default().replace("tidegate ", ""));
+        for scenario in &self.scenarios {
+            let row = |contender: usize| &scenario.rows[contender];
+            table = table
+                .number(&scenario.name(), |contender| {
+                    row(*contender).ns().map_or_else(|| no_result(bound), nanoseconds)
+                })
+                .number("x", |contender| row(*contender).ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")));
+        }
+        table.number("allowed", |contender| self.allowed(*contender)).write(out, &self.title())
+    }
+
+    /// The share of admitted requests of a contender, as a range over the scenarios.
+    fn allowed(&self, contender: usize) -> String {
+        let answers = self.scenarios.iter().filter_map(|scenario| scenario.rows[contender].answer.as_ref());
+        let shares: Vec<f64> = answers.map(|answer| answer.allowed * 100.0).collect();
+        if shares.is_empty() {
+            return String::new();
+        }
+        let (low, high) = (format!("{:.0}", lowest(&shares)), format!("{:.0}", highest(&shares)));
+        if low == high { format!("{low}%") } else { format!("{low}-{high}%") }
+    }
+}
+
+impl ScenarioReport {
+    fn name(&self) -> String {
+        let spread = match self.spread {
+            Spread::Uniform => "uniform\n",
+            Spread::Zipf => "Zipf\n",
+            Spread::HotKey => "",
+        };
+        match self.threads {
+            1 => format!("{spread}1 thread ns"),
+            threads => format!("{spread}{threads} threads ns"),
+        }
+    }
+}
+
+fn no_result(bound: u64) -> String {
+    format!("no result in {bound} s")
+}
+
+fn nanoseconds(ns: f64) -> String {
+    if ns < 100.0 { format!("{ns:.1}") } else { format!("{ns:.0}") }
 }
 
 #[cfg(test)]
@@ -107,7 +209,7 @@ mod tests {
 
     fn row(contender: &'static str, like: Option<&'static str>, ns: Option<f64>) -> Row {
         let round = |ns_per_decision| Round { ns_per_decision, allowed: 1.0 };
-        Row { contender, like, answer: ns.and_then(|ns| RoundSummary::of(&[round(ns)])), ratio: None }
+        Row { contender, like, answer: ns.map(|ns| RoundSummary::of(&[round(ns)])), ratio: None }
     }
 
     #[test]

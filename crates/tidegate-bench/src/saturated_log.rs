@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidegate::{Cost, Key, Limit, Limiter, ManualClock, MemoryStore, Policy, Timestamp};
+use tidegate::{Cost, Key, Limiter, ManualClock, MemoryStore, Policy, Timestamp};
 
 use crate::measure::as_f64;
 use crate::workload;
 
 const KEYS: usize = 5_000;
 const LIMIT: usize = 1_000;
-const WINDOW: Duration = Duration::from_secs(60);
 const INTERVAL: Duration = Duration::from_millis(60);
 const START_MICROS: u64 = 1_700_000_000_000_000;
 
@@ -34,7 +33,7 @@ pub struct SaturatedLog {
 pub fn measure(live_bytes: fn() -> usize) -> SaturatedLog {
     let texts = workload::texts(&workload::shuffled(KEYS));
     let keys: Vec<_> = texts.iter().map(|text| Key::new(text).expect("a valid key")).collect();
-    let limit = Limit::new(LIMIT as u64, WINDOW).expect("a valid limit");
+    let limit = workload::limit(LIMIT as u64, 60);
     let policy = Policy::new("log", [limit]).expect("a valid policy");
 
     let before = live_bytes();

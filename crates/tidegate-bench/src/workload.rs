@@ -5,33 +5,18 @@
 //! their use: a server has just read the key from a request, so the key is in the cache and the
 //! limiter's memory is not.
 
+use std::time::Duration;
+
 use rand::SeedableRng;
 use rand::distr::{Distribution as _, Uniform};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand_distr::Zipf;
 use serde::Serialize;
-
-use crate::contenders::Quota;
+use tidegate::Limit;
 
 const SEED: u64 = 0x71de_6a7e;
 const ZIPF_EXPONENT: f64 = 1.0;
-
-/// The size of the run.
-#[derive(Clone, Copy, Debug)]
-pub struct Scale {
-    /// The number of keys in scenarios with many keys.
-    pub many_keys: usize,
-    /// Decisions per round, of all threads together.
-    pub decisions: usize,
-}
-
-impl Scale {
-    /// The scale of published figures.
-    pub const FULL: Self = Self { many_keys: 1_000_000, decisions: 500_000 };
-    /// Enough to check that everything works.
-    pub const QUICK: Self = Self { many_keys: 100_000, decisions: 50_000 };
-}
 
 /// The outcome of most requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -64,56 +49,50 @@ pub struct Scenario {
     pub spread: Spread,
 }
 
-/// Scenarios that share keys, quota and therefore the contenders' warm state.
+/// Scenarios that share keys, limit and therefore the contenders' warm state.
 #[derive(Clone, Debug)]
 pub struct Group {
     /// The number of keys.
     pub keys: usize,
     /// The outcome of most requests.
     pub outcome: Outcome,
-    /// The quota of every key.
-    pub quota: Quota,
+    /// The limit of every key.
+    pub limit: Limit,
     /// The number of requests for each key in the warm-up.
     pub warm_hits: usize,
     /// The scenarios, in the order of measurement.
     pub scenarios: Vec<Scenario>,
 }
 
-/// All groups of a run.
-pub fn groups(scale: Scale) -> Vec<Group> {
-    const FEW_KEYS: usize = 1_000;
-    vec![
-        allowed(FEW_KEYS, many_keys_scenarios()),
-        denied(FEW_KEYS, many_keys_scenarios()),
-        allowed(scale.many_keys, many_keys_scenarios()),
-        denied(scale.many_keys, many_keys_scenarios()),
-        allowed(1, hot_key_scenarios()),
-        denied(1, hot_key_scenarios()),
-    ]
+/// All groups of a run: few keys, many keys and one hot key.
+pub fn groups(many_keys: usize) -> Vec<Group> {
+    [1_000, many_keys, 1].into_iter().flat_map(|keys| [allowed(keys), denied(keys)]).collect()
 }
 
-fn allowed(keys: usize, scenarios: Vec<Scenario>) -> Group {
+/// `max` requests per `seconds`.
+pub(crate) fn limit(max: u64, seconds: u64) -> Limit {
+    Limit::new(max, Duration::from_secs(seconds)).expect("a valid limit")
+}
+
+fn allowed(keys: usize) -> Group {
     // With few keys, a round has so many requests of each key that only a very high limit admits
     // all of them. Its window is short, so that a log contains the requests of one round.
-    let quota = if keys < 100_000 { Quota::new(10_000_000, 1) } else { Quota::new(100, 60) };
-    Group { keys, outcome: Outcome::Allowed, quota, warm_hits: 1, scenarios }
+    let limit = if keys < 100_000 { limit(10_000_000, 1) } else { limit(100, 60) };
+    Group { keys, outcome: Outcome::Allowed, limit, warm_hits: 1, scenarios: scenarios(keys) }
 }
 
-fn denied(keys: usize, scenarios: Vec<Scenario>) -> Group {
+fn denied(keys: usize) -> Group {
     // Two and not one per hour: throttlecrab never denies at a limit of one.
-    Group { keys, outcome: Outcome::Denied, quota: Quota::new(2, 3600), warm_hits: 2, scenarios }
+    Group { keys, outcome: Outcome::Denied, limit: limit(2, 3600), warm_hits: 2, scenarios: scenarios(keys) }
 }
 
-fn many_keys_scenarios() -> Vec<Scenario> {
+fn scenarios(keys: usize) -> Vec<Scenario> {
     // Zipf comes last: it uses up the quota of the hottest keys.
-    let scenario = |spread| move |threads| Scenario { threads, spread };
-    let uniform = [1, 2].map(scenario(Spread::Uniform));
-    let zipf = [1, 2].map(scenario(Spread::Zipf));
-    uniform.into_iter().chain(zipf).collect()
-}
-
-fn hot_key_scenarios() -> Vec<Scenario> {
-    vec![Scenario { threads: 2, spread: Spread::HotKey }]
+    let scenarios: &[(usize, Spread)] = match keys {
+        1 => &[(2, Spread::HotKey)],
+        _ => &[(1, Spread::Uniform), (2, Spread::Uniform), (1, Spread::Zipf), (2, Spread::Zipf)],
+    };
+    scenarios.iter().map(|&(threads, spread)| Scenario { threads, spread }).collect()
 }
 
 /// The text of a key, 13 characters.

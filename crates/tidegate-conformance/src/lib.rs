@@ -3,6 +3,7 @@
 mod comparison;
 pub mod convert;
 pub mod generators;
+mod history;
 mod macros;
 pub mod model;
 mod property;

@@ -50,166 +50,89 @@ macro_rules! all_without_overrides {
     };
 }
 
-/// Tests that a store reproduces the conformance vectors.
-#[macro_export]
-macro_rules! vectors {
-    ($store:ty) => {
-        $crate::__suite!(vectors, $store, [the_store_reproduces_every_vector]);
+/// Defines the macro of each suite from its documentation and its tests. `$dollar` is a dollar sign, for the parameter of
+/// the defined macro.
+macro_rules! suites {
+    ($dollar:tt $($(#[$attribute:meta])* $suite:ident $tests:tt)+) => {
+        $(
+            $(#[$attribute])*
+            #[macro_export]
+            macro_rules! $suite {
+                ($dollar store:ty) => {
+                    $dollar crate::__suite!($suite, $dollar store, $tests);
+                };
+            }
+        )+
     };
 }
 
-/// Tests that every answer of a store equals that of the model.
-#[macro_export]
-macro_rules! agreement {
-    ($store:ty) => {
-        $crate::__suite!(agreement, $store, [every_answer_equals_the_model, a_gcra_debt_stays_under_another_max]);
-    };
-}
+suites! {
+    $
 
-/// Tests that every answer in a long history equals that of the model. Run its ignored test, which compares a million
-/// decisions, when the store has changed much.
-#[macro_export]
-macro_rules! long_histories {
-    ($store:ty) => {
-        $crate::__suite!(
-            long_histories,
-            $store,
-            [
-                long_histories_equal_the_model,
-                histories_with_bursts_and_pauses_equal_the_model,
-                #[ignore = "takes many minutes"]
-                a_million_decisions_equal_the_model,
-            ]
-        );
-    };
-}
+    /// Tests that a store reproduces the conformance vectors.
+    vectors [the_store_reproduces_every_vector]
 
-/// Tests that retry times and reset times are exact to the microsecond.
-#[macro_export]
-macro_rules! waits {
-    ($store:ty) => {
-        $crate::__suite!(waits, $store, [retry_after_is_exact, reset_after_is_exact]);
-    };
-}
+    /// Tests that every answer of a store equals that of the model.
+    agreement [every_answer_equals_the_model, a_gcra_debt_stays_under_another_max]
 
-/// Tests the promise of each algorithm about the units in any window.
-#[macro_export]
-macro_rules! windows {
-    ($store:ty) => {
-        $crate::__suite!(
-            windows,
-            $store,
-            [no_window_holds_more_than_promised, units_are_counted_for_a_window_and_at_most_one_slot]
-        );
-    };
-}
+    /// Tests that every answer in a long history equals that of the model. Run its ignored test, which compares a million
+    /// decisions, when the store has changed much.
+    long_histories [
+        long_histories_equal_the_model,
+        histories_with_bursts_and_pauses_equal_the_model,
+        #[ignore = "takes many minutes"]
+        a_million_decisions_equal_the_model,
+    ]
 
-/// Tests that denied requests and peeks leave no trace.
-#[macro_export]
-macro_rules! denials {
-    ($store:ty) => {
-        $crate::__suite!(denials, $store, [denied_requests_and_peeks_leave_no_trace, a_peek_answers_as_a_check_would]);
-    };
-}
+    /// Tests that retry times and reset times are exact to the microsecond.
+    waits [retry_after_is_exact, reset_after_is_exact]
 
-/// Tests shadow mode.
-#[macro_export]
-macro_rules! shadow {
-    ($store:ty) => {
-        $crate::__suite!(
-            shadow,
-            $store,
-            [a_shadow_policy_answers_as_an_enforcing_policy_and_never_denies, a_shadow_policy_never_vetoes]
-        );
-    };
-}
+    /// Tests the promise of each algorithm about the units in any window.
+    windows [no_window_holds_more_than_promised, units_are_counted_for_a_window_and_at_most_one_slot]
 
-/// Tests decisions over several requests.
-#[macro_export]
-macro_rules! decide_all {
-    ($store:ty) => {
-        $crate::__suite!(
-            decide_all,
-            $store,
-            [
-                decisions_over_several_requests_equal_the_model,
-                all_requests_are_charged_or_none,
-                new_keys_do_not_change_other_keys,
-                the_same_policy_and_key_twice_is_one_request,
-            ]
-        );
-    };
-}
+    /// Tests that denied requests and peeks leave no trace.
+    denials [denied_requests_and_peeks_leave_no_trace, a_peek_answers_as_a_check_would]
 
-/// Tests refunds.
-#[macro_export]
-macro_rules! refunds {
-    ($store:ty) => {
-        $crate::__suite!(
-            refunds,
-            $store,
-            [
-                refunded_units_count_as_never_charged,
-                a_gcra_charge_refunded_at_once_leaves_the_debt_as_it_was,
-                a_refund_dated_after_the_newest_charge_does_nothing,
-            ]
-        );
-    };
-}
+    /// Tests shadow mode.
+    shadow [a_shadow_policy_answers_as_an_enforcing_policy_and_never_denies, a_shadow_policy_never_vetoes]
 
-/// Tests changed windows, numbers of buckets and algorithms.
-#[macro_export]
-macro_rules! changed_limits {
-    ($store:ty) => {
-        $crate::__suite!(
-            changed_limits,
-            $store,
-            [
-                a_changed_shape_keeps_the_history,
-                alternating_shapes_do_not_redate_charges,
-                a_gcra_debt_under_another_window_becomes_one_charge,
-                limits_are_matched_by_window_then_by_position,
-                alternating_shapes_of_several_limits_keep_the_window_promise,
-            ]
-        );
-    };
-}
+    /// Tests decisions over several requests.
+    decide_all [
+        decisions_over_several_requests_equal_the_model,
+        all_requests_are_charged_or_none,
+        new_keys_do_not_change_other_keys,
+        the_same_policy_and_key_twice_is_one_request,
+    ]
 
-/// Tests limits supplied by the caller, without a named policy.
-#[macro_export]
-macro_rules! caller_limits {
-    ($store:ty) => {
-        $crate::__suite!(
-            caller_limits,
-            $store,
-            [
-                callers_with_another_max_share_one_state,
-                callers_with_other_windows_algorithms_or_keys_have_separate_states,
-            ]
-        );
-    };
-}
+    /// Tests refunds.
+    refunds [
+        refunded_units_count_as_never_charged,
+        a_gcra_charge_refunded_at_once_leaves_the_debt_as_it_was,
+        a_refund_dated_after_the_newest_charge_does_nothing,
+    ]
 
-/// Tests debts above the largest stored number.
-#[macro_export]
-macro_rules! saturation {
-    ($store:ty) => {
-        $crate::__suite!(saturation, $store, [a_gcra_debt_saturates]);
-    };
-}
+    /// Tests changed windows, numbers of buckets and algorithms.
+    changed_limits [
+        a_changed_shape_keeps_the_history,
+        alternating_shapes_do_not_redate_charges,
+        a_gcra_debt_under_another_window_becomes_one_charge,
+        limits_are_matched_by_window_then_by_position,
+        alternating_shapes_of_several_limits_keep_the_window_promise,
+    ]
 
-/// Tests overrides of single keys. A store without overrides omits this suite.
-#[macro_export]
-macro_rules! overrides {
-    ($store:ty) => {
-        $crate::__suite!(
-            overrides,
-            $store,
-            [
-                every_answer_under_overrides_equals_the_model,
-                long_histories_under_overrides_equal_the_model,
-                overrides_are_listed_in_the_order_of_their_keys,
-            ]
-        );
-    };
+    /// Tests limits supplied by the caller, without a named policy.
+    caller_limits [
+        callers_with_another_max_share_one_state,
+        callers_with_other_windows_algorithms_or_keys_have_separate_states,
+    ]
+
+    /// Tests debts above the largest stored number.
+    saturation [a_gcra_debt_saturates]
+
+    /// Tests overrides of single keys. A store without overrides omits this suite.
+    overrides [
+        every_answer_under_overrides_equals_the_model,
+        long_histories_under_overrides_equal_the_model,
+        overrides_are_listed_in_the_order_of_their_keys,
+    ]
 }

@@ -5,7 +5,7 @@ use std::env;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::DECISIONS;
 
@@ -34,49 +34,11 @@ fn parse(output: &str) -> Result<Counts> {
 }
 
 fn count_of(line: &str) -> Result<(String, f64)> {
-    let summary: Summary = serde_json::from_str(line).context("a summary of gungraun")?;
-    let name = format!("{}::{}", summary.function_name, summary.id.unwrap_or_default());
-    let profile = summary.profiles.first().with_context(|| format!("no profile of {name}"))?;
-    Ok((name, profile.data.total.metrics.instructions.values.new / f64::from(DECISIONS)))
-}
-
-/// The part of a summary that is used; gungraun writes one per line and benchmark.
-#[derive(Deserialize)]
-struct Summary {
-    function_name: String,
-    id: Option<String>,
-    profiles: Vec<Profile>,
-}
-
-#[derive(Deserialize)]
-struct Profile {
-    data: Data,
-}
-
-#[derive(Deserialize)]
-struct Data {
-    total: Total,
-}
-
-#[derive(Deserialize)]
-struct Total {
-    metrics: Metrics,
-}
-
-#[derive(Deserialize)]
-struct Metrics {
-    #[serde(rename = "Ir")]
-    instructions: Metric,
-}
-
-#[derive(Deserialize)]
-struct Metric {
-    values: Values,
-}
-
-#[derive(Deserialize)]
-struct Values {
-    new: f64,
+    let summary: Value = serde_json::from_str(line).context("a summary of gungraun")?;
+    let function = summary["function_name"].as_str().context("a summary of gungraun names its function")?;
+    let name = format!("{function}::{}", summary["id"].as_str().unwrap_or_default());
+    let instructions = summary.pointer("/profiles/0/data/total/metrics/Ir/values/new").and_then(Value::as_f64);
+    Ok((name.clone(), instructions.with_context(|| format!("no profile of {name}"))? / f64::from(DECISIONS)))
 }
 
 #[cfg(test)]

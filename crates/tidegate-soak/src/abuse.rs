@@ -54,6 +54,12 @@ pub(crate) fn run(round: usize, service: &Service, counts: &mut Counts) -> anyho
     }
 }
 
+/// Repeats for as long as one kind of abuse lasts.
+fn turns() -> impl Iterator<Item = ()> {
+    let end = Instant::now() + DURATION;
+    std::iter::from_fn(move || (Instant::now() < end).then_some(()))
+}
+
 /// Limits supplied by the caller, each with a new window. The windows are short, so that the store has room for honest
 /// keys later.
 fn many_windows(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
@@ -72,10 +78,9 @@ fn many_keys(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
 
 /// Sends pairs of commands in pipelines for a while, and reads the replies.
 fn flood(service: &Service, counts: &mut Counts, pair: impl Fn(u64) -> String) -> anyhow::Result<()> {
-    let end = Instant::now() + DURATION;
-    let mut connection = Wire::try_connect(service.resp()).context("RESP accepts no connection of a flood")?;
+    let mut connection = Wire::try_connect(&service.resp).context("RESP accepts no connection of a flood")?;
     let mut number = 0;
-    while Instant::now() < end {
+    for () in turns() {
         let batch: String = (number..number + PIPELINE).map(&pair).collect();
         number += PIPELINE;
         connection.try_send_bytes(batch.as_bytes()).context("the flood can't be sent")?;
@@ -89,12 +94,12 @@ fn flood(service: &Service, counts: &mut Counts, pair: impl Fn(u64) -> String) -
 
 /// Many connections that check one key as fast as they can.
 fn hot_key(round: usize, service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
-    let (end, key) = (Instant::now() + DURATION, format!("hot-{round}-{}", fastrand::u64(..)));
+    let key = format!("hot-{round}-{}", fastrand::u64(..));
     let denied = AtomicBool::new(false);
     let attack = || -> anyhow::Result<HotKeyResult> {
-        let mut connection = Wire::try_connect(service.resp())?;
+        let mut connection = Wire::try_connect(&service.resp)?;
         let mut result = HotKeyResult::default();
-        while Instant::now() < end {
+        for () in turns() {
             let was_denied = denied.load(Relaxed);
             for _ in 0..PIPELINE {
                 connection.try_send(["TG.CHECK", "tight", &key])?;
@@ -141,12 +146,12 @@ struct HotKeyResult {
 /// HTTP/2 requests whose responses are not read.
 fn unread_responses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let addresses = [service.http(), service.grpc()];
+    let addresses = [&service.http, &service.grpc];
     let path = format!("/{}", "x".repeat(3_000));
     runtime.block_on(async {
         let mut held = Vec::new();
         for connection in 0..UNREAD.0 {
-            let Ok(stream) = tokio::net::TcpStream::connect(&addresses[connection % 2]).await else { continue };
+            let Ok(stream) = tokio::net::TcpStream::connect(addresses[connection % 2]).await else { continue };
             let mut builder = h2::client::Builder::new();
             builder.initial_window_size(0).initial_connection_window_size(0);
             let Ok((client, connection)) = builder.handshake::<_, &[u8]>(stream).await else { continue };
@@ -174,15 +179,14 @@ fn unread_responses(service: &Service, counts: &mut Counts) -> anyhow::Result<()
 
 /// RESP commands whose replies are not read.
 fn unread_replies(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
-    let end = Instant::now() + DURATION;
     let mut streams = Vec::new();
     let batch = "TG.CHECK flooded unread FULL\r\n".repeat(1_000);
     for _ in 0..UNREAD.0 {
-        let stream = TcpStream::connect(service.resp()).context("RESP accepts no connection that does not read")?;
+        let stream = TcpStream::connect(&service.resp).context("RESP accepts no connection that does not read")?;
         stream.set_nonblocking(true)?;
         streams.push(stream);
     }
-    while Instant::now() < end {
+    for () in turns() {
         for stream in &mut streams {
             // A full socket or a closed connection is expected.
             if stream.write(batch.as_bytes()).is_ok() {
@@ -199,7 +203,7 @@ fn guesses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
     let end = Instant::now() + DURATION;
     while Instant::now() < end {
         let mut connection =
-            Wire::try_connect(service.resp()).context("RESP accepts no connection with wrong tokens")?;
+            Wire::try_connect(&service.resp).context("RESP accepts no connection with wrong tokens")?;
         for number in 0..100 {
             counts.guesses += 1;
             // The service may close the connection at any time.
@@ -208,7 +212,7 @@ fn guesses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
                 break;
             }
         }
-        let mut stream = TcpStream::connect(service.http()).context("HTTP accepts no connection with wrong tokens")?;
+        let mut stream = TcpStream::connect(&service.http).context("HTTP accepts no connection with wrong tokens")?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         let request = "GET /v1/inspect?policy=tight&key=k HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong-token\r\n\
              Connection: close\r\n\r\n";
@@ -222,11 +226,9 @@ fn guesses(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
 
 /// Meaningless bytes, sent to every listener.
 fn garbage(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
-    let end = Instant::now() + DURATION;
-    while Instant::now() < end {
-        for address in [service.http(), service.resp(), service.grpc()] {
-            let mut stream =
-                TcpStream::connect(&address).with_context(|| format!("{address} accepts no connection"))?;
+    for () in turns() {
+        for address in [&service.http, &service.resp, &service.grpc] {
+            let mut stream = TcpStream::connect(address).with_context(|| format!("{address} accepts no connection"))?;
             stream.set_read_timeout(Some(Duration::from_millis(200)))?;
             stream.set_write_timeout(Some(Duration::from_millis(200)))?;
             let bytes: Vec<u8> = (0..fastrand::usize(1..20_000)).map(|_| fastrand::u8(..)).collect();
@@ -242,17 +244,16 @@ fn garbage(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
 
 /// Connections that send nothing, or half of a request.
 fn idle_connections(service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
-    let addresses = [service.http(), service.resp(), service.grpc()];
+    let addresses = [&service.http, &service.resp, &service.grpc];
     let mut held = Vec::new();
     for number in 0..IDLE {
-        let Ok(mut stream) = TcpStream::connect(&addresses[number % 3]) else { continue };
+        let Ok(mut stream) = TcpStream::connect(addresses[number % 3]) else { continue };
         // The service may close it.
         let _ = stream.write_all(if number % 2 == 0 { b"" } else { b"POST /v1/check HTTP/1.1\r\nHost: loc" });
         held.push(stream);
         counts.connections += 1;
     }
-    let end = Instant::now() + DURATION;
-    while Instant::now() < end {
+    for () in turns() {
         service.must_reply().context("while connections are held open")?;
         thread::sleep(Duration::from_millis(200));
     }

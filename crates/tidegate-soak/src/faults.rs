@@ -2,9 +2,9 @@
 
 use std::{thread, time::Duration};
 
-use tidegate_testbed::{Reply, Server as Redis, Wire, wait_for};
+use tidegate_testbed::{Server as Redis, Wire, wait_for};
 
-use crate::service::Service;
+use crate::{honest::CheckReply, service::Service};
 
 /// Duration of a fault.
 const DURATION: Duration = Duration::from_secs(3);
@@ -14,15 +14,8 @@ const RECOVERY: Duration = Duration::from_secs(180);
 /// Timeout of the commands that cause a fault.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Counts of the faults so far.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) faults: u64,
-}
-
 /// Causes the next fault, ends it, and waits until the replies of the service are no longer degraded.
-pub(crate) fn run(round: usize, redis: &Redis, service: &Service, counts: &mut Counts) -> anyhow::Result<()> {
-    counts.faults += 1;
+pub(crate) fn run(round: usize, redis: &Redis, service: &Service) -> anyhow::Result<()> {
     match round % 5 {
         0 => {
             redis.kill();
@@ -61,12 +54,9 @@ fn admin(redis: &Redis) -> Wire {
 }
 
 fn replies_normally(service: &Service) -> Result<(), String> {
-    let mut connection = Wire::try_connect(service.resp()).map_err(|error| error.to_string())?;
+    let mut connection = Wire::try_connect(&service.resp).map_err(|error| error.to_string())?;
     let key = format!("recovered-{}", fastrand::u64(..));
     let reply = connection.try_command(["TG.CHECK", "tight", &key, "FULL"]).map_err(|error| error.to_string())?;
-    let Reply::Array(fields) = &reply else { return Err(format!("{reply:?}")) };
-    let is_degraded = fields
-        .chunks_exact(2)
-        .any(|pair| matches!(&pair[0], Reply::Bulk(Some(name)) if name == b"degraded") && pair[1] != Reply::Integer(0));
-    if is_degraded { Err(format!("{reply:?}")) } else { Ok(()) }
+    let is_normal = CheckReply::parse(&reply).is_some_and(|reply| !reply.degraded);
+    if is_normal { Ok(()) } else { Err(format!("{reply:?}")) }
 }

@@ -6,18 +6,16 @@
 
 use std::{
     sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     thread,
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use tidegate::{Op, Reason};
 use tidegate_conformance::model::{Micros, Model, ModelAlgorithm, ModelLimit, ModelPolicy, ModelRequest, Units};
 use tidegate_testbed::{Reply, Wire};
-
-use crate::clock;
 
 /// Maximum difference between the clock of a service and the clock of this program.
 const CLOCKS_DIFFER: Micros = 20_000;
@@ -28,64 +26,62 @@ const DESCRIBED: usize = 20;
 
 /// The policies of the services: name, configuration and model.
 pub(crate) fn policies() -> [(&'static str, &'static str, ModelPolicy); 5] {
-    let second = 1_000_000;
-    let two = vec![ModelLimit::new(20, 2 * second), ModelLimit::new(100, 20 * second)];
-    let burst = ModelLimit { capacity: 10, ..ModelLimit::new(50, 5 * second) };
+    let limit = |max, seconds: Micros| ModelLimit::new(max, seconds * 1_000_000);
+    let log = |limits| ModelPolicy::new(ModelAlgorithm::SlidingLog, limits);
+    let one = |algorithm, limit| ModelPolicy::new(algorithm, vec![limit]);
+    let burst = ModelLimit { capacity: 10, ..limit(50, 5) };
     [
-        (
-            "log",
-            "limits = [\"20/2s\"]",
-            ModelPolicy::new(ModelAlgorithm::SlidingLog, vec![ModelLimit::new(20, 2 * second)]),
-        ),
-        ("two", "limits = [\"20/2s\", \"100/20s\"]", ModelPolicy::new(ModelAlgorithm::SlidingLog, two)),
+        ("log", "limits = [\"20/2s\"]", log(vec![limit(20, 2)])),
+        ("two", "limits = [\"20/2s\", \"100/20s\"]", log(vec![limit(20, 2), limit(100, 20)])),
         (
             "counter",
             "limits = [\"30/3s\"]\nalgorithm = \"sliding_counter\"",
-            ModelPolicy::new(ModelAlgorithm::SlidingCounter, vec![ModelLimit::new(30, 3 * second)]),
+            one(ModelAlgorithm::SlidingCounter, limit(30, 3)),
         ),
         (
             "buckets",
             "limits = [\"25/5s\"]\nalgorithm = \"sliding_buckets:10\"",
-            ModelPolicy::new(ModelAlgorithm::SlidingBuckets(10), vec![ModelLimit::new(25, 5 * second)]),
+            one(ModelAlgorithm::SlidingBuckets(10), limit(25, 5)),
         ),
-        ("gcra", "limits = [\"50/5s\"]\nalgorithm = \"gcra:10\"", ModelPolicy::new(ModelAlgorithm::Gcra, vec![burst])),
+        ("gcra", "limits = [\"50/5s\"]\nalgorithm = \"gcra:10\"", one(ModelAlgorithm::Gcra, burst)),
     ]
 }
 
 /// The results of the honest clients of one service.
 #[derive(Debug, Default)]
-pub(crate) struct Totals {
-    pub(crate) compared: AtomicU64,
-    pub(crate) admitted: AtomicU64,
-    pub(crate) denied: AtomicU64,
+pub(crate) struct Totals(Mutex<Counts>);
+
+/// Counts of replies.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) compared: u64,
+    pub(crate) admitted: u64,
+    pub(crate) denied: u64,
     /// Replies that are marked degraded and therefore promise less. They are counted but not compared.
-    pub(crate) degraded: AtomicU64,
+    pub(crate) degraded: u64,
     /// Requests without a reply: the connection was lost.
-    pub(crate) lost: AtomicU64,
-    pub(crate) wrong: AtomicU64,
-    pub(crate) described: Mutex<Vec<String>>,
+    pub(crate) lost: u64,
+    pub(crate) wrong: u64,
+    /// Descriptions of the first wrong replies.
+    pub(crate) described: Vec<String>,
 }
 
 impl Totals {
-    fn wrong(&self, description: String) {
-        self.wrong.fetch_add(1, Relaxed);
-        let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
-        if described.len() < DESCRIBED {
-            described.push(description);
-        }
+    pub(crate) fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The compared fields of one reply.
 #[derive(Debug)]
-struct CheckReply {
+pub(crate) struct CheckReply {
     allowed: bool,
     reason: String,
     remaining: Units,
     retry_after_ms: Option<Micros>,
     reset_after_ms: Micros,
     charged_at: Option<Micros>,
-    degraded: bool,
+    pub(crate) degraded: bool,
 }
 
 /// Sends checks until `stop` is set.
@@ -94,7 +90,7 @@ pub(crate) fn run(client: usize, address: &str, totals: &Totals, stop: &AtomicBo
     for number in 0.. {
         let (name, _, policy) = &policies[(client + number) % policies.len()];
         let Ok(mut connection) = Wire::try_connect(address) else {
-            totals.lost.fetch_add(1, Relaxed);
+            totals.counts().lost += 1;
             thread::sleep(Duration::from_millis(100));
             continue;
         };
@@ -105,30 +101,41 @@ pub(crate) fn run(client: usize, address: &str, totals: &Totals, stop: &AtomicBo
                 return;
             }
             let cost = *fastrand::choice(&[1, 1, 1, 2, 5]).expect("the list is not empty");
-            let sent = clock::now();
+            let sent = now();
             let reply =
                 connection.try_command(["TG.CHECK", name, key.as_str(), "COST", cost.to_string().as_str(), "FULL"]);
-            let received = clock::now();
+            let received = now();
             let Some(reply) = reply.ok().and_then(|reply| CheckReply::parse(&reply)) else {
                 // Whether the request was charged is not known, so the key can't be compared any more.
-                totals.lost.fetch_add(1, Relaxed);
+                totals.counts().lost += 1;
                 break;
             };
             if reply.degraded {
-                totals.degraded.fetch_add(1, Relaxed);
+                totals.counts().degraded += 1;
                 pause();
                 break;
             }
-            totals.compared.fetch_add(1, Relaxed);
-            let counter = if reply.allowed { &totals.admitted } else { &totals.denied };
-            counter.fetch_add(1, Relaxed);
-            if let Err(reason) = compare(&mut model, &ModelRequest::new(policy, cost), &reply, (sent, received)) {
-                totals.wrong(format!("{name} {key} cost {cost} at {sent}: {reason}: {reply:?}"));
+            let comparison = compare(&mut model, &ModelRequest::new(policy, cost), &reply, (sent, received));
+            let mut counts = totals.counts();
+            counts.compared += 1;
+            *(if reply.allowed { &mut counts.admitted } else { &mut counts.denied }) += 1;
+            if let Err(reason) = comparison {
+                counts.wrong += 1;
+                if counts.described.len() < DESCRIBED {
+                    counts.described.push(format!("{name} {key} cost {cost} at {sent}: {reason}: {reply:?}"));
+                }
                 break;
             }
+            drop(counts);
             pause();
         }
     }
+}
+
+/// The time of the wall clock in microseconds since the epoch, as the services read it.
+fn now() -> Micros {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
+    Micros::try_from(elapsed.as_micros()).expect("microseconds fit")
 }
 
 /// Waits for a short random time.
@@ -175,7 +182,7 @@ fn rounded_up(micros: Micros) -> Micros {
 }
 
 impl CheckReply {
-    fn parse(reply: &Reply) -> Option<Self> {
+    pub(crate) fn parse(reply: &Reply) -> Option<Self> {
         let Reply::Array(fields) = reply else { return None };
         let field = |name: &str| {
             let mut pairs = fields.chunks_exact(2);

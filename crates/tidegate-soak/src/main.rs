@@ -7,7 +7,6 @@
 #![expect(clippy::disallowed_methods, reason = "the services under test run in real time, and so do their clients")]
 
 mod abuse;
-mod clock;
 mod faults;
 mod honest;
 mod memory;
@@ -17,7 +16,7 @@ mod service;
 use std::{
     path::PathBuf,
     process::ExitCode,
-    sync::{Arc, atomic::AtomicBool, atomic::Ordering::Relaxed},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -42,9 +41,9 @@ struct Arguments {
 }
 
 /// Stops the clients when it is dropped.
-struct StopOnDrop(Arc<AtomicBool>);
+struct StopOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for StopOnDrop {
+impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
@@ -57,19 +56,19 @@ fn main() -> anyhow::Result<ExitCode> {
     let in_memory = Service::start(&arguments.binary, "memory")?;
     let in_redis = Service::start(&arguments.binary, &redis.url())?;
     let services = [&in_memory, &in_redis];
-    let (stop, started) = (Arc::new(AtomicBool::new(false)), Instant::now());
-    let totals = [Arc::new(Totals::default()), Arc::new(Totals::default())];
+    let (stop, started) = (AtomicBool::new(false), Instant::now());
+    let totals = <[Totals; 2]>::default();
     let mut memory = services.map(|service| Memory::of(service.process_id()));
     let mut abused = abuse::Counts::default();
-    let mut faulted = faults::Counts::default();
+    let mut faults = 0;
 
     thread::scope(|scope| -> anyhow::Result<()> {
         // Stops the clients even if something fails.
-        let _stopped = StopOnDrop(Arc::clone(&stop));
+        let _stopped = StopOnDrop(&stop);
         for (service, totals) in services.iter().zip(&totals) {
             for client in 0..arguments.clients {
-                let (address, totals, stop) = (service.resp(), Arc::clone(totals), Arc::clone(&stop));
-                scope.spawn(move || honest::run(client, &address, &totals, &stop));
+                let stop = &stop;
+                scope.spawn(move || honest::run(client, &service.resp, totals, stop));
             }
         }
         let end = started + Duration::from_secs(60 * arguments.minutes);
@@ -80,7 +79,8 @@ fn main() -> anyhow::Result<ExitCode> {
             for service in services {
                 abuse::run(round, service, &mut abused)?;
             }
-            faults::run(round, &redis, &in_redis, &mut faulted)?;
+            faults += 1;
+            faults::run(round, &redis, &in_redis)?;
             for (memory, service) in memory.iter_mut().zip(services) {
                 memory.sample()?;
                 service.must_reply()?;
@@ -90,7 +90,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Ok(())
     })?;
 
-    let report = Report { minutes: arguments.minutes, totals, memory, abused, faulted };
+    let report = Report { minutes: arguments.minutes, totals, memory, abused, faults };
     println!("{report}");
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -3,28 +3,30 @@
 use std::{
     fmt,
     io::{IsTerminal as _, Write as _},
-    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
     time::Instant,
 };
 
-use crate::{abuse, faults, honest::Totals, memory::Memory};
+use crate::{
+    abuse,
+    honest::{Counts, Totals},
+    memory::Memory,
+};
 
 /// Everything that was counted. The first of each pair is the service in memory, the second the one in Redis.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) minutes: u64,
-    pub(crate) totals: [Arc<Totals>; 2],
+    pub(crate) totals: [Totals; 2],
     pub(crate) memory: [Memory; 2],
     pub(crate) abused: abuse::Counts,
-    pub(crate) faulted: faults::Counts,
+    pub(crate) faults: u64,
 }
 
 impl Report {
     /// Whether the soak test passed.
     pub(crate) fn is_good(&self) -> bool {
-        let wrong = self.totals.iter().any(|totals| totals.wrong.load(Relaxed) > 0);
-        let compared = self.totals.iter().all(|totals| totals.compared.load(Relaxed) > 0);
-        !wrong && compared && self.abused.hot_over == 0 && self.memory.iter().all(Memory::is_flat)
+        let right = self.totals.iter().map(Totals::counts).all(|counts| counts.wrong == 0 && counts.compared > 0);
+        right && self.abused.hot_over == 0 && self.memory.iter().all(Memory::is_flat)
     }
 }
 
@@ -32,7 +34,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let abuse::Counts { commands, hot_checks, hot_keys, hot_over, hot_early, unread, guesses, connections } =
             &self.abused;
-        writeln!(f, "{} minutes, {} faults", self.minutes, self.faulted.faults)?;
+        writeln!(f, "{} minutes, {} faults", self.minutes, self.faults)?;
         writeln!(
             f,
             "abuse: {commands} flood commands, {hot_checks} checks of {hot_keys} hot keys, {unread} requests without a \
@@ -45,9 +47,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(f, "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")?;
         for ((name, totals), memory) in ["memory", "redis"].into_iter().zip(&self.totals).zip(&self.memory) {
-            let Totals { compared, admitted, denied, degraded, lost, wrong, described } = &**totals;
-            let [compared, admitted, denied, degraded, lost, wrong] =
-                [compared, admitted, denied, degraded, lost, wrong].map(|counter| counter.load(Relaxed));
+            let Counts { compared, admitted, denied, degraded, lost, wrong, described } = &*totals.counts();
             let (before, after) = memory.peaks();
             writeln!(
                 f,
@@ -55,7 +55,7 @@ impl fmt::Display for Report {
                 before >> 20,
                 after >> 20
             )?;
-            for line in described.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            for line in described {
                 writeln!(f, "wrong: {line}")?;
             }
         }
@@ -64,13 +64,12 @@ impl fmt::Display for Report {
 }
 
 /// Shows the progress of the run on a terminal.
-pub(crate) fn progress(started: Instant, minutes: u64, totals: &[Arc<Totals>; 2]) {
+pub(crate) fn progress(started: Instant, minutes: u64, totals: &[Totals; 2]) {
     if !std::io::stderr().is_terminal() {
         return;
     }
-    let sum = |counter: fn(&Totals) -> u64| totals.iter().map(|totals| counter(totals)).sum::<u64>();
-    let compared = sum(|totals| totals.compared.load(Relaxed));
-    let wrong = sum(|totals| totals.wrong.load(Relaxed));
+    let sum = |counter: fn(&Counts) -> u64| totals.iter().map(|totals| counter(&totals.counts())).sum::<u64>();
+    let (compared, wrong) = (sum(|counts| counts.compared), sum(|counts| counts.wrong));
     let elapsed = started.elapsed().as_secs();
     let _ = write!(
         std::io::stderr(),

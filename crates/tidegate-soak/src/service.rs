@@ -24,7 +24,9 @@ const ADMIN_TOKEN: &str = "soak-admin-token-0001";
 #[derive(Debug)]
 pub(crate) struct Service {
     process: Child,
-    ports: [u16; 3],
+    pub(crate) http: String,
+    pub(crate) resp: String,
+    pub(crate) grpc: String,
     file: PathBuf,
     config: String,
     // Removed last: the process reads the configuration there.
@@ -36,8 +38,8 @@ impl Service {
     pub(crate) fn start(binary: &Path, store: &str) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("tidegate.toml");
-        let ports = [free_port(), free_port(), free_port()];
-        let config = config(ports, store);
+        let [http, resp, grpc] = std::array::from_fn(|_| format!("127.0.0.1:{}", free_port()));
+        let config = config([&http, &resp, &grpc], store);
         fs::write(&file, &config)?;
         let process = Command::new(binary)
             .args(["serve", "--config"])
@@ -47,7 +49,7 @@ impl Service {
             .stderr(Stdio::piped())
             .spawn()
             .context("the service did not start")?;
-        let service = Self { process, ports, file, config, _folder: folder };
+        let service = Self { process, http, resp, grpc, file, config, _folder: folder };
         wait_for("the service to reply", Duration::from_secs(30), || {
             service.must_reply().map_err(|error| error.to_string())
         });
@@ -58,21 +60,9 @@ impl Service {
         self.process.id()
     }
 
-    pub(crate) fn http(&self) -> String {
-        format!("127.0.0.1:{}", self.ports[0])
-    }
-
-    pub(crate) fn resp(&self) -> String {
-        format!("127.0.0.1:{}", self.ports[1])
-    }
-
-    pub(crate) fn grpc(&self) -> String {
-        format!("127.0.0.1:{}", self.ports[2])
-    }
-
     /// Fails if a new client gets no reply.
     pub(crate) fn must_reply(&self) -> anyhow::Result<()> {
-        let mut connection = Wire::try_connect(self.resp()).context("RESP accepts no connection")?;
+        let mut connection = Wire::try_connect(&self.resp).context("RESP accepts no connection")?;
         connection.try_command(["PING"]).context("RESP does not reply")?;
         Ok(())
     }
@@ -98,9 +88,9 @@ impl Drop for Service {
     }
 }
 
-fn config([http, resp, grpc]: [u16; 3], store: &str) -> String {
+fn config([http, resp, grpc]: [&str; 3], store: &str) -> String {
     let mut text = format!(
-        "[server]\nhttp = \"127.0.0.1:{http}\"\nresp = \"127.0.0.1:{resp}\"\ngrpc = \"127.0.0.1:{grpc}\"\n\
+        "[server]\nhttp = \"{http}\"\nresp = \"{resp}\"\ngrpc = \"{grpc}\"\n\
          admin_token = \"{ADMIN_TOKEN}\"\n\n[store]\nurl = \"{store}\"\nmax_keys = 200_000\nmax_bytes = \"64MB\"\n\n\
          [policies.tight]\nlimits = [\"{TIGHT}/1h\"]\non_store_failure = \"open\"\n\n\
          [policies.flooded]\nlimits = [\"10/10s\"]\n\n"

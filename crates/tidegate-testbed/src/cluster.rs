@@ -1,22 +1,14 @@
 //! [`Cluster`]: redis servers that share the slots.
 
-mod builder;
 mod nodes_view;
 mod slot_move;
+mod start;
 
-use std::{ops::Range, time::Duration};
+use std::time::Duration;
 
-pub use builder::ClusterBuilder;
 pub use slot_move::SlotMove;
 
-use crate::{
-    reply::Reply,
-    server::Server,
-    wait::{timed, wait_for},
-};
-
-/// The number of slots in every cluster.
-const SLOTS: u16 = 16_384;
+use crate::{reply::Reply, server::Server, wait::wait_for};
 
 /// Maximum time until the nodes agree.
 const AGREEMENT: Duration = Duration::from_secs(30);
@@ -31,25 +23,11 @@ pub struct Cluster {
     ids: Vec<String>,
 }
 
-/// The result of a failover.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failover {
-    /// The node that became the master.
-    pub new_master: usize,
-    /// The time until every running node knew the new master.
-    pub took: Duration,
-}
-
 impl Cluster {
     /// Starts a cluster and waits until every slot is served.
     #[track_caller]
     pub fn start(masters: usize, replicas_each: usize) -> Self {
-        Self::builder().masters(masters).replicas_each(replicas_each).start()
-    }
-
-    /// Settings for a cluster; 3 masters with one replica each by default.
-    pub fn builder() -> ClusterBuilder {
-        ClusterBuilder::default()
+        Self::start_with(masters, replicas_each, &[])
     }
 
     /// All nodes.
@@ -85,47 +63,6 @@ impl Cluster {
             .1
     }
 
-    /// The present replicas of this master.
-    #[track_caller]
-    pub fn replicas_of(&self, master: usize) -> Vec<usize> {
-        let view = nodes_view::of(&self.nodes[master]).expect("a running node replies");
-        let replicas = view.iter().filter(|entry| entry.master.as_ref() == Some(&self.ids[master]));
-        replicas.filter_map(|entry| self.index(&entry.id)).collect()
-    }
-
-    /// Kills a master (`SIGKILL`) and waits until a replica has replaced it.
-    #[track_caller]
-    pub fn failover_of(&self, master: usize) -> Failover {
-        let slot = self.some_slot_of(master);
-        self.nodes[master].kill();
-        let ((), took) = timed(|| self.settle());
-        Failover { new_master: self.master_of_slot(slot), took }
-    }
-
-    /// Makes a replica the master with the consent of its master (`CLUSTER FAILOVER`), and waits for that.
-    #[track_caller]
-    pub fn graceful_failover(&self, replica: usize) -> Failover {
-        let node = &self.nodes[replica];
-        let ((), took) = timed(|| {
-            command(node, ["CLUSTER", "FAILOVER"]).expect_ok();
-            wait_for("a replica to become the master", AGREEMENT, || {
-                let me =
-                    nodes_view::of(node)?.into_iter().find(|entry| entry.myself).ok_or("it does not know itself")?;
-                if me.master.is_none() { Ok(()) } else { Err(format!("it is {}", me.flags)) }
-            });
-            self.settle();
-        });
-        Failover { new_master: replica, took }
-    }
-
-    /// Moves a slot to another master, `chunk` keys at a time.
-    #[track_caller]
-    pub fn move_slot(&self, slot: u16, to: usize, chunk: usize) {
-        let moving = self.begin_move(slot, to);
-        while moving.move_keys(chunk) > 0 {}
-        moving.finish();
-    }
-
     /// Begins to move a slot to another master. From now on its present master redirects clients there for keys that it
     /// does not have (`ASK`).
     #[track_caller]
@@ -148,23 +85,10 @@ impl Cluster {
     fn index(&self, id: &str) -> Option<usize> {
         self.ids.iter().position(|known| known == id)
     }
-
-    #[track_caller]
-    fn some_slot_of(&self, master: usize) -> u16 {
-        let view = nodes_view::of(&self.nodes[master]).expect("a running node replies");
-        let slots = view.iter().find(|entry| entry.myself).and_then(|me| me.slots.first());
-        *slots.unwrap_or_else(|| panic!("node {master} serves no slots")).start()
-    }
 }
 
 /// Sends a command to a running node.
 #[track_caller]
 fn command<A: AsRef<[u8]>>(node: &Server, args: impl IntoIterator<Item = A>) -> Reply {
     node.query(args).unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// The slots of one of `masters` masters.
-fn slots_of(master: usize, masters: usize) -> Range<usize> {
-    let start = |master| usize::from(SLOTS) * master / masters;
-    start(master)..start(master + 1)
 }

@@ -29,7 +29,7 @@ mod wait;
 mod wire;
 
 pub use builder::ServerBuilder;
-pub use cluster::{Cluster, ClusterBuilder, Failover, SlotMove};
+pub use cluster::{Cluster, SlotMove};
 pub use port::free_port;
 pub use proxy::Proxy;
 pub use reply::Reply;

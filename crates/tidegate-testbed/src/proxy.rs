@@ -57,11 +57,6 @@ impl Proxy {
         Self { port, shared }
     }
 
-    /// The port that the proxy listens on.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
     /// `redis://127.0.0.1:1234`
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)

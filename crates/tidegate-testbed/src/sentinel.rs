@@ -41,11 +41,6 @@ impl Sentinel {
         &self.nodes
     }
 
-    /// The sentinels.
-    pub fn sentinels(&self) -> &[Server] {
-        &self.sentinels
-    }
-
     /// `redis-sentinel://127.0.0.1:1,127.0.0.1:2/mymaster`
     pub fn url(&self) -> String {
         let addrs: Vec<_> = self.sentinels.iter().map(Server::addr).collect();

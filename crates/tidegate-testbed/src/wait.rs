@@ -21,10 +21,3 @@ pub fn wait_for<T>(goal: &str, limit: Duration, mut attempt: impl FnMut() -> Res
         }
     }
 }
-
-/// Returns the result of `work` and its duration.
-pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
-    let start = Instant::now();
-    let result = work();
-    (result, start.elapsed())
-}

@@ -1,10 +1,9 @@
 //! [`Wire`]: a connection that sends commands and reads replies.
 
 use std::{
-    fmt,
     io::{self, BufRead, BufReader, Read, Write},
     net::{TcpStream, ToSocketAddrs},
-    os::unix::net::UnixStream,
+    os::{fd::OwnedFd, unix::net::UnixStream},
     path::Path,
     time::Duration,
 };
@@ -18,35 +17,13 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// A server's error is a [`Reply::Error`]. A broken connection, or ten seconds without bytes, causes a panic, or an
 /// [`io::Error`] in the methods that begin with `try_`.
+#[derive(Debug)]
 pub struct Wire {
-    stream: BufReader<Box<dyn Stream>>,
-}
-
-trait Stream: Read + Write + Send {
-    fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()>;
-}
-
-impl Stream for TcpStream {
-    fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.set_read_timeout(timeout)?;
-        self.set_write_timeout(timeout)
-    }
-}
-
-impl Stream for UnixStream {
-    fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        self.set_read_timeout(timeout)?;
-        self.set_write_timeout(timeout)
-    }
+    // Also of a unix socket: bytes and timeouts work alike on every socket.
+    stream: BufReader<TcpStream>,
 }
 
 impl Wire {
-    /// Connects to a server.
-    #[track_caller]
-    pub fn connect(addr: impl ToSocketAddrs) -> Self {
-        Self::try_connect(addr).unwrap_or_else(|error| panic!("cannot connect: {error}"))
-    }
-
     /// Connects to a server.
     ///
     /// # Errors
@@ -54,22 +31,25 @@ impl Wire {
     pub fn try_connect(addr: impl ToSocketAddrs) -> io::Result<Self> {
         let stream = TcpStream::connect(addr)?;
         stream.set_nodelay(true)?;
-        Self::over(Box::new(stream))
+        Ok(Self::over(stream))
     }
 
     pub(crate) fn try_connect_unix(path: &Path) -> io::Result<Self> {
-        Self::over(Box::new(UnixStream::connect(path)?))
+        Ok(Self::over(OwnedFd::from(UnixStream::connect(path)?).into()))
     }
 
-    fn over(stream: Box<dyn Stream>) -> io::Result<Self> {
-        stream.set_timeout(Some(TIMEOUT))?;
-        Ok(Self { stream: BufReader::new(stream) })
+    fn over(stream: TcpStream) -> Self {
+        let wire = Self { stream: BufReader::new(stream) };
+        wire.set_timeout(Some(TIMEOUT));
+        wire
     }
 
     /// Sets the maximum time to wait for bytes; `None` means no maximum.
     #[track_caller]
     pub fn set_timeout(&self, timeout: Option<Duration>) {
-        self.stream.get_ref().set_timeout(timeout).expect("a timeout that is not zero");
+        let stream = self.stream.get_ref();
+        stream.set_read_timeout(timeout).expect("a timeout that is not zero");
+        stream.set_write_timeout(timeout).expect("a timeout that is not zero");
     }
 
     /// Sends a command and waits for its reply.
@@ -161,12 +141,6 @@ impl Wire {
         self.stream.read_exact(&mut bytes)?;
         bytes.truncate(length);
         Ok(bytes)
-    }
-}
-
-impl fmt::Debug for Wire {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wire")
     }
 }
 

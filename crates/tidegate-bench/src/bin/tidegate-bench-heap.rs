@@ -5,13 +5,14 @@ use std::alloc::System;
 use anyhow::Result;
 use clap::Parser;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-use tidegate_bench::heap::{Args, measure};
+use tidegate_bench::compare::Options;
+use tidegate_bench::heap::measure;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn main() -> Result<()> {
-    let report = measure(&Args::parse(), live_bytes)?;
+    let report = measure(&Options::parse(), live_bytes)?;
     println!("{}", serde_json::to_string(&report)?);
     Ok(())
 }

@@ -1,30 +1,19 @@
 //! governor: GCRA in its default keyed store (dashmap) with its default clock (quanta).
 
-use governor::DefaultKeyedRateLimiter;
+use std::num::NonZeroU32;
 
-use super::{Contender, ContenderEntry, Quota};
+use governor::{DefaultKeyedRateLimiter, Quota};
+
+use super::{ContenderEntry, max};
 
 pub(super) const ENTRY: ContenderEntry = ContenderEntry {
     project: "governor",
     name: "governor 0.10",
     like: Some("tidegate sliding_counter"),
-    build: |quota| Box::new(Governor::new(quota)),
+    build: |limit| {
+        let max = NonZeroU32::new(max(limit)).expect("a limit is not zero");
+        let quota = Quota::with_period(limit.window() / max.get()).expect("an interval above zero").allow_burst(max);
+        let limiter = DefaultKeyedRateLimiter::keyed(quota);
+        Box::new(move |key: &String| limiter.check_key(key).is_ok())
+    },
 };
-
-struct Governor {
-    limiter: DefaultKeyedRateLimiter<String>,
-}
-
-impl Governor {
-    fn new(quota: Quota) -> Self {
-        let interval = quota.window / quota.max.get();
-        let quota = governor::Quota::with_period(interval).expect("an interval above zero").allow_burst(quota.max);
-        Self { limiter: DefaultKeyedRateLimiter::keyed(quota) }
-    }
-}
-
-impl Contender for Governor {
-    fn decide(&self, key: &String) -> bool {
-        self.limiter.check_key(key).is_ok()
-    }
-}

@@ -1,7 +1,7 @@
 //! The measured limiters, one file each, behind one small trait.
 //!
-//! A contender uses its own clock, its own store and its own type of key. The trait only makes one
-//! decision. [`Contender::run`] is compiled for each contender, so all have the same loop, and a
+//! A contender uses its own clock, its own store and its own type of key. It is a function that makes
+//! one decision. [`Contender::run`] is compiled for each contender, so all have the same loop, and a
 //! decision is not a virtual call.
 
 mod governor;
@@ -13,45 +13,20 @@ mod throttlecrab;
 mod tidegate;
 mod trypema;
 
-use std::fmt;
 use std::hint::black_box;
-use std::num::NonZeroU32;
-use std::time::Duration;
+
+use ::tidegate::Limit;
 
 use crate::stopwatch::Deadline;
 use crate::tally::Tally;
 
-/// At most `max` requests per `window`. Every contender enforces this quota.
-#[derive(Clone, Copy, Debug)]
-pub struct Quota {
-    /// The maximum number of requests.
-    pub max: NonZeroU32,
-    /// The window, in whole seconds, because not all contenders support shorter units.
-    pub window: Duration,
+/// The requests of a limit, as contenders with smaller numbers need them. Every contender enforces the same limit, with a
+/// window of whole seconds, because not all support shorter units.
+fn max(limit: Limit) -> u32 {
+    limit.max().try_into().expect("the limits of a run are small")
 }
 
-impl Quota {
-    /// `max` requests per `seconds`.
-    ///
-    /// # Panics
-    /// If `max` is zero.
-    pub const fn new(max: u32, seconds: u64) -> Self {
-        Self { max: NonZeroU32::new(max).expect("a quota is not zero"), window: Duration::from_secs(seconds) }
-    }
-}
-
-impl fmt::Display for Quota {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (count, unit) = match self.window.as_secs() {
-            seconds if seconds % 3600 == 0 => (seconds / 3600, "h"),
-            seconds if seconds % 60 == 0 => (seconds / 60, "m"),
-            seconds => (seconds, "s"),
-        };
-        write!(out, "{}/{count}{unit}", self.max)
-    }
-}
-
-/// One limiter under one quota.
+/// One limiter under one limit.
 pub trait Contender: Send + Sync {
     /// Decides one request of `key`. Returns whether it is admitted.
     #[expect(clippy::ptr_arg, reason = "governor requires keys as `&String`")]
@@ -77,6 +52,12 @@ pub trait Contender: Send + Sync {
     }
 }
 
+impl<F: Fn(&String) -> bool + Send + Sync> Contender for F {
+    fn decide(&self, key: &String) -> bool {
+        self(key)
+    }
+}
+
 /// A contender that has not been built yet.
 #[derive(Clone, Copy)]
 pub struct ContenderEntry {
@@ -87,7 +68,7 @@ pub struct ContenderEntry {
     /// The row of ours that makes the same kind of promise; none for the harness.
     pub like: Option<&'static str>,
     /// Builds it with an empty store.
-    pub build: fn(Quota) -> Box<dyn Contender>,
+    pub build: fn(Limit) -> Box<dyn Contender>,
 }
 
 /// All entries: the harness first, then ours, then the rivals.
@@ -161,12 +142,12 @@ mod tests {
     }
 
     #[test]
-    fn exact_contenders_enforce_the_quota_and_keep_keys_apart() {
-        let quota = Quota::new(2, 3600);
+    fn exact_contenders_enforce_the_limit_and_keep_keys_apart() {
+        let limit = crate::workload::limit(2, 3600);
         let alice = "user:alice".to_owned();
         let bob = "user:bob".to_owned();
         for entry in all().into_iter().filter(|entry| entry.like.is_some()) {
-            let contender = (entry.build)(quota);
+            let contender = (entry.build)(limit);
             let allowed = (0..10).filter(|_| contender.decide(&alice)).count();
             assert_eq!(allowed, 2, "{}", entry.name);
             assert!(contender.decide(&bob), "{}", entry.name);

@@ -2,17 +2,17 @@
 
 use tidegate::{Algorithm, Buckets, Cost, Key, Limit, Limiter, MemoryStore, Policy};
 
-use super::{Contender, ContenderEntry, Quota};
+use super::{Contender, ContenderEntry};
 
 pub(super) const ENTRIES: [ContenderEntry; 5] = [
-    entry("tidegate sliding_log", |quota| ours(quota, Algorithm::SlidingLog)),
-    entry("tidegate sliding_counter", |quota| ours(quota, Algorithm::SlidingCounter)),
-    entry("tidegate sliding_buckets:10", |quota| ours(quota, ten_buckets())),
-    entry("tidegate fixed_window", |quota| ours(quota, Algorithm::FixedWindow)),
-    entry("tidegate gcra", |quota| ours(quota, Algorithm::Gcra(None))),
+    entry("tidegate sliding_log", |limit| build(limit, Algorithm::SlidingLog)),
+    entry("tidegate sliding_counter", |limit| build(limit, Algorithm::SlidingCounter)),
+    entry("tidegate sliding_buckets:10", |limit| build(limit, ten_buckets())),
+    entry("tidegate fixed_window", |limit| build(limit, Algorithm::FixedWindow)),
+    entry("tidegate gcra", |limit| build(limit, Algorithm::Gcra(None))),
 ];
 
-const fn entry(name: &'static str, build: fn(Quota) -> Box<dyn Contender>) -> ContenderEntry {
+const fn entry(name: &'static str, build: fn(Limit) -> Box<dyn Contender>) -> ContenderEntry {
     ContenderEntry { project: "tidegate", name, like: Some(name), build }
 }
 
@@ -20,20 +20,8 @@ fn ten_buckets() -> Algorithm {
     Algorithm::SlidingBuckets(Buckets::new(10).expect("ten is a number of buckets"))
 }
 
-struct Tidegate {
-    limiter: Limiter,
-    policy: Policy,
-}
-
-fn ours(quota: Quota, algorithm: Algorithm) -> Box<dyn Contender> {
-    let limit = Limit::new(u64::from(quota.max.get()), quota.window).expect("a valid limit");
-    let policy = Policy::new("bench", [limit]).expect("a valid policy");
-    Box::new(Tidegate { limiter: Limiter::new(MemoryStore::default()), policy: policy.with_algorithm(algorithm) })
-}
-
-impl Contender for Tidegate {
-    fn decide(&self, key: &String) -> bool {
-        let key = Key::new(key).expect("a valid key");
-        self.limiter.check(&self.policy, &key, Cost::ONE).is_allowed()
-    }
+fn build(limit: Limit, algorithm: Algorithm) -> Box<dyn Contender> {
+    let policy = Policy::new("bench", [limit]).expect("a valid policy").with_algorithm(algorithm);
+    let limiter = Limiter::new(MemoryStore::default());
+    Box::new(move |key: &String| limiter.check(&policy, &Key::new(key).expect("a valid key"), Cost::ONE).is_allowed())
 }

@@ -9,9 +9,10 @@ use clap::ValueEnum;
 use serde::Serialize;
 use tidegate::{Algorithm, Policy};
 use tidegate_tower::{HeaderFormat, RateLimitLayer};
-use tokio::net::TcpListener;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
+
+use crate::service::process;
 
 /// The layer of the route. Layers count clients by their peer address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -37,15 +38,8 @@ pub enum RouteLayer {
 
 impl RouteLayer {
     /// The name on the command line, in the table and in the JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Tidegate => "tidegate",
-            Self::TidegateQuiet => "tidegate-quiet",
-            Self::TidegateLog => "tidegate-log",
-            Self::TowerGovernor => "tower_governor",
-            Self::TowerGovernorHeaders => "tower_governor-headers",
-        }
+    pub(super) fn name(self) -> String {
+        self.to_possible_value().expect("every layer can be chosen").get_name().to_owned()
     }
 
     fn router(self) -> Result<Router> {
@@ -74,12 +68,8 @@ impl RouteLayer {
 /// # Errors
 /// If the address can't be used.
 pub fn serve(layer: RouteLayer, address: SocketAddr) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    runtime.block_on(async {
-        let listener = TcpListener::bind(address).await.with_context(|| format!("can't listen on {address}"))?;
-        let service = layer.router()?.into_make_service_with_connect_info::<SocketAddr>();
-        axum::serve(listener, service).await.context("the server has stopped")
-    })
+    let service = layer.router()?.into_make_service_with_connect_info::<SocketAddr>();
+    process::serve(address, |listener| axum::serve(listener, service))
 }
 
 #[cfg(test)]
@@ -89,7 +79,7 @@ mod tests {
     #[test]
     fn the_command_line_and_the_json_use_the_same_names() {
         for layer in RouteLayer::value_variants() {
-            assert_eq!(RouteLayer::from_str(layer.name(), false), Ok(*layer));
+            assert_eq!(RouteLayer::from_str(&layer.name(), false), Ok(*layer));
             assert_eq!(serde_json::to_value(layer).expect("a name"), layer.name());
         }
     }

@@ -6,25 +6,19 @@
 
 mod layer;
 mod report;
-mod table;
-
-use std::net::SocketAddr;
-use std::process::Command;
 
 use anyhow::{Context, Result};
-use clap::ValueEnum as _;
-use tidegate_testbed::free_port;
+use clap::{Args, ValueEnum as _};
 
 use crate::machine::Machine;
-use crate::progress::Progress;
-use crate::service::process::Process;
-use crate::service::servers::local;
-use crate::service::throughput::{self, Round};
+use crate::options::Size;
+use crate::progress;
+use crate::service::process::OwnServer;
+use crate::service::throughput::{Round, interleaved, round};
 use crate::service::{load_average, wrk};
 
 pub use layer::{RouteLayer, serve};
 pub use report::{LayerReport, MiddlewareReport, Ratio};
-pub use table::render;
 
 /// Our layer, the layer that it is compared with, and the maximum ratio of their processor times, if there is a target.
 /// `tower_governor` sends no headers by default, so our layer is compared with and without headers.
@@ -37,12 +31,16 @@ const COMPARED: [(RouteLayer, RouteLayer, Option<f64>); 5] = [
 ];
 
 /// Options of the command line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// The number of rounds. Their median is reported.
-    pub rounds: usize,
-    /// The length of a round of one layer.
-    pub seconds: u64,
+    /// Rounds to take the median of
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Milliseconds of a round of one layer, rounded down to whole seconds
+    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u16).range(10..))]
+    round: u16,
+    #[command(flatten)]
+    size: Size,
 }
 
 /// Measures all layers.
@@ -50,69 +48,37 @@ pub struct Options {
 /// # Errors
 /// If a layer can't be served, wrk is missing, or a request failed.
 pub fn run(options: &Options) -> Result<MiddlewareReport> {
-    let progress = Progress::new();
     let busy_before = load_average();
-    let servers =
-        RouteLayer::value_variants().iter().map(|layer| LayerServer::start(*layer)).collect::<Result<Vec<_>>>()?;
-    for server in &servers {
-        progress.show(&format!("warming up {}", server.layer.name()));
+    let layers = RouteLayer::value_variants();
+    let start = |layer: &RouteLayer| OwnServer::start(&["layered", &layer.name()]);
+    let servers = layers.iter().map(start).collect::<Result<Vec<_>>>()?;
+    for (layer, server) in layers.iter().zip(&servers) {
+        progress::show(&format!("warming up {}", layer.name()));
         wrk::get(server.address, 1)?;
     }
+    let turn = |(layer, server): (&RouteLayer, &OwnServer)| {
+        round(server.process.id(), || wrk::get(server.address, 1)).with_context(|| layer.name())
+    };
+    let turns: Vec<_> = layers.iter().zip(&servers).map(|side| move || turn(side)).collect();
+    let turns: Vec<&dyn Fn() -> Result<Round>> = turns.iter().map(|turn| turn as _).collect();
+    let seconds = (options.size.of(options.round) / 1_000).max(1);
     let mut rounds: Vec<Vec<Vec<Round>>> = vec![Vec::new(); servers.len()];
     for number in 1..=options.rounds {
-        progress.show(&format!("round {number}"));
-        for (rounds, turns) in rounds.iter_mut().zip(round(&servers, options.seconds)?) {
+        progress::show(&format!("round {number}"));
+        // A turn takes one second: the cost of a request varies over time by more than the cost of a layer.
+        for (rounds, turns) in rounds.iter_mut().zip(interleaved(seconds, &turns)?) {
             rounds.push(turns);
         }
     }
-    progress.clear();
-    let layers = servers.iter().zip(&rounds).map(|(server, rounds)| LayerReport::of(server.layer, rounds));
-    let layers = layers.collect::<Option<Vec<_>>>().context("there is a round")?;
+    let layers: Vec<_> = layers.iter().zip(&rounds).map(|(layer, rounds)| LayerReport::of(*layer, rounds)).collect();
     let compared = COMPARED.iter().map(|(ours, other, target)| Ratio::of(&layers, *ours, *other, *target));
     let ratios = compared.collect::<Option<Vec<_>>>().context("every layer was measured")?;
     Ok(MiddlewareReport {
         machine: Machine::this(),
         rounds: options.rounds,
-        round_seconds: options.seconds,
+        round_seconds: seconds.into(),
         load_average: [busy_before, load_average()],
         ratios,
         layers,
     })
-}
-
-/// The turns of each layer in one round. A turn takes one second: the cost of a request varies over time by more than
-/// the cost of a layer.
-fn round(servers: &[LayerServer], seconds: u64) -> Result<Vec<Vec<Round>>> {
-    let mut turns: Vec<Vec<Round>> = vec![Vec::new(); servers.len()];
-    for _ in 0..seconds {
-        for (server, turns) in servers.iter().zip(&mut turns) {
-            turns.push(server.turn()?);
-        }
-    }
-    Ok(turns)
-}
-
-/// The process that serves one layer.
-struct LayerServer {
-    layer: RouteLayer,
-    process: Process,
-    address: SocketAddr,
-}
-
-impl LayerServer {
-    /// Starts the process and waits until it listens.
-    fn start(layer: RouteLayer) -> Result<Self> {
-        let address = local(free_port());
-        let this = std::env::current_exe().context("the path of this binary is unknown")?;
-        let mut process = Process::start(Command::new(this).args(["layered", layer.name(), &address.to_string()]))?;
-        process.wait_for(|| std::net::TcpStream::connect(address).ok())?;
-        Ok(Self { layer, process, address })
-    }
-
-    /// A second of load.
-    fn turn(&self) -> Result<Round> {
-        let target =
-            throughput::LoadTarget { id: self.process.id(), send_load: Box::new(|| wrk::get(self.address, 1)) };
-        target.round().with_context(|| self.layer.name())
-    }
 }

@@ -1,4 +1,6 @@
-//! The results of a run. Serialised, these types are the JSON format; field names are stable.
+//! The results of a run, as text and as JSON. Serialised, these types are the JSON format; field names are stable.
+
+use std::fmt;
 
 use serde::Serialize;
 
@@ -7,6 +9,7 @@ use crate::machine::Machine;
 use crate::measure::median;
 use crate::service::report::ServerSummary;
 use crate::service::throughput::Round;
+use crate::table::{Columns, highest, lowest, met_or_missed, target, whole};
 
 /// A whole run.
 #[derive(Debug, Serialize)]
@@ -14,7 +17,7 @@ pub struct MiddlewareReport {
     /// Where it ran.
     pub machine: Machine,
     /// Rounds behind every median.
-    pub rounds: usize,
+    pub rounds: u16,
     /// The length of a round of one layer.
     pub round_seconds: u64,
     /// The load average of the machine before the run and after it.
@@ -61,12 +64,12 @@ pub struct Ratio {
 }
 
 impl LayerReport {
-    /// Summarises the turns of each round. Returns `None` if there was no round, or one without a turn.
-    pub(super) fn of(layer: RouteLayer, rounds: &[Vec<Round>]) -> Option<Self> {
+    /// Summarises the turns of each round. There is at least one round, and each has a turn.
+    pub(super) fn of(layer: RouteLayer, rounds: &[Vec<Round>]) -> Self {
         // The median and not the sum: other processes may disturb a turn.
-        let middle = |turns: &Vec<Round>| median(&turns.iter().map(Round::server_us).collect::<Vec<_>>());
-        let rounds_server_us = rounds.iter().map(middle).collect::<Option<_>>()?;
-        Some(Self { layer, rounds_server_us, summary: ServerSummary::of(&rounds.concat())? })
+        let middle = |turns: &Vec<Round>| median(turns.iter().map(Round::server_us));
+        let rounds_server_us = rounds.iter().map(middle).collect();
+        Self { layer, rounds_server_us, summary: ServerSummary::of(&rounds.concat()) }
     }
 }
 
@@ -78,7 +81,43 @@ impl Ratio {
         let rounds = our_report.rounds_server_us.iter().zip(&other_report.rounds_server_us);
         let rounds_cost: Vec<f64> = rounds.map(|(our, other)| our / other).collect();
         let (ours_us, other_us) = (our_report.summary.server_us, other_report.summary.server_us);
-        Some(Self { ours, other, ours_us, other_us, cost: median(&rounds_cost)?, rounds_cost, wanted })
+        let cost = median(rounds_cost.iter().copied());
+        Some(Self { ours, other, ours_us, other_us, cost, rounds_cost, wanted })
+    }
+}
+
+impl fmt::Display for MiddlewareReport {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { machine, rounds, round_seconds, load_average: [before, after], .. } = self;
+        write!(
+            out,
+            "{machine}\nload average {before:.1} before, {after:.1} after; the load generator uses the same cores\n\
+             {rounds} rounds of {round_seconds} turns of one second for each layer; medians of the turns\n",
+        )?;
+        Columns::of(&self.ratios)
+            .text("ours", |ratio| ratio.ours.name())
+            .text("compared with", |ratio| ratio.other.name())
+            .number("us", |ratio| format!("{:.2}", ratio.ours_us))
+            .number("us", |ratio| format!("{:.2}", ratio.other_us))
+            .number("x", |ratio| format!("{:.3}", ratio.cost))
+            .number("lowest", |ratio| format!("{:.3}", lowest(&ratio.rounds_cost)))
+            .number("highest", |ratio| format!("{:.3}", highest(&ratio.rounds_cost)))
+            .number("target", |ratio| target("<=", ratio.wanted))
+            .number("", |ratio| met_or_missed(ratio.wanted.map(|max| ratio.cost <= max)))
+            .write(
+                out,
+                "Processor time of the server for a request; x: ours divided by the other's, the median of the rounds",
+            )?;
+        Columns::of(&self.layers)
+            .text("layer", |report| report.layer.name())
+            .number("server us", |report| format!("{:.2}", report.summary.server_us))
+            .number("lowest", |report| format!("{:.2}", lowest(&report.rounds_server_us)))
+            .number("highest", |report| format!("{:.2}", highest(&report.rounds_server_us)))
+            .number("requests/s", |report| whole(report.summary.per_second))
+            .number("server cores", |report| format!("{:.2}", report.summary.server_cores))
+            .number("p50 ms", |report| format!("{:.3}", report.summary.latency_ms.p50))
+            .number("p99 ms", |report| format!("{:.3}", report.summary.latency_ms.p99))
+            .write(out, "Each layer")
     }
 }
 
@@ -92,7 +131,7 @@ mod tests {
         let load = Load { commands: 1_000_000, per_second: 1e5, latency: Latency { p50: 1.0, p99: 1.0, p999: 1.0 } };
         let turns = |seconds: &f64| vec![Round { load, server_seconds: *seconds }];
         let rounds: Vec<_> = seconds.iter().map(turns).collect();
-        LayerReport::of(layer, &rounds).expect("there are rounds")
+        LayerReport::of(layer, &rounds)
     }
 
     #[test]

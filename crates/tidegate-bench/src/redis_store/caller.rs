@@ -10,7 +10,7 @@ use tidegate::{Cost, Key, Policy, Store as _};
 use tidegate_redis::RedisStore;
 
 use super::rival::{Rival, ScriptReply};
-use super::servers::RivalConnections;
+use super::servers::RivalConnection;
 use crate::tally::Tally;
 
 /// How a rival is called with a given number of concurrent decisions.
@@ -36,7 +36,7 @@ impl fmt::Display for CallMethod {
 #[derive(Clone)]
 pub(super) enum Caller {
     Ours { store: RedisStore, policy: Arc<Policy> },
-    Theirs { rival: Arc<Rival>, connections: RivalConnections, method: CallMethod },
+    Theirs { rival: Arc<Rival>, connections: Vec<RivalConnection>, method: CallMethod },
 }
 
 /// The keys of a task, repeated in order until `stop` is set.
@@ -72,12 +72,10 @@ impl Caller {
     pub(super) async fn run(self, task: usize, plan: TaskPlan) -> Result<Tally> {
         match self {
             Self::Ours { store, policy } => ours(&store, &policy, plan).await,
-            Self::Theirs { rival, connections: RivalConnections::Server(connections), method } => {
-                theirs(&rival, connections[task % connections.len()].clone(), method, plan).await
-            }
-            Self::Theirs { rival, connections: RivalConnections::Cluster(connections), method } => {
-                theirs(&rival, connections[task % connections.len()].clone(), method, plan).await
-            }
+            Self::Theirs { rival, connections, method } => match connections[task % connections.len()].clone() {
+                RivalConnection::Server(connection) => theirs(&rival, connection, method, plan).await,
+                RivalConnection::Cluster(connection) => theirs(&rival, connection, method, plan).await,
+            },
         }
     }
 }

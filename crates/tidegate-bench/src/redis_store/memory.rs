@@ -17,9 +17,9 @@ use tidegate_testbed::{Server, Wire};
 use super::Options;
 use super::report::MemoryRow;
 use super::rival::{member, micros};
-use super::servers::{field, info, number};
+use super::servers::{connected, field, info, number};
 use crate::measure::as_f64;
-use crate::progress::Progress;
+use crate::progress;
 use crate::stopwatch::Deadline;
 use crate::workload;
 
@@ -38,11 +38,11 @@ struct Bytes {
     by_server: f64,
 }
 
-pub(super) async fn run(options: &Options, progress: &Progress) -> Result<Vec<MemoryRow>> {
+pub(super) async fn run(options: &Options) -> Result<Vec<MemoryRow>> {
     let mut rows = Vec::new();
     for (text, window) in [("1000/1m", Duration::from_secs(60)), ("1000/1h", Duration::from_secs(3_600))] {
-        for keys in [1, KEYS / options.divisor] {
-            progress.show(&format!("memory of {REQUESTS} requests each of {keys} keys, {text}"));
+        for keys in [1, options.size.of(KEYS)] {
+            progress::show(&format!("memory of {REQUESTS} requests each of {keys} keys, {text}"));
             let ours = ours(window, keys).await?;
             let theirs = theirs(window, keys)?;
             let row = |measure, ours: f64, theirs: f64| MemoryRow {
@@ -77,9 +77,9 @@ async fn ours(window: Duration, keys: usize) -> Result<Bytes> {
     let server = Server::start();
     let mut wire = server.wire();
     // Loads the script, which stays in the server's memory.
-    drop(connected(&server).await?);
+    drop(connected(RedisStore::builder(&server.url())).await?);
     let before = used_memory(&mut wire)?;
-    let store = connected(&server).await?;
+    let store = connected(RedisStore::builder(&server.url())).await?;
     let policy = Policy::new("bench", [Limit::new(REQUESTS as u64, window)?])?;
     let subjects = workload::texts(&workload::shuffled(keys));
     for time in times(window) {
@@ -94,12 +94,6 @@ async fn ours(window: Duration, keys: usize) -> Result<Bytes> {
     }
     drop(store);
     bytes(&mut wire, before, keys)
-}
-
-async fn connected(server: &Server) -> Result<RedisStore> {
-    let store = RedisStore::connect(&server.url())?;
-    tokio::time::timeout(Duration::from_secs(10), store.ready()).await.context("the store does not connect")?;
-    Ok(store)
 }
 
 /// Does the same as the rival's script, one ZADD for each request, but at given times.

@@ -11,20 +11,18 @@ mod report;
 mod rival;
 mod round;
 mod servers;
-mod table;
 mod throughput;
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use clap::ValueEnum;
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
 
 use crate::machine::Machine;
-use crate::progress::Progress;
+use crate::options::Size;
 
 pub use report::RedisReport;
 pub(crate) use servers::{field, info, version};
-pub use table::render;
 
 /// One benchmark of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,19 +40,27 @@ pub enum RedisBenchmark {
 }
 
 /// Options of the command line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// The number of rounds. Their median is reported.
-    pub rounds: usize,
-    /// How long a round of decisions per second takes.
-    pub round: Duration,
-    /// The benchmarks to run; empty means all.
-    pub only: Vec<RedisBenchmark>,
-    /// The divisor of the keys and decisions of the memory and outage benchmarks: 1 or 10.
-    pub divisor: usize,
+    /// Rounds to take the median of
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Milliseconds of a round in which decisions per second are measured
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u16).range(10..))]
+    round: u16,
+    /// Benchmarks to run, for example log,memory
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<RedisBenchmark>,
+    #[command(flatten)]
+    size: Size,
 }
 
 impl Options {
+    /// How long a round of decisions per second takes.
+    fn round(&self) -> Duration {
+        Duration::from_micros(self.size.of(u64::from(self.round) * 1_000))
+    }
+
     fn includes(&self, benchmark: RedisBenchmark) -> bool {
         self.only.is_empty() || self.only.contains(&benchmark)
     }
@@ -70,28 +76,25 @@ impl Options {
 pub fn run(options: &Options) -> Result<RedisReport> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.context("no runtime")?;
-    let progress = Progress::new();
     let mut report = RedisReport {
         machine: Machine::this(),
         redis: servers::version(),
         rounds: options.rounds,
-        round_seconds: options.round.as_secs_f64(),
+        round_seconds: options.round().as_secs_f64(),
         throughput: Vec::new(),
         memory: Vec::new(),
         outage: Vec::new(),
     };
     for benchmark in [RedisBenchmark::Log, RedisBenchmark::Counter, RedisBenchmark::Cluster] {
         if options.includes(benchmark) {
-            report.throughput.extend(runtime.block_on(throughput::run(benchmark, options, &progress))?);
+            report.throughput.extend(runtime.block_on(throughput::run(benchmark, options))?);
         }
     }
     if options.includes(RedisBenchmark::Memory) {
-        report.memory = runtime.block_on(memory::run(options, &progress))?;
+        report.memory = runtime.block_on(memory::run(options))?;
     }
     if options.includes(RedisBenchmark::Outage) {
-        report.outage = runtime.block_on(outage::run(options, &progress))?;
+        report.outage = runtime.block_on(outage::run(options))?;
     }
-    progress.clear();
-    ensure!(!report.is_empty(), "nothing was measured");
     Ok(report)
 }

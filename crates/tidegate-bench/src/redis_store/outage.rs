@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use tidegate::{Cost, Key, Limit, Limiter, MemoryStore, OnStoreFailure, Policy, Share, Store as _};
 use tidegate_redis::{BreakerState, RedisStore};
 use tidegate_testbed::Server;
@@ -11,8 +11,9 @@ use tidegate_testbed::Server;
 use super::Options;
 use super::report::OutageRow;
 use super::rival::{LIMIT, WINDOW};
+use super::servers::connected;
 use crate::measure::{as_f64, median};
-use crate::progress::Progress;
+use crate::progress;
 use crate::stopwatch::{Deadline, now};
 use crate::workload::{self, Scenario, Spread};
 
@@ -20,7 +21,7 @@ const DECISIONS: usize = 1_000_000;
 const KEYS: [usize; 2] = [1, 100_000];
 const WANTED: f64 = 2.0;
 
-pub(super) async fn run(options: &Options, progress: &Progress) -> Result<Vec<OutageRow>> {
+pub(super) async fn run(options: &Options) -> Result<Vec<OutageRow>> {
     let choices = [
         ("open", OnStoreFailure::Open),
         ("closed", OnStoreFailure::Closed),
@@ -31,9 +32,9 @@ pub(super) async fn run(options: &Options, progress: &Progress) -> Result<Vec<Ou
     for count in KEYS {
         let order = workload::shuffled(count);
         let scenario = Scenario { threads: 1, spread: Spread::Uniform };
-        let keys = scenario.sequences(&order, DECISIONS / options.divisor).remove(0);
+        let keys = scenario.sequences(&order, options.size.of(DECISIONS)).remove(0);
         for (name, choice) in choices {
-            progress.show(&format!("without Redis, {name}, {count} keys"));
+            progress::show(&format!("without Redis, {name}, {count} keys"));
             let policy = Policy::new("bench", [Limit::new(LIMIT, WINDOW)?])?.with_on_store_failure(choice);
             let store = store_without_server(&policy).await?;
             let limiter = Limiter::new(MemoryStore::default());
@@ -45,7 +46,7 @@ pub(super) async fn run(options: &Options, progress: &Progress) -> Result<Vec<Ou
                 memory.push(in_memory(&limiter, &policy, &keys)?);
                 ours.push(without_redis(&store, &policy, &keys).await?);
             }
-            let (ours_ns, memory_ns) = median(&ours).zip(median(&memory)).context("there is a round")?;
+            let (ours_ns, memory_ns) = (median(ours), median(memory));
             let ratio = ours_ns / memory_ns;
             rows.push(OutageRow { on_store_failure: name, keys: count, ours_ns, memory_ns, ratio, wanted: WANTED });
         }
@@ -56,8 +57,7 @@ pub(super) async fn run(options: &Options, progress: &Progress) -> Result<Vec<Ou
 /// A store that has detected that its server was killed.
 async fn store_without_server(policy: &Policy) -> Result<RedisStore> {
     let server = Server::start();
-    let store = RedisStore::connect(&server.url())?;
-    tokio::time::timeout(Duration::from_secs(10), store.ready()).await.context("the store does not connect")?;
+    let store = connected(RedisStore::builder(&server.url())).await?;
     server.kill();
     let deadline = Deadline::after(Duration::from_secs(10));
     while store.breakers().iter().any(|(_, state)| *state == BreakerState::Closed) {

@@ -1,10 +1,13 @@
-//! The results of a run. Serialised, these types are the JSON format; field names are stable.
+//! The results of a run, as text and as JSON. Serialised, these types are the JSON format; field names are stable.
+
+use std::fmt;
 
 use serde::Serialize;
 
 use super::round::Round;
 use crate::machine::Machine;
 use crate::measure::median;
+use crate::table::{Columns, grouped, highest, lowest, met_or_missed, target, whole};
 
 /// A whole run.
 #[derive(Debug, Serialize)]
@@ -14,7 +17,7 @@ pub struct RedisReport {
     /// The server's version.
     pub redis: String,
     /// Rounds behind every median.
-    pub rounds: usize,
+    pub rounds: u16,
     /// How long a round of decisions per second took.
     pub round_seconds: f64,
     /// Decisions per second.
@@ -23,12 +26,6 @@ pub struct RedisReport {
     pub memory: Vec<MemoryRow>,
     /// Decisions while the server is down.
     pub outage: Vec<OutageRow>,
-}
-
-impl RedisReport {
-    pub(super) fn is_empty(&self) -> bool {
-        self.throughput.is_empty() && self.memory.is_empty() && self.outage.is_empty()
-    }
 }
 
 /// Ours and a rival on one workload.
@@ -82,19 +79,19 @@ pub struct ThroughputSummary {
 }
 
 impl ThroughputSummary {
-    /// None if there was no round.
-    pub(super) fn of(rounds: &[Round]) -> Option<Self> {
-        let middle = |value: fn(&Round) -> f64| median(&rounds.iter().map(value).collect::<Vec<_>>());
-        Some(Self {
-            per_second: middle(Round::per_second)?,
+    /// The medians of at least one round.
+    pub(super) fn of(rounds: &[Round]) -> Self {
+        let middle = |value: fn(&Round) -> f64| median(rounds.iter().map(value));
+        Self {
+            per_second: middle(Round::per_second),
             rounds_per_second: rounds.iter().map(Round::per_second).collect(),
-            allowed: middle(Round::allowed)?,
-            script_us: middle(|round| round.per_decision(round.script_seconds))?,
-            server_us: middle(|round| round.per_decision(round.server_seconds))?,
-            client_us: middle(|round| round.per_decision(round.client_seconds))?,
-            server_cores: middle(|round| round.server_seconds / round.seconds)?,
-            client_cores: middle(|round| round.client_seconds / round.seconds)?,
-        })
+            allowed: middle(Round::allowed),
+            script_us: middle(|round| round.per_decision(round.script_seconds)),
+            server_us: middle(|round| round.per_decision(round.server_seconds)),
+            client_us: middle(|round| round.per_decision(round.client_seconds)),
+            server_cores: middle(|round| round.server_seconds / round.seconds),
+            client_cores: middle(|round| round.client_seconds / round.seconds),
+        }
     }
 }
 
@@ -134,4 +131,72 @@ pub struct OutageRow {
     pub ratio: f64,
     /// The maximum of the ratio.
     pub wanted: f64,
+}
+
+impl fmt::Display for RedisReport {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { machine, redis, rounds, round_seconds, .. } = self;
+        writeln!(out, "{machine}, Redis {redis}\n{rounds} rounds, interleaved; the median of the rounds")?;
+        let title = format!(
+            "Decisions per second, rounds of {round_seconds} s, 100/1m, uniform keys; x: ours divided by theirs"
+        );
+        Columns::of(&self.throughput)
+            .text("servers", |row| row.servers.to_owned())
+            .text("ours", |row| row.algorithm.to_owned())
+            .text("rival", |row| row.rival.to_owned())
+            .text("call method", |row| row.way.clone())
+            .number("keys", |row| grouped(row.keys))
+            .number("tasks", |row| row.tasks.to_string())
+            .number("batch", |row| format!("{:.1}", row.batch))
+            .number("allowed", |row| format!("{:.0}/{:.0}%", row.ours.allowed * 100.0, row.theirs.allowed * 100.0))
+            .number("ours/s", |row| whole(row.ours.per_second))
+            .number("rival/s", |row| whole(row.theirs.per_second))
+            .number("x", |row| format!("{:.2}", row.ratio))
+            .number("target", |row| target(">=", row.wanted))
+            .number("", |row| met_or_missed(row.ratio >= row.wanted))
+            .write(out, &title)?;
+        let both =
+            self.throughput.iter().flat_map(|row| [(row, row.algorithm, &row.ours), (row, row.rival, &row.theirs)]);
+        Columns::of(both)
+            .text("servers", |(row, ..)| row.servers.to_owned())
+            .text("contender", |(_, contender, _)| (*contender).to_owned())
+            .number("keys", |(row, ..)| grouped(row.keys))
+            .number("tasks", |(row, ..)| row.tasks.to_string())
+            .number("script", |(.., summary)| format!("{:.2}", summary.script_us))
+            .number("server", |(.., summary)| format!("{:.2}", summary.server_us))
+            .number("client", |(.., summary)| format!("{:.2}", summary.client_us))
+            .number("server cores", |(.., summary)| format!("{:.2}", summary.server_cores))
+            .number("client cores", |(.., summary)| format!("{:.2}", summary.client_cores))
+            .number("slowest/s", |(.., summary)| whole(lowest(&summary.rounds_per_second)))
+            .number("fastest/s", |(.., summary)| whole(highest(&summary.rounds_per_second)))
+            .write(out, "Cost of a decision in microseconds, and busy cores")?;
+        Columns::of(self.throughput.iter().flat_map(|row| row.tried.iter().map(move |tried| (row, tried))))
+            .text("servers", |(row, _)| row.servers.to_owned())
+            .text("rival", |(row, _)| row.rival.to_owned())
+            .text("call method", |(_, (method, _))| method.clone())
+            .number("keys", |(row, _)| grouped(row.keys))
+            .number("tasks", |(row, _)| row.tasks.to_string())
+            .number("/s", |(_, (_, rate))| whole(*rate))
+            .write(out, "Decisions per second of the rivals with each call method, in short rounds")?;
+        Columns::of(&self.memory)
+            .text("limit", |row| row.limit.clone())
+            .text("measured by", |row| row.measure.to_owned())
+            .number("keys", |row| row.keys.to_string())
+            .number("requests", |row| row.requests.to_string())
+            .number("ours", |row| format!("{:.2}", row.ours))
+            .number("theirs", |row| format!("{:.2}", row.theirs))
+            .number("x", |row| format!("{:.3}", row.ratio))
+            .number("target", |row| target("<=", row.wanted))
+            .number("", |row| met_or_missed(row.ratio <= row.wanted))
+            .write(out, "Bytes in Redis per request in the window; x: ours divided by the sorted set's")?;
+        Columns::of(&self.outage)
+            .text("policy", |row| row.on_store_failure.to_owned())
+            .number("keys", |row| grouped(row.keys))
+            .number("without Redis", |row| format!("{:.1}", row.ours_ns))
+            .number("in memory", |row| format!("{:.1}", row.memory_ns))
+            .number("x", |row| format!("{:.2}", row.ratio))
+            .number("target", |row| target("<=", row.wanted))
+            .number("", |row| met_or_missed(row.ratio <= row.wanted))
+            .write(out, "Nanoseconds of a decision while Redis is down; x: divided by those in memory")
+    }
 }

@@ -9,7 +9,7 @@ use cpu_time::ProcessTime;
 use tokio::task::JoinSet;
 
 use super::caller::{Caller, TaskPlan};
-use super::servers::RedisServers;
+use super::throughput::Comparison;
 use crate::measure::as_f64;
 use crate::stopwatch::now;
 use crate::tally::Tally;
@@ -43,36 +43,31 @@ impl Round {
     }
 }
 
-/// Runs a caller for `length` with this number of concurrent decisions.
-pub(super) async fn round(
-    caller: &Caller,
-    servers: &RedisServers,
-    keys: &Arc<Vec<String>>,
-    concurrent: usize,
-    length: Duration,
-) -> Result<Round> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let tasks = caller.tasks(concurrent);
-    let mut running = JoinSet::new();
-    let before = servers.usage();
-    let client = ProcessTime::now();
-    let began = now();
-    for task in 0..tasks {
-        let at = rand::random_range(0..keys.len());
-        let plan = TaskPlan { keys: Arc::clone(keys), at, stop: Arc::clone(&stop) };
-        running.spawn(caller.clone().run(task, plan));
+impl Comparison<'_> {
+    /// Runs a caller for `length`.
+    pub(super) async fn round(&self, caller: &Caller, length: Duration) -> Result<Round> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut running = JoinSet::new();
+        let before = self.servers.usage();
+        let client = ProcessTime::now();
+        let began = now();
+        for task in 0..caller.tasks(self.tasks) {
+            let at = rand::random_range(0..self.keys.len());
+            let plan = TaskPlan { keys: Arc::clone(self.keys), at, stop: Arc::clone(&stop) };
+            running.spawn(caller.clone().run(task, plan));
+        }
+        tokio::time::sleep(length).await;
+        stop.store(true, Relaxed);
+        let tallies = running.join_all().await.into_iter().collect::<Result<Vec<_>>>()?;
+        let seconds = (now() - began).as_secs_f64();
+        let client_seconds = client.elapsed().as_secs_f64();
+        let after = self.servers.usage();
+        Ok(Round {
+            tally: tallies.into_iter().sum(),
+            seconds,
+            server_seconds: after.processor - before.processor,
+            client_seconds,
+            script_seconds: after.script - before.script,
+        })
     }
-    tokio::time::sleep(length).await;
-    stop.store(true, Relaxed);
-    let tallies = running.join_all().await.into_iter().collect::<Result<Vec<_>>>()?;
-    let seconds = (now() - began).as_secs_f64();
-    let client_seconds = client.elapsed().as_secs_f64();
-    let after = servers.usage();
-    Ok(Round {
-        tally: tallies.into_iter().sum(),
-        seconds,
-        server_seconds: after.processor - before.processor,
-        client_seconds,
-        script_seconds: after.script - before.script,
-    })
 }

@@ -8,7 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::{AsyncConnectionConfig, Client};
-use tidegate_redis::RedisStore;
+use tidegate_redis::{RedisStore, RedisStoreBuilder};
 use tidegate_testbed::{Cluster, Server, Wire};
 
 use super::rival::Rival;
@@ -20,11 +20,11 @@ pub(super) enum RedisServers {
     Cluster(Cluster),
 }
 
-/// The connections of a rival.
+/// A connection of a rival.
 #[derive(Clone)]
-pub(super) enum RivalConnections {
-    Server(Vec<MultiplexedConnection>),
-    Cluster(Vec<ClusterConnection>),
+pub(super) enum RivalConnection {
+    Server(MultiplexedConnection),
+    Cluster(ClusterConnection),
 }
 
 /// The resource usage of all servers since their start.
@@ -37,14 +37,6 @@ pub(super) struct ServerUsage {
 }
 
 impl RedisServers {
-    pub(super) fn server() -> Self {
-        Self::Server(Server::start())
-    }
-
-    pub(super) fn cluster() -> Self {
-        Self::Cluster(Cluster::start(3, 0))
-    }
-
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Server(_) => "one server",
@@ -70,32 +62,22 @@ impl RedisServers {
             Self::Cluster(cluster) => cluster.url(),
         };
         let timeout = Duration::from_secs(5);
-        let store = RedisStore::builder(&url).timeout(timeout).connect_timeout(timeout).connect()?;
-        tokio::time::timeout(Duration::from_secs(10), store.ready()).await.context("the store does not connect")?;
-        Ok(store)
+        connected(RedisStore::builder(&url).timeout(timeout).connect_timeout(timeout)).await
     }
 
-    /// This number of connections for a rival, without timeouts, because timeouts cost time.
-    pub(super) async fn connect_rival(&self, count: usize) -> Result<RivalConnections> {
-        match self {
+    /// A connection for a rival, without timeouts, because timeouts cost time.
+    pub(super) async fn connect_rival(&self) -> Result<RivalConnection> {
+        Ok(match self {
             Self::Server(server) => {
-                let client = Client::open(server.url())?;
                 let config = AsyncConnectionConfig::new().set_response_timeout(None);
-                let mut connections = Vec::new();
-                for _ in 0..count {
-                    connections.push(client.get_multiplexed_async_connection_with_config(&config).await?);
-                }
-                Ok(RivalConnections::Server(connections))
+                let client = Client::open(server.url())?;
+                RivalConnection::Server(client.get_multiplexed_async_connection_with_config(&config).await?)
             }
             Self::Cluster(cluster) => {
                 let client = ClusterClient::new(cluster.nodes().iter().map(Server::url))?;
-                let mut connections = Vec::new();
-                for _ in 0..count {
-                    connections.push(client.get_async_connection().await?);
-                }
-                Ok(RivalConnections::Cluster(connections))
+                RivalConnection::Cluster(client.get_async_connection().await?)
             }
-        }
+        })
     }
 
     /// Loads a rival's script into every server.
@@ -115,21 +97,25 @@ impl RedisServers {
 
     /// The resource usage of the servers so far.
     pub(super) fn usage(&self) -> ServerUsage {
-        self.wires().fold(ServerUsage::default(), |sum, mut wire| {
+        let mut usage = ServerUsage::default();
+        for mut wire in self.wires() {
             let cpu = info(&mut wire, "cpu");
+            for name in ["used_cpu_user:", "used_cpu_sys:"] {
+                usage.processor += field(&cpu, name).map_or(0.0, number);
+            }
             let commands = info(&mut wire, "commandstats");
             let calls = field(&commands, "cmdstat_evalsha:").unwrap_or_default();
-            let script = calls.split(',').find_map(|part| part.strip_prefix("usec=")).map_or(0.0, number);
-            ServerUsage {
-                processor: sum.processor
-                    + ["used_cpu_user:", "used_cpu_sys:"]
-                        .map(|name| number(field(&cpu, name).unwrap_or("0")))
-                        .iter()
-                        .sum::<f64>(),
-                script: sum.script + script / 1e6,
-            }
-        })
+            usage.script += calls.split(',').find_map(|part| part.strip_prefix("usec=")).map_or(0.0, number) / 1e6;
+        }
+        usage
     }
+}
+
+/// A store that has connected to its servers.
+pub(super) async fn connected(builder: RedisStoreBuilder) -> Result<RedisStore> {
+    let store = builder.connect()?;
+    tokio::time::timeout(Duration::from_secs(10), store.ready()).await.context("the store does not connect")?;
+    Ok(store)
 }
 
 /// A section of INFO.
@@ -160,12 +146,12 @@ mod tests {
 
     #[test]
     fn the_usage_includes_the_time_of_scripts() {
-        let servers = RedisServers::server();
+        let server = Server::start();
+        let mut wire = server.wire();
+        let servers = RedisServers::Server(server);
         let rival = Rival::of(super::super::RedisBenchmark::Counter);
         servers.load(&rival);
         let before = servers.usage();
-        let RedisServers::Server(server) = &servers else { unreachable!() };
-        let mut wire = server.wire();
         for _ in 0..1_000 {
             let reply =
                 wire.command(["EVALSHA", redis::Script::new(rival.source).get_hash(), "2", "a", "b", "9", "9", "9"]);

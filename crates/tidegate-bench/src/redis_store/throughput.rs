@@ -4,17 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use futures_util::future::try_join_all;
 use tidegate::{Algorithm, Limit, Policy};
 use tidegate_redis::RedisStore;
+use tidegate_testbed::{Cluster, Server};
 
 use super::caller::{CallMethod, Caller};
 use super::report::{ThroughputRow, ThroughputSummary};
 use super::rival::{LIMIT, Rival, WINDOW};
-use super::round::{Round, round};
+use super::round::Round;
 use super::servers::RedisServers;
 use super::{Options, RedisBenchmark};
 use crate::measure::{as_f64, median};
-use crate::progress::Progress;
+use crate::progress;
 use crate::workload::{self, Scenario, Spread};
 
 /// The numbers of keys: many that are mostly allowed, and few that are mostly denied.
@@ -27,16 +29,15 @@ const PIPELINES: [usize; 3] = [16, 64, 128];
 /// Short rounds that find a rival's fastest call method and warm up.
 const TRIALS: usize = 3;
 
-pub(super) async fn run(
-    benchmark: RedisBenchmark,
-    options: &Options,
-    progress: &Progress,
-) -> Result<Vec<ThroughputRow>> {
+pub(super) async fn run(benchmark: RedisBenchmark, options: &Options) -> Result<Vec<ThroughputRow>> {
     let rival = Arc::new(Rival::of(benchmark));
-    let (servers, algorithm, wanted) = match benchmark {
-        RedisBenchmark::Cluster => (RedisServers::cluster(), Algorithm::SlidingLog, 1.0),
-        RedisBenchmark::Counter => (RedisServers::server(), Algorithm::SlidingCounter, 2.0),
-        _ => (RedisServers::server(), Algorithm::SlidingLog, 2.0),
+    let (servers, wanted) = match benchmark {
+        RedisBenchmark::Cluster => (RedisServers::Cluster(Cluster::start(3, 0)), 1.0),
+        _ => (RedisServers::Server(Server::start()), 2.0),
+    };
+    let (algorithm, name) = match benchmark {
+        RedisBenchmark::Counter => (Algorithm::SlidingCounter, "sliding_counter"),
+        _ => (Algorithm::SlidingLog, "sliding_log"),
     };
     servers.load(&rival);
     let policy = Policy::new("bench", [Limit::new(LIMIT, WINDOW)?])?.with_algorithm(algorithm);
@@ -53,7 +54,7 @@ pub(super) async fn run(
             }
             let comparison = Comparison { servers: &servers, keys: &keys, tasks, options };
             servers.flush();
-            progress.show(&format!("{}, {} {tasks} tasks, {count} keys", servers.name(), rival.name));
+            progress::show(&format!("{}, {} {tasks} tasks, {count} keys", servers.name(), rival.name));
             let store = servers.store().await?;
             let ours = Caller::Ours { store: store.clone(), policy: Arc::clone(&policy) };
             let (theirs, method, tried) = comparison.fastest(&ours, &rival).await?;
@@ -62,12 +63,12 @@ pub(super) async fn run(
                 comparison.exhaust(&theirs).await?;
             }
             let before = store.stats();
-            let (ours, theirs) = comparison.rounds(&ours, &theirs).await?;
+            let [ours, theirs] = comparison.rounds([&ours, &theirs]).await?;
             let after = store.stats();
             ensure_made_by_redis(&store)?;
-            let row = ThroughputRow {
+            rows.push(ThroughputRow {
                 servers: servers.name(),
-                algorithm: if benchmark == RedisBenchmark::Counter { "sliding_counter" } else { "sliding_log" },
+                algorithm: name,
                 rival: rival.name,
                 way: method.to_string(),
                 keys: count,
@@ -78,8 +79,7 @@ pub(super) async fn run(
                 theirs,
                 wanted,
                 tried,
-            };
-            rows.push(row);
+            });
         }
     }
     Ok(rows)
@@ -102,10 +102,11 @@ fn as_count(count: u64) -> f64 {
 }
 
 /// The settings of one comparison of our store with a rival.
-struct Comparison<'a> {
-    servers: &'a RedisServers,
-    keys: &'a Arc<Vec<String>>,
-    tasks: usize,
+pub(super) struct Comparison<'a> {
+    pub(super) servers: &'a RedisServers,
+    pub(super) keys: &'a Arc<Vec<String>>,
+    /// The number of concurrent decisions.
+    pub(super) tasks: usize,
     options: &'a Options,
 }
 
@@ -120,8 +121,8 @@ impl Comparison<'_> {
         }
         let mut callers = Vec::new();
         for method in methods {
-            let connections = if let CallMethod::Tasks { connections } = method { connections } else { 1 };
-            let connections = self.servers.connect_rival(connections).await?;
+            let count = if let CallMethod::Tasks { connections } = method { connections } else { 1 };
+            let connections = try_join_all((0..count).map(|_| self.servers.connect_rival())).await?;
             callers.push((method, Caller::Theirs { rival: Arc::clone(rival), connections, method }));
         }
         let mut rates = vec![Vec::new(); callers.len()];
@@ -132,7 +133,7 @@ impl Comparison<'_> {
                 rates.push(self.round(caller, length).await?.per_second());
             }
         }
-        let rates: Vec<_> = rates.iter().filter_map(|rates| median(rates)).collect();
+        let rates: Vec<_> = rates.into_iter().map(median).collect();
         let tried = callers.iter().zip(&rates).map(|((method, _), rate)| (method.to_string(), *rate)).collect();
         let best = callers.into_iter().zip(rates).max_by(|a, b| a.1.total_cmp(&b.1));
         let ((method, caller), _) = best.context("there is a call method")?;
@@ -152,19 +153,16 @@ impl Comparison<'_> {
 
     /// The length of a short round.
     fn trial(&self) -> Duration {
-        self.options.round.mul_f64(0.1).max(Duration::from_millis(20))
+        self.options.round().mul_f64(0.1).max(Duration::from_millis(20))
     }
 
-    async fn rounds(&self, ours: &Caller, theirs: &Caller) -> Result<(ThroughputSummary, ThroughputSummary)> {
-        let (mut our_rounds, mut their_rounds) = (Vec::new(), Vec::new());
+    async fn rounds(&self, callers: [&Caller; 2]) -> Result<[ThroughputSummary; 2]> {
+        let mut rounds: [Vec<Round>; 2] = Default::default();
         for _ in 0..self.options.rounds {
-            our_rounds.push(self.round(ours, self.options.round).await?);
-            their_rounds.push(self.round(theirs, self.options.round).await?);
+            for (caller, rounds) in callers.iter().zip(&mut rounds) {
+                rounds.push(self.round(caller, self.options.round()).await?);
+            }
         }
-        ThroughputSummary::of(&our_rounds).zip(ThroughputSummary::of(&their_rounds)).context("there is a round")
-    }
-
-    async fn round(&self, caller: &Caller, length: Duration) -> Result<Round> {
-        round(caller, self.servers, self.keys, self.tasks, length).await
+        Ok(rounds.map(|rounds| ThroughputSummary::of(&rounds)))
     }
 }

@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use axum::routing::post;
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpListener;
+
+use super::process;
 
 #[derive(Debug, Deserialize)]
 struct Request {
@@ -49,10 +50,6 @@ async fn check(Json(request): Json<Request>) -> Json<CheckResponse> {
 /// # Errors
 /// If the address can't be used.
 pub fn serve(address: SocketAddr) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    runtime.block_on(async {
-        let listener = TcpListener::bind(address).await.with_context(|| format!("can't listen on {address}"))?;
-        let router = Router::new().route("/v1/check", post(check));
-        axum::serve(listener, router).await.context("the server has stopped")
-    })
+    let router = Router::new().route("/v1/check", post(check));
+    process::serve(address, |listener| axum::serve(listener, router))
 }

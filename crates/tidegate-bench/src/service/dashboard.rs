@@ -5,16 +5,16 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use tempfile::TempDir;
 
 use super::Options;
 use super::process::Process;
 use super::redis_benchmark::{self, KEY};
-use super::report::{ServerSummary, ThroughputRow};
+use super::report::ThroughputRow;
 use super::servers::Tidegate;
-use super::throughput::{LoadTarget, Round, commands, trial};
-use crate::progress::Progress;
+use super::throughput::{Round, TRIAL, commands, interleaved, round};
+use crate::progress;
 
 const PIPELINE: usize = 16;
 
@@ -23,41 +23,35 @@ const CLOSED: &str = "page closed";
 
 /// Measures the streams of all views at once and one page in a browser, with mostly admitted and mostly denied
 /// requests.
-pub(super) fn run(binary: &Path, options: &Options, progress: &Progress) -> Result<Vec<ThroughputRow>> {
+pub(super) fn run(binary: &Path, options: &Options) -> Result<Vec<ThroughputRow>> {
     let mut rows = Vec::new();
     for (policy, traffic) in [("sliding_log", "all allowed"), ("scarce", "nearly all denied")] {
-        progress.show(&format!("page open and closed, {traffic}"));
+        progress::show(&format!("page open and closed, {traffic}"));
         let tidegate = Tidegate::start(binary)?;
         let check = ["TG.CHECK", policy, KEY];
-        let first = redis_benchmark::run(tidegate.resp, PIPELINE, trial(options), &check)?;
-        let commands = commands(first.per_second * options.round.as_secs_f64());
-        let target = LoadTarget {
-            id: tidegate.id(),
-            send_load: Box::new(|| redis_benchmark::run(tidegate.resp, PIPELINE, commands, &check)),
-        };
-        let (mut open, mut in_browser, mut closed) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..options.rounds {
-            closed.push(target.round()?);
-            open.push(round_with_streams(&target, &tidegate, policy)?);
-            in_browser.push(round_in_browser(&target, &tidegate, policy)?);
-        }
-        for (viewer, rounds) in [("3 streams", open), ("Chromium", in_browser)] {
+        let first = redis_benchmark::run(tidegate.resp, PIPELINE, options.size.of(TRIAL), &check)?;
+        let commands = commands(first.per_second * options.round().as_secs_f64());
+        let closed =
+            || round(tidegate.process.id(), || redis_benchmark::run(tidegate.resp, PIPELINE, commands, &check));
+        let open = || round_with_streams(closed, &tidegate, policy);
+        let in_browser = || round_in_browser(closed, &tidegate, policy);
+        let rounds = interleaved(options.rounds, &[&closed, &open, &in_browser])?;
+        for (viewer, open) in ["3 streams", "Chromium"].into_iter().zip(&rounds[1..]) {
             let what = format!("RESP TG.CHECK, pipeline {PIPELINE}, {traffic}, page open: {viewer}");
-            let summaries = ServerSummary::of(&rounds).zip(ServerSummary::of(&closed)).context("there is a round")?;
-            rows.push(ThroughputRow::new(what, CLOSED, summaries.0, summaries.1, 0.0, Some(1.1)));
+            rows.push(ThroughputRow::new(what, CLOSED, [open, &rounds[0]], 0.0, Some(1.1)));
         }
     }
     Ok(rows)
 }
 
 /// A round with the requests of the overview page, a policy's page and a key's page.
-fn round_with_streams(target: &LoadTarget<'_>, tidegate: &Tidegate, policy: &str) -> Result<Round> {
+fn round_with_streams(round: impl Fn() -> Result<Round>, tidegate: &Tidegate, policy: &str) -> Result<Round> {
     let paths = ["/v1/live".to_owned(), format!("/v1/live?policy={policy}"), format!("/v1/live?policy={policy}&key=a")];
     let streams = paths.iter().map(|path| get(tidegate.http, path)).collect::<Result<Vec<_>>>()?;
     let readers: Vec<_> = streams.iter().map(TcpStream::try_clone).collect::<std::io::Result<_>>()?;
     std::thread::scope(|scope| {
         let events: Vec<_> = readers.into_iter().map(|stream| scope.spawn(move || count_events(stream))).collect();
-        let round = target.round();
+        let round = round();
         for stream in &streams {
             // An error means that the stream has ended already.
             let _ = stream.shutdown(std::net::Shutdown::Both);
@@ -83,7 +77,7 @@ fn count_events(mut stream: TcpStream) -> usize {
 }
 
 /// A round with the page of the policy in a browser. The browser uses the same cores, but not the server's time.
-fn round_in_browser(target: &LoadTarget<'_>, tidegate: &Tidegate, policy: &str) -> Result<Round> {
+fn round_in_browser(round: impl Fn() -> Result<Round>, tidegate: &Tidegate, policy: &str) -> Result<Round> {
     let profile = TempDir::new()?;
     let mut chromium = Command::new("chromium");
     chromium
@@ -94,7 +88,7 @@ fn round_in_browser(target: &LoadTarget<'_>, tidegate: &Tidegate, policy: &str) 
     let mut chromium = Process::start(&mut chromium)?;
     // The page is loaded when its stream is open.
     chromium.wait_for(|| has_viewers(tidegate.http).then_some(()))?;
-    let round = target.round();
+    let round = round();
     ensure!(has_viewers(tidegate.http), "the page was not open to the end");
     round
 }

@@ -11,23 +11,21 @@ mod memory;
 pub(crate) mod process;
 mod redis_benchmark;
 pub(crate) mod report;
-pub(crate) mod servers;
-mod table;
+mod servers;
 pub(crate) mod throughput;
 pub(crate) mod wrk;
 
 use std::fs;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use clap::ValueEnum;
+use anyhow::Result;
+use clap::{Args, ValueEnum};
 
 use crate::machine::Machine;
-use crate::progress::Progress;
-use crate::redis_store;
+use crate::options::Size;
+use crate::{cargo, progress, redis_store};
 
 pub use report::ServiceReport;
-pub use table::render;
 
 /// One benchmark of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -45,19 +43,27 @@ pub enum ServiceBenchmark {
 }
 
 /// Options of the command line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub struct Options {
-    /// The number of rounds. Their median is reported.
-    pub rounds: usize,
-    /// The approximate length of a round.
-    pub round: Duration,
-    /// The benchmarks to run; empty means all.
-    pub only: Vec<ServiceBenchmark>,
-    /// The divisor of the keys and of the warm-up: 1 or 10.
-    pub divisor: usize,
+    /// Rounds to take the median of
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Approximate milliseconds of a round
+    #[arg(long, default_value_t = 3_000, value_parser = clap::value_parser!(u16).range(10..))]
+    round: u16,
+    /// Benchmarks to run, for example resp,memory
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<ServiceBenchmark>,
+    #[command(flatten)]
+    size: Size,
 }
 
 impl Options {
+    /// The approximate length of a round.
+    fn round(&self) -> Duration {
+        Duration::from_micros(self.size.of(u64::from(self.round) * 1_000))
+    }
+
     fn includes(&self, benchmark: ServiceBenchmark) -> bool {
         self.only.is_empty() || self.only.contains(&benchmark)
     }
@@ -71,34 +77,31 @@ impl Options {
 /// # Panics
 /// If Redis can't be started, or does not reply.
 pub fn run(options: &Options) -> Result<ServiceReport> {
-    let progress = Progress::new();
-    progress.show("building the service");
-    let binary = crate::binary::build()?;
+    progress::show("building the service");
+    let binary = cargo::build_service()?;
     let load_before = load_average();
     let mut rows = Vec::new();
     let mut goals = Vec::new();
     if options.includes(ServiceBenchmark::Resp) {
-        rows.extend(throughput::resp(&binary, options, &progress)?);
+        rows.extend(throughput::resp(&binary, options)?);
     }
     if options.includes(ServiceBenchmark::Http) {
-        rows.push(throughput::http(&binary, options, &progress)?);
+        rows.push(throughput::http(&binary, options)?);
     }
     if options.includes(ServiceBenchmark::Dashboard) {
-        rows.extend(dashboard::run(&binary, options, &progress)?);
+        rows.extend(dashboard::run(&binary, options)?);
     }
     if options.includes(ServiceBenchmark::Memory) {
-        goals.push(memory::run(&binary, options, &progress)?);
+        goals.push(memory::run(&binary, options)?);
     }
     if options.includes(ServiceBenchmark::Start) {
-        goals.push(first_reply::run(&binary, &progress)?);
+        goals.push(first_reply::run(&binary)?);
     }
-    progress.clear();
-    ensure!(!rows.is_empty() || !goals.is_empty(), "nothing was measured");
     Ok(ServiceReport {
         machine: Machine::this(),
         redis: redis_store::version(),
         rounds: options.rounds,
-        round_seconds: options.round.as_secs_f64(),
+        round_seconds: options.round().as_secs_f64(),
         load_average: [load_before, load_average()],
         throughput: rows,
         goals,

@@ -1,10 +1,13 @@
 //! [`Process`]: a server in a separate process, with its processor time and memory.
 
-use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use std::{fs, io};
 
 use anyhow::{Context, Result, bail, ensure};
+use tidegate_testbed::free_port;
+use tokio::net::TcpListener;
 
 use crate::stopwatch::{Deadline, pause};
 
@@ -53,6 +56,50 @@ impl Drop for Process {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Runs a load generator to its end. Returns all that it printed. `package` contains it.
+pub(super) fn output_of(mut command: Command, package: &str) -> Result<String> {
+    let name = command.get_program().display().to_string();
+    let output = command.output().with_context(|| format!("{name} could not be started: apt-get install {package}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{name} failed: {text}");
+    Ok(text)
+}
+
+/// An address on this machine that nothing listens on.
+pub(super) fn free_address() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, free_port()).into()
+}
+
+/// A process of this binary that serves a route.
+#[derive(Debug)]
+pub(crate) struct OwnServer {
+    pub(crate) process: Process,
+    pub(crate) address: SocketAddr,
+}
+
+impl OwnServer {
+    /// Starts the process with these arguments and the address, and waits until it listens.
+    pub(crate) fn start(arguments: &[&str]) -> Result<Self> {
+        let address = free_address();
+        let this = std::env::current_exe().context("the path of this binary is unknown")?;
+        let mut process = Process::start(Command::new(this).args(arguments).arg(address.to_string()))?;
+        process.wait_for(|| TcpStream::connect(address).ok())?;
+        Ok(Self { process, address })
+    }
+}
+
+/// Serves until the process ends. `serve` starts the server of a listener.
+pub(crate) fn serve<F: IntoFuture<Output = io::Result<()>>>(
+    address: SocketAddr,
+    serve: impl FnOnce(TcpListener) -> F,
+) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind(address).await.with_context(|| format!("can't listen on {address}"))?;
+        serve(listener).await.context("the server has stopped")
+    })
 }
 
 /// The id of a process.

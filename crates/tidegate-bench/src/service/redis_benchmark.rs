@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::process::output_of;
 use super::report::Latency;
 use super::throughput::Load;
 
@@ -15,15 +16,14 @@ pub(super) const KEY: &str = "key:__rand_int__";
 
 /// Sends this number of commands. Returns the rate and the latencies.
 pub(super) fn run(server: SocketAddr, pipeline: usize, commands: usize, command: &[&str]) -> Result<Load> {
-    let output = Command::new("redis-benchmark")
+    let mut command_line = Command::new("redis-benchmark");
+    command_line
         .args(["-h", &server.ip().to_string(), "-p", &server.port().to_string()])
         .args(["-c", CLIENTS, "-r", KEYS, "-P", &pipeline.to_string(), "-n", &commands.to_string()])
         .args(["--precision", "3"])
-        .args(command)
-        .output()
-        .context("redis-benchmark could not be started: apt-get install redis-tools")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success() && !text.contains("Error from server"), "redis-benchmark failed: {text}");
+        .args(command);
+    let text = output_of(command_line, "redis-tools")?;
+    ensure!(!text.contains("Error from server"), "redis-benchmark failed: {text}");
     let (per_second, latency) =
         parse(&text).with_context(|| format!("unexpected output of redis-benchmark: {text}"))?;
     Ok(Load { commands, per_second, latency })

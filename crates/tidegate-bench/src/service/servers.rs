@@ -1,15 +1,15 @@
 //! The servers of a comparison, each in a separate process.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
-use tidegate_testbed::{Reply, Server, Wire, free_port};
+use tidegate_testbed::{Reply, Server, Wire};
 
-use super::process::{Pid, Process};
+use super::process::{Pid, Process, free_address};
 use crate::redis_store::{field, info};
 
 /// Two policies that admit all requests, one for each algorithm, and one that soon denies nearly all. The limit of the
@@ -30,7 +30,7 @@ limits = ["1/1h"]
 /// The service.
 #[derive(Debug)]
 pub(super) struct Tidegate {
-    process: Process,
+    pub(super) process: Process,
     pub(super) http: SocketAddr,
     pub(super) resp: SocketAddr,
     // Dropped after the process that reads it.
@@ -43,7 +43,7 @@ impl Tidegate {
         let configuration = tempfile::Builder::new().prefix("tidegate-bench-").tempdir()?;
         let file = configuration.path().join("tidegate.toml");
         fs::write(&file, POLICIES)?;
-        let (http, resp) = (local(free_port()), local(free_port()));
+        let (http, resp) = (free_address(), free_address());
         let mut command = Command::new(binary);
         command
             .arg("serve")
@@ -59,10 +59,6 @@ impl Tidegate {
         ensure!(is_allowed(&first), "the first reply is {first:?}");
         Ok(Self { process, http, resp, _configuration: configuration })
     }
-
-    pub(super) fn id(&self) -> Pid {
-        self.process.id()
-    }
 }
 
 /// Whether a reply is a decision that admits the request.
@@ -70,36 +66,9 @@ pub(super) fn is_allowed(reply: &Reply) -> bool {
     matches!(reply, Reply::Array(numbers) if numbers.len() == 6 && numbers[0] == Reply::Integer(1))
 }
 
-/// The bare route, served by this binary.
-#[derive(Debug)]
-pub(super) struct BareRoute {
-    process: Process,
-    pub(super) http: SocketAddr,
-}
-
-impl BareRoute {
-    /// Starts the process and waits until it listens.
-    pub(super) fn start() -> Result<Self> {
-        let http = local(free_port());
-        let this = std::env::current_exe().context("the path of this binary is unknown")?;
-        let mut process = Process::start(Command::new(this).args(["bare-route", &http.to_string()]))?;
-        process.wait_for(|| std::net::TcpStream::connect(http).ok())?;
-        Ok(Self { process, http })
-    }
-
-    pub(super) fn id(&self) -> Pid {
-        self.process.id()
-    }
-}
-
 /// The process id of a Redis server, as `INFO` reports it.
 pub(super) fn redis_id(server: &Server) -> Result<Pid> {
     let info = info(&mut server.wire(), "server");
     let id = field(&info, "process_id:").context("Redis does not report its process id")?;
     Ok(Pid(id.trim().parse()?))
-}
-
-/// An address on this machine.
-pub(crate) fn local(port: u16) -> SocketAddr {
-    (Ipv4Addr::LOCALHOST, port).into()
 }

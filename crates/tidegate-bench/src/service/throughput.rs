@@ -3,25 +3,20 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use tidegate_testbed::Server;
 
 use super::Options;
-use super::process::Pid;
+use super::process::{OwnServer, Pid};
 use super::redis_benchmark::{self, KEY};
-use super::report::{Latency, ServerSummary, ThroughputRow};
-use super::servers::{BareRoute, Tidegate, redis_id};
+use super::report::{Latency, ThroughputRow};
+use super::servers::{Tidegate, redis_id};
 use super::wrk;
 use crate::measure::as_f64;
-use crate::progress::Progress;
+use crate::progress;
 
 /// The number of commands of a trial, which measures the speed of the machine and touches most keys.
-const TRIAL: usize = 200_000;
-
-/// The number of commands of a trial in this run.
-pub(super) fn trial(options: &Options) -> usize {
-    TRIAL / options.divisor
-}
+pub(super) const TRIAL: usize = 200_000;
 
 /// The output of a load generator for one round.
 #[derive(Clone, Copy, Debug)]
@@ -54,75 +49,66 @@ impl Round {
     }
 }
 
-/// A server, and the function that sends load to it.
-pub(crate) struct LoadTarget<'a> {
-    pub(crate) id: Pid,
-    pub(crate) send_load: Box<dyn Fn() -> Result<Load> + 'a>,
+/// Sends load to the server with this id.
+pub(crate) fn round(id: Pid, send_load: impl Fn() -> Result<Load>) -> Result<Round> {
+    let before = id.processor_seconds()?;
+    let load = send_load()?;
+    ensure!(load.commands > 0, "a round was empty");
+    Ok(Round { load, server_seconds: id.processor_seconds()? - before })
 }
 
-impl LoadTarget<'_> {
-    pub(crate) fn round(&self) -> Result<Round> {
-        let before = self.id.processor_seconds()?;
-        let load = (self.send_load)()?;
-        Ok(Round { load, server_seconds: self.id.processor_seconds()? - before })
+/// Runs a round of each server, then the next round of each. Returns the rounds of each server.
+pub(crate) fn interleaved(rounds: u16, servers: &[&dyn Fn() -> Result<Round>]) -> Result<Vec<Vec<Round>>> {
+    let mut results = vec![Vec::new(); servers.len()];
+    for _ in 0..rounds {
+        for (round, results) in servers.iter().zip(&mut results) {
+            results.push(round()?);
+        }
     }
+    Ok(results)
 }
 
 /// Compares `TG.CHECK` of both algorithms with `INCR`, one at a time and in pipelines.
-pub(super) fn resp(binary: &Path, options: &Options, progress: &Progress) -> Result<Vec<ThroughputRow>> {
+pub(super) fn resp(binary: &Path, options: &Options) -> Result<Vec<ThroughputRow>> {
     let redis = Server::start();
     let redis_at = redis.addr().parse()?;
     let incr = ["INCR", KEY];
     let mut rows = Vec::new();
     for (pipeline, wanted, wanted_cost) in [(1, 0.9, Some(1.2)), (16, 0.6, None)] {
-        let first = redis_benchmark::run(redis_at, pipeline, trial(options), &incr)?;
-        let commands = commands(first.per_second * options.round.as_secs_f64());
+        let first = redis_benchmark::run(redis_at, pipeline, options.size.of(TRIAL), &incr)?;
+        let commands = commands(first.per_second * options.round().as_secs_f64());
         for policy in ["sliding_log", "sliding_counter"] {
-            progress.show(&format!("RESP, {policy}, pipelines of {pipeline}"));
+            progress::show(&format!("RESP, {policy}, pipelines of {pipeline}"));
             // A new service each time, so that it starts without state.
             let tidegate = Tidegate::start(binary)?;
             let check = ["TG.CHECK", policy, KEY];
-            redis_benchmark::run(tidegate.resp, pipeline, trial(options), &check)?;
-            let ours = LoadTarget {
-                id: tidegate.id(),
-                send_load: Box::new(|| redis_benchmark::run(tidegate.resp, pipeline, commands, &check)),
-            };
-            let theirs = LoadTarget {
-                id: redis_id(&redis)?,
-                send_load: Box::new(|| redis_benchmark::run(redis_at, pipeline, commands, &incr)),
-            };
-            let (ours, theirs) = rounds(options, &ours, &theirs)?;
+            redis_benchmark::run(tidegate.resp, pipeline, options.size.of(TRIAL), &check)?;
+            let redis_id = redis_id(&redis)?;
+            let ours =
+                || round(tidegate.process.id(), || redis_benchmark::run(tidegate.resp, pipeline, commands, &check));
+            let theirs = || round(redis_id, || redis_benchmark::run(redis_at, pipeline, commands, &incr));
+            let rounds = interleaved(options.rounds, &[&ours, &theirs])?;
             let what = format!("RESP TG.CHECK, pipeline {pipeline}, {policy}");
-            rows.push(ThroughputRow::new(what, "Redis INCR", ours, theirs, wanted, wanted_cost));
+            rows.push(ThroughputRow::new(what, "Redis INCR", [&rounds[0], &rounds[1]], wanted, wanted_cost));
         }
     }
     Ok(rows)
 }
 
 /// Compares `/v1/check` with the bare route.
-pub(super) fn http(binary: &Path, options: &Options, progress: &Progress) -> Result<ThroughputRow> {
-    progress.show("HTTP");
+pub(super) fn http(binary: &Path, options: &Options) -> Result<ThroughputRow> {
+    progress::show("HTTP");
     let policy = "sliding_log";
-    let (tidegate, bare) = (Tidegate::start(binary)?, BareRoute::start()?);
-    let seconds = options.round.as_secs().max(1);
-    for server in [tidegate.http, bare.http] {
+    let (tidegate, bare) = (Tidegate::start(binary)?, OwnServer::start(&["bare-route"])?);
+    let seconds = options.round().as_secs().max(1);
+    for server in [tidegate.http, bare.address] {
         wrk::check(server, 1, policy)?;
     }
-    let ours = LoadTarget { id: tidegate.id(), send_load: Box::new(|| wrk::check(tidegate.http, seconds, policy)) };
-    let theirs = LoadTarget { id: bare.id(), send_load: Box::new(|| wrk::check(bare.http, seconds, policy)) };
-    let (ours, theirs) = rounds(options, &ours, &theirs)?;
+    let ours = || round(tidegate.process.id(), || wrk::check(tidegate.http, seconds, policy));
+    let theirs = || round(bare.process.id(), || wrk::check(bare.address, seconds, policy));
+    let rounds = interleaved(options.rounds, &[&ours, &theirs])?;
     let what = format!("HTTP /v1/check, {policy}");
-    Ok(ThroughputRow::new(what, "bare axum route", ours, theirs, 0.85, Some(1.2)))
-}
-
-fn rounds(options: &Options, ours: &LoadTarget<'_>, theirs: &LoadTarget<'_>) -> Result<(ServerSummary, ServerSummary)> {
-    let (mut our_rounds, mut their_rounds) = (Vec::new(), Vec::new());
-    for _ in 0..options.rounds {
-        our_rounds.push(ours.round()?);
-        their_rounds.push(theirs.round()?);
-    }
-    ensure!(our_rounds.iter().chain(&their_rounds).all(|round| round.load.commands > 0), "a round was empty");
-    ServerSummary::of(&our_rounds).zip(ServerSummary::of(&their_rounds)).context("there is a round")
+    Ok(ThroughputRow::new(what, "bare axum route", [&rounds[0], &rounds[1]], 0.85, Some(1.2)))
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are small and positive")]

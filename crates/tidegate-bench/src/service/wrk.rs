@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::process::output_of;
 use super::report::Latency;
 use super::throughput::Load;
 use crate::measure::as_f64;
@@ -29,15 +30,13 @@ pub(crate) fn get(server: SocketAddr, seconds: u64) -> Result<Load> {
 fn run(server: SocketAddr, seconds: u64, parts: &[&str], arguments: &[&str]) -> Result<Load> {
     let mut script = tempfile::Builder::new().suffix(".lua").tempfile()?;
     script.write_all(parts.concat().as_bytes())?;
-    let output = Command::new("wrk")
+    let mut command = Command::new("wrk");
+    command
         .args(["-t", "1", "-c", CONNECTIONS, "-d", &format!("{seconds}s"), "-s"])
         .arg(script.path())
         .arg(format!("http://{server}"))
-        .args(arguments)
-        .output()
-        .context("wrk could not be started: apt-get install wrk")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "wrk failed: {text}");
+        .args(arguments);
+    let text = output_of(command, "wrk")?;
     let measured = parse(&text).with_context(|| format!("unexpected output of wrk: {text}"))?;
     ensure!(measured.errors == 0, "{} requests failed: {text}", measured.errors);
     Ok(measured.load)

@@ -9,6 +9,7 @@ mod policies;
 mod times;
 
 pub use costs::{CostChoice, cost};
+pub(crate) use policies::two_policies;
 pub use policies::{algorithm, max, policy, policy_of, single_limit_policies};
 pub use times::{TimeStep, Timeline, any_time_step, idle_time_step, start_time, time_step};
 

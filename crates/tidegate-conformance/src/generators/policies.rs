@@ -57,26 +57,19 @@ pub fn algorithm() -> impl Strategy<Value = ModelAlgorithm> {
     ]
 }
 
-/// The burst of a gcra policy.
-#[derive(Clone, Copy, Debug)]
-enum BurstChoice {
-    /// The max of each limit.
-    Default,
-    Units(Units),
-}
-
-fn burst() -> impl Strategy<Value = BurstChoice> {
+/// Generates the burst of a gcra policy. Without one, the burst is the max of each limit.
+fn burst() -> impl Strategy<Value = Option<Units>> {
     prop_oneof![
-        2 => Just(BurstChoice::Default),
-        3 => (1..=20i128).prop_map(BurstChoice::Units),
-        1 => any_magnitude(1, MAX_UNITS).prop_map(BurstChoice::Units),
+        2 => Just(None),
+        3 => (1..=20i128).prop_map(Some),
+        1 => any_magnitude(1, MAX_UNITS).prop_map(Some),
     ]
 }
 
-fn make(algorithm: ModelAlgorithm, windows: &[Micros], maxes: &[Units], burst: BurstChoice) -> ModelPolicy {
+fn make(algorithm: ModelAlgorithm, windows: &[Micros], maxes: &[Units], burst: Option<Units>) -> ModelPolicy {
     let limits = windows.iter().zip(maxes).map(|(window, max)| ModelLimit::new(*max, *window));
     let mut policy = ModelPolicy::new(algorithm, limits.collect());
-    if let (ModelAlgorithm::Gcra, BurstChoice::Units(burst)) = (algorithm, burst) {
+    if let (ModelAlgorithm::Gcra, Some(burst)) = (algorithm, burst) {
         let capacity = burst.min(policy.storable());
         for limit in &mut policy.limits {
             limit.capacity = capacity;
@@ -102,12 +95,20 @@ pub fn single_limit_policies(
     algorithm: impl Strategy<Value = ModelAlgorithm>,
     count: usize,
 ) -> impl Strategy<Value = Vec<ModelPolicy>> {
-    let burst = prop_oneof![Just(BurstChoice::Default), (1..=20i128).prop_map(BurstChoice::Units)];
+    let burst = prop_oneof![Just(None), (1..=20i128).prop_map(Some)];
     let one = (algorithm, select(vec![2, 3, 4, 6, 7, 12]), 1..=12i128, burst);
     let base = select(vec![1_000, 1_001, SECOND, 3_600 * SECOND, 25 * DAY]);
     (base, prop::collection::vec(one, count)).prop_map(|(base, each)| {
         each.into_iter()
             .map(|(algorithm, factor, max, burst)| make(algorithm, &[base * factor], &[max], burst))
             .collect()
+    })
+}
+
+/// Generates two policies with one limit each, at most one of which is gcra. The suite `changed_limits` covers a debt
+/// under another window.
+pub(crate) fn two_policies() -> impl Strategy<Value = Vec<ModelPolicy>> {
+    single_limit_policies(algorithm(), 2).prop_filter("at most one is gcra", |policies| {
+        policies.iter().any(|policy| policy.algorithm != ModelAlgorithm::Gcra)
     })
 }

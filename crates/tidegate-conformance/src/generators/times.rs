@@ -137,6 +137,17 @@ impl Timeline {
         self.time(step, policy).max(newest - policy.longest_window())
     }
 
+    /// Returns a time that is at most the longest window of any policy before the newest charge.
+    pub(crate) fn not_far_behind<'a>(
+        &self,
+        time: Micros,
+        policies: impl IntoIterator<Item = &'a ModelPolicy>,
+    ) -> Micros {
+        let newest = self.charged.iter().max().copied().unwrap_or(0);
+        let shortest = policies.into_iter().map(ModelPolicy::longest_window).min().expect("there is a policy");
+        time.max(newest - shortest)
+    }
+
     /// Returns the time of a step.
     pub fn time(&self, step: TimeStep, policy: &ModelPolicy) -> Micros {
         let now = self.now;

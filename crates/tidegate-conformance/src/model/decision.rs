@@ -33,54 +33,15 @@ pub(super) struct LimitState {
     /// The position of its request among several.
     pub(super) part: usize,
     pub(super) limit: ModelLimit,
-    pub(super) cost: Units,
+    /// The reason of a decision over this limit alone.
+    pub(super) reason: Reason,
+    /// Whether an override denies the request because of another limit.
+    pub(super) is_secondary: bool,
     pub(super) used: Units,
-    /// Has no meaning if the cost is above the capacity.
-    pub(super) retry_after: Micros,
+    pub(super) remaining: Units,
+    /// `None` if the request is banned permanently. Has no meaning if it is impossible.
+    pub(super) retry_after: Option<Micros>,
     pub(super) reset_after: Micros,
-    pub(super) effect: OverrideEffect,
-}
-
-/// The effect of an override on a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OverrideEffect {
-    /// The numbers decide.
-    None,
-    /// The request is denied, permanently or until `retry_after` has passed. If `secondary`, another limit decided.
-    Denied { permanent: bool, secondary: bool },
-    /// The request is denied and nothing remains, permanently or until `retry_after` has passed.
-    Banned { permanent: bool },
-    /// Everything fits.
-    Exempt,
-}
-
-impl LimitState {
-    pub(super) fn remaining(&self) -> Units {
-        match self.effect {
-            OverrideEffect::Banned { .. } => 0,
-            _ => (self.limit.capacity - self.used).max(0),
-        }
-    }
-
-    fn is_impossible(&self) -> bool {
-        match self.effect {
-            OverrideEffect::None => self.cost > self.limit.capacity,
-            OverrideEffect::Denied { permanent, .. } => permanent,
-            OverrideEffect::Banned { .. } | OverrideEffect::Exempt => false,
-        }
-    }
-
-    fn is_banned(&self) -> bool {
-        matches!(self.effect, OverrideEffect::Banned { .. })
-    }
-
-    fn fits(&self) -> bool {
-        match self.effect {
-            OverrideEffect::None => self.used + self.cost <= self.limit.capacity,
-            OverrideEffect::Denied { .. } | OverrideEffect::Banned { .. } => false,
-            OverrideEffect::Exempt => true,
-        }
-    }
 }
 
 /// The least d in `from..=to` for which `is_true`, which stays true once it is true in that range.
@@ -120,15 +81,20 @@ impl ModelState {
     /// Each limit of the policy as a request at `now` finds it.
     pub(super) fn limit_states(&self, policy: &ModelPolicy, cost: Units, now: Micros) -> Vec<LimitState> {
         let limit_state = |i: usize| {
-            let limit = policy.limits[i];
+            let (limit, used) = (policy.limits[i], self.used(policy, i, now));
             LimitState {
                 part: 0,
                 limit,
-                cost,
-                used: self.used(policy, i, now),
-                retry_after: self.wait(policy, i, now, &|used| used + cost <= limit.capacity),
+                reason: match limit.capacity {
+                    capacity if cost > capacity => Reason::Impossible,
+                    capacity if used + cost > capacity => Reason::Limited,
+                    _ => Reason::Allowed,
+                },
+                is_secondary: false,
+                used,
+                remaining: (limit.capacity - used).max(0),
+                retry_after: Some(self.wait(policy, i, now, &|used| used + cost <= limit.capacity)),
                 reset_after: self.wait(policy, i, now, &|used| used == 0),
-                effect: OverrideEffect::None,
             }
         };
         (0..policy.limits.len()).map(limit_state).collect()
@@ -137,32 +103,25 @@ impl ModelState {
 
 /// The reason of a decision over these limits.
 pub(super) fn reason(limits: &[LimitState]) -> Reason {
-    if limits.iter().any(LimitState::is_banned) {
-        Reason::Banned
-    } else if limits.iter().any(LimitState::is_impossible) {
-        Reason::Impossible
-    } else if limits.iter().all(LimitState::fits) {
-        Reason::Allowed
-    } else {
-        Reason::Limited
-    }
+    let strongest_first = [Reason::Banned, Reason::Impossible, Reason::Limited];
+    let found = strongest_first.into_iter().find(|reason| limits.iter().any(|limit| limit.reason == *reason));
+    found.unwrap_or(Reason::Allowed)
 }
 
 /// The limit that decided.
 pub(super) fn deciding_limit(reason: Reason, limits: &[LimitState]) -> LimitState {
     // The limit with the smallest rank decides. `min_by_key` returns the first of equals.
     let rank = |limit: &LimitState| match reason {
-        Reason::Banned => match limit.effect {
-            OverrideEffect::Banned { permanent: true } => (0, 0, -limit.reset_after),
-            OverrideEffect::Banned { permanent: false } => (1, -limit.retry_after, -limit.reset_after),
-            _ => (2, 0, 0),
+        Reason::Banned | Reason::Impossible if limit.reason != reason => (2, 0, 0),
+        Reason::Banned => match limit.retry_after {
+            None => (0, 0, -limit.reset_after),
+            Some(wait) => (1, -wait, -limit.reset_after),
         },
-        Reason::Impossible if limit.is_impossible() => (0, limit.limit.capacity, 0),
-        Reason::Impossible => (1, 0, 0),
-        Reason::Limited => (0, -limit.retry_after, limit.remaining()),
-        _ => (0, limit.remaining(), -limit.reset_after),
+        Reason::Impossible => (0, limit.limit.capacity, 0),
+        Reason::Limited => (0, -limit.retry_after.unwrap_or(0), limit.remaining),
+        _ => (0, limit.remaining, -limit.reset_after),
     };
-    let primary = limits.iter().filter(|limit| !matches!(limit.effect, OverrideEffect::Denied { secondary: true, .. }));
+    let primary = limits.iter().filter(|limit| !limit.is_secondary);
     *primary.min_by_key(|limit| rank(limit)).expect("a request has a limit")
 }
 
@@ -170,10 +129,8 @@ pub(super) fn deciding_limit(reason: Reason, limits: &[LimitState]) -> LimitStat
 pub(super) fn decision(reason: Reason, limits: &[LimitState], charged_at: Option<Micros>) -> ModelDecision {
     let deciding = deciding_limit(reason, limits);
     let retry_after = match reason {
-        Reason::Limited => limits.iter().map(|limit| limit.retry_after).max(),
-        Reason::Banned if deciding.effect == (OverrideEffect::Banned { permanent: false }) => {
-            Some(deciding.retry_after)
-        }
+        Reason::Limited => limits.iter().filter_map(|limit| limit.retry_after).max(),
+        Reason::Banned => deciding.retry_after,
         _ => None,
     };
     ModelDecision {
@@ -181,7 +138,7 @@ pub(super) fn decision(reason: Reason, limits: &[LimitState], charged_at: Option
         part: deciding.part,
         limit: deciding.limit,
         used: deciding.used,
-        remaining: limits.iter().map(LimitState::remaining).min().expect("a request has a limit"),
+        remaining: limits.iter().map(|limit| limit.remaining).min().expect("a request has a limit"),
         retry_after,
         reset_after: limits.iter().map(|limit| limit.reset_after).max().expect("a request has a limit"),
         charged_at,

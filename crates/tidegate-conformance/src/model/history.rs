@@ -1,6 +1,5 @@
 //! All charges of one limit, and the units in use: the contract's table, row by row.
 
-use super::fraction::Fraction;
 use super::{MAX_STORED, Micros, ModelAlgorithm, ModelLimit, Units};
 
 /// Units charged at a time.
@@ -10,13 +9,37 @@ pub(crate) struct Charge {
     pub(super) units: Units,
 }
 
-/// A change of a debt at a time, under the max of that time.
+/// A change of a debt at a time. The amounts are parts of a microsecond, `max` of which are one microsecond.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DebtChange {
     at: Micros,
     max: Units,
-    increase: Fraction,
-    decrease: Fraction,
+    increase: i128,
+    decrease: i128,
+}
+
+/// A debt that nothing has changed since a time. `max` parts are one microsecond.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Debt {
+    since: Micros,
+    max: Units,
+    parts: i128,
+}
+
+impl Debt {
+    /// What is left of the debt at the time `t`, in parts of which `max` are one microsecond, rounded up.
+    fn at(self, t: Micros, max: Units) -> i128 {
+        let left = (self.parts - product(t - self.since, self.max)).max(0);
+        product(left / self.max, max) + divide_rounding_up(product(left % self.max, max), self.max)
+    }
+}
+
+fn product(a: i128, b: i128) -> i128 {
+    a.checked_mul(b).expect("a debt of the model exceeds 128 bits")
+}
+
+fn divide_rounding_up(a: i128, b: i128) -> i128 {
+    a.div_euclid(b) + i128::from(a.rem_euclid(b) != 0)
 }
 
 /// Everything that was ever charged to one limit.
@@ -44,8 +67,7 @@ pub(super) fn last_instant(algorithm: ModelAlgorithm, limit: ModelLimit, at: Mic
         return at;
     }
     let after = (slot(algorithm, limit, at) + 1) * limit.window;
-    let n = slots(algorithm);
-    after.div_euclid(n) + i128::from(after.rem_euclid(n) != 0) - 1
+    divide_rounding_up(after, slots(algorithm)) - 1
 }
 
 /// Whether units charged at `at` are still counted at the time `t`, in full or in part.
@@ -76,32 +98,28 @@ fn used_by_charges(algorithm: ModelAlgorithm, limit: ModelLimit, charges: &[Char
     sum(&|at| is_counted(algorithm, limit, at, t))
 }
 
-/// The time of the last change, and the debt at that time. The debt is a multiple of 1/max of the max in force. If the
-/// max changes, the debt is rounded up to the new multiple.
-fn replay(changes: &[DebtChange]) -> (Micros, Fraction) {
-    let mut since = changes.first().map_or(0, |first| first.at);
-    let mut debt = Fraction::ZERO;
-    for change in changes {
-        debt = debt.saturating_minus(Fraction::whole(change.at - since)).round_up_to_parts_of(change.max);
-        debt = debt.plus(change.increase).at_most(MAX_STORED).saturating_minus(change.decrease);
-        since = change.at;
+/// The debt after all changes. It is a multiple of 1/max of the max in force. If the max changes, the debt is rounded up
+/// to the new multiple.
+fn replay(changes: &[DebtChange]) -> Debt {
+    let mut debt = Debt { since: changes.first().map_or(0, |first| first.at), max: 1, parts: 0 };
+    for DebtChange { at, max, increase, decrease } in changes {
+        let parts = (debt.at(*at, *max) + increase).min(product(MAX_STORED, *max));
+        debt = Debt { since: *at, max: *max, parts: (parts - decrease).max(0) };
     }
-    (since, debt)
+    debt
 }
 
 /// The units in use under a limit as a function of time, without further charges.
 pub(super) enum Usage<'a> {
     Charges(ModelAlgorithm, ModelLimit, &'a [Charge]),
-    Debt(ModelLimit, Micros, Fraction),
+    Debt(ModelLimit, Debt),
 }
 
 impl Usage<'_> {
     pub(super) fn at(&self, t: Micros) -> Units {
         match self {
             Self::Charges(algorithm, limit, charges) => used_by_charges(*algorithm, *limit, charges, t),
-            Self::Debt(limit, since, debt) => {
-                debt.saturating_minus(Fraction::whole(t - since)).times_rounded_up(limit.max, limit.window)
-            }
+            Self::Debt(limit, debt) => divide_rounding_up(debt.at(t, limit.max), limit.window),
         }
         .min(MAX_STORED)
     }
@@ -118,10 +136,7 @@ impl History {
     pub(super) fn usage(&self, algorithm: ModelAlgorithm, limit: ModelLimit) -> Usage<'_> {
         match self {
             Self::Charges(charges) => Usage::Charges(algorithm, limit, charges),
-            Self::Debt(changes) => {
-                let (since, debt) = replay(changes);
-                Usage::Debt(limit, since, debt)
-            }
+            Self::Debt(changes) => Usage::Debt(limit, replay(changes)),
         }
     }
 
@@ -129,8 +144,7 @@ impl History {
         match self {
             Self::Charges(charges) => charges.push(Charge { at, units }),
             Self::Debt(changes) => {
-                let increase = Fraction::ratio(units, limit.window, limit.max);
-                changes.push(DebtChange { at, max: limit.max, increase, decrease: Fraction::ZERO });
+                changes.push(DebtChange { at, max: limit.max, increase: product(units, limit.window), decrease: 0 });
             }
         }
     }
@@ -162,15 +176,13 @@ impl History {
                 left < units
             }
             Self::Debt(changes) => {
-                let (since, debt) = replay(changes);
-                let debt_now = debt.round_up_to_parts_of(limit.max).saturating_minus(Fraction::whole(t - since));
-                let decrease = Fraction::ratio(units, limit.window, limit.max)
-                    .saturating_minus(Fraction::whole(t - charged_at))
-                    .min(debt_now);
+                let debt = replay(changes);
+                let left = (product(units, limit.window) - product(t - charged_at, limit.max)).max(0);
+                let decrease = left.min(debt.at(t, limit.max));
                 // The debt at the newest charge is smaller by the same amount, because an earlier time is read as the
                 // time of the newest charge.
-                changes.push(DebtChange { at: since, max: limit.max, increase: Fraction::ZERO, decrease });
-                !decrease.is_zero()
+                changes.push(DebtChange { at: debt.since, max: limit.max, increase: 0, decrease });
+                decrease > 0
             }
         }
     }

@@ -91,7 +91,7 @@ impl Model {
         Some(ModelInspection {
             newest_charge: state.newest_charge?,
             used: limits.iter().map(|limit| limit.used).collect(),
-            remaining: limits.iter().map(|limit| self.remaining(request, now, limit.remaining())).collect(),
+            remaining: limits.iter().map(|limit| self.remaining(request, now, limit.remaining)).collect(),
             reset_after: limits.iter().map(|limit| limit.reset_after).collect(),
             next_free_after: limits.iter().enumerate().map(next_free).collect(),
         })

@@ -1,13 +1,12 @@
 //! A brute-force reference limiter, written from the contract alone.
 //!
 //! It keeps every charge ever made. It computes the units in use by summing the whole list, as the contract's table
-//! says. It replays the changes of a gcra debt one by one, as exact fractions. It finds every wait by bisection. It
+//! says. It replays the changes of a gcra debt one by one, without rounding errors. It finds every wait by bisection. It
 //! shares no arithmetic with any implementation, and is slow on purpose.
 //!
 //! | file | content |
 //! | --- | --- |
 //! | `policy` | algorithm, limit and policy as plain numbers |
-//! | `fraction` | exact non-negative fractions, for a debt |
 //! | `history` | the charges of one limit and the units in use |
 //! | `state` | one key under one policy: effective time, charges, refunds |
 //! | `shape_change` | a changed window, number of buckets or algorithm |
@@ -16,7 +15,6 @@
 //! | `limiter` | [`Model`]: every key, and several requests in one decision |
 
 mod decision;
-mod fraction;
 mod history;
 mod limiter;
 mod overrides;

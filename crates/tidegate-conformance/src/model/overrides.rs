@@ -2,7 +2,7 @@
 
 use tidegate::Reason;
 
-use super::decision::{LimitState, OverrideEffect, bisect, deciding_limit, reason};
+use super::decision::{LimitState, bisect, deciding_limit, reason};
 use super::{MAX_STORED, Micros, Model, ModelPolicy, ModelRequest, ModelState, Units};
 
 /// The effect of an override.
@@ -121,15 +121,12 @@ impl Model {
         let Some(active) = self.active_override(request, now) else { return plain(&request.policy) };
         match &active.kind {
             ModelOverrideKind::Exempt => {
-                let exempt = |limit| LimitState { effect: OverrideEffect::Exempt, retry_after: 0, ..limit };
+                let exempt = |limit| LimitState { reason: Reason::Allowed, retry_after: Some(0), ..limit };
                 ModelState::default().limit_states(&request.policy, cost, now).into_iter().map(exempt).collect()
             }
             ModelOverrideKind::Ban => {
-                let banned = |limit| LimitState {
-                    retry_after: active.until.map_or(0, |end| end - now),
-                    effect: OverrideEffect::Banned { permanent: active.until.is_none() },
-                    ..limit
-                };
+                let retry_after = active.until.map(|end| end - now);
+                let banned = |limit| LimitState { reason: Reason::Banned, remaining: 0, retry_after, ..limit };
                 plain(&request.policy).into_iter().map(banned).collect()
             }
             ModelOverrideKind::Limits(policy) => {
@@ -141,11 +138,9 @@ impl Model {
                 let wait = active.wait(&request.policy, state, cost, now);
                 let deciding = deciding_limit(reason, &limits);
                 let denied = |limit: LimitState| LimitState {
-                    retry_after: wait.unwrap_or(0),
-                    effect: OverrideEffect::Denied {
-                        permanent: wait.is_none(),
-                        secondary: limit.limit != deciding.limit,
-                    },
+                    reason: if wait.is_none() { Reason::Impossible } else { Reason::Limited },
+                    is_secondary: limit.limit != deciding.limit,
+                    retry_after: wait,
                     ..limit
                 };
                 limits.into_iter().map(denied).collect()
@@ -161,10 +156,9 @@ impl Model {
         cost: Units,
         now: Micros,
     ) -> Vec<LimitState> {
-        let banned = self.is_banned(request, now);
-        let effect = if banned { OverrideEffect::Banned { permanent: false } } else { OverrideEffect::None };
         let limits = state.limit_states(&self.effective_policy(request, now), cost, now);
-        limits.into_iter().map(|limit| LimitState { effect, ..limit }).collect()
+        let remaining = |limit: &LimitState| self.remaining(request, now, limit.remaining);
+        limits.into_iter().map(|limit| LimitState { remaining: remaining(&limit), ..limit }).collect()
     }
 
     /// Sets an override. Returns the override that it replaces.

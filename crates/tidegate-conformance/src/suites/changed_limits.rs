@@ -2,54 +2,38 @@
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use tidegate::{Op, Reason};
+use tidegate::Reason;
 
-use crate::comparison::Comparison;
-use crate::generators::{self, CostChoice, TimeStep, Timeline};
+use crate::generators::{self, TimeStep, Timeline};
+use crate::history::{History, Operation};
 use crate::model::{Micros, ModelAlgorithm, ModelLimit, ModelPolicy, ModelRequest, Units};
-use crate::property::{check, expect};
-use crate::suites::windows::charged_within;
+use crate::property::check;
+use crate::suites::windows::expect_at_most;
 use crate::test_store::TestStore;
 use crate::{StoreUnderTest, settings};
 
-type Request = (Op, TimeStep, CostChoice);
-
-fn requests(time_step: impl Strategy<Value = TimeStep>, end: usize) -> impl Strategy<Value = Vec<Request>> {
-    prop::collection::vec((generators::op(), time_step, generators::cost()), 1..end)
+fn requests(time_step: impl Strategy<Value = TimeStep>, end: usize) -> impl Strategy<Value = Operation> {
+    prop::collection::vec((generators::op(), time_step, generators::cost()), 1..end).prop_map(Operation::Requests)
 }
 
-/// Compares a request. `time` computes the time of a step.
-fn decide<S: StoreUnderTest>(
-    comparison: &mut Comparison<S>,
-    policy: &ModelPolicy,
-    request: Request,
+/// A history with so few units that no shape saturates.
+fn history<S: StoreUnderTest>(policies: Vec<ModelPolicy>, start: Micros) -> History<S> {
+    History { max_cost: |_| 20, ..History::new(policies, start) }
+}
+
+/// Compares requests under one policy, then requests under another. `time` computes the time of a step.
+fn check_change<S: StoreUnderTest>(
+    promise: &str,
+    cases: u32,
+    policies: impl Strategy<Value = Vec<ModelPolicy>>,
+    time_step: BoxedStrategy<TimeStep>,
     time: fn(&Timeline, TimeStep, &ModelPolicy) -> Micros,
-) -> Result<(), TestCaseError> {
-    let (op, time_step, cost) = request;
-    // Few enough units that no shape saturates.
-    let cost = cost.units(policy, comparison.timeline.last.as_ref()).min(20);
-    let now = time(&comparison.timeline, time_step, policy);
-    comparison.decide(op, &ModelRequest::new(policy, cost), now)
-}
-
-/// Compares requests under one policy, then requests under another.
-fn decide_before_and_after<S: StoreUnderTest>(
-    policies: &[ModelPolicy],
-    start: Micros,
-    requests: [Vec<Request>; 2],
-    time: fn(&Timeline, TimeStep, &ModelPolicy) -> Micros,
-) -> Result<(), TestCaseError> {
-    let mut comparison = Comparison::<S>::new(start);
-    for (policy, requests) in policies.iter().zip(requests) {
-        for request in requests {
-            decide(&mut comparison, policy, request, time)?;
-        }
-    }
-    Ok(())
-}
-
-fn all_are_gcra(policies: &[ModelPolicy]) -> bool {
-    policies.iter().all(|policy| policy.algorithm == ModelAlgorithm::Gcra)
+) {
+    let requests = [requests(time_step.clone(), 12), requests(time_step, 12)];
+    let histories = (policies, generators::start_time(), requests);
+    check::<S, _>(promise, settings::config(cases), &histories, |(policies, start, [before, after])| {
+        History { time, ..history::<S>(policies, start) }.run([before, Operation::OtherShape, after])
+    });
 }
 
 /// After a change of shape, the answers equal those of the model.
@@ -57,17 +41,8 @@ fn all_are_gcra(policies: &[ModelPolicy]) -> bool {
 /// # Panics
 /// If the store breaks this promise.
 pub fn a_changed_shape_keeps_the_history<S: StoreUnderTest>() {
-    let cases = (
-        generators::single_limit_policies(generators::algorithm(), 2),
-        generators::start_time(),
-        requests(generators::any_time_step(), 12),
-        requests(generators::any_time_step(), 12),
-    );
     let promise = "a changed window, number of buckets or algorithm keeps the history";
-    check::<S, _>(promise, settings::config(1500), &cases, |(policies, start, before, after)| {
-        prop_assume!(!all_are_gcra(&policies));
-        decide_before_and_after::<S>(&policies, start, [before, after], Timeline::time)
-    });
+    check_change::<S>(promise, 1500, generators::two_policies(), generators::any_time_step().boxed(), Timeline::time);
 }
 
 /// Two nodes that alternate between an old and a new shape don't re-date the charges.
@@ -76,20 +51,16 @@ pub fn a_changed_shape_keeps_the_history<S: StoreUnderTest>() {
 /// If the store breaks this promise.
 pub fn alternating_shapes_do_not_redate_charges<S: StoreUnderTest>() {
     let cases = (
-        generators::single_limit_policies(generators::algorithm(), 2),
+        generators::two_policies(),
         generators::start_time(),
-        prop::collection::vec((0..2usize, requests(generators::time_step(), 4)), settings::steps(12)),
+        prop::collection::vec((any::<bool>(), requests(generators::time_step(), 4)), settings::steps(12)),
     );
     let promise = "two shapes that alternate do not re-date the charges";
-    check::<S, _>(promise, settings::config(1500), &cases, |(policies, start, requests)| {
-        prop_assume!(!all_are_gcra(&policies));
-        let mut comparison = Comparison::<S>::new(start);
-        for (which, requests) in requests {
-            for request in requests {
-                decide(&mut comparison, &policies[which], request, Timeline::time_not_far_behind)?;
-            }
-        }
-        Ok(())
+    check::<S, _>(promise, settings::config(1500), &cases, |(policies, start, operations)| {
+        let switch_or_stay =
+            |(switches, requests): (bool, _)| switches.then_some(Operation::OtherShape).into_iter().chain([requests]);
+        History { time: Timeline::time_not_far_behind, ..history::<S>(policies, start) }
+            .run(operations.into_iter().flat_map(switch_or_stay))
     });
 }
 
@@ -98,21 +69,14 @@ pub fn alternating_shapes_do_not_redate_charges<S: StoreUnderTest>() {
 /// # Panics
 /// If the store breaks this promise.
 pub fn a_gcra_debt_under_another_window_becomes_one_charge<S: StoreUnderTest>() {
-    let cases = (
-        generators::single_limit_policies(Just(ModelAlgorithm::Gcra), 2),
-        generators::start_time(),
-        requests(generators::any_time_step(), 12),
-        requests(generators::any_time_step(), 12),
-    );
+    let policies = generators::single_limit_policies(Just(ModelAlgorithm::Gcra), 2);
+    let policies = policies.prop_filter("the window changes", |policies| !policies[0].same_shape(&policies[1]));
     let promise = "a gcra debt under another window becomes one charge of the units in use";
-    check::<S, _>(promise, settings::config(300), &cases, |(policies, start, before, after)| {
-        prop_assume!(!policies[0].same_shape(&policies[1]));
-        decide_before_and_after::<S>(&policies, start, [before, after], Timeline::time)
-    });
+    check_change::<S>(promise, 300, policies, generators::any_time_step().boxed(), Timeline::time);
 }
 
 /// Two policies with two limits each. One policy is gcra. They may share windows, in any order.
-fn to_or_from_gcra() -> impl Strategy<Value = [ModelPolicy; 2]> {
+fn to_or_from_gcra() -> impl Strategy<Value = Vec<ModelPolicy>> {
     let windows = || subsequence(vec![1_000i128, 1_003, 10_000, 1_000_000], 2).prop_shuffle();
     let other =
         generators::algorithm().prop_filter("one of the two is gcra", |algorithm| *algorithm != ModelAlgorithm::Gcra);
@@ -124,7 +88,7 @@ fn to_or_from_gcra() -> impl Strategy<Value = [ModelPolicy; 2]> {
         let gcra = ModelPolicy::new(ModelAlgorithm::Gcra, limits(&one, &maxes[..2]));
         let other = ModelPolicy::new(other, limits(&two, &maxes[2..]));
         // The limits of a log share one history, which can't hold another number of units for each.
-        if to_gcra || other.algorithm == ModelAlgorithm::SlidingLog { [other, gcra] } else { [gcra, other] }
+        if to_gcra || other.algorithm == ModelAlgorithm::SlidingLog { vec![other, gcra] } else { vec![gcra, other] }
     })
 }
 
@@ -133,16 +97,9 @@ fn to_or_from_gcra() -> impl Strategy<Value = [ModelPolicy; 2]> {
 /// # Panics
 /// If the store breaks this promise.
 pub fn limits_are_matched_by_window_then_by_position<S: StoreUnderTest>() {
-    let cases = (
-        to_or_from_gcra(),
-        generators::start_time(),
-        requests(generators::time_step(), 12),
-        requests(generators::time_step(), 12),
-    );
     let promise = "the limits of a changed policy are matched by window, then by position";
-    check::<S, _>(promise, settings::config(500), &cases, |(policies, start, before, after)| {
-        decide_before_and_after::<S>(&policies, start, [before, after], Timeline::time_not_far_behind)
-    });
+    let time_step = generators::time_step().boxed();
+    check_change::<S>(promise, 500, to_or_from_gcra(), time_step, Timeline::time_not_far_behind);
 }
 
 /// Two policies with the same limits in another order, and with any two algorithms except gcra.
@@ -195,17 +152,7 @@ pub fn alternating_shapes_of_several_limits_keep_the_window_promise<S: StoreUnde
         }
         let is_exact = |algorithm| matches!(algorithm, ModelAlgorithm::SlidingLog | ModelAlgorithm::SlidingBuckets(_));
         let factor = if is_exact(one.algorithm) && is_exact(two.algorithm) { 1 } else { 2 };
-        for limit in &one.limits {
-            let max = factor * limit.max;
-            for (end, _) in &charges {
-                let sum = charged_within(&charges, end - limit.window, *end);
-                expect(sum <= max, || {
-                    format!(
-                        "units in the window of {limit:?} up to {end} us\n  under {one:?}\n  and {two:?}\n  expected: at most {max}\n  got:      {sum}\n  charges:  {charges:?}"
-                    )
-                })?;
-            }
-        }
-        Ok(())
+        let policies = (&one, &two);
+        one.limits.iter().try_for_each(|limit| expect_at_most(&charges, *limit, factor * limit.max, &policies))
     });
 }

@@ -5,7 +5,7 @@ use tidegate::{Op, Reason};
 
 use crate::comparison::Comparison;
 use crate::generators::{self, CostChoice, TimeStep, Timeline};
-use crate::model::{Micros, ModelPolicy, ModelRequest, Units};
+use crate::model::{ModelPolicy, ModelRequest, Units};
 use crate::property::{check, describe, describe_all, expect, expect_equal};
 use crate::test_store::TestStore;
 use crate::{StoreUnderTest, settings};
@@ -40,13 +40,6 @@ fn requests(policies: &[ModelPolicy], timeline: &Timeline, wanted: &[(u8, u8, Co
         }
     }
     requests
-}
-
-/// A time that is not far behind under any policy.
-fn time_not_far_behind(policies: &[ModelPolicy], timeline: &Timeline, time_step: TimeStep) -> Micros {
-    let newest = timeline.charged.iter().max().copied().unwrap_or(0);
-    let shortest = policies.iter().map(ModelPolicy::longest_window).min().expect("there are three policies");
-    timeline.time(time_step, &policies[0]).max(newest - shortest)
 }
 
 /// The overall decision and the decision of each request equal those of the model.
@@ -89,7 +82,7 @@ pub fn all_requests_are_charged_or_none<S: StoreUnderTest>() {
         let mut timeline = Timeline::new(start);
         for (_, time_step, wanted) in decisions {
             let requests = requests(&policies, &timeline, &wanted);
-            let now = time_not_far_behind(&policies, &timeline, time_step);
+            let now = timeline.not_far_behind(timeline.time(time_step, &policies[0]), &policies);
             let before: Vec<_> = requests.iter().map(|request| store.peek(request, now)).collect();
             let decisions = store.decide_all(Op::Check, &requests, now);
             let answered = || format!("{}\n  got: {decisions:?}", describe_all(Op::Check, &requests, now));

@@ -9,9 +9,7 @@ use tidegate::{Limit, Op, Override, Policy, Store};
 use crate::comparison::Comparison;
 use crate::convert::timestamp;
 use crate::generators::{self, CostChoice, TimeStep};
-use crate::model::{
-    Micros, ModelAlgorithm, ModelLimit, ModelOverride, ModelOverrideKind, ModelPolicy, ModelRequest, Units,
-};
+use crate::model::{Micros, ModelLimit, ModelOverride, ModelOverrideKind, ModelPolicy, ModelRequest, Units};
 use crate::property::{check, expect_equal};
 use crate::{StoreUnderTest, settings};
 
@@ -105,15 +103,13 @@ impl<S: StoreUnderTest> History<S> {
     /// The time of an operation. It is not far behind under any policy.
     fn time(&self, time: TimeChoice, id: Id) -> Micros {
         let timeline = &self.comparison.timeline;
-        let shortest = self.policies.iter().flatten().map(ModelPolicy::longest_window).min().expect("there are four");
-        let newest = timeline.charged.iter().max().copied().unwrap_or(0);
         let end = self.comparison.model.overrides.get(&id).and_then(|found| found.until);
         let time = match (time, end) {
             (TimeChoice::OverrideEnd(offset), Some(end)) => end + offset,
             (TimeChoice::OverrideEnd(_), None) => timeline.now,
             (TimeChoice::Step(step), _) => timeline.time(step, &self.policies[usize::from(id.0)][0]),
         };
-        time.max(newest - shortest).max(0)
+        timeline.not_far_behind(time, self.policies.iter().flatten()).max(0)
     }
 
     /// Removes ended overrides where the contract leaves open whether they still exist: a store may drop an override once
@@ -213,11 +209,7 @@ impl<S: StoreUnderTest> History<S> {
 
 /// A policy of one limit and another limit, each with any algorithm.
 fn other_shape() -> impl Strategy<Value = [ModelPolicy; 2]> {
-    let pair = generators::single_limit_policies(generators::algorithm(), 2);
-    let pair = pair.prop_filter("the suite changed_limits covers a debt under another window", |policies| {
-        policies.iter().any(|policy| policy.algorithm != ModelAlgorithm::Gcra)
-    });
-    pair.prop_map(|policies| policies.try_into().expect("there are two policies"))
+    generators::two_policies().prop_map(|policies| policies.try_into().expect("there are two policies"))
 }
 
 /// A policy of one to three limits and the same policy with other maxes.

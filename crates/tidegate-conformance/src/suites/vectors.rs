@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tidegate::Op;
 
 use crate::StoreUnderTest;
-use crate::model::{Micros, Model, ModelAlgorithm, ModelDecision, ModelLimit, ModelPolicy, ModelRefund, ModelRequest};
+use crate::model::{Micros, ModelAlgorithm, ModelDecision, ModelLimit, ModelPolicy, ModelRefund, ModelRequest};
 use crate::test_store::TestStore;
 
 /// The files of the vectors: the name of the algorithm, and the JSON text.
@@ -97,33 +97,11 @@ impl Trace {
     }
 }
 
-/// The model or a store.
-trait Limiter {
-    fn decide(&mut self, op: Op, request: &ModelRequest, now: Micros) -> ModelDecision;
-    fn refund(&mut self, request: &ModelRequest, charged_at: Micros, now: Micros) -> ModelRefund;
-}
+type Decide<L> = fn(&mut L, Op, &ModelRequest, Micros) -> ModelDecision;
+type Refund<L> = fn(&mut L, &ModelRequest, Micros, Micros) -> ModelRefund;
 
-impl Limiter for Model {
-    fn decide(&mut self, op: Op, request: &ModelRequest, now: Micros) -> ModelDecision {
-        self.decide(op, request, now)
-    }
-
-    fn refund(&mut self, request: &ModelRequest, charged_at: Micros, now: Micros) -> ModelRefund {
-        self.refund(request, charged_at, now)
-    }
-}
-
-impl<S: StoreUnderTest> Limiter for TestStore<S> {
-    fn decide(&mut self, op: Op, request: &ModelRequest, now: Micros) -> ModelDecision {
-        TestStore::decide(self, op, request, now)
-    }
-
-    fn refund(&mut self, request: &ModelRequest, charged_at: Micros, now: Micros) -> ModelRefund {
-        TestStore::refund(self, request, charged_at, now)
-    }
-}
-
-fn replay(file: &str, trace: &Trace, limiter: &mut impl Limiter) {
+/// Replays one trace with the operations of the model or of a store.
+fn replay<L>(file: &str, trace: &Trace, mut limiter: L, decide: Decide<L>, refund: Refund<L>) {
     let mut policy = trace.policy();
     for (i, step) in trace.steps.iter().enumerate() {
         let (op, request) = match step {
@@ -132,7 +110,7 @@ fn replay(file: &str, trace: &Trace, limiter: &mut impl Limiter) {
             Step::Charge(request) => (Op::Charge, request),
             Step::Refund { t_us, cost, charged_at_us, remaining, reset_after_us } => {
                 let request = ModelRequest::new(&policy, (*cost).into());
-                let refund = limiter.refund(&request, (*charged_at_us).into(), (*t_us).into());
+                let refund = refund(&mut limiter, &request, (*charged_at_us).into(), (*t_us).into());
                 let expected = ((*remaining).into(), (*reset_after_us).into());
                 assert_equal(file, trace, i, &policy, &expected, &(refund.remaining, refund.reset_after));
                 continue;
@@ -144,7 +122,8 @@ fn replay(file: &str, trace: &Trace, limiter: &mut impl Limiter) {
                 continue;
             }
         };
-        let decision = limiter.decide(op, &ModelRequest::new(&policy, request.cost.into()), request.t_us.into());
+        let model_request = ModelRequest::new(&policy, request.cost.into());
+        let decision = decide(&mut limiter, op, &model_request, request.t_us.into());
         assert_equal(file, trace, i, &policy, &request.expected, &decision.into());
     }
 }
@@ -164,12 +143,12 @@ fn assert_equal<T: Debug + PartialEq>(
     );
 }
 
-fn replay_all<L: Limiter>(new: impl Fn(Micros) -> L) {
+fn replay_all<L>(new: fn(Micros) -> L, decide: Decide<L>, refund: Refund<L>) {
     let mut steps = 0;
     for (file, text) in FILES {
         let traces: Vec<Trace> = serde_json::from_str(text).unwrap_or_else(|error| panic!("{file}.json: {error}"));
         for (seed, trace) in (0..).zip(&traces) {
-            replay(file, trace, &mut new(seed));
+            replay(file, trace, new(seed), decide, refund);
             steps += trace.steps.len();
         }
     }
@@ -181,15 +160,20 @@ fn replay_all<L: Limiter>(new: impl Fn(Micros) -> L) {
 /// # Panics
 /// If an answer of the store differs from the vector.
 pub fn the_store_reproduces_every_vector<S: StoreUnderTest>() {
-    replay_all(TestStore::<S>::new);
+    replay_all(
+        TestStore::<S>::new,
+        |store, op, request, now| store.decide(op, request, now),
+        |store, request, charged_at, now| store.refund(request, charged_at, now),
+    );
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Model;
 
     #[test]
     fn the_model_reproduces_every_vector() {
-        replay_all(|_| Model::default());
+        replay_all(|_| Model::default(), Model::decide, Model::refund);
     }
 }

@@ -1,5 +1,7 @@
 //! The promise of each algorithm about any window on the timeline, computed from the admitted charges alone.
 
+use std::fmt::Debug;
+
 use proptest::prelude::*;
 use tidegate::{Op, Reason};
 
@@ -10,8 +12,25 @@ use crate::test_store::TestStore;
 use crate::{StoreUnderTest, settings};
 
 /// The units charged in (from, to].
-pub(super) fn charged_within(charges: &[(Micros, Units)], from: Micros, to: Micros) -> Units {
+fn charged_within(charges: &[(Micros, Units)], from: Micros, to: Micros) -> Units {
     charges.iter().filter(|(at, _)| from < *at && *at <= to).map(|(_, units)| units).sum()
+}
+
+/// Expects that no window that ends with a charge holds more than `max` units.
+pub(super) fn expect_at_most(
+    charges: &[(Micros, Units)],
+    limit: ModelLimit,
+    max: Units,
+    policies: &impl Debug,
+) -> Result<(), TestCaseError> {
+    charges.iter().try_for_each(|(end, _)| {
+        let sum = charged_within(charges, end - limit.window, *end);
+        expect(sum <= max, || {
+            format!(
+                "units in the window of {limit:?} up to {end} us under {policies:?}\n  expected: at most {max}\n  got:      {sum}\n  charges:  {charges:?}"
+            )
+        })
+    })
 }
 
 /// The maximum number of units in a window.
@@ -47,18 +66,9 @@ pub fn no_window_holds_more_than_promised<S: StoreUnderTest>() {
             }
             timeline.record(now, decision);
         }
-        for limit in &policy.limits {
-            let max = max_in_window(policy.algorithm, *limit);
-            for (end, _) in &charges {
-                let sum = charged_within(&charges, end - limit.window, *end);
-                expect(sum <= max, || {
-                    format!(
-                        "units in the window of {limit:?} up to {end} us under {policy:?}\n  expected: at most {max}\n  got:      {sum}\n  charges:  {charges:?}"
-                    )
-                })?;
-            }
-        }
-        Ok(())
+        let expect_limit =
+            |limit: &ModelLimit| expect_at_most(&charges, *limit, max_in_window(policy.algorithm, *limit), &policy);
+        policy.limits.iter().try_for_each(expect_limit)
     });
 }
 

@@ -1,9 +1,6 @@
 //! A master of a cluster dies, and its replica takes over.
 
-use std::{
-    array,
-    time::{Duration, Instant},
-};
+use std::{array, time::Instant};
 
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Cluster;
@@ -17,7 +14,7 @@ use crate::{
 
 #[test]
 fn after_a_failover_the_replica_decides_and_only_the_last_charges_of_its_slots_may_be_lost() {
-    let cluster = Cluster::builder().node_timeout(Duration::from_secs(1)).start();
+    let cluster = Cluster::start_with(3, 1, &[("cluster-node-timeout", "1000")]);
     let load = Load::start(RedisStore::builder(&cluster.url()));
     let master = |subject| cluster.master_of_slot(cluster.key_slot(load.store.key_name(&roomy(), &key(subject))));
     let masters: [usize; SUBJECTS] = array::from_fn(master);

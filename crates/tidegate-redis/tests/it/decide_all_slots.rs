@@ -44,7 +44,7 @@ async fn charges_of_other_slots_are_refunded_if_one_slot_denies() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_failure_choice_decides_for_a_slot_that_does_not_answer() {
-    let cluster = Cluster::builder().masters(3).replicas_each(0).arg("cluster-require-full-coverage", "no").start();
+    let cluster = Cluster::start_with(3, 0, &[("cluster-require-full-coverage", "no")]);
     let store = RedisStore::builder(&cluster.url()).timeout(Duration::from_secs(10)).connect().expect("a store");
     store.ready().await;
     let policy = Policy::new("p", ["1000/1h".parse().expect("a limit")]).expect("a policy");
@@ -70,7 +70,7 @@ async fn the_failure_choice_decides_for_a_slot_that_does_not_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_for_a_slot_without_a_node_is_reported() {
-    let cluster = Cluster::builder().masters(3).replicas_each(0).arg("cluster-require-full-coverage", "no").start();
+    let cluster = Cluster::start_with(3, 0, &[("cluster-require-full-coverage", "no")]);
     let policy = Policy::new("p", ["1000/1h".parse().expect("a limit")]).expect("a policy");
     let key = Key::new("somebody").expect("a key");
     let connect = || RedisStore::builder(&cluster.url()).timeout(Duration::from_secs(10)).connect().expect("a store");

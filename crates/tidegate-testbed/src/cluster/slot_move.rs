@@ -25,16 +25,6 @@ impl<'a> SlotMove<'a> {
         moving
     }
 
-    /// The node that the slot leaves.
-    pub fn from(&self) -> usize {
-        self.from
-    }
-
-    /// The node that the slot goes to.
-    pub fn to(&self) -> usize {
-        self.to
-    }
-
     /// Moves up to `at_most` keys and returns their number.
     #[track_caller]
     pub fn move_keys(&self, at_most: usize) -> usize {

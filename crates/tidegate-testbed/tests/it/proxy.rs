@@ -6,7 +6,7 @@ use tidegate_testbed::{Proxy, Server, Wire};
 fn a_proxy_forwards_bytes_with_and_without_a_delay() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
-    let mut wire = Wire::connect(("127.0.0.1", proxy.port()));
+    let mut wire = Wire::try_connect(proxy.url().trim_start_matches("redis://")).unwrap();
     wire.command(["SET", "a", "b"]).expect_ok();
     proxy.set_delay(Duration::from_millis(30));
     // The second command is sent before the first reply arrives. Both replies arrive in order.

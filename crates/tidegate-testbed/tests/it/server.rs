@@ -18,7 +18,7 @@ fn a_killed_server_restarts_without_keys() {
     assert!(server.try_wire().is_err());
 
     server.restart();
-    assert_eq!(Wire::connect(server.addr()).command(["DBSIZE"]).integer(), 0);
+    assert_eq!(Wire::try_connect(server.addr()).unwrap().command(["DBSIZE"]).integer(), 0);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_server_requires_passwords_and_applies_acl_rules() {
     assert_eq!(server.url_as("app", "pass"), format!("redis://app:pass@127.0.0.1:{}", server.port()));
     assert_eq!(server.wire().command(["CONFIG", "GET", "maxmemory"]).array()[1].as_str_lossy(), "10485760");
 
-    let mut wire = Wire::connect(server.addr());
+    let mut wire = Wire::try_connect(server.addr()).unwrap();
     assert!(wire.command(["PING"]).error().starts_with("NOAUTH"));
     wire.command(["AUTH", "app", "pass"]).expect_ok();
     wire.command(["SET", "app:a", "b"]).expect_ok();

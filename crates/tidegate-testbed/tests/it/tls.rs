@@ -7,7 +7,7 @@ fn a_tls_server_rejects_plain_connections() {
     let server = Server::builder().tls().start();
     assert!(server.url().starts_with("rediss://"));
     server.wire().command(["SET", "a", "over tls"]).expect_ok();
-    assert!(Wire::connect(server.addr()).try_command(["PING"]).is_err());
+    assert!(Wire::try_connect(server.addr()).unwrap().try_command(["PING"]).is_err());
 
     let redis_cli = || {
         let output = Command::new("redis-cli")
