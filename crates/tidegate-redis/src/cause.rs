@@ -63,6 +63,12 @@ impl Cause {
     pub(crate) fn index(self) -> usize {
         self as usize
     }
+
+    /// Whether Redis does not answer at all.
+    pub(crate) fn is_outage(self) -> bool {
+        use Cause::{ClusterDown, Loading, Lost, Timeout, TooSlow, Unreachable};
+        matches!(self, Timeout | TooSlow | Unreachable | Lost | Loading | ClusterDown)
+    }
 }
 
 #[cfg(test)]

@@ -100,6 +100,7 @@ impl DegradedStates {
                 detail: state.detail.lock().clone(),
                 cure: cause.cure().to_owned(),
                 lasted: Duration::from_micros(now.saturating_sub(since)),
+                is_outage: cause.is_outage(),
             })
         };
         Cause::ALL.into_iter().filter_map(lasting).collect()

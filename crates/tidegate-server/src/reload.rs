@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     config::{Config, ConfigError, FileError, FileVersion, ServerSettings, SettingSources, StoreSettings},
     connections::Certificates,
-    service::{CERTIFICATE_REFUSED, CONFIGURATION_REFUSED, RefusedFile, Service},
+    service::{CERTIFICATE_REFUSED, CONFIGURATION_REFUSED, Service},
 };
 
 /// The time between two checks of the files. Polling works on every file system and through the links that orchestrators swap;
@@ -79,7 +79,7 @@ impl FileWatcher {
 
     /// Reads changed files again, until the service stops.
     pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let mut known = SeenVersions::new(*self.last_read.lock());
+        let mut known = SeenVersions { config: *self.last_read.lock(), keys: None };
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -135,13 +135,13 @@ impl FileWatcher {
     /// Reports that the configuration file can't be read, unless that is known.
     fn refuse_unread(&self, path: &std::path::Path, error: &str) {
         let (error, cure) = (format!("{}: {error}", path.display()), "find out why the file system does not answer");
-        if self.service.set_refused_file(CONFIGURATION_REFUSED, Some(RefusedFile { error: error.clone(), cure })) {
-            tracing::error!(
-                cause = CONFIGURATION_REFUSED,
-                error,
-                cure,
-                "configuration can't be read: the policies stay active"
-            );
+        self.refuse(CONFIGURATION_REFUSED, &error, cure, "configuration can't be read: the policies stay active");
+    }
+
+    /// Records and logs that a file was refused, unless that is known.
+    fn refuse(&self, cause: &'static str, error: &str, cure: &str, message: &str) {
+        if self.service.refuse_file(cause, error, cure) {
+            tracing::error!(cause, error, cure, "{message}");
         }
     }
 
@@ -159,7 +159,7 @@ impl FileWatcher {
         });
         let read = read.unwrap_or_else(|message| {
             let origin = path.display().to_string();
-            Err(ConfigError { origin, line: None, message: message.to_owned(), unreadable: true })
+            Err(ConfigError { unreadable: true, ..ConfigError::new(origin, message) })
         });
         let is_unread = read.as_ref().is_err_and(|error| error.unreadable);
         if self.unread.swap(is_unread, Relaxed) && is_unread {
@@ -198,20 +198,12 @@ impl FileWatcher {
         match read.map_err(|error| error.message) {
             Ok(certificate) => {
                 certificates.activate(certificate);
-                self.service.set_refused_file(CERTIFICATE_REFUSED, None);
+                self.service.accept_file(CERTIFICATE_REFUSED);
                 tracing::info!("certificate reloaded");
             }
             Err(error) => {
                 let cure = "replace the files of tls_cert and tls_key, or correct them";
-                let refused = RefusedFile { error: error.clone(), cure };
-                if self.service.set_refused_file(CERTIFICATE_REFUSED, Some(refused)) {
-                    tracing::error!(
-                        cause = CERTIFICATE_REFUSED,
-                        error,
-                        cure,
-                        "certificate refused: the previous one stays active"
-                    );
-                }
+                self.refuse(CERTIFICATE_REFUSED, &error, cure, "certificate refused: the previous one stays active");
             }
         }
     }
@@ -222,12 +214,6 @@ struct SeenVersions {
     config: Option<FileVersion>,
     /// Of the certificate and its key.
     keys: Option<Vec<FileVersion>>,
-}
-
-impl SeenVersions {
-    fn new(config: Option<FileVersion>) -> Self {
-        Self { config, keys: None }
-    }
 }
 
 /// Reads files, one at a time, with a timeout.
@@ -288,7 +274,7 @@ mod tests {
         let service = Arc::new(Service::new(config).expect("a service"));
         let file = Some((path.to_owned(), version));
         let watched = FileWatcher::new(service, None, file, SettingSources::default(), server, store);
-        (watched, SeenVersions::new(Some(version)))
+        (watched, SeenVersions { config: Some(version), keys: None })
     }
 
     fn causes(watched: &FileWatcher) -> Vec<String> {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate::{AnyStore, Store};
+use tidegate::{AnyStore, Clock, Store};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -90,8 +90,8 @@ impl Server {
             sockets[transport as usize] = socket;
         }
         let (store_settings, store) = (config.store.clone(), open_store(&config.store)?);
-        let dashboard = Dashboard::new();
-        let service = Arc::new(Service::observed(config, store, dashboard.observer()));
+        let dashboard = Arc::new(Dashboard::new(Clock::system().now().as_micros() / 1_000_000));
+        let service = Arc::new(Service::observed(config, store, Arc::<Dashboard>::clone(&dashboard)));
         let cookie = format!("tidegate-{}", addresses[0].map_or(0, |address| address.port())).into();
         let context = Context::new(Arc::clone(&service), Arc::clone(&settings), certificates.clone(), cookie);
         let bounds = settings.bounds;
@@ -108,7 +108,7 @@ impl Server {
         if let Some(socket) = resp {
             start_resp(&socket, &slots(), &context)?;
         }
-        service.observer().event(Event::Started, service.now_ms(), "the service has started".to_owned());
+        service.observer.event(Event::Started, service.now_ms(), "the service has started".to_owned());
         run_task("seconds", &context, async |service, stop| {
             every(Duration::from_secs(1), &stop, || service.tick()).await;
         });

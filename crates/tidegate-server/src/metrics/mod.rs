@@ -7,11 +7,11 @@ mod latency;
 mod log_lines;
 mod stopwatch;
 
-use std::{fmt, ops::Index, sync::Arc};
+use std::{borrow::Cow, fmt, ops::Index, sync::Arc};
 
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder, text},
+    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text},
     metrics::{
         MetricType, TypedMetric,
         counter::{ConstCounter, Counter},
@@ -64,32 +64,8 @@ impl Transport {
     }
 }
 
-/// One label of a metric, such as `policy="api"`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PolicyLabel {
-    policy: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DecisionLabels {
-    policy: String,
-    reason: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TransportLabel {
-    transport: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabel {
-    result: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TaskLabel {
-    task: &'static str,
-}
+/// The labels of a metric: names and values.
+type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 
 /// A metric of each transport.
 #[derive(Debug)]
@@ -174,8 +150,8 @@ fn index(reason: Reason) -> usize {
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    decisions: Family<DecisionLabels, Counter>,
-    near_limit: Family<PolicyLabel, Counter>,
+    decisions: Family<Labels<2>, Counter>,
+    near_limit: Family<Labels<1>, Counter>,
     durations: Arc<Durations>,
     /// Requests that the service answered with an error. Only the connections of a transport count them.
     pub(crate) refused: PerTransport<Counter>,
@@ -186,11 +162,11 @@ pub(crate) struct Metrics {
     pub(crate) wrong_tokens: PerTransport<Counter>,
     pub(crate) unread_bytes: PerTransport<Gauge>,
     pub(crate) closed_unread: PerTransport<Counter>,
-    reloads: Family<ResultLabel, Counter>,
+    reloads: Family<Labels<1>, Counter>,
     last_reload_good: Gauge,
     /// Pages and terminals that watch the service.
     pub(crate) viewers: Gauge,
-    task_restarts: Family<TaskLabel, Counter>,
+    task_restarts: Family<Labels<1>, Counter>,
     pub(crate) supplied: PolicyCounters,
     pub(crate) throttle: PolicyCounters,
     pub(crate) several: PolicyCounters,
@@ -208,37 +184,15 @@ impl Metrics {
         ];
         registry.register("build", "Version of the service, and the store that it uses", Info::new(build));
         let all = &mut registry;
-        let decisions: Family<DecisionLabels, Counter> =
-            registered(all, "decisions", "Decisions that spent or were denied");
-        let near_limit: Family<PolicyLabel, Counter> =
-            registered(all, "near_limit", "Allowed decisions with at least four fifths of the limit in use");
+        let decisions: Family<Labels<2>, Counter> = registered(all, "decisions", "Decisions that spent or were denied");
+        let help = "Allowed decisions with at least four fifths of the limit in use";
+        let near_limit = registered(all, "near_limit", help);
         let durations = Arc::<Durations>::default();
         all.register_collector(Box::new(durations::DurationCollector(Arc::clone(&durations))));
-        let refused = per_transport(all, "refused", "Requests that were malformed or not permitted");
-        let connections = per_transport(all, "connections", "Open connections");
-        let help = "Connections closed at once because of max_connections";
-        let rejected_connections = per_transport(all, "connections_turned_away", help);
-        let help = "Connections closed at once because of max_connections_per_address";
-        let rejected_by_address = per_transport(all, "connections_turned_away_by_address", help);
-        let help = "Connections that could not be accepted; usually no file descriptors are left";
-        let accept_errors = per_transport(all, "accept_errors", help);
-        let wrong_tokens = per_transport(all, "wrong_tokens", "Wrong tokens received");
-        let unread_bytes = per_transport(all, "unread_response_bytes", "Memory of unread responses");
-        let help = "Connections closed because their responses were not read";
-        let closed_unread = per_transport(all, "connections_closed_unread", help);
-        let reloads: Family<ResultLabel, Counter> = registered(all, "reloads", "Reloads of the configuration");
-        for result in ["good", "bad"] {
-            drop(reloads.get_or_create(&ResultLabel { result }));
-        }
-        let help = "1 if the current configuration file is active, 0 if it was refused";
-        let last_reload_good: Gauge = registered(all, "last_reload_good", help);
-        last_reload_good.set(1);
-        let viewers = registered(all, "onlookers", "Pages and terminals that watch the service");
-        let task_restarts = registered(all, "task_restarts", "Failed tasks of the service that were started again");
         all.register_collector(Box::new(StoreCollector(store)));
         all.register_collector(Box::new(StateCollector(degraded)));
         let denied = decisions.get_or_create(&decision_labels(DENIED, Reason::Impossible)).clone();
-        Self {
+        let metrics = Self {
             supplied: policy_counters(&decisions, &near_limit, &durations, SUPPLIED),
             throttle: policy_counters(&decisions, &near_limit, &durations, RESERVED_NAME),
             several: PolicyCounters {
@@ -247,23 +201,48 @@ impl Metrics {
                 durations: durations.of(SEVERAL),
             },
             denied,
-            durations,
-            task_restarts,
-            refused,
-            connections,
-            rejected_connections,
-            rejected_by_address,
-            accept_errors,
-            wrong_tokens,
-            unread_bytes,
-            closed_unread,
-            registry,
             decisions,
             near_limit,
-            reloads,
-            last_reload_good,
-            viewers,
+            durations,
+            refused: per_transport(all, "refused", "Requests that were malformed or not permitted"),
+            connections: per_transport(all, "connections", "Open connections"),
+            rejected_connections: per_transport(
+                all,
+                "connections_turned_away",
+                "Connections closed at once because of max_connections",
+            ),
+            rejected_by_address: per_transport(
+                all,
+                "connections_turned_away_by_address",
+                "Connections closed at once because of max_connections_per_address",
+            ),
+            accept_errors: per_transport(
+                all,
+                "accept_errors",
+                "Connections that could not be accepted; usually no file descriptors are left",
+            ),
+            wrong_tokens: per_transport(all, "wrong_tokens", "Wrong tokens received"),
+            unread_bytes: per_transport(all, "unread_response_bytes", "Memory of unread responses"),
+            closed_unread: per_transport(
+                all,
+                "connections_closed_unread",
+                "Connections closed because their responses were not read",
+            ),
+            reloads: registered(all, "reloads", "Reloads of the configuration"),
+            last_reload_good: registered(
+                all,
+                "last_reload_good",
+                "1 if the current configuration file is active, 0 if it was refused",
+            ),
+            viewers: registered(all, "onlookers", "Pages and terminals that watch the service"),
+            task_restarts: registered(all, "task_restarts", "Failed tasks of the service that were started again"),
+            registry,
+        };
+        for result in ["good", "bad"] {
+            drop(metrics.reloads.get_or_create(&[("result", result.into())]));
         }
+        metrics.last_reload_good.set(1);
+        metrics
     }
 
     /// Returns the counters of a policy. The same name always returns the same counters.
@@ -276,7 +255,7 @@ impl Metrics {
         for reason in REASONS {
             self.decisions.remove(&decision_labels(name, reason));
         }
-        self.near_limit.remove(&PolicyLabel { policy: name.to_owned() });
+        self.near_limit.remove(&policy_label(name));
         self.durations.remove(name);
     }
 
@@ -298,13 +277,13 @@ impl Metrics {
     }
 
     pub(crate) fn reloaded(&self, good: bool) {
-        self.reloads.get_or_create(&ResultLabel { result: if good { "good" } else { "bad" } }).inc();
+        self.reloads.get_or_create(&[("result", if good { "good" } else { "bad" }.into())]).inc();
         self.last_reload_good.set(good.into());
     }
 
     /// Returns the counter of restarts of a task.
     pub(crate) fn task_restarts(&self, task: &'static str) -> Counter {
-        self.task_restarts.get_or_create(&TaskLabel { task }).clone()
+        self.task_restarts.get_or_create(&[("task", task.into())]).clone()
     }
 
     /// Returns the text that Prometheus reads.
@@ -327,25 +306,29 @@ fn per_transport<M>(registry: &mut Registry, name: &str, help: &str) -> PerTrans
 where
     M: EncodeMetric + TypedMetric + Default + Clone + fmt::Debug + Send + Sync + 'static,
 {
-    let family: Family<TransportLabel, M> = registered(registry, name, help);
-    let label = |transport: Transport| TransportLabel { transport: transport.name() };
-    PerTransport(Transport::ALL.map(|transport| family.get_or_create(&label(transport)).clone()))
+    let family: Family<Labels<1>, M> = registered(registry, name, help);
+    let of = |transport: Transport| family.get_or_create(&[("transport", transport.name().into())]).clone();
+    PerTransport(Transport::ALL.map(of))
 }
 
-fn decision_labels(policy: &str, reason: Reason) -> DecisionLabels {
-    DecisionLabels { policy: policy.to_owned(), reason: reason.as_str() }
+fn policy_label(policy: &str) -> Labels<1> {
+    [("policy", policy.to_owned().into())]
+}
+
+fn decision_labels(policy: &str, reason: Reason) -> Labels<2> {
+    [("policy", policy.to_owned().into()), ("reason", reason.as_str().into())]
 }
 
 fn policy_counters(
-    decisions: &Family<DecisionLabels, Counter>,
-    near: &Family<PolicyLabel, Counter>,
+    decisions: &Family<Labels<2>, Counter>,
+    near: &Family<Labels<1>, Counter>,
     durations: &Durations,
     policy: &str,
 ) -> PolicyCounters {
     PolicyCounters {
         durations: durations.of(policy),
         reasons: REASONS.map(|reason| decisions.get_or_create(&decision_labels(policy, reason)).clone()),
-        near_limit: near.get_or_create(&PolicyLabel { policy: policy.to_owned() }).clone(),
+        near_limit: near.get_or_create(&policy_label(policy)).clone(),
     }
 }
 
@@ -358,9 +341,11 @@ impl Collector for StateCollector {
         let help = "Current degraded states by cause; 0 if there is none";
         labelled(&mut out, "degraded", help, "cause", MetricType::Gauge, self.0.by_cause())?;
         let help = "Log lines that were lost because they could not be written";
-        counter(&mut out, "log_lines_dropped", help, LOG_LINES.dropped_so_far())?;
+        let lost = [("", LOG_LINES.dropped_so_far())];
+        labelled(&mut out, "log_lines_dropped", help, "", MetricType::Counter, lost)?;
         let help = "Log lines that were suppressed because they repeat others";
-        counter(&mut out, "log_lines_suppressed", help, LOG_LINES.suppressed_so_far())
+        let suppressed = [("", LOG_LINES.suppressed_so_far())];
+        labelled(&mut out, "log_lines_suppressed", help, "", MetricType::Counter, suppressed)
     }
 }
 
@@ -381,10 +366,7 @@ impl Collector for StoreCollector {
     }
 }
 
-fn counter(out: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
-    ConstCounter::new(value).encode(out.encode_descriptor(name, help, None, MetricType::Counter)?)
-}
-
+/// Encodes a metric. Without a label, it has only one value.
 fn labelled<S: AsRef<str>>(
     out: &mut DescriptorEncoder<'_>,
     name: &str,

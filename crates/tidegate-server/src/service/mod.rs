@@ -19,14 +19,15 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use tidegate::{
-    Algorithm, AnyStore, Clock, Cost, Decision, FailSafe, Limit, Op, Policy, Spend, Store, StoreError, StoreReport,
+    Algorithm, AnyStore, Clock, Cost, Decision, Degradation, FailSafe, Limit, Op, Policy, Spend, Store, StoreError,
+    StoreReport,
 };
 
 pub(crate) use self::{
     degraded::Degraded,
     key_labels::{KeyLabeller, KeyVisibility},
     observer::{Event, KeyChange, Observer, PolicyObserver},
-    reload::{CERTIFICATE_REFUSED, CONFIGURATION_REFUSED, RefusedFile},
+    reload::{CERTIFICATE_REFUSED, CONFIGURATION_REFUSED},
 };
 pub use self::{
     degraded::DegradedState,
@@ -49,11 +50,11 @@ pub struct Service {
     metrics: Metrics,
     caller_limits: CallerLimits,
     /// Files that were refused at the last read, by the reported cause.
-    refused_files: Mutex<BTreeMap<&'static str, RefusedFile>>,
+    refused_files: Mutex<BTreeMap<&'static str, Degradation>>,
     /// Wrong tokens over all transports.
     wrong_tokens: WrongTokens,
     reloading: Mutex<()>,
-    observer: Arc<dyn Observer>,
+    pub(crate) observer: Arc<dyn Observer>,
     key_labeller: KeyLabeller,
     degraded: Arc<Degraded>,
     started: Stopwatch,
@@ -65,7 +66,7 @@ pub struct ActivePolicies {
     /// The policies.
     pub policies: Policies,
     // The lists below have the order of `ConfiguredPolicy::index`.
-    names: Vec<Arc<str>>,
+    pub(crate) names: Vec<Arc<str>>,
     counters: Vec<PolicyCounters>,
     observers: Vec<Arc<dyn PolicyObserver>>,
 }
@@ -134,10 +135,6 @@ impl Service {
     #[inline]
     pub fn active_policies(&self) -> Guard<Arc<ActivePolicies>> {
         self.active.load()
-    }
-
-    pub(crate) fn observer(&self) -> &dyn Observer {
-        &*self.observer
     }
 
     pub(crate) fn key_labeller(&self) -> &KeyLabeller {
@@ -347,11 +344,6 @@ impl ActivePolicies {
             name: name.chars().take(128).collect(),
             nearest: self.policies.nearest(name).map(str::to_owned),
         })
-    }
-
-    /// Returns the names of all policies, in order.
-    pub(crate) fn names(&self) -> &[Arc<str>] {
-        &self.names
     }
 }
 

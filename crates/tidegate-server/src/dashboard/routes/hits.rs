@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{RawQuery, State},
     http::HeaderMap,
 };
@@ -12,7 +12,7 @@ use tidegate::{Cost, Decision, Key, Op};
 
 use super::super::{
     DeniedKey, NearLimitKey, PolicyHits,
-    data::{COUNTERS, Count, DashboardData},
+    data::{COUNTERS, Count, Dashboard},
 };
 use crate::{
     auth::Access,
@@ -38,26 +38,26 @@ const MAX_CANDIDATES: usize = 64;
 )]
 pub(super) async fn hits(
     State(context): State<Arc<Context>>,
-    State(data): State<Arc<DashboardData>>,
+    Extension(dashboard): Extension<Arc<Dashboard>>,
     caller: Caller,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<Json<PolicyHits>, Problem> {
     caller.require(&context, &headers, Access::Usage)?;
     let query = Query::parse(query.as_deref(), &["policy"])?;
-    Ok(Json(PolicyHits::new(&context.service, &data, query.required("policy")?, caller.visibility).await?))
+    Ok(Json(PolicyHits::new(&context.service, &dashboard, query.required("policy")?, caller.visibility).await?))
 }
 
 impl PolicyHits {
     pub(super) async fn new(
         service: &Service,
-        data: &DashboardData,
+        dashboard: &Dashboard,
         policy: &str,
         visibility: KeyVisibility,
     ) -> Result<Self, Refusal> {
         let active = service.active_policies();
         let configured = active.find(policy)?;
-        let hits = data.hits(policy);
+        let hits = dashboard.hits(policy);
         let denied = hits.most_denied(MAX_KEYS);
         let label = |key: &Key<'_>| service.key_labeller().label(key, configured.hide_keys, visibility);
         let candidates = hits.candidates(MAX_CANDIDATES);
@@ -94,7 +94,7 @@ impl PolicyHits {
         Ok(Self {
             policy: policy.to_owned(),
             now_ms: service.now_ms(),
-            since_ms: data.hits_since() * 1_000,
+            since_ms: dashboard.hits_since() * 1_000,
             counters: COUNTERS,
             denials: denied.denials,
             sampled: denied.sampled,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{RawQuery, State},
     http::HeaderMap,
 };
@@ -12,7 +12,7 @@ use tidegate::{StoreNode, StoreReport, WithoutStore};
 use super::super::{
     CurrentState, DecisionHistory, DegradedDecisions, JournalLine, NodeState, OutcomeTotals, Overview, PolicyHistory,
     PolicySecond, PolicySummary, RecentDecisions, SecondSummary, StoreErrorCount, StoreState,
-    data::{DashboardData, JournalRecord, RECENT, SECONDS, Second},
+    data::{Dashboard, JournalRecord, RECENT, SECONDS, Second},
 };
 use crate::{
     auth::Access,
@@ -39,7 +39,7 @@ pub(super) const DEFAULT_SECONDS: usize = 300;
 )]
 pub(super) async fn overview(
     State(context): State<Arc<Context>>,
-    State(data): State<Arc<DashboardData>>,
+    Extension(dashboard): Extension<Arc<Dashboard>>,
     caller: Caller,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
@@ -54,31 +54,31 @@ pub(super) async fn overview(
             .filter(|seconds| (1..=SECONDS).contains(seconds))
             .ok_or_else(|| wrong("seconds", format!("`seconds` must be a number from 1 to {SECONDS}")))?,
     };
-    Ok(Json(Overview::new(&context.service, &data, caller.visibility, seconds)))
+    Ok(Json(Overview::new(&context.service, &dashboard, caller.visibility, seconds)))
 }
 
 impl Overview {
-    pub(super) fn new(service: &Service, data: &DashboardData, visibility: KeyVisibility, seconds: usize) -> Self {
+    pub(super) fn new(service: &Service, dashboard: &Dashboard, visibility: KeyVisibility, seconds: usize) -> Self {
         let uptime_ms = u64::try_from(service.uptime().as_millis()).unwrap_or(0);
         Self {
             started_ms: service.now_ms().saturating_sub(uptime_ms),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            now: CurrentState::new(service, data),
-            history: DecisionHistory::new(service, data, seconds),
-            journal: journal(service, data, visibility, 0),
+            now: CurrentState::new(service, dashboard),
+            history: DecisionHistory::new(service, dashboard, seconds),
+            journal: journal(service, dashboard, visibility, 0),
         }
     }
 }
 
 impl CurrentState {
-    pub(super) fn new(service: &Service, data: &DashboardData) -> Self {
+    pub(super) fn new(service: &Service, dashboard: &Dashboard) -> Self {
         let (sums, durations, seconds) = {
-            let history = data.history.lock();
+            let history = dashboard.history.lock();
             (history.recent(), history.durations(), history.last(RECENT).count())
         };
         let active = service.active_policies();
         let mut named: Vec<(Arc<str>, OutcomeCounts)> = sums.into_iter().collect();
-        for name in active.names() {
+        for name in &active.names {
             if !named.iter().any(|(known, _)| known == name) {
                 named.push((Arc::clone(name), OutcomeCounts::default()));
             }
@@ -159,8 +159,8 @@ impl StoreState {
 }
 
 impl DecisionHistory {
-    fn new(service: &Service, data: &DashboardData, seconds: usize) -> Self {
-        let history = data.history.lock();
+    fn new(service: &Service, dashboard: &Dashboard, seconds: usize) -> Self {
+        let history = dashboard.history.lock();
         let last = history.last(seconds);
         let length = last.clone().count();
         let mut policies = BTreeMap::<Arc<str>, [Vec<u32>; OUTCOMES]>::new();
@@ -188,8 +188,8 @@ impl DecisionHistory {
 }
 
 impl SecondSummary {
-    pub(super) fn latest(data: &DashboardData) -> Option<Self> {
-        let history = data.history.lock();
+    pub(super) fn latest(dashboard: &Dashboard) -> Option<Self> {
+        let history = dashboard.history.lock();
         history.last(1).next().map(|Second { at, p50_ns, p99_ns, policies }| Self {
             at_ms: at * 1_000,
             p50_us: micros(*p50_ns),
@@ -208,7 +208,7 @@ impl SecondSummary {
 /// Returns the events after this one.
 pub(super) fn journal(
     service: &Service,
-    data: &DashboardData,
+    dashboard: &Dashboard,
     visibility: KeyVisibility,
     after: u64,
 ) -> Vec<JournalLine> {
@@ -221,5 +221,5 @@ pub(super) fn journal(
         text: record.text(visibility, service.key_labeller(), hides),
         by: record.by.filter(|_| visibility == KeyVisibility::Visible).map(|address| address.to_string()),
     };
-    data.journal.after(after).iter().map(line).collect()
+    dashboard.journal.after(after).iter().map(line).collect()
 }
