@@ -4,7 +4,7 @@
 //! and nothing else.
 
 use std::{
-    path::PathBuf,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{Config, ConfigError, FileError, FileVersion, ServerSettings, SettingSources, StoreSettings},
+    config::{Config, ConfigError, FileError, FileVersion, ServerSettings, SettingSources},
     connections::Certificates,
     service::{CERTIFICATE_REFUSED, CONFIGURATION_REFUSED, Service},
 };
@@ -37,11 +37,9 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct FileWatcher {
     service: Arc<Service>,
     certificates: Option<Arc<Certificates>>,
-    /// The configuration file.
-    file: Option<PathBuf>,
+    /// The configuration at the start, without its policies.
+    config: Config,
     sources: SettingSources,
-    server: ServerSettings,
-    store: StoreSettings,
     reader: Reader,
     /// Whether the configuration file could not be read. Then it is read again.
     unread: AtomicBool,
@@ -57,19 +55,15 @@ impl FileWatcher {
     pub(crate) fn new(
         service: Arc<Service>,
         certificates: Option<Arc<Certificates>>,
-        file: Option<(PathBuf, FileVersion)>,
+        config: Config,
         sources: SettingSources,
-        server: ServerSettings,
-        store: StoreSettings,
     ) -> Self {
         Self {
             service,
             certificates,
-            last_read: parking_lot::Mutex::new(file.as_ref().map(|(_, version)| *version)),
-            file: file.map(|(path, _)| path),
+            last_read: parking_lot::Mutex::new(config.file.as_ref().map(|_| config.version)),
+            config,
             sources,
-            server,
-            store,
             reader: Reader::default(),
             unread: AtomicBool::new(false),
             keys_unread: AtomicBool::new(false),
@@ -92,7 +86,7 @@ impl FileWatcher {
     /// Reads files again that have changed since the last check, or that could not be read then.
     async fn check(&self, known: &mut SeenVersions) {
         let Some((config, keys)) = self.versions().await else { return };
-        if let (Some(path), Some(FileVersion::NONE), true) = (&self.file, config, config == known.config) {
+        if let (Some(path), Some(FileVersion::NONE), true) = (&self.config.file, config, config == known.config) {
             self.unread.store(true, Relaxed);
             self.refuse_unread(path, "does not exist, or can't be accessed");
         }
@@ -118,14 +112,14 @@ impl FileWatcher {
 
     /// Returns the current versions of the files; `None`, after a report, if they can't be read.
     async fn versions(&self) -> Option<(Option<FileVersion>, Vec<FileVersion>)> {
-        let file = self.file.clone();
+        let file = self.config.file.clone();
         let certificates = self.certificates.clone();
         let read = move || {
             let keys = certificates.iter().flat_map(|certificates| certificates.files()).map(FileVersion::of).collect();
             (file.as_deref().map(FileVersion::of), keys)
         };
         let versions = self.reader.read(read).await;
-        if let (Err(error), Some(path)) = (&versions, &self.file) {
+        if let (Err(error), Some(path)) = (&versions, &self.config.file) {
             self.unread.store(true, Relaxed);
             self.refuse_unread(path, error);
         }
@@ -133,7 +127,7 @@ impl FileWatcher {
     }
 
     /// Reports that the configuration file can't be read, unless that is known.
-    fn refuse_unread(&self, path: &std::path::Path, error: &str) {
+    fn refuse_unread(&self, path: &Path, error: &str) {
         let (error, cure) = (format!("{}: {error}", path.display()), "find out why the file system does not answer");
         self.refuse(CONFIGURATION_REFUSED, &error, cure, "configuration can't be read: the policies stay active");
     }
@@ -146,7 +140,7 @@ impl FileWatcher {
     }
 
     async fn reload_policies(&self) {
-        let Some(path) = &self.file else {
+        let Some(path) = &self.config.file else {
             tracing::warn!("nothing to reload: the service was started without a file");
             return;
         };
@@ -171,8 +165,8 @@ impl FileWatcher {
                 let policies = self.service.active_policies().policies.len();
                 tracing::info!(file = %path.display(), policies, "policies reloaded");
                 // This setting takes effect at each reload.
-                let server = ServerSettings { allow_removal: self.server.allow_removal, ..config.server };
-                if server != self.server || config.store != self.store {
+                let server = ServerSettings { allow_removal: self.config.server.allow_removal, ..config.server };
+                if server != self.config.server || config.store != self.config.store {
                     tracing::warn!(
                         "[server] or [store] has changed: restart the service to apply that; only policies were reloaded"
                     );
@@ -268,13 +262,11 @@ mod tests {
 
     /// Returns the watcher of a service that was started with a file, and the versions at the last check.
     fn watched(path: &Path) -> (FileWatcher, SeenVersions) {
-        let config = Config::load(Some(path), &SettingSources::default()).expect("nothing is wrong with it");
-        let version = FileVersion::of(path);
-        let (server, store) = (config.server.clone(), config.store.clone());
-        let service = Arc::new(Service::new(config).expect("a service"));
-        let file = Some((path.to_owned(), version));
-        let watched = FileWatcher::new(service, None, file, SettingSources::default(), server, store);
-        (watched, SeenVersions { config: Some(version), keys: None })
+        let load = || Config::load(Some(path), &SettingSources::default()).expect("nothing is wrong with it");
+        let service = Arc::new(Service::new(load()).expect("a service"));
+        let config = load();
+        let known = SeenVersions { config: Some(config.version), keys: None };
+        (FileWatcher::new(service, None, config, SettingSources::default()), known)
     }
 
     fn causes(watched: &FileWatcher) -> Vec<String> {

@@ -73,12 +73,11 @@ impl Server {
     }
 
     fn launch(
-        config: Config,
+        mut config: Config,
         sources: SettingSources,
         open_store: impl FnOnce(&StoreSettings) -> Result<AnyStore, ConfigError>,
     ) -> Result<Self, StartError> {
         let settings = Arc::new(config.server.clone());
-        let file = config.file.clone().map(|path| (path, config.version));
         let certificates = settings.tls.as_ref().map(Certificates::load).transpose();
         let certificates = certificates.map_err(StartError::Certificates)?.map(Arc::new);
         // All ports are bound first, so that a taken port is reported before anything has started.
@@ -89,9 +88,11 @@ impl Server {
             addresses[transport as usize] = socket.as_ref().map(TcpListener::local_addr).transpose()?;
             sockets[transport as usize] = socket;
         }
-        let (store_settings, store) = (config.store.clone(), open_store(&config.store)?);
+        let store = open_store(&config.store)?;
         let dashboard = Arc::new(Dashboard::new(Clock::system().now().as_micros() / 1_000_000));
-        let service = Arc::new(Service::observed(config, store, Arc::<Dashboard>::clone(&dashboard)));
+        let policies = std::mem::take(&mut config.policies);
+        let service = Service::observed(policies, &settings, store, Arc::<Dashboard>::clone(&dashboard));
+        let service = Arc::new(service);
         let cookie = format!("tidegate-{}", addresses[0].map_or(0, |address| address.port())).into();
         let context = Context::new(Arc::clone(&service), Arc::clone(&settings), certificates.clone(), cookie);
         let bounds = settings.bounds;
@@ -116,8 +117,7 @@ impl Server {
         run_task("degraded states", &context, async |service, stop| {
             every(Duration::from_millis(250), &stop, || drop(service.check_degraded_states())).await;
         });
-        let files =
-            Arc::new(FileWatcher::new(service, certificates, file, sources, (*settings).clone(), store_settings));
+        let files = Arc::new(FileWatcher::new(service, certificates, config, sources));
         let watched = Arc::clone(&files);
         run_task("files", &context, move |_, stop| Arc::clone(&watched).run(stop));
         Ok(Self { context, addresses, files, drain: settings.drain })

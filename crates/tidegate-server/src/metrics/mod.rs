@@ -21,7 +21,7 @@ use prometheus_client::{
     },
     registry::{Metric, Registry},
 };
-use tidegate::{AnyStore, Decision, FailSafe, MetricKind, Reason};
+use tidegate::{AnyStore, Decision, FailSafe, Metric as StoreMetric, MetricKind, Reason};
 
 use self::durations::Durations;
 pub use self::log_lines::{AUDIT, LOG_LINES, LogLines};
@@ -189,8 +189,7 @@ impl Metrics {
         let near_limit = registered(all, "near_limit", help);
         let durations = Arc::<Durations>::default();
         all.register_collector(Box::new(durations::DurationCollector(Arc::clone(&durations))));
-        all.register_collector(Box::new(StoreCollector(store)));
-        all.register_collector(Box::new(StateCollector(degraded)));
+        all.register_collector(Box::new(StateCollector(store, degraded)));
         let denied = decisions.get_or_create(&decision_labels(DENIED, Reason::Impossible)).clone();
         let metrics = Self {
             supplied: policy_counters(&decisions, &near_limit, &durations, SUPPLIED),
@@ -332,60 +331,33 @@ fn policy_counters(
     }
 }
 
-/// Degraded states, and log lines that were lost or suppressed.
+/// The metrics that are read at each scrape: those of the store itself, degraded states, and log lines that were not written.
 #[derive(Debug)]
-struct StateCollector(Arc<Degraded>);
+struct StateCollector(FailSafe<AnyStore>, Arc<Degraded>);
 
 impl Collector for StateCollector {
     fn encode(&self, mut out: DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Current degraded states by cause; 0 if there is none";
-        labelled(&mut out, "degraded", help, "cause", MetricType::Gauge, self.0.by_cause())?;
+        let degraded = StoreMetric::labelled(MetricKind::Gauge, "degraded", help, "cause", self.1.by_cause());
         let help = "Log lines that were lost because they could not be written";
-        let lost = [("", LOG_LINES.dropped_so_far())];
-        labelled(&mut out, "log_lines_dropped", help, "", MetricType::Counter, lost)?;
+        let dropped = StoreMetric::counter("log_lines_dropped", help, LOG_LINES.dropped_so_far());
         let help = "Log lines that were suppressed because they repeat others";
-        let suppressed = [("", LOG_LINES.suppressed_so_far())];
-        labelled(&mut out, "log_lines_suppressed", help, "", MetricType::Counter, suppressed)
-    }
-}
-
-/// The metrics of the store itself, read at each scrape.
-#[derive(Debug)]
-struct StoreCollector(FailSafe<AnyStore>);
-
-impl Collector for StoreCollector {
-    fn encode(&self, mut out: DescriptorEncoder<'_>) -> fmt::Result {
-        for tidegate::Metric { name, help, kind, label, values } in self.0.report().metrics {
-            let kind = match kind {
-                MetricKind::Counter => MetricType::Counter,
-                _ => MetricType::Gauge,
+        let suppressed = StoreMetric::counter("log_lines_suppressed", help, LOG_LINES.suppressed_so_far());
+        let metrics = self.0.report().metrics.into_iter().chain([degraded, dropped, suppressed]);
+        for StoreMetric { name, help, kind, label, values } in metrics {
+            let (kind, encode): (_, fn(u64, MetricEncoder<'_>) -> fmt::Result) = match kind {
+                MetricKind::Counter => (MetricType::Counter, |value, to| ConstCounter::new(value).encode(to)),
+                _ => (MetricType::Gauge, |value, to| ConstGauge::new(value).encode(to)),
             };
-            labelled(&mut out, name, help, label, kind, values)?;
+            let mut family = out.encode_descriptor(name, help, None, kind)?;
+            for (of, value) in values {
+                if label.is_empty() {
+                    encode(value, family)?;
+                    break;
+                }
+                encode(value, family.encode_family(&[(label, of)])?)?;
+            }
         }
         Ok(())
     }
-}
-
-/// Encodes a metric. Without a label, it has only one value.
-fn labelled<S: AsRef<str>>(
-    out: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    label: &'static str,
-    kind: MetricType,
-    values: impl IntoIterator<Item = (S, u64)>,
-) -> fmt::Result {
-    let mut metric = out.encode_descriptor(name, help, None, kind)?;
-    let encode = |value, encoder: MetricEncoder<'_>| match kind {
-        MetricType::Counter => ConstCounter::new(value).encode(encoder),
-        _ => ConstGauge::new(value).encode(encoder),
-    };
-    for (of, value) in values {
-        if label.is_empty() {
-            return encode(value, metric);
-        }
-        let labels = [(label, of.as_ref().to_owned())];
-        encode(value, metric.encode_family(&labels)?)?;
-    }
-    Ok(())
 }

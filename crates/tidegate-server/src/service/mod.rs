@@ -2,8 +2,8 @@
 //! decisions. A transport turns bytes into a [`KeyRequest`] and an answer into bytes.
 //!
 //! `request` has the types of requests and answers, `keys` the operations on single keys other than decisions, `key_labels` how
-//! keys are shown, `reload` the replacement of policies, `degraded` and `degraded_states` the degraded states, `observer` the
-//! interface for the dashboard, and `tick` the work of each second.
+//! keys are shown, `reload` the replacement of policies, `degraded` and `degraded_states` the degraded states, and `observer` the
+//! interface for the dashboard.
 
 mod degraded;
 mod degraded_states;
@@ -12,7 +12,6 @@ mod keys;
 mod observer;
 mod reload;
 mod request;
-mod tick;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -36,7 +35,7 @@ pub use self::{
 };
 use crate::{
     auth::WrongTokens,
-    config::{CallerLimits, Config, ConfigError, ConfiguredPolicy, Policies, RESERVED_NAME},
+    config::{CallerLimits, Config, ConfigError, ConfiguredPolicy, Policies, RESERVED_NAME, ServerSettings},
     metrics::{DecisionClass, Metrics, PolicyCounters, Stopwatch, Transport},
     store,
 };
@@ -58,6 +57,8 @@ pub struct Service {
     key_labeller: KeyLabeller,
     degraded: Arc<Degraded>,
     started: Stopwatch,
+    /// The start in milliseconds since the epoch.
+    pub(crate) started_ms: u64,
 }
 
 /// The policies of one configuration. A request uses the same ones from its beginning to its end.
@@ -88,33 +89,39 @@ impl Service {
     /// If the settings of the store are wrong. A Redis that does not answer yet is no error.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let store = store::open(&config.store)?;
-        Ok(Self::observed(config, store, Arc::new(())))
+        Ok(Self::observed(config.policies, &config.server, store, Arc::new(())))
     }
 
     /// Creates a service with a store of your own. The store settings of the configuration are not used.
     pub fn with_store(config: Config, store: impl Store + 'static) -> Self {
-        Self::observed(config, AnyStore::new(store), Arc::new(()))
+        Self::observed(config.policies, &config.server, AnyStore::new(store), Arc::new(()))
     }
 
     /// Creates a service that reports its events to an observer.
-    pub(crate) fn observed(config: Config, store: AnyStore, observer: Arc<dyn Observer>) -> Self {
+    pub(crate) fn observed(
+        policies: Policies,
+        settings: &ServerSettings,
+        store: AnyStore,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
         let clock = store.clock().clone();
         let log_error =
             |error: &StoreError| tracing::debug!(cause = error.cause(), "a decision got no answer: {error}");
         let store = FailSafe::new(store).on_error(log_error);
         let degraded = Arc::<Degraded>::default();
         let metrics = Metrics::new(store.clone(), Arc::clone(&degraded));
-        let active = ActivePolicies::new(config.policies, &metrics, &*observer);
+        let active = ActivePolicies::new(policies, &metrics, &*observer);
         Self {
             active: ArcSwap::from_pointee(active),
-            wrong_tokens: WrongTokens::new(clock.clone(), config.server.bounds.wrong_token_delay),
+            started_ms: clock.now().as_micros() / 1_000,
+            wrong_tokens: WrongTokens::new(clock.clone(), settings.bounds.wrong_token_delay),
             clock,
             observer,
             key_labeller: KeyLabeller::default(),
             degraded,
             store,
             metrics,
-            caller_limits: config.server.caller_limits,
+            caller_limits: settings.caller_limits,
             refused_files: Mutex::default(),
             reloading: Mutex::new(()),
             started: Stopwatch::start(),
@@ -240,6 +247,16 @@ impl Service {
         let parts = resolved.into_iter().zip(decisions.parts).zip(requests).map(part).collect();
         timed.took(from, watch.nanos());
         Ok(PolicyDecisions { overall: decisions.overall, parts })
+    }
+
+    /// Reports the second that ends now to the observer.
+    pub(crate) fn tick(&self) {
+        let active = self.active_policies();
+        let policies = active.names.iter().cloned().zip(active.counters.iter().map(PolicyCounters::counts));
+        let others = self.metrics.unconfigured().map(|(name, counts)| (Arc::from(name), counts));
+        // A tick may come a little early or late. It belongs to the second that it covers for the most part.
+        let second = self.clock.now().as_micros().saturating_sub(500_000) / 1_000_000;
+        self.observer.second_ended(second, policies.chain(others).collect(), &self.metrics.durations());
     }
 
     /// Checks that all names in a request are known.

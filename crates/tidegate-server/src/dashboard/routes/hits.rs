@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use tidegate::{Cost, Decision, Key, Op};
 
 use super::super::{
-    DeniedKey, NearLimitKey, PolicyHits,
+    DeniedKey, KeysAre, NearLimitKey, PolicyHits,
     data::{COUNTERS, Count, Dashboard},
 };
 use crate::{
@@ -83,9 +83,9 @@ impl PolicyHits {
             reset_after_ms: millis(decision.reset_after()),
         };
         let keys = match (visibility, configured.hide_keys) {
-            (KeyVisibility::Hidden, _) => "hidden",
-            (KeyVisibility::Visible, true) => "hashed",
-            (KeyVisibility::Visible, false) => "plain",
+            (KeyVisibility::Hidden, _) => KeysAre::Hidden,
+            (KeyVisibility::Visible, true) => KeysAre::Hashed,
+            (KeyVisibility::Visible, false) => KeysAre::Plain,
         };
         let hardest = |(key, count): &(Key<'_>, _)| {
             let Count { max, error } = *count;
@@ -99,7 +99,7 @@ impl PolicyHits {
             denials: denied.denials,
             sampled: denied.sampled,
             error_at_most: denied.error,
-            keys: keys.to_owned(),
+            keys,
             hardest: denied.keys.iter().map(hardest).collect(),
             nearest: near.iter().map(nearest).collect(),
         })

@@ -59,9 +59,8 @@ pub(super) async fn overview(
 
 impl Overview {
     pub(super) fn new(service: &Service, dashboard: &Dashboard, visibility: KeyVisibility, seconds: usize) -> Self {
-        let uptime_ms = u64::try_from(service.uptime().as_millis()).unwrap_or(0);
         Self {
-            started_ms: service.now_ms().saturating_sub(uptime_ms),
+            started_ms: service.started_ms,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             now: CurrentState::new(service, dashboard),
             history: DecisionHistory::new(service, dashboard, seconds),
