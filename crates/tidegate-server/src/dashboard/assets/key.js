@@ -41,7 +41,7 @@ export function keyView(context) {
   }, field("Policy", policy), parts, h("div", { class: "actions" }, h("button", { type: "submit", class: "primary" }, "Inspect"), addPart));
 
   const problem = h("p", { class: "note", id: "key-problem", role: "alert", hidden: true });
-  const outcome = h("p", { class: "done", id: "key-done", role: "status" });
+  const outcome = h("p", { class: "note good", id: "key-done", role: "status" });
   const heading = h("h2", { id: "key-h" });
   const sentence = h("p", { class: "summary", id: "key-summary" });
   const overrideNote = h("p", { class: "note calm", id: "key-override", hidden: true });
