@@ -86,7 +86,8 @@ impl FileWatcher {
     /// Reads files again that have changed since the last check, or that could not be read then.
     async fn check(&self, known: &mut SeenVersions) {
         let Some((config, keys)) = self.versions().await else { return };
-        if let (Some(path), Some(FileVersion::NONE), true) = (&self.config.file, config, config == known.config) {
+        let is_missing = config == Some(FileVersion::default()) && config == known.config;
+        if let Some(path) = self.config.file.as_ref().filter(|_| is_missing) {
             self.unread.store(true, Relaxed);
             self.refuse_unread(path, "does not exist, or can't be accessed");
         }

@@ -48,9 +48,9 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "try.js",
     ];
     // The browser loads all modules at once, instead of each one when another one imports it.
-    let modules = files.iter().filter(|(name, _)| name.ends_with(".js"));
-    let preloads = modules.map(|(name, _)| format!("<link rel=\"modulepreload\" href=\"/assets/{name}\">\n"));
-    let preloads: String = preloads.collect();
+    let modules = files.iter().filter_map(|(name, _)| name.strip_suffix(".js"));
+    let preload = |module| format!("<link rel=\"modulepreload\" href=\"/assets/{module}.js\">\n");
+    let preloads: String = modules.map(preload).collect();
     files.into_iter().map(|(name, text)| Asset::new(name, text.replace("<!-- preloads -->\n", &preloads))).collect()
 });
 

@@ -11,13 +11,7 @@ const MAX_RECORDS: usize = 200;
 
 /// The newest events.
 #[derive(Debug, Default)]
-pub(crate) struct Journal(Mutex<Records>);
-
-#[derive(Debug, Default)]
-struct Records {
-    next: u64,
-    records: VecDeque<JournalRecord>,
-}
+pub(crate) struct Journal(Mutex<VecDeque<JournalRecord>>);
 
 /// One event.
 #[derive(Debug, Clone)]
@@ -70,18 +64,17 @@ impl Journal {
     }
 
     fn push(&self, event: Event, at_ms: u64, content: Content, by: Option<IpAddr>) {
-        let mut inner = self.0.lock();
-        inner.next += 1;
-        let id = inner.next;
-        if inner.records.len() == MAX_RECORDS {
-            inner.records.pop_front();
+        let mut records = self.0.lock();
+        let id = records.back().map_or(1, |last| last.id + 1);
+        if records.len() == MAX_RECORDS {
+            records.pop_front();
         }
-        inner.records.push_back(JournalRecord { id, at_ms, event, content, by });
+        records.push_back(JournalRecord { id, at_ms, event, content, by });
     }
 
     /// Returns the events after this one, oldest first.
     pub(crate) fn after(&self, id: u64) -> Vec<JournalRecord> {
-        self.0.lock().records.iter().filter(|record| record.id > id).cloned().collect()
+        self.0.lock().iter().filter(|record| record.id > id).cloned().collect()
     }
 }
 
