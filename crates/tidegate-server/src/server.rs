@@ -31,7 +31,6 @@ pub struct Server {
     context: Context,
     addresses: [Option<SocketAddr>; 3],
     files: Arc<FileWatcher>,
-    drain: Duration,
 }
 
 /// The reason why a service could not start.
@@ -120,7 +119,7 @@ impl Server {
         let files = Arc::new(FileWatcher::new(service, certificates, config, sources));
         let watched = Arc::clone(&files);
         run_task("files", &context, move |_, stop| Arc::clone(&watched).run(stop));
-        Ok(Self { context, addresses, files, drain: settings.drain })
+        Ok(Self { context, addresses, files })
     }
 
     /// Returns the address that a transport listens on, if it is enabled.
@@ -142,10 +141,10 @@ impl Server {
     /// Stops all listeners, and waits until all connections have ended, but at most for the configured drain time. Returns the number
     /// of connections that were still open then.
     pub async fn stop(self) -> usize {
-        let Context { stop, connections, .. } = &self.context;
+        let Context { settings, stop, connections, .. } = &self.context;
         stop.cancel();
         connections.close();
-        let _ = tokio::time::timeout(self.drain, connections.wait()).await;
+        let _ = tokio::time::timeout(settings.drain, connections.wait()).await;
         connections.len()
     }
 }

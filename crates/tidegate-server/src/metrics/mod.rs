@@ -101,7 +101,7 @@ impl DecisionClass {
 }
 
 /// The counters of one policy.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct PolicyCounters {
     reasons: [Counter; OUTCOMES],
     near_limit: Counter,
@@ -150,9 +150,7 @@ fn index(reason: Reason) -> usize {
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    decisions: Family<Labels<2>, Counter>,
-    near_limit: Family<Labels<1>, Counter>,
-    durations: Arc<Durations>,
+    pub(crate) policies: PolicyMetrics,
     /// Requests that the service answered with an error. Only the connections of a transport count them.
     pub(crate) refused: PerTransport<Counter>,
     pub(crate) connections: PerTransport<Gauge>,
@@ -184,25 +182,21 @@ impl Metrics {
         ];
         registry.register("build", "Version of the service, and the store that it uses", Info::new(build));
         let all = &mut registry;
-        let decisions: Family<Labels<2>, Counter> = registered(all, "decisions", "Decisions that spent or were denied");
         let help = "Allowed decisions with at least four fifths of the limit in use";
-        let near_limit = registered(all, "near_limit", help);
-        let durations = Arc::<Durations>::default();
-        all.register_collector(Box::new(durations::DurationCollector(Arc::clone(&durations))));
+        let policies = PolicyMetrics {
+            decisions: registered(all, "decisions", "Decisions that spent or were denied"),
+            near_limit: registered(all, "near_limit", help),
+            durations: Arc::default(),
+        };
+        all.register_collector(Box::new(durations::DurationCollector(Arc::clone(&policies.durations))));
         all.register_collector(Box::new(StateCollector(store, degraded)));
-        let denied = decisions.get_or_create(&decision_labels(DENIED, Reason::Impossible)).clone();
+        let denied = policies.decisions.get_or_create(&decision_labels(DENIED, Reason::Impossible)).clone();
         let metrics = Self {
-            supplied: policy_counters(&decisions, &near_limit, &durations, SUPPLIED),
-            throttle: policy_counters(&decisions, &near_limit, &durations, RESERVED_NAME),
-            several: PolicyCounters {
-                reasons: std::array::from_fn(|_| Counter::default()),
-                near_limit: Counter::default(),
-                durations: durations.of(SEVERAL),
-            },
+            supplied: policies.of(SUPPLIED),
+            throttle: policies.of(RESERVED_NAME),
+            several: PolicyCounters { durations: policies.durations.of(SEVERAL), ..PolicyCounters::default() },
             denied,
-            decisions,
-            near_limit,
-            durations,
+            policies,
             refused: per_transport(all, "refused", "Requests that were malformed or not permitted"),
             connections: per_transport(all, "connections", "Open connections"),
             rejected_connections: per_transport(
@@ -242,25 +236,6 @@ impl Metrics {
         }
         metrics.last_reload_good.set(1);
         metrics
-    }
-
-    /// Returns the counters of a policy. The same name always returns the same counters.
-    pub(crate) fn policy(&self, name: &str) -> PolicyCounters {
-        policy_counters(&self.decisions, &self.near_limit, &self.durations, name)
-    }
-
-    /// Removes a policy that is no longer configured.
-    pub(crate) fn remove_policy(&self, name: &str) {
-        for reason in REASONS {
-            self.decisions.remove(&decision_labels(name, reason));
-        }
-        self.near_limit.remove(&policy_label(name));
-        self.durations.remove(name);
-    }
-
-    /// Returns the durations of all decisions so far.
-    pub(crate) fn durations(&self) -> DurationCounts {
-        self.durations.total()
     }
 
     /// Returns the counts of decisions without a configured policy.
@@ -318,16 +293,37 @@ fn decision_labels(policy: &str, reason: Reason) -> Labels<2> {
     [("policy", policy.to_owned().into()), ("reason", reason.as_str().into())]
 }
 
-fn policy_counters(
-    decisions: &Family<Labels<2>, Counter>,
-    near: &Family<Labels<1>, Counter>,
-    durations: &Durations,
-    policy: &str,
-) -> PolicyCounters {
-    PolicyCounters {
-        durations: durations.of(policy),
-        reasons: REASONS.map(|reason| decisions.get_or_create(&decision_labels(policy, reason)).clone()),
-        near_limit: near.get_or_create(&policy_label(policy)).clone(),
+/// The metrics that have a label for the policy.
+#[derive(Debug)]
+pub(crate) struct PolicyMetrics {
+    decisions: Family<Labels<2>, Counter>,
+    near_limit: Family<Labels<1>, Counter>,
+    durations: Arc<Durations>,
+}
+
+impl PolicyMetrics {
+    /// Returns the counters of a policy. The same name always returns the same counters.
+    pub(crate) fn of(&self, policy: &str) -> PolicyCounters {
+        let decisions = |reason| self.decisions.get_or_create(&decision_labels(policy, reason)).clone();
+        PolicyCounters {
+            durations: self.durations.of(policy),
+            reasons: REASONS.map(decisions),
+            near_limit: self.near_limit.get_or_create(&policy_label(policy)).clone(),
+        }
+    }
+
+    /// Removes a policy that is no longer configured.
+    pub(crate) fn remove(&self, policy: &str) {
+        for reason in REASONS {
+            self.decisions.remove(&decision_labels(policy, reason));
+        }
+        self.near_limit.remove(&policy_label(policy));
+        self.durations.remove(policy);
+    }
+
+    /// Returns the durations of all decisions so far.
+    pub(crate) fn durations(&self) -> DurationCounts {
+        self.durations.total()
     }
 }
 

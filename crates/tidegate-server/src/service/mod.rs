@@ -256,7 +256,7 @@ impl Service {
         let others = self.metrics.unconfigured().map(|(name, counts)| (Arc::from(name), counts));
         // A tick may come a little early or late. It belongs to the second that it covers for the most part.
         let second = self.clock.now().as_micros().saturating_sub(500_000) / 1_000_000;
-        self.observer.second_ended(second, policies.chain(others).collect(), &self.metrics.durations());
+        self.observer.second_ended(second, policies.chain(others).collect(), &self.metrics.policies.durations());
     }
 
     /// Checks that all names in a request are known.
@@ -347,7 +347,7 @@ fn count(
 impl ActivePolicies {
     fn new(policies: Policies, metrics: &Metrics, observer: &dyn Observer) -> Self {
         let names: Vec<Arc<str>> = policies.iter().map(|(name, _)| name.into()).collect();
-        let counters = names.iter().map(|name| metrics.policy(name)).collect();
+        let counters = names.iter().map(|name| metrics.policies.of(name)).collect();
         let observers = names.iter().map(|name| observer.policy(name)).collect();
         Self { policies, names, counters, observers }
     }

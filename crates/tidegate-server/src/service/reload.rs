@@ -41,7 +41,7 @@ impl Service {
         let active = Arc::new(ActivePolicies::new(policies, &self.metrics, &*self.observer));
         let before = self.active.swap(Arc::clone(&active));
         for (name, _) in before.policies.iter().filter(|(name, _)| active.policies.get(name).is_none()) {
-            self.metrics.remove_policy(name);
+            self.metrics.policies.remove(name);
             self.observer.policy_removed(name);
         }
     }

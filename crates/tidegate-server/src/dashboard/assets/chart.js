@@ -81,7 +81,7 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
     pointerleave: () => setCursor(null),
     blur: () => setCursor(null),
     keydown: onKey,
-  }, image, h("span", { class: "unseen", id: hintId }, "Left and right arrow keys read one second after the other."), spoken);
+  }, image, h("span", { class: "unseen", id: hintId }, "Press the left or the right arrow key to read the values of a second."), spoken);
 
   const figures = h("table");
   const folded = foldedTable(`${title}, table`, () => data && tabulate(), figures);
@@ -95,7 +95,7 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
   });
 
   const shown = () => series.filter(({ id }) => data.values[id]);
-  const length = () => Math.max(1, ...shown().map(({ id }) => data.values[id].length));
+  const length = () => Object.values(data.values)[0].length;
   const x = (i) => LEFT + (i / length()) * (width - LEFT - RIGHT);
 
   function point(at) {

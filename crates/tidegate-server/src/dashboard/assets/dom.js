@@ -97,7 +97,10 @@ export function panel(title, ...children) {
 
 /** Creates a table. A column is its name, or its name and its class. */
 export function table(props, caption, columns, body) {
-  const head = columns.map((column) => h("th", { scope: "col", class: [column].flat()[1] }, [column].flat()[0]));
+  const head = columns.map((column) => {
+    const [name, className] = [column].flat();
+    return h("th", { scope: "col", class: className }, name);
+  });
   return h("table", props, caption, h("thead", {}, h("tr", {}, head)), body);
 }
 

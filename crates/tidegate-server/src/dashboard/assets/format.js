@@ -115,7 +115,7 @@ export const ALGORITHMS = [
   ["sliding_counter", "an estimate from two counters"],
   ["sliding_buckets:10", "never more than the limit; units count a little longer"],
   ["fixed_window", "the baseline: up to twice the limit across a boundary"],
-  ["gcra", "the limit at once, then evenly"],
+  ["gcra", "the whole limit at once, then an even rate"],
 ];
 
 /** The sign, the name and the tone of each kind of event. */
@@ -125,7 +125,7 @@ export const EVENTS = {
   reload_refused: ["▲", "reload refused", "bad"],
   store_lost: ["■", "store lost", "bad"],
   store_back: ["✓", "store back", "good"],
-  no_room: ["▲", "no room", "warn"],
+  no_room: ["▲", "store full", "warn"],
   degraded: ["▲", "degraded", "bad"],
   recovered: ["✓", "recovered", "good"],
   reset: ["○", "reset", "calm"],

@@ -32,7 +32,7 @@ export function tryView({ session }) {
 
   const limit = h("input", { id: "try-limit", type: "text", value: DEFAULT_LIMIT, autocomplete: "off", spellcheck: "false", class: "short", change: restart });
   const burst = h("input", { id: "try-burst", type: "number", min: 1, max: 1000, value: 3, "aria-label": "burst of gcra", change: restart });
-  const boxes = [...ALGORITHMS, ["gcra:n", "a burst, then evenly"]].map(([name, remark]) => {
+  const boxes = [...ALGORITHMS, ["gcra:n", "a burst at once, then an even rate"]].map(([name, remark]) => {
     return { name, remark, box: h("input", { type: "checkbox", id: `try-${name}`, value: name, change: restart, checked: name !== "gcra:n" }) };
   });
   const problem = h("p", { class: "problem", id: "try-problem", role: "alert" });

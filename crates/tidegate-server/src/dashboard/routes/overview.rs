@@ -1,6 +1,6 @@
 //! The state of the service, and its recent history.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use axum::{
     Extension, Json,
@@ -71,24 +71,22 @@ impl Overview {
 
 impl CurrentState {
     pub(super) fn new(service: &Service, dashboard: &Dashboard) -> Self {
-        let (sums, durations, seconds) = {
+        let (mut sums, durations, seconds) = {
             let history = dashboard.history.lock();
             (history.recent(), history.durations(), history.last(RECENT).count())
         };
         let active = service.active_policies();
-        let mut named: Vec<(Arc<str>, OutcomeCounts)> = sums.into_iter().collect();
         for name in &active.names {
-            if !named.iter().any(|(known, _)| known == name) {
-                named.push((Arc::clone(name), OutcomeCounts::default()));
-            }
-            if named.len() > 2 * MAX_POLICIES {
+            if sums.len() > 2 * MAX_POLICIES {
                 break;
             }
+            sums.entry(Arc::clone(name)).or_default();
         }
-        let decided = |counts: &OutcomeCounts| counts.iter().sum::<u64>();
         let all =
-            named.iter().fold(OutcomeCounts::default(), |sum, (_, counts)| std::array::from_fn(|i| sum[i] + counts[i]));
-        named.sort_by(|a, b| decided(&b.1).cmp(&decided(&a.1)).then_with(|| a.0.cmp(&b.0)));
+            sums.values().fold(OutcomeCounts::default(), |sum, counts| std::array::from_fn(|i| sum[i] + counts[i]));
+        let mut named: Vec<(Arc<str>, OutcomeCounts)> = sums.into_iter().collect();
+        // The sort is stable: policies with the same number of decisions stay sorted by name.
+        named.sort_by_key(|(_, counts)| Reverse(counts.iter().sum::<u64>()));
         named.truncate(MAX_POLICIES);
         named.sort_by(|a, b| a.0.cmp(&b.0));
         let policy = |(name, counts): (Arc<str>, OutcomeCounts)| {
