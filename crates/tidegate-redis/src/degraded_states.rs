@@ -95,6 +95,7 @@ impl DegradedStates {
                 detail: state.detail.clone(),
                 cure: cause.cure().to_owned(),
                 lasted: Duration::from_micros(now.saturating_sub(since)),
+                is_outage: cause.is_silence(),
             })
         };
         Cause::ALL.into_iter().filter_map(degradation).collect()

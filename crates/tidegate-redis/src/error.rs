@@ -177,6 +177,12 @@ impl Cause {
     pub(crate) fn cure(self) -> &'static str {
         self.name_and_cure().1
     }
+
+    /// Whether a server gives no answer, or none in time.
+    pub(crate) fn is_silence(self) -> bool {
+        use Cause::{ClusterDown, Loading, Lost, Timeout, TooSlow, Unreachable};
+        matches!(self, Timeout | TooSlow | Unreachable | Lost | Loading | ClusterDown)
+    }
 }
 
 fn after(text: &str, word: &str) -> String {

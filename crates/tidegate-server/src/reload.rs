@@ -4,7 +4,7 @@
 //! and nothing else.
 
 use std::{
-    path::PathBuf,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -20,9 +20,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    config::{Config, ConfigError, FileError, FileVersion, ServerSettings, SettingSources, StoreSettings},
+    config::{Config, ConfigError, FileError, FileVersion, ServerSettings, SettingSources},
     connections::Certificates,
-    service::{CERTIFICATE_REFUSED, CONFIGURATION_REFUSED, RefusedFile, Service},
+    service::{CERTIFICATE_REFUSED, CONFIGURATION_REFUSED, Service},
 };
 
 /// The time between two checks of the files. Polling works on every file system and through the links that orchestrators swap;
@@ -37,11 +37,9 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct FileWatcher {
     service: Arc<Service>,
     certificates: Option<Arc<Certificates>>,
-    /// The configuration file.
-    file: Option<PathBuf>,
+    /// The configuration at the start, without its policies.
+    config: Config,
     sources: SettingSources,
-    server: ServerSettings,
-    store: StoreSettings,
     reader: Reader,
     /// Whether the configuration file could not be read. Then it is read again.
     unread: AtomicBool,
@@ -57,19 +55,15 @@ impl FileWatcher {
     pub(crate) fn new(
         service: Arc<Service>,
         certificates: Option<Arc<Certificates>>,
-        file: Option<(PathBuf, FileVersion)>,
+        config: Config,
         sources: SettingSources,
-        server: ServerSettings,
-        store: StoreSettings,
     ) -> Self {
         Self {
             service,
             certificates,
-            last_read: parking_lot::Mutex::new(file.as_ref().map(|(_, version)| *version)),
-            file: file.map(|(path, _)| path),
+            last_read: parking_lot::Mutex::new(config.file.as_ref().map(|_| config.version)),
+            config,
             sources,
-            server,
-            store,
             reader: Reader::default(),
             unread: AtomicBool::new(false),
             keys_unread: AtomicBool::new(false),
@@ -79,7 +73,7 @@ impl FileWatcher {
 
     /// Reads changed files again, until the service stops.
     pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
-        let mut known = SeenVersions::new(*self.last_read.lock());
+        let mut known = SeenVersions { config: *self.last_read.lock(), keys: None };
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -92,7 +86,8 @@ impl FileWatcher {
     /// Reads files again that have changed since the last check, or that could not be read then.
     async fn check(&self, known: &mut SeenVersions) {
         let Some((config, keys)) = self.versions().await else { return };
-        if let (Some(path), Some(FileVersion::NONE), true) = (&self.file, config, config == known.config) {
+        let is_missing = config == Some(FileVersion::default()) && config == known.config;
+        if let Some(path) = self.config.file.as_ref().filter(|_| is_missing) {
             self.unread.store(true, Relaxed);
             self.refuse_unread(path, "does not exist, or can't be accessed");
         }
@@ -118,14 +113,14 @@ impl FileWatcher {
 
     /// Returns the current versions of the files; `None`, after a report, if they can't be read.
     async fn versions(&self) -> Option<(Option<FileVersion>, Vec<FileVersion>)> {
-        let file = self.file.clone();
+        let file = self.config.file.clone();
         let certificates = self.certificates.clone();
         let read = move || {
             let keys = certificates.iter().flat_map(|certificates| certificates.files()).map(FileVersion::of).collect();
             (file.as_deref().map(FileVersion::of), keys)
         };
         let versions = self.reader.read(read).await;
-        if let (Err(error), Some(path)) = (&versions, &self.file) {
+        if let (Err(error), Some(path)) = (&versions, &self.config.file) {
             self.unread.store(true, Relaxed);
             self.refuse_unread(path, error);
         }
@@ -133,20 +128,20 @@ impl FileWatcher {
     }
 
     /// Reports that the configuration file can't be read, unless that is known.
-    fn refuse_unread(&self, path: &std::path::Path, error: &str) {
+    fn refuse_unread(&self, path: &Path, error: &str) {
         let (error, cure) = (format!("{}: {error}", path.display()), "find out why the file system does not answer");
-        if self.service.set_refused_file(CONFIGURATION_REFUSED, Some(RefusedFile { error: error.clone(), cure })) {
-            tracing::error!(
-                cause = CONFIGURATION_REFUSED,
-                error,
-                cure,
-                "configuration can't be read: the policies stay active"
-            );
+        self.refuse(CONFIGURATION_REFUSED, &error, cure, "configuration can't be read: the policies stay active");
+    }
+
+    /// Records and logs that a file was refused, unless that is known.
+    fn refuse(&self, cause: &'static str, error: &str, cure: &str, message: &str) {
+        if self.service.refuse_file(cause, error, cure) {
+            tracing::error!(cause, error, cure, "{message}");
         }
     }
 
     async fn reload_policies(&self) {
-        let Some(path) = &self.file else {
+        let Some(path) = &self.config.file else {
             tracing::warn!("nothing to reload: the service was started without a file");
             return;
         };
@@ -159,7 +154,7 @@ impl FileWatcher {
         });
         let read = read.unwrap_or_else(|message| {
             let origin = path.display().to_string();
-            Err(ConfigError { origin, line: None, message: message.to_owned(), unreadable: true })
+            Err(ConfigError { unreadable: true, ..ConfigError::new(origin, message) })
         });
         let is_unread = read.as_ref().is_err_and(|error| error.unreadable);
         if self.unread.swap(is_unread, Relaxed) && is_unread {
@@ -171,8 +166,8 @@ impl FileWatcher {
                 let policies = self.service.active_policies().policies.len();
                 tracing::info!(file = %path.display(), policies, "policies reloaded");
                 // This setting takes effect at each reload.
-                let server = ServerSettings { allow_removal: self.server.allow_removal, ..config.server };
-                if server != self.server || config.store != self.store {
+                let server = ServerSettings { allow_removal: self.config.server.allow_removal, ..config.server };
+                if server != self.config.server || config.store != self.config.store {
                     tracing::warn!(
                         "[server] or [store] has changed: restart the service to apply that; only policies were reloaded"
                     );
@@ -198,20 +193,12 @@ impl FileWatcher {
         match read.map_err(|error| error.message) {
             Ok(certificate) => {
                 certificates.activate(certificate);
-                self.service.set_refused_file(CERTIFICATE_REFUSED, None);
+                self.service.accept_file(CERTIFICATE_REFUSED);
                 tracing::info!("certificate reloaded");
             }
             Err(error) => {
                 let cure = "replace the files of tls_cert and tls_key, or correct them";
-                let refused = RefusedFile { error: error.clone(), cure };
-                if self.service.set_refused_file(CERTIFICATE_REFUSED, Some(refused)) {
-                    tracing::error!(
-                        cause = CERTIFICATE_REFUSED,
-                        error,
-                        cure,
-                        "certificate refused: the previous one stays active"
-                    );
-                }
+                self.refuse(CERTIFICATE_REFUSED, &error, cure, "certificate refused: the previous one stays active");
             }
         }
     }
@@ -222,12 +209,6 @@ struct SeenVersions {
     config: Option<FileVersion>,
     /// Of the certificate and its key.
     keys: Option<Vec<FileVersion>>,
-}
-
-impl SeenVersions {
-    fn new(config: Option<FileVersion>) -> Self {
-        Self { config, keys: None }
-    }
 }
 
 /// Reads files, one at a time, with a timeout.
@@ -282,13 +263,11 @@ mod tests {
 
     /// Returns the watcher of a service that was started with a file, and the versions at the last check.
     fn watched(path: &Path) -> (FileWatcher, SeenVersions) {
-        let config = Config::load(Some(path), &SettingSources::default()).expect("nothing is wrong with it");
-        let version = FileVersion::of(path);
-        let (server, store) = (config.server.clone(), config.store.clone());
-        let service = Arc::new(Service::new(config).expect("a service"));
-        let file = Some((path.to_owned(), version));
-        let watched = FileWatcher::new(service, None, file, SettingSources::default(), server, store);
-        (watched, SeenVersions::new(Some(version)))
+        let load = || Config::load(Some(path), &SettingSources::default()).expect("nothing is wrong with it");
+        let service = Arc::new(Service::new(load()).expect("a service"));
+        let config = load();
+        let known = SeenVersions { config: Some(config.version), keys: None };
+        (FileWatcher::new(service, None, config, SettingSources::default()), known)
     }
 
     fn causes(watched: &FileWatcher) -> Vec<String> {

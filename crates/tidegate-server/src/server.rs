@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use tidegate::{AnyStore, Store};
+use tidegate::{AnyStore, Clock, Store};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +32,6 @@ pub struct Server {
     context: Context,
     addresses: [Option<SocketAddr>; 3],
     files: Arc<FileWatcher>,
-    drain: Duration,
 }
 
 /// The reason why a service could not start.
@@ -76,12 +75,11 @@ impl Server {
     }
 
     fn launch(
-        config: Config,
+        mut config: Config,
         sources: SettingSources,
         open_store: impl FnOnce(&StoreSettings) -> Result<AnyStore, ConfigError>,
     ) -> Result<Self, StartError> {
         let settings = Arc::new(config.server.clone());
-        let file = config.file.clone().map(|path| (path, config.version));
         let certificates = settings.tls.as_ref().map(Certificates::load).transpose();
         let certificates = certificates.map_err(StartError::Certificates)?.map(Arc::new);
         // All ports are bound first, so that a taken port is reported before anything has started.
@@ -92,9 +90,11 @@ impl Server {
             addresses[transport as usize] = socket.as_ref().map(TcpListener::local_addr).transpose()?;
             sockets[transport as usize] = socket;
         }
-        let (store_settings, store) = (config.store.clone(), open_store(&config.store)?);
-        let dashboard = Dashboard::new();
-        let service = Arc::new(Service::observed(config, store, dashboard.observer()));
+        let store = open_store(&config.store)?;
+        let dashboard = Arc::new(Dashboard::new(Clock::system().now().as_micros() / 1_000_000));
+        let policies = std::mem::take(&mut config.policies);
+        let service = Service::observed(policies, &settings, store, Arc::<Dashboard>::clone(&dashboard));
+        let service = Arc::new(service);
         let cookie = format!("tidegate-{}", addresses[0].map_or(0, |address| address.port())).into();
         let context = Context::new(Arc::clone(&service), Arc::clone(&settings), certificates.clone(), cookie);
         let bounds = settings.bounds;
@@ -111,7 +111,7 @@ impl Server {
         if let Some(socket) = resp {
             start_resp(&socket, &slots(), &context)?;
         }
-        service.observer().event(Event::Started, service.now_ms(), "the service has started".to_owned());
+        service.observer.event(Event::Started, service.now_ms(), "the service has started".to_owned());
         run_task("seconds", &context, async |service, stop| {
             every(Duration::from_secs(1), &stop, || service.tick()).await;
         });
@@ -119,11 +119,10 @@ impl Server {
         run_task("degraded states", &context, async |service, stop| {
             every(Duration::from_millis(250), &stop, || drop(service.check_degraded_states())).await;
         });
-        let files =
-            Arc::new(FileWatcher::new(service, certificates, file, sources, (*settings).clone(), store_settings));
+        let files = Arc::new(FileWatcher::new(service, certificates, config, sources));
         let watched = Arc::clone(&files);
         run_task("files", &context, move |_, stop| Arc::clone(&watched).run(stop));
-        Ok(Self { context, addresses, files, drain: settings.drain })
+        Ok(Self { context, addresses, files })
     }
 
     /// Returns the address that a transport listens on, if it is enabled.
@@ -145,10 +144,10 @@ impl Server {
     /// Stops all listeners, and waits until all connections have ended, but at most for the configured drain time. Returns the number
     /// of connections that were still open then.
     pub async fn stop(self) -> usize {
-        let Context { stop, connections, .. } = &self.context;
+        let Context { settings, stop, connections, .. } = &self.context;
         stop.cancel();
         connections.close();
-        let _ = tokio::time::timeout(self.drain, connections.wait()).await;
+        let _ = tokio::time::timeout(settings.drain, connections.wait()).await;
         connections.len()
     }
 }

@@ -5,6 +5,7 @@
 
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
+use subtle::ConstantTimeEq as _;
 
 use crate::{auth::Access, config::Tokens};
 
@@ -21,7 +22,7 @@ pub(crate) struct LoginCookie(String);
 /// The login that a cookie contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Login {
-    pub(crate) id: [u8; 16],
+    pub(crate) id: u128,
     /// The end of the login, in seconds since the epoch.
     pub(crate) ends_s: u64,
 }
@@ -32,10 +33,10 @@ impl LoginCookie {
         if !tokens.contains(token) {
             return None;
         }
-        let mut login = Login { id: [0; 16], ends_s: begin_s + LIFETIME_S };
-        rustls::crypto::ring::default_provider().secure_random.fill(&mut login.id).ok()?;
-        let signature = signed(token, login).finalize().into_bytes();
-        Some(Self(format!("{}.{}.{}", login.ends_s, hex(&login.id), hex(&signature))))
+        let mut id = [0; 16];
+        rustls::crypto::ring::default_provider().secure_random.fill(&mut id).ok()?;
+        let login = Login { id: u128::from_be_bytes(id), ends_s: begin_s + LIFETIME_S };
+        Some(Self(format!("{}.{:032x}.{}", login.ends_s, login.id, signature(token, login))))
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -44,13 +45,13 @@ impl LoginCookie {
 
     /// Returns the access that a valid cookie gives, and its login.
     pub(crate) fn access(tokens: &Tokens, cookie: &str, now_s: u64) -> Option<(Access, Login)> {
-        let (login, signature) = parse(cookie, now_s)?;
-        let is = |token: &Option<String>| {
-            let token = token.as_ref()?;
-            signed(token.as_bytes(), login).verify_slice(&signature).ok()
+        let (login, sent) = parse(cookie, now_s)?;
+        let is_signed_with = |token: &Option<String>| {
+            let expected = token.as_ref().map(|token| signature(token.as_bytes(), login));
+            expected.is_some_and(|expected| bool::from(expected.as_bytes().ct_eq(sent.as_bytes())))
         };
-        let access = is(&tokens.admin).map(|()| Access::Admin).or_else(|| is(&tokens.usage).map(|()| Access::Usage))?;
-        Some((access, login))
+        let granted = [(&tokens.admin, Access::Admin), (&tokens.usage, Access::Usage)];
+        granted.into_iter().find(|(token, _)| is_signed_with(token)).map(|(_, access)| (access, login))
     }
 
     /// Returns whether a cookie is well-formed and not expired, but not signed with a configured token. It may be a guess at a
@@ -61,35 +62,23 @@ impl LoginCookie {
 }
 
 /// Returns the login in a cookie, and its signature.
-fn parse(cookie: &str, now_s: u64) -> Option<(Login, Vec<u8>)> {
+fn parse(cookie: &str, now_s: u64) -> Option<(Login, &str)> {
     let mut parts = cookie.splitn(3, '.');
     let ends_s: u64 = parts.next()?.parse().ok()?;
     if !(now_s..=now_s + LIFETIME_S + SKEW_S).contains(&ends_s) {
         return None;
     }
-    let id = unhex(parts.next()?)?.try_into().ok()?;
-    Some((Login { id, ends_s }, unhex(parts.next()?)?))
+    let id = u128::from_str_radix(parts.next()?, 16).ok()?;
+    Some((Login { id, ends_s }, parts.next()?))
 }
 
-fn signed(token: &[u8], login: Login) -> Hmac<Sha256> {
+/// Returns the signature of a login in hexadecimal digits.
+fn signature(token: &[u8], login: Login) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(token).expect("a key of any length will do");
     mac.update(b"tidegate login until ");
     mac.update(&login.ends_s.to_be_bytes());
-    mac.update(&login.id);
-    mac
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2);
-    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+    mac.update(&login.id.to_be_bytes());
+    format!("{:x}", mac.finalize().into_bytes())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(crate) struct Logouts {
 #[derive(Debug, Default)]
 struct Ended {
     /// The expiry time of each ended login, by its id.
-    logins: HashMap<[u8; 16], u64>,
+    logins: HashMap<u128, u64>,
     /// All logins that began before this second have ended, too.
     before_s: u64,
 }
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn an_ended_login_stays_ended_when_the_list_overflows() {
         let logouts = Logouts { max: 3, ..Logouts::default() };
-        let login = |id: u8, begin: u64| Login { id: [id; 16], ends_s: begin + LIFETIME_S };
+        let login = |id: u128, begin: u64| Login { id, ends_s: begin + LIFETIME_S };
         let now = 1_000_000;
         logouts.end(login(0, now), now);
         assert!(logouts.has_ended(login(0, now), now) && !logouts.has_ended(login(1, now), now));
@@ -93,8 +93,8 @@ mod tests {
     fn expired_logins_make_room_in_the_list() {
         let logouts = Logouts { max: 3, ..Logouts::default() };
         for id in 0..100 {
-            let now = 1_000_000 + u64::from(id) * (LIFETIME_S + 1) / 3;
-            logouts.end(Login { id: [id; 16], ends_s: now + LIFETIME_S }, now);
+            let now = 1_000_000 + id * (LIFETIME_S + 1) / 3;
+            logouts.end(Login { id: id.into(), ends_s: now + LIFETIME_S }, now);
             assert_eq!(logouts.begin_s(now), now, "nobody else is logged out");
         }
     }

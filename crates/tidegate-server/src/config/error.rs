@@ -1,11 +1,12 @@
 //! [`ConfigError`]: an error in a configuration, its place, and what would be right.
 
-use std::{fmt, ops::Range};
+use std::ops::Range;
 
 use super::sources::Setting;
 
 /// An error in a configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{origin}{}: {message}", line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub struct ConfigError {
     /// The file, variable or flag at fault.
     pub origin: String,
@@ -17,16 +18,11 @@ pub struct ConfigError {
     pub unreadable: bool,
 }
 
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}:{line}: {}", self.origin, self.message),
-            None => write!(f, "{}: {}", self.origin, self.message),
-        }
+impl ConfigError {
+    pub(crate) fn new(origin: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { origin: origin.into(), line: None, message: message.into(), unreadable: false }
     }
 }
-
-impl std::error::Error for ConfigError {}
 
 /// The text of a configuration, for errors that name a line.
 #[derive(Debug, Clone, Copy)]
@@ -43,26 +39,25 @@ impl Origin<'_> {
     pub(super) fn error(&self, span: Option<Range<usize>>, message: impl Into<String>) -> ConfigError {
         let line_of = |start: usize| self.text.get(..start).map_or(1, |before| before.matches('\n').count() + 1);
         let line = span.filter(|_| !self.text.is_empty()).map(|span| line_of(span.start));
-        ConfigError { origin: self.name.to_owned(), line, message: message.into(), unreadable: false }
+        ConfigError { line, ..ConfigError::new(self.name, message) }
     }
 
     /// Returns an error about a key of a table: with its line in the file, or with the name of the setting that replaces it.
     pub(super) fn error_at(&self, table: &str, key: &str, message: impl Into<String>) -> ConfigError {
-        if let Some(name) = self.replaced_by.iter().find(|setting| setting.is(table, key)).map(|setting| &setting.name)
-        {
-            return ConfigError { origin: name.clone(), line: None, message: message.into(), unreadable: false };
+        if let Some(setting) = self.replaced_by.iter().find(|setting| setting.table == table && setting.key == key) {
+            return ConfigError::new(&setting.name, message);
         }
         let mut current = "";
-        let mut found = None;
+        let mut line_number = None;
         for (number, line) in self.text.lines().enumerate() {
             let line = line.trim();
             if let Some(name) = line.strip_prefix('[') {
                 current = name.split(']').next().unwrap_or("").trim();
             } else if current == table && line.split('=').next().is_some_and(|name| name.trim() == key) {
-                found = Some(number + 1);
+                line_number = Some(number + 1);
             }
         }
-        ConfigError { origin: self.name.to_owned(), line: found, message: message.into(), unreadable: false }
+        ConfigError { line: line_number, ..ConfigError::new(self.name, message) }
     }
 
     /// Returns an error of the parser, with a suggestion if a key is unknown.

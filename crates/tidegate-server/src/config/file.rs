@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use tidegate::{Algorithm, AtCapacity, Limit, Mode};
+use tidegate_tower::HeaderFormat;
 use toml::Spanned;
 
-use super::values::{
-    AlgorithmText, AtCapacityText, FailureChoice, HeaderFormatText, LimitText, Listen, ModeText, Net, Secret,
-    ShareNumber, Size, Time, TimeOrOff, Units,
-};
+use super::values::{FailureChoice, Listen, Net, Secret, ShareNumber, Size, Text, Time, TimeOrOff, Units};
 
 /// A whole file.
 #[derive(Debug, Default, Deserialize)]
@@ -54,7 +53,7 @@ table! {
         token: Secret,
         admin_token: Secret,
         hosts: Vec<String>,
-        headers: HeaderFormatText,
+        headers: Text<HeaderFormat>,
         trusted_proxies: Vec<Net>,
         trusted_hops: usize,
         ipv6_prefix: u64,
@@ -80,7 +79,7 @@ table! {
         timeout: Time,
         max_keys: usize,
         max_bytes: Size,
-        at_capacity: AtCapacityText,
+        at_capacity: Text<AtCapacity>,
         caller_share: ShareNumber,
         prefix: String,
         tls_ca: std::path::PathBuf,
@@ -91,9 +90,9 @@ table! {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PolicyTable {
-    pub(super) limits: Spanned<Vec<LimitText>>,
-    pub(super) algorithm: Option<AlgorithmText>,
-    pub(super) mode: Option<ModeText>,
+    pub(super) limits: Spanned<Vec<Text<Limit>>>,
+    pub(super) algorithm: Option<Text<Algorithm>>,
+    pub(super) mode: Option<Text<Mode>>,
     pub(super) key: Option<Spanned<String>>,
     pub(super) on_store_failure: Option<FailureChoice>,
     /// Whether keys are shown to people as hashes only.
@@ -103,9 +102,14 @@ pub(super) struct PolicyTable {
     pub(super) operations: BTreeMap<String, OperationValue>,
 }
 
-/// The cost of an operation, and what to do when the store fails.
+/// An operation: its cost, or a table.
 #[derive(Debug)]
-pub(super) struct OperationValue {
+pub(super) struct OperationValue(pub(super) OperationTable);
+
+/// The cost of an operation, and what to do when the store fails.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OperationTable {
     pub(super) cost: Units,
     pub(super) on_store_failure: Option<FailureChoice>,
 }
@@ -114,29 +118,22 @@ impl<'de> Deserialize<'de> for OperationValue {
     fn deserialize<D: serde::Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
         struct Either;
         impl<'de> serde::de::Visitor<'de> for Either {
-            type Value = OperationValue;
+            type Value = OperationTable;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("a cost such as 100, or { cost = 1, on_store_failure = \"open\" }")
             }
 
-            fn visit_i64<E: serde::de::Error>(self, cost: i64) -> Result<OperationValue, E> {
+            fn visit_i64<E: serde::de::Error>(self, cost: i64) -> Result<OperationTable, E> {
                 let cost = Units::deserialize(serde::de::value::I64Deserializer::new(cost))?;
-                Ok(OperationValue { cost, on_store_failure: None })
+                Ok(OperationTable { cost, on_store_failure: None })
             }
 
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<OperationValue, A::Error> {
-                #[derive(Deserialize)]
-                #[serde(deny_unknown_fields)]
-                struct Table {
-                    cost: Units,
-                    on_store_failure: Option<FailureChoice>,
-                }
-                let table = Table::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
-                Ok(OperationValue { cost: table.cost, on_store_failure: table.on_store_failure })
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<OperationTable, A::Error> {
+                OperationTable::deserialize(serde::de::value::MapAccessDeserializer::new(map))
             }
         }
-        source.deserialize_any(Either)
+        source.deserialize_any(Either).map(Self)
     }
 }
 

@@ -4,39 +4,32 @@ use std::{io::Read as _, os::unix::fs::MetadataExt as _, path::Path, time::Syste
 
 use super::ConfigError;
 
-/// Tells one version of a file from another; empty if there is no file.
+/// Distinguishes versions of a file. Two versions may have the same size and modification time. Then their inode or their
+/// change time differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct FileVersion(Option<Version>);
-
-/// Two versions may have the same size and modification time. Then their inode or their change time differs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Version {
-    modified: SystemTime,
+pub(crate) struct FileVersion {
+    /// `None` if the file does not exist.
+    modified: Option<SystemTime>,
     size: u64,
     changed: (i64, i64),
     inode: u64,
 }
 
 impl FileVersion {
-    /// The version of a missing file.
-    pub(crate) const NONE: Self = Self(None);
-
     /// Returns the current version of a file.
     pub(crate) fn of(path: &Path) -> Self {
-        let metadata = std::fs::metadata(path).ok();
-        Self(metadata.and_then(|metadata| {
-            Some(Version {
-                modified: metadata.modified().ok()?,
-                size: metadata.len(),
-                changed: (metadata.ctime(), metadata.ctime_nsec()),
-                inode: metadata.ino(),
-            })
-        }))
+        let Ok(metadata) = std::fs::metadata(path) else { return Self::default() };
+        Self {
+            modified: metadata.modified().ok(),
+            size: metadata.len(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            inode: metadata.ino(),
+        }
     }
 
     /// Returns whether the file exists.
     pub(crate) fn exists(self) -> bool {
-        self.0.is_some()
+        self.modified.is_some()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tidegate::{Cost, Limit, OnStoreFailure, Policy};
+use tidegate::{Cost, Limit, Policy};
 use tidegate_tower::{KeySource, KeySourceError, Labels};
 use toml::Spanned;
 
@@ -184,9 +184,9 @@ impl ConfiguredPolicy {
                 text.get_ref().parse().map_err(wrong)?
             }
         };
-        let operation = |(name, value): (String, OperationValue)| {
-            let choice = value.on_store_failure.map_or(policy.on_store_failure(), |choice| choice.0);
-            (name, Operation { cost: value.cost.0, policy: policy.clone().with_on_store_failure(choice) })
+        let operation = |(name, OperationValue(table)): (String, OperationValue)| {
+            let choice = table.on_store_failure.map_or(policy.on_store_failure(), |choice| choice.0);
+            (name, Operation { cost: table.cost.0, policy: policy.clone().with_on_store_failure(choice) })
         };
         let operations = table.operations.into_iter().map(operation).collect();
         Ok(Self { labels: Labels::new(&policy), policy, key, hide_keys: table.hide_keys, index, operations })
@@ -200,11 +200,6 @@ impl ConfiguredPolicy {
     /// Returns all operations with their names.
     pub fn operations(&self) -> impl Iterator<Item = (&str, &Operation)> {
         self.operations.iter().map(|(name, operation)| (name.as_str(), operation))
-    }
-
-    /// Returns what to do when the store fails, unless an operation or a call has its own choice.
-    pub fn on_store_failure(&self) -> OnStoreFailure {
-        self.policy.on_store_failure()
     }
 }
 

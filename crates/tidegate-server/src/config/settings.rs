@@ -1,7 +1,7 @@
 //! [`ServerSettings`] and [`StoreSettings`]: the settings of `[server]` and `[store]`, with their defaults.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
     time::Duration,
 };
@@ -14,8 +14,14 @@ use tidegate_tower::{ClientAddress, HeaderFormat};
 use super::{
     error::{ConfigError, Origin},
     file::{ServerTable, StoreTable},
-    values::{AtCapacityText, HeaderFormatText, Listen, Net, Secret, ShareNumber, Size, Time, TimeOrOff},
+    values::{Listen, Net, Secret, ShareNumber, Size, Text, Time, TimeOrOff},
 };
+
+/// The networks of this machine. Proxies there are trusted by default.
+const LOOPBACK: [IpNet; 2] = [
+    IpNet::new_assert(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8),
+    IpNet::new_assert(IpAddr::V6(Ipv6Addr::LOCALHOST), 128),
+];
 
 /// The settings of `[server]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,7 +159,7 @@ impl ServerSettings {
                 error("trusted_hops", "0 hops would trust no proxy: use 1 or more, or `trusted_proxies = []`")
             })?,
             (None, Some(nets)) => ClientAddress::behind(nets.into_iter().map(|Net(net)| net)),
-            (None, None) => ClientAddress::behind(loopback()),
+            (None, None) => ClientAddress::behind(LOOPBACK),
         };
         let prefix = table.ipv6_prefix.unwrap_or(64);
         let client = client
@@ -169,10 +175,8 @@ impl ServerSettings {
         };
         let tokens = Tokens { usage: token("token", table.token)?, admin: token("admin_token", table.admin_token)? };
         if tokens.usage.is_some() && tokens.admin.is_none() {
-            return Err(error(
-                "token",
-                "`token` without `admin_token` would leave reset, refund and inspect open: set both",
-            ));
+            let message = "`token` without `admin_token` would leave reset, refund and inspect open: set both";
+            return Err(error("token", message));
         }
         let caller_limits = CallerLimits {
             allowed: table.caller_limits.unwrap_or(true),
@@ -189,21 +193,20 @@ impl ServerSettings {
             wrong_token_delay: time(table.wrong_token_delay, 3),
             idle_timeout: table.idle_timeout.and_then(|TimeOrOff(time)| time),
         };
-        if !(1024..=16 << 20).contains(&bounds.body) {
-            return Err(error("max_body", "`max_body` is out of range: use 1KB to 16MB"));
-        }
-        if !(1..=1_000_000).contains(&bounds.connections) {
-            return Err(error("max_connections", "`max_connections` is out of range: use 1 to 1000000"));
-        }
-        if !(1..=bounds.connections).contains(&bounds.connections_per_address) {
-            let message = "`max_connections_per_address` is out of range: use 1 to `max_connections`";
-            return Err(error("max_connections_per_address", message));
-        }
-        if bounds.response_memory < 1 << 20 {
-            return Err(error("max_response_memory", "`max_response_memory` is out of range: use 1MB or more"));
-        }
-        if bounds.wrong_token_delay > Duration::from_secs(60) {
-            return Err(error("wrong_token_delay", "`wrong_token_delay` is out of range: use at most 1m"));
+        for (key, is_in_range, range) in [
+            ("max_body", (1024..=16 << 20).contains(&bounds.body), "1KB to 16MB"),
+            ("max_connections", (1..=1_000_000).contains(&connections), "1 to 1000000"),
+            (
+                "max_connections_per_address",
+                (1..=connections).contains(&bounds.connections_per_address),
+                "1 to `max_connections`",
+            ),
+            ("max_response_memory", bounds.response_memory >= 1 << 20, "1MB or more"),
+            ("wrong_token_delay", bounds.wrong_token_delay <= Duration::from_secs(60), "at most 1m"),
+        ] {
+            if !is_in_range {
+                return Err(error(key, &format!("`{key}` is out of range: use {range}")));
+            }
         }
         Ok(Self {
             http: listen(table.http, 8080),
@@ -212,7 +215,7 @@ impl ServerSettings {
             tls,
             tokens,
             hosts: table.hosts.unwrap_or_default(),
-            headers: table.headers.map_or(HeaderFormat::default(), |HeaderFormatText(format)| format),
+            headers: table.headers.map_or(HeaderFormat::default(), |Text(format)| format),
             forwarding,
             caller_limits,
             bounds,
@@ -220,14 +223,6 @@ impl ServerSettings {
             allow_removal: table.allow_removal.unwrap_or(false),
         })
     }
-}
-
-/// Returns the networks of this machine. Proxies there are trusted by default.
-fn loopback() -> impl Iterator<Item = IpNet> {
-    [IpAddr::from([127, 0, 0, 0]), IpAddr::from(std::net::Ipv6Addr::LOCALHOST)]
-        .into_iter()
-        .zip([8, 128])
-        .filter_map(|(address, prefix)| IpNet::new(address, prefix).ok())
 }
 
 impl StoreSettings {
@@ -248,7 +243,7 @@ impl StoreSettings {
             max_keys: table.max_keys.unwrap_or(1_000_000),
             redis_max_keys: table.max_keys,
             max_bytes: table.max_bytes.map_or(512 << 20, |Size(bytes)| bytes),
-            at_capacity: table.at_capacity.map_or(AtCapacity::default(), |AtCapacityText(choice)| choice),
+            at_capacity: table.at_capacity.map_or(AtCapacity::default(), |Text(choice)| choice),
             caller_share: table.caller_share.map_or(Share::HALF, |ShareNumber(share)| share),
             prefix: table.prefix.unwrap_or_else(|| "tg".to_owned()),
             tls_ca: table.tls_ca,

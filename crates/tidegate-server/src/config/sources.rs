@@ -18,22 +18,10 @@ pub struct SettingSources {
 pub(super) struct Setting {
     /// The name of the variable or flag, for errors.
     pub(super) name: String,
-    table: Table,
-    key: String,
+    /// `server` or `store`.
+    pub(super) table: &'static str,
+    pub(super) key: String,
     text: String,
-}
-
-impl Setting {
-    /// Returns whether it sets this key.
-    pub(super) fn is(&self, table: &str, key: &str) -> bool {
-        self.key == key && table == if self.table == Table::Server { "server" } else { "store" }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Table {
-    Server,
-    Store,
 }
 
 impl SettingSources {
@@ -47,52 +35,33 @@ impl SettingSources {
         variables.sort();
         for (name, value) in variables {
             let Some(name) = name.to_str() else { continue };
-            let table = if name.starts_with("TIDEGATE_SERVER_") {
-                Table::Server
-            } else if name.starts_with("TIDEGATE_STORE_") {
-                Table::Store
-            } else {
-                continue;
-            };
-            let Some(value) = value.to_str() else {
-                return Err(ConfigError {
-                    origin: name.to_owned(),
-                    line: None,
-                    message: "is not Unicode".to_owned(),
-                    unreadable: false,
-                });
-            };
-            let key = name.trim_start_matches("TIDEGATE_SERVER_").trim_start_matches("TIDEGATE_STORE_").to_lowercase();
+            let tables = [("TIDEGATE_SERVER_", "server"), ("TIDEGATE_STORE_", "store")];
+            let key_in = |(prefix, table)| Some((table, name.strip_prefix(prefix)?.to_lowercase()));
+            let Some((table, key)) = tables.into_iter().find_map(key_in) else { continue };
+            let value = value.to_str().ok_or_else(|| ConfigError::new(name, "is not Unicode"))?;
             // Orchestrators set such variables for a service named `tidegate-server` or `tidegate-store`.
             if key == "port" || key.starts_with("port_") || key.starts_with("service_") {
                 continue;
             }
-            sources.settings.push(Setting { name: name.to_owned(), table, key, text: value.to_owned() });
+            sources = sources.with(table, name, &key, value);
         }
         Ok(sources)
     }
 
     /// Adds a value for a key of `[server]`, set by a flag.
     #[must_use]
-    pub fn server(mut self, flag: &str, key: &str, value: impl Into<String>) -> Self {
-        self.settings.push(Setting {
-            name: flag.to_owned(),
-            table: Table::Server,
-            key: key.to_owned(),
-            text: value.into(),
-        });
-        self
+    pub fn server(self, flag: &str, key: &str, value: impl Into<String>) -> Self {
+        self.with("server", flag, key, value)
     }
 
     /// Adds a value for a key of `[store]`, set by a flag.
     #[must_use]
-    pub fn store(mut self, flag: &str, key: &str, value: impl Into<String>) -> Self {
-        self.settings.push(Setting {
-            name: flag.to_owned(),
-            table: Table::Store,
-            key: key.to_owned(),
-            text: value.into(),
-        });
+    pub fn store(self, flag: &str, key: &str, value: impl Into<String>) -> Self {
+        self.with("store", flag, key, value)
+    }
+
+    fn with(mut self, table: &'static str, name: &str, key: &str, value: impl Into<String>) -> Self {
+        self.settings.push(Setting { name: name.to_owned(), table, key: key.to_owned(), text: value.into() });
         self
     }
 
@@ -109,9 +78,9 @@ impl SettingSources {
             let as_toml = parsed.and_then(|mut table| table.remove("value"));
             let of = |value: toml::Value| toml::Table::from_iter([(key.clone(), value)]);
             let failed = |error: toml::de::Error| origin.parser_error(&error);
-            match table {
-                Table::Server => server = server.replaced_by(either(of(as_text), as_toml.map(of)).map_err(failed)?),
-                Table::Store => store = store.replaced_by(either(of(as_text), as_toml.map(of)).map_err(failed)?),
+            match *table {
+                "server" => server = server.replaced_by(either(of(as_text), as_toml.map(of)).map_err(failed)?),
+                _ => store = store.replaced_by(either(of(as_text), as_toml.map(of)).map_err(failed)?),
             }
         }
         Ok((server, store))

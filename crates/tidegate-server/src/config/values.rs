@@ -1,14 +1,15 @@
 //! The values of a configuration file. The error of each type says what would be right.
 
 use std::{
+    fmt::Display,
     net::{IpAddr, SocketAddr},
+    str::FromStr,
     time::Duration,
 };
 
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de::Error as _};
-use tidegate::{Algorithm, AtCapacity, Cost, Limit, Mode, OnStoreFailure, Share};
-use tidegate_tower::{HeaderFormat, HeaderFormatError};
+use tidegate::{Cost, OnStoreFailure, Share};
 
 /// Implements `Deserialize` for a type that is written as text.
 macro_rules! from_text {
@@ -68,57 +69,25 @@ from_text!(Size, |text| {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Listen(pub(crate) Option<SocketAddr>);
 
-impl std::str::FromStr for Listen {
-    type Err = String;
+from_text!(Listen, |text| {
+    if text == "off" {
+        return Ok(Listen(None));
+    }
+    let address = text.replacen("localhost:", "127.0.0.1:", 1);
+    address.parse().map(|address| Listen(Some(address))).map_err(|_| {
+        format!("`{text}` is not an address: write `127.0.0.1:8080`, `[::1]:8080`, `0.0.0.0:8080` or `off`")
+    })
+});
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "off" {
-            return Ok(Self(None));
-        }
-        let address = text.replacen("localhost:", "127.0.0.1:", 1);
-        let address = address.parse().map_err(|_| {
-            format!("`{text}` is not an address: write `127.0.0.1:8080`, `[::1]:8080`, `0.0.0.0:8080` or `off`")
-        })?;
-        Ok(Self(Some(address)))
+/// A value that its own type parses, such as a limit or the name of an algorithm.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Text<T>(pub(crate) T);
+
+impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        String::deserialize(source)?.parse().map(Self).map_err(D::Error::custom)
     }
 }
-
-from_text!(Listen, |text| text.parse());
-
-/// A limit such as `60/1m`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LimitText(pub(crate) Limit);
-
-from_text!(LimitText, |text| text.parse().map(LimitText).map_err(|error: tidegate::LimitError| error.to_string()));
-
-/// An algorithm's name.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AlgorithmText(pub(crate) Algorithm);
-
-from_text!(AlgorithmText, |text| {
-    text.parse().map(AlgorithmText).map_err(|error: tidegate::AlgorithmError| error.to_string())
-});
-
-/// `enforce` or `shadow`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ModeText(pub(crate) Mode);
-
-from_text!(ModeText, |text| match text {
-    "enforce" => Ok(ModeText(Mode::Enforce)),
-    "shadow" => Ok(ModeText(Mode::Shadow)),
-    _ => Err(format!("`{text}` is not a mode: use enforce or shadow")),
-});
-
-/// `shared`, `deny` or `admit`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct AtCapacityText(pub(crate) AtCapacity);
-
-from_text!(AtCapacityText, |text| match text {
-    "shared" => Ok(AtCapacityText(AtCapacity::Shared)),
-    "deny" => Ok(AtCapacityText(AtCapacity::Deny)),
-    "admit" => Ok(AtCapacityText(AtCapacity::Admit)),
-    _ => Err(format!("`{text}` is not a choice for new keys without room: use shared, deny or admit")),
-});
 
 /// `open`, `closed`, `local`, `local:0.25` or `{ local = 0.25 }`.
 #[derive(Debug, Clone, Copy)]
@@ -167,15 +136,6 @@ impl<'de> Deserialize<'de> for Units {
         Cost::new(cost).map(Self).map_err(D::Error::custom)
     }
 }
-
-/// The rate limit headers of HTTP responses.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HeaderFormatText(pub(crate) HeaderFormat);
-
-from_text!(HeaderFormatText, |text| text
-    .parse()
-    .map(HeaderFormatText)
-    .map_err(|error: HeaderFormatError| error.to_string()));
 
 /// A network, or one address of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 pub(super) struct Asset {
     pub(super) name: &'static str,
     pub(super) kind: &'static str,
-    pub(super) bytes: &'static [u8],
+    pub(super) text: String,
     /// The compressed bytes.
     pub(super) gzip: Vec<u8>,
     /// The entity tag.
@@ -19,7 +19,7 @@ pub(super) struct Asset {
 
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
-        [$(($name, include_bytes!(concat!("assets/", $name)).as_slice())),*]
+        [$(($name, include_str!(concat!("assets/", $name)))),*]
     };
 }
 
@@ -27,9 +27,10 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
     let files = files![
         "actions.js",
         "api.js",
+        "banners.js",
         "chart.js",
         "dashboard.js",
-        "degraded.js",
+        "dialog.js",
         "dom.js",
         "favicon.svg",
         "format.js",
@@ -45,9 +46,12 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "style.css",
         "timeline.js",
         "try.js",
-        "widgets.js",
     ];
-    files.into_iter().map(|(name, bytes)| Asset::new(name, bytes)).collect()
+    // The browser loads all modules at once, instead of each one when another one imports it.
+    let modules = files.iter().filter_map(|(name, _)| name.strip_suffix(".js"));
+    let preload = |module| format!("<link rel=\"modulepreload\" href=\"/assets/{module}.js\">\n");
+    let preloads: String = modules.map(preload).collect();
+    files.into_iter().map(|(name, text)| Asset::new(name, text.replace("<!-- preloads -->\n", &preloads))).collect()
 });
 
 /// Returns the file with this name.
@@ -56,7 +60,7 @@ pub(super) fn asset(name: &str) -> Option<&'static Asset> {
 }
 
 impl Asset {
-    fn new(name: &'static str, bytes: &'static [u8]) -> Self {
+    fn new(name: &'static str, text: String) -> Self {
         let kind = match name.rsplit_once('.').map(|(_, ending)| ending) {
             Some("html") => "text/html; charset=utf-8",
             Some("css") => "text/css; charset=utf-8",
@@ -65,10 +69,10 @@ impl Asset {
             _ => "application/octet-stream",
         };
         let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-        gzip.write_all(bytes).expect("a list takes all bytes");
-        let digest = Sha256::digest(bytes);
+        gzip.write_all(text.as_bytes()).expect("a list takes all bytes");
+        let digest = Sha256::digest(&text);
         let tag = format!("\"{:x}\"", u64::from_be_bytes(*digest.first_chunk().expect("a digest is longer")));
-        Self { name, kind, bytes, gzip: gzip.finish().expect("a list takes all bytes"), tag }
+        Self { name, kind, text, gzip: gzip.finish().expect("a list takes all bytes"), tag }
     }
 }
 

@@ -296,8 +296,7 @@ pub struct PolicyHits {
     /// Maximum error of a count. A key that is not listed was denied at most this often more than the last listed key.
     pub error_at_most: u64,
     /// `plain`, `hashed` if the policy hides its keys, or `hidden` if the caller may not see keys.
-    #[schema(value_type = KeysAre)]
-    pub keys: String,
+    pub keys: KeysAre,
     /// The keys with the most denials, in descending order.
     pub hardest: Vec<DeniedKey>,
     /// The keys nearest to the limit now, in descending order, of those that have used at least four fifths of it.
@@ -305,10 +304,10 @@ pub struct PolicyHits {
 }
 
 /// How keys are shown.
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "only its schema is used")]
-enum KeysAre {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum KeysAre {
     Plain,
     Hashed,
     Hidden,

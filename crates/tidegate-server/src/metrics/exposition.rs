@@ -1,5 +1,7 @@
 //! [`Exposition`]: the two formats that Prometheus reads, and which of them a request accepts.
 
+use std::collections::HashMap;
+
 use axum::http::HeaderMap;
 
 /// A format of metrics.
@@ -15,21 +17,13 @@ impl Exposition {
     /// The format that a request prefers.
     pub(crate) fn accepted(headers: &HeaderMap) -> Self {
         let ranges = headers.get_all("accept").iter().filter_map(|value| value.to_str().ok());
-        let (mut text, mut open) = (0, 0);
-        for range in ranges.flat_map(|value| value.split(',')) {
-            let mut parts = range.split(';').map(|part| part.trim().to_ascii_lowercase());
+        let (mut text, mut open) = (0.0_f64, 0.0_f64);
+        for range in ranges.flat_map(|value| value.split(',')).map(str::to_ascii_lowercase) {
+            let mut parts = range.split(';').map(str::trim);
             let kind = parts.next().unwrap_or_default();
-            let (mut quality, mut version) = (1_000, None);
-            for (name, value) in
-                parts.filter_map(|part| part.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned())))
-            {
-                match &*name {
-                    "q" => quality = thousandths(&value),
-                    "version" => version = Some(value.trim_matches('"').to_owned()),
-                    _ => {}
-                }
-            }
-            match (&*kind, version.as_deref()) {
+            let parameters: HashMap<&str, &str> = parts.filter_map(|part| part.split_once('=')).collect();
+            let quality = parameters.get("q").map_or(1.0_f64, |quality| quality.parse().unwrap_or(0.0)).min(1.0);
+            match (kind, parameters.get("version").map(|version| version.trim_matches('"'))) {
                 ("application/openmetrics-text", None | Some("1.0.0")) => open = open.max(quality),
                 ("text/plain", None | Some("0.0.4")) | ("text/*" | "*/*", _) => text = text.max(quality),
                 _ => {}
@@ -52,16 +46,6 @@ impl Exposition {
             Self::OpenMetrics => open_metrics,
             Self::Text => text(&open_metrics),
         }
-    }
-}
-
-/// A quality of at most three decimals, in thousandths; 0 if it can't be parsed.
-fn thousandths(text: &str) -> u32 {
-    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
-    let decimals: String = decimals.chars().chain("000".chars()).take(3).collect();
-    match (whole.parse::<u32>(), decimals.parse::<u32>()) {
-        (Ok(whole), Ok(decimals)) => whole.min(1).saturating_mul(1_000).saturating_add(decimals).min(1_000),
-        _ => 0,
     }
 }
 

@@ -7,11 +7,11 @@ mod latency;
 mod log_lines;
 mod stopwatch;
 
-use std::{fmt, ops::Index, sync::Arc};
+use std::{borrow::Cow, fmt, ops::Index, sync::Arc};
 
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder, text},
+    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, text},
     metrics::{
         MetricType, TypedMetric,
         counter::{ConstCounter, Counter},
@@ -21,7 +21,7 @@ use prometheus_client::{
     },
     registry::{Metric, Registry},
 };
-use tidegate::{AnyStore, Decision, FailSafe, MetricKind, Reason};
+use tidegate::{AnyStore, Decision, FailSafe, Metric as StoreMetric, MetricKind, Reason};
 
 use self::durations::Durations;
 pub use self::log_lines::{AUDIT, LOG_LINES, LogLines};
@@ -64,32 +64,8 @@ impl Transport {
     }
 }
 
-/// One label of a metric, such as `policy="api"`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PolicyLabel {
-    policy: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DecisionLabels {
-    policy: String,
-    reason: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TransportLabel {
-    transport: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabel {
-    result: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TaskLabel {
-    task: &'static str,
-}
+/// The labels of a metric: names and values.
+type Labels<const N: usize> = [(&'static str, Cow<'static, str>); N];
 
 /// A metric of each transport.
 #[derive(Debug)]
@@ -125,7 +101,7 @@ impl DecisionClass {
 }
 
 /// The counters of one policy.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct PolicyCounters {
     reasons: [Counter; OUTCOMES],
     near_limit: Counter,
@@ -174,9 +150,7 @@ fn index(reason: Reason) -> usize {
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    decisions: Family<DecisionLabels, Counter>,
-    near_limit: Family<PolicyLabel, Counter>,
-    durations: Arc<Durations>,
+    pub(crate) policies: PolicyMetrics,
     /// Requests that the service answered with an error. Only the connections of a transport count them.
     pub(crate) refused: PerTransport<Counter>,
     pub(crate) connections: PerTransport<Gauge>,
@@ -186,11 +160,11 @@ pub(crate) struct Metrics {
     pub(crate) wrong_tokens: PerTransport<Counter>,
     pub(crate) unread_bytes: PerTransport<Gauge>,
     pub(crate) closed_unread: PerTransport<Counter>,
-    reloads: Family<ResultLabel, Counter>,
+    reloads: Family<Labels<1>, Counter>,
     last_reload_good: Gauge,
     /// Pages and terminals that watch the service.
     pub(crate) viewers: Gauge,
-    task_restarts: Family<TaskLabel, Counter>,
+    task_restarts: Family<Labels<1>, Counter>,
     pub(crate) supplied: PolicyCounters,
     pub(crate) throttle: PolicyCounters,
     pub(crate) several: PolicyCounters,
@@ -208,81 +182,60 @@ impl Metrics {
         ];
         registry.register("build", "Version of the service, and the store that it uses", Info::new(build));
         let all = &mut registry;
-        let decisions: Family<DecisionLabels, Counter> =
-            registered(all, "decisions", "Decisions that spent or were denied");
-        let near_limit: Family<PolicyLabel, Counter> =
-            registered(all, "near_limit", "Allowed decisions with at least four fifths of the limit in use");
-        let durations = Arc::<Durations>::default();
-        all.register_collector(Box::new(durations::DurationCollector(Arc::clone(&durations))));
-        let refused = per_transport(all, "refused", "Requests that were malformed or not permitted");
-        let connections = per_transport(all, "connections", "Open connections");
-        let help = "Connections closed at once because of max_connections";
-        let rejected_connections = per_transport(all, "connections_turned_away", help);
-        let help = "Connections closed at once because of max_connections_per_address";
-        let rejected_by_address = per_transport(all, "connections_turned_away_by_address", help);
-        let help = "Connections that could not be accepted; usually no file descriptors are left";
-        let accept_errors = per_transport(all, "accept_errors", help);
-        let wrong_tokens = per_transport(all, "wrong_tokens", "Wrong tokens received");
-        let unread_bytes = per_transport(all, "unread_response_bytes", "Memory of unread responses");
-        let help = "Connections closed because their responses were not read";
-        let closed_unread = per_transport(all, "connections_closed_unread", help);
-        let reloads: Family<ResultLabel, Counter> = registered(all, "reloads", "Reloads of the configuration");
-        for result in ["good", "bad"] {
-            drop(reloads.get_or_create(&ResultLabel { result }));
-        }
-        let help = "1 if the current configuration file is active, 0 if it was refused";
-        let last_reload_good: Gauge = registered(all, "last_reload_good", help);
-        last_reload_good.set(1);
-        let viewers = registered(all, "onlookers", "Pages and terminals that watch the service");
-        let task_restarts = registered(all, "task_restarts", "Failed tasks of the service that were started again");
-        all.register_collector(Box::new(StoreCollector(store)));
-        all.register_collector(Box::new(StateCollector(degraded)));
-        let denied = decisions.get_or_create(&decision_labels(DENIED, Reason::Impossible)).clone();
-        Self {
-            supplied: policy_counters(&decisions, &near_limit, &durations, SUPPLIED),
-            throttle: policy_counters(&decisions, &near_limit, &durations, RESERVED_NAME),
-            several: PolicyCounters {
-                reasons: std::array::from_fn(|_| Counter::default()),
-                near_limit: Counter::default(),
-                durations: durations.of(SEVERAL),
-            },
+        let help = "Allowed decisions with at least four fifths of the limit in use";
+        let policies = PolicyMetrics {
+            decisions: registered(all, "decisions", "Decisions that spent or were denied"),
+            near_limit: registered(all, "near_limit", help),
+            durations: Arc::default(),
+        };
+        all.register_collector(Box::new(durations::DurationCollector(Arc::clone(&policies.durations))));
+        all.register_collector(Box::new(StateCollector(store, degraded)));
+        let denied = policies.decisions.get_or_create(&decision_labels(DENIED, Reason::Impossible)).clone();
+        let metrics = Self {
+            supplied: policies.of(SUPPLIED),
+            throttle: policies.of(RESERVED_NAME),
+            several: PolicyCounters { durations: policies.durations.of(SEVERAL), ..PolicyCounters::default() },
             denied,
-            durations,
-            task_restarts,
-            refused,
-            connections,
-            rejected_connections,
-            rejected_by_address,
-            accept_errors,
-            wrong_tokens,
-            unread_bytes,
-            closed_unread,
+            policies,
+            refused: per_transport(all, "refused", "Requests that were malformed or not permitted"),
+            connections: per_transport(all, "connections", "Open connections"),
+            rejected_connections: per_transport(
+                all,
+                "connections_turned_away",
+                "Connections closed at once because of max_connections",
+            ),
+            rejected_by_address: per_transport(
+                all,
+                "connections_turned_away_by_address",
+                "Connections closed at once because of max_connections_per_address",
+            ),
+            accept_errors: per_transport(
+                all,
+                "accept_errors",
+                "Connections that could not be accepted; usually no file descriptors are left",
+            ),
+            wrong_tokens: per_transport(all, "wrong_tokens", "Wrong tokens received"),
+            unread_bytes: per_transport(all, "unread_response_bytes", "Memory of unread responses"),
+            closed_unread: per_transport(
+                all,
+                "connections_closed_unread",
+                "Connections closed because their responses were not read",
+            ),
+            reloads: registered(all, "reloads", "Reloads of the configuration"),
+            last_reload_good: registered(
+                all,
+                "last_reload_good",
+                "1 if the current configuration file is active, 0 if it was refused",
+            ),
+            viewers: registered(all, "onlookers", "Pages and terminals that watch the service"),
+            task_restarts: registered(all, "task_restarts", "Failed tasks of the service that were started again"),
             registry,
-            decisions,
-            near_limit,
-            reloads,
-            last_reload_good,
-            viewers,
+        };
+        for result in ["good", "bad"] {
+            drop(metrics.reloads.get_or_create(&[("result", result.into())]));
         }
-    }
-
-    /// Returns the counters of a policy. The same name always returns the same counters.
-    pub(crate) fn policy(&self, name: &str) -> PolicyCounters {
-        policy_counters(&self.decisions, &self.near_limit, &self.durations, name)
-    }
-
-    /// Removes a policy that is no longer configured.
-    pub(crate) fn remove_policy(&self, name: &str) {
-        for reason in REASONS {
-            self.decisions.remove(&decision_labels(name, reason));
-        }
-        self.near_limit.remove(&PolicyLabel { policy: name.to_owned() });
-        self.durations.remove(name);
-    }
-
-    /// Returns the durations of all decisions so far.
-    pub(crate) fn durations(&self) -> DurationCounts {
-        self.durations.total()
+        metrics.last_reload_good.set(1);
+        metrics
     }
 
     /// Returns the counts of decisions without a configured policy.
@@ -298,13 +251,13 @@ impl Metrics {
     }
 
     pub(crate) fn reloaded(&self, good: bool) {
-        self.reloads.get_or_create(&ResultLabel { result: if good { "good" } else { "bad" } }).inc();
+        self.reloads.get_or_create(&[("result", if good { "good" } else { "bad" }.into())]).inc();
         self.last_reload_good.set(good.into());
     }
 
     /// Returns the counter of restarts of a task.
     pub(crate) fn task_restarts(&self, task: &'static str) -> Counter {
-        self.task_restarts.get_or_create(&TaskLabel { task }).clone()
+        self.task_restarts.get_or_create(&[("task", task.into())]).clone()
     }
 
     /// Returns the text that Prometheus reads.
@@ -327,83 +280,80 @@ fn per_transport<M>(registry: &mut Registry, name: &str, help: &str) -> PerTrans
 where
     M: EncodeMetric + TypedMetric + Default + Clone + fmt::Debug + Send + Sync + 'static,
 {
-    let family: Family<TransportLabel, M> = registered(registry, name, help);
-    let label = |transport: Transport| TransportLabel { transport: transport.name() };
-    PerTransport(Transport::ALL.map(|transport| family.get_or_create(&label(transport)).clone()))
+    let family: Family<Labels<1>, M> = registered(registry, name, help);
+    let of = |transport: Transport| family.get_or_create(&[("transport", transport.name().into())]).clone();
+    PerTransport(Transport::ALL.map(of))
 }
 
-fn decision_labels(policy: &str, reason: Reason) -> DecisionLabels {
-    DecisionLabels { policy: policy.to_owned(), reason: reason.as_str() }
+fn policy_label(policy: &str) -> Labels<1> {
+    [("policy", policy.to_owned().into())]
 }
 
-fn policy_counters(
-    decisions: &Family<DecisionLabels, Counter>,
-    near: &Family<PolicyLabel, Counter>,
-    durations: &Durations,
-    policy: &str,
-) -> PolicyCounters {
-    PolicyCounters {
-        durations: durations.of(policy),
-        reasons: REASONS.map(|reason| decisions.get_or_create(&decision_labels(policy, reason)).clone()),
-        near_limit: near.get_or_create(&PolicyLabel { policy: policy.to_owned() }).clone(),
+fn decision_labels(policy: &str, reason: Reason) -> Labels<2> {
+    [("policy", policy.to_owned().into()), ("reason", reason.as_str().into())]
+}
+
+/// The metrics that have a label for the policy.
+#[derive(Debug)]
+pub(crate) struct PolicyMetrics {
+    decisions: Family<Labels<2>, Counter>,
+    near_limit: Family<Labels<1>, Counter>,
+    durations: Arc<Durations>,
+}
+
+impl PolicyMetrics {
+    /// Returns the counters of a policy. The same name always returns the same counters.
+    pub(crate) fn of(&self, policy: &str) -> PolicyCounters {
+        let decisions = |reason| self.decisions.get_or_create(&decision_labels(policy, reason)).clone();
+        PolicyCounters {
+            durations: self.durations.of(policy),
+            reasons: REASONS.map(decisions),
+            near_limit: self.near_limit.get_or_create(&policy_label(policy)).clone(),
+        }
+    }
+
+    /// Removes a policy that is no longer configured.
+    pub(crate) fn remove(&self, policy: &str) {
+        for reason in REASONS {
+            self.decisions.remove(&decision_labels(policy, reason));
+        }
+        self.near_limit.remove(&policy_label(policy));
+        self.durations.remove(policy);
+    }
+
+    /// Returns the durations of all decisions so far.
+    pub(crate) fn durations(&self) -> DurationCounts {
+        self.durations.total()
     }
 }
 
-/// Degraded states, and log lines that were lost or suppressed.
+/// The metrics that are read at each scrape: those of the store itself, degraded states, and log lines that were not written.
 #[derive(Debug)]
-struct StateCollector(Arc<Degraded>);
+struct StateCollector(FailSafe<AnyStore>, Arc<Degraded>);
 
 impl Collector for StateCollector {
     fn encode(&self, mut out: DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Current degraded states by cause; 0 if there is none";
-        labelled(&mut out, "degraded", help, "cause", MetricType::Gauge, self.0.by_cause())?;
+        let degraded = StoreMetric::labelled(MetricKind::Gauge, "degraded", help, "cause", self.1.by_cause());
         let help = "Log lines that were lost because they could not be written";
-        counter(&mut out, "log_lines_dropped", help, LOG_LINES.dropped_so_far())?;
+        let dropped = StoreMetric::counter("log_lines_dropped", help, LOG_LINES.dropped_so_far());
         let help = "Log lines that were suppressed because they repeat others";
-        counter(&mut out, "log_lines_suppressed", help, LOG_LINES.suppressed_so_far())
-    }
-}
-
-/// The metrics of the store itself, read at each scrape.
-#[derive(Debug)]
-struct StoreCollector(FailSafe<AnyStore>);
-
-impl Collector for StoreCollector {
-    fn encode(&self, mut out: DescriptorEncoder<'_>) -> fmt::Result {
-        for tidegate::Metric { name, help, kind, label, values } in self.0.report().metrics {
-            let kind = match kind {
-                MetricKind::Counter => MetricType::Counter,
-                _ => MetricType::Gauge,
+        let suppressed = StoreMetric::counter("log_lines_suppressed", help, LOG_LINES.suppressed_so_far());
+        let metrics = self.0.report().metrics.into_iter().chain([degraded, dropped, suppressed]);
+        for StoreMetric { name, help, kind, label, values } in metrics {
+            let (kind, encode): (_, fn(u64, MetricEncoder<'_>) -> fmt::Result) = match kind {
+                MetricKind::Counter => (MetricType::Counter, |value, to| ConstCounter::new(value).encode(to)),
+                _ => (MetricType::Gauge, |value, to| ConstGauge::new(value).encode(to)),
             };
-            labelled(&mut out, name, help, label, kind, values)?;
+            let mut family = out.encode_descriptor(name, help, None, kind)?;
+            for (of, value) in values {
+                if label.is_empty() {
+                    encode(value, family)?;
+                    break;
+                }
+                encode(value, family.encode_family(&[(label, of)])?)?;
+            }
         }
         Ok(())
     }
-}
-
-fn counter(out: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {
-    ConstCounter::new(value).encode(out.encode_descriptor(name, help, None, MetricType::Counter)?)
-}
-
-fn labelled<S: AsRef<str>>(
-    out: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    label: &'static str,
-    kind: MetricType,
-    values: impl IntoIterator<Item = (S, u64)>,
-) -> fmt::Result {
-    let mut metric = out.encode_descriptor(name, help, None, kind)?;
-    let encode = |value, encoder: MetricEncoder<'_>| match kind {
-        MetricType::Counter => ConstCounter::new(value).encode(encoder),
-        _ => ConstGauge::new(value).encode(encoder),
-    };
-    for (of, value) in values {
-        if label.is_empty() {
-            return encode(value, metric);
-        }
-        let labels = [(label, of.as_ref().to_owned())];
-        encode(value, metric.encode_family(&labels)?)?;
-    }
-    Ok(())
 }

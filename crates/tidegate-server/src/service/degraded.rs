@@ -42,10 +42,13 @@ pub struct DegradedState {
     pub detail: String,
     /// What can be done about it.
     pub cure: String,
+    /// Whether the store does not answer at all.
+    #[serde(skip)]
+    pub(crate) is_outage: bool,
 }
 
 /// The states that have begun and ended since the last check.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Changes {
     pub(crate) begun: Vec<DegradedState>,
     pub(crate) ended: Vec<DegradedState>,
@@ -78,33 +81,24 @@ impl Degraded {
             let rising = inner.rising.entry(counter.cause).or_default();
             found.extend(rising.state(counter, now_ms));
         }
-        let is_of = |state: &DegradedState, found: &Degradation| state.cause == found.cause && state.node == found.node;
-        let (mut states, mut changes) = (Vec::with_capacity(found.len()), Changes::default());
-        for found in found {
-            let Degradation { cause, detail, lasted, .. } = &found;
-            let known = inner.states.iter().find(|state| is_of(state, &found));
-            let since_ms = known.map_or_else(|| now_ms.saturating_sub(millis(*lasted)), |known| known.since_ms);
-            // One state for each cause and node, with its newest detail.
-            if states.iter().any(|state| is_of(state, &found)) {
+        let before = std::mem::take(&mut inner.states);
+        let mut begun = Vec::new();
+        for Degradation { cause, node, detail, cure, lasted, is_outage } in found {
+            let is_same = |state: &&DegradedState| state.cause == cause && state.node == node;
+            // One state for each cause and node.
+            if inner.states.iter().find(is_same).is_some() {
                 continue;
             }
-            let state = DegradedState {
-                cause: (*cause).into(),
-                since_ms,
-                detail: detail.clone(),
-                node: found.node.clone(),
-                cure: found.cure.clone(),
-            };
-            if known.is_none() {
-                changes.begun.push(state.clone());
-            }
-            states.push(state);
+            let known = before.iter().find(is_same);
+            let since_ms = known.map_or_else(|| now_ms.saturating_sub(millis(lasted)), |known| known.since_ms);
+            let is_new = known.is_none();
+            let state = DegradedState { cause: cause.into(), node, since_ms, detail, cure, is_outage };
+            begun.extend(is_new.then(|| state.clone()));
+            inner.seen.insert(state.cause.clone());
+            inner.states.push(state);
         }
-        inner.seen.extend(states.iter().map(|state| state.cause.clone()));
-        let before = std::mem::replace(&mut inner.states, states);
         let lasts = |old: &DegradedState| inner.states.iter().any(|new| new.cause == old.cause && new.node == old.node);
-        changes.ended = before.into_iter().filter(|old| !lasts(old)).collect();
-        changes
+        Changes { begun, ended: before.into_iter().filter(|old| !lasts(old)).collect() }
     }
 
     /// The current states.
@@ -134,14 +128,15 @@ impl RisingCounter {
         }
         self.count = counter.count;
         let (since, before, _) = self.lasts?;
-        Some(Degradation {
-            cause: counter.cause,
-            node: None,
-            detail: format!("{} {}", counter.count.saturating_sub(before), counter.what),
-            cure: counter.cure.to_owned(),
-            lasted: Duration::from_millis(now_ms.saturating_sub(since)),
-        })
+        let detail = format!("{} {}", counter.count.saturating_sub(before), counter.what);
+        let lasted = Duration::from_millis(now_ms.saturating_sub(since));
+        Some(Degradation { lasted, ..degradation(counter.cause, detail, counter.cure) })
     }
+}
+
+/// Returns a state of the service that begins now.
+pub(super) fn degradation(cause: &'static str, detail: String, cure: &str) -> Degradation {
+    Degradation { cause, node: None, detail, cure: cure.to_owned(), lasted: Duration::ZERO, is_outage: false }
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -152,11 +147,11 @@ fn millis(duration: Duration) -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use super::{Degradation, Degraded, EventCount};
+    use super::{Degradation, Degraded, EventCount, degradation};
 
     fn found(cause: &'static str, node: Option<&str>) -> Degradation {
-        let (detail, cure) = ("it happened".to_owned(), "do something".to_owned());
-        Degradation { cause, node: node.map(str::to_owned), detail, cure, lasted: Duration::from_millis(100) }
+        let (node, lasted) = (node.map(str::to_owned), Duration::from_millis(100));
+        Degradation { node, lasted, ..degradation(cause, "it happened".to_owned(), "do something") }
     }
 
     #[test]
@@ -179,11 +174,8 @@ mod tests {
     fn a_counted_state_ends_ten_seconds_after_the_last_increase() {
         let degraded = Degraded::default();
         let update = |now, count| {
-            degraded.update(
-                now,
-                Vec::new(),
-                &[EventCount { cause: "no_room", count, what: "were refused".into(), cure: "" }],
-            )
+            let counter = EventCount { cause: "no_room", count, what: "were refused".into(), cure: "" };
+            degraded.update(now, Vec::new(), &[counter])
         };
         assert!(update(0, 0).begun.is_empty());
         assert_eq!(update(1_000, 3).begun[0].detail, "3 were refused");

@@ -37,7 +37,7 @@ impl Service {
         let reset = self.store.store().reset(&self.resolve(active, request)?.policy, &request.key).await?;
         if let LimitSource::Policy(name) = request.source {
             let after = if reset { "" } else { ": it had no state" };
-            self.audit(Event::Reset, actor, active, name, change("reset", &request.key, after, ""));
+            self.audit(Event::Reset, actor, active, change("reset", &request.key, name, after, ""));
         }
         Ok(reset)
     }
@@ -84,8 +84,8 @@ impl Service {
         let (note, since) = (by.note().to_owned(), self.clock.now());
         let sent = ActiveOverride::new(key.clone().into_owned(), by.clone(), since);
         let replaced = self.store.store().set_override(&configured.policy, key, by).await?.is_some();
-        let change = change("override of", key, format!(": {what} {length}"), note);
-        self.audit(Event::Override, actor, active, policy, change);
+        let change = change("override of", key, policy, format!(": {what} {length}"), note);
+        self.audit(Event::Override, actor, active, change);
         // The store may have rounded it, or it may have been removed again.
         let stored = self.store.store().override_of(&configured.policy, key).await.ok().flatten();
         Ok((stored.unwrap_or(sent), replaced))
@@ -104,7 +104,7 @@ impl Service {
     ) -> Result<bool, Refusal> {
         let removed = self.store.store().remove_override(&active.find(policy)?.policy, key).await?.is_some();
         let after = if removed { "" } else { ": there was none" };
-        self.audit(Event::OverrideRemoved, actor, active, policy, change("removed override of", key, after, ""));
+        self.audit(Event::OverrideRemoved, actor, active, change("removed override of", key, policy, after, ""));
         Ok(removed)
     }
 
@@ -117,20 +117,22 @@ impl Service {
     }
 
     /// Reports a change of a key to the audit log and to the observer.
-    fn audit(&self, event: Event, actor: Actor, active: &ActivePolicies, policy: &str, change: KeyChange<'_>) {
+    fn audit(&self, event: Event, actor: Actor, active: &ActivePolicies, change: KeyChange<'_>) {
+        let policy = &*change.policy;
         let hide = active.policies.get(policy).is_some_and(|configured| configured.hide_keys);
         let key = self.key_labeller.label(&change.key, hide, KeyVisibility::Visible).label;
         let by = actor.address.map_or_else(|| "this process".to_owned(), |address| address.to_string());
         tracing::info!(target: AUDIT, policy, key, by, note = change.note, "{} a key{}", change.before, change.after);
-        self.observer.key_changed(event, self.now_ms(), actor, policy, change);
+        self.observer.key_changed(event, self.now_ms(), actor, change);
     }
 }
 
 fn change<'k>(
     before: &'static str,
     key: &'k Key<'_>,
+    policy: &str,
     after: impl Into<String>,
     note: impl Into<String>,
 ) -> KeyChange<'k> {
-    KeyChange { before, key: key.as_borrowed(), after: after.into(), note: note.into() }
+    KeyChange { before, key: key.as_borrowed(), policy: policy.into(), after: after.into(), note: note.into() }
 }

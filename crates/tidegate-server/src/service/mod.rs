@@ -2,8 +2,8 @@
 //! decisions. A transport turns bytes into a [`KeyRequest`] and an answer into bytes.
 //!
 //! `request` has the types of requests and answers, `keys` the operations on single keys other than decisions, `key_labels` how
-//! keys are shown, `reload` the replacement of policies, `degraded` and `degraded_states` the degraded states, `observer` the
-//! interface for the dashboard, and `tick` the work of each second.
+//! keys are shown, `reload` the replacement of policies, `degraded` and `degraded_states` the degraded states, and `observer` the
+//! interface for the dashboard.
 
 mod degraded;
 mod degraded_states;
@@ -12,21 +12,21 @@ mod keys;
 mod observer;
 mod reload;
 mod request;
-mod tick;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use tidegate::{
-    Algorithm, AnyStore, Clock, Cost, Decision, FailSafe, Limit, Op, Policy, Spend, Store, StoreError, StoreReport,
+    Algorithm, AnyStore, Clock, Cost, Decision, Degradation, FailSafe, Limit, Op, Policy, Spend, Store, StoreError,
+    StoreReport,
 };
 
 pub(crate) use self::{
     degraded::Degraded,
     key_labels::{KeyLabeller, KeyVisibility},
     observer::{Event, KeyChange, Observer, PolicyObserver},
-    reload::{CERTIFICATE_REFUSED, CONFIGURATION_REFUSED, RefusedFile},
+    reload::{CERTIFICATE_REFUSED, CONFIGURATION_REFUSED},
 };
 pub use self::{
     degraded::DegradedState,
@@ -35,7 +35,7 @@ pub use self::{
 };
 use crate::{
     auth::WrongTokens,
-    config::{CallerLimits, Config, ConfigError, ConfiguredPolicy, Policies, RESERVED_NAME},
+    config::{CallerLimits, Config, ConfigError, ConfiguredPolicy, Policies, RESERVED_NAME, ServerSettings},
     guarded_store::GuardedStore,
     metrics::{DecisionClass, Metrics, PolicyCounters, Stopwatch, Transport},
     store,
@@ -50,14 +50,16 @@ pub struct Service {
     metrics: Metrics,
     caller_limits: CallerLimits,
     /// Files that were refused at the last read, by the reported cause.
-    refused_files: Mutex<BTreeMap<&'static str, RefusedFile>>,
+    refused_files: Mutex<BTreeMap<&'static str, Degradation>>,
     /// Wrong tokens over all transports.
     wrong_tokens: WrongTokens,
     reloading: Mutex<()>,
-    observer: Arc<dyn Observer>,
+    pub(crate) observer: Arc<dyn Observer>,
     key_labeller: KeyLabeller,
     degraded: Arc<Degraded>,
     started: Stopwatch,
+    /// The start in milliseconds since the epoch.
+    pub(crate) started_ms: u64,
 }
 
 /// The policies of one configuration. A request uses the same ones from its beginning to its end.
@@ -66,7 +68,7 @@ pub struct ActivePolicies {
     /// The policies.
     pub policies: Policies,
     // The lists below have the order of `ConfiguredPolicy::index`.
-    names: Vec<Arc<str>>,
+    pub(crate) names: Vec<Arc<str>>,
     counters: Vec<PolicyCounters>,
     observers: Vec<Arc<dyn PolicyObserver>>,
 }
@@ -88,34 +90,40 @@ impl Service {
     /// If the settings of the store are wrong. A Redis that does not answer yet is no error.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
         let store = store::open(&config.store)?;
-        Ok(Self::observed(config, store, Arc::new(())))
+        Ok(Self::observed(config.policies, &config.server, store, Arc::new(())))
     }
 
     /// Creates a service with a store of your own. Of the store settings of the configuration, only the timeout is used.
     pub fn with_store(config: Config, store: impl Store + 'static) -> Self {
-        let store = GuardedStore::new(store, config.store.timeout);
-        Self::observed(config, AnyStore::new(store), Arc::new(()))
+        let store = AnyStore::new(GuardedStore::new(store, config.store.timeout));
+        Self::observed(config.policies, &config.server, store, Arc::new(()))
     }
 
     /// Creates a service that reports its events to an observer.
-    pub(crate) fn observed(config: Config, store: AnyStore, observer: Arc<dyn Observer>) -> Self {
+    pub(crate) fn observed(
+        policies: Policies,
+        settings: &ServerSettings,
+        store: AnyStore,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
         let clock = store.clock().clone();
         let log_error =
             |error: &StoreError| tracing::debug!(cause = error.cause(), "a decision got no answer: {error}");
         let store = FailSafe::new(store).on_error(log_error);
         let degraded = Arc::<Degraded>::default();
         let metrics = Metrics::new(store.clone(), Arc::clone(&degraded));
-        let active = ActivePolicies::new(config.policies, &metrics, &*observer);
+        let active = ActivePolicies::new(policies, &metrics, &*observer);
         Self {
             active: ArcSwap::from_pointee(active),
-            wrong_tokens: WrongTokens::new(clock.clone(), config.server.bounds.wrong_token_delay),
+            started_ms: clock.now().as_micros() / 1_000,
+            wrong_tokens: WrongTokens::new(clock.clone(), settings.bounds.wrong_token_delay),
             clock,
             observer,
             key_labeller: KeyLabeller::default(),
             degraded,
             store,
             metrics,
-            caller_limits: config.server.caller_limits,
+            caller_limits: settings.caller_limits,
             refused_files: Mutex::default(),
             reloading: Mutex::new(()),
             started: Stopwatch::start(),
@@ -136,10 +144,6 @@ impl Service {
     #[inline]
     pub fn active_policies(&self) -> Guard<Arc<ActivePolicies>> {
         self.active.load()
-    }
-
-    pub(crate) fn observer(&self) -> &dyn Observer {
-        &*self.observer
     }
 
     pub(crate) fn key_labeller(&self) -> &KeyLabeller {
@@ -247,6 +251,16 @@ impl Service {
         Ok(PolicyDecisions { overall: decisions.overall, parts })
     }
 
+    /// Reports the second that ends now to the observer.
+    pub(crate) fn tick(&self) {
+        let active = self.active_policies();
+        let policies = active.names.iter().cloned().zip(active.counters.iter().map(PolicyCounters::counts));
+        let others = self.metrics.unconfigured().map(|(name, counts)| (Arc::from(name), counts));
+        // A tick may come a little early or late. It belongs to the second that it covers for the most part.
+        let second = self.clock.now().as_micros().saturating_sub(500_000) / 1_000_000;
+        self.observer.second_ended(second, policies.chain(others).collect(), &self.metrics.policies.durations());
+    }
+
     /// Checks that all names in a request are known.
     ///
     /// # Errors
@@ -335,7 +349,7 @@ fn count(
 impl ActivePolicies {
     fn new(policies: Policies, metrics: &Metrics, observer: &dyn Observer) -> Self {
         let names: Vec<Arc<str>> = policies.iter().map(|(name, _)| name.into()).collect();
-        let counters = names.iter().map(|name| metrics.policy(name)).collect();
+        let counters = names.iter().map(|name| metrics.policies.of(name)).collect();
         let observers = names.iter().map(|name| observer.policy(name)).collect();
         Self { policies, names, counters, observers }
     }
@@ -349,11 +363,6 @@ impl ActivePolicies {
             name: name.chars().take(128).collect(),
             nearest: self.policies.nearest(name).map(str::to_owned),
         })
-    }
-
-    /// Returns the names of all policies, in order.
-    pub(crate) fn names(&self) -> &[Arc<str>] {
-        &self.names
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) trait Observer: fmt::Debug + Send + Sync {
     fn event(&self, _event: Event, _at_ms: u64, _text: String) {}
 
     /// A person changed a key.
-    fn key_changed(&self, _event: Event, _at_ms: u64, _actor: Actor, _policy: &str, _change: KeyChange<'_>) {}
+    fn key_changed(&self, _event: Event, _at_ms: u64, _actor: Actor, _change: KeyChange<'_>) {}
 
     /// A second has ended. `counts` are the decisions of each policy since the service started.
     fn second_ended(&self, _second: u64, _counts: Vec<(Arc<str>, OutcomeCounts)>, _durations: &DurationCounts) {}
@@ -75,11 +75,12 @@ impl Event {
     }
 }
 
-/// A change that a person made to a key, as the words before and after the key.
+/// A change that a person made to a key, as the words before the key and after the policy.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyChange<'a> {
     pub(crate) before: &'static str,
     pub(crate) key: Key<'a>,
+    pub(crate) policy: Arc<str>,
     pub(crate) after: String,
     /// The reason that the person gave. It may name somebody.
     pub(crate) note: String,

@@ -1,9 +1,9 @@
 //! Replacing the policies while the service runs, and the files that were refused.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
-use super::{ActivePolicies, Event, Service};
-use crate::config::{Config, ConfigError, ConfiguredPolicy, Policies, SettingSources};
+use super::{ActivePolicies, Event, Service, degraded::degradation};
+use crate::config::{Config, ConfigError, ConfiguredPolicy, Policies};
 
 /// Cause that is reported while the configuration file is refused.
 pub(crate) const CONFIGURATION_REFUSED: &str = "configuration_refused";
@@ -11,37 +11,20 @@ pub(crate) const CONFIGURATION_REFUSED: &str = "configuration_refused";
 /// Cause that is reported while a certificate file is refused.
 pub(crate) const CERTIFICATE_REFUSED: &str = "certificate_refused";
 
-/// The reason why a file was refused, and its cure.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RefusedFile {
-    pub(crate) error: String,
-    pub(crate) cure: &'static str,
-}
-
 impl Service {
-    /// Activates the policies of a file: all of them, or none if the file is wrong.
+    /// Activates the policies of a configuration, or records why it is refused: all of them, or none.
     ///
     /// A file that removes all policies, or more than it keeps, is refused unless it sets `allow_removal = true` in
     /// `[server]`.
-    ///
-    /// # Errors
-    /// Returns what is wrong with the file.
-    pub fn reload(&self, path: &Path, sources: &SettingSources) -> Result<Config, ConfigError> {
-        self.activate(Config::load(Some(path), sources))
-    }
-
-    /// Activates the policies of a configuration, or records why it is refused.
     pub(crate) fn activate(&self, read: Result<Config, ConfigError>) -> Result<Config, ConfigError> {
         let _guard = self.reloading.lock();
         let cure = "correct the file: `tidegate config check FILE` shows what is wrong with it";
         let mut config = read.inspect_err(|error| self.refuse(error, cure))?;
         if let Some(message) = self.excessive_removal(&config) {
             let origin = config.file.as_ref().map_or_else(String::new, |file| file.display().to_string());
-            let error = ConfigError { origin, line: None, message, unreadable: false };
-            self.refuse(
-                &error,
-                "complete the file, or set `allow_removal = true` in its [server] to remove them on purpose",
-            );
+            let error = ConfigError::new(origin, message);
+            let cure = "complete the file, or set `allow_removal = true` in its [server] to remove them on purpose";
+            self.refuse(&error, cure);
             return Err(error);
         }
         self.warn_of_removals(&config);
@@ -49,7 +32,7 @@ impl Service {
         self.metrics.reloaded(true);
         let policies = self.active_policies().policies.len();
         self.observer.event(Event::Reload, self.now_ms(), format!("policies reloaded: {policies} active"));
-        self.set_refused_file(CONFIGURATION_REFUSED, None);
+        self.accept_file(CONFIGURATION_REFUSED);
         Ok(config)
     }
 
@@ -58,7 +41,7 @@ impl Service {
         let active = Arc::new(ActivePolicies::new(policies, &self.metrics, &*self.observer));
         let before = self.active.swap(Arc::clone(&active));
         for (name, _) in before.policies.iter().filter(|(name, _)| active.policies.get(name).is_none()) {
-            self.metrics.remove_policy(name);
+            self.metrics.policies.remove(name);
             self.observer.policy_removed(name);
         }
     }
@@ -78,7 +61,7 @@ impl Service {
         self.metrics.reloaded(false);
         let text = format!("the file was refused, the previous policies stay active: {error}");
         self.observer.event(Event::ReloadRefused, self.now_ms(), text);
-        self.set_refused_file(CONFIGURATION_REFUSED, Some(RefusedFile { error: error.to_string(), cure }));
+        self.refuse_file(CONFIGURATION_REFUSED, &error.to_string(), cure);
     }
 
     /// Describes the policies that a configuration would remove, if they are too many.
@@ -103,22 +86,24 @@ impl Service {
             .then(|| format!("it would remove {} of {before} [[envoy]] rules", before - after))
     }
 
-    /// Records that a file was refused, or with `None` that it is active. Returns whether that has changed.
-    pub(crate) fn set_refused_file(&self, cause: &'static str, refused: Option<RefusedFile>) -> bool {
-        let mut files = self.refused_files.lock();
-        match refused {
-            Some(refused) => files.insert(cause, refused.clone()) != Some(refused),
-            None => files.remove(cause).is_some(),
-        }
+    /// Records that a file was refused. Returns whether that is new.
+    pub(crate) fn refuse_file(&self, cause: &'static str, error: &str, cure: &str) -> bool {
+        let refused = degradation(cause, error.to_owned(), cure);
+        self.refused_files.lock().insert(cause, refused.clone()) != Some(refused)
+    }
+
+    /// Records that a file is active.
+    pub(crate) fn accept_file(&self, cause: &str) {
+        self.refused_files.lock().remove(cause);
     }
 
     /// Returns the cure for a refused file.
-    pub(crate) fn cure(&self, cause: &str) -> Option<&'static str> {
-        self.refused_files.lock().get(cause).map(|refused| refused.cure)
+    pub(crate) fn cure(&self, cause: &str) -> Option<String> {
+        self.refused_files.lock().get(cause).map(|refused| refused.cure.clone())
     }
 
     /// Returns what was wrong with the configuration file at the last reload, if it was refused.
     pub fn refused_file(&self) -> Option<String> {
-        self.refused_files.lock().get(CONFIGURATION_REFUSED).map(|refused| refused.error.clone())
+        self.refused_files.lock().get(CONFIGURATION_REFUSED).map(|refused| refused.detail.clone())
     }
 }

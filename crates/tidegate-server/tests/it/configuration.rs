@@ -161,7 +161,10 @@ policy = "public-api"
         youtube.operation("videos.list").map(|operation| operation.policy.on_store_failure()),
         Some(tidegate::OnStoreFailure::Open)
     );
-    assert_eq!(youtube.operation("search.list").map(|o| o.policy.on_store_failure()), Some(youtube.on_store_failure()));
+    assert_eq!(
+        youtube.operation("search.list").map(|o| o.policy.on_store_failure()),
+        Some(youtube.policy.on_store_failure())
+    );
 }
 
 #[test]

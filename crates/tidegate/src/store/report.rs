@@ -106,6 +106,8 @@ pub struct Degradation {
     pub cure: String,
     /// How long the state has lasted.
     pub lasted: Duration,
+    /// Whether the store, or the server of it, does not answer at all.
+    pub is_outage: bool,
 }
 
 /// A count of events. The store is degraded while the count rises.

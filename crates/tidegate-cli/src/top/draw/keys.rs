@@ -7,7 +7,7 @@ use ratatui::{
     widgets::{Paragraph, Wrap},
 };
 
-use tidegate_server::dashboard::{DeniedKey, NearLimitKey, PolicyHits};
+use tidegate_server::dashboard::{DeniedKey, KeysAre, NearLimitKey, PolicyHits};
 
 use super::{
     super::{numbers::fit, snapshot::Snapshot, status_text, theme::Theme},
@@ -54,10 +54,10 @@ fn summary(hits: &PolicyHits, is_shadow: bool) -> String {
     let denials = if is_shadow { "would-be denials" } else { "denials" };
     let since = times::time_of_day(hits.since_ms);
     let sampled = if hits.sampled { ", partly estimated" } else { "" };
-    let keys = match hits.keys.as_str() {
-        "hidden" => "; keys are hidden: set the admin token with --token",
-        "hashed" => "; keys are hashed: the policy hides them",
-        _ => "",
+    let keys = match hits.keys {
+        KeysAre::Hidden => "; keys are hidden: set the admin token with --token",
+        KeysAre::Hashed => "; keys are hashed: the policy hides them",
+        KeysAre::Plain => "",
     };
     format!("{} {denials} since {since}{sampled}{keys}", hits.denials)
 }

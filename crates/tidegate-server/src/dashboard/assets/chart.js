@@ -1,7 +1,7 @@
 // Charts of the last minutes: stacked steps or lines, a legend with the values, and a table.
 // data-chart="NAME" on the figure, data-series="ID" data-value=… on each legend entry.
 
-import { h, svg, setText, attribute, rows, freshId } from "./dom.js";
+import { h, svg, set, setText, rows, freshId, followWidth, foldedTable, px, table } from "./dom.js";
 import { clockTime, minuteTime } from "./format.js";
 
 const LEFT = 58;
@@ -12,15 +12,13 @@ const LEGEND_POINTS = 10;
 const TABLE_ROWS = 30;
 
 /** Returns the end of an axis that starts at zero, and the step between its marks. */
-export function niceScale(maximum, marks = 4) {
+function niceScale(maximum, marks = 4) {
   if (!(maximum > 0)) return { end: 1, step: 1 };
   const rough = maximum / marks;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((n) => n * power).find((n) => n >= rough * 0.999);
   return { end: Math.ceil((maximum / step) * 0.999) * step, step };
 }
-
-const px = (n) => n.toFixed(1);
 
 function stepsBetween(lower, upper, x, y) {
   let there = "";
@@ -62,12 +60,10 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
   let width = 0;
   let cursor = null;
 
-  const image = svg("svg", { role: "img", "aria-label": title, height });
   const grid = svg("g", { class: "grid" });
   const shapes = svg("g", { class: kind });
-  const labels = svg("g", { class: "labels" });
   const mark = svg("line", { class: "cursor", y1: TOP, y2: height - BOTTOM, visibility: "hidden" });
-  image.append(grid, shapes, mark, labels);
+  const image = svg("svg", { role: "img", "aria-label": title, height }, grid, shapes, mark);
   // Would-be denials of a shadow policy are hatched.
   const hatch = freshId("hatch");
   if (kind === "stack") image.prepend(svg("defs", {}, svg("pattern", { id: hatch, class: "shadow", width: 4, height: 4, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
@@ -85,29 +81,21 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
     pointerleave: () => setCursor(null),
     blur: () => setCursor(null),
     keydown: onKey,
-  }, image, h("span", { class: "unseen", id: hintId }, "Left and right arrow keys read one second after the other."), spoken);
+  }, image, h("span", { class: "unseen", id: hintId }, "Press the left or the right arrow key to read the values of a second."), spoken);
 
-  const head = h("tr");
-  const body = h("tbody");
-  const table = h("details", { class: "figures", toggle: () => data && tabulate() },
-    h("summary", {}, "as a table"),
-    h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `${title}, table` },
-      h("table", {}, h("caption", {}, `${title}: ${unit}, mean of ten seconds each`), h("thead", {}, head), body)));
+  const figures = h("table");
+  const folded = foldedTable(`${title}, table`, () => data && tabulate(), figures);
 
   const element = h("figure", { class: "chart", "data-chart": name },
-    h("figcaption", {}, h("span", { class: "title" }, title), h("span", { class: "unit" }, unit), when, tool), legend, plot, table);
+    h("figcaption", {}, h("span", { class: "title" }, title), h("span", { class: "unit" }, unit), when, tool), legend, plot, folded);
 
-  new ResizeObserver(([entry]) => {
-    const fresh = Math.round(entry.contentRect.width);
-    if (fresh === width || fresh === 0) return;
+  followWidth(plot, image, height, (fresh) => {
     width = fresh;
-    attribute(image, "width", width);
-    attribute(image, "viewBox", `0 0 ${width} ${height}`);
     paint();
-  }).observe(plot);
+  });
 
   const shown = () => series.filter(({ id }) => data.values[id]);
-  const length = () => Math.max(1, ...shown().map(({ id }) => data.values[id].length));
+  const length = () => Object.values(data.values)[0].length;
   const x = (i) => LEFT + (i / length()) * (width - LEFT - RIGHT);
 
   function point(at) {
@@ -133,11 +121,8 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
   function setCursor(i) {
     cursor = i;
     if (!data) return;
-    attribute(mark, "visibility", i === null ? "hidden" : "visible");
-    if (i !== null) {
-      attribute(mark, "x1", px(x(i + 0.5)));
-      attribute(mark, "x2", px(x(i + 0.5)));
-    }
+    const at = i === null ? null : px(x(i + 0.5));
+    set(mark, { visibility: at === null ? "hidden" : "visible", x1: at, x2: at });
     setText(when, i === null ? "now" : timeAt(i));
     drawLegend();
   }
@@ -150,15 +135,14 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
         const values = data.values[id];
         const value = cursor === null ? mean(values.slice(-LEGEND_POINTS)) : values[cursor];
         setText(row.lastChild, value === null || value === undefined ? "–" : format(value));
-        attribute(row, "data-value", value ?? "");
+        set(row, { "data-value": value ?? "" });
       });
   }
 
   function paint() {
     if (!data || width === 0) return;
     const drawn = shown();
-    const n = length();
-    const sums = Array(n).fill(0);
+    const sums = Array(length()).fill(0);
     const layers = drawn.map(({ id }) => {
       const lower = sums.slice();
       data.values[id].forEach((value, i) => (sums[i] += value ?? 0));
@@ -168,54 +152,50 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
       : Math.max(0, ...drawn.flatMap(({ id }) => data.values[id].map((value) => value ?? 0)));
     const scale = niceScale(whole ? Math.max(maximum, 4) : maximum);
     const y = (value) => height - BOTTOM - (value / scale.end) * (height - BOTTOM - TOP);
-    for (const [id, path] of paths) if (!data.values[id]) attribute(path, "d", "");
-    if (kind === "stack") for (const { id, lower, upper } of layers) attribute(paths.get(id), "d", stepsBetween(lower, upper, x, y));
-    else for (const { id } of drawn) attribute(paths.get(id), "d", lineThrough(data.values[id], x, y));
-    axes(scale, y, n);
+    for (const [id, path] of paths) {
+      const layer = layers.find((layer) => layer.id === id);
+      set(path, { d: !layer ? "" : kind === "stack" ? stepsBetween(layer.lower, layer.upper, x, y) : lineThrough(data.values[id], x, y) });
+    }
+    drawAxes(scale, y);
   }
 
-  function axes(scale, y, n) {
-    const heights = [];
-    for (let value = 0; value <= scale.end * 1.001; value += scale.step) heights.push(value);
-    const end = data.from_ms + n * data.step_ms;
-    const every = width < 520 ? 120_000 : 60_000;
-    const times = [];
-    for (let t = Math.ceil(data.from_ms / every) * every; t < end; t += every) times.push(t);
-    const at = (t) => x((t - data.from_ms) / data.step_ms);
-    rows(grid, [...heights.map((value) => ({ id: `y${value}`, y: y(value) })), ...times.map((t) => ({ id: `x${t}`, x: at(t) }))],
-      ({ id }) => id, () => svg("line"), (line, mark) => {
-        const ends = mark.y === undefined ? [mark.x, mark.x, height - BOTTOM, height - BOTTOM + 4] : [LEFT, width - RIGHT, mark.y, mark.y];
-        ["x1", "x2", "y1", "y2"].forEach((name, i) => attribute(line, name, px(ends[i])));
-      });
-    rows(labels, [...heights.map((value) => ({ id: `y${value}`, text: axis(value), x: LEFT - 7, y: y(value) + 4, anchor: "end" })),
-      ...times.filter((t) => at(t) < width - 18).map((t) => ({ id: `x${t}`, text: minuteTime(t), x: at(t), y: height - 5, anchor: "middle" }))],
-      ({ id }) => id, () => svg("text"), (text, mark) => {
-        attribute(text, "x", px(mark.x));
-        attribute(text, "y", px(mark.y));
-        attribute(text, "text-anchor", mark.anchor);
-        setText(text, mark.text);
-      });
+  function drawAxes(scale, y) {
+    const bottom = height - BOTTOM;
+    const everyMs = width < 520 ? 120_000 : 60_000;
+    const marks = [];
+    for (let value = 0; value <= scale.end * 1.001; value += scale.step) {
+      marks.push({ id: `y${value}`, line: [LEFT, width - RIGHT, y(value), y(value)], text: axis(value), at: [LEFT - 7, y(value) + 4], anchor: "end" });
+    }
+    for (let t = Math.ceil(data.from_ms / everyMs) * everyMs; t < data.from_ms + length() * data.step_ms; t += everyMs) {
+      const at = x((t - data.from_ms) / data.step_ms);
+      marks.push({ id: `x${t}`, line: [at, at, bottom, bottom + 4], text: at < width - 18 ? minuteTime(t) : "", at: [at, height - 5], anchor: "middle" });
+    }
+    rows(grid, marks, ({ id }) => id, () => svg("g", {}, svg("line"), svg("text")), ({ firstChild, lastChild }, { line, text, at, anchor }) => {
+      const [x1, x2, y1, y2] = line.map(px);
+      set(firstChild, { x1, x2, y1, y2 });
+      set(lastChild, { x: px(at[0]), y: px(at[1]), "text-anchor": anchor });
+      setText(lastChild, text);
+    });
   }
 
   function tabulate() {
-    if (!table.open) return;
+    if (!folded.open) return;
     const drawn = shown();
-    head.replaceChildren(h("th", { scope: "col" }, "from"), ...drawn.map(({ name }) => h("th", { scope: "col", class: "n" }, name)));
-    const n = length();
     const lines = [];
-    for (let to = n; to > 0 && lines.length < TABLE_ROWS; to -= LEGEND_POINTS) lines.push([Math.max(0, to - LEGEND_POINTS), to]);
-    body.replaceChildren(...lines.map(([from, to]) => h("tr", {}, h("th", { scope: "row" }, timeAt(from)),
-      ...drawn.map(({ id }) => {
-        const value = mean(data.values[id].slice(from, to));
-        return h("td", { class: "n" }, value === null ? "–" : format(value));
-      }))));
+    for (let to = length(); to > 0 && lines.length < TABLE_ROWS; to -= LEGEND_POINTS) {
+      const from = Math.max(0, to - LEGEND_POINTS);
+      const means = drawn.map(({ id }) => mean(data.values[id].slice(from, to)));
+      lines.push(h("tr", {}, h("th", { scope: "row" }, timeAt(from)), means.map((value) => h("td", { class: "n" }, value === null ? "–" : format(value)))));
+    }
+    const columns = ["from", ...drawn.map(({ name }) => [name, "n"])];
+    figures.replaceChildren(...table({}, h("caption", {}, `${title}: ${unit}, mean of ten seconds each`), columns, h("tbody", {}, lines)).childNodes);
   }
 
   return {
     element,
     draw(fresh) {
       data = fresh;
-      attribute(image, "aria-label", fresh.summary);
+      set(image, { "aria-label": fresh.summary });
       paint();
       setCursor(cursor !== null && cursor < length() ? cursor : null);
     },
@@ -240,8 +220,8 @@ export function sparkline() {
         const tall = sum === 0 ? 0 : Math.max(2, (sum / maximum) * (height - 2));
         return sum === 0 ? "" : `M${i * 2} ${height}v${px(-tall)}h1.6v${px(tall)}z`;
       });
-      attribute(bars, "d", path.join(""));
-      attribute(image, "aria-label", summary);
+      set(bars, { d: path.join("") });
+      set(image, { "aria-label": summary });
     },
   };
 }

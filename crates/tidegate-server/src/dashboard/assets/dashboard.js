@@ -2,90 +2,60 @@
 
 import { OUTCOMES } from "./format.js";
 
-const KEPT_POINTS = 300;
-const KEPT_LINES = 200;
+const SECONDS = 300;
+const STEP_MS = 1000;
+const KEPT_EVENTS = 200;
 
 export function createDashboard() {
+  // The last seconds, by their start. A missing second has no known decisions.
+  const seconds = new Map();
   const dashboard = { overview: null, catalogue: new Map() };
 
+  function addSecond({ at_ms, p50_us, p99_us, policies }) {
+    seconds.set(at_ms, { p50_us, p99_us, policies: new Map(policies.map((policy) => [policy.name, policy])) });
+    for (const old of seconds.keys()) if (old <= at_ms - SECONDS * STEP_MS) seconds.delete(old);
+  }
+
   dashboard.replace = (overview) => {
-    padHistory(overview.history);
+    const { from_ms, step_ms, p50_us, p99_us, policies } = overview.history;
+    const countsAt = (policy, i) => Object.fromEntries(OUTCOMES.map(({ id }) => [id, policy[id]?.[i]]));
+    seconds.clear();
+    p50_us.forEach((p50, i) => addSecond({
+      at_ms: from_ms + i * step_ms, p50_us: p50, p99_us: p99_us[i],
+      policies: policies.map((policy) => ({ name: policy.name, ...countsAt(policy, i) })),
+    }));
     dashboard.overview = overview;
   };
 
-  dashboard.tick = (tick) => {
-    const known = dashboard.overview;
-    if (!known) return;
-    Object.assign(known, {
-      now_ms: tick.now_ms,
-      configuration_error: tick.configuration_error,
-      store: tick.store,
-      last: tick.last,
-      policies: tick.policies,
+  dashboard.tick = ({ point, journal, ...now }) => {
+    const { overview } = dashboard;
+    if (!overview) return;
+    Object.assign(overview, now);
+    if (point) addSecond(point);
+    const seen = new Set(overview.journal.map(({ id }) => id));
+    overview.journal.push(...journal.filter(({ id }) => !seen.has(id)));
+    overview.journal.splice(0, overview.journal.length - KEPT_EVENTS);
+  };
+
+  /** Returns the last five minutes: the latencies, and the decisions of one policy or of all policies by outcome. An outcome that did not occur is left out. */
+  dashboard.history = (name) => {
+    const newest = [...seconds.keys()].at(-1) ?? dashboard.overview.now_ms;
+    const from_ms = newest - (SECONDS - 1) * STEP_MS;
+    const each = Array.from({ length: SECONDS }, (_, i) => seconds.get(from_ms + i * STEP_MS));
+    const values = { allowed: Array(SECONDS).fill(0) };
+    each.forEach((second, i) => {
+      if (!second) return;
+      for (const policy of name === undefined ? second.policies.values() : [second.policies.get(name) ?? {}]) {
+        for (const { id } of OUTCOMES) if (policy[id]) (values[id] ??= Array(SECONDS).fill(0))[i] += policy[id];
+      }
     });
-    if (tick.point) addPoint(known.history, tick.point);
-    const seen = new Set(known.journal.map((line) => line.id));
-    known.journal.push(...(tick.journal ?? []).filter((line) => !seen.has(line.id)));
-    known.journal.splice(0, known.journal.length - KEPT_LINES);
+    return { from_ms, step_ms: STEP_MS, values, p50_us: each.map((second) => second?.p50_us ?? null), p99_us: each.map((second) => second?.p99_us ?? null) };
   };
 
   return dashboard;
 }
 
-/** Fills the history before the start of the service with empty points. */
-function padHistory(history) {
-  const missing = KEPT_POINTS - history.p50_us.length;
-  if (missing <= 0) return;
-  history.from_ms -= missing * history.step_ms;
-  for (const list of [history.p50_us, history.p99_us]) list.unshift(...Array(missing).fill(null));
-  for (const policy of history.policies) for (const { id } of OUTCOMES) policy[id]?.unshift(...Array(missing).fill(0));
-}
+export const total = (list) => list.reduce((sum, n) => sum + n, 0);
 
-function addPoint(history, point) {
-  const at = Math.round((point.at_ms - history.from_ms) / history.step_ms);
-  if (at < 0) return;
-  let length = history.p50_us.length;
-  // Missing seconds have no known decisions.
-  const grow = Math.max(0, Math.min(at + 1 - length, KEPT_POINTS));
-  if (at + 1 - length > KEPT_POINTS) history.from_ms = point.at_ms - (length + grow - 1) * history.step_ms;
-  for (const policy of point.policies) {
-    if (!history.policies.some(({ name }) => name === policy.name)) history.policies.push({ name: policy.name });
-  }
-  const blank = (n, value) => Array(n).fill(value);
-  for (const name of ["p50_us", "p99_us"]) history[name].push(...blank(grow, null));
-  for (const policy of history.policies) {
-    const counts = point.policies.find(({ name }) => name === policy.name);
-    for (const { id } of OUTCOMES) {
-      if (policy[id]) policy[id].push(...blank(grow, 0));
-      else if (counts?.[id]) policy[id] = blank(length + grow, 0);
-    }
-  }
-  length += grow;
-  const index = Math.min(at, length - 1);
-  history.p50_us[index] = point.p50_us ?? null;
-  history.p99_us[index] = point.p99_us ?? null;
-  for (const policy of history.policies) {
-    const counts = point.policies.find(({ name }) => name === policy.name);
-    for (const { id } of OUTCOMES) if (policy[id]) policy[id][index] = counts?.[id] ?? 0;
-  }
-  const surplus = length - KEPT_POINTS;
-  if (surplus <= 0) return;
-  history.from_ms += surplus * history.step_ms;
-  for (const list of [history.p50_us, history.p99_us]) list.splice(0, surplus);
-  for (const policy of history.policies) for (const { id } of OUTCOMES) policy[id]?.splice(0, surplus);
-}
-
-/** Returns the counts per second of one policy, or of all policies, as one list for each outcome. */
-export function series(history, name) {
-  const length = history.p50_us.length;
-  const sums = {};
-  for (const policy of history.policies) {
-    if (name !== undefined && policy.name !== name) continue;
-    for (const { id } of OUTCOMES) {
-      if (!policy[id]) continue;
-      const sum = (sums[id] ??= Array(length).fill(0));
-      for (let i = 0; i < length; i++) sum[i] += policy[id][i] ?? 0;
-    }
-  }
-  return sums;
-}
+/** Adds the values of these outcomes for each second. */
+export const addUp = (values, outcomes) => Array.from({ length: SECONDS }, (_, i) => total(outcomes.map((id) => values[id]?.[i] ?? 0)));

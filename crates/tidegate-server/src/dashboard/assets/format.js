@@ -26,14 +26,14 @@ export function share(part) {
 }
 
 export function micros(us) {
-  if (us === null || us === undefined) return "–";
+  if ((us ?? null) === null) return "–";
   if (us < 1000) return `${whole.format(Math.round(us))} µs`;
   if (us < 1e6) return `${us < 99_950 ? tenth.format(us / 1e3) : whole.format(Math.round(us / 1e3))} ms`;
   return `${tenth.format(us / 1e6)} s`;
 }
 
 export function size(bytes) {
-  if (bytes === null || bytes === undefined) return "–";
+  if ((bytes ?? null) === null) return "–";
   if (bytes < 99_500) return `${tenth.format(bytes / 1e3)} kB`;
   if (bytes < 9.95e8) return `${tenth.format(bytes / 1e6)} MB`;
   return `${tenth.format(bytes / 1e9)} GB`;
@@ -90,15 +90,23 @@ export const OUTCOMES = [
   { id: "banned", name: "banned", meaning: "denied: an operator has banned the key" },
 ];
 
-export const sumOf = (o) => OUTCOMES.reduce((sum, { id }) => sum + (o[id] ?? 0), 0);
-export const DENIED = ["limited", "impossible", "store_unavailable", "banned"];
-export const deniedOf = (o) => DENIED.reduce((sum, id) => sum + (o[id] ?? 0), 0);
+const DENIED = ["limited", "impossible", "store_unavailable", "banned"];
+
+/** The outcomes beyond the limit: denials, or would-be denials of a shadow policy. */
+export const beyondLimit = (isShadow) => (isShadow ? ["shadow"] : DENIED);
+
+/** Returns the number of decisions, how many were denied, and their share. */
+export function decisionsOf(counts, isShadow = false) {
+  const sum = (outcomes) => outcomes.reduce((sum, id) => sum + (counts[id] ?? 0), 0);
+  const [all, denied] = [sum(OUTCOMES.map(({ id }) => id)), sum(beyondLimit(isShadow))];
+  return { all, denied, share: all === 0 ? 0 : denied / all };
+}
 
 /** Descriptions of the lines that are not policies. */
 export const WITHOUT_POLICY = new Map([
   ["(limits)", "limits supplied by callers"],
-  ["CL.THROTTLE", "the command of redis-cell"],
-  ["(deny)", "denied by rule"],
+  ["CL.THROTTLE", "limits of the redis-cell command"],
+  ["(deny)", "denied by a rule"],
   ["(others)", "policies with fewer decisions"],
 ]);
 
@@ -107,16 +115,17 @@ export const ALGORITHMS = [
   ["sliding_counter", "an estimate from two counters"],
   ["sliding_buckets:10", "never more than the limit; units count a little longer"],
   ["fixed_window", "the baseline: up to twice the limit across a boundary"],
-  ["gcra", "the limit at once, then evenly"],
+  ["gcra", "the whole limit at once, then an even rate"],
 ];
 
-export const JOURNAL = {
+/** The sign, the name and the tone of each kind of event. */
+export const EVENTS = {
   started: ["●", "started", "calm"],
   reload: ["↻", "reload", "good"],
   reload_refused: ["▲", "reload refused", "bad"],
   store_lost: ["■", "store lost", "bad"],
   store_back: ["✓", "store back", "good"],
-  no_room: ["▲", "no room", "warn"],
+  no_room: ["▲", "store full", "warn"],
   degraded: ["▲", "degraded", "bad"],
   recovered: ["✓", "recovered", "good"],
   reset: ["○", "reset", "calm"],
@@ -125,12 +134,9 @@ export const JOURNAL = {
 };
 
 export function overrideText(override) {
-  const what = {
-    limits: `limits ${override.limits.map(visible).join(" and ")}${override.algorithm ? ` by ${visible(override.algorithm)}` : ""}`,
-    ban: "banned: every request is denied",
-    exempt: "exempt: no request is denied",
-  }[override.kind];
-  return what ?? visible(override.kind);
+  const { kind, limits, algorithm } = override;
+  if (kind === "limits") return `limits ${limits.map(visible).join(" and ")}${algorithm ? ` by ${visible(algorithm)}` : ""}`;
+  return { ban: "banned: every request is denied", exempt: "exempt: no request is denied" }[kind] ?? visible(kind);
 }
 
-export const untilText = (ms) => (ms === null || ms === undefined ? "permanently" : `until ${fullTime(ms)}`);
+export const untilText = (ms) => ((ms ?? null) === null ? "permanently" : `until ${fullTime(ms)}`);

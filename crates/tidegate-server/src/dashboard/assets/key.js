@@ -4,27 +4,33 @@
 
 import * as api from "./api.js";
 import { confirmRemoveOverride, confirmOverride, confirmReset } from "./actions.js";
-import { h, setText, attribute, rows, keyElement, field, option } from "./dom.js";
-import { figure, setFigure, ago } from "./widgets.js";
+import { h, set, setText, rows, ago, animate, button, field, figure, foldedTable, hiddenCaption, keyElement, offer, panel, setFigure, table } from "./dom.js";
 import { timeline } from "./timeline.js";
-import { nextFreeMs, usedAt } from "./meter.js";
+import { kindOf, nextFreeMs, usedAt } from "./meter.js";
 import { clockTime, count, fullTime, overrideText, plural, untilText, visible, wait } from "./format.js";
 
 const MAX_PARTS = 8;
 const LISTED = 200;
-const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
+
+const HOW = {
+  sliding_log: "Each mark is an admitted request, and the band is the window. A request counts until the left edge of the band passes it.",
+  sliding_counter: "The two blocks are the current and the previous aligned window. The part of the previous one inside the band still counts.",
+  sliding_buckets: "Each block is a bucket. The left edge of the band moves in steps of a bucket, and a bucket counts until the edge passes it.",
+  fixed_window: "The block is the current aligned window. At its end, all units are free again.",
+  gcra: "Each request increases the debt, and time reduces it. The drawing shows how the debt decreases without further requests.",
+};
+
+const stamp = (us) => `${clockTime(us / 1000)}.${String(Math.floor(us / 1000) % 1000).padStart(3, "0")}`;
 
 export function keyView(context) {
   const { dashboard, session, stream } = context;
   let subject = session.may_change ? context.subject : null;
   let current = null;
   let receivedAt = 0;
-  let animation = 0;
-  let lastFrame = 0;
 
   const policy = h("select", { id: "key-policy", required: true });
   const parts = h("div", { class: "parts" });
-  const addPart = h("button", { type: "button", id: "add-part", click: () => part("").focus() }, "add a part");
+  const addPart = button("add a part", () => part("").focus(), { id: "add-part" });
   const form = h("form", {
     id: "key-form", class: "search panel",
     submit(event) {
@@ -35,24 +41,23 @@ export function keyView(context) {
   }, field("Policy", policy), parts, h("div", { class: "actions" }, h("button", { type: "submit", class: "primary" }, "Inspect"), addPart));
 
   const problem = h("p", { class: "note", id: "key-problem", role: "alert", hidden: true });
-  const outcome = h("p", { class: "done", id: "key-done", role: "status" });
+  const outcome = h("p", { class: "note good", id: "key-done", role: "status" });
   const heading = h("h2", { id: "key-h" });
   const sentence = h("p", { class: "summary", id: "key-summary" });
   const overrideNote = h("p", { class: "note calm", id: "key-override", hidden: true });
   const actions = h("div", { class: "actions" },
-    h("button", { type: "button", "data-action": "reset", click: () => act(confirmReset) }, "Reset…"),
-    h("button", { type: "button", "data-action": "override", click: () => act(confirmOverride) }, "Override…"),
-    h("button", { type: "button", "data-action": "lift", click: () => act(confirmRemoveOverride) }, "Remove the override…"));
+    button("Reset…", () => act(confirmReset), { "data-action": "reset" }),
+    button("Override…", () => act(confirmOverride), { "data-action": "override" }),
+    button("Remove the override…", () => act(confirmRemoveOverride), { "data-action": "lift" }));
   const limits = h("div", { id: "key-limits" });
   const result = h("section", { "aria-labelledby": "key-h", hidden: true }, heading, sentence, overrideNote, actions, limits);
   const overrideRows = h("tbody", { id: "overrides" });
   const noOverrides = h("p", { class: "soft" }, "There are none.");
-  const overrideTable = h("table", { class: "fold" }, h("caption", { class: "unseen" }, "Active overrides"),
-    h("thead", {}, h("tr", {}, ["policy", "key", "what", "until", "note"].map((name) => h("th", { scope: "col" }, name)), h("th", { scope: "col" }, h("span", { class: "unseen" }, "action")))), overrideRows);
+  const overrideTable = table({ class: "fold" }, hiddenCaption("Active overrides"),
+    ["policy", "key", "override", "until", "note", h("span", { class: "unseen" }, "action")], overrideRows);
 
   const element = h("div", { class: "view" }, h("h1", { tabindex: -1 }, "Key"),
-    session.may_change ? [form, problem, outcome, result,
-      h("section", { class: "panel", "aria-labelledby": "overrides-h" }, h("h2", { id: "overrides-h" }, "Active overrides"), noOverrides, overrideTable)]
+    session.may_change ? [form, problem, outcome, result, panel("Active overrides", noOverrides, overrideTable)]
       : h("p", { class: "note" }, session.login === "out" ? "Log in to inspect, reset and override keys." : "This token permits viewing the figures only. Inspecting keys needs the admin token."));
 
   function part(value) {
@@ -60,24 +65,18 @@ export function keyView(context) {
     const input = h("input", { type: "text", class: "part", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
     input.value = value;
     const row = field(n === 0 ? "Key" : `Part ${n + 1}`, input);
-    if (n > 0) row.append(h("button", { type: "button", class: "quiet", "aria-label": `remove part ${n + 1}`, click() {
+    const remove = () => {
       row.remove();
       addPart.hidden = false;
       addPart.focus();
-    } }, "✕"));
+    };
+    if (n > 0) row.append(button("✕", remove, { class: "quiet", "aria-label": `remove part ${n + 1}` }));
     parts.append(row);
     addPart.hidden = parts.children.length >= MAX_PARTS;
     return input;
   }
 
-  function offerPolicies() {
-    const names = [...dashboard.catalogue.keys()];
-    if (policy.dataset.names === names.join("\n")) return;
-    const chosen = policy.value || subject?.policy;
-    policy.dataset.names = names.join("\n");
-    policy.replaceChildren(...names.map((name) => option(name)));
-    if (names.includes(chosen)) policy.value = chosen;
-  }
+  const offerPolicies = () => offer(policy, [...dashboard.catalogue.keys()], subject?.policy);
 
   function inspect(target) {
     subject = target;
@@ -91,9 +90,10 @@ export function keyView(context) {
     stream.subscribe(target.policy, target.key);
   }
 
-  async function act(confirm) {
-    const shownSubject = { policy: subject.policy, key: subject.key, label: current.label, now: current };
-    const done = await confirm(shownSubject, dashboard.catalogue.get(subject.policy));
+  const act = (confirm) => change(confirm, { ...subject, label: current.label, now: current });
+
+  async function change(confirm, changed) {
+    const done = await confirm(changed, dashboard.catalogue.get(changed.policy));
     if (!done) return;
     setText(outcome, done);
     listOverrides();
@@ -113,21 +113,16 @@ export function keyView(context) {
     overrideTable.hidden = list.length === 0;
     noOverrides.hidden = list.length > 0;
     setText(noOverrides, "There are none.");
-    rows(overrideRows, list, (one) => JSON.stringify(one), (one) => {
-      const { key, label, override } = one;
-      const remove = async () => {
-        const done = await confirmRemoveOverride({ policy: one.policy, key, label, now: { override } });
-        if (!done) return;
-        setText(outcome, done);
-        listOverrides();
-      };
-      return h("tr", { "data-policy": one.policy, "data-label": visible(label) },
-        h("td", { "data-column": "policy" }, visible(one.policy)),
-        h("th", { scope: "row" }, key === null ? keyElement(label || "hidden") : h("button", { type: "button", class: "link", click: () => context.showKey(one.policy, key) }, keyElement(label))),
-        h("td", { "data-column": "what" }, overrideText(override)),
-        h("td", { "data-column": "until" }, override.until_ms === null ? "permanently" : h("time", { datetime: new Date(override.until_ms).toISOString() }, fullTime(override.until_ms))),
-        h("td", { "data-column": "note", class: "note-text" }, h("bdi", {}, visible(override.note) || "–")),
-        h("td", {}, key === null ? null : h("button", { type: "button", "data-action": "lift", click: remove }, "Remove…")));
+    rows(overrideRows, list, (one) => JSON.stringify(one), ({ policy, key, label, override }) => {
+      const remove = () => change(confirmRemoveOverride, { policy, key, label, now: { override } });
+      const { until_ms, note } = override;
+      return h("tr", { "data-policy": policy, "data-label": visible(label) },
+        h("td", { "data-column": "policy" }, visible(policy)),
+        h("th", { scope: "row" }, key === null ? keyElement(label || "hidden") : button(keyElement(label), () => context.showKey(policy, key), { class: "link" })),
+        h("td", { "data-column": "override" }, overrideText(override)),
+        h("td", { "data-column": "until" }, until_ms === null ? "permanently" : h("time", { datetime: new Date(until_ms).toISOString() }, fullTime(until_ms))),
+        h("td", { "data-column": "note", class: "note-text" }, h("bdi", {}, visible(note) || "–")),
+        h("td", {}, key !== null && button("Remove…", remove, { "data-action": "lift" })));
     });
   }
 
@@ -135,36 +130,23 @@ export function keyView(context) {
     const figures = {
       used: figure("used", "used"),
       remaining: figure("remaining", "remaining"),
-      next_free: figure("next_free", "next unit is free"),
-      reset: figure("reset", "all free"),
+      next_free: figure("next_free", "next unit free in"),
+      reset: figure("reset", "all units free in"),
     };
     const meter = h("div", { class: "meter", "aria-hidden": "true" }, h("i"));
     const list = h("tbody");
-    const table = h("details", { class: "figures", toggle: () => drawEntries(card) }, h("summary", {}, "as a table"),
-      h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `entries counted under ${limit}` },
-        h("table", {}, h("caption", {}, "Counted entries, newest first"),
-          h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "from"), h("th", { scope: "col" }, "to"), h("th", { scope: "col", class: "n" }, "units"))), list)));
+    const folded = foldedTable(`entries counted under ${limit}`, () => drawEntries(card),
+      table({}, h("caption", {}, "Counted entries, newest first"), ["from", "to", ["units", "n"]], list));
     const card = h("section", { class: "panel limit", "data-limit": limit, "aria-label": `limit ${visible(limit)}` },
-      h("h3", {}, visible(limit)), h("dl", { class: "tiles few" }, Object.values(figures)), meter, h("div", { class: "slot" }), h("p", { class: "soft small" }), table);
-    Object.assign(card, { figures, meter, table, list });
-    return card;
+      h("h3", {}, visible(limit)), h("dl", { class: "tiles few" }, Object.values(figures)), meter, h("div", { class: "slot" }), h("p", { class: "soft small" }), folded);
+    return Object.assign(card, { figures, meter, folded, list });
   }
 
-  const stamp = (us) => `${clockTime(us / 1000)}.${String(Math.floor(us / 1000) % 1000).padStart(3, "0")}`;
-
   function drawEntries(card) {
-    if (!card.table.open || !card.now) return;
+    if (!card.folded.open || !card.now) return;
     card.list.replaceChildren(...card.now.entries.slice(-LISTED).reverse().map((entry) => h("tr", {},
       h("th", { scope: "row" }, stamp(entry.first_us)), h("td", {}, entry.first_us === entry.last_us ? "the same" : stamp(entry.last_us)), h("td", { class: "n" }, count(entry.units)))));
   }
-
-  const HOW = {
-    sliding_log: "Each mark is an admitted request; the band is the window. A request stops counting when the band's left edge passes it.",
-    sliding_counter: "Two blocks: this aligned window and the one before, whose part inside the band still counts.",
-    sliding_buckets: "Each block is a bucket; one leaves at a time when the band's left edge jumps past it.",
-    fixed_window: "One block for this aligned window. At its end all units are free again.",
-    gcra: "The debt as it will drain without further requests: each request raises it, time lowers it.",
-  };
 
   function drawKey(shown) {
     current = shown;
@@ -187,22 +169,20 @@ export function keyView(context) {
       }
       card.now = limit;
       card.drawing.update(limit, shown.now_us);
-      const how = HOW[String(shown.algorithm).split(":")[0]] ?? "";
-      setText(card.querySelector("p"), `${how}${limit.unlisted ? ` ${plural(limit.unlisted, "older entry", "older entries")} not drawn.` : ""}`);
-      card.table.hidden = limit.entries.length === 0;
+      setText(card.querySelector("p"), `${HOW[kindOf(shown.algorithm)] ?? ""}${limit.unlisted ? ` ${plural(limit.unlisted, "older entry", "older entries")} not drawn.` : ""}`);
+      card.folded.hidden = limit.entries.length === 0;
       drawEntries(card);
     });
     frame();
-    if (!animation) animation = requestAnimationFrame(loop);
   }
 
   function summaryText(shown) {
-    const by = `Counted by ${visible(shown.algorithm)}${shown.mode === "shadow" ? "; a shadow policy: nothing is denied" : ""}.`;
+    const by = `The algorithm is ${visible(shown.algorithm)}.${shown.mode === "shadow" ? " A shadow policy denies nothing." : ""}`;
     if (shown.override?.kind === "ban") return `Banned ${untilText(shown.override.until_ms)}: every request is denied. ${by}`;
     if (shown.override?.kind === "exempt") return `Exempt: no request is denied. ${by}`;
     if (!shown.found || shown.limits.length === 0) return `This key has no state: no unit is in use. ${by}`;
     const full = shown.limits.filter((limit) => limit.remaining === 0);
-    if (full.length > 0) return `Full under ${full.map(({ limit }) => visible(limit)).join(" and ")}: the next request ${shown.mode === "shadow" ? "would be" : "is"} denied. ${by}`;
+    if (full.length > 0) return `No units are left under ${full.map(({ limit }) => visible(limit)).join(" and ")}: the next request ${shown.mode === "shadow" ? "would be" : "is"} denied. ${by}`;
     const least = shown.limits.reduce((a, b) => (b.remaining < a.remaining ? b : a));
     return `${plural(least.remaining, "unit")} left. ${by}`;
   }
@@ -233,19 +213,13 @@ export function keyView(context) {
       setFigure(card.figures.next_free, next === null ? "–" : wait(next), next === null ? "" : Math.round(next), next === null ? "nothing is in use" : "without further requests");
       setFigure(card.figures.reset, used === 0 ? "now" : wait(reset), Math.round(used === 0 ? 0 : reset), used === 0 ? "" : `at ${clockTime((nowUs + reset * 1000) / 1000)}`);
       card.meter.firstChild.style.setProperty("inline-size", `${Math.min(100, (used / Math.max(1, limit.capacity)) * 100)}%`);
-      attribute(card.meter, "data-tone", tone ?? "calm");
+      set(card.meter, { "data-tone": tone ?? "calm" });
       card.drawing.frame(nowUs);
     }
   }
 
-  function loop(now) {
-    animation = requestAnimationFrame(loop);
-    // Stale figures must not look live: the drawing stops until the stream is connected again.
-    if (!context.isLive() || result.classList.contains("old")) return;
-    if (now - lastFrame < (reducedMotion.matches ? 1000 : 30)) return;
-    lastFrame = now;
-    frame();
-  }
+  // Stale figures must not look live: the drawing stops until the stream is connected again.
+  const stopAnimation = animate(() => context.isLive() && !result.classList.contains("old") && frame());
 
   offerPolicies();
   for (const value of subject ? [subject.key].flat() : [""]) part(value);
@@ -269,7 +243,7 @@ export function keyView(context) {
       setText(problem, `▲ ${visible(data.error)}`);
     },
     stop() {
-      cancelAnimationFrame(animation);
+      stopAnimation();
       clearInterval(refresh);
     },
   };

@@ -1,7 +1,7 @@
 // One lane for each algorithm on one time axis: admitted marks above the line, denied marks below it.
 // .lane[data-algorithm="NAME"] with data-figure="admitted|denied|maximum" inside.
 
-import { h, svg, setText, attribute } from "./dom.js";
+import { h, svg, set, setText, followWidth, px } from "./dom.js";
 import { count, windowLength } from "./format.js";
 
 const HEIGHT = 80;
@@ -12,10 +12,8 @@ const SHORTEST_US = 3e6;
 const KEPT = 6000;
 const UNIT = 5;
 
-const px = (n) => n.toFixed(1);
-
 /** Returns the maximum number of `times` (sorted) in any window. */
-export function maximumInAnyWindow(times, window) {
+function maximumInAnyWindow(times, window) {
   let maximum = 0;
   let from = 0;
   for (let to = 0; to < times.length; to++) {
@@ -56,11 +54,7 @@ export function lane(algorithm, remark, { max, window }) {
       h("span", { class: "down" }, h("i", { "aria-hidden": "true" }, "▼"), " denied ", figures.denied),
       h("span", {}, `maximum in any ${windowLength(window)} `, figures.maximum), comparison));
 
-  new ResizeObserver(([entry]) => {
-    width = Math.round(entry.contentRect.width) || width;
-    attribute(image, "width", width);
-    attribute(image, "viewBox", `0 0 ${width} ${HEIGHT}`);
-  }).observe(drawing);
+  followWidth(drawing, image, HEIGHT, (fresh) => (width = fresh));
 
   function marks(times, from, perUs, direction) {
     const room = direction < 0 ? MIDDLE - 4 : HEIGHT - MIDDLE - 4;
@@ -95,27 +89,28 @@ export function lane(algorithm, remark, { max, window }) {
       const grain = UNIT / perUs;
       const from = Math.floor((nowUs - shown) / grain) * grain;
       const slide = -((nowUs - shown - from) * perUs);
-      const move = `translate(${px(slide)} 0)`;
-      for (const part of [edges, up, down]) attribute(part, "transform", move);
+      const transform = `translate(${px(slide)} 0)`;
       let lines = "";
       for (let t = Math.ceil(from / window) * window; t <= nowUs; t += window) lines += `M${px(SIDE + (t - from) * perUs)} 2V${HEIGHT - 2}`;
-      attribute(edges, "d", lines);
-      attribute(up, "d", marks(admitted, from, perUs, -1));
-      attribute(down, "d", marks(denied, from, perUs, 1));
-      for (const name of ["x1", "x2"]) attribute(edge, name, px(width - SIDE - 10));
+      set(edges, { transform, d: lines });
+      set(up, { transform, d: marks(admitted, from, perUs, -1) });
+      set(down, { transform, d: marks(denied, from, perUs, 1) });
+      set(edge, { x1: width - SIDE - 10, x2: width - SIDE - 10 });
       if (isNew) this.showTotals();
     },
+    /** Shows the totals. Returns the maximum number of admitted requests in any window. */
     showTotals() {
       isNew = false;
       totals.maximum = Math.max(totals.maximum, maximumInAnyWindow(admitted, window));
       for (const [name, element] of Object.entries(figures)) {
         setText(element, count(totals[name]));
-        attribute(element, "data-value", totals[name]);
+        set(element, { "data-value": totals[name] });
       }
       const over = totals.maximum - max;
       setText(comparison, over > 0 ? `▲ ${count(over)} over the limit` : totals.admitted > 0 ? "✓ within the limit" : "");
-      attribute(comparison, "data-tone", over > 0 ? "bad" : "good");
-      attribute(image, "aria-label", `${algorithm}: ${count(totals.admitted)} admitted, ${count(totals.denied)} denied, at most ${count(totals.maximum)} admitted in any window; the limit is ${count(max)}.`);
+      set(comparison, { "data-tone": over > 0 ? "bad" : "good" });
+      set(image, { "aria-label": `${algorithm}: ${count(totals.admitted)} admitted, ${count(totals.denied)} denied, at most ${count(totals.maximum)} admitted in any window; the limit is ${count(max)}.` });
+      return totals.maximum;
     },
   };
 }

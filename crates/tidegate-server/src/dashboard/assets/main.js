@@ -1,23 +1,21 @@
 // Starts the page: the session, the view that the address names, and the event stream.
-// #pulse[data-live="starting|live|stale|broken|paused|off"], #banner and #degraded (role=status), #account, main[data-view="NAME"].
+// #pulse[data-live="starting|live|stale|broken|paused|off"], #account, main[data-view="NAME"].
 
 import * as api from "./api.js";
+import { hideConnection, showBroken, showDegraded, showReconnected } from "./banners.js";
 import { createDashboard } from "./dashboard.js";
-import { h, setText, attribute } from "./dom.js";
+import { h, set, setText, setServiceTime } from "./dom.js";
 import { openStream } from "./stream.js";
-import { showDegraded } from "./degraded.js";
-import { accountButton, loginView } from "./login.js";
+import { accountButtons, loginView } from "./login.js";
 import { overviewView } from "./overview.js";
 import { policyView } from "./policy.js";
 import { keyView } from "./key.js";
 import { tryView } from "./try.js";
-import { setServiceTime } from "./widgets.js";
-import { span, visible } from "./format.js";
+import { visible } from "./format.js";
 
-const RECONNECTED_MS = 4000;
+const VIEWS = { overview: overviewView, policy: policyView, key: keyView, try: tryView, login: loginView };
 
 const main = document.getElementById("main");
-const banner = document.getElementById("banner");
 const pulse = document.getElementById("pulse");
 const account = document.getElementById("account");
 
@@ -25,31 +23,27 @@ const dashboard = createDashboard();
 const context = { dashboard, session: null, subject: null, stream: null, showKey, sessionChanged, isLive: () => pulse.dataset.live === "live" };
 let view = null;
 let wasBroken = false;
+let lastStatus = null;
 
 function route() {
-  const path = location.hash.replace(/^#/, "");
-  const policy = /^\/policy\/(.+)$/.exec(path);
-  if (policy) {
-    try {
-      return ["policy", decodeURIComponent(policy[1])];
-    } catch {
-      return ["overview"];
-    }
+  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
+  try {
+    if (name === "policy" && rest.length > 0) return ["policy", decodeURIComponent(rest.join("/"))];
+  } catch {
+    // The address has a malformed escape.
   }
-  return path === "/key" ? ["key"] : path === "/try" ? ["try"] : ["overview"];
+  return [["key", "try"].includes(name) && rest.length === 0 ? name : "overview"];
 }
-
-const VIEWS = { overview: overviewView, policy: policyView, key: keyView, try: tryView };
 
 function show(focus) {
   view?.stop?.();
   const [name, argument] = context.session.may_look ? route() : ["login"];
-  view = name === "login" ? loginView(context) : VIEWS[name](context, argument);
+  view = VIEWS[name](context, argument);
   main.dataset.view = name;
   main.replaceChildren(view.element);
   document.title = `${visible(view.title)} – Tidegate`;
   for (const link of document.querySelectorAll("nav a")) {
-    attribute(link, "aria-current", link.dataset.view === name ? "page" : link.dataset.view === "overview" && name === "policy" ? "true" : null);
+    set(link, { "aria-current": link.dataset.view === name ? "page" : link.dataset.view === "overview" && name === "policy" ? "true" : null });
   }
   document.querySelector("nav").hidden = name === "login";
   if (name === "login") stream.stop();
@@ -82,72 +76,11 @@ function sessionChanged(session) {
   context.session = session;
   if (!session.may_change) context.subject = null;
   dashboard.overview = null;
-  account.replaceChildren(...accountButton(context));
+  account.replaceChildren(...accountButtons(context));
   setText(document.getElementById("about"), `Tidegate ${visible(session.version)}`);
   stream.stop();
   show(false);
   if (session.may_look) loadCatalogue();
-}
-
-function onEvent(name, data) {
-  if (name === "overview") {
-    const isOther = dashboard.overview && dashboard.overview.started_ms !== data.started_ms;
-    if (isOther && banner.hasChildNodes()) setText(banner.lastChild, "Live again. The service was restarted, and its history is new.");
-    dashboard.replace(data);
-    setServiceTime(data.now_ms);
-    if (dashboard.catalogue.size === 0) loadCatalogue();
-  } else if (name === "tick") {
-    dashboard.tick(data);
-    setServiceTime(data.now_ms);
-    if (data.journal?.some(({ kind }) => kind === "reload" || kind === "started")) loadCatalogue();
-    if (data.journal?.some(({ kind }) => ["override", "lift", "reset"].includes(kind))) view?.overridesChanged?.();
-  }
-  if (name === "overview" || name === "tick") {
-    showDegraded(data.degraded, data.now_ms);
-    view?.update?.();
-  }
-  else view?.onEvent?.(name, data);
-}
-
-function streamChanged({ state, why }, lastEventMs) {
-  attribute(pulse, "data-live", state);
-  setText(pulse, { live: "live", starting: "connecting", paused: "paused", stale: "not live", broken: "not live" }[state]);
-  const isBroken = state === "stale" || state === "broken";
-  document.body.classList.toggle("stale", isBroken && dashboard.overview !== null);
-  pulse.hidden = state === "off";
-  if (isBroken) showBroken(why, lastEventMs);
-  else if (state === "live") showReconnected();
-  else if (state === "off") {
-    clearBroken();
-    showDegraded([], 0);
-  }
-}
-
-let lastStatus = "";
-
-function showBroken(why, lastEventMs) {
-  const silent = Date.now() - lastEventMs;
-  if (!wasBroken) {
-    banner.replaceChildren(h("b", { "aria-hidden": "true" }, "■"), h("span"), h("span", { "aria-hidden": "true", class: "since" }), h("span"));
-  }
-  wasBroken = true;
-  attribute(banner, "data-state", "broken");
-  const reason = why?.status === 401 || why?.status === 403 ? "The service requires a login. "
-    : why?.status === 503 ? `The service refuses the stream: ${visible(why.error ?? "too many pages are open")}. `
-    : why && why.status >= 400 ? `The service answered ${why.status}${why.error ? `: ${visible(why.error)}` : ""}. ` : "";
-  // Screen readers get only the first and the last part, because a running count of seconds is noise.
-  setText(banner.children[1], "Not live: ");
-  setText(banner.children[2], `last update ${span(silent)} ago. `);
-  setText(banner.children[3], `${reason}Trying again…`);
-  const kind = String(why?.status ?? "");
-  if (kind !== lastStatus && (kind === "401" || kind === "403")) reloadSession();
-  lastStatus = kind;
-}
-
-function clearBroken() {
-  lastStatus = "";
-  wasBroken = false;
-  banner.replaceChildren();
 }
 
 /** Reloads the session: a login can expire or end with a restart of the service. */
@@ -156,16 +89,43 @@ function reloadSession() {
   api.session().then((session) => differs(session) && sessionChanged(session), () => {});
 }
 
-function showReconnected() {
-  lastStatus = "";
-  if (!wasBroken) return;
-  wasBroken = false;
-  reloadSession();
-  attribute(banner, "data-state", "back");
-  banner.replaceChildren(h("b", { "aria-hidden": "true" }, "✓"), h("span", {}, "Live again."));
-  setTimeout(() => {
-    if (!wasBroken) banner.replaceChildren();
-  }, RECONNECTED_MS);
+function onEvent(name, data) {
+  if (name !== "overview" && name !== "tick") return view?.onEvent?.(name, data);
+  if (name === "overview") {
+    const hasRestarted = dashboard.overview && dashboard.overview.started_ms !== data.started_ms;
+    if (hasRestarted) showReconnected("The service was restarted, so the history starts again.");
+    dashboard.replace(data);
+    if (dashboard.catalogue.size === 0) loadCatalogue();
+  } else {
+    dashboard.tick(data);
+    const happened = (...kinds) => data.journal.some(({ kind }) => kinds.includes(kind));
+    if (happened("reload", "started")) loadCatalogue();
+    if (happened("override", "lift", "reset")) view?.overridesChanged?.();
+  }
+  setServiceTime(data.now_ms);
+  showDegraded(data.degraded, data.now_ms);
+  view?.update?.();
+}
+
+function streamChanged({ state, why }, lastEventMs) {
+  set(pulse, { "data-live": state });
+  setText(pulse, { live: "live", starting: "connecting", paused: "paused", stale: "not live", broken: "not live" }[state] ?? "");
+  pulse.hidden = state === "off";
+  const isBroken = state === "stale" || state === "broken";
+  document.body.classList.toggle("stale", isBroken && dashboard.overview !== null);
+  if (isBroken) {
+    showBroken(why, Date.now() - lastEventMs);
+    if (why?.status !== lastStatus && [401, 403].includes(why?.status)) reloadSession();
+    lastStatus = why?.status;
+  } else if (state === "live" && wasBroken) {
+    showReconnected("");
+    reloadSession();
+  } else if (state === "off") {
+    hideConnection();
+    showDegraded([], 0);
+  }
+  if (["live", "off"].includes(state)) lastStatus = null;
+  wasBroken = isBroken || (wasBroken && !["live", "off"].includes(state));
 }
 
 const stream = openStream({ onEvent, onChange: streamChanged });

@@ -33,21 +33,11 @@ export function openStream({ onEvent, onChange }) {
     if (path === null) return;
     const opened = new EventSource(path);
     source = opened;
-    for (const name of EVENTS) opened.addEventListener(name, (event) => {
-      if (opened === source) receive(name, event.data);
-    });
-    opened.onerror = () => {
-      if (opened === source) reconnect(opened);
-    };
+    for (const name of EVENTS) opened.addEventListener(name, ({ data }) => opened === source && receive(name, JSON.parse(data)));
+    opened.onerror = () => opened === source && reconnect(opened);
   }
 
-  function receive(name, text) {
-    let data;
-    try {
-      data = JSON.parse(text);
-    } catch {
-      return;
-    }
+  function receive(name, data) {
     lastEventMs = Date.now();
     attempts = 0;
     if (now.state !== "live") setState("live");
@@ -67,12 +57,12 @@ export function openStream({ onEvent, onChange }) {
   }
 
   function watch() {
-    if (now.state === "paused" || path === null) return;
-    if ((now.state === "live" || now.state === "starting") && Date.now() - lastEventMs > STALE_AFTER_MS) setState("stale");
-    else if (now.state === "stale" && Date.now() - lastEventMs > 3 * STALE_AFTER_MS) {
+    const silentMs = Date.now() - lastEventMs;
+    if (["live", "starting"].includes(now.state) && silentMs > STALE_AFTER_MS) setState("stale");
+    else if (now.state === "stale" && silentMs > 3 * STALE_AFTER_MS) {
       connect();
       setState("broken");
-    } else if (now.state === "broken" || now.state === "stale") onChange(now, lastEventMs);
+    } else if (["broken", "stale"].includes(now.state)) onChange(now, lastEventMs);
   }
   setInterval(watch, 500);
 

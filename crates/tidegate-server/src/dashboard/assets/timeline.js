@@ -1,16 +1,14 @@
 // A limit's window drawn to scale, moving with the clock: data-drawing="sliding_log|sliding_counter|sliding_buckets|
 // fixed_window|gcra", role=img, the summary of it in aria-label.
 
-import { h, svg, setText, attribute, rows, freshId } from "./dom.js";
-import { countsFrom, debtAt, fullDebt, kindOf, usedAt } from "./meter.js";
+import { h, svg, set, setText, rows, freshId, followWidth, px } from "./dom.js";
+import { countsFrom, debtAt, fullDebt, kindOf, usedAt, windowStart } from "./meter.js";
 import { clockTime, count, plural, span, wait, windowLength } from "./format.js";
 
 const HEIGHT = 116;
 const TOP = 16;
 const FLOOR = 92;
 const SIDE = 10;
-
-const px = (n) => n.toFixed(1);
 
 /** The number of windows shown before and after now. */
 function reach(kind, buckets) {
@@ -25,7 +23,7 @@ export function timeline(first, algorithm) {
   let receivedUs = 0;
   let width = 640;
   let lastNow = 0;
-  // Entries that left the window since the view was opened. They are drawn until they leave the image.
+  // Entries that left the window since the view was opened. They are drawn as long as they are inside the image.
   let left = [];
 
   const clip = freshId("band");
@@ -45,19 +43,17 @@ export function timeline(first, algorithm) {
     svg("line", { class: "floor", x1: SIDE, x2: "100%", y1: FLOOR, y2: FLOOR }), capLine, edge, capText, labels);
   const element = h("div", { class: "drawing" }, image);
 
-  new ResizeObserver(([entry]) => {
-    const fresh = Math.round(entry.contentRect.width);
-    if (fresh === 0 || fresh === width) return;
+  followWidth(element, image, HEIGHT, (fresh) => {
     width = fresh;
     layOut();
     frame(lastNow);
-  }).observe(element);
+  });
 
   // The start and the end of the image, in microseconds relative to `now`.
   function view(nowUs) {
     const { window_us: window } = limit;
     if (kind === "fixed_window") {
-      const start = Math.floor(nowUs / window) * window;
+      const start = windowStart(limit, nowUs);
       return [start - 0.04 * window - nowUs, start + 1.04 * window - nowUs];
     }
     if (kind === "gcra") return [0, fullDebt(limit) * 1.08];
@@ -70,8 +66,6 @@ export function timeline(first, algorithm) {
   const tall = (units) => (FLOOR - TOP) * (units / maximum());
 
   function layOut() {
-    attribute(image, "width", width);
-    attribute(image, "viewBox", `0 0 ${width} ${HEIGHT}`);
     const perUs = scale(view(receivedUs));
     let path = "";
     if (kind === "sliding_log") {
@@ -88,23 +82,21 @@ export function timeline(first, algorithm) {
         path += `M${px((from - receivedUs) * perUs)} ${FLOOR}v${px(-Math.max(units ? 2 : 0, tall(units)))}h${px(wide)}V${FLOOR}z`;
       }
     }
-    attribute(shapes, "d", path);
-    attribute(counted, "d", path);
-    attribute(image, "data-shape", kind === "sliding_log" ? "marks" : "blocks");
+    set(shapes, { d: path });
+    set(counted, { d: path });
     const hasCap = kind !== "sliding_log";
-    const y = FLOOR - tall(limit.capacity);
-    for (const [name, value] of [["x1", SIDE], ["x2", width - SIDE], ["y1", y], ["y2", y]]) attribute(capLine, name, px(value));
-    attribute(capLine, "visibility", hasCap ? "visible" : "hidden");
+    set(image, { "data-shape": hasCap ? "blocks" : "marks" });
+    const y = px(FLOOR - tall(limit.capacity));
+    set(capLine, { x1: SIDE, x2: width - SIDE, y1: y, y2: y, visibility: hasCap ? "visible" : "hidden" });
     setText(capText, hasCap ? `limit ${count(limit.capacity)}` : "");
   }
 
   function drawLabels(nowUs, [from], perUs) {
     const { window_us: window } = limit;
-    const x = (us) => SIDE + (us - from) * perUs;
     const marks = [];
     const many = width > 480;
     if (kind === "fixed_window") {
-      const start = Math.floor(nowUs / window) * window;
+      const start = windowStart(limit, nowUs);
       marks.push([start - nowUs, clockTime(start / 1000)], [start + window - nowUs, clockTime((start + window) / 1000)]);
     } else if (kind === "gcra") {
       const full = fullDebt(limit);
@@ -114,9 +106,8 @@ export function timeline(first, algorithm) {
       for (const part of parts) marks.push([part * window, part === 0 ? "now" : `${part < 0 ? "−" : "+"}${windowLength(Math.abs(part) * window)}`]);
     }
     rows(labels, marks, (_, i) => i, () => svg("text", { y: HEIGHT - 7 }), (text, [us, label]) => {
-      const at = x(us);
-      attribute(text, "text-anchor", at < 60 ? "start" : at > width - 60 ? "end" : "middle");
-      attribute(text, "x", px(Math.max(SIDE, Math.min(width - SIDE, at))));
+      const at = SIDE + (us - from) * perUs;
+      set(text, { "text-anchor": at < 60 ? "start" : at > width - 60 ? "end" : "middle", x: px(Math.max(SIDE, Math.min(width - SIDE, at))) });
       setText(text, label);
     });
   }
@@ -127,38 +118,32 @@ export function timeline(first, algorithm) {
     const perUs = scale(range);
     const x = (us) => SIDE + (us - range[0]) * perUs;
     if (kind === "gcra") frameDebt(nowUs, x);
-    else frameWindow(nowUs, range, perUs, x);
+    else frameWindow(nowUs, perUs, x);
+    set(edge, { x1: px(x(0)), x2: px(x(0)) });
     drawLabels(nowUs, range, perUs);
   }
 
-  function frameWindow(nowUs, range, perUs, x) {
-    const shift = `translate(${(x(0) - (nowUs - receivedUs) * perUs).toFixed(2)} 0)`;
-    attribute(moving, "transform", shift);
-    attribute(movingIn, "transform", shift);
+  const setBand = (from, to) => set(band, { x: px(from), width: px(Math.max(0, to - from)) });
+  const setClip = (from, to) => set(clipRect, { x: px(from), width: px(Math.max(0, to - from)) });
+
+  function frameWindow(nowUs, perUs, x) {
+    const transform = `translate(${(x(0) - (nowUs - receivedUs) * perUs).toFixed(2)} 0)`;
+    set(moving, { transform });
+    set(movingIn, { transform });
     const from = Math.max(SIDE, x(countsFrom(limit, algorithm, nowUs) - nowUs));
-    const counting = kind === "fixed_window" ? x(Math.floor(nowUs / limit.window_us) * limit.window_us + limit.window_us - nowUs) : x(0);
-    attribute(band, "x", px(from));
-    attribute(band, "width", px(Math.max(0, counting - from)));
+    setBand(from, kind === "fixed_window" ? x(windowStart(limit, nowUs) + limit.window_us - nowUs) : x(0));
     // The current block is drawn completely, because all of its units count.
-    const all = kind === "sliding_log" ? x(0) + 3 : width - SIDE;
-    attribute(clipRect, "x", px(kind === "sliding_log" ? from - 0.5 : from));
-    attribute(clipRect, "width", px(Math.max(0, all - from)));
-    attribute(edge, "x1", px(x(0)));
-    attribute(edge, "x2", px(x(0)));
+    if (kind === "sliding_log") setClip(from - 0.5, x(0) + 2.5);
+    else setClip(from, width - SIDE);
   }
 
   function frameDebt(nowUs, x) {
     const debt = debtAt(limit, nowUs, receivedUs);
     const full = fullDebt(limit);
     const top = FLOOR - (FLOOR - TOP) * Math.min(1, debt / full);
-    const wedge = `M${px(x(0))} ${FLOOR}V${px(top)}L${px(x(debt))} ${FLOOR}z`;
-    attribute(counted, "d", wedge);
-    attribute(clipRect, "x", 0);
-    attribute(clipRect, "width", width);
-    attribute(band, "x", px(x(0)));
-    attribute(band, "width", px(x(full) - x(0)));
-    attribute(edge, "x1", px(x(0)));
-    attribute(edge, "x2", px(x(0)));
+    set(counted, { d: `M${px(x(0))} ${FLOOR}V${px(top)}L${px(x(debt))} ${FLOOR}z` });
+    setClip(0, width);
+    setBand(x(0), x(full));
   }
 
   function summaryText(nowUs) {
@@ -183,7 +168,7 @@ export function timeline(first, algorithm) {
       limit = fresh;
       receivedUs = nowUs;
       layOut();
-      attribute(image, "aria-label", summaryText(nowUs));
+      set(image, { "aria-label": summaryText(nowUs) });
       frame(nowUs);
     },
     frame,

@@ -2,7 +2,7 @@
 // #try-limit, .algorithms input[value=ALGORITHM], #try-again, buttons data-fire="1|10|50", #try-rate, #try-stream, #try-boundary, #try-status.
 
 import * as api from "./api.js";
-import { h, setText, attribute, field } from "./dom.js";
+import { h, set, setText, animate, button, field } from "./dom.js";
 import { lane } from "./lanes.js";
 import { ALGORITHMS, count, parseLimit, visible, wait, windowLength } from "./format.js";
 
@@ -12,7 +12,6 @@ const MAX_WAITING = 1500;
 const FASTEST = 50;
 const LEAD_MS = 600;
 const AT_A_TIME = 4;
-const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
 function randomKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(9));
@@ -33,40 +32,38 @@ export function tryView({ session }) {
 
   const limit = h("input", { id: "try-limit", type: "text", value: DEFAULT_LIMIT, autocomplete: "off", spellcheck: "false", class: "short", change: restart });
   const burst = h("input", { id: "try-burst", type: "number", min: 1, max: 1000, value: 3, "aria-label": "burst of gcra", change: restart });
-  const boxes = [...ALGORITHMS, ["gcra:n", "a burst, then evenly"]].map(([name, remark]) => {
-    const box = h("input", { type: "checkbox", id: `try-${name}`, value: name, change: restart });
-    box.checked = name !== "gcra:n";
-    return { name, remark, box };
+  const boxes = [...ALGORITHMS, ["gcra:n", "a burst at once, then an even rate"]].map(([name, remark]) => {
+    return { name, remark, box: h("input", { type: "checkbox", id: `try-${name}`, value: name, change: restart, checked: name !== "gcra:n" }) };
   });
   const problem = h("p", { class: "problem", id: "try-problem", role: "alert" });
   const status = h("p", { class: "soft", id: "try-status", role: "status" });
   const lanes = h("div", { class: "lanes", id: "lanes" });
   const axis = h("p", { class: "soft small axis" });
   const perSecond = h("input", { id: "try-rate", type: "number", min: 1, max: FASTEST, value: 5 });
-  const streaming = h("button", { type: "button", id: "try-stream", "aria-pressed": "false", click: toggleStream }, "Start a stream");
-  const boundary = h("button", { type: "button", id: "try-boundary", click: acrossBoundary }, "Burst across a window’s boundary");
+  const streaming = button("Start a stream", toggleStream, { id: "try-stream", "aria-pressed": "false" });
+  const boundary = button("Burst across a window boundary", acrossBoundary, { id: "try-boundary" });
 
   const element = h("div", { class: "view" }, title,
-    h("p", { class: "summary" }, "What would each algorithm admit? These are real decisions of this service with unused random keys."),
+    h("p", { class: "summary" }, "Compare what each algorithm admits. The service makes real decisions with new random keys."),
     h("form", { class: "panel try-form", submit: (event) => { event.preventDefault(); restart(); } },
       field("Limit", limit, "such as 10/5s or 100/1m"),
       h("fieldset", { class: "algorithms" }, h("legend", {}, "Algorithms"), boxes.map(({ name, box }) => h("span", { class: "check" }, box,
         h("label", { for: box.id }, name === "gcra:n" ? "gcra, burst" : name), name === "gcra:n" ? burst : null))),
       problem),
-    h("div", { class: "fire panel", role: "group", "aria-label": "Fire" },
-      h("span", { class: "together" }, h("span", {}, "fire"), [1, 10, 50].map((n) => h("button", { type: "button", "data-fire": n, class: "primary", "aria-label": `fire ${n}`, click: () => fire(n) }, String(n)))),
+    h("div", { class: "fire panel", role: "group", "aria-label": "Send requests" },
+      h("span", { class: "together" }, h("span", {}, "send"), [1, 10, 50].map((n) => button(String(n), () => fire(n), { "data-fire": n, class: "primary", "aria-label": `send ${n}` }))),
       h("span", { class: "together" }, streaming, h("label", { for: "try-rate" }, "of"), perSecond, h("span", {}, "a second")),
       boundary,
-      h("button", { type: "button", id: "try-again", click: restart }, "Start again"),
+      button("Start again", restart, { id: "try-again" }),
       status),
-    h("section", { class: "panel", "aria-label": "What was admitted" }, lanes, axis));
+    h("section", { class: "panel", "aria-label": "Admitted and denied requests" }, lanes, axis));
 
   function restart() {
     stopStream();
     clearTimeout(run.boundary);
     run.boundary = null;
     const read = parseLimit(limit.value);
-    attribute(limit, "aria-invalid", read ? null : "true");
+    set(limit, { "aria-invalid": read ? null : "true" });
     setText(problem, read ? "" : `“${visible(limit.value)}” is not a valid limit: write a number, a slash and a time, such as 10/5s.`);
     setText(status, "");
     run.limit = read;
@@ -80,8 +77,8 @@ export function tryView({ session }) {
     if (!read) return setText(axis, "");
     const tooMany = read.max > MAX_AT_ONCE;
     boundary.disabled ||= tooMany;
-    attribute(boundary, "title", tooMany ? `needs a limit of at most ${MAX_AT_ONCE}` : `${count(read.max)} just before an aligned window ends and ${count(read.max)} just after`);
-    setText(axis, `Time runs to the right, ${windowLength(Math.max(3e6, 3 * read.window))} are shown. Vertical lines are the edges of aligned windows of ${windowLength(read.window)}. Admitted above the line, denied below.`);
+    set(boundary, { title: tooMany ? `needs a limit of at most ${MAX_AT_ONCE}` : `${count(read.max)} requests just before an aligned window ends and ${count(read.max)} just after` });
+    setText(axis, `Time runs from left to right; ${windowLength(Math.max(3e6, 3 * read.window))} are shown. Vertical lines are the boundaries of aligned windows of ${windowLength(read.window)}. Admitted requests are above the horizontal line, denied requests below it.`);
     frame();
   }
 
@@ -113,18 +110,20 @@ export function tryView({ session }) {
 
   function stopStream() {
     clearInterval(run.stream);
-    run.stream = null;
-    setText(streaming, "Start a stream");
-    attribute(streaming, "aria-pressed", "false");
+    setStream(null);
+  }
+
+  function setStream(timer) {
+    run.stream = timer;
+    setText(streaming, timer ? "Stop the stream" : "Start a stream");
+    set(streaming, { "aria-pressed": String(timer !== null) });
   }
 
   function toggleStream() {
     if (run.stream) return stopStream();
     const n = Math.max(1, Math.min(FASTEST, +perSecond.value || 1));
-    setText(streaming, "Stop the stream");
-    attribute(streaming, "aria-pressed", "true");
     fire(1);
-    run.stream = setInterval(() => fire(1), 1000 / n);
+    setStream(setInterval(() => fire(1), 1000 / n));
   }
 
   async function acrossBoundary() {
@@ -155,31 +154,21 @@ export function tryView({ session }) {
   }
 
   function boundaryResult() {
-    for (const { lane } of run.lanes) lane.showTotals();
-    const over = run.lanes.filter(({ lane }) => lane.element.querySelector("[data-figure=maximum]").dataset.value > run.limit.max);
+    const over = run.lanes.map(({ algorithm, lane }) => [algorithm, lane.showTotals()]).filter(([, maximum]) => maximum > run.limit.max);
     if (over.length === 0) return "Across the boundary, no algorithm admitted more than the limit in a window.";
-    return `Across the boundary, more than the limit of ${count(run.limit.max)}: ${over.map(({ algorithm, lane }) => `${algorithm} admitted ${lane.element.querySelector("[data-figure=maximum]").textContent}`).join(", ")}.`;
+    return `The limit is ${count(run.limit.max)}. Across the boundary, ${over.map(([algorithm, maximum]) => `${algorithm} admitted ${count(maximum)}`).join(", ")}.`;
   }
 
-  let drawn = 0;
-  function frame() {
-    for (const { lane } of run.lanes) lane.frame(serviceMs() * 1000);
-  }
-  function loop(now) {
-    if (run.ended) return;
-    requestAnimationFrame(loop);
-    if (now - drawn < (reducedMotion.matches ? 1000 : 30)) return;
-    drawn = now;
-    frame();
-  }
+  const frame = () => run.lanes.forEach(({ lane }) => lane.frame(serviceMs() * 1000));
   restart();
-  requestAnimationFrame(loop);
+  const stopAnimation = animate(frame);
 
   return {
     element,
     title: "Try",
     stop() {
       run.ended = true;
+      stopAnimation();
       stopStream();
       clearTimeout(run.boundary);
     },

@@ -1,7 +1,7 @@
 //! [`History`]: the decisions of each of the last seconds, by policy.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     sync::Arc,
 };
 
@@ -97,8 +97,8 @@ impl History {
     }
 
     /// Returns the recent decisions by policy.
-    pub(crate) fn recent(&self) -> HashMap<Arc<str>, OutcomeCounts> {
-        let mut sums = HashMap::<Arc<str>, OutcomeCounts>::new();
+    pub(crate) fn recent(&self) -> BTreeMap<Arc<str>, OutcomeCounts> {
+        let mut sums = BTreeMap::<Arc<str>, OutcomeCounts>::new();
         for (name, counts) in self.last(RECENT).flat_map(|second| &second.policies) {
             let sum = sums.entry(Arc::clone(name)).or_default();
             sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += u64::from(*count));

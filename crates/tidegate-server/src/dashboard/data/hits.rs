@@ -112,7 +112,7 @@ impl Hits {
     pub(crate) fn most_denied(&self, max: usize) -> MostDenied {
         let pair = self.pair.lock();
         let (now, before) = (&pair.now.denied, &pair.before.denied);
-        let fresh = before.keys().iter().filter(|key| !now.has(key));
+        let fresh = before.keys().iter().filter(|key| now.find(key).is_none());
         let both = |key: &Key<'static>| {
             let (a, b) = (now.of(key), before.of(key));
             (key.clone(), Count { max: a.max + b.max, error: a.error + b.error })

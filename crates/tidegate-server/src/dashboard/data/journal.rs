@@ -1,6 +1,6 @@
 //! [`Journal`]: the newest events of the service and the newest changes by people.
 
-use std::{collections::VecDeque, net::IpAddr, sync::Arc};
+use std::{collections::VecDeque, net::IpAddr};
 
 use parking_lot::Mutex;
 
@@ -11,13 +11,7 @@ const MAX_RECORDS: usize = 200;
 
 /// The newest events.
 #[derive(Debug, Default)]
-pub(crate) struct Journal(Mutex<Records>);
-
-#[derive(Debug, Default)]
-struct Records {
-    next: u64,
-    records: VecDeque<JournalRecord>,
-}
+pub(crate) struct Journal(Mutex<VecDeque<JournalRecord>>);
 
 /// One event.
 #[derive(Debug, Clone)]
@@ -25,17 +19,15 @@ pub(crate) struct JournalRecord {
     pub(crate) id: u64,
     pub(crate) at_ms: u64,
     pub(crate) event: Event,
-    text: String,
-    /// The change of a key, instead of a text: the key and the note are only for viewers who may see keys.
-    change: Option<PolicyChange>,
+    content: Content,
     pub(crate) by: Option<IpAddr>,
 }
 
-/// A change of a key under a policy.
 #[derive(Debug, Clone)]
-struct PolicyChange {
-    change: KeyChange<'static>,
-    policy: Arc<str>,
+enum Content {
+    Text(String),
+    /// The key and the note are only for viewers who may see keys.
+    Change(KeyChange<'static>),
 }
 
 impl JournalRecord {
@@ -46,8 +38,9 @@ impl JournalRecord {
         labeller: &KeyLabeller,
         hides: impl Fn(&str) -> bool,
     ) -> String {
-        let Some(PolicyChange { change: KeyChange { before, key, after, note }, policy }) = &self.change else {
-            return self.text.clone();
+        let KeyChange { before, key, policy, after, note } = match &self.content {
+            Content::Text(text) => return text.clone(),
+            Content::Change(change) => change,
         };
         if visibility == KeyVisibility::Hidden {
             return format!("{before} a key under {policy}{after}");
@@ -61,29 +54,27 @@ impl JournalRecord {
 impl Journal {
     /// Adds an event of the service.
     pub(crate) fn add_event(&self, event: Event, at_ms: u64, text: impl Into<String>) {
-        self.push(JournalRecord { id: 0, at_ms, event, text: text.into(), change: None, by: None });
+        self.push(event, at_ms, Content::Text(text.into()), None);
     }
 
     /// Adds a change of a key by a person.
-    pub(crate) fn add_change(&self, event: Event, at_ms: u64, by: Option<IpAddr>, policy: &str, change: KeyChange<'_>) {
+    pub(crate) fn add_change(&self, event: Event, at_ms: u64, by: Option<IpAddr>, change: KeyChange<'_>) {
         let change = KeyChange { key: change.key.into_owned(), ..change };
-        let change = Some(PolicyChange { change, policy: policy.into() });
-        self.push(JournalRecord { id: 0, at_ms, event, text: String::new(), change, by });
+        self.push(event, at_ms, Content::Change(change), by);
     }
 
-    fn push(&self, mut record: JournalRecord) {
-        let mut inner = self.0.lock();
-        inner.next += 1;
-        record.id = inner.next;
-        if inner.records.len() == MAX_RECORDS {
-            inner.records.pop_front();
+    fn push(&self, event: Event, at_ms: u64, content: Content, by: Option<IpAddr>) {
+        let mut records = self.0.lock();
+        let id = records.back().map_or(1, |last| last.id + 1);
+        if records.len() == MAX_RECORDS {
+            records.pop_front();
         }
-        inner.records.push_back(record);
+        records.push_back(JournalRecord { id, at_ms, event, content, by });
     }
 
     /// Returns the events after this one, oldest first.
     pub(crate) fn after(&self, id: u64) -> Vec<JournalRecord> {
-        self.0.lock().records.iter().filter(|record| record.id > id).cloned().collect()
+        self.0.lock().iter().filter(|record| record.id > id).cloned().collect()
     }
 }
 
@@ -111,9 +102,9 @@ mod tests {
         let (journal, labeller) = (Journal::default(), KeyLabeller::default());
         let key = Key::new("alice").unwrap();
         for policy in ["api", "secret"] {
-            let after = ": banned".to_owned();
-            let change = KeyChange { before: "override of", key: key.clone(), after, note: "Alice Smith".to_owned() };
-            journal.add_change(Event::Override, 1, None, policy, change);
+            let (before, after, note) = ("override of", ": banned".to_owned(), "Alice Smith".to_owned());
+            let change = KeyChange { before, key: key.clone(), policy: policy.into(), after, note };
+            journal.add_change(Event::Override, 1, None, change);
         }
         let text =
             |line: usize, visibility| journal.after(0)[line].text(visibility, &labeller, |policy| policy == "secret");

@@ -1,4 +1,4 @@
-//! [`DashboardData`]: the data that the dashboard shows beyond the metrics: the last minutes, the most denied keys of each policy, and
+//! [`Dashboard`]: the data that the page shows beyond the metrics: the last minutes, the most denied keys of each policy, and
 //! the journal.
 //!
 //! All data is bounded for any traffic: the history by its seconds and policies, sketches by their counters and by the bytes of their
@@ -37,9 +37,9 @@ const MAX_STREAMS: usize = 64;
 /// Number of live streams that are reserved for callers with the admin token.
 const ADMIN_STREAMS: usize = 16;
 
-/// The data of the dashboard.
+/// The dashboard of one service.
 #[derive(Debug)]
-pub(crate) struct DashboardData {
+pub(crate) struct Dashboard {
     pub(super) journal: Journal,
     pub(super) history: Mutex<History>,
     /// By policy, across reloads.
@@ -52,7 +52,8 @@ pub(crate) struct DashboardData {
     streams: Arc<Semaphore>,
 }
 
-impl DashboardData {
+impl Dashboard {
+    /// Creates an empty dashboard. `now_s` is the time in seconds since the epoch.
     pub(crate) fn new(now_s: u64) -> Self {
         Self {
             journal: Journal::default(),
@@ -91,7 +92,7 @@ impl DashboardData {
     }
 }
 
-impl Observer for DashboardData {
+impl Observer for Dashboard {
     fn policy(&self, name: &Arc<str>) -> Arc<dyn PolicyObserver> {
         self.hits(name)
     }
@@ -106,8 +107,8 @@ impl Observer for DashboardData {
         self.journal.add_event(event, at_ms, text);
     }
 
-    fn key_changed(&self, event: Event, at_ms: u64, actor: Actor, policy: &str, change: KeyChange<'_>) {
-        self.journal.add_change(event, at_ms, actor.address, policy, change);
+    fn key_changed(&self, event: Event, at_ms: u64, actor: Actor, change: KeyChange<'_>) {
+        self.journal.add_change(event, at_ms, actor.address, change);
     }
 
     fn second_ended(&self, second: u64, counts: Vec<(Arc<str>, OutcomeCounts)>, durations: &DurationCounts) {
@@ -125,11 +126,11 @@ impl Observer for DashboardData {
 
 #[cfg(test)]
 mod tests {
-    use super::{ADMIN_STREAMS, DashboardData, MAX_STREAMS};
+    use super::{ADMIN_STREAMS, Dashboard, MAX_STREAMS};
 
     #[test]
     fn some_streams_are_reserved_for_the_admin_token() {
-        let data = DashboardData::new(0);
+        let data = Dashboard::new(0);
         let permit = |is_admin| data.stream_permit(is_admin);
         let mut permits: Vec<_> = (0..MAX_STREAMS - ADMIN_STREAMS).map(|_| permit(false).expect("a permit")).collect();
         assert!(permit(false).is_none(), "the others are reserved");

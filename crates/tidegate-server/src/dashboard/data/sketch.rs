@@ -59,9 +59,10 @@ impl Sketch {
         grown
     }
 
-    /// Returns whether a key has a counter.
-    pub(crate) fn has(&self, key: &Key<'_>) -> bool {
-        self.indexes.find(self.hashes.hash_one(key), |index| self.keys[*index] == *key).is_some()
+    /// Returns the count of a key that has a counter.
+    pub(crate) fn find(&self, key: &Key<'_>) -> Option<Count> {
+        let index = self.indexes.find(self.hashes.hash_one(key), |index| self.keys[*index] == *key)?;
+        Some(self.counts[*index])
     }
 
     /// Returns the keys with a counter, and their counts.
@@ -71,13 +72,8 @@ impl Sketch {
 
     /// Returns the bounds for the count of any key.
     pub(crate) fn of(&self, key: &Key<'_>) -> Count {
-        match self.indexes.find(self.hashes.hash_one(key), |index| self.keys[*index] == *key) {
-            Some(index) => self.counts[*index],
-            None => {
-                let max = self.max_unseen();
-                Count { max, error: max }
-            }
-        }
+        let max = self.max_unseen();
+        self.find(key).unwrap_or(Count { max, error: max })
     }
 
     /// Returns the maximum count of a key without a counter.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{RawQuery, State},
     http::HeaderMap,
 };
@@ -11,8 +11,8 @@ use futures_util::future::join_all;
 use tidegate::{Cost, Decision, Key, Op};
 
 use super::super::{
-    DeniedKey, NearLimitKey, PolicyHits,
-    data::{COUNTERS, Count, DashboardData},
+    DeniedKey, KeysAre, NearLimitKey, PolicyHits,
+    data::{COUNTERS, Count, Dashboard},
 };
 use crate::{
     auth::Access,
@@ -38,26 +38,26 @@ const MAX_CANDIDATES: usize = 64;
 )]
 pub(super) async fn hits(
     State(context): State<Arc<Context>>,
-    State(data): State<Arc<DashboardData>>,
+    Extension(dashboard): Extension<Arc<Dashboard>>,
     caller: Caller,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<Json<PolicyHits>, Problem> {
     caller.require(&context, &headers, Access::Usage)?;
     let query = Query::parse(query.as_deref(), &["policy"])?;
-    Ok(Json(PolicyHits::new(&context.service, &data, query.required("policy")?, caller.visibility).await?))
+    Ok(Json(PolicyHits::new(&context.service, &dashboard, query.required("policy")?, caller.visibility).await?))
 }
 
 impl PolicyHits {
     pub(super) async fn new(
         service: &Service,
-        data: &DashboardData,
+        dashboard: &Dashboard,
         policy: &str,
         visibility: KeyVisibility,
     ) -> Result<Self, Refusal> {
         let active = service.active_policies();
         let configured = active.find(policy)?;
-        let hits = data.hits(policy);
+        let hits = dashboard.hits(policy);
         let denied = hits.most_denied(MAX_KEYS);
         let label = |key: &Key<'_>| service.key_labeller().label(key, configured.hide_keys, visibility);
         let candidates = hits.candidates(MAX_CANDIDATES);
@@ -83,9 +83,9 @@ impl PolicyHits {
             reset_after_ms: millis(decision.reset_after()),
         };
         let keys = match (visibility, configured.hide_keys) {
-            (KeyVisibility::Hidden, _) => "hidden",
-            (KeyVisibility::Visible, true) => "hashed",
-            (KeyVisibility::Visible, false) => "plain",
+            (KeyVisibility::Hidden, _) => KeysAre::Hidden,
+            (KeyVisibility::Visible, true) => KeysAre::Hashed,
+            (KeyVisibility::Visible, false) => KeysAre::Plain,
         };
         let hardest = |(key, count): &(Key<'_>, _)| {
             let Count { max, error } = *count;
@@ -94,12 +94,12 @@ impl PolicyHits {
         Ok(Self {
             policy: policy.to_owned(),
             now_ms: service.now_ms(),
-            since_ms: data.hits_since() * 1_000,
+            since_ms: dashboard.hits_since() * 1_000,
             counters: COUNTERS,
             denials: denied.denials,
             sampled: denied.sampled,
             error_at_most: denied.error,
-            keys: keys.to_owned(),
+            keys,
             hardest: denied.keys.iter().map(hardest).collect(),
             nearest: near.iter().map(nearest).collect(),
         })

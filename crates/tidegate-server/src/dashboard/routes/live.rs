@@ -3,6 +3,7 @@
 use std::{convert::Infallible, sync::Arc};
 
 use axum::{
+    Extension,
     extract::{RawQuery, State},
     http::{HeaderMap, StatusCode},
     response::{
@@ -16,7 +17,7 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::{
-    super::{CurrentState, Overview, PolicyHits, SecondSummary, Tick, data::DashboardData},
+    super::{CurrentState, Overview, PolicyHits, SecondSummary, Tick, data::Dashboard},
     overview::{DEFAULT_SECONDS, journal},
 };
 use crate::{
@@ -32,7 +33,7 @@ use crate::{
 /// A live stream to one viewer.
 struct LiveStream {
     context: Arc<Context>,
-    data: Arc<DashboardData>,
+    dashboard: Arc<Dashboard>,
     visibility: KeyVisibility,
     /// The login that gives access.
     login: Option<Login>,
@@ -76,7 +77,7 @@ impl Drop for CountedViewer {
 )]
 pub(super) async fn live(
     State(context): State<Arc<Context>>,
-    State(data): State<Arc<DashboardData>>,
+    Extension(dashboard): Extension<Arc<Dashboard>>,
     caller: Caller,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
@@ -93,16 +94,16 @@ pub(super) async fn live(
         None if !key.is_empty() => return Err(wrong("policy", "`key` needs the policy, too: set `policy`")),
         None => {}
     }
-    let Some(permit) = data.stream_permit(caller.is_admin || context.settings.tokens.admin.is_none()) else {
+    let Some(permit) = dashboard.stream_permit(caller.is_admin || context.settings.tokens.admin.is_none()) else {
         let message = "too many live streams are open: close a page, or poll /v1/overview";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "", message));
     };
     let stop = context.stop.clone();
     let live = LiveStream {
-        ticks: data.ticks(),
+        ticks: dashboard.ticks(),
         _counted: CountedViewer::new(&context.service.metrics().viewers),
         context,
-        data,
+        dashboard,
         visibility: caller.visibility,
         login: caller.login,
         policy,
@@ -132,7 +133,7 @@ impl LiveStream {
             None => {
                 // Before the overview is made, so that later changes are sent after it.
                 self.ticks.mark_unchanged();
-                let overview = Overview::new(&self.context.service, &self.data, self.visibility, DEFAULT_SECONDS);
+                let overview = Overview::new(&self.context.service, &self.dashboard, self.visibility, DEFAULT_SECONDS);
                 self.last_event = Some(overview.journal.last().map_or(0, |line| line.id));
                 events.push(event("overview", &overview));
             }
@@ -142,9 +143,10 @@ impl LiveStream {
                     return None;
                 }
                 let service = &self.context.service;
-                let journal = journal(service, &self.data, self.visibility, last_event);
+                let journal = journal(service, &self.dashboard, self.visibility, last_event);
                 self.last_event = Some(journal.last().map_or(last_event, |line| line.id));
-                let (now, point) = (CurrentState::new(service, &self.data), SecondSummary::latest(&self.data));
+                let (now, point) =
+                    (CurrentState::new(service, &self.dashboard), SecondSummary::latest(&self.dashboard));
                 events.push(event("tick", &Tick { now, point, journal }));
             }
         }
@@ -162,7 +164,7 @@ impl LiveStream {
     }
 
     async fn hits(&self, policy: &str) -> Event {
-        match PolicyHits::new(&self.context.service, &self.data, policy, self.visibility).await {
+        match PolicyHits::new(&self.context.service, &self.dashboard, policy, self.visibility).await {
             Ok(hits) => event("hits", &hits),
             Err(refusal) => event("problem", &Problem::from(refusal)),
         }

@@ -7,11 +7,13 @@ mod overview;
 mod page;
 mod session;
 
-use axum::{Router, routing::get};
+use std::sync::Arc;
+
+use axum::{Extension, Router, routing::get};
 use utoipa::OpenApi as _;
 
-use super::RouteState;
-use crate::transports::http::ExtraRoutes;
+use super::Dashboard;
+use crate::{context::Context, transports::http::ExtraRoutes};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -20,14 +22,18 @@ use crate::transports::http::ExtraRoutes;
 )]
 struct DashboardApi;
 
-pub(super) fn routes(state: RouteState) -> ExtraRoutes {
-    let router = Router::new()
-        .route("/v1/overview", get(overview::overview))
-        .route("/v1/hits", get(hits::hits))
-        .route("/v1/live", get(live::live))
-        .route("/v1/session", get(session::session).post(session::log_in).delete(session::log_out))
-        .route("/", get(page::page))
-        .route("/assets/{name}", get(page::asset))
-        .with_state(state);
-    ExtraRoutes { router, document: DashboardApi::openapi() }
+impl Dashboard {
+    /// Returns the routes of the page and of its API.
+    pub(crate) fn routes(self: Arc<Self>, context: &Context) -> ExtraRoutes {
+        let router = Router::new()
+            .route("/v1/overview", get(overview::overview))
+            .route("/v1/hits", get(hits::hits))
+            .route("/v1/live", get(live::live))
+            .route("/v1/session", get(session::session).post(session::log_in).delete(session::log_out))
+            .route("/", get(page::page))
+            .route("/assets/{name}", get(page::asset))
+            .layer(Extension(self))
+            .with_state(Arc::new(context.clone()));
+        ExtraRoutes { router, document: DashboardApi::openapi() }
+    }
 }

@@ -1,9 +1,9 @@
 //! The state of the service, and its recent history.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{RawQuery, State},
     http::HeaderMap,
 };
@@ -12,7 +12,7 @@ use tidegate::{StoreNode, StoreReport, WithoutStore};
 use super::super::{
     CurrentState, DecisionHistory, DegradedDecisions, JournalLine, NodeState, OutcomeTotals, Overview, PolicyHistory,
     PolicySecond, PolicySummary, RecentDecisions, SecondSummary, StoreErrorCount, StoreState,
-    data::{DashboardData, JournalRecord, RECENT, SECONDS, Second},
+    data::{Dashboard, JournalRecord, RECENT, SECONDS, Second},
 };
 use crate::{
     auth::Access,
@@ -39,7 +39,7 @@ pub(super) const DEFAULT_SECONDS: usize = 300;
 )]
 pub(super) async fn overview(
     State(context): State<Arc<Context>>,
-    State(data): State<Arc<DashboardData>>,
+    Extension(dashboard): Extension<Arc<Dashboard>>,
     caller: Caller,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
@@ -54,42 +54,39 @@ pub(super) async fn overview(
             .filter(|seconds| (1..=SECONDS).contains(seconds))
             .ok_or_else(|| wrong("seconds", format!("`seconds` must be a number from 1 to {SECONDS}")))?,
     };
-    Ok(Json(Overview::new(&context.service, &data, caller.visibility, seconds)))
+    Ok(Json(Overview::new(&context.service, &dashboard, caller.visibility, seconds)))
 }
 
 impl Overview {
-    pub(super) fn new(service: &Service, data: &DashboardData, visibility: KeyVisibility, seconds: usize) -> Self {
-        let uptime_ms = u64::try_from(service.uptime().as_millis()).unwrap_or(0);
+    pub(super) fn new(service: &Service, dashboard: &Dashboard, visibility: KeyVisibility, seconds: usize) -> Self {
         Self {
-            started_ms: service.now_ms().saturating_sub(uptime_ms),
+            started_ms: service.started_ms,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            now: CurrentState::new(service, data),
-            history: DecisionHistory::new(service, data, seconds),
-            journal: journal(service, data, visibility, 0),
+            now: CurrentState::new(service, dashboard),
+            history: DecisionHistory::new(service, dashboard, seconds),
+            journal: journal(service, dashboard, visibility, 0),
         }
     }
 }
 
 impl CurrentState {
-    pub(super) fn new(service: &Service, data: &DashboardData) -> Self {
-        let (sums, durations, seconds) = {
-            let history = data.history.lock();
+    pub(super) fn new(service: &Service, dashboard: &Dashboard) -> Self {
+        let (mut sums, durations, seconds) = {
+            let history = dashboard.history.lock();
             (history.recent(), history.durations(), history.last(RECENT).count())
         };
         let active = service.active_policies();
-        let mut named: Vec<(Arc<str>, OutcomeCounts)> = sums.into_iter().collect();
-        for name in active.names() {
-            if !named.iter().any(|(known, _)| known == name) {
-                named.push((Arc::clone(name), OutcomeCounts::default()));
-            }
-            if named.len() > 2 * MAX_POLICIES {
+        for name in &active.names {
+            if sums.len() > 2 * MAX_POLICIES {
                 break;
             }
+            sums.entry(Arc::clone(name)).or_default();
         }
-        let decided = |counts: &OutcomeCounts| counts.iter().sum::<u64>();
         let all =
-            named.iter().fold(OutcomeCounts::default(), |sum, (_, counts)| std::array::from_fn(|i| sum[i] + counts[i]));
-        named.sort_by(|a, b| decided(&b.1).cmp(&decided(&a.1)).then_with(|| a.0.cmp(&b.0)));
+            sums.values().fold(OutcomeCounts::default(), |sum, counts| std::array::from_fn(|i| sum[i] + counts[i]));
+        let mut named: Vec<(Arc<str>, OutcomeCounts)> = sums.into_iter().collect();
+        // The sort is stable: policies with the same number of decisions stay sorted by name.
+        named.sort_by_key(|(_, counts)| Reverse(counts.iter().sum::<u64>()));
         named.truncate(MAX_POLICIES);
         named.sort_by(|a, b| a.0.cmp(&b.0));
         let policy = |(name, counts): (Arc<str>, OutcomeCounts)| {
@@ -159,8 +156,8 @@ impl StoreState {
 }
 
 impl DecisionHistory {
-    fn new(service: &Service, data: &DashboardData, seconds: usize) -> Self {
-        let history = data.history.lock();
+    fn new(service: &Service, dashboard: &Dashboard, seconds: usize) -> Self {
+        let history = dashboard.history.lock();
         let last = history.last(seconds);
         let length = last.clone().count();
         let mut policies = BTreeMap::<Arc<str>, [Vec<u32>; OUTCOMES]>::new();
@@ -188,8 +185,8 @@ impl DecisionHistory {
 }
 
 impl SecondSummary {
-    pub(super) fn latest(data: &DashboardData) -> Option<Self> {
-        let history = data.history.lock();
+    pub(super) fn latest(dashboard: &Dashboard) -> Option<Self> {
+        let history = dashboard.history.lock();
         history.last(1).next().map(|Second { at, p50_ns, p99_ns, policies }| Self {
             at_ms: at * 1_000,
             p50_us: micros(*p50_ns),
@@ -208,7 +205,7 @@ impl SecondSummary {
 /// Returns the events after this one.
 pub(super) fn journal(
     service: &Service,
-    data: &DashboardData,
+    dashboard: &Dashboard,
     visibility: KeyVisibility,
     after: u64,
 ) -> Vec<JournalLine> {
@@ -221,5 +218,5 @@ pub(super) fn journal(
         text: record.text(visibility, service.key_labeller(), hides),
         by: record.by.filter(|_| visibility == KeyVisibility::Visible).map(|address| address.to_string()),
     };
-    data.journal.after(after).iter().map(line).collect()
+    dashboard.journal.after(after).iter().map(line).collect()
 }

@@ -60,7 +60,7 @@ fn file(asset: &'static Asset, request: &HeaderMap) -> Response {
     let mut response = match (is_known, is_gzip) {
         (true, _) => StatusCode::NOT_MODIFIED.into_response(),
         (false, true) => asset.gzip.as_slice().into_response(),
-        (false, false) => asset.bytes.into_response(),
+        (false, false) => asset.text.as_str().into_response(),
     };
     let headers = response.headers_mut();
     headers.extend(SECURITY);

@@ -30,8 +30,7 @@ pub(super) struct Session {
     /// Whether lists contain keys: for callers with the admin token, and for callers on this machine.
     sees_keys: bool,
     /// `not_needed`: the service has no admin token. `out`: it has one, and the caller has no token. `usage`: the caller has the usage token. `in`: the caller has the admin token.
-    #[schema(value_type = LoginState)]
-    login: &'static str,
+    login: LoginState,
     /// Whether callers may supply limits, as the form for trying a limit does.
     caller_limits: bool,
     /// The version of the service.
@@ -39,9 +38,8 @@ pub(super) struct Session {
 }
 
 /// Whether a caller is logged in.
-#[derive(ToSchema)]
-#[schema(rename_all = "snake_case")]
-#[expect(dead_code, reason = "only its schema is used")]
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 enum LoginState {
     NotNeeded,
     Out,
@@ -70,10 +68,10 @@ impl Session {
             may_change: caller.may(Access::Admin),
             sees_keys: caller.visibility == KeyVisibility::Visible,
             login: match (&context.settings.tokens, caller.is_admin) {
-                (Tokens { admin: None, .. }, _) => "not_needed",
-                (_, true) => "in",
-                (Tokens { usage: Some(_), .. }, false) if caller.may(Access::Usage) => "usage",
-                (_, false) => "out",
+                (Tokens { admin: None, .. }, _) => LoginState::NotNeeded,
+                (_, true) => LoginState::In,
+                (Tokens { usage: Some(_), .. }, false) if caller.may(Access::Usage) => LoginState::Usage,
+                (_, false) => LoginState::Out,
             },
             caller_limits: context.settings.caller_limits.allowed,
             version: env!("CARGO_PKG_VERSION"),
