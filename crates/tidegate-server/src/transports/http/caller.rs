@@ -112,7 +112,7 @@ pub(super) fn address(context: &Context, headers: &HeaderMap, peer: IpAddr) -> I
 }
 
 /// Returns the token in `Authorization`.
-pub(super) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()))
 }
 

@@ -36,7 +36,12 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use self::openapi::Document;
 pub(crate) use self::{
-    admin::key_state, caller::Caller, connection::Peer, guard::origin, problem::Problem, request::Request,
+    admin::key_state,
+    caller::{Caller, bearer},
+    connection::Peer,
+    guard::origin,
+    problem::{Problem, Refused},
+    request::Request,
 };
 use crate::{auth::Access, context::Context};
 

@@ -16,7 +16,7 @@ use crate::{auth::WrongToken, service::Refusal};
 
 /// Marks a response that refuses its request. The connection counts it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Refused;
+pub(crate) struct Refused;
 
 /// Maximum number of characters of a message: long input is not sent back in full.
 const MAX_MESSAGE: usize = 600;

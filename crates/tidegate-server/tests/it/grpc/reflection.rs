@@ -6,7 +6,7 @@ use prost::Message as _;
 use prost_types::{DescriptorProto, FileDescriptorProto};
 use tonic_reflection::pb;
 
-use super::{GrpcClient, channel};
+use super::{GrpcClient, channel, proto::SERVICE_NAME};
 
 /// Sends one request in either version of the protocol.
 macro_rules! reflect {
@@ -79,7 +79,7 @@ fn types(prefix: &str, message: &DescriptorProto, known: &mut BTreeSet<String>, 
 #[test]
 fn all_types_of_a_request_and_its_response_are_described() {
     let client = GrpcClient::start("");
-    let all = files(&client, "envoy.service.ratelimit.v3.RateLimitService");
+    let all = files(&client, SERVICE_NAME);
     let (mut known, mut used) = (BTreeSet::new(), BTreeSet::new());
     for file in all.values() {
         let package = format!(".{}", file.package());

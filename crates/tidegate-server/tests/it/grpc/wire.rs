@@ -1,11 +1,12 @@
 //! The encoding of a decision.
 
 use prost::Message as _;
+use prost_reflect::{DescriptorPool, DynamicMessage};
 
 use super::{
     GrpcClient, code, descriptor, hits,
     proto::{
-        DescriptorStatus, OverLimit, RateLimit, RateLimitDescriptor, RateLimitOverride, RateLimitRequest,
+        DESCRIPTORS, DescriptorStatus, OverLimit, RateLimit, RateLimitDescriptor, RateLimitOverride, RateLimitRequest,
         RateLimitResponse, Unit,
     },
     user, user_policy,
@@ -29,12 +30,35 @@ fn messages_have_the_field_numbers_and_types_of_envoys_protocol() {
         current_limit: Some(RateLimit { name: "n".to_owned(), requests_per_unit: 5, unit: Unit::Second.into() }),
         limit_remaining: 9,
         duration_until_reset: Some(prost_types::Duration { seconds: 3, nanos: 0 }),
-        quota: None,
     };
-    let response =
-        RateLimitResponse { overall_code: OverLimit.into(), statuses: vec![status], ..RateLimitResponse::default() };
+    let response = RateLimitResponse { overall_code: OverLimit.into(), statuses: vec![status] };
     let encoded = b"\x08\x02\x12\x11\x08\x02\x12\x07\x08\x05\x10\x01\x1a\x01n\x18\x09\x22\x02\x08\x03";
     assert_eq!(response.encode_to_vec(), encoded);
+
+    // The descriptors that reflection shows describe the same messages.
+    let pool = DescriptorPool::decode(DESCRIPTORS).expect("the descriptors are valid");
+    let described = |name: &str, message: &[u8]| {
+        let descriptor = pool.get_message_by_name(&format!("envoy.service.ratelimit.v3.{name}"));
+        let message = DynamicMessage::decode(descriptor.expect("the message is described"), message);
+        message.expect("it has the described types").to_text_format()
+    };
+    assert_eq!(
+        described("RateLimitRequest", &request.encode_to_vec()),
+        "domain:\"d\",descriptors:[{entries:[{key:\"k\",value:\"v\"}],limit{requests_per_unit:7,unit:DAY},\
+         hits_addend{value:5},is_negative_hits:true}],hits_addend:3"
+    );
+    assert_eq!(
+        described("RateLimitResponse", &response.encode_to_vec()),
+        "overall_code:OVER_LIMIT,statuses:[{code:OVER_LIMIT,current_limit{requests_per_unit:5,unit:SECOND,name:\"n\"},\
+         limit_remaining:9,duration_until_reset{seconds:3}}]"
+    );
+    for name in ["service.ratelimit.v3.RateLimitResponse.RateLimit.Unit", "type.v3.RateLimitUnit"] {
+        let units = pool.get_enum_by_name(&format!("envoy.{name}")).expect("the enum is described");
+        for value in units.values() {
+            let unit = Unit::try_from(value.number()).expect("a known unit");
+            assert_eq!(format!("{unit:?}").to_uppercase(), value.name(), "{name}");
+        }
+    }
 }
 
 fn reported_limit(limit: &str, algorithm: &str) -> RateLimit {
