@@ -102,10 +102,6 @@ pub(crate) struct ArrivingRequest {
     since: u64,
 }
 
-/// Bytes that are counted only for the listener.
-#[derive(Debug)]
-pub(crate) struct CountedBytes<'u>(&'u UnreadResponses, usize);
-
 impl UnreadResponses {
     /// Permits at most `max` bytes. A response may stay unread for `timeout`.
     pub(crate) fn new(max: usize, timeout: Duration) -> Arc<Self> {
@@ -128,11 +124,6 @@ impl UnreadResponses {
         WatchedReader(reader)
     }
 
-    /// Counts bytes that wait to be written. Returns `None` if they would exceed the bound.
-    pub(crate) fn count(&self, bytes: usize) -> Option<CountedBytes<'_>> {
-        self.add_if_it_fits(bytes).then(|| CountedBytes(self, bytes))
-    }
-
     fn add_if_it_fits(&self, bytes: usize) -> bool {
         let fit = |held: usize| Some(held + bytes).filter(|sum| *sum <= self.max);
         self.held.fetch_update(Relaxed, Relaxed, fit).is_ok()
@@ -140,12 +131,6 @@ impl UnreadResponses {
 
     fn is_under_pressure(&self, held: usize) -> bool {
         held > self.max / PRESSURE
-    }
-
-    /// Returns how long a response may stay unread at present.
-    pub(crate) fn timeout(&self) -> Duration {
-        let is_short = self.is_under_pressure(self.held.load(Relaxed));
-        if is_short { self.timeout.min(UNDER_PRESSURE) } else { self.timeout }
     }
 }
 
@@ -181,6 +166,14 @@ impl ResponseReader {
     #[inline]
     pub(crate) fn begin_only(self: &Arc<Self>) -> Arc<Reservation> {
         self.reservation(0)
+    }
+
+    /// Reserves memory for bytes that wait to be written. Returns `None` if there is not enough.
+    pub(crate) fn begin_waiting(self: &Arc<Self>, bytes: usize) -> Option<Arc<Reservation>> {
+        self.all.add_if_it_fits(bytes).then(|| {
+            self.held.fetch_add(bytes, Relaxed);
+            self.reservation(bytes)
+        })
     }
 
     fn reservation(self: &Arc<Self>, held: usize) -> Arc<Reservation> {
@@ -290,12 +283,6 @@ impl Drop for ArrivingRequest {
     }
 }
 
-impl Drop for CountedBytes<'_> {
-    fn drop(&mut self) {
-        self.0.held.fetch_sub(self.1, Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
@@ -303,9 +290,7 @@ mod tests {
         time::Duration,
     };
 
-    use super::{
-        ALWAYS, PER_CONNECTION, RESERVED, Reservation, ResponseReader, SMALL, UNDER_PRESSURE, UnreadResponses,
-    };
+    use super::{ALWAYS, PER_CONNECTION, RESERVED, Reservation, ResponseReader, SMALL, UnreadResponses};
 
     const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -372,11 +357,9 @@ mod tests {
     #[test]
     fn a_full_listener_serves_connections_that_use_little_memory() {
         let all = UnreadResponses::new(1 << 20, TIMEOUT);
-        assert_eq!(all.timeout(), TIMEOUT);
-        let full = all.count(1 << 20).expect("it fits");
-        assert!(all.count(1).is_none());
-        assert_eq!(all.timeout(), UNDER_PRESSURE);
-        let watched = all.reader();
+        let (slow, watched) = (all.reader(), all.reader());
+        let full = slow.reader().begin_waiting(1 << 20).expect("it fits");
+        assert!(slow.reader().begin_waiting(1).is_none());
         let reader = watched.reader();
         assert!(response(reader, ALWAYS).is_none());
         assert!(response(reader, ALWAYS - RESERVED).is_some());

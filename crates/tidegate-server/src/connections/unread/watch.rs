@@ -2,23 +2,25 @@
 
 use std::{
     cmp::Reverse,
+    pin::pin,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
 use tokio::time::{MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::{ResponseReader, UNDER_PRESSURE, UnreadResponses};
 use crate::{metrics::Transport, service::Service};
 
 impl UnreadResponses {
-    /// Checks all connections regularly, until the service stops.
-    pub(crate) async fn watch(self: Arc<Self>, service: Arc<Service>, transport: Transport, stop: CancellationToken) {
+    /// Checks all connections regularly. After the service has stopped, it checks those that are still open.
+    pub(crate) async fn watch(self: Arc<Self>, service: Arc<Service>, transport: Transport, connections: TaskTracker) {
         let often = (self.timeout / 4).clamp(Duration::from_millis(5), Duration::from_millis(500));
         let mut checks = interval(often);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while stop.run_until_cancelled(checks.tick()).await.is_some() {
+        let mut ended = pin!(connections.wait());
+        while tokio::select! { _ = checks.tick() => true, () = ended.as_mut() => false } {
             let closed = self.close_stalled(often);
             service.metrics().unread_bytes[transport].set(i64::try_from(self.held.load(Relaxed)).unwrap_or(i64::MAX));
             if closed > 0 {

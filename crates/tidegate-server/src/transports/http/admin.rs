@@ -36,7 +36,7 @@ pub(super) async fn refund(
 ) -> Result<Json<RefundResponse>, Problem> {
     let reservation = request.extensions().get::<Arc<Reservation>>().cloned();
     let body = super::body(&context, Access::Admin, request).await?;
-    let request = super::parse(&body)?;
+    let request = Request::read(&body)?;
     let refunds = request.refunds()?;
     let active = context.service.active_policies();
     // All refunds are validated first, so that a wrong one prevents all of them.
@@ -76,7 +76,7 @@ pub(super) async fn reset(
     request: HttpRequest,
 ) -> Result<Json<ResetResponse>, Problem> {
     let body = super::body(&context, Access::Admin, request).await?;
-    let request = super::parse(&body)?;
+    let request = Request::read(&body)?;
     let active = context.service.active_policies();
     let reset = context.service.reset(&active, &request.subject()?, caller.actor()).await?;
     Ok(Json(ResetResponse { reset }))

@@ -6,6 +6,7 @@ use axum::{
     body::Body,
     http::{Method, Response, Version},
 };
+use http_body_util::BodyExt as _;
 use hyper::{
     Request,
     body::{Body as _, Incoming},
@@ -19,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use super::{
-    arriving_body::ArrivingBody,
     problem::Refused,
     timeout_stream::TimeoutStream,
     unread_body::{self, UnreadBody},
@@ -176,7 +176,10 @@ impl Connection {
             request.extensions_mut().insert(Arc::clone(&reservation));
             let request = request.map(|body| {
                 let arriving = (is_http2 && !body.is_end_stream()).then(|| self.reader.arriving());
-                Body::new(ArrivingBody::new(body, arriving))
+                // The body owns `arriving`, and is dropped when it has arrived or is not needed.
+                Body::new(body.inspect_frame(move |_| {
+                    let _owned = &arriving;
+                }))
             });
             let Ok(response) = self.router.clone().call(request).await;
             match tokens {

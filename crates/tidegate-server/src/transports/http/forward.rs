@@ -26,7 +26,7 @@ use crate::{
     auth::Access,
     context::Context,
     metrics::Transport,
-    service::{KeyRequest, LimitSource, Price},
+    service::{KeyRequest, LimitSource, Price, Refusal},
     transports::{decision_body::DecisionBody, long_key},
 };
 
@@ -71,7 +71,7 @@ pub(super) async fn forward(
 ) -> Result<Response, Problem> {
     decide_for_proxy(&context, peer.ip(), &headers, query.as_deref()).await.inspect_err(|problem| {
         // The clients of the proxy see only an error of the proxy, so the reason is logged.
-        let (proxy, status, reason) = (peer.ip(), problem.status().as_u16(), problem.error());
+        let (proxy, status, reason) = (peer.ip(), problem.status.as_u16(), &problem.error);
         tracing::warn!(%proxy, status, reason, "refused a request to /v1/forward");
     })
 }
@@ -86,14 +86,16 @@ async fn decide_for_proxy(
     let query = Query::parse(query, &KNOWN)?;
     let asked = ForwardQuery::parse(&query)?;
     let active = context.service.active_policies();
-    let configured = active.find(asked.policy)?;
+    // Some proxies send this response on to their clients, who may not see the list of policies.
+    let configured = active.find(asked.policy).map_err(Refusal::without_known_policies)?;
     let found = &context.settings.forwarding.client;
     let client = found.text(found.find(headers, Some(peer)).unwrap_or(peer));
     // The client causes this error, not the configuration of the proxy. It is a denial, because a proxy that fails open must not
     // forward the request.
     let key = key(&configured.key, headers, &client).map_err(|error| {
-        let status = asked.deny_status.unwrap_or(StatusCode::BAD_REQUEST);
-        wrong("key", error.to_string()).with_status(status)
+        let mut problem = wrong("key", error.to_string());
+        problem.status = asked.deny_status.unwrap_or(problem.status);
+        problem
     })?;
     let request = KeyRequest { source: LimitSource::Policy(asked.policy), key, price: asked.price, on_failure: None };
     let answer = context.service.decide(Transport::Http, &active, Op::Check, &request).await?;

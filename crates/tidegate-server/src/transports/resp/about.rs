@@ -53,7 +53,7 @@ fn is_all(word: &[u8]) -> bool {
 
 /// `COMMAND [COUNT | LIST | INFO [name …] | DOCS [name …]]`
 pub(super) fn commands(args: Args<'_>, out: &mut Replies) {
-    let named = || args.iter().skip(2).map(|name| Verb::named(name).map(Verb::info));
+    let named = || args.iter().skip(2).map(CommandInfo::named);
     match argument(args, 1).to_ascii_uppercase().as_slice() {
         b"COUNT" => out.integer(COMMANDS.len()),
         b"LIST" => {
@@ -121,12 +121,9 @@ fn details(command: &CommandInfo, out: &mut Replies) {
 fn documentation(command: &CommandInfo, out: &mut Replies) {
     out.bulk(command.name.to_ascii_lowercase());
     out.map(3);
-    out.bulk("summary");
-    out.bulk(format!("{}: {} {}", command.summary, command.name, command.usage));
-    out.bulk("since");
-    out.bulk("0.1.0");
-    out.bulk("group");
-    out.bulk(if command.key > 0 { "generic" } else { "connection" });
+    out.named("summary", |out| out.bulk(format!("{}: {} {}", command.summary, command.name, command.usage)));
+    out.named("since", |out| out.bulk("0.1.0"));
+    out.named("group", |out| out.bulk(if command.key > 0 { "generic" } else { "connection" }));
 }
 
 /// `CONFIG GET name …`: the settings that redis-benchmark and redis-cli read. The settings of the service are in its file.
