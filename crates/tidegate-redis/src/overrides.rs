@@ -45,7 +45,7 @@ pub(crate) async fn set(
     }
     let record = override_record::record(&encoded, answer.now);
     list.put(&field, &record).await.map_err(|error| unlisted(&error))?;
-    Ok(answer.before.map(|before| before.by))
+    Ok(answer.before.map(|before| before.r#override))
 }
 
 /// Removes the override of a key. Returns it if it was in force.
@@ -54,7 +54,7 @@ pub(crate) async fn remove(store: &RedisStore, policy: &Policy, key: &Key<'_>) -
     let answer = ask(store, OverrideStep::Remove, policy, key, &[]).await?;
     // Also if there was no override: an earlier attempt may have removed it without the list.
     list.remove(&store.name(policy, key).bytes).await.map_err(|error| unlisted(&error))?;
-    Ok(answer.before.map(|before| before.by))
+    Ok(answer.before.map(|before| before.r#override))
 }
 
 /// The override of a key, if one is in force.

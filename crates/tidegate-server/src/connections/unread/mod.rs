@@ -9,9 +9,8 @@ mod ages;
 mod watch;
 
 use std::{
-    collections::HashMap,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
@@ -50,16 +49,15 @@ pub(crate) struct UnreadResponses {
     max: usize,
     timeout: Duration,
     held: AtomicUsize,
-    next: AtomicU64,
     /// Number of checks of the connections so far: the clock by which responses age.
     checks: AtomicU64,
-    readers: Mutex<HashMap<u64, Arc<ResponseReader>>>,
+    /// The open connections, and some that have ended since the last check.
+    readers: Mutex<Vec<Weak<ResponseReader>>>,
 }
 
 /// The peer of a connection, which has to read the responses.
 #[derive(Debug)]
 pub(crate) struct ResponseReader {
-    id: u64,
     all: Arc<UnreadResponses>,
     /// All bytes of this connection.
     held: AtomicUsize,
@@ -71,10 +69,6 @@ pub(crate) struct ResponseReader {
     arriving: Mutex<Ages>,
     closed: CancellationToken,
 }
-
-/// A reader that is checked until this is dropped.
-#[derive(Debug)]
-pub(crate) struct WatchedReader(Arc<ResponseReader>);
 
 /// Memory for the response of one request.
 #[derive(Debug)]
@@ -105,14 +99,13 @@ pub(crate) struct ArrivingRequest {
 impl UnreadResponses {
     /// Permits at most `max` bytes. A response may stay unread for `timeout`.
     pub(crate) fn new(max: usize, timeout: Duration) -> Arc<Self> {
-        let (held, next, checks) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Self { max, timeout, held, next, checks, readers: Mutex::default() })
+        let (held, checks) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Arc::new(Self { max, timeout, held, checks, readers: Mutex::default() })
     }
 
-    /// Registers a connection.
-    pub(crate) fn reader(self: &Arc<Self>) -> WatchedReader {
+    /// Registers a connection. It is checked until the reader is dropped.
+    pub(crate) fn reader(self: &Arc<Self>) -> Arc<ResponseReader> {
         let reader = Arc::new(ResponseReader {
-            id: self.next.fetch_add(1, Relaxed),
             all: Arc::clone(self),
             held: AtomicUsize::new(0),
             bodies: AtomicUsize::new(0),
@@ -120,8 +113,8 @@ impl UnreadResponses {
             arriving: Mutex::default(),
             closed: CancellationToken::new(),
         });
-        self.readers.lock().insert(reader.id, Arc::clone(&reader));
-        WatchedReader(reader)
+        self.readers.lock().push(Arc::downgrade(&reader));
+        reader
     }
 
     fn add_if_it_fits(&self, bytes: usize) -> bool {
@@ -131,23 +124,6 @@ impl UnreadResponses {
 
     fn is_under_pressure(&self, held: usize) -> bool {
         held > self.max / PRESSURE
-    }
-}
-
-impl WatchedReader {
-    pub(crate) fn reader(&self) -> &Arc<ResponseReader> {
-        &self.0
-    }
-
-    /// Waits until the connection has left a response unread for too long.
-    pub(crate) async fn stalls(&self) {
-        self.0.closed.cancelled().await;
-    }
-}
-
-impl Drop for WatchedReader {
-    fn drop(&mut self) {
-        self.0.all.readers.lock().remove(&self.0.id);
     }
 }
 
@@ -174,6 +150,25 @@ impl ResponseReader {
             self.held.fetch_add(bytes, Relaxed);
             self.reservation(bytes)
         })
+    }
+
+    /// Waits until the connection has left a response unread for too long.
+    pub(crate) async fn stalls(&self) {
+        self.closed.cancelled().await;
+    }
+
+    /// Counts bytes of a body.
+    fn add_body(&self, bytes: usize) {
+        self.bodies.fetch_add(bytes, Relaxed);
+        self.held.fetch_add(bytes, Relaxed);
+        self.all.held.fetch_add(bytes, Relaxed);
+    }
+
+    /// Releases bytes, those of bodies among them.
+    fn release(&self, bytes: usize, of_bodies: usize) {
+        self.bodies.fetch_sub(of_bodies, Relaxed);
+        self.held.fetch_sub(bytes, Relaxed);
+        self.all.held.fetch_sub(bytes, Relaxed);
     }
 
     fn reservation(self: &Arc<Self>, held: usize) -> Arc<Reservation> {
@@ -212,9 +207,7 @@ impl Reservation {
     /// Counts a body even if it does not fit.
     pub(crate) fn take(&self, bytes: usize) {
         let Some(more) = self.missing(bytes) else { return };
-        self.reader.bodies.fetch_add(more, Relaxed);
-        self.reader.held.fetch_add(more, Relaxed);
-        self.reader.all.held.fetch_add(more, Relaxed);
+        self.reader.add_body(more);
         self.grow(more);
     }
 
@@ -232,9 +225,7 @@ impl Reservation {
     /// Counts a response, or a part of it with so many more bytes, that is handed to the protocol.
     pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> MemoryCharge {
         let reader = &self.reader;
-        reader.bodies.fetch_add(bytes, Relaxed);
-        reader.held.fetch_add(bytes, Relaxed);
-        reader.all.held.fetch_add(bytes, Relaxed);
+        reader.add_body(bytes);
         let since = reader.unread.lock().add(reader.all.checks.load(Relaxed));
         MemoryCharge { reservation: Arc::clone(self), bytes, since: since.into() }
     }
@@ -258,9 +249,7 @@ impl Drop for MemoryCharge {
     fn drop(&mut self) {
         let reader = &self.reservation.reader;
         reader.unread.lock().remove(self.since.load(Relaxed));
-        reader.bodies.fetch_sub(self.bytes, Relaxed);
-        reader.held.fetch_sub(self.bytes, Relaxed);
-        reader.all.held.fetch_sub(self.bytes, Relaxed);
+        reader.release(self.bytes, self.bytes);
     }
 }
 
@@ -268,12 +257,9 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let held = *self.held.get_mut();
         // Most requests over HTTP/1 reserve nothing and need not touch the shared counters.
-        if held == 0 {
-            return;
+        if held > 0 {
+            self.reader.release(held, *self.body.get_mut());
         }
-        self.reader.bodies.fetch_sub(*self.body.get_mut(), Relaxed);
-        self.reader.held.fetch_sub(held, Relaxed);
-        self.reader.all.held.fetch_sub(held, Relaxed);
     }
 }
 
@@ -303,15 +289,14 @@ mod tests {
     #[test]
     fn a_connection_may_leave_one_response_of_any_size_or_several_up_to_its_bound_unread() {
         let all = UnreadResponses::new(64 << 20, TIMEOUT);
-        let watched = all.reader();
-        let reader = watched.reader();
+        let reader = &all.reader();
         let large = response(reader, 2 * PER_CONNECTION).expect("the first may be large");
         assert!(response(reader, SMALL + 1).is_none(), "not while another one is unread");
         assert!(response(reader, SMALL).is_some(), "small responses always fit");
         drop(large);
         let several: Vec<_> = (0..4).map(|_| response(reader, PER_CONNECTION / 4).expect("they fit")).collect();
         assert!(response(reader, SMALL + 1).is_none());
-        assert!(response(all.reader().reader(), PER_CONNECTION).is_some(), "another connection has its own bound");
+        assert!(response(&all.reader(), PER_CONNECTION).is_some(), "another connection has its own bound");
         drop(several);
         assert_eq!(all.held.load(Relaxed), 0, "all memory is released");
     }
@@ -320,12 +305,12 @@ mod tests {
     fn only_one_of_several_concurrent_large_responses_fits() {
         let all = UnreadResponses::new(64 << 20, TIMEOUT);
         for _ in 0..100 {
-            let watched = all.reader();
+            let reader = all.reader();
             let start = Barrier::new(4);
             let fit = std::thread::scope(|scope| {
                 let one = || {
                     start.wait();
-                    response(watched.reader(), 2 * PER_CONNECTION)
+                    response(&reader, 2 * PER_CONNECTION)
                 };
                 let threads = [(); 4].map(|()| scope.spawn(one));
                 // All are kept until all have tried.
@@ -342,8 +327,8 @@ mod tests {
         let all = UnreadResponses::new(1 << 20, TIMEOUT);
         let connections: Vec<_> = (0..100).map(|_| all.reader()).collect();
         let mut begun = Vec::new();
-        for watched in &connections {
-            begun.extend(std::iter::from_fn(|| watched.reader().begin()).take(128));
+        for reader in &connections {
+            begun.extend(std::iter::from_fn(|| reader.begin()).take(128));
         }
         assert!(all.held.load(Relaxed) <= (1 << 20) + 100 * ALWAYS, "{}", all.held.load(Relaxed));
         let before = all.held.load(Relaxed);
@@ -357,10 +342,9 @@ mod tests {
     #[test]
     fn a_full_listener_serves_connections_that_use_little_memory() {
         let all = UnreadResponses::new(1 << 20, TIMEOUT);
-        let (slow, watched) = (all.reader(), all.reader());
-        let full = slow.reader().begin_waiting(1 << 20).expect("it fits");
-        assert!(slow.reader().begin_waiting(1).is_none());
-        let reader = watched.reader();
+        let (slow, reader) = (all.reader(), &all.reader());
+        let full = slow.begin_waiting(1 << 20).expect("it fits");
+        assert!(slow.begin_waiting(1).is_none());
         assert!(response(reader, ALWAYS).is_none());
         assert!(response(reader, ALWAYS - RESERVED).is_some());
         let held: Vec<_> = std::iter::from_fn(|| response(reader, SMALL)).collect();
@@ -373,8 +357,8 @@ mod tests {
     #[test]
     fn reserved_memory_is_counted_once() {
         let all = UnreadResponses::new(1 << 20, TIMEOUT);
-        let watched = all.reader();
-        let reservation = watched.reader().begin().expect("there is room");
+        let reader = all.reader();
+        let reservation = reader.begin().expect("there is room");
         assert!(reservation.make_room(20_000));
         assert!(reservation.make_room(16_384));
         reservation.take(16_384);
@@ -382,6 +366,6 @@ mod tests {
         reservation.take(30_000);
         assert_eq!(all.held.load(Relaxed), RESERVED + 30_000);
         drop(reservation);
-        assert_eq!((all.held.load(Relaxed), watched.reader().bodies.load(Relaxed)), (0, 0));
+        assert_eq!((all.held.load(Relaxed), reader.bodies.load(Relaxed)), (0, 0));
     }
 }

@@ -56,9 +56,9 @@ async fn decide(
                 service.metrics().denied.inc();
                 status::denied(*limit)
             }
-            (Action::Refund(ask), _) => {
-                refund::refund_oldest(service, active, ask).await;
-                let one = KeyRequest { price: Price::Cost(Cost::ONE), ..ask.clone() };
+            (Action::Refund(request), _) => {
+                refund::refund_oldest(service, active, request).await;
+                let one = KeyRequest { price: Price::Cost(Cost::ONE), ..request.clone() };
                 status::refunded(&service.decide(Transport::Grpc, active, Op::Peek, &one).await?)
             }
             (_, Some(peeked)) => status::decided(&peeked),
@@ -77,7 +77,7 @@ async fn peek<'l>(
     actions: &[Action<'_>],
 ) -> Result<Vec<Option<PolicyDecision<'l>>>, Refusal> {
     try_join_all(actions.iter().map(async |action| match action {
-        Action::Peek(ask) => service.decide(Transport::Grpc, active, Op::Peek, ask).await.map(Some),
+        Action::Peek(request) => service.decide(Transport::Grpc, active, Op::Peek, request).await.map(Some),
         _ => Ok(None),
     }))
     .await
@@ -91,12 +91,12 @@ async fn spend<'l>(
     actions: &[Action<'_>],
 ) -> Result<Vec<PolicyDecision<'l>>, Refusal> {
     let spending = actions.iter().filter_map(|action| match action {
-        Action::Spend(ask) => Some(ask.clone()),
+        Action::Spend(request) => Some(request.clone()),
         _ => None,
     });
     match &*spending.collect::<Vec<_>>() {
         [] => Ok(Vec::new()),
-        [ask] => Ok(vec![service.decide(Transport::Grpc, active, op, ask).await?]),
+        [request] => Ok(vec![service.decide(Transport::Grpc, active, op, request).await?]),
         requests => Ok(service.decide_all(Transport::Grpc, active, op, requests).await?.parts),
     }
 }

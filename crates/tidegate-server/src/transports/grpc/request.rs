@@ -118,11 +118,11 @@ fn action<'r>(
     // Every limit denies a cost above the maximum. An error would admit the request: by default, Envoy continues when its rate
     // limit service returns an error.
     let cost = Cost::new(hits.clamp(1, MAX_HITS)).map_err(|error| Status::invalid_argument(error.to_string()))?;
-    let ask = KeyRequest { source, key, price: Price::Cost(cost), on_failure: None };
+    let key_request = KeyRequest { source, key, price: Price::Cost(cost), on_failure: None };
     Ok(match hits {
-        0 => Action::Peek(ask),
-        _ if descriptor.is_negative_hits => Action::Refund(ask),
-        _ => Action::Spend(ask),
+        0 => Action::Peek(key_request),
+        _ if descriptor.is_negative_hits => Action::Refund(key_request),
+        _ => Action::Spend(key_request),
     })
 }
 

@@ -117,11 +117,12 @@ pub(crate) async fn key_state(
     let policy = &configured.policy;
     let inspection = service.store().store().inspect(policy, &key).await.map_err(Refusal::from)?;
     let active_override = service.store().store().override_of(policy, &key).await.map_err(Refusal::from)?;
-    let applied = match active_override.as_ref().map(|active_override| active_override.by.rule()) {
+    let rule = active_override.as_ref().map(|active| active.r#override.rule());
+    let applied = match rule {
         Some(OverrideRule::Limits(limits)) => limits,
         _ => policy,
     };
-    let is_banned = active_override.as_ref().is_some_and(|o| matches!(o.by.rule(), OverrideRule::Ban));
+    let is_banned = matches!(rule, Some(OverrideRule::Ban));
     let limits = applied.limits().iter().enumerate().map(|(index, limit)| {
         let in_use = inspection.as_ref().and_then(|inspection| inspection.limits.get(index));
         limit_state(applied, *limit, in_use, is_banned)

@@ -102,17 +102,16 @@ pub(crate) async fn serve(
     slot: Arc<ConnectionSlot>,
 ) {
     let bounds = context.settings.bounds;
-    let watched = context.unread[transport as usize].reader();
+    let reader = context.unread[transport as usize].reader();
     let closing = CancellationToken::new();
     // A child token, so that checking it takes no lock of other connections.
     let stop = context.stop.child_token();
-    let reader = Arc::clone(watched.reader());
     let own = Arc::new(Connection {
         context,
         transport,
         router,
         peer,
-        reader,
+        reader: Arc::clone(&reader),
         closing: Closing { begun: closing.clone(), slot },
     });
     let answer = service_fn(move |request| Arc::clone(&own).answer(request));
@@ -123,10 +122,10 @@ pub(crate) async fn serve(
     let ended = tokio::select! {
         biased;
         ended = connection.as_mut() => ended,
-        () = watched.stalls() => return stalled(peer),
+        () = reader.stalls() => return stalled(peer),
         () = stopped(&stop) => {
             connection.as_mut().graceful_shutdown();
-            tokio::select! { ended = connection => ended, () = watched.stalls() => return stalled(peer) }
+            tokio::select! { ended = connection => ended, () = reader.stalls() => return stalled(peer) }
         }
         () = closing.cancelled() => {
             connection.as_mut().graceful_shutdown();

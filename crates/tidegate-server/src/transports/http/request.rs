@@ -4,7 +4,10 @@ use std::{borrow::Cow, fmt};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+    de::{
+        MapAccess, SeqAccess, Visitor,
+        value::{MapAccessDeserializer, SeqAccessDeserializer},
+    },
 };
 use tidegate::{Algorithm, Cost, Key, Limit, OnStoreFailure, Timestamp};
 
@@ -83,12 +86,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for KeyForm<'a> {
                 Ok(KeyForm::One(Cow::Owned(text.to_owned())))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<KeyForm<'de>, A::Error> {
-                let mut parts = Vec::new();
-                while let Some(part) = seq.next_element()? {
-                    parts.push(part);
-                }
-                Ok(KeyForm::Several(parts))
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<KeyForm<'de>, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(KeyForm::Several)
             }
         }
         source.deserialize_any(Either)

@@ -222,9 +222,8 @@ async fn send(stream: &mut Stream, replies: &mut Replies, unread: &Arc<UnreadRes
     // Nearly always all bytes are written at once, and nothing is unread.
     let (sent, flushed) = poll_fn(|cx| Poll::Ready(write_now(Pin::new(&mut *stream), cx, bytes))).await?;
     if sent < bytes.len() || !flushed {
-        let watched = unread.reader();
-        let reservation = watched
-            .reader()
+        let reader = unread.reader();
+        let reservation = reader
             .begin_waiting(bytes.len())
             .ok_or_else(|| io::Error::other("replies were not read, and the memory for unread replies is used up"))?;
         let charge = reservation.charge(0);
@@ -237,7 +236,7 @@ async fn send(stream: &mut Stream, replies: &mut Replies, unread: &Arc<UnreadRes
         };
         tokio::select! {
             written = write_rest => written?,
-            () = watched.stalls() => return Err(io::Error::new(io::ErrorKind::TimedOut, "replies were not read")),
+            () = reader.stalls() => return Err(io::Error::new(io::ErrorKind::TimedOut, "replies were not read")),
         }
     }
     replies.clear();
