@@ -144,9 +144,9 @@ pub(super) async fn document(
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) enum CheckRequest {
     /// By a configured policy.
-    Policy(PolicyCheck),
+    Policy(ByPolicy),
     /// By limits supplied by the caller.
-    Limits(LimitsCheck),
+    Limits(ByLimits),
     /// Several checks as one decision, all or nothing.
     Checks(CheckList),
 }
@@ -155,7 +155,7 @@ pub(super) enum CheckRequest {
 #[derive(ToSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) struct PolicyCheck {
+pub(super) struct ByPolicy {
     #[schema(min_length = 1, max_length = 128, example = "public-api")]
     policy: String,
     key: KeyText,
@@ -171,7 +171,7 @@ pub(super) struct PolicyCheck {
 #[derive(ToSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) struct LimitsCheck {
+pub(super) struct ByLimits {
     key: KeyText,
     #[schema(min_items = 1, max_items = 8, example = json!(["5/1s", "60/1m"]))]
     limits: Vec<String>,
@@ -196,8 +196,8 @@ pub(super) struct CheckList {
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) enum SingleCheck {
-    Policy(PolicyCheck),
-    Limits(LimitsCheck),
+    Policy(ByPolicy),
+    Limits(ByLimits),
 }
 
 /// The request of refund.

@@ -125,8 +125,8 @@ impl<'p> Executor<'p> {
             let args = requests.get(input, *next);
             *next += 1;
             let parsed = Self::parse(args, session);
-            let is_decision = matches!(&parsed, Ok((_, Some(command))) if command.decides());
-            let waits = is_decision && !immediate && transaction.open.is_none();
+            let decides = matches!(&parsed, Ok((_, Some(command))) if command.decisions() > 0);
+            let waits = decides && !immediate && transaction.open.is_none();
             if decisions >= MAX_CONCURRENT || decisions > 0 && !waits {
                 decisions = 0;
                 self.run_pending(&mut pending, session, out).await;

@@ -50,10 +50,7 @@ impl<'a> Command<'a> {
     pub(crate) fn parse(verb: Verb, args: Args<'a>) -> Result<Option<Self>, String> {
         Ok(Some(match verb {
             Verb::Check => {
-                let options = match args.len() {
-                    3 => Options::default(),
-                    _ => Options::parse(verb, args, 3, &["COST", "OPERATION", "ONFAIL", "FULL"])?,
-                };
+                let options = Options::parse(verb, args, 3, &["COST", "OPERATION", "ONFAIL", "FULL"])?;
                 Self::one(Op::Check, args, &options)?
             }
             Verb::Peek => Self::one(Op::Peek, args, &Options::parse(verb, args, 3, &["COST", "FULL"])?)?,
@@ -75,18 +72,14 @@ impl<'a> Command<'a> {
         }))
     }
 
-    /// Returns the number of decisions.
+    /// Returns the number of decisions. They may run concurrently with other decisions of the same caller. Refund, reset and
+    /// inspect decide nothing, and wait for the commands before them.
     pub(crate) fn decisions(&self) -> usize {
         match self {
+            Self::Decide { .. } => 1,
             Self::DecideAll { requests, .. } => requests.len(),
-            _ => 1,
+            Self::Refund { .. } | Self::Reset(_) | Self::Inspect(_) => 0,
         }
-    }
-
-    /// Returns whether it may run concurrently with other commands of the same caller. Refund, reset and inspect wait for the
-    /// commands before them.
-    pub(crate) fn decides(&self) -> bool {
-        matches!(self, Self::Decide { .. } | Self::DecideAll { .. })
     }
 
     #[inline]
