@@ -99,7 +99,7 @@ impl<S: StoreUnderTest> TestStore<S> {
     pub(crate) fn override_of(&self, request: &ModelRequest, now: Micros) -> Option<OverrideSummary> {
         let (store, policy, key) = (self.0.at(timestamp(now)), policy(request), self.key(request));
         let found = self.run(store.override_of(&policy, &key), || format!("show the override at {now} us"));
-        found.map(|found| convert::override_summary(&found.by))
+        found.map(|found| convert::override_summary(&found.r#override))
     }
 }
 

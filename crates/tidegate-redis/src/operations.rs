@@ -87,7 +87,7 @@ impl Store for RedisStore {
         }
         let record = override_record::record(&encoded, answer.now);
         list.put(&field, &record).await.map_err(|error| unlisted(&error))?;
-        Ok(answer.before.map(|before| before.by))
+        Ok(answer.before.map(|before| before.r#override))
     }
 
     async fn remove_override(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<Override>, StoreError> {
@@ -95,7 +95,7 @@ impl Store for RedisStore {
         let answer = ask_override(self, OverrideStep::Remove, policy, key, &[]).await?;
         // Also if there was no override: an earlier attempt may have removed it without the list.
         list.remove(&self.names().name(policy, key).bytes).await.map_err(|error| unlisted(&error))?;
-        Ok(answer.before.map(|before| before.by))
+        Ok(answer.before.map(|before| before.r#override))
     }
 
     async fn override_of(&self, policy: &Policy, key: &Key<'_>) -> Result<Option<ActiveOverride>, StoreError> {

@@ -103,8 +103,8 @@ mod tests {
         for (by, key) in overrides.iter().flat_map(|by| keys.iter().map(move |key| (by, key))) {
             let read = decode(&record(&encode(key, by), 17)).expect("a record");
             assert_eq!((&read.key, read.since.as_micros()), (key, 17));
-            assert_eq!((read.by.end(), read.by.note()), (by.end(), by.note()));
-            match (read.by.rule(), by.rule()) {
+            assert_eq!((read.r#override.end(), read.r#override.note()), (by.end(), by.note()));
+            match (read.r#override.rule(), by.rule()) {
                 (OverrideRule::Limits(read), OverrideRule::Limits(by)) => {
                     assert_eq!((read.limits(), read.algorithm()), (by.limits(), by.algorithm()));
                     let capacities = |policy: &Policy| {

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::{Config, ConfigError, SettingSources, StoreSettings},
-    connections::{Certificates, ConnectionSlot, ConnectionSlots, Listener, Stream, bind},
+    connections::{Certificates, ConnectionSlots, Listener, bind},
     context::Context,
     dashboard::Dashboard,
     guarded_store::GuardedStore,
@@ -100,16 +100,21 @@ impl Server {
         let bounds = settings.bounds;
         let slots = || ConnectionSlots::new(bounds.connections, bounds.connections_per_address);
         let [http, resp, grpc] = sockets;
+        let listener = |transport, socket| Listener { socket, transport, slots: slots(), context: context.clone() };
         if let Some(socket) = http {
-            let router = http::router(&context, Some(dashboard.routes(&context)));
-            start_http(AcceptLoop { socket, transport: Transport::Http, slots: slots() }, &context, router);
+            start_http(listener(Transport::Http, socket), http::router(&context, Some(dashboard.routes(&context))));
         }
         if let Some(socket) = grpc {
-            let router = grpc::router(&context);
-            start_http(AcceptLoop { socket, transport: Transport::Grpc, slots: slots() }, &context, router);
+            start_http(listener(Transport::Grpc, socket), grpc::router(&context));
         }
         if let Some(socket) = resp {
-            start_resp(&socket, &slots(), &context)?;
+            start_resp(&listener(Transport::Resp, socket))?;
+        }
+        for transport in Transport::ALL.into_iter().filter(|transport| addresses[*transport as usize].is_some()) {
+            let (unread, connections) = (Arc::clone(&context.unread[transport as usize]), context.connections.clone());
+            run_task("unread responses", &context, move |service, _| {
+                Arc::clone(&unread).watch(service, transport, connections.clone())
+            });
         }
         service.observer.event(Event::Started, service.now_ms(), "the service has started".to_owned());
         run_task("seconds", &context, async |service, stop| {
@@ -172,62 +177,30 @@ async fn every(period: Duration, stop: &CancellationToken, work: impl Fn()) {
     }
 }
 
-/// The accept loop of a socket. It keeps the socket, so that a failed loop can be started again.
-struct AcceptLoop {
-    socket: TcpListener,
-    transport: Transport,
-    slots: Arc<ConnectionSlots>,
-}
-
-impl AcceptLoop {
-    /// Accepts connections until the service stops. Each is served by its own task.
-    async fn run<F, S>(self, context: Context, serve: F)
-    where
-        F: Fn(Stream, SocketAddr, Arc<ConnectionSlot>) -> S + Clone + Send + Sync + 'static,
-        S: Future<Output = ()> + Send + 'static,
-    {
-        let (service, stop) = (Arc::clone(&context.service), context.stop.clone());
-        supervise(self.transport.name(), service.metrics(), &stop, move || {
-            let socket = self.socket.try_clone();
-            let (transport, slots, context, serve) =
-                (self.transport, Arc::clone(&self.slots), context.clone(), serve.clone());
-            async move {
-                match socket.and_then(|socket| Listener::new(socket, transport, slots, context)) {
-                    Ok(listener) => listener.run(serve).await,
-                    Err(error) => tracing::error!(transport = transport.name(), %error, "a listener can't be started"),
-                }
-            }
-        })
-        .await;
-    }
-}
-
-fn start_http(accept_loop: AcceptLoop, context: &Context, router: axum::Router) {
-    let transport = accept_loop.transport;
-    let unread = Arc::clone(&context.unread[transport as usize]);
-    run_task("unread responses", context, move |service, stop| Arc::clone(&unread).watch(service, transport, stop));
-    let own = context.clone();
-    let serve =
-        move |stream, peer, slot| http::connection::serve(own.clone(), transport, router.clone(), stream, peer, slot);
+fn start_http(listener: Listener, router: axum::Router) {
+    let (transport, context) = (listener.transport, listener.context.clone());
+    let connections = context.connections.clone();
+    let serve = move |stream, peer, slot| {
+        http::connection::serve(context.clone(), transport, router.clone(), stream, peer, slot)
+    };
     // The accept loop also serves clients that connected before the service stopped, so the service waits for it, too.
-    context.connections.spawn(accept_loop.run(context.clone(), serve));
+    connections.spawn(listener.run(serve));
 }
 
 /// RESP has threads of its own. A connection stays on its thread, because handing a command to another thread would take longer
 /// than the command.
-fn start_resp(socket: &TcpListener, slots: &Arc<ConnectionSlots>, context: &Context) -> io::Result<()> {
+fn start_resp(listener: &Listener) -> io::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     for number in 0..cores.div_ceil(2) {
-        let accept_loop =
-            AcceptLoop { socket: socket.try_clone()?, transport: Transport::Resp, slots: Arc::clone(slots) };
-        let (context, own) = (context.clone(), context.clone());
+        let listener = listener.try_clone()?;
+        let context = listener.context.clone();
         // Clients that connected before the service stopped are served, so the service waits for the accept loop, too.
         let accepting = context.connections.token();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let serve = async move {
             let (connections, stop) = (context.connections.clone(), context.stop.clone());
             // A RESP connection waits for its late replies itself, so it needs its slot no longer than it lasts.
-            accept_loop.run(own, move |stream, peer, _| resp::serve(context.clone(), stream, peer)).await;
+            listener.run(move |stream, peer, _| resp::serve(context.clone(), stream, peer)).await;
             drop(accepting);
             // Open connections live on this thread.
             stop.cancelled().await;

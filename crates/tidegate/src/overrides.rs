@@ -45,15 +45,15 @@ pub struct ActiveOverride {
     /// The key.
     pub key: Key<'static>,
     /// The override.
-    pub by: Override,
+    pub r#override: Override,
     /// The time at which it was set.
     pub since: Timestamp,
 }
 
 impl ActiveOverride {
-    /// The override `by` of a key, which was set at `since`.
-    pub fn new(key: Key<'static>, by: Override, since: Timestamp) -> Self {
-        Self { key, by, since }
+    /// The override of a key, which was set at `since`.
+    pub fn new(key: Key<'static>, r#override: Override, since: Timestamp) -> Self {
+        Self { key, r#override, since }
     }
 }
 

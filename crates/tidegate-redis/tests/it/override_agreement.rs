@@ -124,7 +124,7 @@ fn text(by: &Override) -> String {
 }
 
 fn describe(one: &ActiveOverride) -> String {
-    format!("{:?} since {:?}: {}", one.key, one.since, text(&one.by))
+    format!("{:?} since {:?}: {}", one.key, one.since, text(&one.r#override))
 }
 
 struct Pair {

@@ -220,7 +220,7 @@ async fn an_override_applies_at_once_to_all_clients_and_a_reset_does_not_remove_
             assert_eq!((denied.used(), denied.remaining()), (2, 0));
         }
         let shown = other.override_of(&policy, &key).await.expect("redis answers").expect("an override");
-        assert_eq!((shown.key, shown.by.note()), (key.clone(), "abuse"));
+        assert_eq!((shown.key, shown.r#override.note()), (key.clone(), "abuse"));
         assert!(other.reset(&policy, &key).await.expect("redis answers"));
         assert!(!other.reset(&policy, &key).await.expect("redis answers"), "there is no state any more");
         assert!(other.inspect(&policy, &key).await.expect("redis answers").is_none());

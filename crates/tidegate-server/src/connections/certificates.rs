@@ -20,15 +20,12 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Certificates {
     files: Tls,
-    current: Arc<Current>,
+    current: ArcSwap<CertifiedKey>,
 }
 
-#[derive(Debug)]
-struct Current(ArcSwap<CertifiedKey>);
-
-impl ResolvesServerCert for Current {
+impl ResolvesServerCert for Certificates {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.load_full())
+        Some(self.current.load_full())
     }
 }
 
@@ -36,8 +33,7 @@ impl Certificates {
     /// Reads the files.
     pub(crate) fn load(files: &Tls) -> Result<Self, String> {
         let certificate = read(files).map_err(|error| error.message)?;
-        let current = Arc::new(Current(ArcSwap::new(Arc::new(certificate))));
-        Ok(Self { files: files.clone(), current })
+        Ok(Self { files: files.clone(), current: ArcSwap::from_pointee(certificate) })
     }
 
     /// Reads the files again, without using them.
@@ -47,7 +43,7 @@ impl Certificates {
 
     /// Uses a certificate for new connections.
     pub(crate) fn activate(&self, certificate: CertifiedKey) {
-        self.current.0.store(Arc::new(certificate));
+        self.current.store(Arc::new(certificate));
     }
 
     /// Returns the files to watch.
@@ -56,11 +52,10 @@ impl Certificates {
     }
 
     /// Returns the TLS configuration of one transport.
-    pub(crate) fn server_config(&self, transport: Transport) -> Arc<ServerConfig> {
+    pub(crate) fn server_config(self: &Arc<Self>, transport: Transport) -> Arc<ServerConfig> {
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder.with_safe_default_protocol_versions().expect("ring knows the default versions");
-        let resolver: Arc<dyn ResolvesServerCert> = Arc::<Current>::clone(&self.current);
-        let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
+        let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::<Self>::clone(self));
         config.alpn_protocols = match transport {
             Transport::Http => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
             Transport::Grpc => vec![b"h2".to_vec()],

@@ -8,7 +8,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::either::Either;
 
 use super::{ConnectionSlot, ConnectionSlots, SlotError, network};
-use crate::{context::Context, metrics::Transport, service::Service};
+use crate::{context::Context, metrics::Transport, service::Service, supervise::supervise};
 
 /// How long a peer may be idle before the system sends TCP keepalive probes.
 const KEEP_ALIVE: Duration = Duration::from_secs(300);
@@ -19,13 +19,13 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// A connection, with TLS or without.
 pub(crate) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
-/// A listening socket of one transport.
+/// A listening socket of one transport. Several listeners may share a socket; they share `slots`, too.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    socket: TcpListener,
-    transport: Transport,
-    slots: Arc<ConnectionSlots>,
-    context: Context,
+    pub(crate) socket: std::net::TcpListener,
+    pub(crate) transport: Transport,
+    pub(crate) slots: Arc<ConnectionSlots>,
+    pub(crate) context: Context,
 }
 
 /// Listens at an address.
@@ -48,24 +48,44 @@ pub(crate) fn bind(transport: Transport, address: SocketAddr) -> io::Result<std:
 }
 
 impl Listener {
-    /// Accepts on a socket that listens already. Several listeners may share a socket; they share `slots`, too.
-    pub(crate) fn new(
-        socket: std::net::TcpListener,
-        transport: Transport,
-        slots: Arc<ConnectionSlots>,
-        context: Context,
-    ) -> io::Result<Self> {
-        Ok(Self { socket: TcpListener::from_std(socket)?, transport, slots, context })
+    /// Returns another listener of the same socket.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        let (slots, context) = (Arc::clone(&self.slots), self.context.clone());
+        Ok(Self { socket: self.socket.try_clone()?, transport: self.transport, slots, context })
     }
 
     /// Accepts connections until the service stops. Each is served by its own task. `serve` may keep the slot of a connection
     /// after the connection has ended.
     pub(crate) async fn run<F, S>(self, serve: F)
     where
+        F: Fn(Stream, SocketAddr, Arc<ConnectionSlot>) -> S + Clone + Send + Sync + 'static,
+        S: Future<Output = ()> + Send + 'static,
+    {
+        let (service, stop) = (Arc::clone(&self.context.service), self.context.stop.clone());
+        let name = self.transport.name();
+        supervise(name, service.metrics(), &stop, move || {
+            // The socket is kept, so that a failed loop can be started again.
+            let (listener, serve) = (self.try_clone(), serve.clone());
+            async move {
+                let ended = match listener {
+                    Ok(listener) => listener.accept_all(serve).await,
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = ended {
+                    tracing::error!(transport = name, %error, "a listener can't be started");
+                }
+            }
+        })
+        .await;
+    }
+
+    async fn accept_all<F, S>(self, serve: F) -> io::Result<()>
+    where
         F: Fn(Stream, SocketAddr, Arc<ConnectionSlot>) -> S + Clone + Send + 'static,
         S: Future<Output = ()> + Send + 'static,
     {
         let Self { socket, transport, slots, context } = self;
+        let socket = TcpListener::from_std(socket)?;
         let acceptor = context.certificates.as_ref().map(|own| TlsAcceptor::from(own.server_config(transport)));
         let accept = |stream: TcpStream, peer: SocketAddr| {
             let slot = match slots.take(peer.ip()) {
@@ -111,7 +131,7 @@ impl Listener {
             }
         }
         // Clients that connected before the service stopped are served.
-        let Ok(socket) = socket.into_std() else { return };
+        let Ok(socket) = socket.into_std() else { return Ok(()) };
         while let Ok((stream, peer)) = socket.accept() {
             if stream.set_nonblocking(true).is_ok()
                 && let Ok(stream) = TcpStream::from_std(stream)
@@ -119,6 +139,7 @@ impl Listener {
                 accept(stream, peer);
             }
         }
+        Ok(())
     }
 }
 

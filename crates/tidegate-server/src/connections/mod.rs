@@ -10,5 +10,5 @@ pub(crate) use self::{
     certificates::Certificates,
     listener::{Listener, Stream, bind},
     slots::{ConnectionSlot, ConnectionSlots, SlotError, network},
-    unread::{ArrivingRequest, MemoryCharge, Reservation, ResponseReader, UnreadResponses},
+    unread::{MemoryCharge, Reservation, ResponseReader, UnreadResponses},
 };

@@ -41,6 +41,9 @@ use crate::{
     store,
 };
 
+/// Maximum number of policies in the error for an unknown one.
+const MAX_LISTED: usize = 5;
+
 /// A service without its transports.
 #[derive(Debug)]
 pub struct Service {
@@ -359,9 +362,11 @@ impl ActivePolicies {
     /// # Errors
     /// If there is none.
     pub fn find(&self, name: &str) -> Result<&ConfiguredPolicy, Refusal> {
-        self.policies.get(name).ok_or_else(|| Refusal::UnknownPolicy {
-            name: name.chars().take(128).collect(),
-            nearest: self.policies.nearest(name).map(str::to_owned),
+        self.policies.get(name).ok_or_else(|| {
+            let nearest = self.policies.nearest(name).map(str::to_owned);
+            let first = || self.names.iter().take(MAX_LISTED).map(ToString::to_string).collect();
+            let known = nearest.is_none().then(|| (first(), self.names.len()));
+            Refusal::UnknownPolicy { name: name.chars().take(128).collect(), nearest, known }
         })
     }
 }

@@ -113,23 +113,42 @@ pub enum Refusal {
         message: String,
     },
     /// No policy has this name.
-    #[error("there is no policy `{name}`{}", hint(nearest.as_deref()))]
+    #[error("there is no policy `{name}`{}", hint(nearest.as_deref(), known.as_ref()))]
     UnknownPolicy {
         /// The unknown name.
         name: String,
         /// A similar name that exists.
         nearest: Option<String>,
+        /// The first names that exist and the number of all names, if none is similar.
+        known: Option<(Vec<String>, usize)>,
     },
     /// The store failed to refund, reset, inspect or override.
     #[error("{0}")]
     Store(#[from] StoreError),
 }
 
-fn hint(nearest: Option<&str>) -> String {
-    nearest.map_or(String::new(), |name| format!(": did you mean `{name}`?"))
+fn hint(nearest: Option<&str>, known: Option<&(Vec<String>, usize)>) -> String {
+    match (nearest, known) {
+        (Some(name), _) => format!(": did you mean `{name}`?"),
+        (None, Some((_, 0))) => ": no policies are configured".to_owned(),
+        (None, Some((first, all))) => {
+            let more = all - first.len();
+            let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!(": the policies are `{}`{rest}", first.join("`, `"))
+        }
+        (None, None) => String::new(),
+    }
 }
 
 impl Refusal {
+    /// Returns the same refusal without a list of policies, for a response that others than the caller may see.
+    pub(crate) fn without_known_policies(self) -> Self {
+        match self {
+            Self::UnknownPolicy { name, nearest, .. } => Self::UnknownPolicy { name, nearest, known: None },
+            other => other,
+        }
+    }
+
     /// Returns the refusal of a request because of one field.
     pub(crate) fn malformed(field: &'static str, message: impl std::fmt::Display) -> Self {
         Self::Malformed { field, message: format!("{message}") }

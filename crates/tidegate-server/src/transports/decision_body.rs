@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate::Limit;
+use tidegate::{Decision, Limit, Policy};
 use utoipa::ToSchema;
 
 use crate::service::{PolicyDecision, PolicyDecisions};
@@ -53,13 +53,12 @@ pub(crate) enum ReasonName {
     Banned,
 }
 
-impl From<&PolicyDecision<'_>> for DecisionBody {
-    fn from(one: &PolicyDecision<'_>) -> Self {
-        let decision = &one.decision;
+impl DecisionBody {
+    fn new(decision: &Decision, policy: &Policy) -> Self {
         Self {
             allowed: decision.is_allowed(),
             reason: decision.reason().as_str(),
-            policy: one.policy.name().map(str::to_owned),
+            policy: policy.name().map(str::to_owned),
             limit: decision.limit(),
             used: decision.used(),
             remaining: decision.remaining(),
@@ -72,22 +71,19 @@ impl From<&PolicyDecision<'_>> for DecisionBody {
     }
 }
 
+impl From<&PolicyDecision<'_>> for DecisionBody {
+    fn from(one: &PolicyDecision<'_>) -> Self {
+        Self::new(&one.decision, &one.policy)
+    }
+}
+
 impl From<&PolicyDecisions<'_>> for DecisionBody {
     fn from(all: &PolicyDecisions<'_>) -> Self {
-        let parts: Vec<Self> = all.parts.iter().map(Self::from).collect();
-        let overall = &all.overall;
+        let checks: Vec<Self> = all.parts.iter().map(Self::from).collect();
         Self {
-            allowed: overall.is_allowed(),
-            reason: overall.reason().as_str(),
-            policy: parts[overall.part()].policy.clone(),
-            limit: overall.limit(),
-            used: overall.used(),
-            remaining: overall.remaining(),
-            retry_after_ms: overall.retry_after().map(millis),
-            reset_after_ms: millis(overall.reset_after()),
-            charged_at_us: parts.iter().filter_map(|part| part.charged_at_us).max(),
-            degraded: overall.is_degraded(),
-            checks: Some(parts),
+            charged_at_us: checks.iter().filter_map(|check| check.charged_at_us).max(),
+            checks: Some(checks),
+            ..Self::new(&all.overall, &all.parts[all.overall.part()].policy)
         }
     }
 }

@@ -16,7 +16,7 @@ fn set_and_remove_return_the_previous_override() {
     let old = set(&store, &policy, "k", Override::exempt().until(at(SECOND)), at(1)).unwrap();
     assert_eq!((matches!(old.rule(), OverrideRule::Ban), old.note()), (true, "abuse"));
     let shown = store.override_of(&policy, &key("k"), at(2)).unwrap();
-    assert_eq!((shown.key, shown.since, shown.by.end()), (key("k"), at(1), Some(at(SECOND))));
+    assert_eq!((shown.key, shown.since, shown.r#override.end()), (key("k"), at(1), Some(at(SECOND))));
     assert!(store.override_of(&policy, &key("k"), at(SECOND)).is_none(), "the override has ended");
     assert!(store.remove_override(&policy, &key("k"), at(SECOND)).is_none(), "the override has ended");
     assert_eq!(store.stats().overrides, 0);

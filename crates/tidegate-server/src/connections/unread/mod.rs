@@ -9,9 +9,8 @@ mod ages;
 mod watch;
 
 use std::{
-    collections::HashMap,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
@@ -50,16 +49,15 @@ pub(crate) struct UnreadResponses {
     max: usize,
     timeout: Duration,
     held: AtomicUsize,
-    next: AtomicU64,
     /// Number of checks of the connections so far: the clock by which responses age.
     checks: AtomicU64,
-    readers: Mutex<HashMap<u64, Arc<ResponseReader>>>,
+    /// The open connections, and some that have ended since the last check.
+    readers: Mutex<Vec<Weak<ResponseReader>>>,
 }
 
 /// The peer of a connection, which has to read the responses.
 #[derive(Debug)]
 pub(crate) struct ResponseReader {
-    id: u64,
     all: Arc<UnreadResponses>,
     /// All bytes of this connection.
     held: AtomicUsize,
@@ -71,10 +69,6 @@ pub(crate) struct ResponseReader {
     arriving: Mutex<Ages>,
     closed: CancellationToken,
 }
-
-/// A reader that is checked until this is dropped.
-#[derive(Debug)]
-pub(crate) struct WatchedReader(Arc<ResponseReader>);
 
 /// Memory for the response of one request.
 #[derive(Debug)]
@@ -102,21 +96,16 @@ pub(crate) struct ArrivingRequest {
     since: u64,
 }
 
-/// Bytes that are counted only for the listener.
-#[derive(Debug)]
-pub(crate) struct CountedBytes<'u>(&'u UnreadResponses, usize);
-
 impl UnreadResponses {
     /// Permits at most `max` bytes. A response may stay unread for `timeout`.
     pub(crate) fn new(max: usize, timeout: Duration) -> Arc<Self> {
-        let (held, next, checks) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Self { max, timeout, held, next, checks, readers: Mutex::default() })
+        let (held, checks) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Arc::new(Self { max, timeout, held, checks, readers: Mutex::default() })
     }
 
-    /// Registers a connection.
-    pub(crate) fn reader(self: &Arc<Self>) -> WatchedReader {
+    /// Registers a connection. It is checked until the reader is dropped.
+    pub(crate) fn reader(self: &Arc<Self>) -> Arc<ResponseReader> {
         let reader = Arc::new(ResponseReader {
-            id: self.next.fetch_add(1, Relaxed),
             all: Arc::clone(self),
             held: AtomicUsize::new(0),
             bodies: AtomicUsize::new(0),
@@ -124,13 +113,8 @@ impl UnreadResponses {
             arriving: Mutex::default(),
             closed: CancellationToken::new(),
         });
-        self.readers.lock().insert(reader.id, Arc::clone(&reader));
-        WatchedReader(reader)
-    }
-
-    /// Counts bytes that wait to be written. Returns `None` if they would exceed the bound.
-    pub(crate) fn count(&self, bytes: usize) -> Option<CountedBytes<'_>> {
-        self.add_if_it_fits(bytes).then(|| CountedBytes(self, bytes))
+        self.readers.lock().push(Arc::downgrade(&reader));
+        reader
     }
 
     fn add_if_it_fits(&self, bytes: usize) -> bool {
@@ -140,29 +124,6 @@ impl UnreadResponses {
 
     fn is_under_pressure(&self, held: usize) -> bool {
         held > self.max / PRESSURE
-    }
-
-    /// Returns how long a response may stay unread at present.
-    pub(crate) fn timeout(&self) -> Duration {
-        let is_short = self.is_under_pressure(self.held.load(Relaxed));
-        if is_short { self.timeout.min(UNDER_PRESSURE) } else { self.timeout }
-    }
-}
-
-impl WatchedReader {
-    pub(crate) fn reader(&self) -> &Arc<ResponseReader> {
-        &self.0
-    }
-
-    /// Waits until the connection has left a response unread for too long.
-    pub(crate) async fn stalls(&self) {
-        self.0.closed.cancelled().await;
-    }
-}
-
-impl Drop for WatchedReader {
-    fn drop(&mut self) {
-        self.0.all.readers.lock().remove(&self.0.id);
     }
 }
 
@@ -181,6 +142,33 @@ impl ResponseReader {
     #[inline]
     pub(crate) fn begin_only(self: &Arc<Self>) -> Arc<Reservation> {
         self.reservation(0)
+    }
+
+    /// Reserves memory for bytes that wait to be written. Returns `None` if there is not enough.
+    pub(crate) fn begin_waiting(self: &Arc<Self>, bytes: usize) -> Option<Arc<Reservation>> {
+        self.all.add_if_it_fits(bytes).then(|| {
+            self.held.fetch_add(bytes, Relaxed);
+            self.reservation(bytes)
+        })
+    }
+
+    /// Waits until the connection has left a response unread for too long.
+    pub(crate) async fn stalls(&self) {
+        self.closed.cancelled().await;
+    }
+
+    /// Counts bytes of a body.
+    fn add_body(&self, bytes: usize) {
+        self.bodies.fetch_add(bytes, Relaxed);
+        self.held.fetch_add(bytes, Relaxed);
+        self.all.held.fetch_add(bytes, Relaxed);
+    }
+
+    /// Releases bytes, those of bodies among them.
+    fn release(&self, bytes: usize, of_bodies: usize) {
+        self.bodies.fetch_sub(of_bodies, Relaxed);
+        self.held.fetch_sub(bytes, Relaxed);
+        self.all.held.fetch_sub(bytes, Relaxed);
     }
 
     fn reservation(self: &Arc<Self>, held: usize) -> Arc<Reservation> {
@@ -219,9 +207,7 @@ impl Reservation {
     /// Counts a body even if it does not fit.
     pub(crate) fn take(&self, bytes: usize) {
         let Some(more) = self.missing(bytes) else { return };
-        self.reader.bodies.fetch_add(more, Relaxed);
-        self.reader.held.fetch_add(more, Relaxed);
-        self.reader.all.held.fetch_add(more, Relaxed);
+        self.reader.add_body(more);
         self.grow(more);
     }
 
@@ -239,9 +225,7 @@ impl Reservation {
     /// Counts a response, or a part of it with so many more bytes, that is handed to the protocol.
     pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> MemoryCharge {
         let reader = &self.reader;
-        reader.bodies.fetch_add(bytes, Relaxed);
-        reader.held.fetch_add(bytes, Relaxed);
-        reader.all.held.fetch_add(bytes, Relaxed);
+        reader.add_body(bytes);
         let since = reader.unread.lock().add(reader.all.checks.load(Relaxed));
         MemoryCharge { reservation: Arc::clone(self), bytes, since: since.into() }
     }
@@ -265,9 +249,7 @@ impl Drop for MemoryCharge {
     fn drop(&mut self) {
         let reader = &self.reservation.reader;
         reader.unread.lock().remove(self.since.load(Relaxed));
-        reader.bodies.fetch_sub(self.bytes, Relaxed);
-        reader.held.fetch_sub(self.bytes, Relaxed);
-        reader.all.held.fetch_sub(self.bytes, Relaxed);
+        reader.release(self.bytes, self.bytes);
     }
 }
 
@@ -275,24 +257,15 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let held = *self.held.get_mut();
         // Most requests over HTTP/1 reserve nothing and need not touch the shared counters.
-        if held == 0 {
-            return;
+        if held > 0 {
+            self.reader.release(held, *self.body.get_mut());
         }
-        self.reader.bodies.fetch_sub(*self.body.get_mut(), Relaxed);
-        self.reader.held.fetch_sub(held, Relaxed);
-        self.reader.all.held.fetch_sub(held, Relaxed);
     }
 }
 
 impl Drop for ArrivingRequest {
     fn drop(&mut self) {
         self.reader.arriving.lock().remove(self.since);
-    }
-}
-
-impl Drop for CountedBytes<'_> {
-    fn drop(&mut self) {
-        self.0.held.fetch_sub(self.1, Relaxed);
     }
 }
 
@@ -303,9 +276,7 @@ mod tests {
         time::Duration,
     };
 
-    use super::{
-        ALWAYS, PER_CONNECTION, RESERVED, Reservation, ResponseReader, SMALL, UNDER_PRESSURE, UnreadResponses,
-    };
+    use super::{ALWAYS, PER_CONNECTION, RESERVED, Reservation, ResponseReader, SMALL, UnreadResponses};
 
     const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -318,15 +289,14 @@ mod tests {
     #[test]
     fn a_connection_may_leave_one_response_of_any_size_or_several_up_to_its_bound_unread() {
         let all = UnreadResponses::new(64 << 20, TIMEOUT);
-        let watched = all.reader();
-        let reader = watched.reader();
+        let reader = &all.reader();
         let large = response(reader, 2 * PER_CONNECTION).expect("the first may be large");
         assert!(response(reader, SMALL + 1).is_none(), "not while another one is unread");
         assert!(response(reader, SMALL).is_some(), "small responses always fit");
         drop(large);
         let several: Vec<_> = (0..4).map(|_| response(reader, PER_CONNECTION / 4).expect("they fit")).collect();
         assert!(response(reader, SMALL + 1).is_none());
-        assert!(response(all.reader().reader(), PER_CONNECTION).is_some(), "another connection has its own bound");
+        assert!(response(&all.reader(), PER_CONNECTION).is_some(), "another connection has its own bound");
         drop(several);
         assert_eq!(all.held.load(Relaxed), 0, "all memory is released");
     }
@@ -335,12 +305,12 @@ mod tests {
     fn only_one_of_several_concurrent_large_responses_fits() {
         let all = UnreadResponses::new(64 << 20, TIMEOUT);
         for _ in 0..100 {
-            let watched = all.reader();
+            let reader = all.reader();
             let start = Barrier::new(4);
             let fit = std::thread::scope(|scope| {
                 let one = || {
                     start.wait();
-                    response(watched.reader(), 2 * PER_CONNECTION)
+                    response(&reader, 2 * PER_CONNECTION)
                 };
                 let threads = [(); 4].map(|()| scope.spawn(one));
                 // All are kept until all have tried.
@@ -357,8 +327,8 @@ mod tests {
         let all = UnreadResponses::new(1 << 20, TIMEOUT);
         let connections: Vec<_> = (0..100).map(|_| all.reader()).collect();
         let mut begun = Vec::new();
-        for watched in &connections {
-            begun.extend(std::iter::from_fn(|| watched.reader().begin()).take(128));
+        for reader in &connections {
+            begun.extend(std::iter::from_fn(|| reader.begin()).take(128));
         }
         assert!(all.held.load(Relaxed) <= (1 << 20) + 100 * ALWAYS, "{}", all.held.load(Relaxed));
         let before = all.held.load(Relaxed);
@@ -372,12 +342,9 @@ mod tests {
     #[test]
     fn a_full_listener_serves_connections_that_use_little_memory() {
         let all = UnreadResponses::new(1 << 20, TIMEOUT);
-        assert_eq!(all.timeout(), TIMEOUT);
-        let full = all.count(1 << 20).expect("it fits");
-        assert!(all.count(1).is_none());
-        assert_eq!(all.timeout(), UNDER_PRESSURE);
-        let watched = all.reader();
-        let reader = watched.reader();
+        let (slow, reader) = (all.reader(), &all.reader());
+        let full = slow.begin_waiting(1 << 20).expect("it fits");
+        assert!(slow.begin_waiting(1).is_none());
         assert!(response(reader, ALWAYS).is_none());
         assert!(response(reader, ALWAYS - RESERVED).is_some());
         let held: Vec<_> = std::iter::from_fn(|| response(reader, SMALL)).collect();
@@ -390,8 +357,8 @@ mod tests {
     #[test]
     fn reserved_memory_is_counted_once() {
         let all = UnreadResponses::new(1 << 20, TIMEOUT);
-        let watched = all.reader();
-        let reservation = watched.reader().begin().expect("there is room");
+        let reader = all.reader();
+        let reservation = reader.begin().expect("there is room");
         assert!(reservation.make_room(20_000));
         assert!(reservation.make_room(16_384));
         reservation.take(16_384);
@@ -399,6 +366,6 @@ mod tests {
         reservation.take(30_000);
         assert_eq!(all.held.load(Relaxed), RESERVED + 30_000);
         drop(reservation);
-        assert_eq!((all.held.load(Relaxed), watched.reader().bodies.load(Relaxed)), (0, 0));
+        assert_eq!((all.held.load(Relaxed), reader.bodies.load(Relaxed)), (0, 0));
     }
 }

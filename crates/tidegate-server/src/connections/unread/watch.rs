@@ -2,23 +2,25 @@
 
 use std::{
     cmp::Reverse,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    pin::pin,
+    sync::{Arc, Weak, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
 use tokio::time::{MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::{ResponseReader, UNDER_PRESSURE, UnreadResponses};
 use crate::{metrics::Transport, service::Service};
 
 impl UnreadResponses {
-    /// Checks all connections regularly, until the service stops.
-    pub(crate) async fn watch(self: Arc<Self>, service: Arc<Service>, transport: Transport, stop: CancellationToken) {
+    /// Checks all connections regularly. After the service has stopped, it checks those that are still open.
+    pub(crate) async fn watch(self: Arc<Self>, service: Arc<Service>, transport: Transport, connections: TaskTracker) {
         let often = (self.timeout / 4).clamp(Duration::from_millis(5), Duration::from_millis(500));
         let mut checks = interval(often);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while stop.run_until_cancelled(checks.tick()).await.is_some() {
+        let mut ended = pin!(connections.wait());
+        while tokio::select! { _ = checks.tick() => true, () = ended.as_mut() => false } {
             let closed = self.close_stalled(often);
             service.metrics().unread_bytes[transport].set(i64::try_from(self.held.load(Relaxed)).unwrap_or(i64::MAX));
             if closed > 0 {
@@ -47,8 +49,12 @@ impl UnreadResponses {
             let checks = since.map_or(0, |since| u32::try_from(now.saturating_sub(since + 1)).unwrap_or(u32::MAX));
             since.is_some() && apart.saturating_mul(checks) >= timeout
         };
-        let readers = self.readers.lock();
-        let open = || readers.values().filter(|reader| !reader.closed.is_cancelled());
+        let readers: Vec<Arc<ResponseReader>> = {
+            let mut registered = self.readers.lock();
+            registered.retain(|reader| reader.strong_count() > 0);
+            registered.iter().filter_map(Weak::upgrade).collect()
+        };
+        let open = || readers.iter().filter(|reader| !reader.closed.is_cancelled());
         let mut held = self.held.load(Relaxed);
         let mut closed = 0;
         for reader in open().filter(|reader| is_due(reader.unread.lock().oldest(), self.timeout)) {
@@ -93,28 +99,28 @@ mod tests {
     fn a_response_that_stays_unread_closes_the_connection_although_others_are_read() {
         let all = UnreadResponses::new(1 << 20, TIMEOUT);
         let (greedy, honest) = (all.reader(), all.reader());
-        let unread = greedy.reader().begin().expect("there is room").charge(0);
+        let unread = greedy.begin().expect("there is room").charge(0);
         let mut checks = 0;
-        while !is_closed(greedy.reader()) {
+        while !is_closed(&greedy) {
             // Both read a response between any two checks.
-            for watched in [&greedy, &honest] {
-                drop(watched.reader().begin().expect("there is room").charge(0));
+            for reader in [&greedy, &honest] {
+                drop(reader.begin().expect("there is room").charge(0));
             }
-            let kept = honest.reader().begin().expect("there is room").charge(0);
+            let kept = honest.begin().expect("there is room").charge(0);
             assert!(all.close_stalled(APART) <= 1);
             drop(kept);
             checks += 1;
         }
         assert_eq!(checks, 11, "5 s, and the time until the first check");
-        assert!(!is_closed(honest.reader()));
+        assert!(!is_closed(&honest));
         drop(unread);
     }
 
     #[test]
     fn reading_parts_of_a_large_response_keeps_the_connection_open() {
         let all = UnreadResponses::new(1 << 20, TIMEOUT);
-        let watched = all.reader();
-        let large = watched.reader().begin().expect("there is room").charge(500_000);
+        let reader = all.reader();
+        let large = reader.begin().expect("there is room").charge(500_000);
         for _ in 0..100 {
             assert_eq!(all.close_stalled(APART), 0);
             large.progressed();
@@ -129,11 +135,11 @@ mod tests {
         let charges: Vec<_> = [100_000, 400_000, 30_000, 200_000]
             .iter()
             .zip(&connections)
-            .map(|(bytes, watched)| watched.reader().begin().expect("there is room").charge(*bytes))
+            .map(|(bytes, reader)| reader.begin().expect("there is room").charge(*bytes))
             .collect();
         assert_eq!(all.close_stalled(APART) + all.close_stalled(APART), 0, "a second has not passed");
         assert_eq!(all.close_stalled(APART), 1);
-        assert!(is_closed(connections[1].reader()), "this one uses the most memory");
+        assert!(is_closed(&connections[1]), "this one uses the most memory");
         drop(charges);
     }
 
@@ -141,15 +147,15 @@ mod tests {
     fn under_pressure_a_connection_that_delays_bodies_is_closed() {
         let all = UnreadResponses::new(1 << 20, TIMEOUT);
         let (greedy, honest) = (all.reader(), all.reader());
-        let begin = || (greedy.reader().begin().expect("there is room"), greedy.reader().arriving());
+        let begin = || (greedy.begin().expect("there is room"), greedy.arriving());
         let few: Vec<_> = (0..10).map(|_| begin()).collect();
         assert_eq!((0..100).map(|_| all.close_stalled(APART)).sum::<u64>(), 0, "there is no pressure");
         let many: Vec<_> = (0..(1 << 19) / RESERVED).map(|_| begin()).collect();
         // Its bodies have arrived; the service delays its response.
-        let under_way = honest.reader().begin().expect("there is room");
-        drop(honest.reader().arriving());
+        let under_way = honest.begin().expect("there is room");
+        drop(honest.arriving());
         assert_eq!((0..100).map(|_| all.close_stalled(APART)).sum::<u64>(), 1);
-        assert!(is_closed(greedy.reader()) && !is_closed(honest.reader()));
+        assert!(is_closed(&greedy) && !is_closed(&honest));
         drop((few, many, under_way));
     }
 }

@@ -1,17 +1,19 @@
-//! Checks before a message is read: the protocol, the token and the time that the message takes to arrive.
-
-use std::time::Duration;
+//! Checks before a message is read: the protocol and the token.
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::Request,
     http::{HeaderMap, StatusCode, Version, header},
     middleware::{Next, from_fn},
-    response::{IntoResponse as _, Response},
+    response::IntoResponse as _,
 };
-use tonic::{Status, body::Body};
+use tonic::Status;
 
-use crate::{auth::Access, config::Tokens};
+use crate::{
+    auth::Access,
+    config::Tokens,
+    transports::http::{Refused, bearer},
+};
 
 /// Rejects requests that are not gRPC, and requests from web pages.
 ///
@@ -20,7 +22,7 @@ use crate::{auth::Access, config::Tokens};
 pub(super) fn only_grpc(router: Router) -> Router {
     router.layer(from_fn(|request: Request, next: Next| async move {
         match rejection(&request) {
-            Some(rejection) => rejection.into_response(),
+            Some((status, reason)) => (status, Extension(Refused), reason).into_response(),
             None => next.run(request).await,
         }
     }))
@@ -38,29 +40,6 @@ fn rejection(request: &Request) -> Option<(StatusCode, &'static str)> {
     } else {
         None
     }
-}
-
-/// Ends a call with `DEADLINE_EXCEEDED` when its message does not arrive in time.
-pub(super) fn with_timeout(router: Router, timeout: Duration) -> Router {
-    router.layer(from_fn(move |request: Request, next: Next| async move {
-        match tokio::time::timeout(timeout, next.run(request)).await {
-            Ok(response) => response,
-            Err(_) => late(),
-        }
-    }))
-}
-
-fn late() -> Response {
-    Status::deadline_exceeded("the message did not arrive in time").into_http::<Body>().into_response()
-}
-
-fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
-    headers.get(header::AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()))
-}
-
-/// Returns whether tokens are configured and the caller sent a wrong one.
-pub(super) fn has_wrong_token(tokens: &Tokens, headers: &HeaderMap) -> bool {
-    tokens.are_configured() && bearer(headers).is_some_and(|token| !tokens.contains(token))
 }
 
 /// Checks that the caller's token grants the access that is required.

@@ -20,8 +20,10 @@ impl Health {
         Self { stop }
     }
 
-    fn is_known(name: &str) -> bool {
-        name.is_empty() || name == SERVICE_NAME
+    /// Returns the status of a service, if it is known.
+    fn status_of(&self, name: &str) -> Option<ServingStatus> {
+        let status = if self.stop.is_cancelled() { ServingStatus::NotServing } else { ServingStatus::Serving };
+        (name.is_empty() || name == SERVICE_NAME).then_some(status)
     }
 }
 
@@ -32,27 +34,19 @@ fn response(status: ServingStatus) -> HealthCheckResponse {
 #[tonic::async_trait]
 impl health_server::Health for Health {
     async fn check(&self, request: Request<HealthCheckRequest>) -> Result<Response<HealthCheckResponse>, Status> {
-        if !Self::is_known(&request.get_ref().service) {
-            return Err(Status::not_found(format!("unknown service: use `{SERVICE_NAME}` or an empty name")));
-        }
-        let stopping = self.stop.is_cancelled();
-        Ok(Response::new(response(if stopping { ServingStatus::NotServing } else { ServingStatus::Serving })))
+        let status = self.status_of(&request.get_ref().service);
+        let unknown = || Status::not_found(format!("unknown service: use `{SERVICE_NAME}` or an empty name"));
+        Ok(Response::new(response(status.ok_or_else(unknown)?)))
     }
 
     type WatchStream = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
     /// Sends the change when the service stops, and then ends the stream, so that a watcher does not delay the shutdown.
     async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        if !Self::is_known(&request.get_ref().service) {
-            // The protocol wants this status instead of an error.
-            let unknown = stream::iter([Ok(response(ServingStatus::ServiceUnknown))]);
-            return Ok(Response::new(Box::pin(
-                unknown.chain(stream::pending().take_until(self.stop.clone().cancelled_owned())),
-            )));
-        }
-        let stopped =
-            stream::once(self.stop.clone().cancelled_owned()).map(|()| Ok(response(ServingStatus::NotServing)));
-        let now = stream::iter((!self.stop.is_cancelled()).then(|| Ok(response(ServingStatus::Serving))));
-        Ok(Response::new(Box::pin(now.chain(stopped))))
+        // For an unknown service, the protocol wants a status instead of an error.
+        let now = self.status_of(&request.get_ref().service).unwrap_or(ServingStatus::ServiceUnknown);
+        let changed = (now == ServingStatus::Serving).then_some(ServingStatus::NotServing);
+        let stopped = stream::once(self.stop.clone().cancelled_owned()).flat_map(move |()| stream::iter(changed));
+        Ok(Response::new(Box::pin(stream::iter([now]).chain(stopped).map(|status| Ok(response(status))))))
     }
 }

@@ -31,8 +31,8 @@ pub(super) enum Action<'r> {
     Ignore,
     /// A rule declares the descriptor unlimited.
     Unlimited,
-    /// A rule or a limit of zero denies the descriptor. The unit and its length are those of the limit of zero.
-    Deny(Option<(Unit, Duration)>),
+    /// A rule or a limit of zero denies the descriptor. The unit is that of the limit of zero, if there is one.
+    Deny(Option<Unit>),
     /// Spend units.
     Spend(KeyRequest<'r>),
     /// Check whether one hit would be admitted, without spending.
@@ -98,19 +98,16 @@ fn action<'r>(
         None => u64::from(request.hits_addend.max(1)),
     };
     let rule = policies.descriptor(&request.domain, &entries);
-    let (by, key) = match (&descriptor.limit, rule) {
-        (Some(limit), rule) => {
+    let (source, key) = match (&descriptor.limit, rule) {
+        (Some(supplied), rule) => {
             let name = match rule {
                 Some(DescriptorAction::Policy(name)) => Some(&**name),
                 _ => None,
             };
-            match supplied_limit(*limit)? {
-                SuppliedLimit::Limit(limit) => {
-                    (LimitSource::EnvoyOverride(limit, name), key(Some(&request.domain), &entries))
-                }
-                SuppliedLimit::Zero(unit, window) => {
-                    return Ok(deny(Some((unit, window)), descriptor.is_negative_hits));
-                }
+            let (unit, window) = unit_and_window(*supplied)?;
+            match Limit::new(supplied.requests_per_unit.into(), window) {
+                Ok(limit) => (LimitSource::EnvoyOverride(limit, name), key(Some(&request.domain), &entries)),
+                Err(_) => return Ok(deny(Some(unit), descriptor.is_negative_hits)),
             }
         }
         (None, Some(DescriptorAction::Policy(name))) => (LimitSource::Policy(name), key(None, &entries)),
@@ -121,35 +118,27 @@ fn action<'r>(
     // Every limit denies a cost above the maximum. An error would admit the request: by default, Envoy continues when its rate
     // limit service returns an error.
     let cost = Cost::new(hits.clamp(1, MAX_HITS)).map_err(|error| Status::invalid_argument(error.to_string()))?;
-    let ask = KeyRequest { source: by, key, price: Price::Cost(cost), on_failure: None };
+    let key_request = KeyRequest { source, key, price: Price::Cost(cost), on_failure: None };
     Ok(match hits {
-        0 => Action::Peek(ask),
-        _ if descriptor.is_negative_hits => Action::Refund(ask),
-        _ => Action::Spend(ask),
+        0 => Action::Peek(key_request),
+        _ if descriptor.is_negative_hits => Action::Refund(key_request),
+        _ => Action::Spend(key_request),
     })
 }
 
 /// Denies a descriptor, unless it has negative hits: it has nothing to refund.
-fn deny<'r>(limit: Option<(Unit, Duration)>, is_negative_hits: bool) -> Action<'r> {
-    if is_negative_hits { Action::Ignore } else { Action::Deny(limit) }
+fn deny<'r>(unit: Option<Unit>, is_negative_hits: bool) -> Action<'r> {
+    if is_negative_hits { Action::Ignore } else { Action::Deny(unit) }
 }
 
-/// A limit supplied by Envoy.
-enum SuppliedLimit {
-    Limit(Limit),
-    /// No requests in this unit of this length.
-    Zero(Unit, Duration),
-}
-
-fn supplied_limit(limit: RateLimitOverride) -> Result<SuppliedLimit, Status> {
-    // `RateLimitUnit`, the type of this field, has no week yet. `Unit` has the same numbers and a week.
-    let unit = Unit::try_from(limit.unit).unwrap_or(Unit::Unknown);
-    let Some(window) = window_of(unit) else {
-        let message = format!("a limit override with unit {} is not supported: use SECOND to YEAR", limit.unit);
-        return Err(Status::invalid_argument(message));
-    };
-    let limit = Limit::new(limit.requests_per_unit.into(), window);
-    Ok(limit.map_or(SuppliedLimit::Zero(unit, window), SuppliedLimit::Limit))
+/// Returns the unit of a limit that Envoy supplies, and its length.
+fn unit_and_window(supplied: RateLimitOverride) -> Result<(Unit, Duration), Status> {
+    let unit = Unit::try_from(supplied.unit).unwrap_or(Unit::Unknown);
+    let window = window_of(unit).ok_or_else(|| {
+        let message = format!("a limit override with unit {} is not supported: use SECOND to YEAR", supplied.unit);
+        Status::invalid_argument(message)
+    })?;
+    Ok((unit, window))
 }
 
 /// Returns the key of a descriptor: the names and values of all entries in order. Without a policy, whose name would separate

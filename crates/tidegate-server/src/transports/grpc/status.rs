@@ -61,7 +61,7 @@ fn status(answer: &PolicyDecision<'_>, code: Code, wait: Option<Duration>) -> De
         current_limit: Some(limit),
         limit_remaining: saturated(answer.decision.remaining()),
         duration_until_reset: wait.map(whole_seconds),
-        quota: None,
+        ..DescriptorStatus::default()
     }
 }
 
@@ -76,12 +76,12 @@ pub(super) fn unlimited() -> DescriptorStatus {
 }
 
 /// Returns the status of a descriptor that a rule or a limit of zero denies.
-pub(super) fn denied(limit: Option<(Unit, Duration)>) -> DescriptorStatus {
-    let (unit, window) = limit.unwrap_or((Unit::Unknown, Duration::ZERO));
+pub(super) fn denied(unit: Option<Unit>) -> DescriptorStatus {
+    let unit = unit.unwrap_or(Unit::Unknown);
     DescriptorStatus {
         code: Code::OverLimit.into(),
         current_limit: Some(RateLimit { unit: unit.into(), ..RateLimit::default() }),
-        duration_until_reset: limit.map(|_| whole_seconds(window)),
+        duration_until_reset: window_of(unit).map(whole_seconds),
         ..DescriptorStatus::default()
     }
 }

@@ -36,7 +36,7 @@ pub(super) async fn refund(
 ) -> Result<Json<RefundResponse>, Problem> {
     let reservation = request.extensions().get::<Arc<Reservation>>().cloned();
     let body = super::body(&context, Access::Admin, request).await?;
-    let request = super::parse(&body)?;
+    let request = Request::read(&body)?;
     let refunds = request.refunds()?;
     let active = context.service.active_policies();
     // All refunds are validated first, so that a wrong one prevents all of them.
@@ -76,7 +76,7 @@ pub(super) async fn reset(
     request: HttpRequest,
 ) -> Result<Json<ResetResponse>, Problem> {
     let body = super::body(&context, Access::Admin, request).await?;
-    let request = super::parse(&body)?;
+    let request = Request::read(&body)?;
     let active = context.service.active_policies();
     let reset = context.service.reset(&active, &request.subject()?, caller.actor()).await?;
     Ok(Json(ResetResponse { reset }))
@@ -117,11 +117,12 @@ pub(crate) async fn key_state(
     let policy = &configured.policy;
     let inspection = service.store().store().inspect(policy, &key).await.map_err(Refusal::from)?;
     let active_override = service.store().store().override_of(policy, &key).await.map_err(Refusal::from)?;
-    let applied = match active_override.as_ref().map(|active_override| active_override.by.rule()) {
+    let rule = active_override.as_ref().map(|active| active.r#override.rule());
+    let applied = match rule {
         Some(OverrideRule::Limits(limits)) => limits,
         _ => policy,
     };
-    let is_banned = active_override.as_ref().is_some_and(|o| matches!(o.by.rule(), OverrideRule::Ban));
+    let is_banned = matches!(rule, Some(OverrideRule::Ban));
     let limits = applied.limits().iter().enumerate().map(|(index, limit)| {
         let in_use = inspection.as_ref().and_then(|inspection| inspection.limits.get(index));
         limit_state(applied, *limit, in_use, is_banned)

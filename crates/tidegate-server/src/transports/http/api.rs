@@ -166,8 +166,8 @@ pub struct KeyOverride {
 
 impl From<&ActiveOverride> for OverrideState {
     fn from(active: &ActiveOverride) -> Self {
-        let by = &active.by;
-        let (kind, policy) = match by.rule() {
+        let ActiveOverride { r#override, since, .. } = active;
+        let (kind, policy) = match r#override.rule() {
             OverrideRule::Limits(policy) => (OverrideKind::Limits, Some(policy)),
             OverrideRule::Ban => (OverrideKind::Ban, None),
             OverrideRule::Exempt => (OverrideKind::Exempt, None),
@@ -176,9 +176,9 @@ impl From<&ActiveOverride> for OverrideState {
             kind,
             limits: policy.map_or_else(Vec::new, |policy| policy.limits().iter().map(ToString::to_string).collect()),
             algorithm: policy.map(|policy| policy.algorithm().to_string()),
-            since_ms: active.since.as_micros() / 1_000,
-            until_ms: by.end().map(|end| end.as_micros().div_ceil(1_000)),
-            note: by.note().to_owned(),
+            since_ms: since.as_micros() / 1_000,
+            until_ms: r#override.end().map(|end| end.as_micros().div_ceil(1_000)),
+            note: r#override.note().to_owned(),
         }
     }
 }

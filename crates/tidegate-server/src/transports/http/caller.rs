@@ -91,11 +91,6 @@ impl Caller {
     }
 }
 
-/// Returns the access of a request.
-pub(super) fn access(context: &Context, headers: &HeaderMap) -> Access {
-    access_and_login(context, headers).0
-}
-
 /// Returns whether a peer is configured as a trusted proxy.
 pub(super) fn is_proxy(context: &Context, peer: IpAddr) -> bool {
     let forwarding = &context.settings.forwarding;
@@ -112,12 +107,12 @@ pub(super) fn address(context: &Context, headers: &HeaderMap, peer: IpAddr) -> I
 }
 
 /// Returns the token in `Authorization`.
-pub(super) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get(AUTHORIZATION).and_then(|header| Tokens::bearer(header.as_bytes()))
 }
 
 /// Returns the access by a token or by a login, and that login.
-fn access_and_login(context: &Context, headers: &HeaderMap) -> (Access, Option<Login>) {
+pub(super) fn access_and_login(context: &Context, headers: &HeaderMap) -> (Access, Option<Login>) {
     let by_token = context.settings.tokens.grant(bearer(headers));
     match by_token {
         Access::Admin => (by_token, None),

@@ -6,6 +6,7 @@ use axum::{
     body::Body,
     http::{Method, Response, Version},
 };
+use http_body_util::BodyExt as _;
 use hyper::{
     Request,
     body::{Body as _, Incoming},
@@ -19,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use super::{
-    arriving_body::ArrivingBody,
     problem::Refused,
     timeout_stream::TimeoutStream,
     unread_body::{self, UnreadBody},
@@ -102,17 +102,16 @@ pub(crate) async fn serve(
     slot: Arc<ConnectionSlot>,
 ) {
     let bounds = context.settings.bounds;
-    let watched = context.unread[transport as usize].reader();
+    let reader = context.unread[transport as usize].reader();
     let closing = CancellationToken::new();
     // A child token, so that checking it takes no lock of other connections.
     let stop = context.stop.child_token();
-    let reader = Arc::clone(watched.reader());
     let own = Arc::new(Connection {
         context,
         transport,
         router,
         peer,
-        reader,
+        reader: Arc::clone(&reader),
         closing: Closing { begun: closing.clone(), slot },
     });
     let answer = service_fn(move |request| Arc::clone(&own).answer(request));
@@ -123,10 +122,10 @@ pub(crate) async fn serve(
     let ended = tokio::select! {
         biased;
         ended = connection.as_mut() => ended,
-        () = watched.stalls() => return stalled(peer),
+        () = reader.stalls() => return stalled(peer),
         () = stopped(&stop) => {
             connection.as_mut().graceful_shutdown();
-            tokio::select! { ended = connection => ended, () = watched.stalls() => return stalled(peer) }
+            tokio::select! { ended = connection => ended, () = reader.stalls() => return stalled(peer) }
         }
         () = closing.cancelled() => {
             connection.as_mut().graceful_shutdown();
@@ -176,7 +175,10 @@ impl Connection {
             request.extensions_mut().insert(Arc::clone(&reservation));
             let request = request.map(|body| {
                 let arriving = (is_http2 && !body.is_end_stream()).then(|| self.reader.arriving());
-                Body::new(ArrivingBody::new(body, arriving))
+                // The body owns `arriving`, and is dropped when it has arrived or is not needed.
+                Body::new(body.inspect_frame(move |_| {
+                    let _owned = &arriving;
+                }))
             });
             let Ok(response) = self.router.clone().call(request).await;
             match tokens {

@@ -14,7 +14,7 @@ use super::{
     headers,
     problem::Problem,
     query::{Query, wrong},
-    request::DecisionRequest,
+    request::{DecisionRequest, Request},
     unread_body,
 };
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
 #[utoipa::path(
     post, path = "/v1/check", tag = "decisions", request_body = super::openapi::CheckRequest,
     params(("deny_status" = Option<u16>, Query, minimum = 200, maximum = 200, description = "200 for a denial, too: the body contains the decision")),
-    responses(super::openapi::DecisionResponses)
+    responses(super::openapi::Problems, super::openapi::DecisionResponses)
 )]
 pub(super) async fn check(State(context): State<Arc<Context>>, request: HttpRequest) -> Result<Response, Problem> {
     decide(&context, Op::Check, request).await
@@ -36,7 +36,7 @@ pub(super) async fn check(State(context): State<Arc<Context>>, request: HttpRequ
 #[utoipa::path(
     post, path = "/v1/peek", tag = "decisions", request_body = super::openapi::CheckRequest,
     params(("deny_status" = Option<u16>, Query, minimum = 200, maximum = 200, description = "200 for a denial, too: the body contains the decision")),
-    responses(super::openapi::DecisionResponses)
+    responses(super::openapi::Problems, super::openapi::DecisionResponses)
 )]
 pub(super) async fn peek(State(context): State<Arc<Context>>, request: HttpRequest) -> Result<Response, Problem> {
     decide(&context, Op::Peek, request).await
@@ -46,7 +46,7 @@ pub(super) async fn peek(State(context): State<Arc<Context>>, request: HttpReque
 #[utoipa::path(
     post, path = "/v1/charge", tag = "decisions", request_body = super::openapi::CheckRequest,
     params(("deny_status" = Option<u16>, Query, minimum = 200, maximum = 200, description = "200 for a denial, too: the body contains the decision")),
-    responses(super::openapi::DecisionResponses)
+    responses(super::openapi::Problems, super::openapi::DecisionResponses)
 )]
 pub(super) async fn charge(State(context): State<Arc<Context>>, request: HttpRequest) -> Result<Response, Problem> {
     decide(&context, Op::Charge, request).await
@@ -57,7 +57,7 @@ async fn decide(context: &Context, op: Op, request: HttpRequest) -> Result<Respo
     let denied = deny_status(request.uri())?;
     let reservation = request.extensions().get::<Arc<Reservation>>().cloned();
     let body = super::body(context, Access::Usage, request).await?;
-    let request = super::parse(&body)?;
+    let request = Request::read(&body)?;
     let active = service.active_policies();
     match request.decision()? {
         DecisionRequest::One(request) => {

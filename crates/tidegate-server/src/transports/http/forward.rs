@@ -26,7 +26,7 @@ use crate::{
     auth::Access,
     context::Context,
     metrics::Transport,
-    service::{KeyRequest, LimitSource, Price},
+    service::{KeyRequest, LimitSource, Price, Refusal},
     transports::{decision_body::DecisionBody, long_key},
 };
 
@@ -37,13 +37,6 @@ pub(super) fn routes() -> MethodRouter<Arc<Context>> {
 }
 
 const KNOWN: [&str; 4] = ["policy", "deny_status", "cost", "operation"];
-
-/// The query of the proxy's URL.
-struct ForwardQuery<'q> {
-    policy: &'q str,
-    deny_status: Option<StatusCode>,
-    price: Price<'q>,
-}
 
 /// Decides whether a proxy should forward a request.
 ///
@@ -71,7 +64,7 @@ pub(super) async fn forward(
 ) -> Result<Response, Problem> {
     decide_for_proxy(&context, peer.ip(), &headers, query.as_deref()).await.inspect_err(|problem| {
         // The clients of the proxy see only an error of the proxy, so the reason is logged.
-        let (proxy, status, reason) = (peer.ip(), problem.status().as_u16(), problem.error());
+        let (proxy, status, reason) = (peer.ip(), problem.status.as_u16(), &problem.error);
         tracing::warn!(%proxy, status, reason, "refused a request to /v1/forward");
     })
 }
@@ -84,20 +77,22 @@ async fn decide_for_proxy(
 ) -> Result<Response, Problem> {
     super::access(context, headers, Access::Usage)?;
     let query = Query::parse(query, &KNOWN)?;
-    let asked = ForwardQuery::parse(&query)?;
+    let (policy, deny_status, price) = (query.required("policy")?, deny_status(&query)?, price(&query)?);
     let active = context.service.active_policies();
-    let configured = active.find(asked.policy)?;
+    // Some proxies send this response on to their clients, who may not see the list of policies.
+    let configured = active.find(policy).map_err(Refusal::without_known_policies)?;
     let found = &context.settings.forwarding.client;
     let client = found.text(found.find(headers, Some(peer)).unwrap_or(peer));
     // The client causes this error, not the configuration of the proxy. It is a denial, because a proxy that fails open must not
     // forward the request.
     let key = key(&configured.key, headers, &client).map_err(|error| {
-        let status = asked.deny_status.unwrap_or(StatusCode::BAD_REQUEST);
-        wrong("key", error.to_string()).with_status(status)
+        let mut problem = wrong("key", error.to_string());
+        problem.status = deny_status.unwrap_or(problem.status);
+        problem
     })?;
-    let request = KeyRequest { source: LimitSource::Policy(asked.policy), key, price: asked.price, on_failure: None };
+    let request = KeyRequest { source: LimitSource::Policy(policy), key, price, on_failure: None };
     let answer = context.service.decide(Transport::Http, &active, Op::Check, &request).await?;
-    let mut response = (status(&answer.decision, asked.deny_status), Json(DecisionBody::from(&answer))).into_response();
+    let mut response = (status(&answer.decision, deny_status), Json(DecisionBody::from(&answer))).into_response();
     // A ban has a retry time and no quota; other denials have neither.
     let has_headers = [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS, StatusCode::FORBIDDEN];
     if has_headers.contains(&decide::status(&answer.decision)) {
@@ -127,30 +122,23 @@ fn key<'r>(source: &KeySource, headers: &'r HeaderMap, client: &'r AddressText) 
     }
 }
 
-impl<'q> ForwardQuery<'q> {
-    fn parse(query: &'q Query<'_>) -> Result<Self, Problem> {
-        let policy = query.required("policy")?;
-        let deny_status = match query.only("deny_status")? {
-            None => None,
-            Some(text) => {
-                let status = text.parse().ok().filter(|status| (400..=599).contains(status));
-                let status = status.and_then(|status: u16| StatusCode::from_u16(status).ok());
-                Some(status.ok_or_else(|| {
-                    wrong("deny_status", "`deny_status` must be a status from 400 to 599, such as 403")
-                })?)
-            }
-        };
-        let price = match (query.only("cost")?, query.only("operation")?) {
-            (None, None) => Price::Cost(Cost::ONE),
-            (None, Some(operation)) => Price::Operation(operation),
-            (Some(cost), None) => {
-                let cost = cost.parse().ok().and_then(|cost| Cost::new(cost).ok());
-                Price::Cost(cost.ok_or_else(|| wrong("cost", "`cost` must be a number from 1 to 1000000000000"))?)
-            }
-            (Some(_), Some(_)) => {
-                return Err(wrong("cost", "`cost` and `operation` exclude each other: use one"));
-            }
-        };
-        Ok(Self { policy, deny_status, price })
+/// Returns the status of a denial, if the proxy wants another one.
+fn deny_status(query: &Query<'_>) -> Result<Option<StatusCode>, Problem> {
+    let Some(text) = query.only("deny_status")? else { return Ok(None) };
+    let status = text.parse().ok().filter(|status| (400..=599).contains(status));
+    let status = status.and_then(|status: u16| StatusCode::from_u16(status).ok());
+    let message = "`deny_status` must be a status from 400 to 599, such as 403";
+    status.map(Some).ok_or_else(|| wrong("deny_status", message))
+}
+
+fn price<'q>(query: &'q Query<'_>) -> Result<Price<'q>, Problem> {
+    match (query.only("cost")?, query.only("operation")?) {
+        (None, None) => Ok(Price::Cost(Cost::ONE)),
+        (None, Some(operation)) => Ok(Price::Operation(operation)),
+        (Some(cost), None) => {
+            let cost = cost.parse().ok().and_then(|cost| Cost::new(cost).ok());
+            cost.map(Price::Cost).ok_or_else(|| wrong("cost", "`cost` must be a number from 1 to 1000000000000"))
+        }
+        (Some(_), Some(_)) => Err(wrong("cost", "`cost` and `operation` exclude each other: use one")),
     }
 }

@@ -3,7 +3,6 @@
 
 mod admin;
 pub mod api;
-mod arriving_body;
 mod caller;
 pub(crate) mod connection;
 mod decide;
@@ -36,7 +35,12 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use self::openapi::Document;
 pub(crate) use self::{
-    admin::key_state, caller::Caller, connection::Peer, guard::origin, problem::Problem, request::Request,
+    admin::key_state,
+    caller::{Caller, bearer},
+    connection::Peer,
+    guard::origin,
+    problem::{Problem, Refused},
+    request::Request,
 };
 use crate::{auth::Access, context::Context};
 
@@ -118,13 +122,8 @@ fn admit(context: &Context, headers: &HeaderMap, uri: &Uri, needed: Access) -> R
 
 /// Refuses callers without the needed access.
 fn access(context: &Context, headers: &HeaderMap, needed: Access) -> Result<(), Problem> {
-    match caller::access(context, headers) {
-        granted if granted >= needed => Ok(()),
-        granted => Err(guard::access_problem(&context.settings.tokens, headers, granted)),
+    match caller::access_and_login(context, headers) {
+        (granted, _) if granted >= needed => Ok(()),
+        (granted, _) => Err(guard::access_problem(&context.settings.tokens, headers, granted)),
     }
-}
-
-/// Parses the body of a request.
-fn parse(body: &[u8]) -> Result<Request<'_>, Problem> {
-    Request::read(body).map_err(|(field, error)| Problem::new(StatusCode::BAD_REQUEST, field, error))
 }

@@ -148,7 +148,7 @@ pub(super) enum CheckRequest {
     /// By limits supplied by the caller.
     Limits(ByLimits),
     /// Several checks as one decision, all or nothing.
-    Checks(Several),
+    Checks(CheckList),
 }
 
 /// One decision by a policy.
@@ -164,7 +164,7 @@ pub(super) struct ByPolicy {
     /// An operation of the policy, instead of the cost.
     #[schema(example = "search.list")]
     operation: Option<String>,
-    on_store_failure: Option<FailureWord>,
+    on_store_failure: Option<StoreFailureChoice>,
 }
 
 /// One decision by limits supplied by the caller.
@@ -179,23 +179,23 @@ pub(super) struct ByLimits {
     algorithm: Option<String>,
     #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
     cost: Option<u64>,
-    on_store_failure: Option<FailureWord>,
+    on_store_failure: Option<StoreFailureChoice>,
 }
 
 /// Several checks as one decision.
 #[derive(ToSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) struct Several {
+pub(super) struct CheckList {
     #[schema(min_items = 1, max_items = 64)]
-    checks: Vec<OneOfSeveral>,
+    checks: Vec<SingleCheck>,
 }
 
 /// One of several checks.
 #[derive(ToSchema, Deserialize)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) enum OneOfSeveral {
+pub(super) enum SingleCheck {
     Policy(ByPolicy),
     Limits(ByLimits),
 }
@@ -229,8 +229,9 @@ pub(super) struct ResetRequest {
 #[derive(ToSchema, Deserialize)]
 #[schema(pattern = "^(open|closed|local|local:0\\.[0-9]{0,5}[1-9]|local:1)$")]
 #[expect(dead_code, reason = "only its schema is used")]
-pub(super) struct FailureWord(String);
+pub(super) struct StoreFailureChoice(String);
 
+/// The responses to check, peek and charge, in addition to or instead of [`Problems`].
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) enum DecisionResponses {
@@ -246,27 +247,9 @@ pub(super) enum DecisionResponses {
     /// The store failed, and the policy denies requests then.
     #[response(status = 503)]
     StoreUnavailable(DecisionBody),
-    /// The request is malformed.
-    #[response(status = 400)]
-    Malformed(Problem),
-    /// A token is needed.
-    #[response(status = 401)]
-    NoToken(Problem),
     /// The key is banned: `retry_after_ms` is the time until the ban ends. Or the caller lacks the permission.
     #[response(status = 403)]
     Forbidden(BannedOrProblem),
-    /// There is no such policy.
-    #[response(status = 404)]
-    UnknownPolicy(Problem),
-    /// The body took too long to arrive.
-    #[response(status = 408)]
-    TooSlow(Problem),
-    /// The body is too large.
-    #[response(status = 413)]
-    TooLarge(Problem),
-    /// The body is not declared as JSON.
-    #[response(status = 415)]
-    NotJson(Problem),
 }
 
 /// The decision for a banned key, or the reason why the caller lacks the permission.

@@ -16,7 +16,7 @@ use super::{
     caller::Caller,
     problem::Problem,
     query::Query,
-    request::{KeyForm, read_algorithm, read_limits},
+    request::{KeyForm, Request, read_algorithm, read_limits},
 };
 use crate::{
     auth::Access,
@@ -89,7 +89,7 @@ pub(super) async fn remove(
     request: HttpRequest,
 ) -> Result<Json<RemoveOverrideResponse>, Problem> {
     let body = super::body(&context, Access::Admin, request).await?;
-    let request = super::parse(&body)?;
+    let request = Request::read(&body)?;
     let (policy, key) = request.policy_and_key()?;
     let active = context.service.active_policies();
     let lifted = context.service.remove_override(&active, policy, &key, caller.actor()).await?;

@@ -16,7 +16,7 @@ use crate::{auth::WrongToken, service::Refusal};
 
 /// Marks a response that refuses its request. The connection counts it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Refused;
+pub(crate) struct Refused;
 
 /// Maximum number of characters of a message: long input is not sent back in full.
 const MAX_MESSAGE: usize = 600;
@@ -25,9 +25,9 @@ const MAX_MESSAGE: usize = 600;
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Problem {
     #[serde(skip)]
-    status: StatusCode,
+    pub(super) status: StatusCode,
     /// What was wrong and what would be right.
-    error: String,
+    pub(super) error: String,
     /// The field of the request that was wrong; empty if it was the whole request.
     field: String,
     /// Whether the caller sent a wrong token.
@@ -52,19 +52,6 @@ impl Problem {
             is_temporary: false,
             is_refusal: status != StatusCode::SERVICE_UNAVAILABLE,
         }
-    }
-
-    /// Returns the same error with another status.
-    pub(super) fn with_status(self, status: StatusCode) -> Self {
-        Self { status, ..self }
-    }
-
-    pub(super) fn status(&self) -> StatusCode {
-        self.status
-    }
-
-    pub(super) fn error(&self) -> &str {
-        &self.error
     }
 
     /// Returns the error for a response without memory.

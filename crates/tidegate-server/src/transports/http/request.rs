@@ -4,10 +4,14 @@ use std::{borrow::Cow, fmt};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{MapAccess, SeqAccess, Visitor, value::MapAccessDeserializer},
+    de::{
+        MapAccess, SeqAccess, Visitor,
+        value::{MapAccessDeserializer, SeqAccessDeserializer},
+    },
 };
 use tidegate::{Algorithm, Cost, Key, Limit, OnStoreFailure, Timestamp};
 
+use super::{problem::Problem, query::wrong};
 use crate::service::{KeyRequest, LimitSource, Price, Refusal};
 
 /// The latest time of a charge.
@@ -82,12 +86,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for KeyForm<'a> {
                 Ok(KeyForm::One(Cow::Owned(text.to_owned())))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<KeyForm<'de>, A::Error> {
-                let mut parts = Vec::new();
-                while let Some(part) = seq.next_element()? {
-                    parts.push(part);
-                }
-                Ok(KeyForm::Several(parts))
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<KeyForm<'de>, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(seq)).map(KeyForm::Several)
             }
         }
         source.deserialize_any(Either)
@@ -112,8 +112,8 @@ pub(super) enum DecisionRequest<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Parses a body. An error contains the field that is wrong.
-    pub(super) fn read(body: &'a [u8]) -> Result<Self, (String, String)> {
+    /// Parses a body.
+    pub(super) fn read(body: &'a [u8]) -> Result<Self, Problem> {
         serde_json::from_slice(body).map(|Object(request)| request).map_err(|error| explain(body, &error))
     }
 
@@ -249,11 +249,11 @@ pub(super) fn read_algorithm(text: Option<&str>) -> Result<Algorithm, Refusal> {
     Ok(read.unwrap_or_default())
 }
 
-/// Returns the field of a body that is wrong, and the error. It parses the body a second time, because most bodies are right.
-fn explain(body: &[u8], error: &serde_json::Error) -> (String, String) {
+/// Returns the error for a body, with the field that is wrong. It parses the body a second time, because most bodies are right.
+fn explain(body: &[u8], error: &serde_json::Error) -> Problem {
     let deserializer = &mut serde_json::Deserializer::from_slice(body);
     let found = serde_path_to_error::deserialize::<_, Object<'_>>(deserializer).err();
     let field = found.map_or_else(String::new, |error| error.path().to_string());
     let field = if field == "." { String::new() } else { field };
-    (field, format!("the body is not a request: {error}"))
+    wrong(&field, format!("the body is not a request: {error}"))
 }

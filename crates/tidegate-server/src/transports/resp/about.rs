@@ -53,7 +53,9 @@ fn is_all(word: &[u8]) -> bool {
 
 /// `COMMAND [COUNT | LIST | INFO [name …] | DOCS [name …]]`
 pub(super) fn commands(args: Args<'_>, out: &mut Replies) {
-    let named = || args.iter().skip(2).map(|name| Verb::named(name).map(Verb::info));
+    let all = || COMMANDS.iter().map(Some).collect();
+    let named = || args.iter().skip(2).map(CommandInfo::named).collect();
+    let chosen: Vec<Option<&CommandInfo>> = if args.len() > 2 { named() } else { all() };
     match argument(args, 1).to_ascii_uppercase().as_slice() {
         b"COUNT" => out.integer(COMMANDS.len()),
         b"LIST" => {
@@ -62,26 +64,18 @@ pub(super) fn commands(args: Args<'_>, out: &mut Replies) {
                 out.bulk(command.name.to_ascii_lowercase());
             }
         }
-        b"INFO" if args.len() > 2 => {
-            out.array(args.len() - 2);
-            for command in named() {
+        b"" | b"INFO" => {
+            out.array(chosen.len());
+            for command in chosen {
                 match command {
                     Some(command) => details(command, out),
                     None => out.null(),
                 }
             }
         }
-        b"" | b"INFO" => {
-            out.array(COMMANDS.len());
-            for command in COMMANDS {
-                details(command, out);
-            }
-        }
         b"DOCS" => {
-            let chosen: Vec<&CommandInfo> =
-                if args.len() > 2 { named().flatten().collect() } else { COMMANDS.iter().collect() };
-            out.map(chosen.len());
-            for command in chosen {
+            out.map(chosen.iter().flatten().count());
+            for command in chosen.into_iter().flatten() {
                 documentation(command, out);
             }
         }
@@ -121,12 +115,9 @@ fn details(command: &CommandInfo, out: &mut Replies) {
 fn documentation(command: &CommandInfo, out: &mut Replies) {
     out.bulk(command.name.to_ascii_lowercase());
     out.map(3);
-    out.bulk("summary");
-    out.bulk(format!("{}: {} {}", command.summary, command.name, command.usage));
-    out.bulk("since");
-    out.bulk("0.1.0");
-    out.bulk("group");
-    out.bulk(if command.key > 0 { "generic" } else { "connection" });
+    out.named("summary", |out| out.bulk(format!("{}: {} {}", command.summary, command.name, command.usage)));
+    out.named("since", |out| out.bulk("0.1.0"));
+    out.named("group", |out| out.bulk(if command.key > 0 { "generic" } else { "connection" }));
 }
 
 /// `CONFIG GET name …`: the settings that redis-benchmark and redis-cli read. The settings of the service are in its file.

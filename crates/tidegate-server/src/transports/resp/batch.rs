@@ -5,12 +5,12 @@ use tidegate::{Inspection, Op};
 
 use super::{
     command::{Command, ReplyFormat},
-    commands::Verb,
+    commands::{CommandInfo, Verb},
     decision,
     reply::Replies,
     request::{Args, Ending, Requests},
     session::{Session, unknown},
-    transaction::Transaction,
+    transaction::{Running, Transaction},
 };
 use crate::{
     config::ServerSettings,
@@ -57,7 +57,7 @@ impl Batch {
     }
 
     pub(crate) fn is_answered(&self) -> bool {
-        self.answered == self.requests.len() && !self.transaction.is_running()
+        self.answered == self.requests.len() && self.transaction.running.is_none()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -77,21 +77,21 @@ impl Batch {
         let active = service.active_policies();
         let executor = Executor { service, settings, active: &active, actor: session.actor() };
         loop {
-            let Some(mut running) = transaction.take_running() else {
+            let Some(mut running) = transaction.running.take() else {
                 executor.run(requests, input, answered, transaction, session, out).await;
-                if transaction.is_running() {
-                    continue;
+                if transaction.running.is_none() {
+                    return;
                 }
-                return;
+                continue;
             };
             let before = out.len();
-            let (queued, bytes, next) = running.parts();
-            executor.run(queued, bytes, next, transaction, session, out).await;
-            if !running.is_reply_wanted() {
+            let Running { queue, next, is_reply_wanted } = &mut *running;
+            executor.run(&queue.requests, &queue.bytes, next, transaction, session, out).await;
+            if !*is_reply_wanted {
                 out.truncate(before);
             }
-            if !running.is_done() {
-                transaction.put_back(running);
+            if *next < queue.requests.len() {
+                transaction.running = Some(running);
                 return;
             }
         }
@@ -121,74 +121,53 @@ impl<'p> Executor<'p> {
         let mut pending: Vec<Command<'_>> = Vec::new();
         let mut decisions = 0;
         let immediate = self.service.is_immediate();
-        while *next < requests.len() && out.len() < MAX_UNSENT && !session.over && !transaction.is_running() {
+        while *next < requests.len() && out.len() < MAX_UNSENT && !session.over && transaction.running.is_none() {
             let args = requests.get(input, *next);
             *next += 1;
-            if !immediate {
-                if !transaction.is_open()
-                    && let Some(command) = Self::decision(args, session)
-                {
-                    decisions += command.decisions();
-                    pending.push(command);
-                    if decisions >= MAX_CONCURRENT {
-                        decisions = 0;
-                        self.run_pending(&mut pending, session, out).await;
-                    }
-                    continue;
-                }
-                self.run_pending(&mut pending, session, out).await;
+            let parsed = Self::parse(args, session);
+            let decides = matches!(&parsed, Ok((_, Some(command))) if command.decisions() > 0);
+            let waits = decides && !immediate && transaction.open.is_none();
+            if decisions >= MAX_CONCURRENT || decisions > 0 && !waits {
                 decisions = 0;
+                self.run_pending(&mut pending, session, out).await;
             }
             let before = out.len();
-            if let Some(command) = self.answer_or_parse(args, transaction, session, out) {
-                write(&self.execute(&command).await, out);
+            match parsed {
+                Ok((_, Some(command))) if waits => {
+                    decisions += command.decisions();
+                    pending.push(command);
+                    continue;
+                }
+                Ok((verb, _))
+                    if (transaction.open.is_some() || verb.is_of_transactions())
+                        && transaction.answer(verb, args, out) => {}
+                Ok((_, Some(command))) => write(&self.execute(&command).await, out),
+                Ok((verb, None)) => session.answer(verb, args, &self.settings.tokens, self.service, out),
+                Err(error) => {
+                    transaction.abort();
+                    out.error(&error);
+                }
             }
             if !session.wants_reply() {
                 out.truncate(before);
-                transaction.suppress_reply();
+                if let Some(begun) = &mut transaction.running {
+                    begun.is_reply_wanted = false;
+                }
             }
         }
         self.run_pending(&mut pending, session, out).await;
     }
 
-    /// Answers a command, or returns it if the service must run it.
-    #[inline]
-    fn answer_or_parse<'a>(
-        &self,
-        args: Args<'a>,
-        transaction: &mut Transaction,
-        session: &mut Session,
-        out: &mut Replies,
-    ) -> Option<Command<'a>> {
-        match Self::parse(args, session) {
-            Ok((verb, _))
-                if (transaction.is_open() || verb.is_of_transactions()) && transaction.answer(verb, args, out) => {}
-            Ok((_, Some(command))) => return Some(command),
-            Ok((verb, None)) => session.answer(verb, args, &self.settings.tokens, self.service, out),
-            Err(error) => {
-                transaction.abort();
-                out.error(&error);
-            }
-        }
-        None
-    }
-
-    /// Returns a command if it is a valid decision.
-    fn decision<'a>(args: Args<'a>, session: &Session) -> Option<Command<'a>> {
-        Self::parse(args, session).ok()?.1.filter(Command::decides)
-    }
-
     #[inline]
     fn parse<'a>(args: Args<'a>, session: &Session) -> Result<(Verb, Option<Command<'a>>), String> {
-        let verb = args.get(0).and_then(Verb::named).ok_or_else(|| unknown(args))?;
-        let info = verb.info();
+        let info = args.get(0).and_then(CommandInfo::named).ok_or_else(|| unknown(args))?;
         if let Some(error) = session.forbids(info) {
             return Err(error);
         }
         if !info.takes(args.len()) {
             return Err(info.wrong_number());
         }
-        Ok((verb, Command::parse(verb, args)?))
+        Ok((info.verb, Command::parse(info.verb, args)?))
     }
 
     #[inline]

@@ -38,26 +38,10 @@ struct Options<'a> {
     full: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OptionName {
-    Cost,
-    Operation,
-    Algorithm,
-    OnFail,
-    Full,
-}
-
-impl OptionName {
-    fn of(word: &[u8]) -> Option<Self> {
-        let names = [
-            ("COST", Self::Cost),
-            ("OPERATION", Self::Operation),
-            ("ALGORITHM", Self::Algorithm),
-            ("ONFAIL", Self::OnFail),
-            ("FULL", Self::Full),
-        ];
-        names.into_iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes())).map(|(_, name)| name)
-    }
+/// Returns the option with this name, in any case.
+fn option_name(word: &[u8]) -> Option<&'static str> {
+    let names = ["COST", "OPERATION", "ALGORITHM", "ONFAIL", "FULL"];
+    names.into_iter().find(|name| word.eq_ignore_ascii_case(name.as_bytes()))
 }
 
 impl<'a> Command<'a> {
@@ -66,22 +50,12 @@ impl<'a> Command<'a> {
     pub(crate) fn parse(verb: Verb, args: Args<'a>) -> Result<Option<Self>, String> {
         Ok(Some(match verb {
             Verb::Check => {
-                let options = match args.len() {
-                    3 => Options::default(),
-                    _ => Options::parse(
-                        verb,
-                        args,
-                        3,
-                        &[OptionName::Cost, OptionName::Operation, OptionName::OnFail, OptionName::Full],
-                    )?,
-                };
+                let options = Options::parse(verb, args, 3, &["COST", "OPERATION", "ONFAIL", "FULL"])?;
                 Self::one(Op::Check, args, &options)?
             }
-            Verb::Peek => {
-                Self::one(Op::Peek, args, &Options::parse(verb, args, 3, &[OptionName::Cost, OptionName::Full])?)?
-            }
+            Verb::Peek => Self::one(Op::Peek, args, &Options::parse(verb, args, 3, &["COST", "FULL"])?)?,
             Verb::Charge => {
-                let mut options = Options::parse(verb, args, 4, &[OptionName::Full])?;
+                let mut options = Options::parse(verb, args, 4, &["FULL"])?;
                 options.cost = Some(cost("the cost", argument(args, 3))?);
                 Self::one(Op::Charge, args, &options)?
             }
@@ -98,18 +72,14 @@ impl<'a> Command<'a> {
         }))
     }
 
-    /// Returns the number of decisions.
+    /// Returns the number of decisions. They may run concurrently with other decisions of the same caller. Refund, reset and
+    /// inspect decide nothing, and wait for the commands before them.
     pub(crate) fn decisions(&self) -> usize {
         match self {
+            Self::Decide { .. } => 1,
             Self::DecideAll { requests, .. } => requests.len(),
-            _ => 1,
+            Self::Refund { .. } | Self::Reset(_) | Self::Inspect(_) => 0,
         }
-    }
-
-    /// Returns whether it may run concurrently with other commands of the same caller. Refund, reset and inspect wait for the
-    /// commands before them.
-    pub(crate) fn decides(&self) -> bool {
-        matches!(self, Self::Decide { .. } | Self::DecideAll { .. })
     }
 
     #[inline]
@@ -120,7 +90,7 @@ impl<'a> Command<'a> {
 
     fn several(verb: Verb, args: Args<'a>) -> Result<Self, String> {
         let given = args.len() - 1;
-        let full = given % 3 == 1 && OptionName::of(argument(args, given)) == Some(OptionName::Full);
+        let full = given % 3 == 1 && option_name(argument(args, given)) == Some("FULL");
         if given % 3 != usize::from(full) {
             return Err(verb.info().wrong_number());
         }
@@ -137,15 +107,10 @@ impl<'a> Command<'a> {
     }
 
     fn by_limits(verb: Verb, args: Args<'a>) -> Result<Self, String> {
-        let is_limit = |at: &usize| args.get(*at).is_some_and(|word| OptionName::of(word).is_none());
+        let is_limit = |at: &usize| args.get(*at).is_some_and(|word| option_name(word).is_none());
         let limits: Vec<usize> = (2..args.len()).take_while(is_limit).collect();
         let read = |at: &usize| parsed::<Limit>("limit", argument(args, *at));
-        let options = Options::parse(
-            verb,
-            args,
-            2 + limits.len(),
-            &[OptionName::Cost, OptionName::Algorithm, OptionName::OnFail, OptionName::Full],
-        )?;
+        let options = Options::parse(verb, args, 2 + limits.len(), &["COST", "ALGORITHM", "ONFAIL", "FULL"])?;
         let limits = limits.iter().map(read).collect::<Result<_, String>>()?;
         let request = KeyRequest {
             source: LimitSource::Limits(limits, options.algorithm.unwrap_or_default()),
@@ -158,27 +123,26 @@ impl<'a> Command<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn parse(verb: Verb, args: Args<'a>, first: usize, known: &[OptionName]) -> Result<Self, String> {
+    fn parse(verb: Verb, args: Args<'a>, first: usize, known: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
         let mut at = first;
         while let Some(word) = args.get(at) {
-            let Some(name) = OptionName::of(word).filter(|name| known.contains(name)) else {
+            let Some(name) = option_name(word).filter(|name| known.contains(name)) else {
                 let (word, info) = (shown(word), verb.info());
                 return Err(format!("ERR syntax error: `{word}` is not an option, use {} {}", info.name, info.usage));
             };
             at += 1;
-            if name == OptionName::Full {
+            if name == "FULL" {
                 options.full = true;
                 continue;
             }
             let value = args.get(at).ok_or_else(|| verb.info().wrong_number())?;
             at += 1;
             match name {
-                OptionName::Cost => options.cost = Some(cost("COST", value)?),
-                OptionName::Operation => options.operation = Some(text("operation's name", value)?),
-                OptionName::Algorithm => options.algorithm = Some(parsed("algorithm", value)?),
-                OptionName::OnFail => options.on_failure = Some(on_failure(value)?),
-                OptionName::Full => {}
+                "COST" => options.cost = Some(cost("COST", value)?),
+                "OPERATION" => options.operation = Some(text("operation's name", value)?),
+                "ALGORITHM" => options.algorithm = Some(parsed("algorithm", value)?),
+                _ => options.on_failure = Some(on_failure(value)?),
             }
         }
         Ok(options)

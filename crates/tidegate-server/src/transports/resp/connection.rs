@@ -5,6 +5,7 @@ use std::{
     io,
     net::SocketAddr,
     pin::{Pin, pin},
+    sync::Arc,
     task::{self, Poll},
     time::Duration,
 };
@@ -28,11 +29,8 @@ const READ_ON: Duration = Duration::from_millis(250);
 /// A stopping service stops reading earlier if no bytes arrive for this long.
 const QUIET: Duration = Duration::from_millis(5);
 
-/// How often a blocked write is checked.
-const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-
-/// The write timeout starts again after the caller has read this many bytes.
-const PROGRESS: usize = 32 << 10;
+/// Number of bytes that are written at once when the caller reads slowly. A caller that has read them counts as reading.
+const CHUNK: usize = 32 << 10;
 
 /// After that, the service waits until a caller that was sending closes the connection or has been silent for this
 /// long.
@@ -216,36 +214,29 @@ impl Connection {
 }
 
 /// Sends all replies, within the bounds of time and memory for unread replies.
-async fn send(stream: &mut Stream, replies: &mut Replies, unread: &UnreadResponses) -> io::Result<()> {
+async fn send(stream: &mut Stream, replies: &mut Replies, unread: &Arc<UnreadResponses>) -> io::Result<()> {
     let bytes = replies.bytes();
     if bytes.is_empty() {
         return Ok(());
     }
-    // Nearly always all bytes are written at once, and no timer is needed.
-    let (mut sent, flushed) = poll_fn(|cx| Poll::Ready(write_now(Pin::new(&mut *stream), cx, bytes))).await?;
+    // Nearly always all bytes are written at once, and nothing is unread.
+    let (sent, flushed) = poll_fn(|cx| Poll::Ready(write_now(Pin::new(&mut *stream), cx, bytes))).await?;
     if sent < bytes.len() || !flushed {
-        let _counted = unread
-            .count(bytes.len())
+        let reader = unread.reader();
+        let reservation = reader
+            .begin_waiting(bytes.len())
             .ok_or_else(|| io::Error::other("replies were not read, and the memory for unread replies is used up"))?;
-        let (mut waited, mut read_before) = (Duration::ZERO, sent);
-        loop {
-            // Waits in small steps, because the timeout depends on the memory that other connections use meanwhile.
-            let step = unread.timeout().min(CHECK_INTERVAL);
-            let written = async {
-                if sent < bytes.len() { stream.write(&bytes[sent..]).await } else { stream.flush().await.map(|()| 0) }
-            };
-            match timeout(step, written).await {
-                Ok(Ok(0)) if sent == bytes.len() => break,
-                Ok(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => sent += count?,
-                Err(_) => waited += step,
+        let charge = reservation.charge(0);
+        let write_rest = async {
+            for chunk in bytes[sent..].chunks(CHUNK) {
+                stream.write_all(chunk).await?;
+                charge.progressed();
             }
-            if sent - read_before >= PROGRESS {
-                (waited, read_before) = (Duration::ZERO, sent);
-            }
-            if waited >= unread.timeout() {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "replies were not read"));
-            }
+            stream.flush().await
+        };
+        tokio::select! {
+            written = write_rest => written?,
+            () = reader.stalls() => return Err(io::Error::new(io::ErrorKind::TimedOut, "replies were not read")),
         }
     }
     replies.clear();

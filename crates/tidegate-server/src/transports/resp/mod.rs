@@ -28,9 +28,9 @@ pub(crate) fn fuzzed(input: &[u8], max: usize) -> (Vec<Vec<Vec<u8>>>, usize, boo
         let (count, ending) = requests.read(&mut input[at..], max);
         for index in 0..requests.len() {
             let args = requests.get(&input[at..], index);
-            if let Some(verb) = args.get(0).and_then(commands::Verb::named)
-                && verb.info().takes(args.len())
-                && let Err(error) = command::Command::parse(verb, args)
+            if let Some(info) = args.get(0).and_then(commands::CommandInfo::named)
+                && info.takes(args.len())
+                && let Err(error) = command::Command::parse(info.verb, args)
             {
                 assert!(error.starts_with("ERR ") && error.len() < 1024, "{error}");
             }

@@ -75,7 +75,7 @@ impl<'a> Args<'a> {
 
 impl Requests {
     /// Finds the commands at the start of the input, each with at most `max` bytes. Returns their total length. Quoted lines are
-    /// unquoted in index.
+    /// unquoted in place.
     pub(crate) fn read(&mut self, input: &mut [u8], max: usize) -> (usize, Ending) {
         self.spans.clear();
         self.ends.clear();
@@ -83,23 +83,17 @@ impl Requests {
         while self.ends.len() < MAX_COMMANDS && self.spans.len() < MAX_SPANS {
             let known = self.spans.len();
             match self.next(input, at, max) {
-                Ok(Some(end)) => {
+                Ok(end) => {
                     at = end;
                     if self.spans.len() > known {
                         self.ends.push(self.spans.len());
                     }
                 }
-                Ok(None) if input.len() - at > max => {
-                    self.spans.truncate(known);
-                    return (at, broken(format!("a command has at most {max} bytes")));
-                }
-                Ok(None) => {
-                    self.spans.truncate(known);
-                    return (at, Ending::Incomplete);
-                }
                 Err(ending) => {
                     self.spans.truncate(known);
-                    return (at, ending);
+                    let is_too_long = ending == Ending::Incomplete && input.len() - at > max;
+                    let too_long = || broken(format!("a command has at most {max} bytes"));
+                    return (at, if is_too_long { too_long() } else { ending });
                 }
             }
         }
@@ -137,54 +131,46 @@ impl Requests {
         Args { input, spans: &self.spans[start..self.ends[index]] }
     }
 
-    /// Parses one command. Returns its end if it is complete. An empty command has no arguments.
+    /// Parses one command. Returns its end. An empty command has no arguments.
     #[inline]
-    fn next(&mut self, input: &mut [u8], start: usize, max: usize) -> Result<Option<usize>, Ending> {
+    fn next(&mut self, input: &mut [u8], start: usize, max: usize) -> Result<usize, Ending> {
         match input.get(start) {
-            None => Ok(None),
+            None => Err(Ending::Incomplete),
             Some(b'*') => self.array(input, start, max),
             Some(_) => self.line(input, start, max),
         }
     }
 
     #[inline]
-    fn array(&mut self, input: &[u8], start: usize, max: usize) -> Result<Option<usize>, Ending> {
-        let count = match number(input, start + 1) {
-            Number::Read(count, end) if count <= MAX_ARGUMENTS => (count, end),
-            Number::Incomplete => return Ok(None),
-            _ => return Err(broken(format!("invalid multibulk length, use at most {MAX_ARGUMENTS}"))),
-        };
-        let (count, mut at) = count;
+    fn array(&mut self, input: &[u8], start: usize, max: usize) -> Result<usize, Ending> {
+        let (count, mut at) = number(input, start + 1)?
+            .filter(|(count, _)| *count <= MAX_ARGUMENTS)
+            .ok_or_else(|| broken(format!("invalid multibulk length, use at most {MAX_ARGUMENTS}")))?;
         for _ in 0..count {
             match input.get(at) {
-                None => return Ok(None),
+                None => return Err(Ending::Incomplete),
                 Some(b'$') => {}
                 Some(other) => return Err(broken(format!("expected '$', got '{}'", other.escape_ascii()))),
             }
-            let (len, data) = match number(input, at + 1) {
-                Number::Read(len, end) => match usize::try_from(len) {
-                    Ok(len) if end - start + len + 2 <= max => (len, end),
-                    _ => return Err(broken(format!("invalid bulk length, a command has at most {max} bytes"))),
-                },
-                Number::Incomplete => return Ok(None),
-                Number::Wrong => return Err(broken("invalid bulk length")),
-            };
-            let end = data + len;
+            let (len, data) = number(input, at + 1)?.ok_or_else(|| broken("invalid bulk length"))?;
+            let len = usize::try_from(len).ok().filter(|len| data - start + len + 2 <= max);
+            let too_long = || broken(format!("invalid bulk length, a command has at most {max} bytes"));
+            let end = data + len.ok_or_else(too_long)?;
             match input.get(end..end + 2) {
                 Some(b"\r\n") => self.spans.push(Span { start: data, end }),
                 Some(_) => return Err(broken("a bulk string is longer than its length says")),
-                None => return Ok(None),
+                None => return Err(Ending::Incomplete),
             }
             at = end + 2;
         }
-        Ok(Some(at))
+        Ok(at)
     }
 
-    fn line(&mut self, input: &mut [u8], start: usize, max: usize) -> Result<Option<usize>, Ending> {
+    fn line(&mut self, input: &mut [u8], start: usize, max: usize) -> Result<usize, Ending> {
         let max = max.min(MAX_INLINE);
         let seen = &input[start..];
         let Some(len) = seen.iter().take(max).position(|byte| *byte == b'\n') else {
-            return if seen.len() >= max { Err(broken("too big inline request")) } else { Ok(None) };
+            return Err(if seen.len() >= max { broken("too big inline request") } else { Ending::Incomplete });
         };
         let end = start + len;
         let line = &mut input[start..end];
@@ -198,7 +184,7 @@ impl Requests {
         if self.spans.len() - known > usize::try_from(MAX_ARGUMENTS).unwrap_or(usize::MAX) {
             return Err(broken(format!("too many arguments, use at most {MAX_ARGUMENTS}")));
         }
-        Ok(Some(end + 1))
+        Ok(end + 1)
     }
 }
 
@@ -206,15 +192,9 @@ fn broken(message: impl Into<String>) -> Ending {
     Ending::Broken(message.into())
 }
 
-enum Number {
-    Read(i64, usize),
-    Incomplete,
-    Wrong,
-}
-
-/// Parses a number and the end of its line.
+/// Parses a number and the end of its line. Returns the number and its end, or `None` if it is not a number.
 #[inline]
-fn number(input: &[u8], start: usize) -> Number {
+fn number(input: &[u8], start: usize) -> Result<Option<(i64, usize)>, Ending> {
     let negative = input.get(start) == Some(&b'-');
     let first = start + usize::from(negative);
     let (mut at, mut value) = (first, 0_i64);
@@ -222,15 +202,15 @@ fn number(input: &[u8], start: usize) -> Number {
         match input.get(at) {
             Some(digit @ b'0'..=b'9') if at - first < MAX_DIGITS => value = value * 10 + i64::from(digit - b'0'),
             Some(b'\r') if at > first => break,
-            Some(_) => return Number::Wrong,
-            None => return Number::Incomplete,
+            Some(_) => return Ok(None),
+            None => return Err(Ending::Incomplete),
         }
         at += 1;
     }
     match input.get(at + 1) {
-        Some(b'\n') => Number::Read(if negative { -value } else { value }, at + 2),
-        Some(_) => Number::Wrong,
-        None => Number::Incomplete,
+        Some(b'\n') => Ok(Some((if negative { -value } else { value }, at + 2))),
+        Some(_) => Ok(None),
+        None => Err(Ending::Incomplete),
     }
 }
 
@@ -248,7 +228,7 @@ fn speaks_http(line: &[u8]) -> bool {
 }
 
 /// Splits a line at its spaces like a shell: `"…"` with escapes, `'…'` with `\'` alone. Quoted arguments are unquoted in
-/// index. Returns `None` if a quote is not closed, or is not followed by a space.
+/// place. Returns `None` if a quote is not closed, or is not followed by a space.
 fn split(line: &mut [u8], mut found: impl FnMut(usize, usize)) -> Option<()> {
     let mut at = 0;
     loop {

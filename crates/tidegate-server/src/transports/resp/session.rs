@@ -118,9 +118,10 @@ impl Session {
             },
             Verb::Echo => out.bulk(argument(args, 1)),
             Verb::Hello => self.hello(args, tokens, service, out),
-            Verb::Auth => match args.len() {
-                2 | 3 => self.auth(argument(args, args.len() - 1), tokens, service, out),
-                _ => out.error(&verb.info().wrong_number()),
+            Verb::Auth if args.len() > 3 => out.error(&verb.info().wrong_number()),
+            Verb::Auth => match self.authenticate(argument(args, args.len() - 1), tokens, service) {
+                Ok(()) => out.ok(),
+                Err(error) => out.error(&error),
             },
             Verb::Quit => {
                 self.over = true;
@@ -145,13 +146,6 @@ impl Session {
             Verb::Cluster => out.error("ERR This instance has cluster support disabled"),
             // Those are answered by the service.
             _ => out.error(&unknown(args)),
-        }
-    }
-
-    fn auth(&mut self, token: &[u8], tokens: &Tokens, service: &Service, out: &mut Replies) {
-        match self.authenticate(token, tokens, service) {
-            Ok(()) => out.ok(),
-            Err(error) => out.error(&error),
         }
     }
 
@@ -212,20 +206,13 @@ impl Session {
         }
         out.resp3 = resp3;
         out.map(7);
-        out.bulk("server");
-        out.bulk("tidegate");
-        out.bulk("version");
-        out.bulk(REDIS_VERSION);
-        out.bulk("proto");
-        out.integer(if resp3 { 3 } else { 2 });
-        out.bulk("id");
-        out.integer(self.id);
-        out.bulk("mode");
-        out.bulk("standalone");
-        out.bulk("role");
-        out.bulk("master");
-        out.bulk("modules");
-        out.array(0);
+        out.named("server", |out| out.bulk("tidegate"));
+        out.named("version", |out| out.bulk(REDIS_VERSION));
+        out.named("proto", |out| out.integer(if resp3 { 3 } else { 2 }));
+        out.named("id", |out| out.integer(self.id));
+        out.named("mode", |out| out.bulk("standalone"));
+        out.named("role", |out| out.bulk("master"));
+        out.named("modules", |out| out.array(0));
     }
 
     fn client(&mut self, args: Args<'_>, out: &mut Replies) {

@@ -34,16 +34,18 @@ const ABORTED: &str = "EXECABORT Transaction discarded because of previous error
 
 /// The transaction of a connection, if one has begun.
 #[derive(Debug, Default)]
-pub(crate) struct Transaction {
-    open: Option<Box<Queue>>,
-    running: Option<Box<Running>>,
+pub(super) struct Transaction {
+    /// Commands that wait for EXEC.
+    pub(super) open: Option<Box<Queue>>,
+    /// Commands that EXEC runs.
+    pub(super) running: Option<Box<Running>>,
 }
 
-/// Commands that wait for EXEC.
+/// Queued commands.
 #[derive(Debug, Default)]
-struct Queue {
-    bytes: Vec<u8>,
-    requests: Requests,
+pub(super) struct Queue {
+    pub(super) bytes: Vec<u8>,
+    pub(super) requests: Requests,
     /// The bytes of this queue that are counted in [`TOTAL_BYTES`].
     counted: usize,
     aborted: bool,
@@ -51,43 +53,17 @@ struct Queue {
 
 /// Commands that EXEC runs.
 #[derive(Debug)]
-pub(crate) struct Running {
-    queue: Queue,
-    next: usize,
+pub(super) struct Running {
+    pub(super) queue: Queue,
+    /// Index of the next command.
+    pub(super) next: usize,
     /// Whether the caller wants the reply.
-    is_reply_wanted: bool,
+    pub(super) is_reply_wanted: bool,
 }
 
 impl Transaction {
-    #[inline]
-    pub(crate) fn is_open(&self) -> bool {
-        self.open.is_some()
-    }
-
-    #[inline]
-    pub(crate) fn is_running(&self) -> bool {
-        self.running.is_some()
-    }
-
-    /// Takes the commands that EXEC runs. The caller puts them back if they are not finished.
-    #[inline]
-    pub(crate) fn take_running(&mut self) -> Option<Box<Running>> {
-        self.running.take()
-    }
-
-    pub(crate) fn put_back(&mut self, running: Box<Running>) {
-        self.running = Some(running);
-    }
-
-    /// Suppresses the reply to an EXEC that has just begun.
-    pub(crate) fn suppress_reply(&mut self) {
-        if let Some(running) = &mut self.running {
-            running.is_reply_wanted = false;
-        }
-    }
-
     /// Aborts the transaction because a command was refused: EXEC will run nothing.
-    pub(crate) fn abort(&mut self) {
+    pub(super) fn abort(&mut self) {
         if let Some(queue) = &mut self.open {
             **queue = Queue::default();
             queue.aborted = true;
@@ -96,7 +72,7 @@ impl Transaction {
 
     /// Answers a valid command that controls the transaction or is queued in it. Returns false for any other command,
     /// which the caller answers at once.
-    pub(crate) fn answer(&mut self, verb: Verb, args: Args<'_>, out: &mut Replies) -> bool {
+    pub(super) fn answer(&mut self, verb: Verb, args: Args<'_>, out: &mut Replies) -> bool {
         match (verb, &mut self.open) {
             (Verb::Multi, Some(_)) => out.error("ERR MULTI calls can not be nested"),
             (Verb::Multi, open) => {
@@ -170,21 +146,6 @@ impl Queue {
 impl Drop for Queue {
     fn drop(&mut self) {
         TOTAL_BYTES.fetch_sub(self.counted, Relaxed);
-    }
-}
-
-impl Running {
-    /// The commands, their bytes, and the number of the next one.
-    pub(crate) fn parts(&mut self) -> (&Requests, &[u8], &mut usize) {
-        (&self.queue.requests, &self.queue.bytes, &mut self.next)
-    }
-
-    pub(crate) fn is_done(&self) -> bool {
-        self.next == self.queue.requests.len()
-    }
-
-    pub(crate) fn is_reply_wanted(&self) -> bool {
-        self.is_reply_wanted
     }
 }
 

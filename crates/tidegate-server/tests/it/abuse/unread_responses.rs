@@ -280,6 +280,37 @@ fn unread_replies_of_all_connections_are_bounded() {
 }
 
 #[test]
+fn unread_replies_are_measured_and_their_connection_is_closed() {
+    for (write_timeout, is_closed) in [("10m", false), ("300ms", true)] {
+        let running = Running::start(&format!("[server]\nwrite_timeout = \"{write_timeout}\"\n{POLICY}"));
+        let metric = |name: &str| {
+            let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
+            let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix("{transport=\"resp\"} "));
+            value.and_then(|value| value.parse::<u64>().ok()).expect("a number")
+        };
+        let unread = || metric("tidegate_unread_response_bytes");
+        let closed = || metric("tidegate_connections_closed_unread_total");
+        assert_eq!((unread(), closed()), (0, 0));
+        let mut greedy = TcpStream::connect(running.resp).expect("the service listens");
+        let stream = greedy.try_clone().expect("a second handle");
+        let sending = std::thread::spawn(move || {
+            let commands = b"TG.PEEK api k FULL\r\n".repeat(1000);
+            while greedy.write_all(&commands).is_ok() {}
+        });
+        if is_closed {
+            while closed() == 0 {}
+        } else {
+            while unread() == 0 {}
+            stream.shutdown(std::net::Shutdown::Both).expect("the connection is open");
+        }
+        sending.join().expect("the connection ends");
+        drop(stream);
+        while unread() > 0 {}
+        assert_eq!(closed(), u64::from(is_closed));
+    }
+}
+
+#[test]
 fn an_error_does_not_echo_long_input() {
     let running = Running::start(&format!("[server]\nadmin_token = \"change-me-now\"\n{POLICY}"));
     let long = "x".repeat(12_000);

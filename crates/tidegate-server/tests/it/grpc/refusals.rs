@@ -91,8 +91,10 @@ fn requests_that_are_not_grpc_are_rejected() {
     let client = GrpcClient::start(&user_policy("[\"9/1h\"]", ""));
     assert_eq!(status_of(&client, &[("content-type", "application/grpc")]), 200);
     assert_eq!(status_of(&client, &[("content-type", "application/grpc+proto")]), 200);
+    let before = client.refused();
     assert_eq!(status_of(&client, &[("content-type", "text/plain")]), 415);
     assert_eq!(status_of(&client, &[]), 415);
+    assert_eq!(client.refused() - before, 2, "they are counted");
 }
 
 #[test]
@@ -110,6 +112,7 @@ fn requests_from_web_pages_are_rejected_even_if_they_look_like_grpc() {
         let headers = [("host", host), ("content-type", "application/grpc")];
         assert_eq!(http_client::request(client.running.grpc, "POST", METHOD, &headers, body).status, 505, "{host}");
     }
+    assert_eq!(client.refused(), 6, "they are counted");
     assert_eq!(client.used("user", &["user", "a"]), [0_u64; 0]);
 }
 

@@ -70,3 +70,26 @@ fn each_path_requires_its_token() {
         assert_eq!(status(method, path, body, Some("change-me-now")), admin, "{path}");
     }
 }
+
+#[test]
+fn only_callers_with_a_token_see_the_names_of_policies() {
+    let config =
+        "[server]\nwrong_token_delay = \"10ms\"\ntoken = \"use-me-now\"\n[policies.api]\nlimits = [\"100/1m\"]\n";
+    let running = Running::start(&config.replace("token =", "admin_token = \"change-me-now\"\ntoken ="));
+    let body = json!({ "policy": "nothing-like-it", "key": "a" }).to_string();
+    let error = |path: &str, token: &str| {
+        let headers = [JSON, ("authorization", token)];
+        request(running.http, "POST", path, &headers, &body).json()["error"].as_str().expect("a text").to_owned()
+    };
+    let listed = "there is no policy `nothing-like-it`: the policies are `api`";
+    assert_eq!(error("/v1/check", "Bearer use-me-now"), listed);
+    assert_eq!(error("/v1/reset", "Bearer change-me-now"), listed);
+    for (path, token) in [("/v1/check", ""), ("/v1/check", "Bearer wrong"), ("/v1/reset", "Bearer use-me-now")] {
+        assert!(!error(path, token).contains("api"), "{path} with `{token}`");
+    }
+    // A proxy may send this response on to its clients.
+    let forwarded = error("/v1/forward?policy=nothing-like-it", "Bearer use-me-now");
+    assert_eq!(forwarded, "there is no policy `nothing-like-it`");
+    let empty = request(Running::start("").http, "POST", "/v1/check", &[JSON], &body).json();
+    assert_eq!(empty["error"], "there is no policy `nothing-like-it`: no policies are configured");
+}

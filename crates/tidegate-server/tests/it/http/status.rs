@@ -95,7 +95,9 @@ fn policies_and_readiness_are_shown() {
             "configuration_error": null
         })
     );
-    assert!(
-        get(running.http, "/openapi.json").json()["openapi"].as_str().is_some_and(|version| version.starts_with("3.1"))
-    );
+    let document = get(running.http, "/openapi.json").json();
+    assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")));
+    for schema in ["CheckRequest", "CheckList", "SingleCheck", "StoreFailureChoice"] {
+        assert!(document["components"]["schemas"][schema].is_object(), "{schema}");
+    }
 }

@@ -17,7 +17,10 @@ fn a_wrong_command_gets_an_error_with_a_hint() {
         ("TG.CHECK api k COSTS 1", &format!("ERR syntax error: `COSTS` is not an option, {usage}")),
         ("TG.CHECK api k ALGORITHM gcra", "ERR syntax error: `ALGORITHM` is not an option"),
         ("TG.CHECK apo k", "ERR there is no policy `apo`: did you mean `api`?"),
-        ("TG.CHECK nothing-like-it k", "ERR there is no policy `nothing-like-it`"),
+        (
+            "TG.CHECK nothing-like-it k",
+            "ERR there is no policy `nothing-like-it`: the policies are `api`, `burst`, `login`, `quota`, `watched` and 1 more",
+        ),
         ("TG.CHECK api k COST 0", "ERR a cost of 0 is out of range: use 1 to 1000000000000, or peek"),
         ("TG.CHECK api k COST 1000000000001", "ERR a cost of 1000000000001 is out of range"),
         ("TG.CHECK api k COST 99999999999999999999", "ERR COST `99999999999999999999` is not a whole number"),

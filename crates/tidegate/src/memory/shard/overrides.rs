@@ -59,7 +59,7 @@ impl OverrideRecord {
     }
 
     fn to_active(&self) -> ActiveOverride {
-        ActiveOverride { key: self.key.clone(), by: (*self.set).clone(), since: self.since }
+        ActiveOverride { key: self.key.clone(), r#override: (*self.set).clone(), since: self.since }
     }
 }
 

@@ -1,0 +1,53 @@
+//! A call of Envoy's rate limit service.
+//!
+//! The server that tonic generates reads the message first. This checks the token before it reads the message.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use tonic::{Code, Status, body::Body, server::Grpc};
+use tonic_prost::ProstCodec;
+use tower::service_fn;
+
+use super::{guard, ratelimit};
+use crate::{
+    auth::{Access, WrongToken},
+    context::Context,
+    transports::http::bearer,
+};
+
+/// The path of the only method.
+pub(super) const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+/// Maximum size of a message in bytes: the maximum number of descriptors, each with all the headers that Envoy accepts (60 KB
+/// by default). It is not configurable, because Envoy admits a request whose message is refused here.
+const MAX_MESSAGE: usize = 4 << 20;
+
+/// Answers a call, or ends it with `DEADLINE_EXCEEDED` when its message does not arrive in time.
+pub(super) async fn answer(State(context): State<Arc<Context>>, request: Request) -> Response<Body> {
+    let has_token = bearer(request.headers()).is_some();
+    let timeout = context.settings.bounds.header_timeout;
+    let mut response = match tokio::time::timeout(timeout, decide(&context, request)).await {
+        Ok(response) => response,
+        Err(_) => Status::deadline_exceeded("the message did not arrive in time").into_http(),
+    };
+    let status = Status::from_header_map(response.headers());
+    // A caller whose token is known is never unauthenticated.
+    if has_token && status.is_some_and(|status| status.code() == Code::Unauthenticated) {
+        response.extensions_mut().insert(WrongToken);
+    }
+    response
+}
+
+async fn decide(context: &Context, request: Request) -> Response<Body> {
+    // Before the message is read, so that an unknown caller cannot make the service allocate memory for it.
+    if let Err(status) = guard::authorize(&context.settings.tokens, request.headers(), Access::Usage) {
+        return status.into_http();
+    }
+    let decide = service_fn(|message| ratelimit::should_rate_limit(context, message));
+    let mut grpc = Grpc::new(ProstCodec::default()).max_decoding_message_size(MAX_MESSAGE);
+    grpc.unary(decide, request).await
+}
