@@ -136,7 +136,8 @@ impl<S: Store> FailSafe<S> {
         report
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a decision is large: each call that is not inlined copies it")]
+    #[inline(always)]
     fn accept(
         &self,
         answer: Result<Decision, StoreError>,

@@ -40,7 +40,6 @@ enum Outcome<'p> {
     All(PolicyDecisions<'p>, ReplyFormat),
     Done(bool),
     State(Option<Inspection>),
-    Refused(Refusal),
 }
 
 impl Batch {
@@ -171,24 +170,21 @@ impl<'p> Executor<'p> {
     }
 
     #[inline]
-    async fn execute(&self, command: &Command<'_>) -> Outcome<'p> {
+    async fn execute(&self, command: &Command<'_>) -> Result<Outcome<'p>, Refusal> {
         let Self { service, active, .. } = *self;
-        let outcome = match command {
+        Ok(match command {
             Command::Decide { op, request, format } => {
-                let decided = service.decide(Transport::Resp, active, *op, request).await;
-                decided.map(|decided| Outcome::One(decided, *format))
+                Outcome::One(service.decide(Transport::Resp, active, *op, request).await?, *format)
             }
             Command::DecideAll { requests, format } => {
-                let decided = service.decide_all(Transport::Resp, active, Op::Check, requests).await;
-                decided.map(|decided| Outcome::All(decided, *format))
+                Outcome::All(service.decide_all(Transport::Resp, active, Op::Check, requests).await?, *format)
             }
             Command::Refund { request, charged_at } => {
-                service.refund(active, request, *charged_at).await.map(|refund| Outcome::Done(refund.is_returned()))
+                Outcome::Done(service.refund(active, request, *charged_at).await?.is_returned())
             }
-            Command::Reset(request) => service.reset(active, request, self.actor).await.map(Outcome::Done),
-            Command::Inspect(request) => service.inspect(active, request).await.map(Outcome::State),
-        };
-        outcome.unwrap_or_else(Outcome::Refused)
+            Command::Reset(request) => Outcome::Done(service.reset(active, request, self.actor).await?),
+            Command::Inspect(request) => Outcome::State(service.inspect(active, request).await?),
+        })
     }
 
     /// Runs decisions concurrently, and writes their replies in order.
@@ -208,13 +204,13 @@ impl<'p> Executor<'p> {
 }
 
 #[inline]
-fn write(outcome: &Outcome<'_>, out: &mut Replies) {
+fn write(outcome: &Result<Outcome<'_>, Refusal>, out: &mut Replies) {
     match outcome {
-        Outcome::One(decided, format) => decision::one(decided, *format, out),
-        Outcome::All(decided, format) => decision::several(decided, *format, out),
-        Outcome::Done(done) => out.integer(u8::from(*done)),
-        Outcome::State(Some(state)) => decision::state(state, out),
-        Outcome::State(None) => out.null(),
-        Outcome::Refused(refusal) => out.error(&format!("ERR {refusal}")),
+        Ok(Outcome::One(decided, format)) => decision::one(decided, *format, out),
+        Ok(Outcome::All(decided, format)) => decision::several(decided, *format, out),
+        Ok(Outcome::Done(done)) => out.integer(u8::from(*done)),
+        Ok(Outcome::State(Some(state))) => decision::state(state, out),
+        Ok(Outcome::State(None)) => out.null(),
+        Err(refusal) => out.error(&format!("ERR {refusal}")),
     }
 }
