@@ -200,7 +200,11 @@ impl Service {
         let watch = Stopwatch::start();
         let ResolvedRequest { policy, cost, counters, observer } = self.resolve(active, request)?;
         let decision = match request.on_failure {
-            None => self.store.decide(op, &policy, &request.key, cost).await,
+            // An immediate store decides without a future.
+            None => match self.store.decide_now(op, &policy, &request.key, cost) {
+                Some(decision) => decision,
+                None => self.store.decide(op, &policy, &request.key, cost).await,
+            },
             Some(choice) => {
                 let policy = Policy::clone(&policy).with_on_store_failure(choice);
                 self.store.decide(op, &policy, &request.key, cost).await

@@ -71,9 +71,6 @@ impl<S: Store> FailSafe<S> {
     /// Decides one request.
     #[inline]
     pub async fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Decision {
-        if let Some(decision) = self.decide_now(op, policy, key, cost) {
-            return decision;
-        }
         let answer = self.store.decide(op, policy, key, cost).await;
         self.accept(answer, op, policy, key, cost)
     }
@@ -136,8 +133,7 @@ impl<S: Store> FailSafe<S> {
         report
     }
 
-    #[expect(clippy::inline_always, reason = "a decision is large: each call that is not inlined copies it")]
-    #[inline(always)]
+    #[inline]
     fn accept(
         &self,
         answer: Result<Decision, StoreError>,

@@ -124,27 +124,27 @@ impl<'p> Executor<'p> {
             let args = requests.get(input, *next);
             *next += 1;
             let parsed = Self::parse(args, session);
-            let decides = matches!(&parsed, Ok((_, Some(command))) if command.decisions() > 0);
-            let waits = decides && !immediate && transaction.open.is_none();
+            let count = parsed.as_ref().map_or(0, |(_, command)| command.as_ref().map_or(0, Command::decisions));
+            let waits = !immediate && count > 0 && transaction.open.is_none();
             if decisions >= MAX_CONCURRENT || decisions > 0 && !waits {
                 decisions = 0;
                 self.run_pending(&mut pending, session, out).await;
             }
+            if waits {
+                decisions += count;
+                pending.extend(parsed.into_iter().filter_map(|(_, command)| command));
+                continue;
+            }
             let before = out.len();
-            match parsed {
-                Ok((_, Some(command))) if waits => {
-                    decisions += command.decisions();
-                    pending.push(command);
-                    continue;
-                }
+            match &parsed {
                 Ok((verb, _))
                     if (transaction.open.is_some() || verb.is_of_transactions())
-                        && transaction.answer(verb, args, out) => {}
-                Ok((_, Some(command))) => write(&self.execute(&command).await, out),
-                Ok((verb, None)) => session.answer(verb, args, &self.settings.tokens, self.service, out),
+                        && transaction.answer(*verb, args, out) => {}
+                Ok((_, Some(command))) => write(&self.execute(command).await, out),
+                Ok((verb, None)) => session.answer(*verb, args, &self.settings.tokens, self.service, out),
                 Err(error) => {
                     transaction.abort();
-                    out.error(&error);
+                    out.error(error);
                 }
             }
             if !session.wants_reply() {
