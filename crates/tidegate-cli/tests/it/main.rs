@@ -3,6 +3,7 @@
 mod client;
 mod configuration;
 mod degraded;
+mod documents;
 mod http;
 mod logging;
 mod overrides;
