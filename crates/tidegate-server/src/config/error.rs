@@ -7,6 +7,7 @@ use super::sources::Setting;
 /// An error in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}{}: {message}", line.map(|line| format!(":{line}")).unwrap_or_default())]
+#[non_exhaustive]
 pub struct ConfigError {
     /// The file, variable or flag at fault.
     pub origin: String,

@@ -141,6 +141,7 @@ pub struct RecentDecisions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the fields are the reasons of decisions")]
+#[non_exhaustive]
 pub struct OutcomeTotals {
     pub allowed: u64,
     pub limited: u64,
@@ -219,6 +220,7 @@ pub struct DecisionHistory {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the fields are the reasons of decisions")]
+#[non_exhaustive]
 pub struct PolicyHistory {
     pub name: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -11,6 +11,7 @@ mod yaml;
 
 /// An imported configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Imported {
     /// The configuration as TOML.
     pub toml: String,
@@ -21,6 +22,7 @@ pub struct Imported {
 /// The reason why a file cannot be imported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {message}")]
+#[non_exhaustive]
 pub struct ImportError {
     /// The name of the file.
     pub name: String,

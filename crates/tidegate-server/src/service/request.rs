@@ -83,6 +83,7 @@ impl Deref for ResolvedPolicy<'_> {
 /// A decision and the policy that made it.
 #[derive(Debug)]
 #[must_use]
+#[non_exhaustive]
 pub struct PolicyDecision<'p> {
     /// The decision.
     pub decision: Decision,
@@ -93,6 +94,7 @@ pub struct PolicyDecision<'p> {
 /// One decision over several requests, all or nothing.
 #[derive(Debug)]
 #[must_use]
+#[non_exhaustive]
 pub struct PolicyDecisions<'p> {
     /// The decision over all of them. Its `part()` is the index of the request that decided.
     pub overall: Decision,

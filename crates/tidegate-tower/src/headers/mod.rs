@@ -46,6 +46,7 @@ impl FromStr for HeaderFormat {
 /// The text is no [`HeaderFormat`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no format of rate limit headers: use draft-10, draft-6, x-ratelimit, x-ratelimit-seconds or off")]
+#[non_exhaustive]
 pub struct HeaderFormatError {
     /// The text.
     pub text: String,

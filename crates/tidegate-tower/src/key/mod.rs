@@ -41,6 +41,7 @@ type KeyFn = dyn for<'r> Fn(&RequestHead<'r>) -> Option<Result<Key<'r>, KeyError
 
 /// A source of keys that configuration files can name: `client-ip` or `header:x-api-key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KeySource {
     /// The client's address.
     ClientIp,
@@ -309,6 +310,7 @@ pub enum KeyHeaderError {
 /// The text is no [`KeySource`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a source of keys: use client-ip or header:x-api-key")]
+#[non_exhaustive]
 pub struct KeySourceError {
     /// The text.
     pub text: String,

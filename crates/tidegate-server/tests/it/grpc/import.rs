@@ -20,7 +20,7 @@ struct ImportedService {
 
 impl ImportedService {
     fn start(domain: &'static str, descriptors: &str) -> Self {
-        let Imported { toml, warnings } = import(&format!("domain: {domain}\ndescriptors:\n{descriptors}"));
+        let Imported { toml, warnings, .. } = import(&format!("domain: {domain}\ndescriptors:\n{descriptors}"));
         Self { client: GrpcClient::start(&toml), warnings, domain }
     }
 
@@ -231,7 +231,7 @@ fn each_difference_gives_a_warning_that_is_also_in_the_file() {
             "`user=a`: a descriptor without a limit in the original may have one here",
         ),
     ] {
-        let Imported { toml, warnings } = import(&format!("domain: d\ndescriptors:{descriptors}"));
+        let Imported { toml, warnings, .. } = import(&format!("domain: d\ndescriptors:{descriptors}"));
         let [warning] = &*warnings else { panic!("one warning for {descriptors}: {warnings:?}") };
         assert!(warning.contains(expected), "{warning}\n expected {expected}");
         assert!(toml.contains(&format!("# - {warning}\n")), "{toml}");
