@@ -16,7 +16,7 @@ pub(crate) use simulate::{
 
 /// Sliding-window rate limits, exact.
 #[derive(Debug, Parser)]
-#[command(version, about, long_about = None, propagate_version = true, disable_help_subcommand = true)]
+#[command(name = "tidegate", version, about, long_about = None, propagate_version = true, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -164,6 +164,12 @@ pub(crate) struct TopArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
+    /// Write an example with a comment for every setting. An existing file is not changed.
+    Init {
+        /// The file, or `-` for standard output.
+        #[arg(default_value = "tidegate.toml")]
+        file: PathBuf,
+    },
     /// Print the policies of a configuration, or its first error.
     Check {
         /// The file.

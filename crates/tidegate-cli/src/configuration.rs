@@ -1,6 +1,10 @@
-//! `tidegate config`: checks a configuration, or converts one of Envoy's rate limit service.
+//! `tidegate config`: writes an example, checks a configuration, or converts one of Envoy's rate limit service.
 
-use std::{io::Read as _, path::Path};
+use std::{
+    fs::File,
+    io::{Read as _, Write as _},
+    path::Path,
+};
 
 use anyhow::Context as _;
 use serde_json::json;
@@ -12,6 +16,22 @@ use crate::{
     outcome::Outcome,
     output::{print_error, print_text},
 };
+
+/// Every setting with its default, and a few policies.
+const EXAMPLE: &str = include_str!("../example.toml");
+
+/// Writes the example to a new file.
+pub(crate) fn init(file: &Path) -> anyhow::Result<Outcome> {
+    if file == Path::new("-") {
+        print_text(EXAMPLE)?;
+        return Ok(Outcome::Good);
+    }
+    let name = file.display();
+    let mut created = File::create_new(file).with_context(|| format!("{name} can't be created"))?;
+    created.write_all(EXAMPLE.as_bytes()).with_context(|| format!("{name} can't be written"))?;
+    print_text(&format!("{name} is written: edit it, then run `tidegate serve --config {name}`\n"))?;
+    Ok(Outcome::Good)
+}
 
 /// Prints the policies of a file, with the settings of the environment.
 pub(crate) fn check(file: &Path, format: Format) -> anyhow::Result<Outcome> {

@@ -36,6 +36,7 @@ fn main() -> std::process::ExitCode {
         Command::Top(top) => top::run(&top, arguments.format),
         Command::Replay(replay) => replay::run(&replay, arguments.format),
         Command::Simulate(command) => simulate::run(&command, arguments.format),
+        Command::Config(ConfigCommand::Init { file }) => configuration::init(&file),
         Command::Config(ConfigCommand::Check { file }) => configuration::check(&file, arguments.format),
         Command::Config(ConfigCommand::ImportEnvoy { file }) => configuration::import_envoy(&file, arguments.format),
     };

@@ -85,6 +85,44 @@ impl<'a> Key<'a> {
     }
 }
 
+/// Makes a key of the decimal digits, so `Key::from(42_u64)` equals `Key::new("42")`.
+macro_rules! from_integers {
+    ($($integer:ty)+) => {
+        $(impl From<$integer> for Key<'static> {
+            fn from(number: $integer) -> Self {
+                Self { bytes: Cow::Owned(number.to_string().into_bytes()), joined: false }
+            }
+        })+
+    };
+}
+
+from_integers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
+
+impl TryFrom<Vec<u8>> for Key<'static> {
+    type Error = KeyError;
+
+    fn try_from(bytes: Vec<u8>) -> Result<Self, KeyError> {
+        check_len(bytes.len())?;
+        Ok(Self { bytes: Cow::Owned(bytes), joined: false })
+    }
+}
+
+impl TryFrom<String> for Key<'static> {
+    type Error = KeyError;
+
+    fn try_from(text: String) -> Result<Self, KeyError> {
+        text.into_bytes().try_into()
+    }
+}
+
+impl<'a> TryFrom<&'a str> for Key<'a> {
+    type Error = KeyError;
+
+    fn try_from(text: &'a str) -> Result<Self, KeyError> {
+        Self::new(text)
+    }
+}
+
 fn check_len(len: usize) -> Result<(), KeyError> {
     match len {
         0 => Err(KeyError::Empty),

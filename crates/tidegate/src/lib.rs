@@ -1,5 +1,4 @@
-// The examples of the README are compiled in tidegate-tower, which has their dependencies.
-#![cfg_attr(not(doctest), doc = include_str!("../../../README.md"))]
+#![doc = include_str!("../README.md")]
 
 mod algorithm;
 mod algorithms;

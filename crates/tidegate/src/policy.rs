@@ -138,8 +138,10 @@ impl Policy {
 
     fn assemble(name: Option<Arc<str>>, limits: impl IntoIterator<Item = Limit>) -> Result<Self, PolicyError> {
         let limits: Arc<[Limit]> = limits.into_iter().take(MAX_LIMITS + 1).collect();
-        if limits.is_empty() || limits.len() > MAX_LIMITS {
-            return Err(PolicyError::Limits { limits: limits.len() });
+        match limits.len() {
+            0 => return Err(PolicyError::NoLimits),
+            1..=MAX_LIMITS => {}
+            _ => return Err(PolicyError::TooManyLimits),
         }
         for (i, limit) in limits.iter().enumerate() {
             if limits[..i].iter().any(|other| other.window() == limit.window()) {
@@ -355,12 +357,12 @@ pub enum PolicyError {
     /// The name is invalid.
     #[error("the name of a policy has 1 to 128 printable ASCII characters, without spaces, quotes and backslashes")]
     Name,
-    /// There are no limits, or too many.
-    #[error("a policy has 1 to 8 limits: this one has {limits} or more")]
-    Limits {
-        /// The number of limits that were read.
-        limits: usize,
-    },
+    /// There are no limits.
+    #[error("the policy has no limits: give it 1 to 8, such as 100/1m")]
+    NoLimits,
+    /// There are too many limits.
+    #[error("the policy has more than 8 limits: give it 1 to 8")]
+    TooManyLimits,
     /// There is not one burst for each limit.
     #[error("{bursts} bursts for {limits} limits: give one for each limit, in order")]
     Bursts {

@@ -1,6 +1,8 @@
 //! `tidegate config`.
 
-use crate::process::{exit_and_output, file};
+use std::fs;
+
+use crate::process::{exit_and_output, file, folder};
 
 #[test]
 fn a_valid_file_is_described_and_an_invalid_one_is_refused() {
@@ -28,4 +30,26 @@ fn a_configuration_of_envoys_service_can_be_imported() {
     let (code, output) = exit_and_output(&["config", "check", ours.to_str().expect("text")]);
     assert!(code == Some(0) && output.contains("60/1m by sliding_log"), "{toml}\n{output}");
     assert_eq!(exit_and_output(&["config", "import-envoy", "/missing.yaml"]).0, Some(2));
+}
+
+#[test]
+fn the_example_is_written_once_and_is_valid() {
+    let path = folder("init").join("tidegate.toml");
+    let name = path.to_str().expect("text");
+    let (code, output) = exit_and_output(&["config", "init", name]);
+    assert!(code == Some(0) && output.contains("edit it"), "{output}");
+    assert_eq!(exit_and_output(&["config", "check", name]).0, Some(0));
+    fs::write(&path, "# changed\n").expect("a writable file");
+    let (code, output) = exit_and_output(&["config", "init", name]);
+    assert!(code == Some(2) && output.contains("can't be created"), "{output}");
+    assert_eq!(fs::read_to_string(&path).expect("the file"), "# changed\n", "an existing file is not changed");
+    fs::remove_dir_all(path.parent().expect("a folder")).expect("the folder");
+    let (code, output) = exit_and_output(&["config", "init", "-"]);
+    assert!(code == Some(0) && output.contains("[policies.public-api]"), "{output}");
+}
+
+#[test]
+fn the_version_has_the_name_of_the_command() {
+    let (code, output) = exit_and_output(&["--version"]);
+    assert_eq!((code, &*output), (Some(0), concat!("tidegate ", env!("CARGO_PKG_VERSION"), "\n")));
 }

@@ -21,7 +21,10 @@ fn a_wrong_value_is_refused_with_its_line_and_a_hint() {
         (policy("operations = { a = { cost = -4 } }"), "t.toml:3: a cost of -4 is out of range"),
         ("[policies.api]\nlimits = [\"0/1m\"]".to_owned(), "t.toml:2: a limit of 0 units is out of range"),
         ("[policies.api]\nlimits = [\"5/367d\"]".to_owned(), "t.toml:2: the window is out of range: use 1ms to 366d"),
-        ("[policies.api]\nlimits = []".to_owned(), "t.toml:2: policy `api`: a policy has 1 to 8 limits"),
+        (
+            "[policies.api]\nlimits = []".to_owned(),
+            "t.toml:2: policy `api`: the policy has no limits: give it 1 to 8, such as 100/1m",
+        ),
         ("\n[policies.\"a b\"]\nlimits = [\"5/1s\"]".to_owned(), "t.toml:2: policy `a b`: the name of a policy"),
         (
             "[policies.\"CL.THROTTLE\"]\nlimits = [\"5/1s\"]".to_owned(),

@@ -201,10 +201,8 @@ impl KeyExtractor {
             (None, OnMissingKey::UseAddress) => address_key(name, &address(request, client)?)?,
             (None, OnMissingKey::Admit) => return Ok(None),
             (None, OnMissingKey::Reject) => {
-                return Err(match &self.0 {
-                    Source::Function(..) => CountError::Unidentified,
-                    _ => CountError::Missing(name.to_owned()),
-                });
+                let has_name = !matches!(self.0, Source::Function(..));
+                return Err(if has_name { CountError::Missing(name.to_owned()) } else { CountError::Unidentified });
             }
         };
         Ok(Some(ExtractedKey::Key(key)))

@@ -108,6 +108,10 @@ fn algorithms_parse_from_the_text_they_print() {
 #[test]
 fn keys_have_1_to_1024_bytes_and_lists_of_parts_never_collide() {
     assert_eq!(Key::new(""), Err(KeyError::Empty));
+    assert_eq!(Key::try_from(String::new()), Err(KeyError::Empty));
+    assert_eq!(Key::try_from(vec![b'x'; 1025]), Err(KeyError::TooLong { len: 1025 }));
+    assert_eq!(Key::try_from("user".to_owned()), Key::new("user"));
+    assert_eq!((Key::from(42_u64), Key::from(-1_i8)), (Key::new("42").unwrap(), Key::new("-1").unwrap()));
     assert!(Key::new(&[b'x'; 1024]).is_ok());
     assert_eq!(Key::new(&[b'x'; 1025]), Err(KeyError::TooLong { len: 1025 }));
     assert_eq!(Key::join(Vec::<&str>::new()), Err(KeyError::Empty));
@@ -152,9 +156,9 @@ fn policies_out_of_range_are_rejected() {
     for name in ["", "with space", "quo\"te", "back\\slash", "ümlaut", "line\nbreak", &"x".repeat(129)] {
         assert_eq!(Policy::new(name, [limit("1/1m")]).unwrap_err(), PolicyError::Name, "{name:?}");
     }
-    assert_eq!(Policy::new("p", []).unwrap_err(), PolicyError::Limits { limits: 0 });
+    assert_eq!(Policy::new("p", []).unwrap_err(), PolicyError::NoLimits);
     let nine = (1..=9).map(|n| Limit::new(1, Duration::from_secs(n)).unwrap());
-    assert_eq!(Policy::new("p", nine).unwrap_err(), PolicyError::Limits { limits: 9 });
+    assert_eq!(Policy::new("p", nine).unwrap_err(), PolicyError::TooManyLimits);
     let endless = std::iter::repeat(limit("1/1m"));
     assert!(Policy::new("p", endless).is_err());
     let twice = Policy::new("p", [limit("5/60s"), limit("6/1m")]).unwrap_err();

@@ -37,11 +37,11 @@ fn a_wrong_command_gets_an_error_with_a_hint() {
         ("TG.CHECKALL api k x", "ERR the cost `x` is not a whole number"),
         ("TG.CHECKALL api k 1 ap k 1", "ERR there is no policy `ap`: did you mean `api`?"),
         ("TG.LIMIT k", "ERR wrong number of arguments for 'tg.limit' command"),
-        ("TG.LIMIT k COST 1", "ERR a policy has 1 to 8 limits"),
+        ("TG.LIMIT k COST 1", "ERR the policy has no limits: give it 1 to 8"),
         ("TG.LIMIT k 5", "ERR `5` is not a limit: write units and window, as in `100/1m`"),
         ("TG.LIMIT k 5/1s 6/1s", "ERR two limits have the same window as `6/1s`"),
         ("TG.LIMIT k 5/2d", "ERR the window of `5/2d` is longer than callers may supply: use at most 5/1d"),
-        ("TG.LIMIT k 5/1s 5/2s 5/3s 5/4s 5/5s 5/6s 5/7s 5/8s 5/9s", "ERR a policy has 1 to 8 limits"),
+        ("TG.LIMIT k 5/1s 5/2s 5/3s 5/4s 5/5s 5/6s 5/7s 5/8s 5/9s", "ERR the policy has more than 8 limits"),
         (
             "TG.PEEK api k ONFAIL open",
             "ERR syntax error: `ONFAIL` is not an option, use TG.PEEK policy key [COST n] [FULL]",
