@@ -7,6 +7,7 @@ use libfuzzer_sys::fuzz_target;
 use redis_protocol::resp2::{decode::decode, types::OwnedFrame};
 
 // Only this file: the whole service would take ten minutes to compile.
+#[allow(dead_code, reason = "the target only parses requests")]
 #[path = "../../crates/tidegate-server/src/transports/resp/request.rs"]
 mod request;
 

@@ -1,7 +1,7 @@
-//! Instructions of one decision, counted by callgrind: no clock is read, no thread runs beside it.
+//! Instructions of one decision, counted by callgrind. No clock is read, and no other thread runs.
 //!
-//! Every benchmark makes [`DECISIONS`] decisions of one kind; whoever reads the counts divides by
-//! that. Filling the store and building keys happens outside of what is counted.
+//! Every benchmark makes [`DECISIONS`] decisions of one kind, by which the counts are divided. Filling the store and
+//! building keys is not counted.
 //!
 //! Run it with `cargo run --release -p tidegate-instructions`.
 
@@ -26,15 +26,15 @@ enum Outcome {
 }
 use Outcome::{Allowed, Denied};
 
-/// Decisions about to be counted.
+/// The decisions that are counted.
 struct Case {
     store: MemoryStore,
     policy: Policy,
     keys: Vec<Key<'static>>,
     cost: Cost,
-    /// When the next request comes, in microseconds.
+    /// The time of the next request, in microseconds.
     now: u64,
-    /// How far apart requests are.
+    /// The time between two requests, in microseconds.
     step: u64,
     expected: Outcome,
     allowed: usize,
