@@ -78,7 +78,16 @@ fn unread_responses_of_all_connections_are_bounded() {
     println!("200 connections: {grown} KB");
     assert!(grown < 4 * 1024 + connections, "{grown} KB");
     assert_served(service.http);
-    assert_eq!(get(service.http, "/metrics").status, 503, "no memory is left for a large response");
+    let response = get(service.http, "/metrics");
+    // No memory is left for a large response, unless this took so long that connections have been closed to free some.
+    let metrics = String::from_utf8_lossy(&response.body);
+    let closed =
+        metrics.lines().find(|line| line.starts_with("tidegate_connections_closed_unread_total{transport=\"http\"}"));
+    assert!(
+        response.status == 503 || closed.is_some_and(|line| !line.ends_with(" 0")),
+        "{}: {closed:?}",
+        response.status
+    );
     drop(held);
 }
 
