@@ -9,6 +9,7 @@ use tidegate::{Cost, Decision, Decisions, Mode, Op, Policy, Spend, StoreError, T
 
 use crate::{
     error::Error,
+    pending_request::GroupReply,
     reply::{AppliedOverride, KeyReply, Reader, garbled},
     stats::count,
     stopwatch,
@@ -23,9 +24,18 @@ pub(crate) async fn decide_all(store: &RedisStore, op: Op, spends: &[Spend<'_>])
     Ok(external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect()))
 }
 
+/// Decides one request, as most decisions do: without the lists that several requests need.
+pub(crate) async fn decide_one(store: &RedisStore, op: Op, spend: &Spend<'_>) -> Result<Decision, Error> {
+    let decision = JointDecision { store, op, spends: std::slice::from_ref(spend), deadline: store.deadline() };
+    match decision.ask_one(spend).await {
+        Err(error) if store.time.is_some() => Err(error),
+        part => Ok(finish(store, op, op, spend, part)),
+    }
+}
+
 /// Decides distinct requests as one. A request that Redis does not decide is decided by its failure choice. At a given
 /// time there is no failure choice, and an error is returned.
-pub(crate) async fn decide_distinct(store: &RedisStore, op: Op, spends: &[Spend<'_>]) -> Result<Vec<Decision>, Error> {
+async fn decide_distinct(store: &RedisStore, op: Op, spends: &[Spend<'_>]) -> Result<Vec<Decision>, Error> {
     let joint = JointDecision { store, op, spends, deadline: store.deadline() };
     let mut parts = joint.ask().await;
     // Whether the decision is a denial, so that nothing may be charged. A single request that is denied is not charged.
@@ -36,9 +46,14 @@ pub(crate) async fn decide_distinct(store: &RedisStore, op: Op, spends: &[Spend<
     if store.time.is_some() {
         return parts.into_iter().collect();
     }
-    let counters = &store.context().counters;
     let local_op = if denied { Op::Peek } else { op };
-    let decide_part = |(part, spend): (Result<Decision, Error>, &Spend<'_>)| match part {
+    Ok(parts.into_iter().zip(spends).map(|(part, spend)| finish(store, op, local_op, spend, part)).collect())
+}
+
+/// Counts a decision of Redis. If there is none, the failure choice decides with `local_op`.
+fn finish(store: &RedisStore, op: Op, local_op: Op, spend: &Spend<'_>, part: Result<Decision, Error>) -> Decision {
+    let counters = &store.context().counters;
+    match part {
         Ok(decision) => {
             if op != Op::Peek {
                 count(if decision.is_allowed() { &counters.allowed } else { &counters.denied });
@@ -49,8 +64,7 @@ pub(crate) async fn decide_distinct(store: &RedisStore, op: Op, spends: &[Spend<
             Some(denial) => store.inner.fallback.remembered(&error, denial),
             None => store.inner.fallback.decide(&error, local_op, spend),
         },
-    };
-    Ok(parts.into_iter().zip(spends).map(decide_part).collect())
+    }
 }
 
 /// One decision over distinct requests.
@@ -83,14 +97,39 @@ impl JointDecision<'_> {
             && self.store.inner.fallback.admits(error, spend)
     }
 
+    /// The refusal of the only server, if its breaker is open: there is nothing else to find out.
+    fn refusal(&self) -> Option<Error> {
+        let only_node = if self.store.context().is_cluster { None } else { self.store.inner.router.node(0) };
+        only_node.filter(|node| !node.state.breaker.is_closed()).map(|node| node.state.refusal())
+    }
+
+    /// Asks Redis to decide the only request.
+    async fn ask_one(&self, spend: &Spend<'_>) -> Result<Decision, Error> {
+        if let Some(refusal) = self.refusal() {
+            return Err(refusal);
+        }
+        let request = self.store.request(spend.policy, spend.key, spend.cost, None);
+        if self.is_live() && self.store.is_known_under_pressure(self.op, &request) {
+            return Err(Error::Overloaded);
+        }
+        let (asked, new_keys) = (stopwatch::micros(), self.new_keys(&[0]));
+        let parts = vec![request.clone()];
+        let answer = self.store.ask_group(Action::Decide(self.op), parts, new_keys, self.deadline).await;
+        match answer {
+            Ok(answer) if !answer.no_room => {
+                self.read_part(spend.policy, &request, false, &mut Reader::new(answer.bytes()), asked)
+            }
+            Ok(_) | Err(Error::OutOfMemory) => self.ask_slot(&[0], &[request], Some(answer)).await?.remove(0),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Asks Redis to decide. Returns the answer to each request, in order.
     async fn ask(&self) -> Vec<Result<Decision, Error>> {
         let (store, is_cluster) = (self.store, self.store.context().is_cluster);
         let fail = |error: Error| self.spends.iter().map(|_| Err(error.clone())).collect();
-        // If there is only one server and its breaker is open, there is nothing else to find out.
-        let only_node = if is_cluster { None } else { store.inner.router.node(0) };
-        if let Some(node) = only_node.filter(|node| !node.state.breaker.is_closed()) {
-            return fail(node.state.refusal());
+        if let Some(refusal) = self.refusal() {
+            return fail(refusal);
         }
         let requests: Vec<_> =
             self.spends.iter().map(|spend| store.request(spend.policy, spend.key, spend.cost, None)).collect();
@@ -108,7 +147,7 @@ impl JointDecision<'_> {
                 None => calls.push(vec![position]),
             }
         }
-        let answers = join_all(calls.iter().map(|call| self.ask_slot(call, &requests))).await;
+        let answers = join_all(calls.iter().map(|call| self.ask_slot(call, &requests, None))).await;
         let mut parts: Vec<_> = fail(Error::Garbled);
         for (call, answer) in calls.iter().zip(answers) {
             for (i, position) in call.iter().enumerate() {
@@ -118,15 +157,26 @@ impl JointDecision<'_> {
         parts
     }
 
-    /// Calls the script for the requests of one slot, given by their positions. If there is no room for some keys, the call
-    /// is repeated with overflow keys for them, or without them if they are admitted uncounted.
-    async fn ask_slot(&self, call: &[usize], own: &[KeyRequest]) -> Result<Vec<Result<Decision, Error>>, Error> {
+    /// The new keys that the first call for these requests may create.
+    fn new_keys(&self, call: &[usize]) -> NewKeys {
         let is_caller = |position: &usize| self.spends[*position].policy.is_supplied_by_caller();
-        let mut new_keys = match self.store.time {
+        match self.store.time {
             Some(_) => NewKeys::Always,
             None if call.iter().any(is_caller) => NewKeys::OfCallers,
             None => NewKeys::OfPolicies,
-        };
+        }
+    }
+
+    /// Calls the script for the requests of one slot, given by their positions, unless the answer to that call is given. If
+    /// there is no room for some keys, the call is repeated with overflow keys for them, or without them if they are
+    /// admitted uncounted.
+    async fn ask_slot(
+        &self,
+        call: &[usize],
+        own: &[KeyRequest],
+        mut first: Option<Result<GroupReply, Error>>,
+    ) -> Result<Vec<Result<Decision, Error>>, Error> {
+        let mut new_keys = self.new_keys(call);
         // `None` if there is no room for the key, and the request is admitted uncounted.
         let mut requests: Vec<_> = call.iter().map(|position| Some(own[*position].clone())).collect();
         loop {
@@ -135,7 +185,10 @@ impl JointDecision<'_> {
                 return Ok(call.iter().map(|_| Err(Error::NoRoom)).collect());
             }
             let asked = stopwatch::micros();
-            let answer = self.store.ask_group(Action::Decide(self.op), parts.clone(), new_keys, self.deadline).await;
+            let answer = match first.take() {
+                Some(answer) => answer,
+                None => self.store.ask_group(Action::Decide(self.op), parts.clone(), new_keys, self.deadline).await,
+            };
             let answer = match answer {
                 // Nothing was done. A second call finds out whether the key of the only request exists.
                 Err(Error::OutOfMemory) if self.is_live() && self.spends.len() == 1 => match new_keys {
@@ -190,20 +243,32 @@ impl JointDecision<'_> {
             }
             // The parts have the order of their first requests.
             if index == decided.len() {
-                let reply = reader.key_reply(part.limits())?;
-                let charged_at = reply.charged.then_some(reply.at);
-                let mut decision = decision_of(&reply, self.spends[*position].policy, self.op, part.cost, charged_at)?;
-                if overflows || reply.joined {
-                    decision = external_store::degraded(decision);
-                }
-                if self.is_live() {
-                    self.store.note_answer(part, self.op, &decision, asked);
-                }
-                decided.push(decision);
+                decided.push(self.read_part(self.spends[*position].policy, part, overflows, &mut reader, asked)?);
             }
             Ok(Ok(decided[index]))
         };
         call.iter().zip(part_of).map(decision).collect()
+    }
+
+    /// The decision on one part of a call that was sent at `asked`.
+    fn read_part(
+        &self,
+        policy: &Policy,
+        part: &KeyRequest,
+        overflows: bool,
+        reader: &mut Reader<'_>,
+        asked: u64,
+    ) -> Result<Decision, Error> {
+        let reply = reader.key_reply(part.limits())?;
+        let charged_at = reply.charged.then_some(reply.at);
+        let mut decision = decision_of(&reply, policy, self.op, part.cost, charged_at)?;
+        if overflows || reply.joined {
+            decision = external_store::degraded(decision);
+        }
+        if self.is_live() {
+            self.store.note_answer(part, self.op, &decision, asked);
+        }
+        Ok(decision)
     }
 
     /// Gives back what was charged, so that the decision has charged nothing.

@@ -6,7 +6,7 @@ use tidegate::{
 };
 
 use crate::{
-    decide::{decide_all, decide_distinct},
+    decide::{decide_all, decide_one},
     override_record,
     overrides::{OverrideList, ask_override, unlisted},
     reply::{AppliedOverride, Reader},
@@ -17,7 +17,7 @@ use crate::{
 impl Store for RedisStore {
     #[inline]
     async fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError> {
-        Ok(decide_distinct(self, op, &[Spend { policy, key, cost }]).await?[0])
+        Ok(decide_one(self, op, &Spend { policy, key, cost }).await?)
     }
 
     /// Decides several requests as one. If their keys are in different slots of a cluster, what was charged in one slot
