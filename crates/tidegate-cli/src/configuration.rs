@@ -2,11 +2,11 @@
 
 use std::{
     fs::File,
-    io::{Read as _, Write as _},
+    io::{ErrorKind, Read as _, Write as _},
     path::Path,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use serde_json::json;
 use tidegate::{Mode, Policy};
 use tidegate_server::config::{Config, SettingSources};
@@ -27,7 +27,12 @@ pub(crate) fn init(file: &Path) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Good);
     }
     let name = file.display();
-    let mut created = File::create_new(file).with_context(|| format!("{name} can't be created"))?;
+    let mut created = match File::create_new(file) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            bail!("{name} exists already and is not changed: name another file, or print the example with `-`");
+        }
+        created => created.with_context(|| format!("{name} can't be created"))?,
+    };
     created.write_all(EXAMPLE.as_bytes()).with_context(|| format!("{name} can't be written"))?;
     print_text(&format!("{name} is written: edit it, then run `tidegate serve --config {name}`\n"))?;
     Ok(Outcome::Good)

@@ -41,7 +41,7 @@ fn the_example_is_written_once_and_is_valid() {
     assert_eq!(exit_and_output(&["config", "check", name]).0, Some(0));
     fs::write(&path, "# changed\n").expect("a writable file");
     let (code, output) = exit_and_output(&["config", "init", name]);
-    assert!(code == Some(2) && output.contains("can't be created"), "{output}");
+    assert!(code == Some(2) && output.contains("exists already and is not changed"), "{output}");
     assert_eq!(fs::read_to_string(&path).expect("the file"), "# changed\n", "an existing file is not changed");
     fs::remove_dir_all(path.parent().expect("a folder")).expect("the folder");
     let (code, output) = exit_and_output(&["config", "init", "-"]);

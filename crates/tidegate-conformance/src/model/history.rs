@@ -18,7 +18,7 @@ pub(crate) struct DebtChange {
     decrease: i128,
 }
 
-/// A debt that nothing has changed since a time. `max` parts are one microsecond.
+/// A debt that has not changed since a time. It is counted in parts: a microsecond has `max` parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Debt {
     since: Micros,
@@ -27,7 +27,7 @@ pub(super) struct Debt {
 }
 
 impl Debt {
-    /// What is left of the debt at the time `t`, in parts of which `max` are one microsecond, rounded up.
+    /// The debt that remains at time `t`, in parts of a microsecond that has `max` parts, rounded up.
     fn at(self, t: Micros, max: Units) -> i128 {
         let left = (self.parts - product(t - self.since, self.max)).max(0);
         product(left / self.max, max) + divide_rounding_up(product(left % self.max, max), self.max)
