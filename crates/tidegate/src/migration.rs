@@ -258,7 +258,8 @@ impl DatedHistory {
             let number = bucket(*finest, charged_at);
             first_instant(*finest, number)..first_instant(*finest, number + 1)
         };
-        if slot.end <= first_counted(layout.kind(), *longest, at) {
+        let is_counted = |at: i64| slot.end > first_counted(layout.kind(), *longest, at);
+        if !is_counted(if layout.kind() == AlgorithmKind::Log { at } else { newest }) {
             return false;
         }
         let dates: Vec<_> = log.entries(newest).filter(|entry| slot.contains(&entry.0)).collect();
@@ -266,7 +267,7 @@ impl DatedHistory {
         for (date, _) in dates.into_iter().rev() {
             left -= log.remove_units(newest, date, left);
         }
-        left < units
+        left < units && is_counted(at)
     }
 }
 

@@ -70,6 +70,10 @@ impl ModelState {
         now: Micros,
         is_enough: &dyn Fn(Units) -> bool,
     ) -> Micros {
+        if !self.reservations.is_empty() {
+            let is_enough_at = |d| is_enough(self.after_ends(policy, now + d).used(policy, i, now + d));
+            return bisect(0, MAX_STORED, &is_enough_at).unwrap_or(MAX_STORED);
+        }
         let same_shape = self.policy.as_ref().is_some_and(|stored| stored.same_shape(policy));
         if same_shape {
             let usage = self.histories[i].usage(policy.algorithm, policy.limits[i]);

@@ -47,6 +47,8 @@ fn divide_rounding_up(a: i128, b: i128) -> i128 {
 pub(crate) enum History {
     Charges(Vec<Charge>),
     Debt(Vec<DebtChange>),
+    /// A limit on the units in flight. They are those of the open holds, and nothing is charged.
+    InFlight,
 }
 
 /// The number of slots in a window, for the algorithms that count in slots.
@@ -113,6 +115,7 @@ fn replay(changes: &[DebtChange]) -> Debt {
 pub(super) enum Usage<'a> {
     Charges(ModelAlgorithm, ModelLimit, &'a [Charge]),
     Debt(ModelLimit, Debt),
+    InFlight,
 }
 
 impl Usage<'_> {
@@ -120,14 +123,16 @@ impl Usage<'_> {
         match self {
             Self::Charges(algorithm, limit, charges) => used_by_charges(*algorithm, *limit, charges, t),
             Self::Debt(limit, debt) => divide_rounding_up(debt.at(t, limit.max), limit.window),
+            Self::InFlight => 0,
         }
         .min(MAX_STORED)
     }
 }
 
 impl History {
-    pub(super) fn empty(algorithm: ModelAlgorithm) -> Self {
+    pub(super) fn empty(algorithm: ModelAlgorithm, limit: ModelLimit) -> Self {
         match algorithm {
+            _ if limit.is_in_flight() => Self::InFlight,
             ModelAlgorithm::Gcra => Self::Debt(Vec::new()),
             _ => Self::Charges(Vec::new()),
         }
@@ -137,6 +142,7 @@ impl History {
         match self {
             Self::Charges(charges) => Usage::Charges(algorithm, limit, charges),
             Self::Debt(changes) => Usage::Debt(limit, replay(changes)),
+            Self::InFlight => Usage::InFlight,
         }
     }
 
@@ -146,21 +152,27 @@ impl History {
             Self::Debt(changes) => {
                 changes.push(DebtChange { at, max: limit.max, increase: product(units, limit.window), decrease: 0 });
             }
+            Self::InFlight => {}
         }
     }
 
-    /// Gives back `units` charged at `charged_at`, at the effective time `t`. Returns whether anything changed.
+    /// Gives back `units` charged at `charged_at`, at the effective time `t`. Returns whether units in use changed.
+    ///
+    /// A counter is not rolled forward to `t`: it gives units back to a slot that is counted at the newest charge. If
+    /// the slot is no longer counted at `t`, only a clock that goes back shows the difference.
     pub(super) fn refund(
         &mut self,
         algorithm: ModelAlgorithm,
         limit: ModelLimit,
         units: Units,
         charged_at: Micros,
+        newest: Micros,
         t: Micros,
     ) -> bool {
         match self {
             Self::Charges(charges) => {
-                if !is_counted(algorithm, limit, charged_at, t) {
+                let is_log = algorithm == ModelAlgorithm::SlidingLog;
+                if !is_counted(algorithm, limit, charged_at, if is_log { t } else { newest }) {
                     return false;
                 }
                 let same = |at: Micros| match algorithm {
@@ -173,7 +185,7 @@ impl History {
                     charge.units -= returned;
                     left -= returned;
                 }
-                left < units
+                left < units && is_counted(algorithm, limit, charged_at, t)
             }
             Self::Debt(changes) => {
                 let debt = replay(changes);
@@ -184,6 +196,7 @@ impl History {
                 changes.push(DebtChange { at: debt.since, max: limit.max, increase: 0, decrease });
                 decrease > 0
             }
+            Self::InFlight => false,
         }
     }
 
@@ -202,6 +215,7 @@ impl History {
                     change.at -= newest - now;
                 }
             }
+            Self::InFlight => {}
         }
     }
 }

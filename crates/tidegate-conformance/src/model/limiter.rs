@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate::{Op, Reason};
 
 use super::decision::{LimitState, decision, reason};
-use super::{Micros, ModelDecision, ModelOverride, ModelPolicy, ModelState, Units};
+use super::{Micros, ModelDecision, ModelHold, ModelOverride, ModelPolicy, ModelState, Units};
 
 /// One request: a policy, a key and a cost.
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ impl Model {
 
     /// Shows the state of a key at `now`, if there is one.
     pub fn inspect(&self, request: &ModelRequest, now: Micros) -> Option<ModelInspection> {
-        let mut state = self.state(request.id);
+        let mut state = self.state_at(request, now);
         let policy = self.effective_policy(request, now);
         state.accept_far_behind(&policy, now);
         let limits = state.limit_states(&policy, 1, now);
@@ -99,7 +99,7 @@ impl Model {
 
     /// Gives back the cost of `request`, which was charged at `charged_at`.
     pub fn refund(&mut self, request: &ModelRequest, charged_at: Micros, now: Micros) -> ModelRefund {
-        let mut state = self.state(request.id);
+        let mut state = self.state_at(request, now);
         let policy = self.effective_policy(request, now);
         let returned = state.refund(&policy, request.cost, charged_at, now);
         let counted = if self.is_exempt(request, now) { ModelState::default() } else { state.clone() };
@@ -116,13 +116,35 @@ impl Model {
 
     /// Decides several requests as one.
     pub fn decide_all(&mut self, op: Op, requests: &[ModelRequest], now: Micros) -> ModelDecisions {
+        self.decide_and_hold(op, requests, None, now)
+    }
+
+    /// The state of a key as an operation at `now` finds it.
+    pub(super) fn state_at(&self, request: &ModelRequest, now: Micros) -> ModelState {
+        let mut state = self.state(request.id);
+        if !self.is_exempt(request, now) {
+            let policy = self.effective_policy(request, now);
+            state.accept_far_behind(&policy, now);
+            state.end_reservations(&policy, now);
+        }
+        state
+    }
+
+    pub(super) fn set_state(&mut self, request: &ModelRequest, state: ModelState) {
+        self.states.insert(request.id, state);
+    }
+
+    /// Decides several requests as one. If they are charged, each of them is held.
+    pub(super) fn decide_and_hold(
+        &mut self,
+        op: Op,
+        requests: &[ModelRequest],
+        hold: Option<ModelHold>,
+        now: Micros,
+    ) -> ModelDecisions {
         let mut after = self.clone();
         for request in requests {
-            let mut state = self.state(request.id);
-            if !self.is_exempt(request, now) {
-                state.accept_far_behind(&self.effective_policy(request, now), now);
-            }
-            after.states.insert(request.id, state);
+            after.set_state(request, self.state_at(request, now));
         }
         // The same policy and key twice is one request of the summed cost.
         let same = |request: &ModelRequest| {
@@ -148,6 +170,9 @@ impl Model {
                 let mut state = after.state(request.id);
                 if first(request) == i {
                     state.charge(&self.effective_policy(request, now), summed(request), now);
+                    if let Some(hold) = &hold {
+                        state.record_hold(hold, summed(request));
+                    }
                 }
                 times[i] = state.newest_charge;
                 limits[i] = at_first(request, self.limit_states_after_charge(request, &state, summed(request), now));

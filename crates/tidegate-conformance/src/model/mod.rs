@@ -10,6 +10,7 @@
 //! | `history` | the charges of one limit and the units in use |
 //! | `state` | one key under one policy: effective time, charges, refunds |
 //! | `shape_change` | a changed window, number of buckets or algorithm |
+//! | `reservations` | holds, leases and limits on the units in flight |
 //! | `overrides` | the overrides of single keys |
 //! | `decision` | waits, the limit that decided, the complete decision |
 //! | `limiter` | [`Model`]: every key, and several requests in one decision |
@@ -19,6 +20,7 @@ mod history;
 mod limiter;
 mod overrides;
 mod policy;
+mod reservations;
 mod shape_change;
 mod state;
 
@@ -26,6 +28,7 @@ pub use decision::ModelDecision;
 pub use limiter::{Model, ModelDecisions, ModelInspection, ModelRefund, ModelRequest};
 pub use overrides::{ModelOverride, ModelOverrideKind, OverrideSummary};
 pub use policy::{Micros, ModelAlgorithm, ModelLimit, ModelPolicy, Units};
+pub use reservations::{ModelGrant, ModelHold, ModelLease, ModelReservationKind};
 pub(crate) use state::ModelState;
 
 /// Stored numbers and waits saturate at this value.

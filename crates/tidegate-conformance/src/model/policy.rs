@@ -29,7 +29,7 @@ pub enum ModelAlgorithm {
 pub struct ModelLimit {
     /// Units for each window.
     pub max: Units,
-    /// The window.
+    /// The window; 0 for a limit on the units in flight.
     pub window: Micros,
     /// Maximum number of units in use at once: the burst for gcra, else `max`.
     pub capacity: Units,
@@ -39,6 +39,15 @@ impl ModelLimit {
     /// Makes a limit whose capacity is its max.
     pub fn new(max: Units, window: Micros) -> Self {
         Self { max, window, capacity: max }
+    }
+
+    /// Makes a limit on the units of open holds.
+    pub fn in_flight(max: Units) -> Self {
+        Self::new(max, 0)
+    }
+
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.window == 0
     }
 }
 

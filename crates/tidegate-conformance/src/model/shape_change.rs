@@ -26,9 +26,12 @@ impl ShapeChange {
 fn matching_limits(old: &ModelPolicy, new: &ModelPolicy) -> Vec<Option<usize>> {
     let same = |window: Micros| old.limits.iter().position(|limit| limit.window == window);
     let mut pairs: Vec<Option<usize>> = new.limits.iter().map(|limit| same(limit.window)).collect();
-    let mut rest = (0..old.limits.len()).filter(|i| !pairs.contains(&Some(*i))).collect::<Vec<_>>().into_iter();
-    for pair in pairs.iter_mut().filter(|pair| pair.is_none()) {
-        *pair = rest.next();
+    let is_left = |i: &usize| !old.limits[*i].is_in_flight() && !pairs.contains(&Some(*i));
+    let mut rest = (0..old.limits.len()).filter(is_left).collect::<Vec<_>>().into_iter();
+    for (pair, limit) in pairs.iter_mut().zip(&new.limits) {
+        if pair.is_none() && !limit.is_in_flight() {
+            *pair = rest.next();
+        }
     }
     pairs
 }
@@ -37,7 +40,7 @@ impl ModelState {
     /// This state in the shape of `new`, at the effective time `t`.
     pub(super) fn with_shape(&self, new: &ModelPolicy, t: Micros) -> Self {
         let (Some(old), Some(newest)) = (&self.policy, self.newest_charge) else {
-            let histories = new.limits.iter().map(|_| History::empty(new.algorithm)).collect();
+            let histories = new.limits.iter().map(|limit| History::empty(new.algorithm, *limit)).collect();
             return Self { policy: Some(new.clone()), histories, ..self.clone() };
         };
         let changing = self.shape_change.is_some();
@@ -45,9 +48,9 @@ impl ModelState {
             .iter()
             .zip(&new.limits)
             .map(|(pair, limit)| {
-                let Some(i) = *pair else { return History::empty(new.algorithm) };
+                let Some(i) = *pair else { return History::empty(new.algorithm, *limit) };
                 let old_limit = old.limits[i];
-                let mut history = History::empty(new.algorithm);
+                let mut history = History::empty(new.algorithm, *limit);
                 match &self.histories[i] {
                     History::Charges(charges) if new.algorithm != ModelAlgorithm::Gcra => {
                         let is_kept =
@@ -71,6 +74,6 @@ impl ModelState {
             .collect();
         let longest_window = old.longest_window().max(new.longest_window());
         let shape_change = Some(ShapeChange { since: t, longest_window });
-        Self { newest_charge: self.newest_charge, policy: Some(new.clone()), histories, shape_change }
+        Self { policy: Some(new.clone()), histories, shape_change, ..self.clone() }
     }
 }

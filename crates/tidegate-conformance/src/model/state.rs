@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::history::History;
+use super::reservations::ModelReservation;
 use super::shape_change::ShapeChange;
 use super::{MINUTE, Micros, ModelAlgorithm, ModelLimit, ModelPolicy, Units};
 
@@ -16,6 +17,8 @@ pub(crate) struct ModelState {
     pub(super) histories: Vec<History>,
     /// A change of shape that is not yet over.
     pub(crate) shape_change: Option<ShapeChange>,
+    /// The open reservations.
+    pub(super) reservations: Vec<ModelReservation>,
 }
 
 impl ModelState {
@@ -38,6 +41,7 @@ impl ModelState {
         for (history, limit) in self.histories.iter_mut().zip(&stored.limits) {
             history.move_to(stored.algorithm, *limit, newest, now);
         }
+        self.shift_reservations(newest - now);
         self.newest_charge = Some(now);
     }
 
@@ -52,7 +56,8 @@ impl ModelState {
     /// The units in use under limit `i` at `now`.
     pub(crate) fn used(&self, policy: &ModelPolicy, i: usize, now: Micros) -> Units {
         let state = self.in_shape_of(policy, now);
-        state.histories[i].usage(policy.algorithm, policy.limits[i]).at(self.effective_time(now))
+        let charged = state.histories[i].usage(policy.algorithm, policy.limits[i]).at(self.effective_time(now));
+        charged + state.reserved(policy, i)
     }
 
     /// Charges every limit at the effective time, which becomes the time of the newest charge.
@@ -72,9 +77,7 @@ impl ModelState {
     pub(super) fn refund(&mut self, policy: &ModelPolicy, units: Units, charged_at: Micros, now: Micros) -> bool {
         self.accept_far_behind(policy, now);
         let t = self.effective_time(now);
-        if self.newest_charge.is_none_or(|newest| charged_at > newest) {
-            return false;
-        }
+        let Some(newest) = self.newest_charge.filter(|newest| charged_at <= *newest) else { return false };
         // Only a charge changes the shape of a state.
         let stored = match &self.policy {
             Some(stored) if !stored.same_shape(policy) => stored.clone(),
@@ -85,7 +88,8 @@ impl ModelState {
             // The limits of a log share one history, so the longest window decides for all.
             let is_log = stored.algorithm == ModelAlgorithm::SlidingLog;
             let window = if is_log { stored.longest_window() } else { limit.window };
-            returned |= history.refund(stored.algorithm, ModelLimit { window, ..*limit }, units, charged_at, t);
+            let limit = ModelLimit { window, ..*limit };
+            returned |= history.refund(stored.algorithm, limit, units, charged_at, newest, t);
         }
         returned
     }

@@ -11,6 +11,8 @@ pub mod denials;
 pub mod long_histories;
 pub mod overrides;
 pub mod refunds;
+#[cfg(test)]
+mod reservation_vectors;
 pub mod saturation;
 pub mod shadow;
 pub mod vectors;

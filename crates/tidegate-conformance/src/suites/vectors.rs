@@ -22,16 +22,18 @@ pub const FILES: [(&str, &str); 5] = [
 ];
 
 #[derive(Deserialize)]
-struct Trace {
-    name: String,
+pub(super) struct Trace<S> {
+    pub(super) name: String,
     algorithm: String,
     limits: Vec<VectorLimit>,
-    steps: Vec<Step>,
+    pub(super) steps: Vec<S>,
 }
 
 #[derive(Deserialize)]
 struct VectorLimit {
     max: u64,
+    /// A limit on the units in flight has none.
+    #[serde(default)]
     window_us: u64,
     buckets: Option<u64>,
     burst: Option<u64>,
@@ -56,7 +58,7 @@ struct Request {
 }
 
 #[derive(Debug, Deserialize, PartialEq, Eq)]
-struct Expected {
+pub(super) struct Expected {
     reason: String,
     remaining: u64,
     retry_after_us: Option<u64>,
@@ -75,8 +77,8 @@ impl From<ModelDecision> for Expected {
     }
 }
 
-impl Trace {
-    fn policy(&self) -> ModelPolicy {
+impl<S> Trace<S> {
+    pub(super) fn policy(&self) -> ModelPolicy {
         let algorithm = match self.algorithm.as_str() {
             "sliding_log" => ModelAlgorithm::SlidingLog,
             "sliding_counter" => ModelAlgorithm::SlidingCounter,
@@ -101,7 +103,7 @@ type Decide<L> = fn(&mut L, Op, &ModelRequest, Micros) -> ModelDecision;
 type Refund<L> = fn(&mut L, &ModelRequest, Micros, Micros) -> ModelRefund;
 
 /// Replays one trace with the operations of the model or of a store.
-fn replay<L>(file: &str, trace: &Trace, mut limiter: L, decide: Decide<L>, refund: Refund<L>) {
+fn replay<L>(file: &str, trace: &Trace<Step>, mut limiter: L, decide: Decide<L>, refund: Refund<L>) {
     let mut policy = trace.policy();
     for (i, step) in trace.steps.iter().enumerate() {
         let (op, request) = match step {
@@ -112,7 +114,7 @@ fn replay<L>(file: &str, trace: &Trace, mut limiter: L, decide: Decide<L>, refun
                 let request = ModelRequest::new(&policy, (*cost).into());
                 let refund = refund(&mut limiter, &request, (*charged_at_us).into(), (*t_us).into());
                 let expected = ((*remaining).into(), (*reset_after_us).into());
-                assert_equal(file, trace, i, &policy, &expected, &(refund.remaining, refund.reset_after));
+                assert_equal(file, &trace.name, i, &policy, &expected, &(refund.remaining, refund.reset_after));
                 continue;
             }
             Step::SetMax { max } => {
@@ -124,19 +126,18 @@ fn replay<L>(file: &str, trace: &Trace, mut limiter: L, decide: Decide<L>, refun
         };
         let model_request = ModelRequest::new(&policy, request.cost.into());
         let decision = decide(&mut limiter, op, &model_request, request.t_us.into());
-        assert_equal(file, trace, i, &policy, &request.expected, &decision.into());
+        assert_equal(file, &trace.name, i, &policy, &request.expected, &decision.into());
     }
 }
 
-fn assert_equal<T: Debug + PartialEq>(
+pub(super) fn assert_equal<T: Debug + PartialEq>(
     file: &str,
-    trace: &Trace,
+    name: &str,
     step: usize,
     policy: &ModelPolicy,
     expected: &T,
     got: &T,
 ) {
-    let name = &trace.name;
     assert!(
         expected == got,
         "broken promise: every vector is reproduced\n{file}.json, {name}, step {step}, under {policy:?}\n  expected: {expected:?}\n  got:      {got:?}"
@@ -146,7 +147,8 @@ fn assert_equal<T: Debug + PartialEq>(
 fn replay_all<L>(new: fn(Micros) -> L, decide: Decide<L>, refund: Refund<L>) {
     let mut steps = 0;
     for (file, text) in FILES {
-        let traces: Vec<Trace> = serde_json::from_str(text).unwrap_or_else(|error| panic!("{file}.json: {error}"));
+        let traces: Vec<Trace<Step>> =
+            serde_json::from_str(text).unwrap_or_else(|error| panic!("{file}.json: {error}"));
         for (seed, trace) in (0..).zip(&traces) {
             replay(file, trace, new(seed), decide, refund);
             steps += trace.steps.len();

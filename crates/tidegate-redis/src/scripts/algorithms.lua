@@ -164,23 +164,23 @@ local CHARGE = {
   end,
 }
 
--- Return units to the time of their charge. The result is whether there were any.
+-- Return units to the time of their charge, if its slot is counted at the newest charge. The results are whether there were
+-- any, and whether they were in use at `at`.
 local REFUND = {
   [COUNTER] = function(limit, newest, at, units, charged_at)
     local window = limit.window
     local slot, held = window_start(window, charged_at), window_start(window, newest)
-    if slot < window_start(window, at) - window then return false end
     local name = slot == held and 'current' or slot == held - window and 'previous'
     if not name then return false end
     local returned = min(units, limit[name])
     limit[name] = limit[name] - returned
-    return returned > 0
+    return returned > 0, slot >= window_start(window, at) - window
   end,
   [FIXED] = function(limit, newest, at, units, charged_at)
-    if charged_at < window_start(limit.window, at) then return false end
-    local returned = min(units, USED[FIXED](limit, newest, at))
+    if charged_at < window_start(limit.window, newest) then return false end
+    local returned = min(units, limit.current)
     limit.current = limit.current - returned
-    return returned > 0
+    return returned > 0, charged_at >= window_start(limit.window, at)
   end,
   [GCRA] = function(limit, newest, at, units, charged_at)
     local worth = { drain = limit.drain }
@@ -191,11 +191,12 @@ local REFUND = {
     if high == 0 and low == 0 then return false end
     limit.high, limit.low = limit.high - high, limit.low - low
     if limit.low < 0 then limit.high, limit.low = limit.high - 1, limit.low + TWO48 end
-    return true
+    return true, true
   end,
-  [BUCKETS] = function(limit, _, at, units, charged_at)
+  [BUCKETS] = function(limit, newest, at, units, charged_at)
     local charged = bucket(limit, charged_at)
-    return charged >= bucket(limit, at) - limit.buckets and remove_units(limit.log, charged, units) > 0
+    if charged < bucket(limit, newest) - limit.buckets then return false end
+    return remove_units(limit.log, charged, units) > 0, charged >= bucket(limit, at) - limit.buckets
   end,
 }
 

@@ -274,18 +274,19 @@ local function charge(state, newest, at, units)
   return joined
 end
 
--- Returns units to their charge in the layout of the state. Returns whether there were any.
+-- Returns units to their charge in the layout of the state. Returns whether there were any, and whether they were in use.
 local function refund(state, at, units, charged_at)
   local newest, layout = state.newest, state.layout
   if not state.migration then
     if layout.kind == LOG then
-      return charged_at > at - layout.longest and remove_units(state.limits[1].log, charged_at, units) > 0
+      return charged_at > at - layout.longest and remove_units(state.limits[1].log, charged_at, units) > 0, true
     end
-    local any = false
+    local changed, returned = false, false
     for _, limit in ipairs(state.limits) do
-      if REFUND[layout.kind](limit, newest, at, units, charged_at) then any = true end
+      local any, in_use = REFUND[layout.kind](limit, newest, at, units, charged_at)
+      if any then changed, returned = true, returned or in_use end
     end
-    return any
+    return changed, returned
   end
   local finest, longest
   for i = 1, layout.n do
@@ -293,11 +294,13 @@ local function refund(state, at, units, charged_at)
     if not finest or floor(limit.window / limit.buckets) < floor(finest.window / finest.buckets) then finest = limit end
     if not longest or limit.window > longest.window then longest = limit end
   end
-  local first, last, since = charged_at, charged_at, at - longest.window + 1
+  -- Since when charges are counted at the newest charge, and at the present time.
+  local since_at = at - longest.window + 1
+  local first, last, since = charged_at, charged_at, since_at
   if layout.kind ~= LOG then
     local held = bucket(finest, charged_at)
     first, last = instant_less(finest, held, 0), instant_less(finest, held + 1, 0) - 1
-    since = counted_since(longest, at)
+    since, since_at = counted_since(longest, newest), counted_since(longest, at)
   end
   if last < since then return false end
   local left = units
@@ -312,7 +315,7 @@ local function refund(state, at, units, charged_at)
     if not time then break end
     left = left - remove_units(state.log, time, left)
   end
-  return left < units
+  return left < units, last >= since_at
 end
 
 -- Changes the drain of a debt, if nothing else differs between the layouts. Returns whether that is so.

@@ -116,15 +116,15 @@ end
 local function refund_part(out, parts)
   local part = parts[1]
   evaluate(part)
-  local state, returned = part.state, false
+  local state, changed, in_use = part.state, false, false
   if state and part.charged_at <= part.newest then
     part.state_changed = change_drain(state, part.in_force.layout) or part.state_changed
-    returned = refund(state, part.at, part.cost, part.charged_at)
+    changed, in_use = refund(state, part.at, part.cost, part.charged_at)
     part.limits = limits_for(state, part.in_force.layout)
     for i, limit in ipairs(part.limits) do part.used[i] = USED[limit.kind](limit, part.newest, part.at) end
   end
-  add_reply(out, part, returned and 4 or 0, false)
-  if returned or part.state_changed then
+  add_reply(out, part, changed and in_use and 4 or 0, false)
+  if changed or part.state_changed then
     ensure_writable(state)
     save(state, now, grace)
   end

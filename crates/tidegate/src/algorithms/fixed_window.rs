@@ -34,10 +34,9 @@ impl WindowCount {
     }
 
     pub(crate) fn refund(&mut self, grid: Grid, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
-        let counted = charged_at >= grid.start(t);
-        let returned = if counted { units.min(self.at(grid, newest, t).count) } else { 0 };
+        let returned = if charged_at >= grid.start(newest) { units.min(self.0) } else { 0 };
         self.0 -= returned;
-        returned > 0
+        returned > 0 && charged_at >= grid.start(t)
     }
 }
 

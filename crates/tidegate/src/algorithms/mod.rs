@@ -162,7 +162,9 @@ impl LimitState {
         output
     }
 
-    /// Gives `units` back to `charged_at <= newest`, as far as they are still in use at `t`. Returns whether any were.
+    /// Gives `units` back to `charged_at <= newest`. Returns whether any of them were in use at `t`.
+    ///
+    /// A counter gives them back if their slot is counted at `newest`: it is not rolled forward to `t`.
     pub(crate) fn refund(&mut self, spec: &LimitSpec, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
         match self {
             Self::Fixed(count) => count.refund(spec.grid, newest, units, charged_at, t),

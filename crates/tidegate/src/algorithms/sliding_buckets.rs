@@ -81,8 +81,9 @@ impl ChargeAt for BucketsAt<&mut Log> {
 }
 
 pub(crate) fn refund(log: &mut Log, grid: Grid, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
-    let charged = bucket(grid, charged_at);
-    charged >= bucket(grid, t) - grid.buckets && log.remove_units(bucket(grid, newest), charged, units) > 0
+    let (charged, newest) = (bucket(grid, charged_at), bucket(grid, newest));
+    let returned = charged >= newest - grid.buckets && log.remove_units(newest, charged, units) > 0;
+    returned && charged >= bucket(grid, t) - grid.buckets
 }
 
 /// Moves all units that were in use at the newest charge into the newest bucket.

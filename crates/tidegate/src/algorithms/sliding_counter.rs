@@ -46,17 +46,15 @@ impl WindowCounts {
     }
 
     pub(crate) fn refund(&mut self, grid: Grid, newest: i64, units: u64, charged_at: i64, t: i64) -> bool {
-        let now = grid.start(t);
-        let newest_start = grid.start(newest);
-        let count = match grid.start(charged_at) {
-            slot if slot < now - grid.window => return false,
-            slot if slot == newest_start => &mut self.current,
-            slot if slot == newest_start - grid.window => &mut self.previous,
+        let (slot, newest_start) = (grid.start(charged_at), grid.start(newest));
+        let count = match slot {
+            _ if slot == newest_start => &mut self.current,
+            _ if slot == newest_start - grid.window => &mut self.previous,
             _ => return false,
         };
         let returned = units.min(*count);
         *count -= returned;
-        returned > 0
+        returned > 0 && slot >= grid.start(t) - grid.window
     }
 
     pub(crate) fn rebase(&mut self, grid: Grid, newest: i64) {
