@@ -1,0 +1,206 @@
+//! Runs the commands of a document from top to bottom in one folder, as a reader does.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use tidegate_testbed::{
+    Server as RedisServer,
+    markdown::{CodeBlock, code_blocks, with_ports},
+};
+
+use super::root;
+use crate::{
+    http,
+    process::{self, BINARY, Serving},
+};
+
+/// The documents with commands.
+pub(super) const DOCUMENTS: [&str; 9] = [
+    "docs/configuration.md",
+    "docs/http.md",
+    "docs/limit-an-api.md",
+    "docs/migrating.md",
+    "docs/overrides.md",
+    "docs/production.md",
+    "docs/replay.md",
+    "docs/resp.md",
+    "docs/share-a-quota.md",
+];
+
+/// A folder, the service that the document starts, and a Redis if the document uses one.
+struct Session {
+    document: &'static str,
+    folder: PathBuf,
+    service: Option<Serving>,
+    redis: Option<RedisServer>,
+}
+
+impl Session {
+    fn start(document: &'static str, text: &str) -> Self {
+        let folder = process::folder(&document.replace('/', "-"));
+        fs::copy(root().join("tidegate.toml"), folder.join("tidegate.toml")).expect("the example configuration");
+        let redis = text.contains("6379").then(RedisServer::start);
+        Self { document, folder, service: None, redis }
+    }
+
+    /// Replaces the ports of the document by those of this session.
+    fn localize(&self, text: &str) -> String {
+        let mut ports = Vec::new();
+        if let Some(service) = &self.service {
+            let port = |address: &str| address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+            ports.extend([(8080, port(&service.http)), (6380, port(&service.resp))]);
+        }
+        ports.extend(self.redis.as_ref().map(|redis| (6379, redis.port())));
+        with_ports(text, &ports)
+    }
+
+    fn run_block(&mut self, block: &CodeBlock) {
+        for comment in block.comments.clone() {
+            if let Some(command) = comment.strip_prefix("run:") {
+                self.run(command.trim(), None, block.line);
+            }
+        }
+        if block.comment("not run").is_some() || block.comment("snippet").is_some() {
+            return;
+        }
+        if let Some(name) = block.comment("file") {
+            fs::write(self.folder.join(name), self.localize(&block.text)).expect("a writable folder");
+        } else if let Some(request) = block.comment("request") {
+            self.send(request, block);
+        } else if block.language == "sh" {
+            for (line, command) in commands(&block.text) {
+                self.run(&command, None, block.line + line);
+            }
+        } else if block.language == "console" {
+            for (line, command, output) in exchanges(&block.text) {
+                self.run(&command, Some(&output), block.line + line);
+            }
+        }
+    }
+
+    /// Runs one command. It must print the output or, if none is shown, succeed.
+    fn run(&mut self, command: &str, expected: Option<&str>, line: usize) {
+        let place = format!("{}:{line}: {command}", self.document);
+        if let Some(arguments) = command.strip_prefix("tidegate serve") {
+            // The ports of the old service are free for nobody else: a new one gets its own.
+            self.service = None;
+            let arguments = self.localize(arguments);
+            let arguments: Vec<_> = arguments.split_whitespace().collect();
+            self.service = Some(Serving::start_in(&self.folder, &arguments));
+            return;
+        }
+        let mut shell = Command::new("bash");
+        shell.args(["-o", "pipefail", "-ec", &format!("{} 2>&1", self.localize(&format!("{{ {command}\n}}")))]);
+        let programs = PathBuf::from(BINARY).parent().expect("a folder").to_owned();
+        let path = std::env::var("PATH").expect("a path");
+        shell.current_dir(&self.folder).env("PATH", format!("{}:{path}", programs.display())).env("NO_COLOR", "1");
+        shell.env_remove("TIDEGATE_TOKEN").env_remove("TIDEGATE_SERVER");
+        shell.envs(self.service.as_ref().map(|service| ("TIDEGATE_SERVER", &service.http)));
+        let output = shell.output().expect("bash is installed");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        match expected.filter(|expected| !expected.is_empty()) {
+            Some(expected) => assert!(matches(expected, &text), "{place} prints:\n{text}\nand not:\n{expected}"),
+            None => assert!(output.status.success(), "{place}: {}:\n{text}", output.status),
+        }
+    }
+
+    /// Sends each line of a block as a request, which must be accepted.
+    fn send(&self, request: &str, block: &CodeBlock) {
+        let (method, path) = request.split_once(' ').expect("a method and a path");
+        let service = self.service.as_ref().expect("the document starts a service");
+        let address =
+            service.http.strip_prefix("http://").and_then(|address| address.parse().ok()).expect("an address");
+        for body in block.text.lines() {
+            let answer = http::send_json(address, method, path, body).expect("an answer");
+            assert!(answer.get("error").is_none(), "{}:{}: {body}: {answer}", self.document, block.line);
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.service = None;
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The commands of a `sh` block and their lines. A command that starts the service is one of its own.
+fn commands(text: &str) -> Vec<(usize, String)> {
+    let mut commands: Vec<(usize, String)> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let serves = |text: &str| text.starts_with("tidegate serve");
+        match commands.last_mut() {
+            Some((_, command)) if !serves(line) && !serves(command) => *command += &format!("\n{line}"),
+            _ => commands.push((index, line.to_owned())),
+        }
+    }
+    commands
+}
+
+/// The commands of a `console` block with their lines and their output. A command begins with `$ ` and continues with `> `.
+fn exchanges(text: &str) -> Vec<(usize, String, String)> {
+    let mut exchanges: Vec<(usize, String, String)> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        if let Some(command) = line.strip_prefix("$ ") {
+            exchanges.push((index, command.to_owned(), String::new()));
+            continue;
+        }
+        let (_, command, output) = exchanges.last_mut().expect("a console block begins with a command");
+        match line.strip_prefix("> ") {
+            Some(rest) if output.is_empty() => *command += &format!("\n{rest}"),
+            _ => *output += &format!("{line}\n"),
+        }
+    }
+    exchanges
+}
+
+/// A line without what differs from run to run: numbers, and the spaces that align them.
+fn normalized(line: &str) -> String {
+    let mut text = String::new();
+    for char in line.trim().chars() {
+        let char = if char.is_ascii_digit() { '0' } else { char };
+        if !(text.ends_with(char) && (char == '0' || char == ' ')) {
+            text.push(char);
+        }
+    }
+    text
+}
+
+/// Whether the output is as shown. A line with `…` stands for any number of lines.
+fn matches(expected: &str, output: &str) -> bool {
+    let lines = |text: &str| text.trim().lines().map(normalized).collect::<Vec<_>>();
+    let (expected, output) = (lines(expected), lines(output));
+    let parts: Vec<_> = expected.split(|line| line == "…").collect();
+    let mut position = 0;
+    for (index, part) in parts.iter().enumerate() {
+        let candidates = if index == 0 { 0..1 } else { position..output.len() + 1 };
+        let found = candidates.into_iter().find(|&start| output.get(start..start + part.len()) == Some(*part));
+        let Some(start) = found else { return false };
+        position = start + part.len();
+    }
+    position == output.len() || expected.last().is_some_and(|line| line == "…")
+}
+
+fn run(document: &'static str) {
+    let text = fs::read_to_string(root().join(document)).expect("the document");
+    let mut session = Session::start(document, &text);
+    for block in code_blocks(&text) {
+        session.run_block(&block);
+    }
+}
+
+#[test]
+fn the_commands_of_the_guides_work() {
+    for document in DOCUMENTS {
+        run(document);
+    }
+}
+
+#[test]
+fn output_is_compared_without_numbers_and_with_gaps() {
+    assert!(matches("a 1  b\n", "a 234 b\n"));
+    assert!(!matches("a\n", "b\n"));
+    assert!(!matches("a\n", "a\nb\n"));
+    assert!(matches("a\n…\nc\n", "a\nb\nc\n"));
+    assert!(matches("a\n…\n", "a\nb\nc\n"));
+    assert!(!matches("a\n…\nd\n", "a\nb\nc\n"));
+}
