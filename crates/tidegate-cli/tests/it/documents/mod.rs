@@ -16,6 +16,7 @@
 mod blocks;
 mod links;
 mod named_files;
+mod reference;
 mod session;
 
 use std::{

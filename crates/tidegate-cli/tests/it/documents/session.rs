@@ -85,7 +85,9 @@ impl Session {
             self.service = None;
             let arguments = self.localize(arguments);
             let arguments: Vec<_> = arguments.split_whitespace().collect();
-            self.service = Some(Serving::start_in(&self.folder, &arguments));
+            // A busy machine may need more than the default of 15 ms.
+            let environment = [("TIDEGATE_STORE_TIMEOUT", "30s")];
+            self.service = Some(Serving::start_in(&self.folder, &arguments, &environment));
             return;
         }
         let mut shell = Command::new("bash");
