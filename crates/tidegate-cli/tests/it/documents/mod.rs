@@ -18,6 +18,7 @@ mod links;
 mod named_files;
 mod reference;
 mod session;
+mod transcript;
 
 use std::{
     fs,
