@@ -22,8 +22,9 @@ fn anchors(text: &str) -> Vec<String> {
     headings.map(anchor).collect()
 }
 
+/// Whether a target is not a file: a page of the web, or a path of Rust, which rustdoc resolves.
 fn is_external(target: &str) -> bool {
-    target.starts_with("https://") || target.starts_with("http://")
+    target.starts_with("https://") || target.starts_with("http://") || target.contains("::")
 }
 
 #[test]
