@@ -1,4 +1,5 @@
 //! Real redis servers for tests and benchmarks: alone ([`Server`]), as a [`Cluster`], or watched by a [`Sentinel`].
+//! [`markdown`] finds the code blocks of documents for the tests that run them.
 //!
 //! Every call blocks, every wait has a time limit, and every failure is a panic that gives the reason. Servers listen
 //! on 127.0.0.1 and use a temporary directory. They are killed when the value that started them is dropped, or when the
@@ -18,6 +19,7 @@
 
 mod builder;
 mod cluster;
+pub mod markdown;
 mod port;
 mod process;
 mod proxy;

@@ -143,3 +143,15 @@ async fn a_budget_spends_from_the_store() {
     permit.settle(1).await.expect("two units are given back");
     assert!(budget.acquire(&key, Cost::new(2).expect("a cost")).await.is_ok());
 }
+
+#[tokio::test]
+async fn a_layer_and_a_budget_share_one_store() -> Result<(), Box<dyn std::error::Error>> {
+    let policy = Policy::new("api", ["60/1m".parse()?])?;
+    let store = Arc::new(MapStore::default());
+    let layer = RateLimitLayer::new(policy.clone()).in_store(Arc::clone(&store));
+    let budget = Budget::new(policy).in_store(store);
+    let key = Key::new("upstream")?;
+    assert!(budget.acquire(&key, Cost::new(60)?).await.is_ok());
+    assert_eq!(statuses(layer, 1).await.len(), 1);
+    Ok(())
+}

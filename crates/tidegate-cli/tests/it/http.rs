@@ -31,9 +31,14 @@ pub(crate) fn get(address: SocketAddr, path: &str) -> Result<String, String> {
 
 /// Checks the key `k`.
 pub(crate) fn check(address: SocketAddr, policy: &str) -> Result<Value, String> {
-    let body = json!({ "policy": policy, "key": "k" }).to_string();
-    let head = "POST /v1/check HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json";
-    send(address, &format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())).map(|body| json_of(&body))
+    send_json(address, "POST", "/v1/check", &json!({ "policy": policy, "key": "k" }).to_string())
+}
+
+/// Sends a JSON body. Returns the body of the response.
+pub(crate) fn send_json(address: SocketAddr, method: &str, path: &str, body: &str) -> Result<Value, String> {
+    let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close");
+    let request = format!("{head}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    send(address, &request).map(|body| json_of(&body))
 }
 
 #[track_caller]

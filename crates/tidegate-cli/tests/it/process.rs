@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, ChildStderr, Command, Output, Stdio},
 };
 
@@ -49,12 +49,18 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_in(&std::env::temp_dir(), arguments, &[])
+    }
+
+    /// Starts a service in a folder, whose `tidegate.toml` it reads if there is one.
+    pub(crate) fn start_in(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let missing = ["--http", "--resp", "--grpc"].into_iter().filter(|flag| !arguments.contains(flag));
         let mut child = Command::new(BINARY)
             .arg("serve")
             .args(missing.flat_map(|flag| [flag, "127.0.0.1:0"]))
             .args(arguments)
-            .current_dir(std::env::temp_dir())
+            .current_dir(folder)
+            .envs(environment.iter().copied())
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary runs");

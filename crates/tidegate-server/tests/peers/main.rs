@@ -12,3 +12,4 @@ mod redis_clients;
 #[allow(dead_code, reason = "shared with the other tests, which use all of it")]
 mod running;
 mod tools;
+mod upstream;

@@ -49,11 +49,11 @@ pub(super) fn parse<'r>(policies: &'r Policies, request: &'r RateLimitRequest) -
     }
     let descriptors = &request.descriptors;
     if !(1..=MAX_DESCRIPTORS).contains(&descriptors.len()) {
-        return malformed(format!("{} descriptors: use 1 to {MAX_DESCRIPTORS}", descriptors.len()));
+        return malformed(format!("the request has {} descriptors: send 1 to {MAX_DESCRIPTORS}", descriptors.len()));
     }
     if let Some(wrong) = descriptors.iter().position(|one| one.entries.len() > MAX_ENTRIES) {
         let entries = descriptors[wrong].entries.len();
-        return malformed(format!("descriptor {wrong} has {entries} entries: use at most {MAX_ENTRIES}"));
+        return malformed(format!("descriptor {wrong} has {entries} entries: send at most {MAX_ENTRIES}"));
     }
     let actions = descriptors.iter().map(|descriptor| action(policies, request, descriptor));
     let mut actions = actions.collect::<Result<Vec<_>, _>>()?;

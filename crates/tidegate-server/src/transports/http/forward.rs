@@ -139,6 +139,6 @@ fn price<'q>(query: &'q Query<'_>) -> Result<Price<'q>, Problem> {
             let cost = cost.parse().ok().and_then(|cost| Cost::new(cost).ok());
             cost.map(Price::Cost).ok_or_else(|| wrong("cost", "`cost` must be a number from 1 to 1000000000000"))
         }
-        (Some(_), Some(_)) => Err(wrong("cost", "`cost` and `operation` exclude each other: use one")),
+        (Some(_), Some(_)) => Err(wrong("cost", "`cost` and `operation` can't be combined: use one of them")),
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn origin(settings: &ServerSettings, headers: &HeaderMap, uri: &Uri) 
     if same || listed {
         return Ok(());
     }
-    let message = format!("pages of `{origin}` may not use this service");
+    let message = format!("web pages of `{origin}` may not use this service");
     Err(Problem::new(StatusCode::FORBIDDEN, "origin", message))
 }
 

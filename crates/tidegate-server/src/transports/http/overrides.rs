@@ -68,8 +68,9 @@ pub(super) async fn set(
     request: HttpRequest,
 ) -> Result<Json<SetOverrideResponse>, Problem> {
     let body = super::body(&context, Access::Admin, request).await?;
-    let request: OverrideRequest<'_> = serde_json::from_slice(&body)
-        .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "", format!("the body is not an override: {error}")))?;
+    let request: OverrideRequest<'_> = serde_json::from_slice(&body).map_err(|error| {
+        Problem::new(StatusCode::BAD_REQUEST, "", format!("the body is not a valid override: {error}"))
+    })?;
     let service = &context.service;
     let active = service.active_policies();
     let by = request.parse(&active.find(&request.policy)?.policy, service.clock().now())?;

@@ -29,7 +29,7 @@ impl<'a> Query<'a> {
         match self.all(name).as_slice() {
             [] => Ok(None),
             [value] => Ok(Some(value)),
-            _ => Err(wrong(name, format!("`{name}` is given more than once in the query"))),
+            _ => Err(wrong(name, format!("`{name}` appears more than once in the query: send it once"))),
         }
     }
 
@@ -59,5 +59,5 @@ pub(crate) fn wrong(name: &str, message: impl Into<String>) -> Problem {
 }
 
 fn missing(name: &str) -> Problem {
-    wrong(name, format!("the query lacks `{name}`: add `{name}=…`"))
+    wrong(name, format!("`{name}` is missing from the query: add `{name}=…`"))
 }

@@ -75,7 +75,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for KeyForm<'a> {
             type Value = KeyForm<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text or a list of texts")
+                f.write_str("a string or a list of strings")
             }
 
             fn visit_borrowed_str<E>(self, text: &'de str) -> Result<KeyForm<'de>, E> {
@@ -164,7 +164,10 @@ impl<'a> Request<'a> {
         let Some(checks) = &self.checks else { return Ok(vec![one(self)?]) };
         self.only_checks()?;
         if !(1..=64).contains(&checks.len()) {
-            return Err(Refusal::malformed("checks", format!("{} refunds at once: use 1 to 64", checks.len())));
+            return Err(Refusal::malformed(
+                "checks",
+                format!("the request has {} refunds: send 1 to 64", checks.len()),
+            ));
         }
         checks.iter().map(|Object(check)| one(check)).collect()
     }
@@ -186,7 +189,10 @@ impl<'a> Request<'a> {
     pub(super) fn subject(&'a self) -> Result<KeyRequest<'a>, Refusal> {
         let spends = self.cost.is_some() || self.operation.is_some() || self.charged_at_us.is_some();
         if spends || self.checks.is_some() || self.on_store_failure.is_some() {
-            return Err(Refusal::malformed("", "this accepts only `policy` (or `limits` and `algorithm`) and `key`"));
+            return Err(Refusal::malformed(
+                "",
+                "this request accepts only `policy` (or `limits` and `algorithm`) and `key`",
+            ));
         }
         self.key_request()
     }
@@ -196,7 +202,10 @@ impl<'a> Request<'a> {
         let request = self.subject()?;
         match request.source {
             LimitSource::Policy(policy) => Ok((policy, request.key)),
-            _ => Err(Refusal::malformed("limits", "this needs a configured policy: use `policy` instead of `limits`")),
+            _ => Err(Refusal::malformed(
+                "limits",
+                "this request needs a policy of the configuration: use `policy` instead of `limits`",
+            )),
         }
     }
 
@@ -216,14 +225,14 @@ impl<'a> Request<'a> {
                 LimitSource::Limits(read_limits(limits)?, read_algorithm(self.algorithm.as_deref())?)
             }
             (Some(_), Some(_)) => {
-                return Err(Refusal::malformed("limits", "`policy` and `limits` exclude each other: use one"));
+                return Err(Refusal::malformed("limits", "`policy` and `limits` can't be combined: use one of them"));
             }
             (None, None) => {
                 return Err(Refusal::malformed("policy", "the limit is missing: set `policy`, `limits` or `checks`"));
             }
         };
         let Some(key) = &self.key else {
-            return Err(Refusal::malformed("key", "`key` is missing: set it to a text or a list of texts"));
+            return Err(Refusal::malformed("key", "`key` is missing: set it to a string or a list of strings"));
         };
         let price = match (self.cost, &self.operation) {
             (None, Some(operation)) => Price::Operation(operation),
@@ -231,7 +240,7 @@ impl<'a> Request<'a> {
                 Price::Cost(Cost::new(cost.unwrap_or(1)).map_err(|error| Refusal::malformed("cost", error))?)
             }
             (Some(_), Some(_)) => {
-                return Err(Refusal::malformed("cost", "`cost` and `operation` exclude each other: use one"));
+                return Err(Refusal::malformed("cost", "`cost` and `operation` can't be combined: use one of them"));
             }
         };
         let on_failure = self.on_failure()?;
@@ -255,5 +264,5 @@ fn explain(body: &[u8], error: &serde_json::Error) -> Problem {
     let found = serde_path_to_error::deserialize::<_, Object<'_>>(deserializer).err();
     let field = found.map_or_else(String::new, |error| error.path().to_string());
     let field = if field == "." { String::new() } else { field };
-    wrong(&field, format!("the body is not a request: {error}"))
+    wrong(&field, format!("the body is not a valid request: {error}"))
 }

@@ -154,7 +154,7 @@ impl<'a> Options<'a> {
             (None, None) => Ok(Price::Cost(Cost::ONE)),
             (Some(cost), None) => Ok(Price::Cost(cost)),
             (None, Some(operation)) => Ok(Price::Operation(operation)),
-            (Some(_), Some(_)) => Err("ERR COST and OPERATION exclude each other: use one".to_owned()),
+            (Some(_), Some(_)) => Err("ERR COST and OPERATION can't be combined: use one of them".to_owned()),
         }
     }
 

@@ -22,7 +22,9 @@ pub(super) fn parse(args: Args<'_>) -> Result<Command<'_>, String> {
     }
     let number = |what: &str, index: usize| {
         let given = argument(args, index);
-        whole(given).ok_or_else(|| format!("ERR {what} `{}` is not a whole number", shown(given)))
+        let hint = if what == "quantity" { ". To give units back, use TG.CHECK and TG.REFUND" } else { "" };
+        whole(given)
+            .ok_or_else(|| format!("ERR {what} must be a whole number of at least 0, not `{}`{hint}", shown(given)))
     };
     let capacity = number("max_burst", 2)?.saturating_add(1);
     let (count, period) = (number("count", 3)?, number("period_seconds", 4)?);

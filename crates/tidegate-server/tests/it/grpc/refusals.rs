@@ -21,7 +21,7 @@ fn a_malformed_request_is_an_invalid_argument() {
     let long = descriptor(&[("a", "b"); 65]);
     for (request, expected) in [
         (RateLimitRequest { domain: String::new(), ..request(&[user("a")]) }, "the domain is empty"),
-        (request(&[]), "0 descriptors: use 1 to 64"),
+        (request(&[]), "the request has 0 descriptors: send 1 to 64"),
         (request(&many), "65 descriptors"),
         (request(&[user("a"), long]), "descriptor 1 has 65 entries"),
     ] {

@@ -28,7 +28,7 @@ fn an_error_names_the_invalid_field() {
         (json!({ "policy": "api", "key": "a", "cost": 1.5 }), 400, "cost", "1.5"),
         (json!({ "policy": "api", "key": "a", "cost": "1" }), 400, "cost", "string"),
         (json!({ "policy": "api", "key": "a", "cost": 1_000_000_000_001_u64 }), 400, "cost", "out of range"),
-        (json!({ "policy": "api", "key": 7 }), 400, "key", "a text or a list of texts"),
+        (json!({ "policy": "api", "key": 7 }), 400, "key", "a string or a list of strings"),
         (json!({ "policy": "api", "key": "a", "costs": 1 }), 400, "costs", "unknown field `costs`"),
         (json!({ "policy": "api", "key": "a", "operation": "x" }), 400, "operation", "no operation `x`"),
         (json!({ "policy": "api", "key": "a", "cost": 1, "operation": "x" }), 400, "cost", "use one"),
@@ -45,7 +45,7 @@ fn an_error_names_the_invalid_field() {
         (json!({ "checks": [{ "checks": [] }] }), 400, "checks", "further checks"),
         (json!(["api", "a"]), 400, "", "expected an object"),
         (json!({ "checks": [["api", "a"]] }), 400, "checks[0]", "expected an object"),
-        (Value::Null, 400, "", "not a request"),
+        (Value::Null, 400, "", "not a valid request"),
     ] {
         let response = post(running.http, "/v1/check", &body);
         let error = response.json();

@@ -8,16 +8,14 @@ use std::{
     time::Duration,
 };
 
-use tidegate_testbed::free_port;
+use tidegate_testbed::{free_port, markdown::with_ports};
 
-use super::upstream::Upstream;
 use crate::{
     client::{Response, request},
     running::{Running, Stopped},
-    tools::peer,
+    tools::{peer, snippet},
+    upstream::Upstream,
 };
-
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/proxies.md");
 
 pub(super) const TOKENS: &str = "[server]\ntoken = \"usage-token\"\nadmin_token = \"admin-token\"\n";
 
@@ -71,7 +69,7 @@ impl Chain {
         let front = free_port();
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("proxy-{front}"));
         fs::create_dir_all(&folder).expect("a writable directory");
-        let ports = [("8000", front), ("8001", free_port()), ("8080", service.http.port()), ("9000", upstream.port)];
+        let ports = [(8000, front), (8001, free_port()), (8080, service.http.port()), (9000, upstream.port)];
         let process = run(proxy, failure_mode, &folder, &|name| with_ports(&snippet(name), &ports));
         let front = (Ipv4Addr::LOCALHOST, front).into();
         let mut chain = Self { front, upstream, service: Some(service), process, folder };
@@ -138,21 +136,6 @@ impl Drop for Chain {
         let _ = self.process.wait();
         let _ = fs::remove_dir_all(&self.folder);
     }
-}
-
-/// Returns a configuration of the document: the code block after the comment with its name.
-fn snippet(name: &str) -> String {
-    let document = fs::read_to_string(DOCUMENT).expect("the document is there");
-    let (_, after) = document.split_once(&format!("<!-- snippet: {name} -->\n```")).expect("it is documented");
-    let (_, after) = after.split_once('\n').expect("a language");
-    after.split_once("\n```").expect("an end").0.to_owned()
-}
-
-/// Replaces the ports of the document by those of this test.
-fn with_ports(text: &str, ports: &[(&str, u16)]) -> String {
-    // In two steps, because a new port may equal another port of the document.
-    let marked = ports.iter().fold(text.to_owned(), |text, (port, _)| text.replace(port, &format!("{{{{{port}}}}}")));
-    ports.iter().fold(marked, |text, (port, actual)| text.replace(&format!("{{{{{port}}}}}"), &actual.to_string()))
 }
 
 fn run(proxy: Proxy, failure_mode: FailureMode, folder: &Path, snippet: &dyn Fn(&str) -> String) -> Child {

@@ -1,7 +1,6 @@
 //! nginx, Caddy and Traefik call the service before they forward a request, as docs/proxies.md configures them.
 
 mod chain;
-mod upstream;
 
 use std::{path::Path, process::Command};
 

@@ -15,28 +15,28 @@ const PAGE: &str = r#"<!doctype html><title>shop</title><link rel="icon" href="d
 
 /// A recorded request.
 #[derive(Debug, Clone)]
-pub(super) struct ReceivedRequest {
-    pub(super) method: String,
-    pub(super) path: String,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: String,
+pub(crate) struct ReceivedRequest {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
 }
 
 impl ReceivedRequest {
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
 /// The server. It is stopped on drop.
-pub(super) struct Upstream {
-    pub(super) port: u16,
+pub(crate) struct Upstream {
+    pub(crate) port: u16,
     arrived: Arc<Mutex<Vec<ReceivedRequest>>>,
     stopped: Arc<AtomicBool>,
 }
 
 impl Upstream {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         let port = listener.local_addr().expect("the service listens").port();
         let (arrived, stopped) = (Arc::<Mutex<Vec<ReceivedRequest>>>::default(), Arc::<AtomicBool>::default());
@@ -54,7 +54,7 @@ impl Upstream {
     }
 
     /// Returns and removes the recorded requests.
-    pub(super) fn take(&self) -> Vec<ReceivedRequest> {
+    pub(crate) fn take(&self) -> Vec<ReceivedRequest> {
         std::mem::take(&mut self.arrived.lock().expect("no thread panicked"))
     }
 }

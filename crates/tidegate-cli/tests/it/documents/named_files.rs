@@ -1,9 +1,8 @@
-//! The documents of the repository name files that exist.
+//! The guides for contributors name files that exist.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
+
+use super::{files_below, root};
 
 const EXTENSIONS: [&str; 7] = ["rs", "lua", "js", "toml", "md", "yaml", "json"];
 
@@ -17,21 +16,9 @@ fn named_files(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2).filter(is_path)
 }
 
-fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {
-        let (path, name) = (entry.path(), entry.file_name());
-        if !path.is_dir() {
-            found.push(path);
-        } else if name != "target" && name != ".git" && name != "node_modules" {
-            files_below(&path, found);
-        }
-    }
-}
-
 #[test]
 fn every_file_that_a_guide_for_contributors_names_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut files = Vec::new();
+    let (root, mut files) = (root(), Vec::new());
     files_below(&root, &mut files);
     for guide in ["CONTRIBUTING.md", "ARCHITECTURE.md", "docs/extending.md"] {
         let text = fs::read_to_string(root.join(guide)).expect("a guide");
