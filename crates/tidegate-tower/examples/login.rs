@@ -19,7 +19,7 @@ use axum::{
     routing::post,
 };
 use tidegate::{Key, Limiter, OnStoreFailure, Policy};
-use tidegate_tower::{KeyExtractor, OnMissingKey, RateLimitLayer, Rule};
+use tidegate_tower::{OnMissingKey, RateLimitLayer, Rule, key};
 
 /// A login attempt. `read_form` inserts it into the request before the rate limit runs.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ fn app() -> anyhow::Result<Router> {
         .with_on_store_failure(OnStoreFailure::Closed);
     let by_address = Policy::new("login-address", ["10/1m".parse()?])?.with_on_store_failure(OnStoreFailure::Closed);
     let account = Rule::new(by_account.clone())
-        .key(KeyExtractor::extension(|attempt: &Attempt| &attempt.account))
+        .key(key::Extension::<Attempt>::new(|attempt| Key::new(&attempt.account)))
         .on_missing_key(OnMissingKey::Reject);
     let limit = RateLimitLayer::all([account, Rule::new(by_address)]).in_store(limiter.clone());
     Ok(Router::new()

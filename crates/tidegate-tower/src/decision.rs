@@ -5,7 +5,6 @@ use tidegate::{Cost, Decision, Key, Policy, Timestamp};
 
 use crate::{
     head::{RequestHead, ResponseHead},
-    key::ExtractedKey,
     limits::RequestLimits,
     rule::{Settlement, clamped_cost},
 };
@@ -19,21 +18,14 @@ pub(crate) struct PolicyIndex {
 
 /// What a request spends under one policy.
 #[derive(Debug, Clone)]
-pub(crate) struct PolicySpend<K> {
+pub(crate) struct PolicySpend<'k> {
     pub(crate) policy: PolicyIndex,
-    pub(crate) key: K,
+    pub(crate) key: Key<'k>,
     pub(crate) cost: Cost,
 }
 
-impl PolicySpend<ExtractedKey<'_>> {
-    #[inline]
-    pub(crate) fn borrowed(&self) -> PolicySpend<Key<'_>> {
-        PolicySpend { policy: self.policy, key: self.key.key(), cost: self.cost }
-    }
-}
-
-impl PolicySpend<Key<'_>> {
-    pub(crate) fn into_owned(self) -> PolicySpend<Key<'static>> {
+impl PolicySpend<'_> {
+    pub(crate) fn into_owned(self) -> PolicySpend<'static> {
         PolicySpend { policy: self.policy, key: self.key.into_owned(), cost: self.cost }
     }
 }
@@ -69,7 +61,7 @@ impl ResponseUpdate {
 /// A charge under one policy, until the response confirms or corrects it.
 #[derive(Debug, Clone)]
 pub(crate) struct PendingCharge {
-    pub(crate) spend: PolicySpend<Key<'static>>,
+    pub(crate) spend: PolicySpend<'static>,
     pub(crate) at: Timestamp,
     /// Whether the charge is not in the key's own state: the store had no room for the key, or it failed and this
     /// process was charged.
@@ -89,7 +81,7 @@ pub(crate) enum Correction {
 
 impl PendingCharge {
     /// The charge of a decision; `None` if the decision charged nothing.
-    pub(crate) fn new(spend: &PolicySpend<Key<'_>>, decision: &Decision) -> Option<Self> {
+    pub(crate) fn new(spend: &PolicySpend<'_>, decision: &Decision) -> Option<Self> {
         let (at, is_degraded) = (decision.charged_at()?, decision.is_degraded());
         Some(Self { spend: spend.clone().into_owned(), at, is_degraded })
     }
@@ -124,7 +116,7 @@ impl PendingCharge {
 #[non_exhaustive]
 pub struct DecisionEvent<'r> {
     /// The request.
-    pub request: RequestHead<'r>,
+    pub request: &'r RequestHead<'r>,
     /// The decision; the overall one, if several rules apply.
     pub decision: &'r Decision,
     /// The policy that decided.

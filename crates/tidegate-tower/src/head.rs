@@ -1,17 +1,32 @@
 //! [`RequestHead`] and [`ResponseHead`]: a request and a response without their bodies.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    cell::OnceCell,
+    net::{IpAddr, SocketAddr},
+};
 
 use http::{Extensions, HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri};
+use tidegate::Key;
+
+use crate::{
+    key::{AddressText, ClientAddress},
+    warnings::Warnings,
+};
+
+static PEER: ClientAddress = ClientAddress::PEER;
 
 /// A request without its body. Only the size of the body is known.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct RequestHead<'r> {
     method: &'r Method,
     uri: &'r Uri,
     headers: &'r HeaderMap,
     extensions: &'r Extensions,
     body_size: Option<u64>,
+    client: &'r ClientAddress,
+    client_text: OnceCell<Option<AddressText>>,
+    /// The warnings of the layer whose rules read the request.
+    warnings: Option<&'r Warnings>,
 }
 
 /// The peer address of the connection, for servers that insert none themselves. Insert it into the request's extensions.
@@ -21,8 +36,17 @@ pub struct RequestHead<'r> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerAddress(pub IpAddr);
 
+/// The client's address is not known, because the server does not provide peer addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the client's address is not known: serve an axum router with \
+     `into_make_service_with_connect_info::<SocketAddr>()`, or insert a `PeerAddress` into the request's extensions"
+)]
+#[non_exhaustive]
+pub struct NoClientAddress;
+
 impl<'r> RequestHead<'r> {
-    /// The head of `request`.
+    /// The head of `request`. The client's address is the peer address of the connection.
     pub fn new<B: http_body::Body>(request: &'r Request<B>) -> Self {
         Self {
             method: request.method(),
@@ -30,7 +54,22 @@ impl<'r> RequestHead<'r> {
             headers: request.headers(),
             extensions: request.extensions(),
             body_size: request.body().size_hint().exact(),
+            client: &PEER,
+            client_text: OnceCell::new(),
+            warnings: None,
         }
+    }
+
+    /// The same request, with another way to find the client's address.
+    #[inline]
+    pub(crate) fn with_client(self, client: &'r ClientAddress) -> Self {
+        Self { client, ..self }
+    }
+
+    /// The same request for the rules of a layer. The layer warns about missing extensions and addresses.
+    #[inline]
+    pub(crate) fn with_warnings(self, warnings: &'r Warnings) -> Self {
+        Self { warnings: Some(warnings), ..self }
     }
 
     /// The method.
@@ -58,9 +97,27 @@ impl<'r> RequestHead<'r> {
         values.next().is_none().then_some(value)
     }
 
+    /// All extensions.
+    pub fn extensions(&self) -> &'r Extensions {
+        self.extensions
+    }
+
     /// An extension of the request, inserted by the server or by an outer layer.
+    ///
+    /// If a rule of a layer finds none, the layer logs a warning, once for each type. For an extension that only some
+    /// requests have, use `request.extensions().get::<T>()`, which does not warn.
     pub fn extension<T: Send + Sync + 'static>(&self) -> Option<&'r T> {
-        self.extensions.get()
+        let extension = self.extensions.get();
+        if extension.is_none() {
+            self.warn(Warnings::no_extension::<T>);
+        }
+        extension
+    }
+
+    pub(crate) fn warn(&self, warn: impl FnOnce(&Warnings)) {
+        if let Some(warnings) = self.warnings {
+            warn(warnings);
+        }
     }
 
     /// The size of the body in bytes, if it is known in advance.
@@ -68,8 +125,33 @@ impl<'r> RequestHead<'r> {
         self.body_size
     }
 
-    /// The peer address of the connection. Behind a proxy it is the proxy's:
-    /// [`ClientAddress`](crate::ClientAddress) finds the client's.
+    /// The client's address, as the layer's [`ClientAddress`] finds it.
+    #[inline]
+    pub fn client_ip(&self) -> Option<IpAddr> {
+        let address = self.client.find(self.headers, self.peer());
+        if address.is_none() {
+            self.warn(Warnings::no_address);
+        }
+        address
+    }
+
+    /// The key of the client's address; for IPv6, of the client's network.
+    ///
+    /// # Errors
+    /// If the server does not provide peer addresses.
+    #[inline]
+    pub fn client_key(&self) -> Result<Key<'_>, NoClientAddress> {
+        self.client_text().map(AddressText::key)
+    }
+
+    #[inline]
+    pub(crate) fn client_text(&self) -> Result<&AddressText, NoClientAddress> {
+        let find = || Some(self.client.text(self.client_ip()?));
+        self.client_text.get_or_init(find).as_ref().ok_or(NoClientAddress)
+    }
+
+    /// The peer address of the connection. Behind a proxy it is the proxy's, and [`client_ip`](Self::client_ip) is the
+    /// client's.
     #[inline]
     pub fn peer(&self) -> Option<IpAddr> {
         if let Some(PeerAddress(address)) = self.extensions.get() {

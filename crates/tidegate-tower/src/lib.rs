@@ -13,15 +13,18 @@ pub mod caller;
 mod decision;
 mod head;
 mod headers;
-mod key;
+pub mod key;
 mod layer;
 mod limits;
+mod once_set;
 mod response;
 mod rule;
 mod service;
+mod tiers;
+mod warnings;
 
 pub use decision::DecisionEvent;
-pub use head::{PeerAddress, RequestHead, ResponseHead};
+pub use head::{NoClientAddress, PeerAddress, RequestHead, ResponseHead};
 pub use headers::{HeaderFormat, HeaderFormatError, Labels, QuotaStatus, ceil_seconds};
 pub use key::{
     AddressText, ClientAddress, ClientAddressError, KeyExtractor, KeyHeaderError, KeySource, KeySourceError,
@@ -34,3 +37,4 @@ pub use response::{
 };
 pub use rule::Rule;
 pub use service::{RateLimit, ResponseFuture};
+pub use tiers::TiersError;

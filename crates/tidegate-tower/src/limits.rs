@@ -3,17 +3,19 @@
 use std::{cmp::Reverse, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Request, Response};
 use ipnet::IpNet;
-use tidegate::{Clock, Decision, Decisions, Key, Mode, Reason, Spend};
+use tidegate::{Clock, Decision, Decisions, Mode, Reason, Spend};
 
 use crate::{
     decision::{DecisionEvent, PendingCharge, PolicyIndex, PolicySpend, RequestDecision, ResponseUpdate},
     head::{RequestHead, ResponseHead},
     headers::{Draft10Headers, HeaderFormat, QuotaStatus},
-    key::{ClientAddress, CountError, ExtractedKey},
-    response::Denial,
-    rule::{Rule, Tier},
+    key::{ClientAddress, CountError},
+    response::{self, Denial},
+    rule::Rule,
+    tiers::TierPolicy,
+    warnings::Warnings,
 };
 
 /// All settings of a layer except its store.
@@ -29,6 +31,7 @@ pub(crate) struct RequestLimits {
     pub(crate) denial_response: Option<Arc<DenialFn>>,
     pub(crate) jitter: Duration,
     pub(crate) inserts_decision: bool,
+    pub(crate) warnings: Warnings,
 }
 
 pub(crate) type SkipFn = dyn Fn(&RequestHead<'_>) -> bool + Send + Sync;
@@ -37,23 +40,35 @@ pub(crate) type DecisionFn = dyn Fn(&DecisionEvent<'_>) + Send + Sync;
 pub(crate) type DenialFn = dyn Fn(&Denial<'_>) -> Response<Bytes> + Send + Sync;
 
 /// What to do with a request.
-pub(crate) enum RequestPlan<'r> {
+pub(crate) enum RequestPlan<'k> {
     /// Pass it to the service without a decision.
     Admit,
     /// Decide under one policy.
-    DecideOne(PolicySpend<ExtractedKey<'r>>),
+    DecideOne(PolicySpend<'k>),
     /// Decide under several policies at once.
-    DecideAll(Vec<PolicySpend<ExtractedKey<'r>>>),
+    DecideAll(Vec<PolicySpend<'k>>),
 }
 
 impl RequestLimits {
+    /// The head of a request, for the closures of this layer.
+    #[inline]
+    pub(crate) fn head<'r, B: http_body::Body>(&'r self, request: &'r Request<B>) -> RequestHead<'r> {
+        RequestHead::new(request).with_client(&self.client)
+    }
+
+    /// Whether the layer admits the request without counting it.
+    #[inline]
+    pub(crate) fn skips(&self, request: &RequestHead<'_>) -> bool {
+        self.skip.as_ref().is_some_and(|skip| skip(request))
+    }
+
     /// Finds the policies, keys and costs of a request.
     #[inline]
-    pub(crate) fn plan<'r>(&self, request: &RequestHead<'r>) -> Result<RequestPlan<'r>, CountError> {
-        if self.skip.as_ref().is_some_and(|skip| skip(request)) || self.is_allowed_address(request) {
+    pub(crate) fn plan<'k>(&self, request: &'k RequestHead<'_>) -> Result<RequestPlan<'k>, CountError> {
+        if self.is_allowed_address(request) {
             return Ok(RequestPlan::Admit);
         }
-        let spend = |rule: usize| self.rules[rule].spend(rule, request, &self.client);
+        let spend = |rule: usize| self.rules[rule].spend(rule, request);
         if self.rules.len() == 1 {
             return Ok(spend(0)?.map_or(RequestPlan::Admit, RequestPlan::DecideOne));
         }
@@ -67,19 +82,16 @@ impl RequestLimits {
 
     fn is_allowed_address(&self, request: &RequestHead<'_>) -> bool {
         !self.allowed.is_empty()
-            && self
-                .client
-                .find(request.headers(), request.peer())
-                .is_some_and(|client| self.allowed.iter().any(|net| net.contains(&client)))
+            && request.client_ip().is_some_and(|client| self.allowed.iter().any(|net| net.contains(&client)))
     }
 
     #[inline]
-    pub(crate) fn tier(&self, index: PolicyIndex) -> &Tier {
-        &self.rules[index.rule].tiers[index.tier]
+    pub(crate) fn tier(&self, index: PolicyIndex) -> &TierPolicy {
+        self.rules[index.rule].tiers.policy(index.tier)
     }
 
-    pub(crate) fn spends<'a>(&'a self, spends: &'a [PolicySpend<Key<'a>>]) -> Vec<Spend<'a>> {
-        let spend = |spend: &'a PolicySpend<Key<'a>>| Spend {
+    pub(crate) fn spends<'a>(&'a self, spends: &'a [PolicySpend<'a>]) -> Vec<Spend<'a>> {
+        let spend = |spend: &'a PolicySpend<'a>| Spend {
             policy: &self.tier(spend.policy).policy,
             key: &spend.key,
             cost: spend.cost,
@@ -89,20 +101,20 @@ impl RequestLimits {
 
     /// The charge of a decision, if the layer may correct it by the response.
     #[inline]
-    fn pending_charge(&self, spend: &PolicySpend<Key<'_>>, decision: &Decision) -> Option<PendingCharge> {
+    fn pending_charge(&self, spend: &PolicySpend<'_>, decision: &Decision) -> Option<PendingCharge> {
         let settles = self.refund_if.is_some() || self.rules.iter().any(|rule| rule.settlement.is_some());
         if settles { PendingCharge::new(spend, decision) } else { None }
     }
 
     #[inline]
-    pub(crate) fn decided(&self, spend: &PolicySpend<Key<'_>>, decision: Decision) -> RequestDecision {
+    pub(crate) fn decided(&self, spend: &PolicySpend<'_>, decision: Decision) -> RequestDecision {
         let policy = spend.policy;
         let charges = self.pending_charge(spend, &decision).into_iter().collect();
         let update = ResponseUpdate { reported: self.reported(policy, &decision), policies: Box::default(), charges };
         RequestDecision { decision, policy, update }
     }
 
-    pub(crate) fn decided_all(&self, spends: &[PolicySpend<Key<'_>>], decisions: &Decisions) -> RequestDecision {
+    pub(crate) fn decided_all(&self, spends: &[PolicySpend<'_>], decisions: &Decisions) -> RequestDecision {
         let Decisions { overall, parts, .. } = decisions;
         let each = || spends.iter().zip(parts);
         let policy = spends[overall.part()].policy;
@@ -144,19 +156,27 @@ impl RequestLimits {
     pub(crate) fn on_decision(&self, request: &RequestHead<'_>, decided: &RequestDecision) {
         if let Some(on_decision) = &self.on_decision {
             let policy = &self.tier(decided.policy).policy;
-            on_decision(&DecisionEvent { request: *request, decision: &decided.decision, policy });
+            on_decision(&DecisionEvent { request, decision: &decided.decision, policy });
         }
+    }
+
+    /// The response to a request that can't be counted.
+    pub(crate) fn reject(&self, request: &RequestHead<'_>, error: &CountError) -> Response<Bytes> {
+        if let CountError::Spend(error) = error {
+            self.warnings.spend(error);
+        }
+        response::count_error(request, error)
     }
 
     /// The response to a denied request.
     pub(crate) fn deny(&self, request: &RequestHead<'_>, decided: &RequestDecision, clock: &Clock) -> Response<Bytes> {
-        let Tier { policy, labels } = self.tier(decided.policy);
+        let TierPolicy { policy, labels } = self.tier(decided.policy);
         let decision = &decided.decision;
         let retry_after = match decision.reason() {
             Reason::Limited | Reason::Banned => decision.retry_after().map(|wait| wait + self.random_delay()),
             _ => None,
         };
-        let denial = Denial { request: *request, decision, policy, labels, retry_after };
+        let denial = Denial { request, decision, policy, labels, retry_after };
         let mut response = match &self.denial_response {
             Some(denial_response) => denial_response(&denial),
             None => denial.response(),

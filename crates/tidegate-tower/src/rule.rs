@@ -7,8 +7,8 @@ use tidegate::{Cost, Key, Policy};
 use crate::{
     decision::{PolicyIndex, PolicySpend},
     head::{RequestHead, ResponseHead},
-    headers::Labels,
-    key::{ClientAddress, CountError, ExtractedKey, KeyExtractor, OnMissingKey},
+    key::{self, ClientIp, CountError, FnExtractor, KeyExtractor, OnMissingKey},
+    tiers::{Tiers, TiersError},
 };
 
 /// How to count a request: by which policy, by which key, and at which cost.
@@ -17,26 +17,18 @@ use crate::{
 ///
 /// ```
 /// use tidegate::Policy;
-/// use tidegate_tower::{KeyExtractor, Rule};
+/// use tidegate_tower::{Rule, key::Header};
 ///
-/// let free = Policy::new("free", ["60/1m".parse()?])?;
-/// let paid = Policy::new("paid", ["6000/1m".parse()?])?;
-/// // The layer that checks API keys inserts this extension. Clients can forge a header, but not an extension.
-/// struct Account { id: String, pays: bool }
-///
-/// let by_account = Rule::tiers([free, paid], |request| match request.extension::<Account>() {
-///     Some(account) if account.pays => 1,
-///     _ => 0,
-/// })
-/// .key(KeyExtractor::extension(|account: &Account| &account.id))
-/// .cost(|request| if request.method() == "POST" { 5 } else { 1 });
+/// let policy = Policy::new("api", ["60/1m".parse()?])?;
+/// let by_api_key = Rule::new(policy)
+///     .key(Header::new("x-api-key")?)
+///     .cost(|request| if request.method() == "POST" { 5 } else { 1 });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct Rule {
-    pub(crate) tiers: Arc<[Tier]>,
-    choose_tier: Option<Arc<TierFn>>,
-    key: KeyExtractor,
+    pub(crate) tiers: Tiers,
+    key: Arc<dyn KeyExtractor>,
     on_missing_key: OnMissingKey,
     allowed_keys: Vec<Key<'static>>,
     /// The cost is 1 if there is none.
@@ -44,16 +36,8 @@ pub struct Rule {
     pub(crate) settlement: Option<Settlement>,
 }
 
-type TierFn = dyn Fn(&RequestHead<'_>) -> usize + Send + Sync;
 type CostFn = dyn Fn(&RequestHead<'_>) -> u64 + Send + Sync;
 type FinalCostFn = dyn Fn(&ResponseHead<'_>) -> Option<u64> + Send + Sync;
-
-/// One of a rule's policies.
-#[derive(Debug)]
-pub(crate) struct Tier {
-    pub(crate) policy: Policy,
-    pub(crate) labels: Labels,
-}
 
 /// How the response corrects the cost.
 #[derive(Clone)]
@@ -67,31 +51,50 @@ pub(crate) enum Settlement {
 impl Rule {
     /// Counts each client's address under `policy`, at a cost of 1 for a request.
     pub fn new(policy: Policy) -> Self {
-        Self::with_tiers(Arc::new([Tier::new(policy)]), None)
+        Self::with_tiers(Tiers::one(policy))
     }
 
-    /// Counts each request under one of `policies`: the one whose index `choose` returns, or the first if that index is
-    /// out of range.
+    /// Counts each request under the policy of its tier. A tier is a value of your own type, such as the plan of an
+    /// account.
+    ///
+    /// ```
+    /// use tidegate::{Key, Policy};
+    /// use tidegate_tower::{Rule, key::Extension};
+    ///
+    /// #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    /// enum Plan { Free, Paid }
+    ///
+    /// // The layer that checks API keys inserts this extension. Clients can forge a header, but not an extension.
+    /// struct Account { id: u64, plan: Plan }
+    ///
+    /// let free = Policy::new("free", ["60/1m".parse()?])?;
+    /// let paid = Policy::new("paid", ["6000/1m".parse()?])?;
+    /// let by_account = Rule::tiers([(Plan::Free, free), (Plan::Paid, paid)], |request| {
+    ///     request.extension::<Account>().map_or(Plan::Free, |account| account.plan)
+    /// })?
+    /// .key(Extension::<Account>::new(|account| Ok(account.id.into())));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// Policies with different names have separate states. If they have the same name, a key that changes its tier
     /// keeps its history.
     ///
-    /// # Panics
-    /// If there are no policies.
-    pub fn tiers(
-        policies: impl IntoIterator<Item = Policy>,
-        choose: impl Fn(&RequestHead<'_>) -> usize + Send + Sync + 'static,
-    ) -> Self {
-        let tiers: Arc<[Tier]> = policies.into_iter().map(Tier::new).collect();
-        assert!(!tiers.is_empty(), "a rule needs at least one policy");
-        Self::with_tiers(tiers, Some(Arc::new(choose)))
+    /// If `choose` returns a tier that has no policy, the request gets status 500 and is not counted. The layer logs
+    /// each such tier once.
+    ///
+    /// # Errors
+    /// If there are no tiers, or a tier has two policies.
+    pub fn tiers<T: Eq + fmt::Debug + Send + Sync + 'static>(
+        policies: impl IntoIterator<Item = (T, Policy)>,
+        choose: impl Fn(&RequestHead<'_>) -> T + Send + Sync + 'static,
+    ) -> Result<Self, TiersError> {
+        Ok(Self::with_tiers(Tiers::new(policies, choose)?))
     }
 
-    fn with_tiers(tiers: Arc<[Tier]>, choose_tier: Option<Arc<TierFn>>) -> Self {
+    fn with_tiers(tiers: Tiers) -> Self {
         Self {
             tiers,
-            choose_tier,
-            key: KeyExtractor::client_ip(),
+            key: Arc::new(ClientIp),
             on_missing_key: OnMissingKey::default(),
             allowed_keys: Vec::new(),
             cost: None,
@@ -99,11 +102,33 @@ impl Rule {
         }
     }
 
-    /// Sets the key that requests are counted by; the client's address by default.
+    /// Sets the key that requests are counted by: an extractor of the module [`key`](crate::key), or one of your own.
+    /// The client's address by default. For a closure, use [`key_fn`](Self::key_fn).
     #[must_use]
-    pub fn key(mut self, key: impl Into<KeyExtractor>) -> Self {
-        self.key = key.into();
+    pub fn key(mut self, extractor: impl KeyExtractor) -> Self {
+        self.key = Arc::new(extractor);
         self
+    }
+
+    /// Sets the key that requests are counted by to the key that a closure returns; `None` if a request has none.
+    ///
+    /// ```
+    /// use tidegate::{Key, Policy};
+    /// use tidegate_tower::Rule;
+    ///
+    /// let search = Policy::new("search", ["60/1m".parse()?])?;
+    /// let by_user_and_path = Rule::new(search).key_fn(|request| {
+    ///     let user = request.header("x-user")?;
+    ///     Key::join([user, request.uri().path().as_bytes()]).ok()
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The closure can return a key that it borrows from the request, or an owned key. [`Key::join`] makes a key of
+    /// several values, and [`RequestHead::client_key`] is the key of the client's address.
+    #[must_use]
+    pub fn key_fn(self, key: impl for<'r> Fn(&'r RequestHead<'_>) -> Option<Key<'r>> + Send + Sync + 'static) -> Self {
+        self.key(FnExtractor(key))
     }
 
     /// Sets what happens to a request without the key; [`OnMissingKey::UseAddress`] by default.
@@ -152,41 +177,29 @@ impl Rule {
         self
     }
 
-    fn allows(&self, key: &ExtractedKey<'_>) -> bool {
-        !self.allowed_keys.is_empty() && {
-            let key = key.key();
-            self.allowed_keys.contains(&key)
-        }
-    }
-
     /// What the request spends under this rule; `None` if the rule does not limit it. `rule` is the rule's own index.
     #[inline]
     pub(crate) fn spend<'r>(
         &self,
         rule: usize,
-        request: &RequestHead<'r>,
-        client: &ClientAddress,
-    ) -> Result<Option<PolicySpend<ExtractedKey<'r>>>, CountError> {
+        request: &'r RequestHead<'_>,
+    ) -> Result<Option<PolicySpend<'r>>, CountError> {
         let cost = match self.cost.as_ref().map_or(1, |cost| cost(request)) {
             0 => return Ok(None),
             units => clamped_cost(units),
         };
-        let chosen = self.choose_tier.as_ref().map_or(0, |choose| choose(request));
-        let tier = if chosen < self.tiers.len() { chosen } else { 0 };
-        let key = self.key.extract(request, client, self.on_missing_key)?.filter(|key| !self.allows(key));
-        Ok(key.map(|key| PolicySpend { policy: PolicyIndex { rule, tier }, key, cost }))
+        let key = match key::counted_key(&*self.key, request, self.on_missing_key)? {
+            Some(key) if !self.allowed_keys.contains(&key) => key,
+            _ => return Ok(None),
+        };
+        let tier = self.tiers.index(request)?;
+        Ok(Some(PolicySpend { policy: PolicyIndex { rule, tier }, key, cost }))
     }
 }
 
 /// A cost of `units`, or the nearest valid cost.
 pub(crate) fn clamped_cost(units: u64) -> Cost {
     Cost::new(units.clamp(1, Cost::MAX.get())).unwrap_or(Cost::ONE)
-}
-
-impl Tier {
-    fn new(policy: Policy) -> Self {
-        Self { labels: Labels::new(&policy), policy }
-    }
 }
 
 impl From<Policy> for Rule {
@@ -197,6 +210,6 @@ impl From<Policy> for Rule {
 
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rule").field("tiers", &self.tiers).field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("Rule").field("tiers", &self.tiers).finish_non_exhaustive()
     }
 }

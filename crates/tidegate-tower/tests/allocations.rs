@@ -8,14 +8,22 @@ use futures_util::FutureExt as _;
 use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
 use http_body_util::Full;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use tidegate::{Algorithm, Limiter, ManualClock, MemoryStore, Policy, Timestamp};
-use tidegate_tower::{HeaderFormat, KeyExtractor, PeerAddress, RateLimitLayer, Rule};
+use tidegate::{Algorithm, Key, Limiter, ManualClock, MemoryStore, Policy, Timestamp};
+use tidegate_tower::{
+    HeaderFormat, PeerAddress, RateLimitLayer, Rule,
+    key::{ClientIp, Extension, Global, Header, KeyExtractor},
+};
 use tower::{Layer as _, Service, layer::util::Identity};
 
 #[global_allocator]
 static HEAP: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const REQUESTS: usize = 1000;
+
+#[derive(Clone)]
+struct Account {
+    id: &'static str,
+}
 
 /// A separate program, because the counters cover the whole process and the test harness allocates in its own thread.
 fn main() {
@@ -30,15 +38,20 @@ fn main() {
 }
 
 fn admitted_requests_do_not_allocate() {
-    let by_header = || KeyExtractor::header("x-api-key").expect("a header's name");
-    for (name, key) in [("a header", by_header()), ("the client's address", KeyExtractor::client_ip())] {
+    let extractors: [(&str, Arc<dyn KeyExtractor>); 4] = [
+        ("a header", Arc::new(Header::new("x-api-key").expect("a header's name"))),
+        ("the client's address", Arc::new(ClientIp)),
+        ("an extension", Arc::new(Extension::<Account>::new(|account| Key::new(account.id)))),
+        ("one key for all", Arc::new(Global)),
+    ];
+    for (name, key) in &extractors {
         for (format, max) in [(HeaderFormat::Off, 0), (HeaderFormat::Draft10, 3), (HeaderFormat::Draft6, 3)] {
-            let count = added(&layer(key.clone(), format));
+            let count = added(&layer(Arc::clone(key), format));
             println!("by {name}, for {REQUESTS} requests with {format:?}: {count}");
             assert!((0..=max * REQUESTS.cast_signed() / 100).contains(&count), "by {name}, with {format:?}: {count}");
         }
     }
-    for key in [by_header(), KeyExtractor::client_ip()] {
+    for (_, key) in extractors {
         let limited = in_axum(|app| app.layer(layer(key, HeaderFormat::Off)));
         let (passed, plain) = (in_axum(|app| app.layer(Identity::new())), in_axum(|app| app));
         println!(
@@ -48,7 +61,7 @@ fn admitted_requests_do_not_allocate() {
     }
 }
 
-fn layer(key: KeyExtractor, format: HeaderFormat) -> RateLimitLayer {
+fn layer(key: Arc<dyn KeyExtractor>, format: HeaderFormat) -> RateLimitLayer {
     let policy = Policy::new("api", ["1000000/1h".parse().expect("a limit")]).expect("a policy");
     let clock = ManualClock::at(Timestamp::from_micros(1_745_000_000_000_000)).clock();
     let limiter = Limiter::new(MemoryStore::default()).with_clock(clock);
@@ -81,6 +94,7 @@ where
     let mut send = || {
         let mut request = Request::new(body());
         request.headers_mut().insert("x-api-key", HeaderValue::from_static("alice"));
+        request.extensions_mut().insert(Account { id: "alice" });
         request.extensions_mut().insert(PeerAddress(IpAddr::from([127, 0, 0, 1])));
         let response = service
             .call(request)

@@ -8,7 +8,7 @@ use own_store::MapStore;
 use tidegate::{
     Cost, Decision, Decisions, Inspection, Key, OnStoreFailure, Op, Policy, Refund, Spend, Store, StoreError, Timestamp,
 };
-use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule, caller::Budget};
+use tidegate_tower::{RateLimitLayer, Rule, caller::Budget, key::Global};
 use tower::{Layer as _, Service, ServiceExt as _};
 
 /// A store whose answers take time: every operation yields once.
@@ -88,7 +88,7 @@ async fn statuses<S: Store + Clone + 'static>(layer: RateLimitLayer<S>, requests
 }
 
 fn rule(policy: Policy) -> Rule {
-    Rule::new(policy).key(KeyExtractor::global())
+    Rule::new(policy).key(Global)
 }
 
 const OK: StatusCode = StatusCode::OK;

@@ -46,9 +46,11 @@ impl Default for ClientAddress {
 }
 
 impl ClientAddress {
+    pub(crate) const PEER: Self = Self { trust: Trust::None, ipv6_prefix: 64 };
+
     /// The peer address of the connection. Headers are ignored.
     pub fn peer() -> Self {
-        Self { trust: Trust::None, ipv6_prefix: 64 }
+        Self::PEER
     }
 
     /// All requests pass this number of proxies, and each appends the address of its client to `X-Forwarded-For`. A

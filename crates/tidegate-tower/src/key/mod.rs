@@ -1,315 +1,145 @@
 //! [`KeyExtractor`]: finds the key that a request is counted by.
+//!
+//! | extractor | key |
+//! | --- | --- |
+//! | [`ClientIp`] | the client's address: the default |
+//! | [`Header`] | a header, such as `x-api-key` |
+//! | [`Extension`] | an extension that an outer layer inserts, such as an account |
+//! | `PathParameter` | a parameter of the path, such as `id` of `/users/{id}` (feature `axum`) |
+//! | [`Global`] | one key for all requests |
+//! | a closure | [`Rule::key_fn`](crate::Rule::key_fn) |
+//! | a type of your own | [`KeyExtractor`] |
 
 mod client_address;
+mod extension;
+mod header;
+mod missing;
 #[cfg(feature = "axum")]
 mod path_parameter;
+mod source;
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 pub use client_address::{AddressText, ClientAddress, ClientAddressError};
-use http::{HeaderMap, HeaderName, HeaderValue, header::InvalidHeaderName};
-use tidegate::{Key, KeyError, SpendError};
+pub use extension::Extension;
+pub use header::{Header, KeyHeaderError};
+pub use missing::OnMissingKey;
+pub(crate) use missing::{CountError, counted_key};
+#[cfg(feature = "axum")]
+pub use path_parameter::PathParameter;
+pub use source::{KeySource, KeySourceError};
+use tidegate::{Key, KeyError};
 
-use crate::head::RequestHead;
+use crate::head::{NoClientAddress, RequestHead};
 
 /// Finds the key that a request is counted by.
 ///
+/// The module [`key`](crate::key) has extractors for the usual keys. [`Rule::key_fn`](crate::Rule::key_fn) accepts a
+/// closure. Implement the trait for an extractor that has a name and settings of its own:
+///
 /// ```
-/// use tidegate::Key;
-/// use tidegate_tower::KeyExtractor;
+/// use http::Request;
+/// use tidegate::{Key, Policy};
+/// use tidegate_tower::{RateLimitLayer, RequestHead, Rule, key::{ExtractError, KeyExtractor}};
 ///
-/// struct Account { id: String }
+/// /// Counts requests by the tenant in the host name: `acme` in `acme.example.com`.
+/// struct Tenant {
+///     domain: &'static str,
+/// }
 ///
-/// let by_address = KeyExtractor::client_ip();
-/// let by_api_key = KeyExtractor::header("x-api-key")?;
-/// let by_account = KeyExtractor::extension(|account: &Account| &account.id);
-/// let by_country = KeyExtractor::from_fn(|request| Key::new(request.header("cf-ipcountry")?).ok());
+/// impl KeyExtractor for Tenant {
+///     fn key<'r>(&self, request: &'r RequestHead<'_>) -> Result<Option<Key<'r>>, ExtractError> {
+///         let Some(host) = request.header("host") else { return Ok(None) };
+///         let tenant = host.strip_suffix(self.domain.as_bytes()).and_then(|host| host.strip_suffix(b"."));
+///         Ok(Some(Key::new(tenant.ok_or(ExtractError::Rejected("the host is unknown".into()))?)?))
+///     }
+/// }
+///
+/// let extractor = Tenant { domain: "example.com" };
+/// let request = Request::get("/").header("host", "acme.example.com").body(String::new())?;
+/// assert_eq!(extractor.key(&RequestHead::new(&request)), Ok(Some(Key::new("acme")?)));
+///
+/// let policy = Policy::new("tenant", ["1000/1m".parse()?])?;
+/// let layer = RateLimitLayer::new(Rule::new(policy).key(extractor));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
-pub struct KeyExtractor(Source);
+pub trait KeyExtractor: Send + Sync + 'static {
+    /// The key of a request; `None` if the request has none. [`OnMissingKey`] decides what happens then.
+    ///
+    /// The key can be borrowed from the request, so that nothing is allocated.
+    ///
+    /// # Errors
+    /// If the request has an invalid key, or its client's address is not known.
+    fn key<'r>(&self, request: &'r RequestHead<'_>) -> Result<Option<Key<'r>>, ExtractError>;
 
-#[derive(Clone)]
-enum Source {
-    Configured(KeySource),
-    Function(Arc<KeyFn>, &'static str),
-    #[cfg(feature = "axum")]
-    PathParameter(Box<str>),
+    /// The name by which clients know the key, such as the name of a header; `None` by default. A client gets it in the
+    /// response to a request without the key, if the rule rejects such requests.
+    fn name(&self) -> Option<&str> {
+        None
+    }
 }
 
-type KeyFn = dyn for<'r> Fn(&RequestHead<'r>) -> Option<Result<Key<'r>, KeyError>> + Send + Sync;
-
-/// A source of keys that configuration files can name: `client-ip` or `header:x-api-key`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum KeySource {
-    /// The client's address.
-    ClientIp,
-    /// A header of the request.
-    Header(HeaderName),
-}
-
-/// What happens to a request without a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum OnMissingKey {
-    /// The request is counted by its address, separately from requests with a key. A client can't avoid a limit by
-    /// omitting a header.
-    #[default]
-    UseAddress,
-    /// The rule does not limit the request.
-    Admit,
-    /// The request is rejected as a bad request.
-    Reject,
-}
-
-/// A key, borrowed from the request if possible.
-pub(crate) enum ExtractedKey<'r> {
-    Key(Key<'r>),
-    Address(AddressText),
-}
-
-/// Why a request can't be counted.
+/// Why an extractor returns no key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum CountError {
-    /// The server inserts no peer address.
-    #[error(
-        "the client's address is not known: serve an axum router with \
-         `into_make_service_with_connect_info::<SocketAddr>()`, or insert a `PeerAddress` into the request's extensions"
-    )]
-    NoAddress,
-    /// The request has no key, and the rule requires one.
-    #[error("the request has no `{0}`")]
-    Missing(String),
-    /// No outer layer inserted a key. The client can't know the name of an extension.
-    #[error("the client of the request is not known")]
-    Unidentified,
-    /// The value can't be a key.
+#[non_exhaustive]
+pub enum ExtractError {
+    /// The value is empty or too long for a key. The client gets status 400 and the reason.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The key header has several values.
+    /// The header of the key is invalid. The client gets status 400 and the reason.
     #[error(transparent)]
     Header(#[from] KeyHeaderError),
-    /// The rules that apply to the request can't be one decision.
+    /// The request is rejected for a reason of the extractor's own. The client gets status 400 and the reason.
     #[error("{0}")]
-    Spend(SpendError),
-}
-
-impl ExtractedKey<'_> {
-    pub(crate) fn key(&self) -> Key<'_> {
-        match self {
-            Self::Key(key) => key.as_borrowed(),
-            Self::Address(text) => text.key(),
-        }
-    }
-}
-
-impl KeyExtractor {
-    /// The client's address, as [`ClientAddress`] finds it; for IPv6, the client's network.
-    pub fn client_ip() -> Self {
-        KeySource::ClientIp.into()
-    }
-
-    /// A header, such as `x-api-key`.
-    ///
-    /// A request that has the header more than once is rejected as a bad request, for every [`OnMissingKey`]: the
-    /// handler may read a different value than the one that is counted, and a client could change the counted value
-    /// with each request. A comma is part of the value, except in a gRPC header that ends in `-bin`, where it separates values.
-    ///
-    /// # Errors
-    /// If `name` is not a valid name of a header.
-    pub fn header(name: impl TryInto<HeaderName, Error = InvalidHeaderName>) -> Result<Self, InvalidHeaderName> {
-        Ok(KeySource::Header(name.try_into()?).into())
-    }
-
-    /// An extension that an outer layer has inserted, such as an account. In axum, the layer that is added last is the
-    /// outermost: `.layer(limits).layer(middleware::from_fn(log_in))`.
-    ///
-    /// For a key that can't be borrowed, such as the bytes of a number, use [`from_fn`](Self::from_fn):
-    ///
-    /// ```
-    /// # use tidegate::Key;
-    /// # use tidegate_tower::KeyExtractor;
-    /// struct Account { id: u64 }
-    ///
-    /// KeyExtractor::from_fn(|request| {
-    ///     let id = request.extension::<Account>()?.id.to_be_bytes();
-    ///     Some(Key::new(&id).ok()?.into_owned())
-    /// });
-    /// ```
-    pub fn extension<T, K, F>(key: F) -> Self
-    where
-        T: Send + Sync + 'static,
-        K: AsRef<[u8]> + ?Sized + 'static,
-        F: for<'t> Fn(&'t T) -> &'t K + Send + Sync + 'static,
-    {
-        Self::function("extension", move |request| {
-            let key = key(request.extension::<T>()?).as_ref();
-            (!key.is_empty()).then(|| Key::new(key))
-        })
-    }
-
-    /// A parameter of the path that axum has matched, such as `id` of `/users/{id}`. It is percent-decoded, as for
-    /// handlers.
-    #[cfg(feature = "axum")]
-    pub fn path_parameter(name: &str) -> Self {
-        Self(Source::PathParameter(name.into()))
-    }
-
-    /// The key that a closure returns. [`Key::join`] makes a key of several values.
-    pub fn from_fn(find: impl for<'r> Fn(&RequestHead<'r>) -> Option<Key<'r>> + Send + Sync + 'static) -> Self {
-        Self::function("key", move |request| find(request).map(Ok))
-    }
-
-    fn function<F>(name: &'static str, find: F) -> Self
-    where
-        F: for<'r> Fn(&RequestHead<'r>) -> Option<Result<Key<'r>, KeyError>> + Send + Sync + 'static,
-    {
-        Self(Source::Function(Arc::new(find), name))
-    }
-
-    /// One key for all requests: one limit for the whole service or route.
-    pub fn global() -> Self {
-        Self::function("global", |_| Some(Key::new("everyone")))
-    }
-
-    /// The key of a request; `None` if the rule does not limit the request.
-    #[inline]
-    pub(crate) fn extract<'r>(
-        &self,
-        request: &RequestHead<'r>,
-        client: &ClientAddress,
-        on_missing_key: OnMissingKey,
-    ) -> Result<Option<ExtractedKey<'r>>, CountError> {
-        let (key, name): (Option<Key<'r>>, &str) = match &self.0 {
-            Source::Configured(KeySource::ClientIp) => {
-                return Ok(Some(ExtractedKey::Address(address(request, client)?)));
-            }
-            Source::Configured(KeySource::Header(name)) => {
-                (only_value(request.headers(), name)?.map(Key::new).transpose()?, name.as_str())
-            }
-            Source::Function(find, name) => (find(request).transpose()?, name),
-            #[cfg(feature = "axum")]
-            Source::PathParameter(name) => match path_parameter::find(request, name) {
-                Some(std::borrow::Cow::Borrowed(value)) => (Some(Key::new(value)?), name),
-                Some(std::borrow::Cow::Owned(value)) => (Some(Key::new(&value)?.into_owned()), name),
-                None => (None, name),
-            },
-        };
-        let key = match (key, on_missing_key) {
-            (Some(key), _) => key,
-            (None, OnMissingKey::UseAddress) => address_key(name, &address(request, client)?)?,
-            (None, OnMissingKey::Admit) => return Ok(None),
-            (None, OnMissingKey::Reject) => {
-                let has_name = !matches!(self.0, Source::Function(..));
-                return Err(if has_name { CountError::Missing(name.to_owned()) } else { CountError::Unidentified });
-            }
-        };
-        Ok(Some(ExtractedKey::Key(key)))
-    }
-}
-
-/// The key of a request without the key `name`: its address, separate from all other keys.
-fn address_key(name: &str, address: &AddressText) -> Result<Key<'static>, KeyError> {
-    Key::join(["without", name, address.as_str()])
-}
-
-/// The value of a header that may have at most one value; `None` if it is missing or empty.
-#[inline]
-fn only_value<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<Option<&'r [u8]>, KeyHeaderError> {
-    let mut values = headers.get_all(name).iter().map(HeaderValue::as_bytes);
-    let value = values.next();
-    // gRPC may join values of binary metadata with commas, which base64 does not contain.
-    let is_joined = |value: &[u8]| name.as_str().ends_with("-bin") && value.contains(&b',');
-    if values.next().is_some() || value.is_some_and(is_joined) {
-        return Err(KeyHeaderError::Several { name: name.clone() });
-    }
-    Ok(value.filter(|value| !value.is_empty()))
-}
-
-#[inline]
-fn address(request: &RequestHead<'_>, client: &ClientAddress) -> Result<AddressText, CountError> {
-    let address = client.find(request.headers(), request.peer()).ok_or(CountError::NoAddress)?;
-    Ok(client.text(address))
-}
-
-impl fmt::Debug for KeyExtractor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Source::Configured(source) => write!(f, "KeyExtractor({source})"),
-            Source::Function(_, name) => write!(f, "KeyExtractor({name})"),
-            #[cfg(feature = "axum")]
-            Source::PathParameter(name) => write!(f, "KeyExtractor(path parameter {name})"),
-        }
-    }
-}
-
-impl From<KeySource> for KeyExtractor {
-    fn from(source: KeySource) -> Self {
-        Self(Source::Configured(source))
-    }
-}
-
-impl KeySource {
-    /// The key of a request with these headers, from this address. Without the header, it is the address, separate from
-    /// all other keys.
-    ///
-    /// # Errors
-    /// If the request has the header more than once, or its value is too long for a key.
-    pub fn key<'r>(&self, headers: &'r HeaderMap, address: &'r AddressText) -> Result<Key<'r>, KeyHeaderError> {
-        match self {
-            Self::ClientIp => Ok(address.key()),
-            Self::Header(name) => Ok(match only_value(headers, name)? {
-                Some(value) => Key::new(value)?,
-                None => address_key(name.as_str(), address)?,
-            }),
-        }
-    }
-}
-
-impl FromStr for KeySource {
-    type Err = KeySourceError;
-
-    /// Reads `client-ip` or `header:x-api-key`.
-    fn from_str(text: &str) -> Result<Self, KeySourceError> {
-        let error = || KeySourceError { text: text.to_owned() };
-        match text.split_once(':') {
-            None if text == "client-ip" => Ok(Self::ClientIp),
-            Some(("header", name)) => name.trim().parse().map(Self::Header).map_err(|_| error()),
-            _ => Err(error()),
-        }
-    }
-}
-
-impl fmt::Display for KeySource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ClientIp => f.write_str("client-ip"),
-            Self::Header(name) => write!(f, "header:{name}"),
-        }
-    }
-}
-
-/// Why the key header of a request gives no key.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum KeyHeaderError {
-    /// The request has the header more than once.
-    #[error("the request has several values of `{name}`: send only one, because the others would not be counted")]
-    Several {
-        /// The header.
-        name: HeaderName,
-    },
-    /// The value of the header can't be a key.
+    Rejected(Cow<'static, str>),
+    /// The client's address is not known. The client gets status 500 without a reason. The layer logs the reason once.
     #[error(transparent)]
-    Key(#[from] KeyError),
+    NoClientAddress(#[from] NoClientAddress),
 }
 
-/// The text is no [`KeySource`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a source of keys: use client-ip or header:x-api-key")]
-#[non_exhaustive]
-pub struct KeySourceError {
-    /// The text.
-    pub text: String,
+/// An `Arc` of an extractor is an extractor, so a setting can select one: `Arc<dyn KeyExtractor>`.
+impl<E: KeyExtractor + ?Sized> KeyExtractor for Arc<E> {
+    fn key<'r>(&self, request: &'r RequestHead<'_>) -> Result<Option<Key<'r>>, ExtractError> {
+        (**self).key(request)
+    }
+
+    fn name(&self) -> Option<&str> {
+        (**self).name()
+    }
+}
+
+/// Counts requests by the client's address, as [`ClientAddress`] finds it; for IPv6, by the client's network.
+///
+/// If the server does not provide addresses, a request gets status 500, for every [`OnMissingKey`]. The layer logs once
+/// how to fix the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClientIp;
+
+impl KeyExtractor for ClientIp {
+    #[inline]
+    fn key<'r>(&self, request: &'r RequestHead<'_>) -> Result<Option<Key<'r>>, ExtractError> {
+        Ok(Some(request.client_key()?))
+    }
+}
+
+/// Counts all requests by one key: one limit for the whole service or route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Global;
+
+impl KeyExtractor for Global {
+    fn key<'r>(&self, _request: &'r RequestHead<'_>) -> Result<Option<Key<'r>>, ExtractError> {
+        Ok(Some(Key::new("everyone")?))
+    }
+}
+
+/// Counts requests by the key that a function returns.
+pub(crate) struct FnExtractor<F>(pub(crate) F);
+
+impl<F> KeyExtractor for FnExtractor<F>
+where
+    F: for<'r> Fn(&'r RequestHead<'_>) -> Option<Key<'r>> + Send + Sync + 'static,
+{
+    fn key<'r>(&self, request: &'r RequestHead<'_>) -> Result<Option<Key<'r>>, ExtractError> {
+        Ok((self.0)(request))
+    }
 }

@@ -1,4 +1,4 @@
-//! A parameter of the path, as axum has matched it.
+//! [`PathParameter`]: counts requests by a parameter of the path, as axum has matched it.
 //!
 //! axum does not export the parameters that it found, so they are read again from the pattern and the path.
 
@@ -6,15 +6,46 @@ use std::borrow::Cow;
 
 use axum::extract::{MatchedPath, OriginalUri};
 use percent_encoding::percent_decode_str;
+use tidegate::Key;
 
-use crate::head::RequestHead;
+use super::{ExtractError, KeyExtractor};
+use crate::{head::RequestHead, warnings::Warnings};
+
+/// Counts requests by a parameter of the path that axum has matched, such as `id` of `/users/{id}`. It is
+/// percent-decoded, as for handlers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathParameter(Box<str>);
+
+impl PathParameter {
+    /// Counts requests by the parameter `{name}` or `{*name}`.
+    pub fn new(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl KeyExtractor for PathParameter {
+    fn key<'r>(&self, request: &'r RequestHead<'_>) -> Result<Option<Key<'r>>, ExtractError> {
+        Ok(match find(request, &self.0) {
+            Some(Cow::Borrowed(value)) => Some(Key::new(value)?),
+            Some(Cow::Owned(value)) => Some(value.try_into()?),
+            None => None,
+        })
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.0)
+    }
+}
 
 /// The value of `{name}` or `{*name}`, decoded as for a handler.
-pub(super) fn find<'r>(request: &RequestHead<'r>, name: &str) -> Option<Cow<'r, [u8]>> {
-    let pattern = request.extension::<MatchedPath>()?.as_str();
+fn find<'r>(request: &RequestHead<'r>, name: &str) -> Option<Cow<'r, [u8]>> {
+    let Some(pattern) = request.extensions().get::<MatchedPath>() else {
+        request.warn(Warnings::no_matched_path);
+        return None;
+    };
     // A nested router sees the rest of the path, but the pattern is for the whole path.
-    let uri = request.extension::<OriginalUri>().map_or(request.uri(), |OriginalUri(uri)| uri);
-    value(pattern, uri.path(), name)
+    let uri = request.extensions().get::<OriginalUri>().map_or(request.uri(), |OriginalUri(uri)| uri);
+    value(pattern.as_str(), uri.path(), name)
 }
 
 fn value<'r>(pattern: &str, path: &'r str, name: &str) -> Option<Cow<'r, [u8]>> {

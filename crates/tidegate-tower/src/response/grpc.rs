@@ -9,7 +9,6 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::Denial;
-use crate::key::CountError;
 
 /// Clients with a retry policy wait for this number of milliseconds.
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
@@ -44,9 +43,9 @@ pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
     response
 }
 
-pub(super) fn count_error(status: StatusCode, error: &CountError) -> Response<Bytes> {
+pub(super) fn count_error(status: StatusCode, message: String) -> Response<Bytes> {
     let code = if status.is_server_error() { Code::Internal } else { Code::InvalidArgument };
-    Status::new(code, error.to_string()).into_http()
+    Status::new(code, message).into_http()
 }
 
 /// Milliseconds, rounded up. Clients read a signed number of 32 bits.

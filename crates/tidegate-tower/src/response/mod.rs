@@ -16,7 +16,7 @@ use crate::{head::RequestHead, headers::Labels, key::CountError};
 /// A denied request.
 #[derive(Debug, Clone, Copy)]
 pub struct Denial<'a> {
-    pub(crate) request: RequestHead<'a>,
+    pub(crate) request: &'a RequestHead<'a>,
     pub(crate) decision: &'a Decision,
     pub(crate) policy: &'a Policy,
     pub(crate) labels: &'a Labels,
@@ -25,8 +25,8 @@ pub struct Denial<'a> {
 
 impl<'a> Denial<'a> {
     /// The request.
-    pub fn request(&self) -> &RequestHead<'a> {
-        &self.request
+    pub fn request(&self) -> &'a RequestHead<'a> {
+        self.request
     }
 
     /// The decision.
@@ -70,21 +70,17 @@ impl<'a> Denial<'a> {
     }
 }
 
-/// The response to a request that can't be counted.
+/// The response to a request that can't be counted. If the server is misconfigured, the client gets no details.
 pub(crate) fn count_error(request: &RequestHead<'_>, error: &CountError) -> Response<Bytes> {
-    let status = match error {
-        CountError::NoAddress | CountError::Spend(_) => {
-            tracing::error!("a request can't be counted: {error}");
-            StatusCode::INTERNAL_SERVER_ERROR
-        }
-        CountError::Missing(_) | CountError::Unidentified | CountError::Key(_) | CountError::Header(_) => {
-            StatusCode::BAD_REQUEST
-        }
+    let (status, detail) = if error.is_internal() {
+        (StatusCode::INTERNAL_SERVER_ERROR, "the server could not process the request".to_owned())
+    } else {
+        (StatusCode::BAD_REQUEST, error.to_string())
     };
     #[cfg(feature = "tonic")]
     if request.is_grpc() {
-        return grpc::count_error(status, error);
+        return grpc::count_error(status, detail);
     }
     let _ = request;
-    problem::count_error(status, error)
+    problem::count_error(status, detail)
 }

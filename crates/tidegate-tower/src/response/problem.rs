@@ -8,7 +8,7 @@ use serde::Serialize;
 use tidegate::Reason;
 
 use super::Denial;
-use crate::{headers::ceil_seconds, key::CountError};
+use crate::headers::ceil_seconds;
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const REDUCED_CAPACITY: &str = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
@@ -64,9 +64,8 @@ pub(super) fn denied(denial: &Denial<'_>) -> Response<Bytes> {
     write(status, &Problem { r#type: kind, title, status: status.as_u16(), detail, violated_policies: violated })
 }
 
-pub(super) fn count_error(status: StatusCode, error: &CountError) -> Response<Bytes> {
+pub(super) fn count_error(status: StatusCode, detail: String) -> Response<Bytes> {
     let title = status.canonical_reason().unwrap_or_default();
-    let detail = error.to_string();
     let problem = Problem { r#type: "about:blank", title, status: status.as_u16(), detail, violated_policies: None };
     write(status, &problem)
 }

@@ -8,16 +8,15 @@ use std::{
 };
 
 use http::{Request, Response};
-use tidegate::{Key, Op, Store};
+use tidegate::{Op, Store};
 use tower_service::Service;
 
 use super::{Shared, settlement};
 use crate::{
     decision::{PolicySpend, RequestDecision, ResponseUpdate},
-    head::RequestHead,
     headers::Draft10Headers,
     key::CountError,
-    response::{self, body::ResponseBody},
+    response::body::ResponseBody,
 };
 
 pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -68,7 +67,7 @@ where
     /// Waits for the decision of the store.
     pub(super) fn deciding(
         shared: Arc<Shared<S>>,
-        spends: Vec<PolicySpend<Key<'static>>>,
+        spends: Vec<PolicySpend<'static>>,
         request: Request<B>,
         inner: I,
     ) -> Self {
@@ -89,12 +88,12 @@ where
         let decided = match decided {
             Ok(decided) => decided,
             Err(error) => {
-                return Self::ready(response::count_error(&RequestHead::new(&request), &error).map(R::from_bytes));
+                return Self::ready(limits.reject(&limits.head(&request), &error).map(R::from_bytes));
             }
         };
-        limits.on_decision(&RequestHead::new(&request), &decided);
+        limits.on_decision(&limits.head(&request), &decided);
         if !decided.decision.is_allowed() {
-            return Self::ready(limits.deny(&RequestHead::new(&request), &decided, clock).map(R::from_bytes));
+            return Self::ready(limits.deny(&limits.head(&request), &decided, clock).map(R::from_bytes));
         }
         if limits.inserts_decision {
             request.extensions_mut().insert(decided.decision);
@@ -113,7 +112,7 @@ where
 
 async fn decide<S: Store + Clone + 'static>(
     shared: Arc<Shared<S>>,
-    spends: Vec<PolicySpend<Key<'static>>>,
+    spends: Vec<PolicySpend<'static>>,
 ) -> Result<RequestDecision, CountError> {
     let Shared { limits, store } = &*shared;
     if let [spend] = &*spends {

@@ -20,7 +20,6 @@ use tower_service::Service;
 
 use crate::{
     decision::PolicySpend,
-    head::RequestHead,
     key::CountError,
     limits::{RequestLimits, RequestPlan},
     response::body::ResponseBody,
@@ -64,24 +63,25 @@ where
     #[inline]
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let Shared { limits, store } = &*self.shared;
-        let decided = match limits.plan(&RequestHead::new(&request)) {
+        let head = limits.head(&request);
+        if limits.skips(&head) {
+            return ResponseFuture::unchanged(self.inner.call(request));
+        }
+        let head = head.with_warnings(&limits.warnings);
+        let decided = match limits.plan(&head) {
             Ok(RequestPlan::Admit) => return ResponseFuture::unchanged(self.inner.call(request)),
             Ok(RequestPlan::DecideOne(spend)) => {
-                let spend = spend.borrowed();
                 let policy = &limits.tier(spend.policy).policy;
                 store
                     .decide_now(Op::Check, policy, &spend.key, spend.cost)
                     .map(|decision| Ok(limits.decided(&spend, decision)))
                     .ok_or_else(|| vec![spend.into_owned()])
             }
-            Ok(RequestPlan::DecideAll(spends)) => {
-                let spends: Vec<_> = spends.iter().map(PolicySpend::borrowed).collect();
-                match store.decide_all_now(Op::Check, &limits.spends(&spends)) {
-                    Some(Ok(decisions)) => Ok(Ok(limits.decided_all(&spends, &decisions))),
-                    Some(Err(error)) => Ok(Err(CountError::Spend(error))),
-                    None => Err(spends.into_iter().map(PolicySpend::into_owned).collect()),
-                }
-            }
+            Ok(RequestPlan::DecideAll(spends)) => match store.decide_all_now(Op::Check, &limits.spends(&spends)) {
+                Some(Ok(decisions)) => Ok(Ok(limits.decided_all(&spends, &decisions))),
+                Some(Err(error)) => Ok(Err(CountError::Spend(error))),
+                None => Err(spends.into_iter().map(PolicySpend::into_owned).collect()),
+            },
             Err(error) => Ok(Err(error)),
         };
         match decided {

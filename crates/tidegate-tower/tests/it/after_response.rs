@@ -15,7 +15,7 @@ use http::Response;
 use http_body_util::Full;
 use reqwest::Client;
 use tidegate::Policy;
-use tidegate_tower::{KeyExtractor, PeerAddress, RateLimitLayer, Rule};
+use tidegate_tower::{PeerAddress, RateLimitLayer, Rule, key::Global};
 use tokio::sync::mpsc;
 use tower::{Layer as _, ServiceExt as _};
 
@@ -56,7 +56,7 @@ async fn refund_if_chooses_the_responses_to_refund() {
 #[tokio::test]
 async fn a_refund_covers_all_rules() {
     let everyone = policy("all", &["10/1m"]);
-    let rules = [Rule::new(ten()).cost(|_| 3), Rule::new(everyone.clone()).key(KeyExtractor::global())];
+    let rules = [Rule::new(ten()).cost(|_| 3), Rule::new(everyone.clone()).key(Global)];
     let layer = RateLimitLayer::all(rules).refund_server_errors();
     let server = TestServer::serve(|limiter| statuses().layer(layer.in_store(limiter))).await;
     for (status, used) in [(200, (3, 1)), (500, (3, 1)), (200, (6, 2))] {
@@ -107,7 +107,7 @@ async fn headers_report_the_settled_charge() {
     let settled = |policy| Rule::new(policy).settle(|response| response.number("x-tokens-used"));
     let answer = async |Path(tokens): Path<String>| ([("x-tokens-used", tokens)], "done");
     let one = RateLimitLayer::new(settled(ten()));
-    let several = RateLimitLayer::all([settled(everyone).key(KeyExtractor::global()), Rule::new(ten())]);
+    let several = RateLimitLayer::all([settled(everyone).key(Global), Rule::new(ten())]);
     for (layer, quotas) in [
         (one, [r#""api";r=3;t=60"#, r#""api";r=2;t=60"#, r#""api";r=0;t=60"#]),
         (several, [r#""api";r=9;t=60"#, r#""api";r=8;t=60"#, r#""all";r=0;t=60"#]),

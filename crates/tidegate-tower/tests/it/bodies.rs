@@ -12,7 +12,7 @@ use http_body_util::{
     combinators::{BoxBody, UnsyncBoxBody},
 };
 use tidegate::{Cost, Key, Limiter};
-use tidegate_tower::{KeyExtractor, RateLimitLayer, ResponseBody, Rule};
+use tidegate_tower::{RateLimitLayer, ResponseBody, Rule, key::Global};
 use tower::{Layer as _, ServiceExt as _};
 
 use crate::test_server::{limiter, policy};
@@ -33,7 +33,7 @@ where
 {
     let (_, limiter): (_, Arc<Limiter>) = limiter();
     let three = policy("api", &["3/1m"]);
-    let rule = Rule::new(three.clone()).key(KeyExtractor::global()).settle_by_size(1000);
+    let rule = Rule::new(three.clone()).key(Global).settle_by_size(1000);
     let pages = tower::service_fn(move |_: Request<Full<Bytes>>| {
         std::future::ready(Ok::<_, Infallible>(Response::new(body())))
     });
@@ -62,7 +62,7 @@ async fn every_body_type_can_contain_a_denial_and_be_counted() {
 async fn an_unread_body_costs_nothing() {
     let (_, limiter) = limiter();
     let three = policy("api", &["3/1m"]);
-    let rule = Rule::new(three.clone()).key(KeyExtractor::global()).settle_by_size(1000);
+    let rule = Rule::new(three.clone()).key(Global).settle_by_size(1000);
     let pages =
         tower::service_fn(async |_: Request<Full<Bytes>>| Ok::<_, Infallible>(Response::new(Body::new(pieces()))));
     let service = RateLimitLayer::new(rule).in_store(Arc::clone(&limiter)).layer(pages);

@@ -3,7 +3,10 @@
 use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use tidegate::{Limiter, ManualClock};
-use tidegate_tower::{KeyExtractor, OnMissingKey, RateLimitLayer, Rule};
+use tidegate_tower::{
+    OnMissingKey, RateLimitLayer, Rule,
+    key::{Global, Header},
+};
 use tokio::net::TcpListener;
 use tonic::{
     Code, Request, Response, Status,
@@ -141,7 +144,7 @@ async fn a_call_of_a_banned_client_is_denied_until_the_ban_ends() {
 
 #[tokio::test]
 async fn a_call_that_cannot_be_counted_is_an_invalid_argument() {
-    let by_key = Rule::new(policy("api", &["1/1m"])).key(KeyExtractor::header("x-api-key").expect("a header's name"));
+    let by_key = Rule::new(policy("api", &["1/1m"])).key(Header::new("x-api-key").expect("a header's name"));
     let mut served = Served::behind(RateLimitLayer::new(by_key.on_missing_key(OnMissingKey::Reject))).await;
     let refused = served.check().await.expect_err("there is no key");
     assert_eq!((refused.code(), refused.message()), (Code::InvalidArgument, "the request has no `x-api-key`"));
@@ -159,7 +162,7 @@ async fn a_server_without_peer_addresses_is_an_internal_error() {
     let refused = service.oneshot(request.body(Body::empty()).expect("a request")).await.expect("it answers");
     let status = Status::from_header_map(refused.headers()).expect("a status");
     assert_eq!((refused.status().as_u16(), status.code()), (200, Code::Internal));
-    assert!(status.message().contains("PeerAddress"), "{status:?}");
+    assert_eq!(status.message(), "the server could not process the request");
 }
 
 #[tokio::test]
@@ -178,7 +181,7 @@ async fn the_peer_address_is_found_in_tonics_connection_info() {
 #[tokio::test]
 async fn a_message_costs_by_its_size() {
     let api = policy("api", &["100/1m"]);
-    let rule = Rule::new(api.clone()).key(KeyExtractor::global()).settle_by_size(1);
+    let rule = Rule::new(api.clone()).key(Global).settle_by_size(1);
     let mut served = Served::behind(RateLimitLayer::new(rule)).await;
     served.check().await.expect("it fits");
     let everyone = tidegate::Key::new("everyone").expect("a key");
@@ -202,7 +205,7 @@ async fn a_call_with_a_server_error_is_refunded() {
 
 #[tokio::test]
 async fn several_values_of_the_key_metadata_are_an_invalid_argument() {
-    let by = KeyExtractor::header("x-api-key").expect("a header's name");
+    let by = Header::new("x-api-key").expect("a header's name");
     let mut served = Served::behind(RateLimitLayer::new(Rule::new(policy("api", &["1/1m"])).key(by))).await;
     for values in [["alice", "x1"], ["x2", "alice"]] {
         let mut request = Request::new(HealthCheckRequest::default());

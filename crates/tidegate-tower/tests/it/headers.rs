@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::{Router, routing::get};
 use sfv::{BareItem, List, ListEntry, Parser};
 use tidegate::{Algorithm, Mode, Policy};
-use tidegate_tower::{HeaderFormat, KeyExtractor, RateLimitLayer, Rule};
+use tidegate_tower::{HeaderFormat, RateLimitLayer, Rule, key::Global};
 
 use crate::test_server::{START, TestResponse, TestServer, policy};
 
@@ -314,7 +314,7 @@ async fn a_shadow_policy_denies_nothing_and_is_visible_only_to_on_decision() {
 async fn a_shadow_policy_does_not_hide_an_enforced_one() {
     let rules = || {
         let watching = policy("new", &["1/1m"]).with_mode(Mode::Shadow);
-        [policy("api", &["3/1h"]), watching].map(|policy| Rule::new(policy).key(KeyExtractor::global()))
+        [policy("api", &["3/1h"]), watching].map(|policy| Rule::new(policy).key(Global))
     };
     let server = TestServer::behind(RateLimitLayer::all(rules())).await;
     for left in [2, 1, 0] {

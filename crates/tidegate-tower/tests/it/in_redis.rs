@@ -12,7 +12,10 @@ use serde_json::json;
 use tidegate::{Algorithm, Cost, Key, OnStoreFailure, Policy, Share, Store as _};
 use tidegate_redis::{BreakerState, RedisStore};
 use tidegate_testbed::Server;
-use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule};
+use tidegate_tower::{
+    RateLimitLayer, Rule,
+    key::{Global, Header},
+};
 use tower::{Layer as _, ServiceExt as _};
 
 use crate::test_server::{TestServer, hello, policy};
@@ -55,9 +58,8 @@ async fn several_rules_are_one_decision_in_redis() {
     let server = Server::start();
     let store = patient(&server).await;
     let (user, all) = (policy("user", &["1/1d"]), policy("all", &["2/1d"]));
-    let by_user = Rule::new(user.clone()).key(KeyExtractor::header("x-user").expect("a header's name"));
-    let layer =
-        RateLimitLayer::all([by_user, Rule::new(all.clone()).key(KeyExtractor::global())]).in_store(store.clone());
+    let by_user = Rule::new(user.clone()).key(Header::new("x-user").expect("a header's name"));
+    let layer = RateLimitLayer::all([by_user, Rule::new(all.clone()).key(Global)]).in_store(store.clone());
     let server = TestServer::serve(|_| hello().layer(layer)).await;
     let ask = async |user| {
         let answer = server.get_with("/", &[("x-user", user)]).await;
@@ -77,8 +79,7 @@ async fn settlements_and_refunds_reach_redis() {
     let server = Server::start();
     let store = patient(&server).await;
     let api = policy("api", &["100/1d"]);
-    let rule =
-        Rule::new(api.clone()).key(KeyExtractor::global()).cost(|_| 4).settle(|response| response.number("x-used"));
+    let rule = Rule::new(api.clone()).key(Global).cost(|_| 4).settle(|response| response.number("x-used"));
     let layer = RateLimitLayer::new(rule).refund_server_errors().in_store(store.clone());
     let pages = Router::new()
         .route("/fails", any(|| async { StatusCode::BAD_GATEWAY }))
@@ -103,7 +104,7 @@ async fn a_service_error_is_refunded_in_redis() {
     let server = Server::start();
     let store = patient(&server).await;
     let api = policy("api", &["100/1d"]);
-    let rule = Rule::new(api.clone()).key(KeyExtractor::global());
+    let rule = Rule::new(api.clone()).key(Global);
     let failing = tower::service_fn(async |_: Request<Body>| Err::<Response<Body>, _>("the machine is on fire"));
     for (layer, expected) in
         [(RateLimitLayer::new(rule.clone()), 1), (RateLimitLayer::new(rule).refund_server_errors(), 1)]
@@ -119,7 +120,7 @@ async fn a_streamed_body_is_settled_in_redis_after_it_is_sent() {
     let server = Server::start();
     let store = patient(&server).await;
     let api = policy("api", &["100/1d"]);
-    let rule = Rule::new(api.clone()).key(KeyExtractor::global()).settle_by_size(1000);
+    let rule = Rule::new(api.clone()).key(Global).settle_by_size(1000);
     let layer = RateLimitLayer::new(rule).in_store(store.clone());
     let chunks = || futures_util::stream::iter([[0; 1100], [0; 1100]].map(|chunk| Ok::<_, Infallible>(chunk.to_vec())));
     let answer = async move || Body::from_stream(chunks());
@@ -228,7 +229,7 @@ async fn a_local_charge_is_not_refunded_in_redis() {
             }
         })
     };
-    let rule = Rule::new(api.clone()).key(KeyExtractor::global());
+    let rule = Rule::new(api.clone()).key(Global);
     let layer = RateLimitLayer::new(rule).refund_server_errors().in_store(store.clone());
     server.pause();
     let response = layer.layer(failing).oneshot(Request::default()).await.expect("it can't fail");

@@ -13,3 +13,4 @@ mod plain_hyper;
 mod readiness;
 mod rules;
 mod test_server;
+mod warnings;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate::{Key, Override, Policy, Timestamp};
-use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule};
+use tidegate_tower::{RateLimitLayer, Rule, key::Global};
 
 use crate::test_server::{START, TestResponse, TestServer, hello, policy};
 
@@ -96,7 +96,7 @@ async fn an_exempt_key_is_never_denied() {
 #[tokio::test]
 async fn with_several_policies_only_the_overridden_one_changes() {
     let (api, site_wide) = (policy("api", &["2/1m"]), policy("server", &["50/1m"]));
-    let rules = [Rule::new(api.clone()), Rule::new(site_wide).key(KeyExtractor::global())];
+    let rules = [Rule::new(api.clone()), Rule::new(site_wide).key(Global)];
     let layer = RateLimitLayer::all(rules);
     let server = TestServer::serve(|limiter| hello().layer(layer.in_store(limiter))).await;
     set(&server, &api, Override::limits(policy("any", &["9/10s"])));

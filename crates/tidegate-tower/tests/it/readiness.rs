@@ -14,7 +14,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use tidegate_redis::RedisStore;
 use tidegate_testbed::Server;
-use tidegate_tower::{KeyExtractor, RateLimit, RateLimitLayer, Rule};
+use tidegate_tower::{RateLimit, RateLimitLayer, Rule, key::Global};
 use tower::{Layer, Service, ServiceExt as _};
 
 use crate::{
@@ -62,7 +62,7 @@ impl Service<Request<Full<Bytes>>> for Strict {
 }
 
 fn twice() -> RateLimitLayer {
-    RateLimitLayer::new(Rule::new(policy("api", &["2/1h"])).key(KeyExtractor::global()))
+    RateLimitLayer::new(Rule::new(policy("api", &["2/1h"])).key(Global))
 }
 
 async fn is_as_ready_as_what_is_behind<S>(layer: impl Layer<Strict, Service = S>)

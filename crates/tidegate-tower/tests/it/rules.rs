@@ -4,7 +4,10 @@ use axum::{Extension, Router, routing::get};
 use reqwest::Client;
 use serde_json::json;
 use tidegate::{Decision, Key, Policy};
-use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule};
+use tidegate_tower::{
+    RateLimitLayer, RequestHead, Rule, TiersError,
+    key::{Global, Header},
+};
 
 use crate::test_server::{TestResponse, TestServer, hello, policy};
 
@@ -12,7 +15,7 @@ const USER: &str = "x-user";
 const TENANT: &str = "x-tenant";
 
 fn by(header: &'static str, policy: Policy) -> Rule {
-    Rule::new(policy).key(KeyExtractor::header(header).expect("a header's name"))
+    Rule::new(policy).key(Header::new(header).expect("a header's name"))
 }
 
 fn status_and_quota(response: &TestResponse) -> (u16, Option<String>) {
@@ -39,7 +42,7 @@ async fn several_rules_are_one_decision_and_the_response_names_the_one_that_deci
         (expected(429, r#""user";r=0;t=60"#), Some("60".to_owned()))
     );
     assert_eq!(by_user.json()["violated-policies"], json!(["user"]));
-    assert_eq!(server.used(&tenant, "acme"), 2, "what one denies is charged by none");
+    assert_eq!(server.used(&tenant, "acme"), 2, "a denied request is charged by no rule");
 
     assert_eq!(status_and_quota(&ask("bob").await), expected(200, r#""tenant";r=0;t=3600"#));
     let by_tenant = ask("bob").await;
@@ -62,33 +65,70 @@ async fn a_rule_that_does_not_apply_is_not_reported() {
     assert_eq!(status_and_quota(&server.get("/").await), expected(200, r#""all";r=6;t=60"#));
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Plan {
+    Free,
+    Paid,
+    Trial,
+}
+
+impl Plan {
+    fn of(request: &RequestHead<'_>) -> Self {
+        match request.header("x-plan") {
+            Some(b"paid") => Self::Paid,
+            Some(b"trial") => Self::Trial,
+            _ => Self::Free,
+        }
+    }
+}
+
 #[tokio::test]
 async fn each_tier_has_its_own_limits() {
-    let tiers =
-        Rule::tiers([policy("free", &["1/1m"]), policy("paid", &["2/1m"])], |request| match request.header("x-plan") {
-            Some(b"paid") => 1,
-            Some(b"unknown") => 7,
-            _ => 0,
-        });
-    let server = TestServer::behind(RateLimitLayer::new(tiers)).await;
+    let policies = [(Plan::Free, policy("free", &["1/1m"])), (Plan::Paid, policy("paid", &["2/1m"]))];
+    let server = TestServer::behind(RateLimitLayer::new(Rule::tiers(policies, Plan::of).expect("two tiers"))).await;
     let ask = async |plan| status_and_quota(&server.get_with("/", &[("x-plan", plan)]).await);
     assert_eq!(ask("free").await, expected(200, r#""free";r=0;t=60"#));
-    assert_eq!(ask("unknown").await, expected(429, r#""free";r=0;t=60"#), "an unknown tier is the first one");
+    assert_eq!(ask("free").await, expected(429, r#""free";r=0;t=60"#));
     assert_eq!(ask("paid").await, expected(200, r#""paid";r=1;t=60"#), "under another name, nothing was spent");
 }
 
 #[tokio::test]
 async fn tiers_of_one_name_share_their_history() {
-    let tiers = Rule::tiers([policy("api", &["1/1m"]), policy("api", &["3/1m"])], |request| {
-        usize::from(request.header("x-plan") == Some(b"paid"))
-    });
-    let server = TestServer::behind(RateLimitLayer::new(tiers)).await;
+    let policies = [(Plan::Free, policy("api", &["1/1m"])), (Plan::Paid, policy("api", &["3/1m"]))];
+    let server = TestServer::behind(RateLimitLayer::new(Rule::tiers(policies, Plan::of).expect("two tiers"))).await;
     let ask = async |plan| status_and_quota(&server.get_with("/", &[("x-plan", plan)]).await);
     assert_eq!(ask("free").await, expected(200, r#""api";r=0;t=60"#));
     assert_eq!(ask("free").await, expected(429, r#""api";r=0;t=60"#));
     assert_eq!(ask("paid").await, expected(200, r#""api";r=1;t=60"#), "3 less 1, less this one");
     assert_eq!(ask("paid").await, expected(200, r#""api";r=0;t=60"#));
     assert_eq!(ask("free").await, expected(429, r#""api";r=0;t=60"#));
+}
+
+#[tokio::test]
+async fn a_tier_without_a_policy_is_an_error_of_the_server() {
+    let rule = Rule::tiers([(Plan::Free, policy("free", &["1/1m"]))], Plan::of).expect("one tier");
+    let rule = rule.key(Header::new(USER).expect("a header's name"));
+    let exempt = rule.clone().allow_keys([Key::new("root").expect("a key")]);
+    let server = TestServer::behind(RateLimitLayer::all([exempt, Rule::new(policy("all", &["9/1m"]))])).await;
+    let refused = server.get_with("/", &[("x-plan", "trial"), (USER, "alice")]).await;
+    assert_eq!(refused.status, 500);
+    assert_eq!(refused.json()["detail"], "the server could not process the request");
+    assert_eq!(server.used(&policy("all", &["9/1m"]), "127.0.0.1"), 0, "nothing was charged");
+    assert_eq!(
+        server.get_with("/", &[("x-plan", "trial"), (USER, "root")]).await.status,
+        200,
+        "the rule does not apply"
+    );
+    assert_eq!(server.get_with("/", &[("x-plan", "free"), (USER, "alice")]).await.status, 200);
+}
+
+#[test]
+fn tiers_are_complete_and_unambiguous() {
+    let none = Rule::tiers([], Plan::of).expect_err("there are none");
+    assert_eq!(none, TiersError::NoTiers);
+    let free = || (Plan::Free, policy("free", &["1/1m"]));
+    let repeated = Rule::tiers([free(), (Plan::Paid, policy("paid", &["2/1m"])), free()], Plan::of);
+    assert_eq!(repeated.expect_err("one is listed twice").to_string(), "the tier `Free` has two policies: give it one");
 }
 
 #[tokio::test]
@@ -149,14 +189,14 @@ async fn clients_with_allowed_addresses_are_not_limited() {
     }
     assert_eq!([server.get("/").await.status, server.get("/").await.status], [200, 429]);
     let forged = server.get_with("/", &[("x-forwarded-for", "127.0.0.2")]).await;
-    assert_eq!(forged.status, 429, "nobody becomes a friend by saying so");
+    assert_eq!(forged.status, 429, "a client can't claim an allowed address");
 }
 
 #[tokio::test]
 async fn allowed_keys_are_not_limited_by_their_rule() {
     let keys = ["root", "monitor"].map(|key| Key::new(key).expect("a key"));
     let users = by(USER, policy("user", &["1/1m"])).allow_keys(keys);
-    let rules = [users, Rule::new(policy("all", &["4/1m"])).key(KeyExtractor::global())];
+    let rules = [users, Rule::new(policy("all", &["4/1m"])).key(Global)];
     let server = TestServer::behind(RateLimitLayer::all(rules)).await;
     let ask = async |user| status_and_quota(&server.get_with("/", &[(USER, user)]).await);
     for quota in [r#""all";r=3;t=60"#, r#""all";r=2;t=60"#] {
@@ -173,9 +213,9 @@ async fn the_service_can_read_the_decision() {
     let read_decision = async |decision: Option<Extension<Decision>>| {
         decision.map_or("nothing".to_owned(), |Extension(decision)| decision.remaining().to_string())
     };
-    for (tells, expected) in [(true, "4"), (false, "nothing")] {
+    for (inserts, expected) in [(true, "4"), (false, "nothing")] {
         let layer = RateLimitLayer::new(policy("api", &["5/1m"]));
-        let layer = if tells { layer.insert_decision() } else { layer };
+        let layer = if inserts { layer.insert_decision() } else { layer };
         let server =
             TestServer::serve(|limiter| Router::new().route("/", get(read_decision)).layer(layer.in_store(limiter)))
                 .await;

@@ -113,7 +113,7 @@ fn status(decision: &Decision, deny_status: Option<StatusCode>) -> StatusCode {
 
 /// Returns the key of a request. A header that is too long for a key is counted by its digest.
 fn key<'r>(source: &KeySource, headers: &'r HeaderMap, client: &'r AddressText) -> Result<Key<'r>, KeyHeaderError> {
-    match (source.key(headers, client), source) {
+    match (source.key_or_address(headers, client), source) {
         (Err(KeyHeaderError::Key(_)), KeySource::Header(name)) => {
             let value = headers.get(name).map_or(&b""[..], |value| value.as_bytes());
             Ok(long_key::digest([name.as_str().as_bytes(), value]))

@@ -11,7 +11,7 @@ use axum::{
 use bytes::Bytes;
 use proptest::prelude::*;
 use tidegate::{Cost, Key, Limiter};
-use tidegate_tower::{KeyExtractor, RateLimitLayer, Rule};
+use tidegate_tower::{RateLimitLayer, Rule, key::PathParameter};
 use tower::ServiceExt as _;
 
 use crate::test_server::{TestServer, limiter, policy};
@@ -22,8 +22,7 @@ async fn id(parameters: RawPathParams) -> String {
 }
 
 fn layer(limiter: &Arc<Limiter>) -> RateLimitLayer {
-    RateLimitLayer::new(Rule::new(policy("api", &["9/1m"])).key(KeyExtractor::path_parameter("id")))
-        .in_store(Arc::clone(limiter))
+    RateLimitLayer::new(Rule::new(policy("api", &["9/1m"])).key(PathParameter::new("id"))).in_store(Arc::clone(limiter))
 }
 
 /// Routes with all kinds of parameters.
@@ -76,7 +75,7 @@ async fn a_parameter_has_the_value_that_axum_extracts() {
 
 #[tokio::test]
 async fn another_spelling_of_a_path_is_the_same_key() {
-    let once = Rule::new(policy("api", &["1/1m"])).key(KeyExtractor::path_parameter("id"));
+    let once = Rule::new(policy("api", &["1/1m"])).key(PathParameter::new("id"));
     let layer = RateLimitLayer::new(once);
     let server =
         TestServer::serve(|limiter| Router::new().route("/users/{id}", get(id)).layer(layer.in_store(limiter))).await;
@@ -89,7 +88,7 @@ async fn another_spelling_of_a_path_is_the_same_key() {
 
 #[tokio::test]
 async fn a_path_without_the_parameter_is_counted_by_address() {
-    let once = Rule::new(policy("api", &["1/1m"])).key(KeyExtractor::path_parameter("name"));
+    let once = Rule::new(policy("api", &["1/1m"])).key(PathParameter::new("name"));
     let layer = RateLimitLayer::new(once);
     let server =
         TestServer::serve(|limiter| Router::new().route("/users/{id}", get(id)).layer(layer.in_store(limiter))).await;
