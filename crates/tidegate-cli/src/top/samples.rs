@@ -13,7 +13,7 @@ pub(crate) fn overview() -> Value {
         "now_ms": NOW_MS, "started_ms": NOW_MS - 7_980_000, "version": "0.1.0", "configuration_error": null,
         "store": {
             "kind": "memory", "answers": true, "keys": 100_000, "max_keys": 1_000_000, "bytes": 6_400_000,
-            "max_bytes": 536_870_912, "evicted": 0, "no_room": 0, "nodes": [], "may_evict": null, "degraded": null, "errors": []
+            "max_bytes": 512_000_000, "evicted": 0, "no_room": 0, "nodes": [], "may_evict": null, "degraded": null, "errors": []
         },
         "last": {"seconds": 10, "decisions": 1234, "per_second": 123.4, "denied": 34, "denied_share": 0.027_55, "p50_us": 12.3, "p99_us": 1830.0},
         "policies": [
@@ -31,7 +31,7 @@ pub(crate) fn overview() -> Value {
         },
         "journal": [
             {"id": 1, "at_ms": NOW_MS - 7_980_000, "kind": "started", "text": "the service has started", "by": null},
-            {"id": 2, "at_ms": NOW_MS - 60_000, "kind": "override", "text": "override of alice under public-api: banned for 2h", "by": "127.0.0.1"},
+            {"id": 2, "at_ms": NOW_MS - 60_000, "kind": "ban", "text": "ban of alice under public-api for 2h", "by": "127.0.0.1"},
         ]
     })
 }

@@ -18,7 +18,7 @@ const LINES: usize = 200;
 pub(crate) struct Snapshot {
     pub(crate) version: String,
     pub(crate) started_ms: u64,
-    /// The current state, with the policies in descending order of decisions.
+    /// The current state, with the policies in descending order of denials.
     pub(crate) now: CurrentState,
     /// The last seconds, oldest first.
     pub(crate) seconds: VecDeque<Second>,
@@ -102,7 +102,9 @@ impl Snapshot {
 }
 
 fn sorted(mut now: CurrentState) -> CurrentState {
-    now.policies.sort_by(|a, b| b.counts.all().cmp(&a.counts.all()).then_with(|| a.name.cmp(&b.name)));
+    // Older services sort their policies by name.
+    let rank = |counts: OutcomeTotals| (counts.denied(), counts.shadow, counts.all());
+    now.policies.sort_by(|a, b| rank(b.counts).cmp(&rank(a.counts)).then_with(|| a.name.cmp(&b.name)));
     now
 }
 
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_sorted_by_their_decisions() {
+    fn policies_with_the_most_denials_come_first() {
         let snapshot = snapshot();
         let names: Vec<_> = snapshot.now.policies.iter().map(|policy| policy.name.as_str()).collect();
         assert_eq!(names, ["public-api", "login", "(limits)", "batch"]);

@@ -108,7 +108,7 @@ fn a_terminal_shows_the_decisions_of_the_service() {
     assert_eq!(exit_and_output(&mallory.split(' ').chain([server.as_str()]).collect::<Vec<_>>()).0, Some(0));
     tmux.press(&["Escape"]);
     tmux.wait_for("all policies again", "> api");
-    tmux.wait_for("the override in the journal", " by 127.0.0.1: override of mallory under api: banned");
+    tmux.wait_for("the override in the journal", " by 127.0.0.1: ban of mallory under api");
     tmux.press(&["Down"]);
     tmux.wait_for("the cursor", "> quiet");
     tmux.run_tmux(&["resize-window", "-x", "60", "-y", "20"]);

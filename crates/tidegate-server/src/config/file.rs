@@ -93,6 +93,8 @@ pub(super) struct PolicyTable {
     pub(super) limits: Spanned<Vec<Text<Limit>>>,
     pub(super) algorithm: Option<Text<Algorithm>>,
     pub(super) mode: Option<Text<Mode>>,
+    /// The policy that a shadow policy may replace.
+    pub(super) candidate_for: Option<Spanned<String>>,
     pub(super) key: Option<Spanned<String>>,
     pub(super) on_store_failure: Option<FailureChoice>,
     /// Whether keys are shown to people as hashes only.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tidegate::{Cost, Limit, Policy};
+use tidegate::{Cost, Limit, Mode, Policy};
 use tidegate_tower::{KeySource, KeySourceError, Labels};
 use toml::Spanned;
 
@@ -35,6 +35,8 @@ pub struct ConfiguredPolicy {
     pub key: KeySource,
     /// Whether keys are shown to people as hashes only.
     pub hide_keys: bool,
+    /// The policy that this shadow policy may replace. The dashboard compares the two.
+    pub candidate_for: Option<String>,
     /// Its index among all policies, sorted by name.
     pub(crate) index: usize,
     /// Its labels in response headers.
@@ -82,6 +84,7 @@ impl Policies {
         if tables.len() > MAX_POLICIES {
             return Err(origin.error(None, format!("{} policies: use at most {MAX_POLICIES}", tables.len())));
         }
+        let names: Vec<String> = tables.keys().map(|name| name.get_ref().clone()).collect();
         let mut by_name = HashMap::with_capacity(tables.len());
         for (index, (name, table)) in tables.into_iter().enumerate() {
             let span = name.span();
@@ -90,7 +93,11 @@ impl Policies {
                 let message = format!("policy `{name}`: this name is reserved for the command: use another");
                 return Err(origin.error(Some(span), message));
             }
-            let configured = ConfiguredPolicy::new(&name, index, table.into_inner(), span, origin)?;
+            let table = table.into_inner();
+            if let Some(candidate_for) = &table.candidate_for {
+                check_candidate(&name, candidate_for, &table, &names, origin)?;
+            }
+            let configured = ConfiguredPolicy::new(&name, index, table, span, origin)?;
             by_name.insert(name.into_boxed_str(), configured);
         }
         let (mut rules, mut descriptors) = (Vec::new(), Descriptors::default());
@@ -189,7 +196,9 @@ impl ConfiguredPolicy {
             (name, Operation { cost: table.cost.0, policy: policy.clone().with_on_store_failure(choice) })
         };
         let operations = table.operations.into_iter().map(operation).collect();
-        Ok(Self { labels: Labels::new(&policy), policy, key, hide_keys: table.hide_keys, index, operations })
+        let candidate_for = table.candidate_for.map(Spanned::into_inner);
+        let labels = Labels::new(&policy);
+        Ok(Self { labels, policy, key, hide_keys: table.hide_keys, candidate_for, index, operations })
     }
 
     /// Returns the operation with this name.
@@ -201,6 +210,29 @@ impl ConfiguredPolicy {
     pub fn operations(&self) -> impl Iterator<Item = (&str, &Operation)> {
         self.operations.iter().map(|(name, operation)| (name.as_str(), operation))
     }
+}
+
+/// Checks `candidate_for`: a shadow policy names another policy. `names` are sorted.
+fn check_candidate(
+    name: &str,
+    candidate_for: &Spanned<String>,
+    table: &PolicyTable,
+    names: &[String],
+    origin: &Origin<'_>,
+) -> Result<(), ConfigError> {
+    let other = candidate_for.get_ref();
+    let message = if table.mode.is_none_or(|mode| mode.0 != Mode::Shadow) {
+        "`candidate_for` needs `mode = \"shadow\"`: add it, or remove `candidate_for`".to_owned()
+    } else if other == name {
+        "a policy can't be a candidate for itself: name the policy that it may replace".to_owned()
+    } else if names.binary_search(other).is_err() {
+        let known: Vec<&str> = names.iter().map(String::as_str).filter(|known| *known != name).collect();
+        let hint = nearest(other, &known).map_or(String::new(), |near| format!(": did you mean `{near}`?"));
+        format!("there is no policy `{other}`{hint}")
+    } else {
+        return Ok(());
+    };
+    Err(origin.error(Some(candidate_for.span()), format!("policy `{name}`: {message}")))
 }
 
 impl EntryMatch {

@@ -184,24 +184,24 @@ impl ServerSettings {
         };
         let connections = table.max_connections.unwrap_or(10_000);
         let bounds = Bounds {
-            body: table.max_body.map_or(64 << 10, |Size(bytes)| bytes),
+            body: table.max_body.map_or(64_000, |Size(bytes)| bytes),
             connections,
             connections_per_address: table.max_connections_per_address.unwrap_or(connections.min(2_500)),
-            response_memory: table.max_response_memory.map_or(64 << 20, |Size(bytes)| bytes),
+            response_memory: table.max_response_memory.map_or(64_000_000, |Size(bytes)| bytes),
             header_timeout: time(table.header_timeout, 30),
             write_timeout: time(table.write_timeout, 30),
             wrong_token_delay: time(table.wrong_token_delay, 3),
             idle_timeout: table.idle_timeout.and_then(|TimeOrOff(time)| time),
         };
         for (key, is_in_range, range) in [
-            ("max_body", (1024..=16 << 20).contains(&bounds.body), "1KB to 16MB"),
+            ("max_body", (1_000..=16_000_000).contains(&bounds.body), "1KB to 16MB"),
             ("max_connections", (1..=1_000_000).contains(&connections), "1 to 1000000"),
             (
                 "max_connections_per_address",
                 (1..=connections).contains(&bounds.connections_per_address),
                 "1 to `max_connections`",
             ),
-            ("max_response_memory", bounds.response_memory >= 1 << 20, "1MB or more"),
+            ("max_response_memory", bounds.response_memory >= 1_000_000, "1MB or more"),
             ("wrong_token_delay", bounds.wrong_token_delay <= Duration::from_secs(60), "at most 1m"),
         ] {
             if !is_in_range {
@@ -242,7 +242,7 @@ impl StoreSettings {
             timeout: table.timeout.map_or(Duration::from_millis(15), |Time(time)| time),
             max_keys: table.max_keys.unwrap_or(1_000_000),
             redis_max_keys: table.max_keys,
-            max_bytes: table.max_bytes.map_or(512 << 20, |Size(bytes)| bytes),
+            max_bytes: table.max_bytes.map_or(512_000_000, |Size(bytes)| bytes),
             at_capacity: table.at_capacity.map_or(AtCapacity::default(), |Text(choice)| choice),
             caller_share: table.caller_share.map_or(Share::HALF, |ShareNumber(share)| share),
             prefix: table.prefix.unwrap_or_else(|| "tg".to_owned()),

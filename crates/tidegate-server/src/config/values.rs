@@ -46,23 +46,28 @@ from_text!(TimeOrOff, |text| {
         .ok_or_else(|| format!("`{text}` is not a duration: write `30s`, `5m` or `off`"))
 });
 
-/// A number of bytes such as `512MB` or `64KB`, in powers of 1024.
+/// A number of bytes such as `512MB` or `64KB`, in powers of 1000; `MiB` and the like are powers of 1024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size(pub(crate) usize);
 
 from_text!(Size, |text| {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let shift = match unit.trim() {
-        "B" => Some(0),
-        "KB" | "KiB" => Some(10),
-        "MB" | "MiB" => Some(20),
-        "GB" | "GiB" => Some(30),
+    let unit = match unit.trim() {
+        "B" => Some(1),
+        "kB" | "KB" => Some(1_000),
+        "MB" => Some(1_000_000),
+        "GB" => Some(1_000_000_000),
+        "KiB" => Some(1 << 10),
+        "MiB" => Some(1 << 20),
+        "GiB" => Some(1 << 30),
         _ => None,
     };
     let number = number.replace('_', "").parse::<usize>().ok().filter(|number| *number > 0);
-    let size = shift.zip(number).and_then(|(shift, number)| number.checked_mul(1 << shift));
-    size.map(Size).ok_or_else(|| format!("`{text}` is not a size: write a number and B, KB, MB or GB, as in `512MB`"))
+    let size = unit.zip(number).and_then(|(unit, number)| number.checked_mul(unit));
+    size.map(Size).ok_or_else(|| {
+        format!("`{text}` is not a size: write a number and B, kB, MB or GB (or KiB, MiB or GiB), as in `512MB`")
+    })
 });
 
 /// The address of a transport, or `off`.

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
-use crate::service::{DegradedState, KeyLabel};
+use crate::{
+    service::{DegradedState, KeyLabel},
+    transports::http::api::OverrideState,
+};
 
 /// The state of the service, and its recent history.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -50,8 +53,15 @@ pub struct CurrentState {
     pub store: StoreState,
     /// Decisions of all policies in the last ten seconds.
     pub last: RecentDecisions,
-    /// Decisions by policy in the last ten seconds; at most the 200 policies with the most decisions.
+    /// Decisions by policy in the last ten seconds; at most 200 policies. Those with the most denials come first, then those with the
+    /// most would-be denials, then those with the most decisions.
     pub policies: Vec<PolicySummary>,
+    /// The ten keys with the most denials in the last minute over all policies, in descending order. Would-be denials do not count.
+    #[serde(default)]
+    pub hardest: Vec<HardestKey>,
+    /// The seconds in which the denials of `hardest` were counted: 45 to 60, or less after the start of the service.
+    #[serde(default)]
+    pub hardest_seconds: u64,
 }
 
 /// The state of the store.
@@ -271,7 +281,7 @@ pub struct JournalLine {
     /// Time of the event, in milliseconds since the epoch.
     pub at_ms: u64,
     /// `started`, `reload`, `reload_refused`, `store_lost`, `store_back`, `no_room`, `degraded`, `recovered`; and the changes by
-    /// people: `reset`, `override`, `lift`.
+    /// people: `reset`, `ban`, `exemption`, `override` (other limits), and `lift` (one of the last three was removed).
     pub kind: String,
     /// The event in words.
     pub text: String,
@@ -326,6 +336,88 @@ pub struct DeniedKey {
     pub denials: u64,
     /// Maximum error of that number.
     pub error: u64,
+    /// Denials in the last minute.
+    #[serde(default)]
+    pub recent: u64,
+    /// The reason of the last denial: `limited`, `impossible`, `store_unavailable`, `shadow` or `banned`.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// The limit that decided the last denial.
+    #[serde(default)]
+    pub limit: Option<String>,
+}
+
+/// A key with many denials in the last minute, and its policy.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[non_exhaustive]
+pub struct HardestKey {
+    /// The policy.
+    pub policy: String,
+    /// How the key is shown.
+    pub keys: KeysAre,
+    /// The key and its denials.
+    #[serde(flatten)]
+    pub denied: DeniedKey,
+}
+
+/// The denials of one key under one policy over time.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[non_exhaustive]
+pub struct KeyDenials {
+    /// The policy.
+    pub policy: String,
+    /// Start of the counts: five to ten minutes ago, or the start of the service.
+    pub since_ms: u64,
+    /// Maximum number of denials since then; in shadow mode, would-be denials.
+    pub denials: u64,
+    /// Maximum error of that number.
+    pub error: u64,
+    /// The reason of the last denial.
+    pub reason: Option<String>,
+    /// The limit that decided the last denial.
+    pub limit: Option<String>,
+    /// Start of the first step, in milliseconds since the epoch.
+    pub from_ms: u64,
+    /// Length of each step in milliseconds.
+    pub step_ms: u64,
+    /// The denials in each step of the last five minutes. The last step has not ended.
+    pub counts: Vec<u32>,
+}
+
+/// The policies that a key is known under.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[non_exhaustive]
+pub struct KeyPolicies {
+    /// The policies under which the key has units in use, denials or an override, sorted by name.
+    pub policies: Vec<KeyUnderPolicy>,
+    /// Number of policies that were searched: at most 200.
+    pub searched: usize,
+    /// Number of configured policies.
+    pub configured: usize,
+    /// Whether only policies that hide their keys were searched: the others would reveal the key of a hash.
+    pub only_hidden: bool,
+}
+
+/// A key under one policy.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct KeyUnderPolicy {
+    pub policy: String,
+    /// `enforce` or `shadow`.
+    pub mode: String,
+    /// The key as it is shown under this policy.
+    #[serde(flatten)]
+    pub label: KeyLabel,
+    /// The limit that decides.
+    pub limit: String,
+    pub used: u64,
+    pub capacity: u64,
+    pub remaining: u64,
+    /// Maximum number of denials in the last five to ten minutes; in shadow mode, would-be denials.
+    pub denials: u64,
+    /// Other limits, a ban or an exemption; null if there is none.
+    pub r#override: Option<OverrideState>,
 }
 
 /// A key near its limit.

@@ -94,10 +94,14 @@ impl DecisionClass {
         if decision.reason() != Reason::Allowed {
             return Self::Denied;
         }
-        // Envoy's own service uses the same share.
-        let is_near = u128::from(decision.used()) * 5 >= u128::from(decision.capacity()) * 4;
-        if is_near { Self::NearLimit } else { Self::Ordinary }
+        if is_near_limit(decision) { Self::NearLimit } else { Self::Ordinary }
     }
+}
+
+/// Returns whether at least four fifths of the limit that decided are in use. Envoy's own service uses the same share.
+#[inline]
+pub(crate) fn is_near_limit(decision: &Decision) -> bool {
+    u128::from(decision.used()) * 5 >= u128::from(decision.capacity()) * 4
 }
 
 /// The counters of one policy.

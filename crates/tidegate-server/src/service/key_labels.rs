@@ -62,7 +62,8 @@ impl KeyLabeller {
         }
     }
 
-    fn hash(&self, key: &Key<'_>) -> String {
+    /// Returns the hash of a key as it is shown.
+    pub(super) fn hash(&self, key: &Key<'_>) -> String {
         format!("#{:016x}", self.secret.hash_one(key))
     }
 }

@@ -67,12 +67,13 @@ impl Service {
         actor: Actor,
     ) -> Result<(ActiveOverride, bool), Refusal> {
         let configured = active.find(policy)?;
-        let what = match by.rule() {
+        let (event, before) = event_of(by.rule());
+        let limits = match by.rule() {
             OverrideRule::Limits(limits) => {
-                limits.limits().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+                let limits = limits.limits().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                format!(": {limits}")
             }
-            OverrideRule::Ban => "banned".to_owned(),
-            OverrideRule::Exempt => "exempt".to_owned(),
+            _ => String::new(),
         };
         let length = match by.end() {
             None => "permanently".to_owned(),
@@ -84,14 +85,14 @@ impl Service {
         let (note, since) = (by.note().to_owned(), self.clock.now());
         let sent = ActiveOverride::new(key.clone().into_owned(), by.clone(), since);
         let replaced = self.store.store().set_override(&configured.policy, key, by).await?.is_some();
-        let change = change("override of", key, policy, format!(": {what} {length}"), note);
-        self.audit(Event::Override, actor, active, change);
+        let change = change(before, key, policy, format!("{limits} {length}"), note);
+        self.audit(event, actor, active, change);
         // The store may have rounded it, or it may have been removed again.
         let stored = self.store.store().override_of(&configured.policy, key).await.ok().flatten();
         Ok((stored.unwrap_or(sent), replaced))
     }
 
-    /// Removes an override. Returns whether there was one.
+    /// Removes the override of a key: other limits, a ban or an exemption. Returns whether there was one.
     ///
     /// # Errors
     /// If the policy is unknown, or the store does not answer.
@@ -102,10 +103,16 @@ impl Service {
         key: &Key<'_>,
         actor: Actor,
     ) -> Result<bool, Refusal> {
-        let removed = self.store.store().remove_override(&active.find(policy)?.policy, key).await?.is_some();
-        let after = if removed { "" } else { ": there was none" };
-        self.audit(Event::OverrideRemoved, actor, active, change("removed override of", key, policy, after, ""));
-        Ok(removed)
+        let removed = self.store.store().remove_override(&active.find(policy)?.policy, key).await?;
+        let before = match removed.as_ref().map(Override::rule) {
+            Some(OverrideRule::Ban) => "removed ban of",
+            Some(OverrideRule::Exempt) => "removed exemption of",
+            Some(OverrideRule::Limits(_)) => "removed other limits of",
+            None => "removed nothing of",
+        };
+        let after = if removed.is_some() { "" } else { ": it has no other limits, no ban and no exemption" };
+        self.audit(Event::OverrideRemoved, actor, active, change(before, key, policy, after, ""));
+        Ok(removed.is_some())
     }
 
     /// Returns the active overrides of a policy.
@@ -124,6 +131,15 @@ impl Service {
         let by = actor.address.map_or_else(|| "this process".to_owned(), |address| address.to_string());
         tracing::info!(target: AUDIT, policy, key, by, note = change.note, "{} a key{}", change.before, change.after);
         self.observer.key_changed(event, self.now_ms(), actor, change);
+    }
+}
+
+/// Returns the event of a new override, and the words before its key.
+fn event_of(rule: &OverrideRule) -> (Event, &'static str) {
+    match rule {
+        OverrideRule::Limits(_) => (Event::Override, "other limits for"),
+        OverrideRule::Ban => (Event::Ban, "ban of"),
+        OverrideRule::Exempt => (Event::Exemption, "exemption of"),
     }
 }
 

@@ -2,11 +2,12 @@
 //! decisions. A transport turns bytes into a [`KeyRequest`] and an answer into bytes.
 //!
 //! `request` has the types of requests and answers, `keys` the operations on single keys other than decisions, `key_labels` how
-//! keys are shown, `reload` the replacement of policies, `degraded` and `degraded_states` the degraded states, and `observer` the
+//! keys are shown, `hashed_keys` how a hash is looked up, `reload` the replacement of policies, `degraded` and `degraded_states` the degraded states, and `observer` the
 //! interface for the dashboard.
 
 mod degraded;
 mod degraded_states;
+mod hashed_keys;
 mod key_labels;
 mod keys;
 mod observer;
@@ -24,6 +25,7 @@ use tidegate::{
 
 pub(crate) use self::{
     degraded::Degraded,
+    hashed_keys::InspectedKeys,
     key_labels::{KeyLabeller, KeyVisibility},
     observer::{Event, KeyChange, Observer, PolicyObserver},
     reload::{CERTIFICATE_REFUSED, CONFIGURATION_REFUSED},
@@ -59,6 +61,7 @@ pub struct Service {
     reloading: Mutex<()>,
     pub(crate) observer: Arc<dyn Observer>,
     key_labeller: KeyLabeller,
+    inspected: InspectedKeys,
     degraded: Arc<Degraded>,
     started: Stopwatch,
     /// The start in milliseconds since the epoch.
@@ -123,6 +126,7 @@ impl Service {
             clock,
             observer,
             key_labeller: KeyLabeller::default(),
+            inspected: InspectedKeys::default(),
             degraded,
             store,
             metrics,
@@ -349,7 +353,7 @@ fn count(
     if let Some(observer) = observer
         && class != DecisionClass::Ordinary
     {
-        observer.decided(class, &request.key);
+        observer.decided(class, &request.key, decision);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use tidegate::Key;
+use tidegate::{Decision, Key};
 
 use super::Actor;
 use crate::metrics::{DecisionClass, DurationCounts, OutcomeCounts};
@@ -12,6 +12,11 @@ pub(crate) trait Observer: fmt::Debug + Send + Sync {
     /// Returns the observer of the decisions of one policy. The same name always returns the same observer.
     fn policy(&self, _name: &Arc<str>) -> Arc<dyn PolicyObserver> {
         Arc::new(())
+    }
+
+    /// Returns the keys of a policy that are remembered: a bounded number.
+    fn known_keys(&self, _policy: &str) -> Vec<Key<'static>> {
+        Vec::new()
     }
 
     /// A policy is no longer configured.
@@ -29,7 +34,7 @@ pub(crate) trait Observer: fmt::Debug + Send + Sync {
 
 /// Receives those decisions of one policy that are not [`DecisionClass::Ordinary`].
 pub(crate) trait PolicyObserver: fmt::Debug + Send + Sync {
-    fn decided(&self, _class: DecisionClass, _key: &Key<'_>) {}
+    fn decided(&self, _class: DecisionClass, _key: &Key<'_>, _decision: &Decision) {}
 }
 
 impl Observer for () {}
@@ -50,9 +55,13 @@ pub(crate) enum Event {
     Recovered,
     /// A person reset a key.
     Reset,
-    /// A person set an override.
+    /// A person gave a key other limits.
     Override,
-    /// A person removed an override.
+    /// A person banned a key.
+    Ban,
+    /// A person exempted a key.
+    Exemption,
+    /// A person removed other limits, a ban or an exemption.
     OverrideRemoved,
 }
 
@@ -70,6 +79,8 @@ impl Event {
             Self::Recovered => "recovered",
             Self::Reset => "reset",
             Self::Override => "override",
+            Self::Ban => "ban",
+            Self::Exemption => "exemption",
             Self::OverrideRemoved => "lift",
         }
     }

@@ -18,13 +18,41 @@ const POLICIES: &str = "[policies.api]\nlimits = [\"5/1h\"]\n\
     [policies.buckets]\nlimits = [\"20/1m\"]\nalgorithm = \"sliding_buckets:6\"\n\
     [policies.steady]\nlimits = [\"20/1m\"]\nalgorithm = \"gcra:5\"\n\
     [policies.fixed]\nlimits = [\"20/1m\"]\nalgorithm = \"fixed_window\"\n\
-    [policies.api-next]\nlimits = [\"2/1h\"]\nmode = \"shadow\"\n\
+    [policies.api-next]\nlimits = [\"2/1h\"]\nmode = \"shadow\"\ncandidate_for = \"api\"\n\
+    [policies.strict-login]\nlimits = [\"1/1m\"]\nmode = \"shadow\"\ncandidate_for = \"login\"\n\
     [policies.secret]\nlimits = [\"1/1h\"]\nhide_keys = true\n";
 
 #[test]
 fn every_view_shows_the_figures_of_the_api_under_live_traffic() {
     let running = Running::start(POLICIES);
     Script::new("views", running.http).run();
+}
+
+#[test]
+fn the_page_of_a_key_survives_a_reload_and_shows_its_denials_and_policies() {
+    let running = Running::start(POLICIES);
+    Script::new("keys", running.http).run();
+}
+
+#[test]
+fn an_unknown_policy_is_not_an_outage_and_empty_views_say_what_to_do() {
+    let folder = std::env::temp_dir().join(format!("tidegate-empty-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a writable directory");
+    let file = folder.join("policies.toml");
+    std::fs::write(&file, "").expect("a writable file");
+    let running = Running::start_from_file(&file);
+    let mut script = Script::new("empty", running.http).start();
+    script.wait_for("empty");
+    std::fs::write(&file, POLICIES).expect("a writable file");
+    running.reload();
+    script.send("configured");
+    script.wait_for("seen");
+    std::fs::write(&file, "[server]\nallow_removal = true\n[policies.login]\nlimits = [\"3/1m\"]\n")
+        .expect("a writable file");
+    running.reload();
+    script.send("removed");
+    script.finish();
+    std::fs::remove_dir_all(folder).expect("the path exists");
 }
 
 #[test]

@@ -171,6 +171,49 @@ policy = "public-api"
 }
 
 #[test]
+fn mb_is_a_million_bytes_and_mib_is_a_power_of_two() {
+    for (text, bytes) in [
+        ("512MB", 512_000_000),
+        ("512MiB", 512 << 20),
+        ("2GB", 2_000_000_000),
+        ("2GiB", 2 << 30),
+        ("900KB", 900_000),
+        ("900kB", 900_000),
+        ("900KiB", 900 << 10),
+    ] {
+        let file = format!("[store]\nmax_bytes = \"{text}\"\n");
+        let config = Config::parse("t.toml", &file, &SettingSources::default()).expect("a valid configuration");
+        assert_eq!(config.store.max_bytes, bytes, "{text}");
+    }
+    let config = Config::parse("t.toml", "", &SettingSources::default()).expect("a valid configuration");
+    assert_eq!(config.store.max_bytes, 512_000_000, "the default is the documented 512MB");
+}
+
+#[test]
+fn a_candidate_is_a_shadow_policy_that_names_another_policy() {
+    let parse = |mode: &str, other: &str| {
+        let file = format!(
+            "[policies.api]\nlimits = [\"60/1m\"]\n[policies.next]\nlimits = [\"30/1m\"]\n{mode}candidate_for = \"{other}\"\n"
+        );
+        Config::parse("t.toml", &file, &SettingSources::default())
+    };
+    let config = parse("mode = \"shadow\"\n", "api").expect("a valid configuration");
+    let candidate_for = |name: &str| config.policies.get(name).expect("it exists").candidate_for.clone();
+    assert_eq!((candidate_for("next").as_deref(), candidate_for("api")), (Some("api"), None));
+    let shadow = "mode = \"shadow\"\n";
+    for (mode, other, line, expected) in [
+        ("", "api", 5, "`candidate_for` needs `mode = \"shadow\"`"),
+        ("mode = \"enforce\"\n", "api", 6, "`candidate_for` needs `mode = \"shadow\"`"),
+        (shadow, "next", 6, "a policy can't be a candidate for itself"),
+        (shadow, "apo", 6, "there is no policy `apo`: did you mean `api`?"),
+        (shadow, "nowhere", 6, "there is no policy `nowhere`"),
+    ] {
+        let error = parse(mode, other).expect_err("an invalid configuration").to_string();
+        assert!(error.starts_with(&format!("t.toml:{line}: policy `next`: {expected}")), "{error}");
+    }
+}
+
+#[test]
 fn idle_connections_stay_open_by_default() {
     let idle = |text: &str, overrides: &SettingSources| {
         let config = Config::parse("t.toml", text, overrides).expect("a valid configuration");

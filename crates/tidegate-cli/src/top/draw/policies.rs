@@ -1,4 +1,4 @@
-//! Draws all policies in descending order of decisions.
+//! Draws all policies in descending order of denials.
 
 use ratatui::{
     Frame,

@@ -1,12 +1,21 @@
 // Actions that change a key. Each opens a dialog that describes the change, and resolves to the result or to null.
-// dialog#confirm; #confirm-go, #confirm-cancel, #confirm-text, #confirm-problem; override fields by name= .
+// A subject is { policy, key or hash, label, now: the state of the key }. dialog#confirm; #confirm-go, #confirm-cancel, #confirm-text, #confirm-problem; override fields by name= .
 
 import * as api from "./api.js";
 import { h, setText, keyElement, field, option } from "./dom.js";
 import { openDialog } from "./dialog.js";
-import { ALGORITHMS, overrideText, untilText, visible } from "./format.js";
+import { ALGORITHMS, OVERRIDES, overrideText, parseLimit, untilText, visible } from "./format.js";
 
 const DEFAULT_FOR = "2h";
+
+/** The largest number in a limit. */
+const MAX_UNITS = 1e12;
+
+/** Returns twice each limit, so that the preset values of the dialog change something. */
+const doubled = (limits) => limits.map((text) => {
+  const { max } = parseLimit(text) ?? {};
+  return max ? `${Math.min(MAX_UNITS, 2 * max)}${text.slice(text.indexOf("/"))}` : text;
+});
 
 const description = (text) => h("p", { class: "description", id: "confirm-text" }, text);
 
@@ -18,9 +27,9 @@ function confirm({ subject, text, fields = [], ...dialog }) {
 export function confirmReset(subject) {
   return confirm({
     title: "Reset this key", subject, go: "Reset", danger: true,
-    text: description("This deletes the counted units of the key under this policy, so that no unit is in use. An override stays active. The events record the reset. It cannot be undone."),
+    text: description("This deletes the counted units of the key under this policy. Then no unit is in use. Other limits, a ban or an exemption of the key stay active. The events list the reset. You cannot undo it."),
     async send() {
-      const { reset } = await api.reset(subject.policy, subject.key);
+      const { reset } = await api.reset(subject);
       return reset ? "Reset: no unit is in use." : "There was nothing to reset.";
     },
   });
@@ -29,11 +38,11 @@ export function confirmReset(subject) {
 export function confirmRemoveOverride(subject) {
   const { override } = subject.now;
   return confirm({
-    title: "Remove the override", subject, go: "Remove",
-    text: description(`The override (${overrideText(override)}, ${untilText(override.until_ms)}) ends now, and the limits of the policy apply again. Counted units stay counted. The events record it.`),
+    title: `Remove the ${OVERRIDES[override.kind]}`, subject, go: "Remove",
+    text: description(`Now: ${overrideText(override)}, ${untilText(override.until_ms)}. After the removal, the limits of the policy apply again. Counted units stay counted. The events list the removal.`),
     async send() {
-      const { lifted } = await api.removeOverride(subject.policy, subject.key);
-      return lifted ? "Removed: the limits of the policy apply again." : "There was no override.";
+      const { lifted } = await api.removeOverride(subject);
+      return lifted ? "Removed: the limits of the policy apply again." : "There was nothing to remove.";
     },
   });
 }
@@ -51,15 +60,17 @@ const localTime = (ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_00
 
 const wrongField = (field, message) => Object.assign(new Error(message), { field });
 
-export function confirmOverride(subject, policy) {
-  const own = policy?.limits ?? [];
+const GO = { limits: "Set the limits", ban: "Ban", exempt: "Exempt" };
+
+export function confirmOverride(subject) {
+  const present = subject.now.limits.map(({ limit }) => limit);
   const textInput = (name, value, props) => h("input", { name, type: "text", value, autocomplete: "off", ...props });
-  const limits = textInput("limits", own.join(", "), { spellcheck: "false", input: updateText });
+  const limits = textInput("limits", doubled(present).join(", "), { spellcheck: "false", input: updateText });
   const algorithm = h("select", { name: "algorithm", change: updateText }, option("", "that of the policy"), ALGORITHMS.map(([name]) => option(name)));
   const during = textInput("for", DEFAULT_FOR, { "aria-label": "how long, such as 30m, 2h or 1d", class: "short", input: updateText });
   const until = h("input", { name: "until_ms", type: "datetime-local", value: localTime(Date.now() + 7_200_000), "aria-label": "until when", input: updateText });
   const note = textInput("note", "", { maxlength: 200 });
-  const kind = radios("kind", "Kind", [["limits", "other limits"], ["ban", "a ban"], ["exempt", "an exemption"]], updateText);
+  const kind = radios("kind", "Kind", Object.entries(OVERRIDES), updateText);
   const end = radios("end", "How long", [["for", "for", during], ["until", "until", until], ["good", "permanently"]], updateText);
   const limitFields = h("div", { class: "row" }, field("Limits", limits, "such as 100/1m; several with commas"), field("Algorithm", algorithm));
   const text = description("");
@@ -68,7 +79,7 @@ export function confirmOverride(subject, policy) {
   const untilMs = () => new Date(until.value).getTime();
 
   function request() {
-    const body = { policy: subject.policy, key: subject.key, kind: kind.value() };
+    const body = { kind: kind.value() };
     if (body.kind === "limits") {
       body.limits = enteredLimits();
       if (body.limits.length === 0) throw wrongField("limits", "Enter the limits, such as 100/1m.");
@@ -82,23 +93,30 @@ export function confirmOverride(subject, policy) {
 
   function updateText() {
     limitFields.hidden = kind.value() !== "limits";
+    const joined = (list) => list.map(visible).join(" and ");
+    const entered = enteredLimits();
+    const isSame = joined(entered) === joined(present) && !algorithm.value;
     const what = {
-      limits: `The key gets ${enteredLimits().map(visible).join(" and ") || "…"} instead of ${own.map(visible).join(" and ") || "the limits of the policy"}. Counted units stay counted.`,
-      ban: "Every request of the key is denied.",
-      exempt: "No request of the key is denied by this policy.",
+      limits: isSame ? `The key has ${joined(present)} already: enter other limits.`
+        : `The key gets ${joined(entered) || "…"} instead of ${joined(present)}. Counted units stay counted.`,
+      ban: "A ban denies every request of the key.",
+      exempt: "An exemption allows every request of the key under this policy, and counts nothing.",
     }[kind.value()];
-    const time = { for: `for ${visible(during.value) || "…"}`, until: Number.isFinite(untilMs()) ? untilText(untilMs()) : "until …", good: "until an operator removes it" }[end.value()];
-    const replaced = subject.now.override ? " It replaces the current override." : "";
-    setText(text, `${what} The override applies immediately, ${time}.${replaced} The events record it.`);
+    const time = { for: `for ${visible(during.value) || "…"}`, until: Number.isFinite(untilMs()) ? untilText(untilMs()) : "until …", good: "permanently, until an operator removes it" }[end.value()];
+    const { override } = subject.now;
+    const replaced = override ? ` It replaces: ${overrideText(override)}, ${untilText(override.until_ms)}.` : "";
+    setText(text, `${what} It applies immediately, ${time}.${replaced} The events list it.`);
+    const submit = document.getElementById("confirm-go");
+    if (submit) setText(submit, GO[kind.value()]);
   }
   updateText();
 
   return confirm({
-    title: "Override the limits of this key", subject, go: "Override", text,
-    fields: [kind.set, limitFields, end.set, field("Note", note, "the reason, shown with the event")],
+    title: "Override: other limits, a ban or an exemption", subject, go: GO.limits, text,
+    fields: [kind.set, limitFields, end.set, field("Note", note, "the reason, shown in the events")],
     async send() {
-      const { override, replaced } = await api.setOverride(request());
-      return `Overridden: ${overrideText(override)}, ${untilText(override.until_ms)}.${replaced ? " It replaces an earlier override." : ""}`;
+      const { override, replaced } = await api.setOverride(subject, request());
+      return `Set: ${overrideText(override)}, ${untilText(override.until_ms)}.${replaced ? " It replaces an earlier one." : ""}`;
     },
   });
 }

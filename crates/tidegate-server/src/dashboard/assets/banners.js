@@ -34,7 +34,7 @@ export function showBroken(why, silentMs) {
   const error = why?.error ? `: ${visible(why.error)}` : "";
   const reason = status === 401 || status === 403 ? "The service requires a login. "
     : status === 503 ? `The service refuses the stream${error}. `
-    : status >= 400 ? `The service answered ${status}${error}. ` : "";
+    : status >= 400 ? `The service answered ${status}${error}. ` : "The service does not answer. ";
   set(connection, { "data-state": "broken" });
   showLines(connection, [{ id: "broken", parts: ["■", "Not live:", `last update ${span(silentMs)} ago.`, `${reason}Trying again…`] }]);
 }

@@ -52,10 +52,10 @@ const mean = (values) => {
 
 /**
  * `series`: [{id, name, meaning}], drawn in that order; `kind`: "stack" or "lines"; `format` writes a value, `axis` one on the axis.
- * `tool`: a control next to the title.
+ * `tool`: a control next to the title. `average`: the number of values whose mean the legend and each row of the table show.
  * `draw({from_ms, step_ms, values: {id: […]}, summary})` draws; a series without values is left out.
  */
-export function chart({ name, title, unit, kind, series, format, axis = format, height = 190, whole = false, tool = null }) {
+export function chart({ name, title, unit, kind, series, format, axis = format, height = 190, whole = false, tool = null, average = LEGEND_POINTS, rowText = "mean of ten seconds each" }) {
   let data = null;
   let width = 0;
   let cursor = null;
@@ -86,8 +86,9 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
   const figures = h("table");
   const folded = foldedTable(`${title}, table`, () => data && tabulate(), figures);
 
+  const caption = h("span", { class: "title" }, title);
   const element = h("figure", { class: "chart", "data-chart": name },
-    h("figcaption", {}, h("span", { class: "title" }, title), h("span", { class: "unit" }, unit), when, tool), legend, plot, folded);
+    h("figcaption", {}, caption, h("span", { class: "unit" }, unit), when, tool), legend, plot, folded);
 
   followWidth(plot, image, height, (fresh) => {
     width = fresh;
@@ -133,7 +134,7 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
         h("i", { class: "swatch", "aria-hidden": "true" }), h("span", {}, name), h("b")),
       (row, { id }) => {
         const values = data.values[id];
-        const value = cursor === null ? mean(values.slice(-LEGEND_POINTS)) : values[cursor];
+        const value = cursor === null ? mean(values.slice(-average)) : values[cursor];
         setText(row.lastChild, value === null || value === undefined ? "–" : format(value));
         set(row, { "data-value": value ?? "" });
       });
@@ -182,17 +183,18 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
     if (!folded.open) return;
     const drawn = shown();
     const lines = [];
-    for (let to = length(); to > 0 && lines.length < TABLE_ROWS; to -= LEGEND_POINTS) {
-      const from = Math.max(0, to - LEGEND_POINTS);
+    for (let to = length(); to > 0 && lines.length < TABLE_ROWS; to -= average) {
+      const from = Math.max(0, to - average);
       const means = drawn.map(({ id }) => mean(data.values[id].slice(from, to)));
       lines.push(h("tr", {}, h("th", { scope: "row" }, timeAt(from)), means.map((value) => h("td", { class: "n" }, value === null ? "–" : format(value)))));
     }
     const columns = ["from", ...drawn.map(({ name }) => [name, "n"])];
-    figures.replaceChildren(...table({}, h("caption", {}, `${title}: ${unit}, mean of ten seconds each`), columns, h("tbody", {}, lines)).childNodes);
+    figures.replaceChildren(...table({}, h("caption", {}, `${title}: ${unit}, ${rowText}`), columns, h("tbody", {}, lines)).childNodes);
   }
 
   return {
     element,
+    setTitle: (text) => setText(caption, text),
     draw(fresh) {
       data = fresh;
       set(image, { "aria-label": fresh.summary });

@@ -32,10 +32,11 @@ export function micros(us) {
   return `${tenth.format(us / 1e6)} s`;
 }
 
+/** A size in powers of 1000, as in the configuration: 512MB is 512.0 MB. */
 export function size(bytes) {
   if ((bytes ?? null) === null) return "–";
-  if (bytes < 99_500) return `${tenth.format(bytes / 1e3)} kB`;
-  if (bytes < 9.95e8) return `${tenth.format(bytes / 1e6)} MB`;
+  if (bytes < 999_950) return `${tenth.format(bytes / 1e3)} kB`;
+  if (bytes < 999_950_000) return `${tenth.format(bytes / 1e6)} MB`;
   return `${tenth.format(bytes / 1e9)} GB`;
 }
 
@@ -83,11 +84,11 @@ export function parseLimit(text) {
 /** Outcomes in stacking order: admitted requests are at the bottom. */
 export const OUTCOMES = [
   { id: "allowed", name: "allowed", meaning: "allowed" },
-  { id: "shadow", name: "would be denied", meaning: "beyond the limit of a shadow policy, and allowed" },
+  { id: "shadow", name: "would be denied", meaning: "allowed: beyond the limit of a shadow policy, which denies nothing" },
   { id: "limited", name: "limited", meaning: "denied: beyond the limit" },
   { id: "impossible", name: "impossible", meaning: "denied: the cost is higher than the limit ever allows" },
   { id: "store_unavailable", name: "store unavailable", meaning: "denied: the store did not answer" },
-  { id: "banned", name: "banned", meaning: "denied: an operator has banned the key" },
+  { id: "banned", name: "banned", meaning: "denied: the key has a ban" },
 ];
 
 const DENIED = ["limited", "impossible", "store_unavailable", "banned"];
@@ -129,14 +130,33 @@ export const EVENTS = {
   degraded: ["▲", "degraded", "bad"],
   recovered: ["✓", "recovered", "good"],
   reset: ["○", "reset", "calm"],
-  override: ["◆", "override", "calm"],
-  lift: ["◇", "override removed", "calm"],
+  override: ["◆", "other limits", "calm"],
+  ban: ["◆", "ban", "calm"],
+  exemption: ["◆", "exemption", "calm"],
+  lift: ["◇", "removal", "calm"],
 };
+
+/** The names of the kinds of overrides. */
+export const OVERRIDES = { limits: "other limits", ban: "ban", exempt: "exemption" };
 
 export function overrideText(override) {
   const { kind, limits, algorithm } = override;
-  if (kind === "limits") return `limits ${limits.map(visible).join(" and ")}${algorithm ? ` by ${visible(algorithm)}` : ""}`;
-  return { ban: "banned: every request is denied", exempt: "exempt: no request is denied" }[kind] ?? visible(kind);
+  if (kind === "limits") return `other limits: ${limits.map(visible).join(" and ")}${algorithm ? ` by ${visible(algorithm)}` : ""}`;
+  return { ban: "ban: every request is denied", exempt: "exemption: no request is denied" }[kind] ?? visible(kind);
 }
+
+/** Why the last request of a key was denied. */
+export function causeText({ reason, limit }) {
+  return {
+    limited: `limit ${visible(limit)}`,
+    impossible: `cost above ${visible(limit)}`,
+    store_unavailable: "the store does not answer",
+    banned: "ban",
+    shadow: `limit ${visible(limit)}`,
+  }[reason] ?? visible(reason ?? "–");
+}
+
+/** Whether at least four fifths of the capacity are in use. */
+export const isNearLimit = (used, capacity) => used * 5 >= capacity * 4;
 
 export const untilText = (ms) => ((ms ?? null) === null ? "permanently" : `until ${fullTime(ms)}`);

@@ -20,19 +20,22 @@ const pulse = document.getElementById("pulse");
 const account = document.getElementById("account");
 
 const dashboard = createDashboard();
-const context = { dashboard, session: null, subject: null, stream: null, showKey, sessionChanged, isLive: () => pulse.dataset.live === "live" };
+const context = { dashboard, session: null, stream: null, sessionChanged, connection, reload: () => show(false), isLive: () => pulse.dataset.live === "live" };
 let view = null;
 let wasBroken = false;
 let lastStatus = null;
+let down = null;
 
 function route() {
-  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
+  const [path, query] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const [name, ...rest] = path.split("/");
+  if (name === "key") return ["key", api.parseSubject(query ?? "")];
   try {
     if (name === "policy" && rest.length > 0) return ["policy", decodeURIComponent(rest.join("/"))];
   } catch {
     // The address has a malformed escape.
   }
-  return [["key", "try"].includes(name) && rest.length === 0 ? name : "overview"];
+  return [name === "try" && rest.length === 0 ? name : "overview"];
 }
 
 function show(focus) {
@@ -47,7 +50,7 @@ function show(focus) {
   }
   document.querySelector("nav").hidden = name === "login";
   if (name === "login") stream.stop();
-  else if (!view.ownStream) stream.subscribe(view.policy);
+  else if (!view.ownStream) stream.subscribe({ policy: view.policy });
   view.update?.();
   if (focus) {
     window.scrollTo(0, 0);
@@ -55,11 +58,9 @@ function show(focus) {
   }
 }
 
-/** Shows a key. The key is never part of the address, because it can be a secret. */
-function showKey(policy, key) {
-  context.subject = { policy, key };
-  if (location.hash === "#/key") show(true);
-  else location.hash = "#/key";
+/** Returns null if the service answers, otherwise the time of the last figures. */
+function connection() {
+  return down;
 }
 
 async function loadCatalogue() {
@@ -74,7 +75,6 @@ async function loadCatalogue() {
 
 function sessionChanged(session) {
   context.session = session;
-  if (!session.may_change) context.subject = null;
   dashboard.overview = null;
   account.replaceChildren(...accountButtons(context));
   setText(document.getElementById("about"), `Tidegate ${visible(session.version)}`);
@@ -100,7 +100,7 @@ function onEvent(name, data) {
     dashboard.tick(data);
     const happened = (...kinds) => data.journal.some(({ kind }) => kinds.includes(kind));
     if (happened("reload", "started")) loadCatalogue();
-    if (happened("override", "lift", "reset")) view?.overridesChanged?.();
+    if (happened("override", "ban", "exemption", "lift", "reset")) view?.overridesChanged?.();
   }
   setServiceTime(data.now_ms);
   showDegraded(data.degraded, data.now_ms);
@@ -112,6 +112,7 @@ function streamChanged({ state, why }, lastEventMs) {
   setText(pulse, { live: "live", starting: "connecting", paused: "paused", stale: "not live", broken: "not live" }[state] ?? "");
   pulse.hidden = state === "off";
   const isBroken = state === "stale" || state === "broken";
+  down = isBroken ? { lastEventMs } : null;
   document.body.classList.toggle("stale", isBroken && dashboard.overview !== null);
   if (isBroken) {
     showBroken(why, Date.now() - lastEventMs);
@@ -125,10 +126,17 @@ function streamChanged({ state, why }, lastEventMs) {
     showDegraded([], 0);
   }
   if (["live", "off"].includes(state)) lastStatus = null;
+  view?.connectionChanged?.();
   wasBroken = isBroken || (wasBroken && !["live", "off"].includes(state));
 }
 
-const stream = openStream({ onEvent, onChange: streamChanged });
+/** The service is up and refuses the subject of the view: the view says so, and the other figures stay live. */
+function refused(why) {
+  view?.refused?.(why);
+  stream.subscribe();
+}
+
+const stream = openStream({ onEvent, onChange: streamChanged, onRefused: refused });
 context.stream = stream;
 
 document.getElementById("skip").addEventListener("click", (event) => {

@@ -81,7 +81,7 @@ export function nextFreeMs(limit, algorithm, nowUs, receivedUs) {
 export const debtAt = (limit, nowUs, receivedUs) => Math.max(0, limit.reset_after_ms * 1000 - (nowUs - receivedUs));
 
 /** The number in a limit. A burst makes the capacity smaller or larger. */
-const maximumOf = (limit) => parseLimit(limit.limit)?.max ?? limit.capacity;
+export const maximumOf = (limit) => parseLimit(limit.limit)?.max ?? limit.capacity;
 
 /** The debt of a key without remaining units. */
 export const fullDebt = (limit) => (limit.capacity * limit.window_us) / maximumOf(limit);

@@ -1,10 +1,12 @@
-// The overview. data-figure="per_second|denied_share|p50|p99|keys|bytes|store" with data-value; rows data-policy="NAME"
+// The overview: who is denied now, by which policy, and whether the service is healthy. data-figure="per_second|denied_share|p50|p99|keys|bytes|store" with data-value; rows data-policy="NAME"
 // with data-figure="per_second|denied_share" inside; events data-line="ID" data-kind="KIND".
 
 import { h, set, setText, rows, ago, bar, figure, hiddenCaption, offer, panel, setFigure, table } from "./dom.js";
 import { chart, sparkline } from "./chart.js";
 import { addUp, total } from "./dashboard.js";
-import { OUTCOMES, EVENTS, WITHOUT_POLICY, beyondLimit, briefRate, count, decisionsOf, micros, plural, rate, share, size, span, visible } from "./format.js";
+import { firstSteps } from "./empty.js";
+import { hardestPanel } from "./hardest.js";
+import { OUTCOMES, EVENTS, WITHOUT_POLICY, beyondLimit, briefRate, clockTime, count, decisionsOf, micros, plural, rate, share, size, span, visible } from "./format.js";
 
 const LATENCY = [
   { id: "p99", name: "p99", meaning: "99 of 100 decisions were at least as fast" },
@@ -20,7 +22,8 @@ const BREAKER = {
 /** The share of denials from which the figure is marked. */
 const HIGH_DENIED_SHARE = 0.01;
 
-export function overviewView({ dashboard }) {
+export function overviewView(context) {
+  const { dashboard, session, connection } = context;
   const summary = h("p", { class: "summary", id: "summary" });
   const notes = h("div", { class: "notes" });
   const figures = {
@@ -33,28 +36,36 @@ export function overviewView({ dashboard }) {
     store: figure("store", "store"),
   };
   const which = h("select", { id: "which", change: () => drawDecisions() });
-  const decisions = chart({ name: "decisions", title: "Decisions", unit: "a second, by outcome", kind: "stack", series: OUTCOMES, format: rate, axis: briefRate, whole: true,
+  const decisions = chart({ name: "decisions", title: "Decisions", unit: "a second, by outcome", kind: "stack", series: OUTCOMES, format: rate, axis: briefRate, whole: true, height: 170,
     tool: h("span", { class: "choice" }, h("label", { for: "which", class: "unseen" }, "policy in the chart"), which) });
-  const latency = chart({ name: "latency", title: "Latency", unit: "of a decision", kind: "lines", series: LATENCY, format: micros });
+  const latency = chart({ name: "latency", title: "Latency", unit: "of a decision", kind: "lines", series: LATENCY, format: micros, height: 130 });
   const policies = h("tbody");
   const events = h("ol", { class: "journal", id: "journal" });
   const nodes = h("ul", { class: "nodes" });
+  const hardest = hardestPanel(context);
+  const steps = h("div", { class: "steps", hidden: true });
 
   const element = h("div", { class: "view" },
     h("h1", { tabindex: -1 }, "Overview"),
     summary,
     notes,
     h("section", { "aria-label": "Figures of the last ten seconds" }, h("dl", { class: "tiles" }, Object.values(figures)), nodes),
-    h("section", { class: "charts", "aria-label": "Figures of the last five minutes" },
-      h("div", { class: "panel" }, decisions.element),
-      h("div", { class: "panel" }, latency.element)),
-    panel("Policies",
-      table({ class: "policies fold" }, hiddenCaption("Each policy in the last ten seconds"),
-        ["policy", "limits", ["a second", "n"], "denied", ["denials, 5 min", "spark-col"]], policies),
-      h("p", { class: "none soft" }, "There are no policies, and no caller supplies limits.")),
-    panel("Events",
-      h("p", { class: "soft small" }, "Starts, reloads and failures of the service, and resets and overrides by operators. The newest event is first."),
-      h("div", { class: "scroll tall", tabindex: 0, role: "group", "aria-label": "list of events" }, events)));
+    steps,
+    h("div", { class: "columns" },
+      h("div", { class: "column" },
+        hardest.element,
+        panel("Policies",
+          h("p", { class: "soft small" }, "The policies with the most denials in the last 5 minutes are first."),
+          table({ class: "policies fold" }, hiddenCaption("Each policy in the last ten seconds"),
+            ["policy", "limits", ["a second", "n"], "denied", ["denials, 5 min", "spark-col"]], policies),
+          h("p", { class: "none soft" }, "There are no policies. Add one to the configuration file."))),
+      h("div", { class: "column" },
+        h("section", { class: "panel", "aria-label": "Decisions in the last five minutes" }, decisions.element),
+        h("section", { class: "panel", "aria-label": "Latency in the last five minutes" }, latency.element),
+        panel("Events",
+          h("p", { class: "soft small" }, "Starts, reloads and failures of the service; resets, other limits, bans and exemptions by operators. The newest event is first."),
+          h("div", { class: "scroll tall", tabindex: 0, role: "group", "aria-label": "list of events" }, events,
+            h("p", { class: "none soft" }, "No events yet. A reload of the configuration or a change of a key adds one."))))));
 
   function drawDecisions() {
     const name = which.value || undefined;
@@ -81,16 +92,18 @@ export function overviewView({ dashboard }) {
     const denying = policies.map((policy) => ({ ...policy, ...decisionsOf(policy) })).filter(({ denied }) => denied > 0).sort((a, b) => b.denied - a.denied);
     const names = denying.slice(0, 3).map((policy) => `${WITHOUT_POLICY.get(policy.name) ?? visible(policy.name)} (${share(policy.share)})`);
     const more = denying.length > 3 ? ` and ${denying.length - 3} more` : "";
-    const first = last.decisions === 0 ? "There are no requests now."
-      : denying.length === 0 ? "No requests are denied now." : `Policies that deny requests now: ${names.join(", ")}${more}.`;
-    return `${first} ${store.answers ? "The store is healthy." : "The store does not answer."} The service has run for ${span(now_ms - started_ms)}.`;
+    const down = connection();
+    if (down) return `The service does not answer. These figures are from ${clockTime(down.lastEventMs)}.`;
+    const first = last.decisions === 0 ? "No traffic."
+      : denying.length === 0 ? "No request is denied now." : `Denying now: ${names.join(", ")}${more}.`;
+    return `${first} Store: ${store.answers ? "healthy" : "no answer"}. Running for ${span(now_ms - started_ms)}.`;
   }
 
   function drawNotes({ configuration_error, store }) {
     const lines = [
-      configuration_error && ["The configuration file was refused; the previous policies stay active.", configuration_error],
-      store.may_evict && ["The store may evict counters when its memory is full. Then limits can be exceeded.", ""],
-      store.no_room && [`The store had no room for ${plural(store.no_room, "new key")} since the start.`, ""],
+      configuration_error && ["Configuration: the file was refused, and the previous policies stay active.", configuration_error],
+      store.may_evict && ["Store: Redis may evict counters when its memory is full. Then more requests than the limit are allowed.", ""],
+      store.no_room && [`Store: full. ${plural(store.no_room, "request")} for new keys found no room since the start.`, ""],
     ].filter(Boolean);
     rows(notes, lines, ([text]) => text, () => h("p", { class: "note" }, h("b", { "aria-hidden": "true" }, "▲ "), h("span"), h("code")),
       (row, parts) => parts.forEach((part, i) => setText(row.children[i + 1], visible(part))));
@@ -131,15 +144,24 @@ export function overviewView({ dashboard }) {
       h("td", { class: "spark-col", "data-column": "denials, 5 min" }, spark.element)), { spark });
   }
 
+  /** Returns the policies with their denials, those with the most denials first. Would-be denials come after denials. */
+  function ranked(list) {
+    const withDenials = list.map((policy) => {
+      const { values } = dashboard.history(policy.name);
+      return { policy, denied: addUp(values, beyondLimit(policy.mode === "shadow")), real: total(addUp(values, beyondLimit(false))), wouldBe: total(values.shadow ?? []) };
+    });
+    // The sort is stable: equal policies keep the order of the service.
+    return withDenials.sort((a, b) => b.real - a.real || b.wouldBe - a.wouldBe);
+  }
+
   function drawPolicies({ policies: list, last }) {
-    rows(policies, list, ({ name, mode }) => `${mode} ${name}`, policyRow, (row, policy) => {
+    rows(policies, ranked(list), ({ policy: { name, mode } }) => `${mode} ${name}`, ({ policy }) => policyRow(policy), (row, { policy, denied }) => {
       const isShadow = policy.mode === "shadow";
       const { all, share: part } = decisionsOf(policy, isShadow);
       setText(row.children[1], policy.limits.map(visible).join(", ") || "–");
       setText(row.children[2], rate(all / last.seconds));
       set(row.children[2], { "data-value": all / last.seconds });
-      row.children[3].firstChild.show(part, part, share(part), isShadow ? "shadow" : "denied", all === 0 ? "idle" : isShadow ? "would be" : "");
-      const denied = addUp(dashboard.history(policy.name).values, beyondLimit(isShadow));
+      row.children[3].firstChild.show(part, part, share(part), isShadow ? "shadow" : "denied", all === 0 ? "no traffic" : isShadow ? "would be" : "");
       set(row.spark.element, { "data-mode": isShadow ? "shadow" : "enforce" });
       row.spark.draw(denied, `${count(total(denied))} ${isShadow ? "would have been denied" : "denied"} in 5 minutes`);
     });
@@ -157,14 +179,32 @@ export function overviewView({ dashboard }) {
     });
   }
 
+  function drawSummary() {
+    if (dashboard.overview) setText(summary, summaryText(dashboard.overview));
+    set(summary, { "data-state": connection() ? "down" : "up" });
+  }
+
+  function drawSteps({ policies: list }) {
+    const configured = list.filter(({ mode }) => mode !== null).map(({ name }) => name).sort()[0];
+    const isIdle = total(Object.values(dashboard.history().values).flat()) === 0;
+    const id = isIdle ? `first ${configured}` : "";
+    steps.hidden = !isIdle;
+    if (steps.dataset.id === id) return;
+    steps.dataset.id = id;
+    steps.replaceChildren(...(isIdle ? [firstSteps(session, configured)] : []));
+  }
+
   return {
     element,
     title: "Overview",
+    connectionChanged: drawSummary,
     update() {
       const { overview } = dashboard;
       if (!overview) return;
       const { last, store, policies, journal } = overview;
-      setText(summary, summaryText(overview));
+      drawSummary();
+      drawSteps(overview);
+      hardest.draw(overview);
       setFigure(figures.per_second, rate(last.per_second), last.per_second, `${count(last.decisions)} in ${last.seconds} s`);
       setFigure(figures.denied_share, share(last.denied_share), last.denied_share, `${count(last.denied)} in ${last.seconds} s`, last.denied_share >= HIGH_DENIED_SHARE ? "bad" : null);
       setFigure(figures.p50, micros(last.p50_us), last.p50_us, "half are faster");

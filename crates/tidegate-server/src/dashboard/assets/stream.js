@@ -1,14 +1,16 @@
 // The event stream with reconnects. `onEvent(name, data)` receives each event, and `onChange(state)` each change of the state:
-// "live", "stale" (connected, without events), "broken" (with `why`), "paused" (the page is hidden) or "off".
+// "live", "stale" (connected, without events), "broken" (with `why`), "paused" (the page is hidden) or "off". `onRefused(why)` is
+// called if the service refuses what the stream asks for, such as an unknown policy: it is up, so this is not an outage.
 
 import { subjectQuery, streamError } from "./api.js";
 
 const STALE_AFTER_MS = 3500;
 const PAUSE_AFTER_MS = 10_000;
 const RETRY_DELAYS_S = [1, 2, 4, 5];
-const EVENTS = ["overview", "tick", "hits", "key", "problem"];
+const EVENTS = ["overview", "tick", "hits", "key", "denials", "policies", "problem"];
+const REFUSALS = [400, 404, 422];
 
-export function openStream({ onEvent, onChange }) {
+export function openStream({ onEvent, onChange, onRefused }) {
   let source = null;
   let path = null;
   let attempts = 0;
@@ -47,13 +49,17 @@ export function openStream({ onEvent, onChange }) {
   async function reconnect(opened) {
     const failedPath = path;
     opened.close();
-    if (now.state !== "broken") setState("broken", now.why);
     const seconds = RETRY_DELAYS_S[Math.min(attempts++, RETRY_DELAYS_S.length - 1)];
     clearTimeout(retry);
     retry = setTimeout(connect, seconds * 1000);
     // An event source does not report its status, and a refusal must be distinguished from no answer.
     const why = await streamError(failedPath);
-    if (opened === source && now.state !== "live") setState("broken", why);
+    if (opened !== source || path !== failedPath) return;
+    if (REFUSALS.includes(why.status)) {
+      close();
+      path = null;
+      onRefused(why);
+    } else setState("broken", why);
   }
 
   function watch() {
@@ -85,8 +91,8 @@ export function openStream({ onEvent, onChange }) {
 
   return {
     /** Subscribes to a policy, or to a key of it, in addition to the overview. */
-    subscribe(policy, key) {
-      const target = `/v1/live${subjectQuery(policy, key)}`;
+    subscribe(subject = {}) {
+      const target = `/v1/live${subjectQuery(subject)}`;
       if (target === path && source && source.readyState !== EventSource.CLOSED) return;
       if (path === null) {
         lastEventMs = Date.now();

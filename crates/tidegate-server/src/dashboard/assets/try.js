@@ -1,4 +1,4 @@
-// Tries a limit: bursts and streams of real decisions with a new random key for each algorithm.
+// Tries a limit: bursts and streams of real decisions with a new random key for each algorithm. No figure of the service counts them.
 // #try-limit, .algorithms input[value=ALGORITHM], #try-again, buttons data-fire="1|10|50", #try-rate, #try-stream, #try-boundary, #try-status.
 
 import * as api from "./api.js";
@@ -18,13 +18,8 @@ function randomKey() {
   return `try-${[...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-export function tryView({ session }) {
+export function tryView() {
   const title = h("h1", { tabindex: -1 }, "Try a limit");
-  if (!session.caller_limits) {
-    return { title: "Try", element: h("div", { class: "view" }, title,
-      h("p", { class: "note", id: "try-off" }, "This view is disabled: the service does not accept limits supplied by callers (caller_limits = false).")) };
-  }
-
   const run = { limit: null, lanes: [], waiting: 0, stream: null, boundary: null, ended: false };
   // The difference between the clock of the service and the clock of this page, estimated from the fastest response.
   const clock = { aheadMs: Date.now() - performance.now(), quickest: Infinity };
@@ -44,7 +39,7 @@ export function tryView({ session }) {
   const boundary = button("Burst across a window boundary", acrossBoundary, { id: "try-boundary" });
 
   const element = h("div", { class: "view" }, title,
-    h("p", { class: "summary" }, "Compare what each algorithm admits. The service makes real decisions with new random keys."),
+    h("p", { class: "summary" }, "Compare what each algorithm admits. The service makes real decisions for random keys in a separate store: no chart and no metric counts them."),
     h("form", { class: "panel try-form", submit: (event) => { event.preventDefault(); restart(); } },
       field("Limit", limit, "such as 10/5s or 100/1m"),
       h("fieldset", { class: "algorithms" }, h("legend", {}, "Algorithms"), boxes.map(({ name, box }) => h("span", { class: "check" }, box,
@@ -54,7 +49,7 @@ export function tryView({ session }) {
       h("span", { class: "together" }, h("span", {}, "send"), [1, 10, 50].map((n) => button(String(n), () => fire(n), { "data-fire": n, class: "primary", "aria-label": `send ${n}` }))),
       h("span", { class: "together" }, streaming, h("label", { for: "try-rate" }, "of"), perSecond, h("span", {}, "a second")),
       boundary,
-      button("Start again", restart, { id: "try-again" }),
+      button("Reset", restart, { id: "try-again" }),
       status),
     h("section", { class: "panel", "aria-label": "Admitted and denied requests" }, lanes, axis));
 
@@ -86,7 +81,7 @@ export function tryView({ session }) {
     const sent = performance.now();
     run.waiting++;
     try {
-      const decision = await api.check({ key: target.key, limits: [limit.value.trim()], algorithm: target.algorithm, cost: 1 });
+      const decision = await api.tryLimit({ key: target.key, limit: limit.value.trim(), algorithm: target.algorithm });
       const got = performance.now();
       if (decision.charged_at_us && got - sent < clock.quickest) {
         clock.quickest = got - sent;

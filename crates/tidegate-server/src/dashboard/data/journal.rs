@@ -102,15 +102,15 @@ mod tests {
         let (journal, labeller) = (Journal::default(), KeyLabeller::default());
         let key = Key::new("alice").unwrap();
         for policy in ["api", "secret"] {
-            let (before, after, note) = ("override of", ": banned".to_owned(), "Alice Smith".to_owned());
+            let (before, after, note) = ("ban of", " for 1h".to_owned(), "Alice Smith".to_owned());
             let change = KeyChange { before, key: key.clone(), policy: policy.into(), after, note };
-            journal.add_change(Event::Override, 1, None, change);
+            journal.add_change(Event::Ban, 1, None, change);
         }
         let text =
             |line: usize, visibility| journal.after(0)[line].text(visibility, &labeller, |policy| policy == "secret");
-        assert_eq!(text(0, KeyVisibility::Visible), "override of alice under api: banned (Alice Smith)");
-        assert_eq!(text(0, KeyVisibility::Hidden), "override of a key under api: banned");
-        assert!(text(1, KeyVisibility::Visible).starts_with("override of #"), "the policy hides its keys");
-        assert_eq!(text(1, KeyVisibility::Hidden), "override of a key under secret: banned");
+        assert_eq!(text(0, KeyVisibility::Visible), "ban of alice under api for 1h (Alice Smith)");
+        assert_eq!(text(0, KeyVisibility::Hidden), "ban of a key under api for 1h");
+        assert!(text(1, KeyVisibility::Visible).starts_with("ban of #"), "the policy hides its keys");
+        assert_eq!(text(1, KeyVisibility::Hidden), "ban of a key under secret for 1h");
     }
 }

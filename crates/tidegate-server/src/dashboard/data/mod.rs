@@ -4,6 +4,8 @@
 //! All data is bounded for any traffic: the history by its seconds and policies, sketches by their counters and by the bytes of their
 //! keys, the journal by its length. A decision that is allowed and far from its limit costs nothing here.
 
+mod denials;
+mod hardest;
 mod history;
 mod hits;
 mod journal;
@@ -13,18 +15,25 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicIsize, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
 use parking_lot::Mutex;
+use tidegate::{Key, Limiter, MemoryStore};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 pub(super) use self::{
+    denials::SLOT_S,
+    hardest::RankedKey,
     history::{History, RECENT, SECONDS, Second},
-    hits::Hits,
+    hits::{DeniedCount, Hits},
     journal::{Journal, JournalRecord},
-    sketch::{COUNTERS, Count},
+    sketch::COUNTERS,
+};
+use self::{
+    denials::{RECENT_SLOTS, SPAN_S},
+    hits::SharedCounts,
 };
 use crate::{
     metrics::{DurationCounts, OutcomeCounts},
@@ -44,12 +53,15 @@ pub(crate) struct Dashboard {
     pub(super) history: Mutex<History>,
     /// By policy, across reloads.
     hits: Mutex<HashMap<Arc<str>, Arc<Hits>>>,
-    /// Bytes of the keys in all sketches.
-    key_bytes: Arc<AtomicIsize>,
+    /// The keys with the most recent denials, and the second in which they were ranked.
+    hardest: Mutex<(Option<u64>, Arc<Vec<RankedKey>>)>,
+    shared_counts: Arc<SharedCounts>,
     /// The seconds in which the current and the previous sketches began.
     began: [AtomicU64; 2],
     ticks: watch::Sender<u64>,
     streams: Arc<Semaphore>,
+    /// Decides the requests of the page that tries limits. Nothing else uses it, so the page does not change any figure.
+    pub(super) trial: Limiter,
 }
 
 impl Dashboard {
@@ -59,10 +71,12 @@ impl Dashboard {
             journal: Journal::default(),
             history: Mutex::default(),
             hits: Mutex::default(),
-            key_bytes: Arc::default(),
+            hardest: Mutex::default(),
+            shared_counts: Arc::default(),
             began: [AtomicU64::new(now_s), AtomicU64::new(now_s)],
             ticks: watch::Sender::new(now_s),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            trial: Limiter::new(trial_store()),
         }
     }
 
@@ -71,13 +85,23 @@ impl Dashboard {
         let mut hits = self.hits.lock();
         match hits.get(policy) {
             Some(known) => Arc::clone(known),
-            None => Arc::clone(hits.entry(policy.into()).or_insert_with(|| Arc::new(Hits::new(&self.key_bytes)))),
+            None => Arc::clone(hits.entry(policy.into()).or_insert_with(|| Arc::new(Hits::new(&self.shared_counts)))),
         }
     }
 
     /// Returns the start of the counts of keys, in seconds since the epoch.
     pub(super) fn hits_since(&self) -> u64 {
         self.began[1].load(Relaxed)
+    }
+
+    /// Returns the start of the current slot of denials, in seconds since the epoch.
+    pub(super) fn slot_began(&self) -> u64 {
+        self.began[0].load(Relaxed) + self.shared_counts.slot.load(Relaxed) as u64 * SLOT_S
+    }
+
+    /// Returns the start of the recent denials, in seconds since the epoch.
+    pub(super) fn recent_since(&self) -> u64 {
+        self.slot_began().saturating_sub((RECENT_SLOTS as u64 - 1) * SLOT_S).max(self.hits_since())
     }
 
     /// Returns a channel that receives each second.
@@ -92,9 +116,19 @@ impl Dashboard {
     }
 }
 
+/// Returns the store of the page that tries limits. It is small: the page uses a few keys at a time.
+fn trial_store() -> MemoryStore {
+    let store = MemoryStore::builder().max_keys(10_000).max_bytes(8_000_000).build();
+    store.expect("the numbers are within their ranges")
+}
+
 impl Observer for Dashboard {
     fn policy(&self, name: &Arc<str>) -> Arc<dyn PolicyObserver> {
         self.hits(name)
+    }
+
+    fn known_keys(&self, policy: &str) -> Vec<Key<'static>> {
+        self.hits(policy).candidates(usize::MAX)
     }
 
     fn policy_removed(&self, name: &str) {
@@ -112,13 +146,20 @@ impl Observer for Dashboard {
     }
 
     fn second_ended(&self, second: u64, counts: Vec<(Arc<str>, OutcomeCounts)>, durations: &DurationCounts) {
-        let is_over = second >= self.began[0].load(Relaxed) + hits::SPAN_S;
+        let age = second.saturating_sub(self.began[0].load(Relaxed));
+        let is_over = age >= SPAN_S;
         for hits in self.hits.lock().values() {
+            // The machine may have been suspended: then the counts of the last span are too old, too.
+            if age >= 2 * SPAN_S {
+                hits.clear();
+            }
             hits.tick(is_over);
         }
         if is_over {
             self.began[1].store(self.began[0].swap(second, Relaxed), Relaxed);
         }
+        let slot = second.saturating_sub(self.began[0].load(Relaxed)) / SLOT_S;
+        self.shared_counts.slot.store(usize::try_from(slot).unwrap_or(usize::MAX), Relaxed);
         self.history.lock().tick(second, counts, durations);
         self.ticks.send_replace(second);
     }

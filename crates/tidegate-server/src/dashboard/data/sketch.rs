@@ -11,14 +11,15 @@ use tidegate::Key;
 /// Number of counters of a sketch.
 pub(crate) const COUNTERS: usize = 128;
 
-/// Counts of the most frequent keys.
+/// Counts of the most frequent keys. `D` are details of a key since it got its counter.
 #[derive(Debug, Default)]
-pub(crate) struct Sketch {
-    /// Indexes into the two lists below, by key.
+pub(crate) struct Sketch<D = ()> {
+    /// Indexes into the lists below, by key.
     indexes: HashTable<usize>,
     hashes: RandomState,
     keys: Vec<Key<'static>>,
     counts: Vec<Count>,
+    details: Vec<D>,
 }
 
 /// Bounds for the count of a key: at most `max`, and at least `max - error`.
@@ -28,23 +29,25 @@ pub(crate) struct Count {
     pub(crate) error: u64,
 }
 
-impl Sketch {
-    /// Counts a key. A key without a counter is counted only if `may_add` is set. Returns by how many bytes the keys have grown.
-    pub(crate) fn count(&mut self, key: &Key<'_>, weight: u64, may_add: bool) -> isize {
+impl<D: Default> Sketch<D> {
+    /// Counts a key. A key without a counter is counted only if `may_add` is set. Returns the details of the key if it has a counter
+    /// now, and by how many bytes the keys have grown.
+    pub(crate) fn count(&mut self, key: &Key<'_>, weight: u64, may_add: bool) -> (Option<&mut D>, isize) {
         let hash = self.hashes.hash_one(key);
         if let Some(index) = self.indexes.find(hash, |index| self.keys[*index] == *key) {
             self.counts[*index].max += weight;
-            return 0;
+            return (Some(&mut self.details[*index]), 0);
         }
         if !may_add {
-            return 0;
+            return (None, 0);
         }
-        let Self { indexes, hashes, keys, counts } = self;
+        let Self { indexes, hashes, keys, counts, details } = self;
         let own = key.clone().into_owned();
         let len = own.as_bytes().len().cast_signed();
         let (index, grown) = if keys.len() < COUNTERS {
             keys.push(own);
             counts.push(Count { max: weight, error: 0 });
+            details.push(D::default());
             (keys.len() - 1, len)
         } else {
             let least = smallest(counts);
@@ -53,16 +56,17 @@ impl Sketch {
             }
             let before = std::mem::replace(&mut keys[least], own);
             counts[least] = Count { max: counts[least].max + weight, error: counts[least].max };
+            details[least] = D::default();
             (least, len - before.as_bytes().len().cast_signed())
         };
         indexes.insert_unique(hash, index, |index| hashes.hash_one(&keys[*index]));
-        grown
+        (Some(&mut details[index]), grown)
     }
 
-    /// Returns the count of a key that has a counter.
-    pub(crate) fn find(&self, key: &Key<'_>) -> Option<Count> {
-        let index = self.indexes.find(self.hashes.hash_one(key), |index| self.keys[*index] == *key)?;
-        Some(self.counts[*index])
+    /// Returns the count and the details of a key that has a counter.
+    pub(crate) fn find(&self, key: &Key<'_>) -> Option<(Count, &D)> {
+        let index = *self.indexes.find(self.hashes.hash_one(key), |index| self.keys[*index] == *key)?;
+        Some((self.counts[index], &self.details[index]))
     }
 
     /// Returns the keys with a counter, and their counts.
@@ -73,7 +77,7 @@ impl Sketch {
     /// Returns the bounds for the count of any key.
     pub(crate) fn of(&self, key: &Key<'_>) -> Count {
         let max = self.max_unseen();
-        self.find(key).unwrap_or(Count { max, error: max })
+        self.find(key).map_or(Count { max, error: max }, |(count, _)| count)
     }
 
     /// Returns the maximum count of a key without a counter.
@@ -111,7 +115,7 @@ mod tests {
 
     #[test]
     fn counts_are_never_too_low_and_too_high_by_at_most_their_error() {
-        let (mut sketch, mut exact, mut all) = (Sketch::default(), HashMap::<u64, u64>::new(), 0);
+        let (mut sketch, mut exact, mut all) = (Sketch::<()>::default(), HashMap::<u64, u64>::new(), 0);
         for number in stream() {
             let text = number.to_string();
             sketch.count(&Key::new(&text).unwrap(), 1, true);
@@ -131,8 +135,8 @@ mod tests {
 
     #[test]
     fn few_keys_are_counted_exactly_and_bytes_are_returned() {
-        let mut sketch = Sketch::default();
-        let grown: isize = ["a", "bcd", "a"].iter().map(|key| sketch.count(&Key::new(key).unwrap(), 2, true)).sum();
+        let mut sketch = Sketch::<u64>::default();
+        let grown: isize = ["a", "bcd", "a"].iter().map(|key| sketch.count(&Key::new(key).unwrap(), 2, true).1).sum();
         assert_eq!(sketch.of(&Key::new("a").unwrap()), Count { max: 4, error: 0 });
         assert_eq!(sketch.of(&Key::new("z").unwrap()), Count::default());
         assert_eq!((grown, sketch.key_bytes()), (4, 4));
@@ -140,5 +144,19 @@ mod tests {
             sketch.count(&Key::new(&format!("{number:08}")).unwrap(), 1, true);
         }
         assert!(sketch.key_bytes() <= COUNTERS * 8);
+    }
+
+    #[test]
+    fn a_key_that_takes_over_a_counter_does_not_inherit_its_details() {
+        let mut sketch = Sketch::<u64>::default();
+        for number in 0..=COUNTERS as u64 {
+            let text = number.to_string();
+            let (details, _) = sketch.count(&Key::new(&text).unwrap(), 1, true);
+            *details.expect("a counter") += 1 + number;
+        }
+        let last = COUNTERS.to_string();
+        let (count, details) = sketch.find(&Key::new(&last).unwrap()).expect("a counter");
+        assert_eq!((count, *details), (Count { max: 2, error: 1 }, 1 + COUNTERS as u64));
+        assert!(sketch.count(&Key::new("new").unwrap(), 1, false).0.is_none());
     }
 }

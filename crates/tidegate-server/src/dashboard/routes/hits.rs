@@ -12,11 +12,13 @@ use tidegate::{Cost, Decision, Key, Op};
 
 use super::super::{
     DeniedKey, KeysAre, NearLimitKey, PolicyHits,
-    data::{COUNTERS, Count, Dashboard},
+    data::{COUNTERS, Dashboard, DeniedCount},
 };
 use crate::{
     auth::Access,
+    config::ConfiguredPolicy,
     context::Context,
+    metrics::is_near_limit,
     service::{KeyVisibility, Refusal, Service},
     transports::{
         decision_body::millis,
@@ -66,8 +68,8 @@ impl PolicyHits {
             (key.clone(), decision)
         };
         let mut near: Vec<(Key<'static>, Decision)> = join_all(candidates.iter().map(peek)).await;
-        // A key without a state, or whose state is unknown now, is not near its limit.
-        near.retain(|(_, decision)| decision.used() > 0 && !decision.is_degraded());
+        // A key whose state is unknown now is not near its limit.
+        near.retain(|(_, decision)| is_near_limit(decision) && !decision.is_degraded());
         // The keys with the largest share of the capacity in use come first.
         let share =
             |decision: &Decision| u128::from(decision.used()) * (1 << 40) / u128::from(decision.capacity().max(1));
@@ -82,15 +84,6 @@ impl PolicyHits {
             retry_after_ms: decision.retry_after().map(millis),
             reset_after_ms: millis(decision.reset_after()),
         };
-        let keys = match (visibility, configured.hide_keys) {
-            (KeyVisibility::Hidden, _) => KeysAre::Hidden,
-            (KeyVisibility::Visible, true) => KeysAre::Hashed,
-            (KeyVisibility::Visible, false) => KeysAre::Plain,
-        };
-        let hardest = |(key, count): &(Key<'_>, _)| {
-            let Count { max, error } = *count;
-            DeniedKey { label: label(key), denials: max, error }
-        };
         Ok(Self {
             policy: policy.to_owned(),
             now_ms: service.now_ms(),
@@ -99,9 +92,38 @@ impl PolicyHits {
             denials: denied.denials,
             sampled: denied.sampled,
             error_at_most: denied.error,
-            keys,
-            hardest: denied.keys.iter().map(hardest).collect(),
+            keys: KeysAre::new(configured, visibility),
+            hardest: denied.keys.iter().map(|one| DeniedKey::new(service, configured, one, visibility)).collect(),
             nearest: near.iter().map(nearest).collect(),
         })
+    }
+}
+
+impl KeysAre {
+    pub(super) fn new(configured: &ConfiguredPolicy, visibility: KeyVisibility) -> Self {
+        match (visibility, configured.hide_keys) {
+            (KeyVisibility::Hidden, _) => Self::Hidden,
+            (KeyVisibility::Visible, true) => Self::Hashed,
+            (KeyVisibility::Visible, false) => Self::Plain,
+        }
+    }
+}
+
+impl DeniedKey {
+    pub(super) fn new(
+        service: &Service,
+        configured: &ConfiguredPolicy,
+        denied: &DeniedCount,
+        visibility: KeyVisibility,
+    ) -> Self {
+        let DeniedCount { key, count, recent, cause } = denied;
+        Self {
+            label: service.key_labeller().label(key, configured.hide_keys, visibility),
+            denials: count.max,
+            error: count.error,
+            recent: *recent,
+            reason: cause.map(|cause| cause.reason.as_str().to_owned()),
+            limit: cause.map(|cause| cause.limit.to_string()),
+        }
     }
 }

@@ -14,21 +14,25 @@ use axum::{
 use futures_util::{StreamExt as _, stream};
 use prometheus_client::metrics::gauge::Gauge;
 use serde::Serialize;
+use tidegate::Key;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::{
-    super::{CurrentState, Overview, PolicyHits, SecondSummary, Tick, data::Dashboard},
+    super::{CurrentState, KeyDenials, KeyPolicies, Overview, PolicyHits, SecondSummary, Tick, data::Dashboard},
     overview::{DEFAULT_SECONDS, journal},
 };
 use crate::{
     auth::{Access, Login},
     context::Context,
-    service::KeyVisibility,
+    service::{KeyVisibility, Refusal},
     transports::http::{
-        Caller, Problem, Request, key_state, openapi,
+        Caller, Problem, Request, key_state, openapi, policy_and_key,
         query::{Query, wrong},
     },
 };
+
+/// Seconds between two searches of the policies for the watched key.
+const SEARCH_INTERVAL: u32 = 5;
 
 /// A live stream to one viewer.
 struct LiveStream {
@@ -38,12 +42,20 @@ struct LiveStream {
     /// The login that gives access.
     login: Option<Login>,
     policy: Option<String>,
-    key: Vec<String>,
-    is_list: bool,
+    subject: Option<Subject>,
     ticks: watch::Receiver<u64>,
     last_event: Option<u64>,
     _permit: OwnedSemaphorePermit,
     _counted: CountedViewer,
+}
+
+/// The key that a viewer watches.
+struct Subject {
+    key: Key<'static>,
+    /// Whether the viewer knows only the hash of the key.
+    is_hash: bool,
+    /// Seconds until the policies are searched for the key again.
+    search_after: u32,
 }
 
 /// A viewer that is counted in the metrics until it is dropped.
@@ -68,10 +80,11 @@ impl Drop for CountedViewer {
     params(
         ("policy" = Option<String>, Query, description = "Also send the most denied keys of this policy: events `hits`"),
         ("list" = Option<bool>, Query, description = "Whether a single value is a list, too"),
-        ("key" = Option<Vec<String>>, Query, description = "Also send the state of this key under the policy: events `key`, which need the admin token if there is one"),
+        ("key" = Option<Vec<String>>, Query, description = "Also send the state of this key under the policy: events `key`, `denials` and `policies`, which need the admin token if there is one"),
+        ("hash" = Option<String>, Query, description = "The hash of the key, instead of `key`, if the policy hides its keys"),
     ),
     responses(
-        (status = 200, description = "Events `overview` (once, as /v1/overview), `tick`, `hits` (as /v1/hits), `key` (as /v1/inspect) and `problem`", body = Tick, content_type = "text/event-stream"),
+        (status = 200, description = "Events `overview` (once, as /v1/overview), `tick`, `hits` (as /v1/hits), `key` (as /v1/inspect), `denials` (KeyDenials), `policies` (KeyPolicies, every 5 seconds) and `problem`", body = Tick, content_type = "text/event-stream"),
         openapi::Problems,
     )
 )]
@@ -82,18 +95,33 @@ pub(super) async fn live(
     headers: HeaderMap,
     RawQuery(query): RawQuery,
 ) -> Result<impl IntoResponse, Problem> {
-    let query = Query::parse(query.as_deref(), &["policy", "key", "list"])?;
+    let query = Query::parse(query.as_deref(), &["policy", "key", "list", "hash"])?;
     let policy = query.only("policy")?.map(str::to_owned);
-    let key: Vec<String> = query.all("key").into_iter().map(str::to_owned).collect();
-    let is_list = query.is("list")?;
-    caller.require(&context, &headers, if key.is_empty() { Access::Usage } else { Access::Admin })?;
-    match &policy {
+    let (key, hash, is_list) = (query.all("key"), query.only("hash")?, query.is("list")?);
+    let has_key = !key.is_empty() || hash.is_some();
+    caller.require(&context, &headers, if has_key { Access::Admin } else { Access::Usage })?;
+    let subject = match &policy {
         Some(policy) => {
-            context.service.active_policies().find(policy)?;
+            let active = context.service.active_policies();
+            active.find(policy)?;
+            let request = match hash {
+                Some(_) if !key.is_empty() => {
+                    return Err(wrong("hash", "`key` and `hash` exclude each other: use one"));
+                }
+                Some(hash) => Request::of_hash(policy, hash),
+                None => Request::of_query(policy, key, is_list),
+            };
+            match has_key {
+                true => {
+                    let (_, key) = policy_and_key(&context.service, &active, &request).await?;
+                    Some(Subject { key: key.into_owned(), is_hash: hash.is_some(), search_after: 0 })
+                }
+                false => None,
+            }
         }
-        None if !key.is_empty() => return Err(wrong("policy", "`key` needs the policy, too: set `policy`")),
-        None => {}
-    }
+        None if has_key => return Err(wrong("policy", "`key` needs the policy, too: set `policy`")),
+        None => None,
+    };
     let Some(permit) = dashboard.stream_permit(caller.is_admin || context.settings.tokens.admin.is_none()) else {
         let message = "too many live streams are open: close a page, or poll /v1/overview";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "", message));
@@ -107,8 +135,7 @@ pub(super) async fn live(
         visibility: caller.visibility,
         login: caller.login,
         policy,
-        key,
-        is_list,
+        subject,
         last_event: None,
         _permit: permit,
     };
@@ -145,16 +172,19 @@ impl LiveStream {
                 let service = &self.context.service;
                 let journal = journal(service, &self.dashboard, self.visibility, last_event);
                 self.last_event = Some(journal.last().map_or(last_event, |line| line.id));
-                let (now, point) =
-                    (CurrentState::new(service, &self.dashboard), SecondSummary::latest(&self.dashboard));
+                let now = CurrentState::new(service, &self.dashboard, self.visibility);
+                let point = SecondSummary::latest(&self.dashboard);
                 events.push(event("tick", &Tick { now, point, journal }));
             }
         }
         if let Some(policy) = &self.policy {
             events.push(self.hits(policy).await);
-            if !self.key.is_empty() {
-                events.push(self.key(policy).await);
+            if let Some(subject) = &self.subject {
+                self.add_key(policy, subject, &mut events).await;
             }
+        }
+        if let Some(subject) = &mut self.subject {
+            subject.search_after = subject.search_after.checked_sub(1).unwrap_or(SEARCH_INTERVAL - 1);
         }
         Some(events)
     }
@@ -170,11 +200,16 @@ impl LiveStream {
         }
     }
 
-    async fn key(&self, policy: &str) -> Event {
-        let request = Request::of_query(policy, self.key.iter().map(String::as_str).collect(), self.is_list);
-        match key_state(&self.context, &request, self.visibility).await {
-            Ok(state) => event("key", &state),
-            Err(problem) => event("problem", &problem),
+    async fn add_key(&self, policy: &str, subject: &Subject, events: &mut Vec<Event>) {
+        let (service, dashboard) = (&self.context.service, &*self.dashboard);
+        let problem = |refusal: Refusal| event("problem", &Problem::from(refusal));
+        let state = key_state(service, policy, &subject.key, self.visibility).await;
+        events.push(state.map_or_else(problem, |state| event("key", &state)));
+        let denials = KeyDenials::new(service, dashboard, policy, &subject.key);
+        events.push(denials.map_or_else(problem, |denials| event("denials", &denials)));
+        if subject.search_after == 0 {
+            let found = KeyPolicies::new(service, dashboard, &subject.key, subject.is_hash, self.visibility).await;
+            events.push(event("policies", &found));
         }
     }
 }

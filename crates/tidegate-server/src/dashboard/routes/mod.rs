@@ -1,15 +1,21 @@
 //! The routes of the dashboard: `page` serves the files, `session` logs people in and out, `overview` returns the state of the
-//! service, `hits` the most denied keys of a policy, and `live` sends all of that each second.
+//! service, `hits` the most denied keys of a policy, `key` the denials and the policies of a key, `live` sends all of that each
+//! second, and `trial` decides for the page that tries limits.
 
 mod hits;
+mod key;
 mod live;
 mod overview;
 mod page;
 mod session;
+mod trial;
 
 use std::sync::Arc;
 
-use axum::{Extension, Router, routing::get};
+use axum::{
+    Extension, Router,
+    routing::{get, post},
+};
 use utoipa::OpenApi as _;
 
 use super::Dashboard;
@@ -17,7 +23,8 @@ use crate::{context::Context, transports::http::ExtraRoutes};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
-    paths(overview::overview, hits::hits, live::live, session::session, session::log_in, session::log_out),
+    paths(overview::overview, hits::hits, live::live, trial::decide, session::session, session::log_in, session::log_out),
+    components(schemas(super::KeyDenials, super::KeyPolicies)),
     tags((name = "dashboard", description = "The API of the dashboard and of `tidegate top`"))
 )]
 struct DashboardApi;
@@ -29,6 +36,7 @@ impl Dashboard {
             .route("/v1/overview", get(overview::overview))
             .route("/v1/hits", get(hits::hits))
             .route("/v1/live", get(live::live))
+            .route("/v1/try", post(trial::decide))
             .route("/v1/session", get(session::session).post(session::log_in).delete(session::log_out))
             .route("/", get(page::page))
             .route("/assets/{name}", get(page::asset))

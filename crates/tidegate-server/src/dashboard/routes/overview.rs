@@ -10,9 +10,10 @@ use axum::{
 use tidegate::{StoreNode, StoreReport, WithoutStore};
 
 use super::super::{
-    CurrentState, DecisionHistory, DegradedDecisions, JournalLine, NodeState, OutcomeTotals, Overview, PolicyHistory,
-    PolicySecond, PolicySummary, RecentDecisions, SecondSummary, StoreErrorCount, StoreState,
-    data::{Dashboard, JournalRecord, RECENT, SECONDS, Second},
+    CurrentState, DecisionHistory, DegradedDecisions, DeniedKey, HardestKey, JournalLine, KeysAre, NodeState,
+    OutcomeTotals, Overview, PolicyHistory, PolicySecond, PolicySummary, RecentDecisions, SecondSummary,
+    StoreErrorCount, StoreState,
+    data::{Dashboard, JournalRecord, RECENT, RankedKey, SECONDS, Second},
 };
 use crate::{
     auth::Access,
@@ -25,7 +26,7 @@ use crate::{
     },
 };
 
-/// Maximum number of listed policies: those with the most recent decisions, then by name.
+/// Maximum number of listed policies.
 const MAX_POLICIES: usize = 200;
 
 /// Number of seconds of the history by default.
@@ -62,7 +63,7 @@ impl Overview {
         Self {
             started_ms: service.started_ms,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            now: CurrentState::new(service, dashboard),
+            now: CurrentState::new(service, dashboard, visibility),
             history: DecisionHistory::new(service, dashboard, seconds),
             journal: journal(service, dashboard, visibility, 0),
         }
@@ -70,7 +71,7 @@ impl Overview {
 }
 
 impl CurrentState {
-    pub(super) fn new(service: &Service, dashboard: &Dashboard) -> Self {
+    pub(super) fn new(service: &Service, dashboard: &Dashboard, visibility: KeyVisibility) -> Self {
         let (mut sums, durations, seconds) = {
             let history = dashboard.history.lock();
             (history.recent(), history.durations(), history.last(RECENT).count())
@@ -85,10 +86,12 @@ impl CurrentState {
         let all =
             sums.values().fold(OutcomeCounts::default(), |sum, counts| std::array::from_fn(|i| sum[i] + counts[i]));
         let mut named: Vec<(Arc<str>, OutcomeCounts)> = sums.into_iter().collect();
-        // The sort is stable: policies with the same number of decisions stay sorted by name.
-        named.sort_by_key(|(_, counts)| Reverse(counts.iter().sum::<u64>()));
+        // The sort is stable: equal policies stay sorted by name.
+        named.sort_by_key(|(_, counts)| {
+            let totals = OutcomeTotals::new(*counts);
+            Reverse((totals.denied(), totals.shadow, totals.all()))
+        });
         named.truncate(MAX_POLICIES);
-        named.sort_by(|a, b| a.0.cmp(&b.0));
         let policy = |(name, counts): (Arc<str>, OutcomeCounts)| {
             let configured = active.policies.get(&name);
             PolicySummary {
@@ -106,7 +109,25 @@ impl CurrentState {
             store: StoreState::new(service.store_report()),
             last: RecentDecisions::new(seconds, all, micros(durations.quantile(0.5)), micros(durations.quantile(0.99))),
             policies: named.into_iter().map(policy).collect(),
+            hardest: HardestKey::list(service, dashboard, visibility),
+            hardest_seconds: service.now_s().saturating_sub(dashboard.recent_since()),
         }
+    }
+}
+
+impl HardestKey {
+    fn list(service: &Service, dashboard: &Dashboard, visibility: KeyVisibility) -> Vec<Self> {
+        let active = service.active_policies();
+        let key = |ranked: &RankedKey| {
+            // A policy may have been removed since the last second.
+            let configured = active.policies.get(&ranked.policy)?;
+            Some(Self {
+                policy: ranked.policy.to_string(),
+                keys: KeysAre::new(configured, visibility),
+                denied: DeniedKey::new(service, configured, &ranked.denied, visibility),
+            })
+        };
+        dashboard.hardest().iter().filter_map(key).collect()
     }
 }
 

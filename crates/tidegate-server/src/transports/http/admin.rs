@@ -7,7 +7,7 @@ use axum::{
     extract::{RawQuery, Request as HttpRequest, State},
     http::HeaderMap,
 };
-use tidegate::{Algorithm, Entry, InUse, Limit, OverrideRule, Policy, Store as _};
+use tidegate::{Algorithm, Cost, Entry, InUse, Key, Limit, OverrideRule, Policy, Store as _};
 
 use super::{
     api::{ChargeEntry, KeyState, LimitState, OverrideState, RefundResponse, ResetResponse},
@@ -21,7 +21,7 @@ use crate::{
     auth::Access,
     connections::Reservation,
     context::Context,
-    service::{KeyVisibility, Refusal},
+    service::{ActivePolicies, KeyRequest, KeyVisibility, LimitSource, Price, Refusal, Service},
     transports::decision_body::millis,
 };
 
@@ -78,7 +78,14 @@ pub(super) async fn reset(
     let body = super::body(&context, Access::Admin, request).await?;
     let request = Request::read(&body)?;
     let active = context.service.active_policies();
-    let reset = context.service.reset(&active, &request.subject()?, caller.actor()).await?;
+    let subject = match request.policy_and_hash()? {
+        None => request.subject()?,
+        Some((policy, hash)) => {
+            let key = context.service.key_of_hash(&active, policy, hash).await?;
+            KeyRequest { source: LimitSource::Policy(policy), key, price: Price::Cost(Cost::ONE), on_failure: None }
+        }
+    };
+    let reset = context.service.reset(&active, &subject, caller.actor()).await?;
     Ok(Json(ResetResponse { reset }))
 }
 
@@ -87,8 +94,9 @@ pub(super) async fn reset(
     get, path = "/v1/inspect", tag = "admin",
     params(
         ("policy" = String, Query, description = "The policy"),
-        ("key" = Vec<String>, Query, description = "The key; several values are a list"),
+        ("key" = Option<Vec<String>>, Query, description = "The key; several values are a list"),
         ("list" = Option<bool>, Query, description = "Whether a single value is a list, too"),
+        ("hash" = Option<String>, Query, description = "The hash of the key, instead of `key`, if the policy hides its keys"),
     ),
     responses((status = 200, description = "The state of the key", body = KeyState), super::openapi::Problems)
 )]
@@ -99,24 +107,44 @@ pub(super) async fn inspect(
     RawQuery(query): RawQuery,
 ) -> Result<Json<KeyState>, Problem> {
     caller.require(&context, &headers, Access::Admin)?;
-    let query = Query::parse(query.as_deref(), &["policy", "key", "list"])?;
-    let (policy, keys) = (query.required("policy")?, query.required_all("key")?);
-    Ok(Json(key_state(&context, &Request::of_query(policy, keys, query.is("list")?), caller.visibility).await?))
+    let query = Query::parse(query.as_deref(), &["policy", "key", "list", "hash"])?;
+    let policy = query.required("policy")?;
+    let request = match query.only("hash")? {
+        Some(hash) if query.all("key").is_empty() => Request::of_hash(policy, hash),
+        _ => Request::of_query(policy, query.required_all("key")?, query.is("list")?),
+    };
+    let active = context.service.active_policies();
+    let (_, key) = policy_and_key(&context.service, &active, &request).await?;
+    Ok(Json(key_state(&context.service, policy, &key, caller.visibility).await?))
 }
 
-/// Returns the state of the key in a request.
+/// Returns the configured policy and the key of a request, which names the key or its hash.
+pub(crate) async fn policy_and_key<'r>(
+    service: &Service,
+    active: &ActivePolicies,
+    request: &'r Request<'r>,
+) -> Result<(&'r str, Key<'r>), Refusal> {
+    match request.policy_and_hash()? {
+        None => request.policy_and_key(),
+        Some((policy, hash)) => Ok((policy, service.key_of_hash(active, policy, hash).await?)),
+    }
+}
+
+/// Returns the state of a key under a policy.
 pub(crate) async fn key_state(
-    context: &Context,
-    request: &Request<'_>,
+    service: &Service,
+    name: &str,
+    key: &Key<'_>,
     visibility: KeyVisibility,
-) -> Result<KeyState, Problem> {
-    let (name, key) = request.policy_and_key()?;
-    let service = &context.service;
+) -> Result<KeyState, Refusal> {
     let active = service.active_policies();
     let configured = active.find(name)?;
     let policy = &configured.policy;
-    let inspection = service.store().store().inspect(policy, &key).await.map_err(Refusal::from)?;
-    let active_override = service.store().store().override_of(policy, &key).await.map_err(Refusal::from)?;
+    if configured.hide_keys {
+        service.remember_inspected(key);
+    }
+    let inspection = service.store().store().inspect(policy, key).await?;
+    let active_override = service.store().store().override_of(policy, key).await?;
     let rule = active_override.as_ref().map(|active| active.r#override.rule());
     let applied = match rule {
         Some(OverrideRule::Limits(limits)) => limits,
@@ -130,7 +158,7 @@ pub(crate) async fn key_state(
     Ok(KeyState {
         policy: name.to_owned(),
         found: inspection.is_some(),
-        label: service.key_labeller().label(&key, configured.hide_keys, visibility).label,
+        label: service.key_labeller().label(key, configured.hide_keys, visibility).label,
         newest_charge_us: inspection.as_ref().map(|inspection| inspection.newest_charge.as_micros()),
         now_us: service.clock().now().as_micros(),
         algorithm: applied.algorithm().to_string(),

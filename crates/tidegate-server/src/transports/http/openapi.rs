@@ -215,14 +215,17 @@ pub(super) struct RefundRequest {
     charged_at_us: u64,
 }
 
-/// The request of reset.
+/// The request of reset: with `key`, or with `hash`.
 #[derive(ToSchema, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "only its schema is used")]
 pub(super) struct ResetRequest {
     #[schema(min_length = 1, max_length = 128, example = "public-api")]
     policy: String,
-    key: KeyText,
+    key: Option<KeyText>,
+    /// The hash of the key, if the policy hides its keys.
+    #[schema(example = "#0123456789abcdef")]
+    hash: Option<String>,
 }
 
 /// What to do when the store fails: `open`, `closed`, `local` or `local:0.25`.

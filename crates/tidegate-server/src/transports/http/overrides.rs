@@ -12,10 +12,11 @@ use tidegate::{Algorithm, Override, Policy, Timestamp};
 use utoipa::ToSchema;
 
 use super::{
+    admin::policy_and_key,
     api::{KeyOverride, OverrideKind, OverrideList, OverrideState, RemoveOverrideResponse, SetOverrideResponse},
     caller::Caller,
     problem::Problem,
-    query::Query,
+    query::{Query, wrong},
     request::{KeyForm, Request, read_algorithm, read_limits},
 };
 use crate::{
@@ -34,9 +35,13 @@ pub(super) struct OverrideRequest<'a> {
     #[serde(borrow)]
     #[schema(value_type = String, min_length = 1, max_length = 128, example = "public-api")]
     policy: Cow<'a, str>,
-    #[serde(borrow)]
-    #[schema(value_type = KeyText)]
-    key: KeyForm<'a>,
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<KeyText>)]
+    key: Option<KeyForm<'a>>,
+    /// The hash of the key, instead of `key`, if the policy hides its keys.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>, example = "#0123456789abcdef")]
+    hash: Option<Cow<'a, str>>,
     kind: OverrideKind,
     /// The other limits.
     #[schema(value_type = Option<Vec<String>>, max_items = 8, example = json!(["600/1m"]))]
@@ -74,12 +79,17 @@ pub(super) async fn set(
     let service = &context.service;
     let active = service.active_policies();
     let by = request.parse(&active.find(&request.policy)?.policy, service.clock().now())?;
-    let key = request.key.key()?;
+    let key = match (&request.key, &request.hash) {
+        (Some(key), None) => key.key()?,
+        (None, Some(hash)) => service.key_of_hash(&active, &request.policy, hash).await?,
+        (None, None) => return Err(wrong("key", "`key` is missing: set it to a text or a list of texts")),
+        (Some(_), Some(_)) => return Err(wrong("hash", "`key` and `hash` exclude each other: use one")),
+    };
     let (stored, replaced) = service.set_override(&active, &request.policy, &key, by, caller.actor()).await?;
     Ok(Json(SetOverrideResponse { r#override: OverrideState::from(&stored), replaced }))
 }
 
-/// Removes the override of a key.
+/// Removes the other limits, the ban or the exemption of a key.
 #[utoipa::path(
     post, path = "/v1/override/lift", tag = "admin", request_body = super::openapi::ResetRequest,
     responses((status = 200, description = "Removed, if there was one", body = RemoveOverrideResponse), super::openapi::Problems)
@@ -91,8 +101,8 @@ pub(super) async fn remove(
 ) -> Result<Json<RemoveOverrideResponse>, Problem> {
     let body = super::body(&context, Access::Admin, request).await?;
     let request = Request::read(&body)?;
-    let (policy, key) = request.policy_and_key()?;
     let active = context.service.active_policies();
+    let (policy, key) = policy_and_key(&context.service, &active, &request).await?;
     let lifted = context.service.remove_override(&active, policy, &key, caller.actor()).await?;
     Ok(Json(RemoveOverrideResponse { lifted }))
 }

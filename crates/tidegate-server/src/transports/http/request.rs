@@ -25,6 +25,9 @@ pub(crate) struct Request<'a> {
     policy: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     key: Option<KeyForm<'a>>,
+    /// The hash of the key, instead of the key.
+    #[serde(borrow, default)]
+    hash: Option<Cow<'a, str>>,
     cost: Option<u64>,
     #[serde(borrow, default)]
     operation: Option<Cow<'a, str>>,
@@ -117,6 +120,11 @@ impl<'a> Request<'a> {
         serde_json::from_slice(body).map(|Object(request)| request).map_err(|error| explain(body, &error))
     }
 
+    /// Returns a request for the hash of a key in a query.
+    pub(crate) fn of_hash(policy: &'a str, hash: &'a str) -> Self {
+        Self { policy: Some(Cow::Borrowed(policy)), hash: Some(Cow::Borrowed(hash)), ..Self::default() }
+    }
+
     /// Returns a request for the key in a query. Several values are a list; a single value is one if `is_list` is set.
     pub(crate) fn of_query(policy: &'a str, key: Vec<&'a str>, is_list: bool) -> Self {
         let key = match key.as_slice() {
@@ -177,7 +185,11 @@ impl<'a> Request<'a> {
     }
 
     fn only_checks(&self) -> Result<(), Refusal> {
-        let others = self.policy.is_some() || self.key.is_some() || self.limits.is_some() || self.algorithm.is_some();
+        let others = self.policy.is_some()
+            || self.key.is_some()
+            || self.hash.is_some()
+            || self.limits.is_some()
+            || self.algorithm.is_some();
         if others || self.cost.is_some() || self.operation.is_some() || self.charged_at_us.is_some() {
             let message = "with `checks`, only `on_store_failure` is permitted: write the other fields into each check";
             return Err(Refusal::malformed("checks", message));
@@ -209,6 +221,16 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Returns the configured policy and the hash of the key, if the request has a hash instead of a key.
+    pub(super) fn policy_and_hash(&self) -> Result<Option<(&str, &str)>, Refusal> {
+        let Some(hash) = &self.hash else { return Ok(None) };
+        match (&self.policy, &self.key) {
+            (Some(policy), None) => Ok(Some((policy, hash))),
+            (_, Some(_)) => Err(Refusal::malformed("hash", "`key` and `hash` exclude each other: use one")),
+            (None, None) => Err(Refusal::malformed("policy", "`hash` needs the policy, too: set `policy`")),
+        }
+    }
+
     fn on_failure(&self) -> Result<Option<OnStoreFailure>, Refusal> {
         let choice = self.on_store_failure.as_deref().map(str::parse).transpose();
         choice.map_err(|error| Refusal::malformed("on_store_failure", error))
@@ -216,6 +238,9 @@ impl<'a> Request<'a> {
 
     /// Returns this request without its checks.
     fn key_request(&'a self) -> Result<KeyRequest<'a>, Refusal> {
+        if self.hash.is_some() {
+            return Err(Refusal::malformed("hash", "only resets and overrides accept `hash`: set `key`"));
+        }
         let source = match (&self.policy, &self.limits) {
             (Some(policy), None) if self.algorithm.is_none() => LimitSource::Policy(policy),
             (Some(_), None) => {

@@ -47,6 +47,8 @@ pub(super) struct PolicyInfo {
     algorithm: String,
     /// `enforce` or `shadow`.
     mode: &'static str,
+    /// The policy that this shadow policy may replace; null if there is none.
+    candidate_for: Option<String>,
     /// The source of the key for `/v1/forward`.
     key: String,
     /// What happens to requests when the store fails.
@@ -135,6 +137,7 @@ fn policy_info(name: &str, configured: &ConfiguredPolicy) -> PolicyInfo {
         limits: policy.limits().iter().map(ToString::to_string).collect(),
         algorithm: policy.algorithm().to_string(),
         mode: policy.mode().as_str(),
+        candidate_for: configured.candidate_for.clone(),
         key: configured.key.to_string(),
         on_store_failure: policy.on_store_failure().to_string(),
         hide_keys: configured.hide_keys,

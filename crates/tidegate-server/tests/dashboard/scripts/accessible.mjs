@@ -15,8 +15,11 @@ async function everyView(page, device) {
     assert.ok((await overflow(page)) <= 0, `${name}, ${device}: wider than the window by ${await overflow(page)}`);
     await picture(page, `${name}-${device}`);
   };
-  await page.locator("tr[data-policy]").first().waitFor();
+  await page.locator("#hardest-now tr").first().waitFor();
   await verify("overview");
+  await page.goto(`${URL_}/#/policy/nowhere`);
+  await page.locator("#no-policy").waitFor();
+  await verify("no-policy");
   for (const [name, policy] of [["policy", "api"], ["shadow", "api-next"]]) {
     await page.goto(`${URL_}/#/policy/${policy}`);
     await page.locator("#hardest tr").first().waitFor();
@@ -24,6 +27,8 @@ async function everyView(page, device) {
   }
   for (const [name, policy, key] of [["key-log", "api", "user-1"], ["key-counter", "login", "mallory"], ["key-buckets", "buckets", "eve"], ["key-gcra", "steady", "eve"], ["key-fixed", "fixed", "eve"]]) {
     await inspectKey(page, policy, key);
+    await page.locator("#known tr").first().waitFor();
+    await page.locator("#key-requests:not([hidden])").waitFor();
     await verify(name);
   }
   for (const action of ["reset", "override"]) {
@@ -62,9 +67,9 @@ async function byKeyboard(page) {
   await reach(({ id }) => id === "skip", "the skip link");
   await reach(({ text, tag }) => tag === "A" && text === "api", "the policy");
   await page.keyboard.press("Enter");
-  await page.locator("#hardest button").first().waitFor();
+  await page.locator("#hardest a").first().waitFor();
   assert.equal(await page.evaluate(() => document.activeElement.tagName), "H1", "a new view focuses its heading");
-  await reach(({ tag, text }) => tag === "BUTTON" && text.startsWith("user-"), "a denied key");
+  await reach(({ tag, text }) => tag === "A" && text.startsWith("user-"), "a denied key");
   await page.keyboard.press("Enter");
   await page.locator('[data-action="reset"]').waitFor();
   await reach(({ text }) => text.startsWith("Reset"), "the reset");
@@ -80,7 +85,7 @@ await run(async (browser) => {
   const flow = traffic();
   for (let i = 0; i < 4; i++) await check("api", "user-1");
   for (const [name, settings] of Object.entries(devices)) {
-    const page = await open(browser, { ...settings, bypassCSP: true, reducedMotion: "reduce" });
+    const page = await open(browser, { ...settings, bypassCSP: true, reducedMotion: "reduce", expected: [/status of 404/] });
     await everyView(page, name);
     assertNoComplaints(page);
     await page.close();

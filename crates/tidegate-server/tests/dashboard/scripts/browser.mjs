@@ -55,7 +55,7 @@ export async function open(browser, { path = "/", expected = [], ...settings } =
     window.EventSource = class extends EventSource {
       constructor(...all) {
         super(...all);
-        for (const name of ["overview", "tick", "hits", "key"]) {
+        for (const name of ["overview", "tick", "hits", "key", "denials", "policies"]) {
           this.addEventListener(name, (event) => (window.received[name] = JSON.parse(event.data)));
         }
       }

@@ -21,6 +21,16 @@ await run(async (browser) => {
   assert.match(await page.locator("#key-done").innerText(), /Reset/);
   assert.equal((await check("api", "alice")).status, 200, "a reset takes effect with the next decision");
 
+  // The preset values would change something: twice the limit, for two hours.
+  await page.locator('[data-action="override"]').first().click();
+  assert.equal(await page.locator('input[name="limits"]').inputValue(), "10/1h");
+  assert.equal(await page.locator('input[name="for"]').inputValue(), "2h");
+  assert.match(await page.locator("#confirm-text").innerText(), /gets 10\/1h instead of 5\/1h/);
+  await page.locator('input[name="limits"]').fill("5/1h");
+  assert.match(await page.locator("#confirm-text").innerText(), /has 5\/1h already/, "the present limits change nothing");
+  await page.keyboard.press("Escape");
+  await page.locator("dialog").waitFor({ state: "detached" });
+
   const override = async (kind, fill) => {
     await page.locator('[data-action="override"]').first().click();
     await page.locator(`#kind-${kind}`).check();
@@ -29,6 +39,7 @@ await run(async (browser) => {
   };
   await override("ban", async () => {
     await page.locator('input[name="for"]').fill("soon");
+    assert.equal(await page.locator("#confirm-go").innerText(), "Ban");
   });
   await page.waitForFunction(() => document.querySelector("#confirm-problem").textContent !== "");
   assert.match(await page.locator("#confirm-problem").innerText(), /not a duration/, "the dialog shows the error");
@@ -40,8 +51,10 @@ await run(async (browser) => {
   assert.deepEqual([banned.status, banned.body.reason], [403, "banned"]);
   assert.ok(banned.body.retry_after_ms > 29 * 60_000, "until the ban ends");
   await page.locator("#key-override:not([hidden])").waitFor();
-  assert.match(await page.locator("#key-override").innerText(), /banned.*<b>scraper<\/b>/s);
+  assert.match(await page.locator("#key-override").innerText(), /Ban: every request is denied.*<b>scraper<\/b>/s);
   await page.waitForFunction(() => document.querySelector('#key-limits [data-figure="remaining"]').dataset.value === "0");
+
+  assert.equal(await page.locator('main [data-action="lift"]').first().innerText(), "Remove the ban…");
 
   await override("limits", async () => {
     await page.locator('input[name="limits"]').fill("50/1h");
@@ -52,7 +65,7 @@ await run(async (browser) => {
   assert.deepEqual([more.status, more.body.limit], [200, "50/1h"]);
   const activeOverride = page.locator('#overrides tr[data-label="alice"]');
   await activeOverride.waitFor();
-  assert.match(await activeOverride.innerText(), /50\/1h.*permanently/s);
+  assert.match(await activeOverride.innerText(), /other limits: 50\/1h.*permanently/s);
 
   await override("exempt", async () => {});
   await page.locator("dialog").waitFor({ state: "detached" });
@@ -67,8 +80,9 @@ await run(async (browser) => {
   await page.goto(`${URL_}/#/`);
   await page.locator('#journal [data-kind="lift"]').waitFor();
   const kinds = await page.locator("#journal li").evaluateAll((all) => all.map((line) => line.dataset.kind));
-  assert.deepEqual(kinds, ["lift", "override", "override", "override", "reset", "started"]);
-  assert.match(await page.locator('#journal [data-kind="override"]').last().innerText(), /alice under api: banned for 30m \(<b>scraper<\/b>\)/);
+  assert.deepEqual(kinds, ["lift", "exemption", "override", "ban", "reset", "started"]);
+  assert.match(await page.locator('#journal [data-kind="ban"]').innerText(), /ban of alice under api for 30m \(<b>scraper<\/b>\)/);
+  assert.match(await page.locator('#journal [data-kind="lift"]').innerText(), /removed exemption of alice under api/);
   assert.match(await page.locator('#journal [data-kind="reset"]').innerText(), /127\.0\.0\.1/);
   const refused = page.complaints().filter((text) => !/status of 400/.test(text));
   assert.deepEqual(refused, [], "the browser reports the one refused request and nothing else");

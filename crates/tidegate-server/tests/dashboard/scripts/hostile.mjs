@@ -47,7 +47,8 @@ await run(async (browser) => {
     await request("POST", "/v1/override", { policy: "api", key, kind: "ban", for: "1h", note: "<img src=x onerror=window.harmed=1>" });
     await page.locator("#overrides tr").waitFor();
     await page.goto(`${URL_}/#/`);
-    await page.locator('#journal [data-kind="override"]').first().waitFor();
+    await page.locator('#journal [data-kind="ban"]').first().waitFor();
+    await page.locator("#hardest-now tr").nth(9).waitFor();
     assert.equal(await page.locator("#journal img, #journal script, #journal svg").count(), 0);
     assert.equal(await page.evaluate(() => window.harmed), undefined);
     assert.ok((await overflow(page)) <= 0);

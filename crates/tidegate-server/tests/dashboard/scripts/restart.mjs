@@ -16,6 +16,7 @@ await run(async (browser) => {
   await expectLine("stopped");
   const banner = page.locator("#banner");
   await banner.filter({ hasText: "Not live" }).waitFor();
+  await page.locator("#summary").filter({ hasText: /^The service does not answer\. These figures are from / }).waitFor();
   assert.equal(await banner.getAttribute("role"), "status");
   assert.ok(await page.evaluate(() => document.body.classList.contains("stale")), "the shown figures are marked as stale");
   const started = () => page.locator('#journal [data-kind="started"] time').getAttribute("datetime");
@@ -24,6 +25,7 @@ await run(async (browser) => {
   await expectLine("started");
   await page.locator('#pulse[data-live="live"]').waitFor();
   assert.ok(!(await page.evaluate(() => document.body.classList.contains("stale"))));
+  await page.locator("#summary").filter({ hasText: "No traffic. Store: healthy." }).waitFor();
   assert.notEqual(await started(), before, "the journal is that of the restarted service");
   // Another view is live immediately, and so is this view afterwards.
   await page.evaluate(() => (location.hash = "#/try"));

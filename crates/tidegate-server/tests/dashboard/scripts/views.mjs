@@ -10,7 +10,7 @@ await run(async (browser) => {
   await page.waitForFunction(() => window.received.tick?.last.denied > 0);
   const seen = await page.evaluate(() => {
     const shown = (name, of = document) => Number(of.querySelector(`[data-figure="${name}"]`).dataset.value);
-    const policies = [...document.querySelectorAll("tr[data-policy]")].map((row) => [row.dataset.policy, shown("per_second", row), shown("denied_share", row)]);
+    const policies = [...document.querySelectorAll(".policies tr[data-policy]")].map((row) => [row.dataset.policy, shown("per_second", row), shown("denied_share", row)]);
     return { tick: window.received.tick, policies, ...Object.fromEntries(["per_second", "denied_share", "p50", "p99", "keys", "bytes"].map((name) => [name, shown(name)])) };
   });
   const { last, store } = seen.tick;
@@ -22,8 +22,29 @@ await run(async (browser) => {
     const expected = [policy.name, sum(policy) / last.seconds, sum(policy) ? denied / sum(policy) : 0];
     assert.deepEqual(seen.policies.find(([name]) => name === policy.name), expected);
   }
+  // Who is denied: the ten keys with the most denials over all policies, each with its policy and its limit.
+  const hardest = await page.evaluate(() => ({
+    sent: window.received.tick.hardest,
+    shown: [...document.querySelectorAll("#hardest-now tr")].map((row) => [row.dataset.policy, row.dataset.label, Number(row.querySelector("b").dataset.value)]),
+  }));
+  assert.deepEqual(hardest.shown, hardest.sent.map(({ policy, label, recent }) => [policy, label, recent]));
+  assert.equal(hardest.shown.length, 10);
+  assert.match(await page.locator('#hardest-now tr[data-policy="login"]').innerText(), /mallory.*login.*limit 3\/1m/s);
+  assert.ok(hardest.sent.every(({ policy }) => policy !== "api-next"), "a shadow policy denies nothing");
+  // The policies with the most denials come first.
+  const denials = await page.evaluate(async () => {
+    const names = [...document.querySelectorAll(".policies tr[data-policy]")].map((row) => row.dataset.policy);
+    const { history } = await (await fetch("/v1/overview")).json();
+    const sum = (list) => (list ?? []).reduce((a, b) => a + b, 0);
+    const denied = Object.fromEntries(history.policies.map((policy) => [policy.name, ["limited", "impossible", "store_unavailable", "banned"].reduce((all, id) => all + sum(policy[id]), 0)]));
+    return { names, denied };
+  });
+  const denying = denials.names.filter((name) => denials.denied[name] > 0);
+  assert.deepEqual(denials.names.slice(0, denying.length), denying, "denying policies are above the others");
+  assert.ok(denials.names.indexOf("api-next") >= denying.length, JSON.stringify(denials));
+
   assert.equal(await page.locator("#journal li").first().getAttribute("data-kind"), "started");
-  assert.match(await page.locator("main").innerText(), /store is healthy/);
+  assert.match(await page.locator("main").innerText(), /Denying now: .* Store: healthy\./);
   for (const name of ["decisions", "latency"]) {
     const chart = page.locator(`[data-chart="${name}"] svg[role=img], svg[data-chart="${name}"]`).first();
     assert.ok((await chart.getAttribute("aria-label"))?.length > 20, `the chart of ${name} has a description`);
@@ -47,8 +68,17 @@ await run(async (browser) => {
   assert.match(await page.locator("#hardest tr").first().innerText(), /#[0-9a-f]{16}/, "its keys are hashed");
   await page.goto(`${URL_}/#/policy/api-next`);
   await page.locator("#compare-with").waitFor();
-  assert.equal(await page.locator("#compare-with").inputValue(), "api", "the active policy with the same prefix is preselected");
+  assert.equal(await page.locator("#compare-with").inputValue(), "api", "the policy that it is a candidate for is selected");
   assert.match(await page.locator("#comparison-summary").innerText(), /api-next would have denied .* api denied/);
+
+  assert.equal(await page.locator('[data-tone="bad"][data-figure="denied_share"], [data-tone="bad"][data-figure="share_here"], #hardest [data-tone="denied"]').count(), 0, "would-be denials are not red");
+  assert.match(await page.locator("main").innerText(), /would be denied/);
+  await page.goto(`${URL_}/#/policy/strict-login`);
+  await page.locator("#compare-with").waitFor();
+  assert.equal(await page.locator("#compare-with").inputValue(), "login", "the configuration names the other policy");
+  await page.goto(`${URL_}/#/policy/login`);
+  await page.locator("#candidates a").waitFor();
+  assert.equal(await page.locator("#candidates a").innerText(), "strict-login");
 
   // A key under each algorithm.
   for (const [policy, key, limits] of [["api", "user-1", 1], ["login", "mallory", 2], ["buckets", "eve", 1], ["steady", "eve", 1], ["fixed", "eve", 1]]) {
@@ -77,9 +107,15 @@ await run(async (browser) => {
   assert.match(await page.locator("#key-h").innerText(), /several · parts/);
   await check("api", ["several", "parts"]);
   await page.waitForFunction(() => document.querySelector('#key-limits [data-figure="used"]').dataset.value === "1");
-  assert.ok(!page.url().includes("several"), "a key is never in the address");
+  assert.match(page.url(), /#\/key\?policy=api&key=several&key=parts&list=true$/, "the address names the key");
 
-  // Trying a limit shows the decisions of the service for each algorithm.
+  // Trying a limit shows the decisions of the service for each algorithm, and changes no figure.
+  const decisions = async () => {
+    const { body } = await request("GET", "/v1/overview?seconds=600");
+    return body.history.policies.flatMap(({ name, ...outcomes }) => Object.values(outcomes).flat()).reduce((a, b) => a + b, 0);
+  };
+  await page.waitForFunction(() => window.received.tick?.last.decisions === 0);
+  const decided = await decisions();
   await page.goto(`${URL_}/#/try`);
   await page.locator("#try-limit").fill("10/1h");
   await page.locator("#try-limit").press("Tab");
@@ -88,6 +124,9 @@ await run(async (browser) => {
   for (const lane of await page.locator(".lane").all()) {
     assert.equal(await lane.locator('[data-figure="admitted"]').getAttribute("data-value"), "10", await lane.getAttribute("data-algorithm"));
   }
+  const { now_ms: triedAt } = await page.evaluate(() => window.received.tick);
+  await page.waitForFunction((at) => window.received.tick.now_ms > at + 2000, triedAt);
+  assert.equal(await decisions(), decided, "the charts do not contain them");
   await page.locator("#try-limit").fill("nonsense");
   await page.locator("#try-limit").press("Tab");
   assert.match(await page.locator("#try-problem").innerText(), /is not a valid limit/);

@@ -8,11 +8,15 @@ use super::{
 };
 use crate::{reload::file, running::Running};
 
-const CONFIG: &str = "[policies.api]\nlimits = [\"5/1h\"]\n[policies.next]\nlimits = [\"1/1h\"]\nmode = \"shadow\"\n\
+pub(super) const CONFIG: &str = "[policies.api]\nlimits = [\"5/1h\"]\n[policies.next]\nlimits = [\"1/1h\"]\nmode = \"shadow\"\n\
                       [policies.secret]\nlimits = [\"1/1h\"]\nhide_keys = true\n";
 
-fn check(running: &Running, policy: &str, key: &Value) -> u16 {
+pub(super) fn check(running: &Running, policy: &str, key: &Value) -> u16 {
     post(running.http, "/v1/check", &json!({ "policy": policy, "key": key })).status
+}
+
+fn metrics(running: &Running) -> String {
+    String::from_utf8(get(running.http, "/metrics").body).expect("text")
 }
 
 /// Returns the entry of a policy.
@@ -70,8 +74,8 @@ fn the_keys_that_a_policy_denies_are_shown_to_authorized_viewers() {
     check(&running, "api", &json!("carol"));
     let hits = get(running.http, "/v1/hits?policy=api").json();
     let hardest = json!([
-        { "key": "alice", "label": "alice", "denials": 4, "error": 0 },
-        { "key": ["bob", "/x"], "label": "bob · /x", "denials": 3, "error": 0 },
+        { "key": "alice", "label": "alice", "denials": 4, "error": 0, "recent": 4, "reason": "limited", "limit": "5/1h" },
+        { "key": ["bob", "/x"], "label": "bob · /x", "denials": 3, "error": 0, "recent": 3, "reason": "limited", "limit": "5/1h" },
     ]);
     assert_eq!((&hits["hardest"], &hits["denials"], &hits["keys"]), (&hardest, &json!(7), &json!("plain")));
     let near: Vec<_> = hits["nearest"].as_array().expect("a list").iter().map(|near| &near["label"]).collect();
@@ -91,42 +95,103 @@ fn the_keys_that_a_policy_denies_are_shown_to_authorized_viewers() {
 }
 
 #[test]
-fn the_state_of_a_key_is_streamed_every_second() {
-    let running = Running::start(CONFIG);
-    let mut events = Events::open(running.http, "/v1/live?policy=api&key=alice", &[]);
-    let key = events.next("key");
-    assert_eq!(
-        (&key["found"], &key["limits"][0]["used"], &key["limits"][0]["remaining"]),
-        (&json!(false), &json!(0), &json!(5))
+fn a_key_is_near_its_limit_from_exactly_four_fifths_on() {
+    let running = Running::start(
+        "[policies.five]\nlimits = [\"5/1h\"]\n[policies.seven]\nlimits = [\"7/1h\"]\n[policies.large]\nlimits = [\"1000000000000/1h\"]\n",
     );
-    check(&running, "api", &json!(["alice"]));
-    let one = get(running.http, "/v1/inspect?policy=api&key=alice&list=true").json();
-    assert_eq!(
-        (&one["found"], &one["limits"][0]["used"]),
-        (&json!(true), &json!(1)),
-        "a list with one part is another key"
-    );
-    check(&running, "api", &json!("alice"));
-    let key = events.find("key", |key| key["found"] == true);
-    let limit = &key["limits"][0];
-    assert_eq!(
-        (&limit["used"], &limit["capacity"], &limit["window_us"]),
-        (&json!(1), &json!(5), &json!(3_600_000_000_u64))
-    );
-    assert_eq!(limit["entries"].as_array().map(Vec::len), Some(1));
-    assert_eq!(limit["next_free_after_ms"], limit["reset_after_ms"], "one unit is in use");
-    assert_eq!(events.next("hits")["policy"], "api");
-    for (path, status) in [
-        ("/v1/live?key=alice", 400),
-        ("/v1/live?policy=unknown", 404),
-        ("/v1/live?what=1", 400),
-        ("/v1/inspect?policy=api&key=alice&list=maybe", 400),
-        ("/v1/overview?seconds=0", 400),
-        ("/v1/overview?seconds=601", 400),
-        ("/v1/overview?seconds=x", 400),
+    let check = |policy: &str, key: &str, cost: u64| {
+        post(running.http, "/v1/check", &json!({ "policy": policy, "key": key, "cost": cost }));
+    };
+    for (policy, key, used) in [
+        ("five", "three", 3),
+        ("five", "four", 4),
+        ("five", "five", 5),
+        // Four fifths of 7 are 5.6.
+        ("seven", "five", 5),
+        ("seven", "six", 6),
+        ("large", "below", 799_999_999_999),
+        ("large", "exactly", 800_000_000_000),
     ] {
-        assert_eq!(get(running.http, path).status, status, "{path}");
+        check(policy, key, used);
+        // A denial, so that the service knows every key.
+        check(policy, key, 1_000_000_000_000);
     }
+    let near = |policy: &str| -> Vec<String> {
+        let hits = get(running.http, &format!("/v1/hits?policy={policy}")).json();
+        let nearest = hits["nearest"].as_array().expect("a list").iter();
+        nearest.map(|near| near["label"].as_str().expect("text").to_owned()).collect()
+    };
+    assert_eq!(near("five"), ["five", "four"]);
+    assert_eq!(near("seven"), ["six"]);
+    assert_eq!(near("large"), ["exactly"]);
+    check("five", "other", 4);
+    assert!(
+        metrics(&running).contains("tidegate_near_limit_total{policy=\"five\"} 3"),
+        "the metric uses the same share"
+    );
+}
+
+#[test]
+fn the_overview_has_the_most_denied_keys_of_all_policies_and_lists_denying_policies_first() {
+    let running = Running::start(CONFIG);
+    let mut events = Events::open(running.http, "/v1/live", &[]);
+    let first = events.next("overview");
+    assert_eq!(first["hardest"], json!([]));
+    for _ in 0..8 {
+        check(&running, "api", &json!("alice"));
+        check(&running, "next", &json!("shadowed"));
+        check(&running, "secret", &json!("hidden"));
+    }
+    let tick = events.find("tick", |tick| tick["hardest"][0]["recent"] == 7 && tick["hardest"][1]["recent"] == 3);
+    let hardest = tick["hardest"].as_array().expect("a list");
+    assert_eq!(hardest.len(), 2, "would-be denials do not count: {tick}");
+    assert_eq!(
+        (&hardest[0]["policy"], &hardest[0]["keys"], &hardest[0]["key"]),
+        (&json!("secret"), &json!("hashed"), &Value::Null)
+    );
+    assert!(hardest[0]["label"].as_str().is_some_and(|label| label.starts_with('#')), "{tick}");
+    let alice = json!({ "policy": "api", "keys": "plain", "key": "alice", "label": "alice", "denials": 3, "error": 0, "recent": 3, "reason": "limited", "limit": "5/1h" });
+    assert_eq!(hardest[1], alice);
+    assert!(tick["hardest_seconds"].as_u64().is_some_and(|seconds| seconds <= 61), "{tick}");
+    let names: Vec<_> = tick["policies"].as_array().expect("a list").iter().map(|policy| &policy["name"]).collect();
+    assert_eq!(names[..3], ["secret", "api", "next"], "by denials, then by would-be denials");
+    // A viewer elsewhere sees no key and no hash.
+    let elsewhere = request(running.http, "GET", "/v1/overview", &[("x-forwarded-for", "10.0.0.1")], "").json();
+    assert_eq!(elsewhere["hardest"].as_array().map(Vec::len), Some(2));
+    for hidden in elsewhere["hardest"].as_array().expect("a list") {
+        assert_eq!((&hidden["key"], &hidden["label"], &hidden["keys"]), (&Value::Null, &json!(""), &json!("hidden")));
+    }
+}
+
+#[test]
+fn the_page_that_tries_limits_changes_no_figure() {
+    let running = Running::start(&format!("[server]\ncaller_limits = false\n{CONFIG}"));
+    let mut events = Events::open(running.http, "/v1/live", &[]);
+    let trial = |limit: &str, algorithm: &str| {
+        let body = json!({ "key": "try", "limit": limit, "algorithm": algorithm });
+        let response = post(running.http, "/v1/try", &body);
+        (response.status, response.json())
+    };
+    let decisions: Vec<_> = (0..4).map(|_| trial("3/1h", "sliding_log")).collect();
+    let allowed: Vec<_> = decisions.iter().map(|(status, decision)| (*status, decision["allowed"] == true)).collect();
+    assert_eq!(allowed, [(200, true), (200, true), (200, true), (200, false)]);
+    assert_eq!((&decisions[3].1["reason"], &decisions[3].1["limit"]), (&json!("limited"), &json!("3/1h")));
+    assert_eq!(trial("3/1h", "gcra").1["allowed"], true, "each algorithm has its own state");
+    for (limit, algorithm, field) in [("3 per hour", "gcra", "limit"), ("3/1h", "guess", "algorithm")] {
+        let (status, problem) = trial(limit, algorithm);
+        assert_eq!((status, &problem["field"]), (400, &json!(field)), "{problem}");
+    }
+    check(&running, "api", &json!("alice"));
+    let tick = events.find("tick", |tick| tick["last"]["decisions"] != 0);
+    assert_eq!(
+        (&tick["last"]["decisions"], &tick["last"]["denied"], &tick["store"]["keys"]),
+        (&json!(1), &json!(0), &json!(1))
+    );
+    let text = metrics(&running);
+    assert!(
+        !text.contains("policy=\"(limits)\",reason=\"allowed\"} 1") && !text.contains("reason=\"limited\"} 1"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -11,3 +11,4 @@ mod forward;
 mod login;
 mod overrides;
 mod status;
+mod watched_keys;

@@ -84,12 +84,13 @@ fn overrides_are_listed_and_recorded_in_the_journal() {
     };
     let lines = journal(&[]);
     let kinds: Vec<_> = lines.iter().map(|(kind, _)| kind.trim_matches('"')).collect();
-    assert_eq!(kinds, ["override", "override", "lift", "reset"]);
-    assert_eq!(lines[0].1, "override of alice under api: banned for 1h (why)");
+    assert_eq!(kinds, ["ban", "exemption", "lift", "reset"]);
+    assert_eq!(lines[0].1, "ban of alice under api for 1h (why)");
     assert!(
-        lines[1].1.starts_with("override of #") && lines[1].1.ends_with(" under secret: exempt for 1h (why)"),
+        lines[1].1.starts_with("exemption of #") && lines[1].1.ends_with(" under secret for 1h (why)"),
         "{lines:?}"
     );
+    assert_eq!(lines[2].1, "removed ban of alice under api");
     assert_eq!(lines[3].1, "reset alice under api: it had no state");
     let elsewhere = journal(&[("x-forwarded-for", "10.0.0.1")]);
     let is_hidden = |text: &str| text.contains("a key") && !text.contains("alice") && !text.contains("why");

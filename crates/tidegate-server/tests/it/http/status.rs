@@ -81,7 +81,7 @@ fn policies_and_readiness_are_shown() {
     assert_eq!(
         get(running.http, "/v1/policies").json(),
         json!({ "policies": [{
-            "name": "api", "limits": ["5/1m"], "algorithm": "sliding_log", "mode": "enforce", "key": "client-ip",
+            "name": "api", "limits": ["5/1m"], "algorithm": "sliding_log", "mode": "enforce", "candidate_for": null, "key": "client-ip",
             "on_store_failure": "open", "operations": { "big": 3 }, "hide_keys": false,
             "words": "At most 5 units in any minute. Each request is stored, so the limit is exact. Requests beyond the limit are \
                       denied. If the store fails, requests are allowed."
