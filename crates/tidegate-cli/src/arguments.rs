@@ -4,7 +4,7 @@ mod overrides;
 mod replay;
 mod simulate;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use overrides::{ListArguments, OverrideCommand, OverrideKeyArguments, SetArguments};
@@ -14,9 +14,13 @@ pub(crate) use simulate::{
     TrafficFormat, TrialArguments,
 };
 
-/// Sliding-window rate limits, exact.
+/// Shown below the help of the command.
+const EXIT_CODES: &str = "Exit codes: 0 done or allowed, 1 limited, 2 wrong arguments or configuration, 3 impossible (the \
+cost is higher than the limit ever allows), 4 the store or the service does not answer, 5 banned.";
+
+/// Exact sliding-window rate limits, as a service and as commands.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version, about, long_about = None, propagate_version = true, disable_help_subcommand = true)]
+#[command(name = "tidegate", version, about, long_about = None, propagate_version = true, disable_help_subcommand = true, after_help = EXIT_CODES)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -36,8 +40,8 @@ pub(crate) enum Format {
 pub(crate) enum Command {
     /// Run the service over HTTP, RESP (any Redis client) and gRPC (Envoy).
     Serve(ServeArguments),
-    /// Spend the cost if it fits. Exit code: 0 allowed, 1 limited, 2 usage or configuration, 3 impossible, 4 store
-    /// failed, 5 banned.
+    /// Spend the cost if it fits. Exit code: 0 allowed, 1 limited, 2 wrong arguments or configuration, 3 impossible, 4
+    /// the store or the service does not answer, 5 banned.
     Check(CheckArguments),
     /// Print the decision that check would make, and spend nothing.
     Peek(CheckArguments),
@@ -59,9 +63,19 @@ pub(crate) enum Command {
     /// Try limits on generated traffic.
     #[command(subcommand)]
     Simulate(SimulateCommand),
-    /// Check a configuration, or convert one of Envoy's rate limit service.
+    /// Write an example of a configuration, check one, or convert one of Envoy's rate limit service.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Print completions for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page of tidegate, or write the pages of all commands.
+    Man {
+        /// Directory for one page for each command, such as tidegate-check.1. It is created if it does not exist.
+        directory: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -92,6 +106,18 @@ pub(crate) struct ServiceArguments {
     /// Token of the service.
     #[arg(long, env = "TIDEGATE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
+    /// PEM file with certificates of CAs to trust for https://, in addition to those of the system.
+    #[arg(long, env = "TIDEGATE_CA", value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// How long to wait for the response, such as 500ms or 10s.
+    #[arg(long, env = "TIDEGATE_TIMEOUT", value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    pub(crate) timeout: Duration,
+}
+
+/// Parses a duration above zero.
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = tidegate::parse_duration(text).filter(|duration| !duration.is_zero());
+    duration.ok_or_else(|| "write a duration such as 500ms or 10s".to_owned())
 }
 
 /// The service or the store that receives a request.

@@ -1,5 +1,7 @@
 //! check, peek, charge, refund, reset and inspect: sent to a service, or executed on a Redis directly.
 
+mod certificates;
+mod failure;
 mod http;
 mod in_process;
 mod key_text;

@@ -43,7 +43,7 @@ pub(crate) fn check(file: &Path, format: Format) -> anyhow::Result<Outcome> {
     let config = match SettingSources::from_environment().and_then(|sources| Config::load(Some(file), &sources)) {
         Ok(config) => config,
         Err(error) if format == Format::Json => {
-            let result = json!({ "good": false, "origin": error.origin, "line": error.line, "error": error.message });
+            let result = json!({ "good": false, "origin": error.origin, "line": error.line, "column": error.column, "error": error.message });
             print_text(&format!("{result}\n"))?;
             return Ok(Outcome::Usage);
         }

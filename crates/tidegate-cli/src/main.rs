@@ -2,8 +2,10 @@
 
 mod arguments;
 mod client;
+mod completions;
 mod configuration;
 mod logging;
+mod man_pages;
 mod outcome;
 mod output;
 mod overrides;
@@ -39,6 +41,8 @@ fn main() -> std::process::ExitCode {
         Command::Config(ConfigCommand::Init { file }) => configuration::init(&file),
         Command::Config(ConfigCommand::Check { file }) => configuration::check(&file, arguments.format),
         Command::Config(ConfigCommand::ImportEnvoy { file }) => configuration::import_envoy(&file, arguments.format),
+        Command::Completions { shell } => completions::run(shell),
+        Command::Man { directory } => man_pages::run(directory.as_deref()),
     };
     done.unwrap_or_else(|error| {
         output::print_error(format_args!("{error:#}"));

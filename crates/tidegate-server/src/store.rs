@@ -15,7 +15,7 @@ pub fn open(settings: &StoreSettings) -> Result<AnyStore, ConfigError> {
         "memory" => open_memory(settings),
         _ => open_redis(settings),
     };
-    store.map_err(|message| ConfigError { origin: "store".to_owned(), line: None, message, unreadable: false })
+    store.map_err(|message| ConfigError::new("store", message))
 }
 
 fn open_memory(settings: &StoreSettings) -> Result<AnyStore, String> {

@@ -31,7 +31,7 @@ pub(crate) enum LiveUpdate {
     Problem(String),
     /// The service does not answer. The stream reconnects.
     Lost(String),
-    /// The service refuses the stream.
+    /// The service refuses the stream, or can't be reached with these arguments.
     Refused(String),
 }
 
@@ -89,15 +89,16 @@ fn listen(
     stopped: &Receiver<()>,
 ) -> Option<(bool, LiveUpdate)> {
     let lost = LiveUpdate::Lost;
-    let mut response = match endpoint.get(path, LONGEST_STREAM) {
+    let mut response = match endpoint.get(path, Some(LONGEST_STREAM)) {
         Ok(response) => response,
-        Err(error) => return Some((false, lost(error.to_string()))),
+        Err(failure) if failure.is_permanent => return Some((false, LiveUpdate::Refused(failure.text))),
+        Err(failure) => return Some((false, lost(failure.text))),
     };
     let status = response.status().as_u16();
     if status != 200 {
         let problem = response.body_mut().read_json::<Problem>();
         let why = problem.map_or_else(
-            |_| format!("it returned {status}, but not a response of tidegate"),
+            |_| format!("it returned {status}, but not a response of Tidegate"),
             |problem| hinted(problem.field.as_deref(), &problem.error),
         );
         return Some((false, if (400..500).contains(&status) { LiveUpdate::Refused(why) } else { lost(why) }));

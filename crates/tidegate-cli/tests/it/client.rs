@@ -70,7 +70,9 @@ fn exit_codes_describe_the_decision() {
 fn an_unreachable_service_has_the_exit_code_of_a_failed_store() {
     let (code, output) = exit_and_output(&["check", "alice", "--policy", "api", "--server", "http://127.0.0.1:1"]);
     assert!(
-        code == Some(4) && output.contains("does not answer") && output.contains("tidegate serve"),
+        code == Some(4)
+            && output.contains("nothing listens at http://127.0.0.1:1")
+            && output.contains("tidegate serve"),
         "{code:?} {output}"
     );
     assert_eq!(exit_and_output(&["check", "alice", "--policy", "api", "--server", "nonsense"]).0, Some(2));

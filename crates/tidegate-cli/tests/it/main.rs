@@ -1,5 +1,6 @@
 //! Tests of the command line.
 
+mod certificates;
 mod client;
 mod configuration;
 mod degraded;
@@ -13,4 +14,5 @@ mod replay_model;
 mod replay_odd_logs;
 mod serving;
 mod simulate;
+mod tls;
 mod top;

@@ -14,7 +14,10 @@ pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
 pub(crate) fn run(arguments: &[&str]) -> Output {
     let folder = std::env::temp_dir();
     let mut command = Command::new(BINARY);
-    command.args(arguments).current_dir(folder).env_remove("TIDEGATE_SERVER").env_remove("TIDEGATE_TOKEN");
+    command.args(arguments).current_dir(folder);
+    for variable in ["TIDEGATE_SERVER", "TIDEGATE_TOKEN", "TIDEGATE_CA", "TIDEGATE_TIMEOUT"] {
+        command.env_remove(variable);
+    }
     command.output().expect("the binary runs")
 }
 

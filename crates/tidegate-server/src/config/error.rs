@@ -2,17 +2,23 @@
 
 use std::ops::Range;
 
-use super::sources::Setting;
+use super::{
+    parser_message::in_plain_words,
+    place::{line_and_column, value_of},
+    sources::Setting,
+};
 
 /// An error in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{origin}{}: {message}", line.map(|line| format!(":{line}")).unwrap_or_default())]
+#[error("{origin}{}{}: {message}", after_colon(*line), after_colon(*column))]
 #[non_exhaustive]
 pub struct ConfigError {
     /// The file, variable or flag at fault.
     pub origin: String,
     /// The line in the file, if known.
     pub line: Option<usize>,
+    /// The column in the line, if known.
+    pub column: Option<usize>,
     /// What was wrong and what would be right.
     pub message: String,
     /// Whether the file could not be read.
@@ -21,15 +27,19 @@ pub struct ConfigError {
 
 impl ConfigError {
     pub(crate) fn new(origin: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { origin: origin.into(), line: None, message: message.into(), unreadable: false }
+        Self { origin: origin.into(), line: None, column: None, message: message.into(), unreadable: false }
     }
+}
+
+fn after_colon(number: Option<usize>) -> String {
+    number.map_or(String::new(), |number| format!(":{number}"))
 }
 
 /// The text of a configuration, for errors that name a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Origin<'a> {
     pub(super) name: &'a str,
-    /// Empty if errors should not name a line.
+    /// Empty if errors should not name a place.
     pub(super) text: &'a str,
     /// The settings that replace those of the text.
     pub(super) replaced_by: &'a [Setting],
@@ -38,46 +48,25 @@ pub(super) struct Origin<'a> {
 impl Origin<'_> {
     /// Returns an error at a place in the text.
     pub(super) fn error(&self, span: Option<Range<usize>>, message: impl Into<String>) -> ConfigError {
-        let line_of = |start: usize| self.text.get(..start).map_or(1, |before| before.matches('\n').count() + 1);
-        let line = span.filter(|_| !self.text.is_empty()).map(|span| line_of(span.start));
-        ConfigError { line, ..ConfigError::new(self.name, message) }
+        let place = span.filter(|_| !self.text.is_empty()).map(|span| line_and_column(self.text, span.start));
+        let (line, column) = place.unzip();
+        ConfigError { line, column, ..ConfigError::new(self.name, message) }
     }
 
-    /// Returns an error about a key of a table: with its line in the file, or with the name of the setting that replaces it.
+    /// Returns an error about a key of a table: with its place in the file, or with the name of the setting that replaces it.
     pub(super) fn error_at(&self, table: &str, key: &str, message: impl Into<String>) -> ConfigError {
         if let Some(setting) = self.replaced_by.iter().find(|setting| setting.table == table && setting.key == key) {
             return ConfigError::new(&setting.name, message);
         }
-        let mut current = "";
-        let mut line_number = None;
-        for (number, line) in self.text.lines().enumerate() {
-            let line = line.trim();
-            if let Some(name) = line.strip_prefix('[') {
-                current = name.split(']').next().unwrap_or("").trim();
-            } else if current == table && line.split('=').next().is_some_and(|name| name.trim() == key) {
-                line_number = Some(number + 1);
-            }
-        }
-        ConfigError { line: line_number, ..ConfigError::new(self.name, message) }
+        self.error(value_of(self.text, table, key), message)
     }
 
-    /// Returns an error of the parser, with a suggestion if a key is unknown.
+    /// Returns an error of the parser.
     pub(super) fn parser_error(&self, error: &toml::de::Error) -> ConfigError {
-        self.error(error.span(), unknown_key(error.message()).unwrap_or_else(|| error.message().to_owned()))
+        let span = error.span().filter(|_| !self.text.is_empty());
+        let message = in_plain_words(error.message(), self.text, span.as_ref());
+        self.error(span, message)
     }
-}
-
-/// Turns "unknown field `x`, expected one of `a`, `b`" into a suggestion.
-fn unknown_key(message: &str) -> Option<String> {
-    let rest = message.strip_prefix("unknown field `")?;
-    let (unknown, rest) = rest.split_once('`')?;
-    let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
-    let listed = known.join(", ");
-    Some(match nearest(unknown, &known) {
-        Some(near) => format!("unknown key `{unknown}`: did you mean `{near}`? Known here: {listed}"),
-        None if known.is_empty() => format!("unknown key `{unknown}`: none is known here"),
-        None => format!("unknown key `{unknown}`: known here: {listed}"),
-    })
 }
 
 /// Returns the known name that is most similar, if one is.

@@ -7,7 +7,10 @@ use tidegate::{Algorithm, AtCapacity, Limit, Mode};
 use tidegate_tower::HeaderFormat;
 use toml::Spanned;
 
-use super::values::{FailureChoice, Listen, Net, Secret, ShareNumber, Size, Text, Time, TimeOrOff, Units};
+use super::values::{
+    Count, FailureChoice, FromToml as _, List, Listen, Net, Plain, Secret, ShareNumber, Size, Switch, Text, Time,
+    TimeOrOff, Units,
+};
 
 /// A whole file.
 #[derive(Debug, Default, Deserialize)]
@@ -20,15 +23,15 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) policies: BTreeMap<Spanned<String>, Spanned<PolicyTable>>,
     #[serde(default)]
-    pub(super) envoy: Vec<EnvoyTable>,
+    pub(super) envoy: List<EnvoyTable>,
 }
 
 /// Declares a table with optional keys. Another table of the same type can replace single keys.
 macro_rules! table {
-    ($(#[$doc:meta])* $name:ident { $($(#[$key_doc:meta])* $key:ident: $type:ty),* $(,)? }) => {
+    ($(#[$doc:meta])* $name:ident, $expecting:literal { $($(#[$key_doc:meta])* $key:ident: $type:ty),* $(,)? }) => {
         $(#[$doc])*
-            #[derive(Debug, Clone, Default, Deserialize)]
-        #[serde(deny_unknown_fields)]
+        #[derive(Debug, Clone, Default, Deserialize)]
+        #[serde(deny_unknown_fields, expecting = $expecting)]
         pub(super) struct $name {
             $($(#[$key_doc])* pub(super) $key: Option<$type>,)*
         }
@@ -44,64 +47,66 @@ macro_rules! table {
 
 table! {
     /// `[server]`.
-    ServerTable {
+    ServerTable, "a table: write a line `[server]`, and the settings below it" {
         http: Listen,
         resp: Listen,
         grpc: Listen,
-        tls_cert: std::path::PathBuf,
-        tls_key: std::path::PathBuf,
+        tls_cert: Plain,
+        tls_key: Plain,
         token: Secret,
         admin_token: Secret,
-        hosts: Vec<String>,
+        hosts: List<Plain>,
         headers: Text<HeaderFormat>,
-        trusted_proxies: Vec<Net>,
-        trusted_hops: usize,
-        ipv6_prefix: u64,
-        caller_limits: bool,
+        trusted_proxies: List<Net>,
+        trusted_hops: Count,
+        ipv6_prefix: Count,
+        caller_limits: Switch,
         caller_max_window: Time,
         max_body: Size,
-        max_connections: usize,
-        max_connections_per_address: usize,
+        max_connections: Count,
+        max_connections_per_address: Count,
         max_response_memory: Size,
         header_timeout: Time,
         write_timeout: Time,
         wrong_token_delay: Time,
         idle_timeout: TimeOrOff,
         drain: Time,
-        allow_removal: bool,
+        allow_removal: Switch,
     }
 }
 
 table! {
     /// `[store]`.
-    StoreTable {
-        url: String,
+    StoreTable, "a table: write a line `[store]`, and the settings below it" {
+        url: Plain,
         timeout: Time,
-        max_keys: usize,
+        max_keys: Count,
         max_bytes: Size,
         at_capacity: Text<AtCapacity>,
         caller_share: ShareNumber,
-        prefix: String,
-        tls_ca: std::path::PathBuf,
+        prefix: Plain,
+        tls_ca: Plain,
     }
 }
 
 /// `[policies.NAME]`.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a policy: write a line `[policies.NAME]`, and `limits = [\"60/1m\"]` below it"
+)]
 pub(super) struct PolicyTable {
-    pub(super) limits: Spanned<Vec<Text<Limit>>>,
+    pub(super) limits: Spanned<List<Text<Limit>>>,
     pub(super) algorithm: Option<Text<Algorithm>>,
     pub(super) mode: Option<Text<Mode>>,
     /// The policy that a shadow policy may replace.
-    pub(super) candidate_for: Option<Spanned<String>>,
-    pub(super) key: Option<Spanned<String>>,
+    pub(super) candidate_for: Option<Spanned<Plain>>,
+    pub(super) key: Option<Spanned<Plain>>,
     pub(super) on_store_failure: Option<FailureChoice>,
     /// Whether keys are shown to people as hashes only.
+    pub(super) hide_keys: Option<Switch>,
     #[serde(default)]
-    pub(super) hide_keys: bool,
-    #[serde(default)]
-    pub(super) operations: BTreeMap<String, OperationValue>,
+    pub(super) operations: BTreeMap<String, Spanned<OperationValue>>,
 }
 
 /// An operation: its cost, or a table.
@@ -123,11 +128,16 @@ impl<'de> Deserialize<'de> for OperationValue {
             type Value = OperationTable;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a cost such as 100, or { cost = 1, on_store_failure = \"open\" }")
+                f.write_str("an operation: write its cost, as in `\"search.list\" = 100`, or `{ cost = 1, on_store_failure = \"open\" }`")
             }
 
             fn visit_i64<E: serde::de::Error>(self, cost: i64) -> Result<OperationTable, E> {
-                let cost = Units::deserialize(serde::de::value::I64Deserializer::new(cost))?;
+                let cost = Units::from_toml(toml::Value::Integer(cost)).map_err(E::custom)?;
+                Ok(OperationTable { cost, on_store_failure: None })
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<OperationTable, E> {
+                let cost = Units::from_toml(toml::Value::String(text.to_owned())).map_err(E::custom)?;
                 Ok(OperationTable { cost, on_store_failure: None })
             }
 
@@ -141,15 +151,13 @@ impl<'de> Deserialize<'de> for OperationValue {
 
 /// One of `[[envoy]]`.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table: write a line `[[envoy]]`, and `domain` and `descriptors` below it")]
 pub(super) struct EnvoyTable {
-    pub(super) domain: Spanned<String>,
-    pub(super) descriptors: Spanned<Vec<Vec<String>>>,
-    pub(super) policy: Option<Spanned<String>>,
+    pub(super) domain: Spanned<Plain>,
+    pub(super) descriptors: Spanned<List<List<Plain>>>,
+    pub(super) policy: Option<Spanned<Plain>>,
     /// Admit without counting.
-    #[serde(default)]
-    pub(super) unlimited: bool,
+    pub(super) unlimited: Option<Switch>,
     /// Always deny.
-    #[serde(default)]
-    pub(super) deny: bool,
+    pub(super) deny: Option<Switch>,
 }

@@ -38,8 +38,7 @@ const MAX_SIZE: u64 = 16 << 20;
 
 pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
     let origin = path.display().to_string();
-    let error =
-        |FileError { message, unreadable }| ConfigError { origin: origin.clone(), line: None, message, unreadable };
+    let error = |FileError { message, unreadable }| ConfigError { unreadable, ..ConfigError::new(&origin, message) };
     let failed = |e: std::io::Error| error(FileError::unreadable(&e));
     ensure_regular(path).map_err(error)?;
     let mut text = String::new();

@@ -2,12 +2,15 @@
 //!
 //! `values` parses values, `file` has the tables of the file, `sources` the settings of the environment and the flags, `settings`
 //! the resulting settings. `policies` is the part that is replaced while the service runs, `descriptors` finds the policy of an
-//! Envoy descriptor, and `file_version` detects that a file has changed.
+//! Envoy descriptor, and `file_version` detects that a file has changed. `error` names the `place` of an error, and
+//! `parser_message` rewrites errors of the TOML parser.
 
 mod descriptors;
 mod error;
 mod file;
 mod file_version;
+mod parser_message;
+mod place;
 mod policies;
 mod settings;
 mod sources;
@@ -51,7 +54,7 @@ impl Config {
         // The version is read first, so that a change during the read counts as a later version.
         let version = path.map(FileVersion::of).unwrap_or_default();
         let (name, text) = match path {
-            Some(path) => (path.display().to_string(), file_version::read(path)?),
+            Some(path) => (path.display().to_string(), not_empty(path, file_version::read(path)?)?),
             None => ("the configuration".to_owned(), String::new()),
         };
         let mut config = Self::parse(&name, &text, sources)?;
@@ -71,9 +74,17 @@ impl Config {
         Ok(Self {
             server: ServerSettings::new(server, &origin)?,
             store: StoreSettings::new(store, &origin)?,
-            policies: Policies::new(file.policies, file.envoy, &origin)?,
+            policies: Policies::new(file.policies, file.envoy.0, &origin)?,
             file: None,
             version: FileVersion::default(),
         })
     }
+}
+
+/// Refuses a file without any setting. It is most likely a file that was not written to its end.
+fn not_empty(path: &Path, text: String) -> Result<String, ConfigError> {
+    let is_empty = text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#'));
+    let message = "the file is empty: write a policy, such as a line `[policies.api]` and below it `limits = [\"60/1m\"]`, or \
+                   write an example with `tidegate config init`";
+    if is_empty { Err(ConfigError::new(path.display().to_string(), message)) } else { Ok(text) }
 }

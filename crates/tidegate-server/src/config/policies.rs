@@ -10,6 +10,7 @@ use super::{
     descriptors::{DescriptorAction, Descriptors},
     error::{ConfigError, Origin, nearest},
     file::{EnvoyTable, OperationValue, PolicyTable},
+    values::{List, Plain, Switch},
 };
 
 /// The policy name for the keys of `CL.THROTTLE`. A policy of a file can't have it.
@@ -103,7 +104,7 @@ impl Policies {
         let (mut rules, mut descriptors) = (Vec::new(), Descriptors::default());
         for table in envoy {
             let span = table.descriptors.span();
-            if table.descriptors.get_ref().is_empty() {
+            if table.descriptors.get_ref().0.is_empty() {
                 return Err(
                     origin.error(Some(span), "`descriptors` is empty: list at least one, such as [\"remote_address\"]")
                 );
@@ -169,7 +170,7 @@ impl ConfiguredPolicy {
     ) -> Result<Self, ConfigError> {
         let error = |span, message: String| origin.error(Some(span), format!("policy `{name}`: {message}"));
         let limits_span = table.limits.span();
-        let limits: Vec<Limit> = table.limits.into_inner().into_iter().map(|limit| limit.0).collect();
+        let limits: Vec<Limit> = table.limits.into_inner().0.into_iter().map(|limit| limit.0).collect();
         let at = |policy_error: &tidegate::PolicyError| match policy_error {
             tidegate::PolicyError::Name => span.clone(),
             _ => limits_span.clone(),
@@ -188,17 +189,29 @@ impl ConfiguredPolicy {
             None => KeySource::ClientIp,
             Some(text) => {
                 let wrong = |wrong: KeySourceError| error(text.span(), wrong.to_string());
-                text.get_ref().parse().map_err(wrong)?
+                text.get_ref().0.parse().map_err(wrong)?
             }
         };
-        let operation = |(name, OperationValue(table)): (String, OperationValue)| {
+        let mut operations = BTreeMap::new();
+        for (operation, value) in table.operations {
+            let span = value.span();
+            let OperationValue(table) = value.into_inner();
+            let cost = table.cost.0;
+            if let Some((limit, capacity)) = too_small(&policy, cost) {
+                let message = format!(
+                    "operation `{operation}` costs {}, but `{limit}` never allows more than {capacity} at once: lower the \
+                     cost, or raise the limit",
+                    cost.get()
+                );
+                return Err(error(span, message));
+            }
             let choice = table.on_store_failure.map_or(policy.on_store_failure(), |choice| choice.0);
-            (name, Operation { cost: table.cost.0, policy: policy.clone().with_on_store_failure(choice) })
-        };
-        let operations = table.operations.into_iter().map(operation).collect();
-        let candidate_for = table.candidate_for.map(Spanned::into_inner);
+            operations.insert(operation, Operation { cost, policy: policy.clone().with_on_store_failure(choice) });
+        }
+        let hide_keys = table.hide_keys.is_some_and(|Switch(is_on)| is_on);
+        let candidate_for = table.candidate_for.map(|name| name.into_inner().0);
         let labels = Labels::new(&policy);
-        Ok(Self { labels, policy, key, hide_keys: table.hide_keys, candidate_for, index, operations })
+        Ok(Self { labels, policy, key, hide_keys, candidate_for, index, operations })
     }
 
     /// Returns the operation with this name.
@@ -215,12 +228,12 @@ impl ConfiguredPolicy {
 /// Checks `candidate_for`: a shadow policy names another policy. `names` are sorted.
 fn check_candidate(
     name: &str,
-    candidate_for: &Spanned<String>,
+    candidate_for: &Spanned<Plain>,
     table: &PolicyTable,
     names: &[String],
     origin: &Origin<'_>,
 ) -> Result<(), ConfigError> {
-    let other = candidate_for.get_ref();
+    let other = &candidate_for.get_ref().0;
     let message = if table.mode.is_none_or(|mode| mode.0 != Mode::Shadow) {
         "`candidate_for` needs `mode = \"shadow\"`: add it, or remove `candidate_for`".to_owned()
     } else if other == name {
@@ -233,6 +246,12 @@ fn check_candidate(
         return Ok(());
     };
     Err(origin.error(Some(candidate_for.span()), format!("policy `{name}`: {message}")))
+}
+
+/// Returns the first limit that never allows this cost, and the most that it allows.
+fn too_small(policy: &Policy, cost: Cost) -> Option<(Limit, u64)> {
+    let limits = policy.limits().iter().map(|limit| (*limit, policy.capacity(*limit)));
+    limits.into_iter().find(|(_, capacity)| cost.get() > *capacity)
 }
 
 impl EntryMatch {
@@ -264,15 +283,19 @@ fn envoy_rules(
     policies: &HashMap<Box<str>, ConfiguredPolicy>,
     origin: &Origin<'_>,
 ) -> Result<Vec<EnvoyRule>, ConfigError> {
-    if table.domain.get_ref().is_empty() {
+    if table.domain.get_ref().0.is_empty() {
         return Err(origin.error(Some(table.domain.span()), "`domain` is empty: write the domain that Envoy sends"));
     }
-    let action = match (&table.policy, table.unlimited, table.deny) {
+    let is_on = |switch: Option<Switch>| switch.is_some_and(|Switch(is_on)| is_on);
+    let action = match (&table.policy, is_on(table.unlimited), is_on(table.deny)) {
         (Some(policy), false, false) => {
-            let name = policy.get_ref();
+            let Plain(name) = policy.get_ref();
             if !policies.contains_key(name.as_str()) {
                 let known: Vec<&str> = policies.keys().map(AsRef::as_ref).collect();
-                let hint = nearest(name, &known).map_or(String::new(), |near| format!(": did you mean `{near}`?"));
+                let hint = match nearest(name, &known) {
+                    Some(near) => format!(": did you mean `{near}`?"),
+                    None => format!(": write `[policies.{name}]`, or use the name of another policy"),
+                };
                 return Err(origin.error(Some(policy.span()), format!("there is no policy `{name}`{hint}")));
             }
             DescriptorAction::Policy(name.as_str().into())
@@ -285,7 +308,8 @@ fn envoy_rules(
         }
     };
     let span = table.descriptors.span();
-    let entries = |texts: Vec<String>| {
+    let entries = |texts: List<Plain>| {
+        let texts: Vec<String> = texts.0.into_iter().map(|Plain(text)| text).collect();
         let read: Option<Vec<EntryMatch>> = texts.iter().map(|text| EntryMatch::parse(text)).collect();
         read.filter(|entries| !entries.is_empty()).ok_or_else(|| {
             let message =
@@ -294,7 +318,7 @@ fn envoy_rules(
         })
     };
     let rule = |texts| {
-        Ok(EnvoyRule { domain: table.domain.get_ref().clone(), entries: entries(texts)?, action: action.clone() })
+        Ok(EnvoyRule { domain: table.domain.get_ref().0.clone(), entries: entries(texts)?, action: action.clone() })
     };
-    table.descriptors.into_inner().into_iter().map(rule).collect()
+    table.descriptors.into_inner().0.into_iter().map(rule).collect()
 }

@@ -14,8 +14,11 @@ use tidegate_tower::{ClientAddress, HeaderFormat};
 use super::{
     error::{ConfigError, Origin},
     file::{ServerTable, StoreTable},
-    values::{Listen, Net, Secret, ShareNumber, Size, Text, Time, TimeOrOff},
+    values::{Count, List, Listen, Net, Plain, Secret, ShareNumber, Size, Switch, Text, Time, TimeOrOff},
 };
+
+/// Minimum number of characters of a token.
+const MIN_TOKEN: usize = 8;
 
 /// The networks of this machine. Proxies there are trusted by default.
 const LOOPBACK: [IpNet; 2] = [
@@ -146,29 +149,40 @@ impl ServerSettings {
         };
         let time = |time: Option<Time>, seconds| time.map_or(Duration::from_secs(seconds), |Time(time)| time);
         let tls = match (table.tls_cert, table.tls_key) {
-            (Some(cert), Some(key)) => Some(Tls { cert, key }),
+            (Some(Plain(cert)), Some(Plain(key))) => Some(Tls { cert: cert.into(), key: key.into() }),
             (None, None) => None,
-            _ => return Err(error("tls_cert", "`tls_cert` and `tls_key` belong together: set both or neither")),
+            (Some(_), None) => {
+                return Err(error("tls_cert", "`tls_cert` is set without `tls_key`: set both or neither"));
+            }
+            (None, Some(_)) => {
+                return Err(error("tls_key", "`tls_key` is set without `tls_cert`: set both or neither"));
+            }
         };
         if table.trusted_proxies.is_some() && table.trusted_hops.is_some() {
             return Err(error("trusted_hops", "`trusted_proxies` and `trusted_hops` exclude each other: use one"));
         }
         let is_configured = table.trusted_proxies.is_some() || table.trusted_hops.is_some();
         let client = match (table.trusted_hops, table.trusted_proxies) {
-            (Some(hops), _) => ClientAddress::behind_hops(hops).map_err(|_| {
+            (Some(Count(hops)), _) => ClientAddress::behind_hops(hops).map_err(|_| {
                 error("trusted_hops", "0 hops would trust no proxy: use 1 or more, or `trusted_proxies = []`")
             })?,
-            (None, Some(nets)) => ClientAddress::behind(nets.into_iter().map(|Net(net)| net)),
+            (None, Some(List(nets))) => ClientAddress::behind(nets.into_iter().map(|Net(net)| net)),
             (None, None) => ClientAddress::behind(LOOPBACK),
         };
-        let prefix = table.ipv6_prefix.unwrap_or(64);
+        let prefix = table.ipv6_prefix.map_or(64, |Count(bits)| bits);
         let client = client
             .with_ipv6_prefix(u8::try_from(prefix).unwrap_or(0))
             .map_err(|_| error("ipv6_prefix", &format!("{prefix} bits are out of range: use 1 to 128")))?;
         let forwarding = Forwarding { client, is_configured };
         let token = |name: &str, token: Option<Secret>| match token.map(|Secret(token)| token) {
-            Some(token) if token.len() < 8 || !token.bytes().all(|b| b.is_ascii_graphic()) => {
-                let message = format!("`{name}` is too short or has spaces: use 8 printable ASCII characters or more");
+            Some(token) if token.len() < MIN_TOKEN => {
+                let count = token.len();
+                let message = format!("`{name}` is too short with {count} characters: use {MIN_TOKEN} or more");
+                Err(error(name, &message))
+            }
+            Some(token) if !token.bytes().all(|b| b.is_ascii_graphic()) => {
+                let message =
+                    format!("`{name}` has a space or a letter that is not ASCII: use printable ASCII without spaces");
                 Err(error(name, &message))
             }
             token => Ok(token),
@@ -179,14 +193,16 @@ impl ServerSettings {
             return Err(error("token", message));
         }
         let caller_limits = CallerLimits {
-            allowed: table.caller_limits.unwrap_or(true),
+            allowed: table.caller_limits.is_none_or(|Switch(is_on)| is_on),
             max_window: time(table.caller_max_window, 86_400),
         };
-        let connections = table.max_connections.unwrap_or(10_000);
+        let connections = table.max_connections.map_or(10_000, |Count(count)| count);
         let bounds = Bounds {
             body: table.max_body.map_or(64_000, |Size(bytes)| bytes),
             connections,
-            connections_per_address: table.max_connections_per_address.unwrap_or(connections.min(2_500)),
+            connections_per_address: table
+                .max_connections_per_address
+                .map_or(connections.min(2_500), |Count(count)| count),
             response_memory: table.max_response_memory.map_or(64_000_000, |Size(bytes)| bytes),
             header_timeout: time(table.header_timeout, 30),
             write_timeout: time(table.write_timeout, 30),
@@ -194,7 +210,7 @@ impl ServerSettings {
             idle_timeout: table.idle_timeout.and_then(|TimeOrOff(time)| time),
         };
         for (key, is_in_range, range) in [
-            ("max_body", (1_000..=16_000_000).contains(&bounds.body), "1KB to 16MB"),
+            ("max_body", (1_000..=16_000_000).contains(&bounds.body), "1kB to 16MB"),
             ("max_connections", (1..=1_000_000).contains(&connections), "1 to 1000000"),
             (
                 "max_connections_per_address",
@@ -214,20 +230,20 @@ impl ServerSettings {
             grpc: listen(table.grpc, 8081),
             tls,
             tokens,
-            hosts: table.hosts.unwrap_or_default(),
+            hosts: table.hosts.map_or(Vec::new(), |List(hosts)| hosts.into_iter().map(|Plain(host)| host).collect()),
             headers: table.headers.map_or(HeaderFormat::default(), |Text(format)| format),
             forwarding,
             caller_limits,
             bounds,
             drain: time(table.drain, 10),
-            allow_removal: table.allow_removal.unwrap_or(false),
+            allow_removal: table.allow_removal.is_some_and(|Switch(is_on)| is_on),
         })
     }
 }
 
 impl StoreSettings {
     pub(super) fn new(table: StoreTable, origin: &Origin<'_>) -> Result<Self, ConfigError> {
-        let url = table.url.unwrap_or_else(|| "memory".to_owned());
+        let url = table.url.map_or_else(|| "memory".to_owned(), |Plain(url)| url);
         if url != "memory"
             && let Err(error) = RedisStore::check_url(&url)
         {
@@ -240,13 +256,13 @@ impl StoreSettings {
         let settings = Self {
             url,
             timeout: table.timeout.map_or(Duration::from_millis(15), |Time(time)| time),
-            max_keys: table.max_keys.unwrap_or(1_000_000),
-            redis_max_keys: table.max_keys,
+            max_keys: table.max_keys.map_or(1_000_000, |Count(count)| count),
+            redis_max_keys: table.max_keys.map(|Count(count)| count),
             max_bytes: table.max_bytes.map_or(512_000_000, |Size(bytes)| bytes),
             at_capacity: table.at_capacity.map_or(AtCapacity::default(), |Text(choice)| choice),
             caller_share: table.caller_share.map_or(Share::HALF, |ShareNumber(share)| share),
-            prefix: table.prefix.unwrap_or_else(|| "tg".to_owned()),
-            tls_ca: table.tls_ca,
+            prefix: table.prefix.map_or_else(|| "tg".to_owned(), |Plain(prefix)| prefix),
+            tls_ca: table.tls_ca.map(|Plain(path)| path.into()),
         };
         if settings.max_keys == 0 {
             return Err(origin.error_at("store", "max_keys", "`max_keys` of 0 would permit no key: use 1 or more"));

@@ -4,6 +4,7 @@ mod abuse;
 mod agreement;
 mod bans;
 mod configuration;
+mod configuration_errors;
 mod foreign_store;
 mod grpc;
 mod http;
