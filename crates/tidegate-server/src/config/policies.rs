@@ -211,7 +211,7 @@ impl ConfiguredPolicy {
         let hide_keys = table.hide_keys.is_some_and(|Switch(is_on)| is_on);
         let candidate_for = table.candidate_for.map(|name| name.into_inner().0);
         let labels = Labels::new(&policy);
-        Ok(Self { labels, policy, key, hide_keys, candidate_for, index, operations })
+        Ok(Self { policy, key, hide_keys, candidate_for, index, labels, operations })
     }
 
     /// Returns the operation with this name.

@@ -111,12 +111,11 @@ pub(super) async fn live(
                 Some(hash) => Request::of_hash(policy, hash),
                 None => Request::of_query(policy, key, is_list),
             };
-            match has_key {
-                true => {
-                    let (_, key) = policy_and_key(&context.service, &active, &request).await?;
-                    Some(Subject { key: key.into_owned(), is_hash: hash.is_some(), search_after: 0 })
-                }
-                false => None,
+            if has_key {
+                let (_, key) = policy_and_key(&context.service, &active, &request).await?;
+                Some(Subject { key: key.into_owned(), is_hash: hash.is_some(), search_after: 0 })
+            } else {
+                None
             }
         }
         None if has_key => return Err(wrong("policy", "`key` needs the policy, too: set `policy`")),
