@@ -148,7 +148,7 @@ fn integers_and_strings_are_keys() {
     assert_eq!(Key::try_from(&String::new()), Err(KeyError::Empty));
     assert_eq!(Key::try_from(Cow::Borrowed("")), Err(KeyError::Empty));
     assert_eq!(Key::try_from(vec![b'x'; 1025]), Err(KeyError::TooLong { len: 1025 }));
-    assert_eq!(Key::try_from(Cow::Owned("x".repeat(1025))), Err(KeyError::TooLong { len: 1025 }));
+    assert_eq!(Key::try_from(Cow::<str>::Owned("x".repeat(1025))), Err(KeyError::TooLong { len: 1025 }));
 }
 
 #[test]
