@@ -198,9 +198,9 @@ fn policies_out_of_range_are_rejected() {
     for name in ["", "with space", "quo\"te", "back\\slash", "ümlaut", "line\nbreak", &"x".repeat(129)] {
         assert_eq!(Policy::new(name, [limit("1/1m")]).unwrap_err(), PolicyError::Name, "{name:?}");
     }
-    let none = Policy::new("p", []).unwrap_err();
-    assert_eq!(none, PolicyError::NoLimits);
-    assert_eq!(none.to_string(), "the policy has no limits: give it 1 to 8, such as 100/1m");
+    let empty = Policy::new("p", []).unwrap_err();
+    assert_eq!(empty, PolicyError::NoLimits);
+    assert_eq!(empty.to_string(), "the policy has no limits: give it 1 to 8, such as 100/1m");
     let nine = (1..=9).map(|n| Limit::new(1, Duration::from_secs(n)).unwrap());
     assert_eq!(Policy::new("p", nine).unwrap_err(), PolicyError::TooManyLimits);
     let endless = std::iter::repeat(limit("1/1m"));
