@@ -13,6 +13,17 @@ const MAX_LEN: usize = 1024;
 /// let user = Key::new("alice")?;
 /// let route = Key::join(["alice", "/search"])?;
 /// assert_ne!(route, Key::join(["alice/", "search"])?);
+///
+/// // A number is the key of its decimal digits.
+/// let account = Key::from(42_u64);
+/// assert_eq!(account, Key::new("42")?);
+///
+/// // An owned string is an owned key, `Key<'static>`. A borrowed string is a borrowed key.
+/// let owned = Key::try_from(format!("{}:{}", "alice", 42))?;
+/// let borrowed = Key::try_from("alice")?;
+///
+/// // The 16 bytes of a UUID: `Key::from(uuid.into_bytes())`.
+/// let uuid = Key::from([0x67, 0xe5, 0x50, 0x44, 0x10, 0xb1, 0x42, 0x6f, 0x92, 0x47, 0xbb, 0x68, 0x0e, 0x5f, 0xe0, 0xc8]);
 /// # Ok::<(), tidegate::KeyError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -98,12 +109,38 @@ macro_rules! from_integers {
 
 from_integers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
 
+/// Makes a key of the bytes of a UUID.
+impl From<[u8; 16]> for Key<'static> {
+    fn from(bytes: [u8; 16]) -> Self {
+        Self { bytes: Cow::Owned(bytes.into()), joined: false }
+    }
+}
+
+impl<'a> TryFrom<Cow<'a, [u8]>> for Key<'a> {
+    type Error = KeyError;
+
+    fn try_from(bytes: Cow<'a, [u8]>) -> Result<Self, KeyError> {
+        check_len(bytes.len())?;
+        Ok(Self { bytes, joined: false })
+    }
+}
+
+impl<'a> TryFrom<Cow<'a, str>> for Key<'a> {
+    type Error = KeyError;
+
+    fn try_from(text: Cow<'a, str>) -> Result<Self, KeyError> {
+        match text {
+            Cow::Borrowed(text) => Self::new(text),
+            Cow::Owned(text) => text.try_into(),
+        }
+    }
+}
+
 impl TryFrom<Vec<u8>> for Key<'static> {
     type Error = KeyError;
 
     fn try_from(bytes: Vec<u8>) -> Result<Self, KeyError> {
-        check_len(bytes.len())?;
-        Ok(Self { bytes: Cow::Owned(bytes), joined: false })
+        Cow::<[u8]>::Owned(bytes).try_into()
     }
 }
 
@@ -115,13 +152,20 @@ impl TryFrom<String> for Key<'static> {
     }
 }
 
-impl<'a> TryFrom<&'a str> for Key<'a> {
-    type Error = KeyError;
+/// Makes keys that borrow their bytes, as [`Key::new`] does.
+macro_rules! try_from_borrowed {
+    ($($borrowed:ty)+) => {
+        $(impl<'a> TryFrom<&'a $borrowed> for Key<'a> {
+            type Error = KeyError;
 
-    fn try_from(text: &'a str) -> Result<Self, KeyError> {
-        Self::new(text)
-    }
+            fn try_from(bytes: &'a $borrowed) -> Result<Self, KeyError> {
+                Self::new(bytes)
+            }
+        })+
+    };
 }
+
+try_from_borrowed!(str String [u8] Vec<u8>);
 
 fn check_len(len: usize) -> Result<(), KeyError> {
     match len {

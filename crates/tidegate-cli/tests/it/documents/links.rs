@@ -6,9 +6,11 @@ use tidegate_testbed::markdown::prose;
 
 use super::{documents, root};
 
-/// The targets of the links of a text: the texts between `](` and `)`.
+/// The targets of the links of a text: `[name](target)` and lines `[name]: target`.
 fn targets(text: &str) -> impl Iterator<Item = &str> {
-    text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target)
+    let inline = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+    let lines = text.lines().filter(|line| line.starts_with('['));
+    inline.chain(lines.filter_map(|line| line.split_once("]: ")).map(|(_, target)| target))
 }
 
 /// The anchors of a document: its headings in lower case, without punctuation and with hyphens for spaces.
