@@ -46,15 +46,15 @@ pub(crate) fn micros(micros: Option<f64>) -> String {
     }
 }
 
-/// `12.5 KiB`, `6.1 MiB`, `1.5 GiB`.
+/// `12.5 kB`, `6.4 MB`, `1.5 GB`: the units of the configuration.
 #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
 pub(crate) fn bytes(count: usize) -> String {
     let (unit, size) = match count {
-        0..0x10_0000 => ("KiB", 1_usize << 10),
-        0x10_0000..0x4000_0000 => ("MiB", 1 << 20),
-        _ => ("GiB", 1 << 30),
+        0..1_000_000 => ("kB", 1e3),
+        1_000_000..1_000_000_000 => ("MB", 1e6),
+        _ => ("GB", 1e9),
     };
-    format!("{:.1} {unit}", count as f64 / size as f64)
+    format!("{:.1} {unit}", count as f64 / size)
 }
 
 /// Returns the text if it fits into the columns, otherwise its beginning and `…`.
@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(rates, ["0", "0.1", "12.3", "99.9", "100", "123", "9999", "12.3k", "4.5M"]);
         assert_eq!([0.0, 0.0001, 0.0275, 1.0].map(share), ["0%", "<0.1%", "2.8%", "100.0%"]);
         assert_eq!([None, Some(1.25), Some(80.0), Some(1830.0)].map(micros), ["–", "1.2 µs", "80 µs", "1.8 ms"]);
-        assert_eq!([0, 1_536, 6_400_000, 1 << 30].map(bytes), ["0.0 KiB", "1.5 KiB", "6.1 MiB", "1.0 GiB"]);
+        assert_eq!([0, 1_500, 6_400_000, 2_000_000_000].map(bytes), ["0.0 kB", "1.5 kB", "6.4 MB", "2.0 GB"]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod replay;
 mod replay_model;
 mod replay_odd_logs;
 mod serving;
+mod shell;
 mod simulate;
 mod tls;
 mod top;

@@ -10,7 +10,7 @@ use super::{
     descriptors::{DescriptorAction, Descriptors},
     error::{ConfigError, Origin, nearest},
     file::{EnvoyTable, OperationValue, PolicyTable},
-    values::{List, Plain, Switch},
+    values::{List, Plain, Switch, TableOnly},
 };
 
 /// The policy name for the keys of `CL.THROTTLE`. A policy of a file can't have it.
@@ -76,7 +76,7 @@ pub enum EntryMatch {
 
 impl Policies {
     pub(super) fn new(
-        tables: BTreeMap<Spanned<String>, Spanned<PolicyTable>>,
+        tables: BTreeMap<Spanned<String>, TableOnly<PolicyTable>>,
         envoy: Vec<EnvoyTable>,
         origin: &Origin<'_>,
     ) -> Result<Self, ConfigError> {
@@ -91,7 +91,7 @@ impl Policies {
                 let message = format!("policy `{name}`: this name is reserved for the command: use another");
                 return Err(origin.error(Some(span), message));
             }
-            let configured = ConfiguredPolicy::new(&name, index, table.into_inner(), span, origin)?;
+            let configured = ConfiguredPolicy::new(&name, index, table.0, span, origin)?;
             by_name.insert(name.into_boxed_str(), configured);
         }
         let (mut rules, mut descriptors) = (Vec::new(), Descriptors::default());
