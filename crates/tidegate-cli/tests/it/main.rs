@@ -8,6 +8,7 @@ mod documents;
 mod http;
 mod logging;
 mod overrides;
+mod package;
 mod process;
 mod replay;
 mod replay_model;

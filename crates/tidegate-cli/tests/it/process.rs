@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, ChildStderr, Command, Output, Stdio},
 };
 
@@ -52,8 +52,13 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_binary(Path::new(BINARY), arguments)
+    }
+
+    /// Starts another copy of the binary.
+    pub(crate) fn start_binary(binary: &Path, arguments: &[&str]) -> Self {
         let missing = ["--http", "--resp", "--grpc"].into_iter().filter(|flag| !arguments.contains(flag));
-        let mut child = Command::new(BINARY)
+        let mut child = Command::new(binary)
             .arg("serve")
             .args(missing.flat_map(|flag| [flag, "127.0.0.1:0"]))
             .args(arguments)
