@@ -12,7 +12,10 @@ fn a_valid_file_is_described_and_an_invalid_one_is_refused() {
     assert!(output.contains("api: 60/1m and 1000/1d by sliding_counter, open if the store fails"), "{output}");
     let bad = file("bad", "[policies.api]\nlimit = [\"60/1m\"]\n");
     let (code, output) = exit_and_output(&["config", "check", bad.to_str().expect("text")]);
-    assert!(code == Some(2) && output.contains("bad.toml:2: unknown key `limit`: did you mean `limits`?"), "{output}");
+    assert!(
+        code == Some(2) && output.contains("bad.toml:2:1: unknown key `limit`: did you mean `limits`?"),
+        "{output}"
+    );
     let (code, output) = exit_and_output(&["config", "check", bad.to_str().expect("text"), "--format", "json"]);
     assert!(code == Some(2) && output.contains("\"line\":2"), "{output}");
     assert_eq!(exit_and_output(&["config", "check", "/missing.toml"]).0, Some(2));

@@ -57,13 +57,24 @@ impl Serving {
 
     /// Starts a service in a folder, whose `tidegate.toml` it reads if there is one.
     pub(crate) fn start_in(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(BINARY);
+        command.current_dir(folder).envs(environment.iter().copied());
+        Self::start_command(command, arguments)
+    }
+
+    /// Starts another copy of the binary.
+    pub(crate) fn start_binary(binary: &Path, arguments: &[&str]) -> Self {
+        let mut command = Command::new(binary);
+        command.current_dir(std::env::temp_dir());
+        Self::start_command(command, arguments)
+    }
+
+    fn start_command(mut command: Command, arguments: &[&str]) -> Self {
         let missing = ["--http", "--resp", "--grpc"].into_iter().filter(|flag| !arguments.contains(flag));
-        let mut child = Command::new(BINARY)
+        let mut child = command
             .arg("serve")
             .args(missing.flat_map(|flag| [flag, "127.0.0.1:0"]))
             .args(arguments)
-            .current_dir(folder)
-            .envs(environment.iter().copied())
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary runs");

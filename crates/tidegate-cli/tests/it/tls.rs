@@ -113,9 +113,9 @@ fn a_failed_connection_is_explained() {
     for (server, expected, hint) in cases {
         let ca_file = ca.path("ca.pem");
         let timeout = if server == silent { "50ms" } else { "60s" };
-        let rest = ["--server", server, "--ca", &ca_file, "--timeout", timeout];
+        let options = ["--server", server, "--ca", &ca_file, "--timeout", timeout];
         for command in [&["check", "a", "--limit", "5/1s"][..], &["top", "--once"]] {
-            let (code, output) = exit_and_output(&[command, &rest].concat());
+            let (code, output) = exit_and_output(&[command, &options].concat());
             assert!(
                 code == Some(4) && output.contains(expected) && output.contains(hint),
                 "{server}: {code:?} {output}"

@@ -179,6 +179,6 @@ fn without_a_terminal_one_report_is_printed() {
     let overview: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!((code, &overview["policies"][0]["name"]), (Some(0), &Value::from("api")));
     let (code, output) = exit_and_output(&["top", "--once", "--server", "http://127.0.0.1:1"]);
-    assert!(code == Some(4) && output.contains("does not answer"), "{code:?} {output}");
+    assert!(code == Some(4) && output.contains("nothing listens"), "{code:?} {output}");
     assert_eq!(exit_and_output(&["top", "--server", "nonsense"]).0, Some(2));
 }

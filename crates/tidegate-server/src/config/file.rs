@@ -8,8 +8,8 @@ use tidegate_tower::HeaderFormat;
 use toml::Spanned;
 
 use super::values::{
-    Count, FailureChoice, FromToml as _, List, Listen, Net, Plain, Secret, ShareNumber, Size, Switch, Text, Time,
-    TimeOrOff, Units,
+    Count, FailureChoice, FromToml as _, List, Listen, Net, Plain, Secret, ShareNumber, Size, Switch, TableOnly, Text,
+    Time, TimeOrOff, Units,
 };
 
 /// A whole file.
@@ -21,7 +21,7 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) store: StoreTable,
     #[serde(default)]
-    pub(super) policies: BTreeMap<Spanned<String>, Spanned<PolicyTable>>,
+    pub(super) policies: BTreeMap<Spanned<String>, TableOnly<PolicyTable>>,
     #[serde(default)]
     pub(super) envoy: List<EnvoyTable>,
 }
@@ -91,10 +91,7 @@ table! {
 
 /// `[policies.NAME]`.
 #[derive(Debug, Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    expecting = "a policy: write a line `[policies.NAME]`, and `limits = [\"60/1m\"]` below it"
-)]
+#[serde(deny_unknown_fields)]
 pub(super) struct PolicyTable {
     pub(super) limits: Spanned<List<Text<Limit>>>,
     pub(super) algorithm: Option<Text<Algorithm>>,

@@ -10,7 +10,7 @@ use super::{
     descriptors::{DescriptorAction, Descriptors},
     error::{ConfigError, Origin, nearest},
     file::{EnvoyTable, OperationValue, PolicyTable},
-    values::{List, Plain, Switch},
+    values::{List, Plain, Switch, TableOnly},
 };
 
 /// The policy name for the keys of `CL.THROTTLE`. A policy of a file can't have it.
@@ -78,7 +78,7 @@ pub enum EntryMatch {
 
 impl Policies {
     pub(super) fn new(
-        tables: BTreeMap<Spanned<String>, Spanned<PolicyTable>>,
+        tables: BTreeMap<Spanned<String>, TableOnly<PolicyTable>>,
         envoy: Vec<EnvoyTable>,
         origin: &Origin<'_>,
     ) -> Result<Self, ConfigError> {
@@ -94,7 +94,7 @@ impl Policies {
                 let message = format!("policy `{name}`: this name is reserved for the command: use another");
                 return Err(origin.error(Some(span), message));
             }
-            let table = table.into_inner();
+            let table = table.0;
             if let Some(candidate_for) = &table.candidate_for {
                 check_candidate(&name, candidate_for, &table, &names, origin)?;
             }

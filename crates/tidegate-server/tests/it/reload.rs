@@ -67,7 +67,7 @@ fn a_bad_file_changes_nothing_and_is_reported_everywhere() {
     let ready = get(running.http, "/readyz");
     assert_eq!(ready.status, 200, "the active policies are valid");
     let error = ready.json()["configuration_error"].as_str().expect("an error").to_owned();
-    assert!(error.contains(":2: unknown key `limts`: did you mean `limits`?"), "{error}");
+    assert!(error.contains(":2:1: unknown key `limts`: did you mean `limits`?"), "{error}");
     let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
     assert!(
         text.contains("tidegate_reloads_total{result=\"bad\"} 1") && text.contains("tidegate_last_reload_good 0"),
@@ -94,10 +94,9 @@ fn a_file_that_removes_more_than_it_keeps_is_refused_unless_it_allows_that() {
     let running = Running::start_from_file(&path);
     let write = |text: &str| std::fs::write(&path, text).expect("a writable file");
     let check = |policy: &str| post(running.http, "/v1/check", &json!({ "policy": policy, "key": "k" })).status;
-    // An empty file, a file without policies, a truncated file, and a file with other policies.
+    // A file without policies, a truncated file, and a file with other policies. An empty file is refused in any case.
     let others = three_policies().replace("policies.", "policies.other-");
-    for text in
-        ["", "[server]\n", &three_policies()[..three_policies().find("[policies.b]").expect("it exists")], &others]
+    for text in ["[server]\n", &three_policies()[..three_policies().find("[policies.b]").expect("it exists")], &others]
     {
         write(text);
         running.reload();

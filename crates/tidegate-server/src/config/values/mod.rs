@@ -4,10 +4,12 @@
 
 mod list;
 mod numbers;
+mod table_only;
 mod texts;
 
 pub(crate) use list::List;
 pub(crate) use numbers::{Count, ShareNumber, Switch, Units};
+pub(crate) use table_only::TableOnly;
 pub(crate) use texts::{FailureChoice, Listen, Net, Plain, Secret, Size, Text, Time, TimeOrOff};
 
 use toml::Value;

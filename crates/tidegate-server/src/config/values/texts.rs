@@ -13,7 +13,7 @@ use tidegate::{Algorithm, AtCapacity, Limit, Mode, OnStoreFailure, Share};
 use tidegate_tower::HeaderFormat;
 use toml::Value;
 
-use super::{FromToml, KEY, deserialize_from_toml, not_a, shown};
+use super::{FromToml, KEY, deserialize_from_toml, shown};
 
 /// Any text, such as a URL or the path of a file.
 #[derive(Debug, Clone)]
@@ -210,7 +210,10 @@ impl<'de, T: Described> Deserialize<'de> for Text<T> {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
         match Value::deserialize(source)? {
             Value::String(text) => text.parse().map(Self).map_err(D::Error::custom),
-            other => Err(D::Error::custom(not_a(T::KIND, &other, &format!("\"{}\"", T::EXAMPLE)))),
+            other => {
+                let (shown, kind, example) = (shown(&other), T::KIND, T::EXAMPLE);
+                Err(D::Error::custom(format!("{shown} is not {kind}: write it in quotes, as in `\"{example}\"`")))
+            }
         }
     }
 }

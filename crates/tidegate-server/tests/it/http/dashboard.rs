@@ -229,7 +229,7 @@ fn accepted_and_refused_reloads_are_in_the_journal() {
     std::fs::write(&file, "[policies.api]\nlimits = [\"0/1h\"]\n").expect("a writable file");
     running.reload();
     let tick = events.find("tick", has_line("reload_refused"));
-    assert!(tick["configuration_error"].as_str().is_some_and(|error| error.contains(".toml:2: ")), "{tick}");
+    assert!(tick["configuration_error"].as_str().is_some_and(|error| error.contains(".toml:2:")), "{tick}");
     let is_refusal = |line: &Value| line["kind"] == "reload_refused";
     assert!(
         tick["journal"].as_array().is_some_and(|journal| journal.iter().all(is_refusal)),

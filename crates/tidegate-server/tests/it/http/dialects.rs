@@ -69,7 +69,7 @@ fn an_unknown_dialect_is_refused_with_the_known_ones() {
     let error = Config::parse("t.toml", text, &SettingSources::default()).expect_err("no dialect").to_string();
     assert_eq!(
         error,
-        "t.toml:2: `draft-7` is no format of rate limit headers: use draft-10, draft-6, x-ratelimit, \
+        "t.toml:2:11: `draft-7` is no format of rate limit headers: use draft-10, draft-6, x-ratelimit, \
          x-ratelimit-seconds or off"
     );
 }
