@@ -120,7 +120,7 @@ fn replayed(requests: usize, policies: &[&str], top: usize) -> Findings {
         policy: Policy::unnamed([limit(text)]).unwrap(),
     };
     let candidates = policies.iter().map(candidate).collect();
-    let options = ReplayOptions { candidates, windows: vec![Duration::from_secs(60)], top, store: None };
+    let options = ReplayOptions { candidates, windows: vec![Duration::from_secs(60)], top, ..ReplayOptions::default() };
     let read_options = ReadOptions { sources: vec![LogSource::File(path)], ..ReadOptions::default() };
     let reader = LogReader::open(read_options, Arc::default()).unwrap();
     let mut findings = replay::run(options, reader, None::<DecisionLog<Vec<u8>>>, || {}).unwrap();

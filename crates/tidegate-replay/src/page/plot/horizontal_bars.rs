@@ -8,7 +8,7 @@ use super::{
     svg,
     threshold::{LabelPosition, ThresholdLine},
 };
-use crate::{formatting::clip, page::escape};
+use crate::{page::escape, short_names::shorten_all};
 
 type NumberFormat = fn(f64) -> String;
 
@@ -69,8 +69,11 @@ impl HorizontalBars<'_> {
             let position = LabelPosition { row: 0, is_left: false };
             out += &(line.vertical_line(&axis.scale, position) + &line.label_above(&axis.scale, position));
         }
-        for ((name, values), top) in self.groups.iter().zip((0..).step_by(group as usize)) {
-            let name = escape::text(&clip(name, 44));
+        let names: Vec<&str> = self.groups.iter().map(|(name, _)| *name).collect();
+        let names = shorten_all(&names, 44);
+        let groups = self.groups.iter().zip(names);
+        for (((_, values), name), top) in groups.zip((0..).step_by(group as usize)) {
+            let name = escape::text(&name);
             let _ = write!(out, "<text class=\"group\" x=\"4\" y=\"{}\">{name}</text>", top + NAME - 5);
             for ((value, (series, style)), y) in
                 values.iter().zip(&self.series).zip((top + NAME..).step_by(BAR as usize))
