@@ -46,7 +46,7 @@ pub(crate) const ACCURACY: Glossary = &[
          difference causes others, because a different history leads to different decisions",
     ),
     (
-        "By own history",
+        "By own past",
         "the requests that were admitted although the window was full, or denied although they fitted, given the requests that the \
          algorithm itself admitted before; an earlier difference has no effect",
     ),

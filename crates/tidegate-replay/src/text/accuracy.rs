@@ -33,7 +33,7 @@ pub fn accuracy(accuracy: &Accuracy) -> String {
 }
 
 fn table(trace: &TraceResult) -> Table {
-    let mut table = Table::new(["", ">against", ">sliding_log", ">by own", ">history", ">worst", ">", ">"]);
+    let mut table = Table::new(["", ">against", ">sliding_log", ">by own", ">past", ">worst", ">", ">"]);
     let second = ["algorithm", "admit", "deny", "admit", "deny", "window", "bound", "bytes"];
     table.row(second.map(str::to_owned));
     for result in &trace.algorithms {

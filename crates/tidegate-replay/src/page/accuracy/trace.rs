@@ -50,7 +50,7 @@ fn wrong(trace: &TraceResult) -> String {
     if approximate(&trace.algorithms).next().is_none() {
         return String::new();
     }
-    ["Wrong against sliding_log", "Wrong by own history"].into_iter().enumerate().map(chart).collect()
+    ["Wrong against sliding_log", "Wrong by own past"].into_iter().enumerate().map(chart).collect()
 }
 
 fn table(trace: &TraceResult) -> String {
@@ -58,8 +58,8 @@ fn table(trace: &TraceResult) -> String {
         "Algorithm",
         ">Admitted, against sliding_log",
         ">Denied, against sliding_log",
-        ">Admitted, by own history",
-        ">Denied, by own history",
+        ">Admitted, by own past",
+        ">Denied, by own past",
         ">Worst window",
         ">Times the limit",
         ">Bound",
