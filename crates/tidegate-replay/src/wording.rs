@@ -237,7 +237,7 @@ pub(crate) fn group_notes(grouped: &GroupedFindings) -> Vec<String> {
     let mut notes = Vec::new();
     let shown = grouped.groups.len() as u64;
     if grouped.count > shown {
-        notes.push(format!("the {} of {} with the most requests", count(shown), plural(grouped.count, "group")));
+        notes.push(format!("these are the {} of {} with the most requests", count(shown), plural(grouped.count, "group")));
     }
     if let Some(max) = grouped.overflow {
         notes.push(format!("at most {} are distinguished; all others form one group", plural(max, "group")));

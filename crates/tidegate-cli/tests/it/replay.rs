@@ -307,9 +307,10 @@ fn late_lines_of_a_log_are_sorted_automatically() {
     let unsorted = json(&["replay", &log, "--limit", "30/1m", "--sort", "off"]);
     assert_eq!(unsorted["input"]["still_late"], 590);
     let text = shown(&["replay", &log, "--limit", "30/1m", "--sort", "off"]);
+    let text = text.replace('\n', " ");
     assert!(text.contains("decided in the order of the file") && text.contains("--sort 59s"), "{text}");
     let text = shown(&["replay", &log, "--limit", "30/1m", "--sort", "10s"]);
-    assert!(text.contains("were more than 10s late"), "{text}");
+    assert!(text.replace('\n', " ").contains("490 were more than 10s late"), "{text}");
 }
 
 #[test]
@@ -379,7 +380,7 @@ fn names_in_tables_stay_different() {
     }
     let log = write_file("agents.log", log);
     let text = shown(&["replay", &log, "--limit", "1/1m", "--by", "agent"]);
-    assert!(text.contains("…8…") || text.contains("118") , "{text}");
+    assert!(text.contains("118"), "{text}");
     let rows: Vec<&str> = text.lines().filter(|line| line.trim_start().starts_with("Mozil")).collect();
     let names: Vec<&str> = rows.iter().filter_map(|row| row.split("  ").find(|cell| cell.contains("Mozil"))).collect();
     assert!(names.len() == 2 && names[0] != names[1], "{text}");
