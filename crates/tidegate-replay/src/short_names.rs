@@ -129,7 +129,9 @@ mod tests {
     #[test]
     fn the_differing_part_of_user_agents_and_paths_is_shown() {
         let agent = |version: &str| {
-            format!("Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{version}.0 Safari/537.36")
+            format!(
+                "Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/{version}.0 Safari/537.36"
+            )
         };
         let shown = shorten_all(&[agent("118"), agent("131"), agent("119")], 22);
         assert!(shown[0].contains("18") && shown[1].contains("31") && shown[2].contains("19"), "{shown:?}");

@@ -194,7 +194,8 @@ pub(crate) fn share_denied(suggestion: &Suggestion) -> String {
 pub(crate) fn obedience(obey: &ObeyFindings) -> Vec<String> {
     let mut sentences = Vec::new();
     if obey.waiting_at_end > 0 {
-        let (waiting, clients) = (plural(obey.waiting_at_end, "request"), plural(obey.clients_waiting_at_end, "client"));
+        let (waiting, clients) =
+            (plural(obey.waiting_at_end, "request"), plural(obey.clients_waiting_at_end, "client"));
         let later = duration(obey.last_served_after_us);
         sentences.push(format!(
             "At the end of the input, {waiting} of {clients} still waited. The last one was served {later} later."
@@ -237,7 +238,11 @@ pub(crate) fn group_notes(grouped: &GroupedFindings) -> Vec<String> {
     let mut notes = Vec::new();
     let shown = grouped.groups.len() as u64;
     if grouped.count > shown {
-        notes.push(format!("these are the {} of {} with the most requests", count(shown), plural(grouped.count, "group")));
+        notes.push(format!(
+            "these are the {} of {} with the most requests",
+            count(shown),
+            plural(grouped.count, "group")
+        ));
     }
     if let Some(max) = grouped.overflow {
         notes.push(format!("at most {} are distinguished; all others form one group", plural(max, "group")));

@@ -270,8 +270,7 @@ fn decisions_of_sorted_requests_are_written_in_the_order_of_the_input() {
     in_order.sort_unstable();
     let sorted = decided("late.csv", &late, &["--sort", "2s"]);
     let rows = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-    let times: Vec<u64> =
-        rows(&sorted)[1..].iter().filter_map(|row| row.split(',').next()?.parse().ok()).collect();
+    let times: Vec<u64> = rows(&sorted)[1..].iter().filter_map(|row| row.split(',').next()?.parse().ok()).collect();
     assert_eq!(times, late, "the rows are in the order of the input");
     let by_time = |text: &str| {
         let mut rows = rows(text);

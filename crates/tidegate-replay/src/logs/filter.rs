@@ -5,8 +5,7 @@ use std::{fmt, str::FromStr};
 use regex::bytes::Regex;
 
 use super::{
-    client_key,
-    expression,
+    client_key, expression,
     fields::{Field, Fields},
 };
 

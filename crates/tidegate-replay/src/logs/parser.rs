@@ -5,7 +5,8 @@ use std::sync::{Arc, atomic::AtomicU64};
 use tidegate::Key;
 
 use super::{
-    ClientKey, CostSource, Filters, FormatChoice, LogError, LogSource, MalformedLine, ReadOptions, Request, RequestBuffer,
+    ClientKey, CostSource, Filters, FormatChoice, LogError, LogSource, MalformedLine, ReadOptions, Request,
+    RequestBuffer,
     fields::Fields,
     format::Format,
     source::{Block, BlockReader},

@@ -188,11 +188,8 @@ impl LogReader {
         }
         summary.whole_seconds &= summary.requests > 0;
         summary.still_late = sort_buffer.still_late;
-        summary.filters_without_field = if summary.lines > summary.malformed {
-            self.options.filters.without_field(found)
-        } else {
-            Vec::new()
-        };
+        summary.filters_without_field =
+            if summary.lines > summary.malformed { self.options.filters.without_field(found) } else { Vec::new() };
         summary
     }
 

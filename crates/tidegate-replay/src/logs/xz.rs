@@ -20,7 +20,9 @@ impl<R: Read> Read for XzSource<R> {
         self.0.read(buffer).map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::Interrupted => return error,
-                io::ErrorKind::OutOfMemory => "its xz dictionary is larger than 128 MiB: compress it with `xz -9`".to_owned(),
+                io::ErrorKind::OutOfMemory => {
+                    "its xz dictionary is larger than 128 MiB: compress it with `xz -9`".to_owned()
+                }
                 io::ErrorKind::UnexpectedEof => "the xz data ends early: the file is truncated".to_owned(),
                 _ => format!("the xz data is damaged ({error})"),
             };

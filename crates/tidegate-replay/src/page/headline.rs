@@ -98,7 +98,8 @@ fn tiles(findings: &Findings) -> String {
 
 fn notes(findings: &Findings) -> String {
     let input = &findings.input;
-    let mut notes: Vec<String> = wording::notes(findings).iter().map(|note| escape::text(&sentence(&shorten(note, 600)))).collect();
+    let mut notes: Vec<String> =
+        wording::notes(findings).iter().map(|note| escape::text(&sentence(&shorten(note, 600)))).collect();
     if input.malformed > 0 {
         let (malformed, lines) = (count(input.malformed), count(input.lines));
         let part = share(ratio(input.malformed, input.lines));

@@ -46,5 +46,8 @@ pub(super) fn html(findings: &Findings) -> String {
         }
     }
     let text = format!("<p>{}</p>\n", wording::OBEDIENCE);
-    section("Delays if clients wait as they are told", &(text + &table.html("Delays in whole seconds, rounded up") + &notes))
+    section(
+        "Delays if clients wait as they are told",
+        &(text + &table.html("Delays in whole seconds, rounded up") + &notes),
+    )
 }

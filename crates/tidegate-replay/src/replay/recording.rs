@@ -186,7 +186,8 @@ mod tests {
     fn a_recording_that_can_not_drop_enough_stops() {
         let mut recording = Recording::new(1_000);
         for time_us in 0..5_000 {
-            recording.push(RecordedRequest { client: u32::try_from(time_us % 5).unwrap(), time_us, cost: 1 }, u64::from);
+            recording
+                .push(RecordedRequest { client: u32::try_from(time_us % 5).unwrap(), time_us, cost: 1 }, u64::from);
             assert!(recording.bytes.len() < 1_010, "the memory is bounded");
         }
         assert!(!recording.is_complete(0));

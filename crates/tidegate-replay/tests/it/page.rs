@@ -96,9 +96,7 @@ fn the_published_rate_is_compared_with_the_measured_rates() {
         assert!(page.contains(text), "{text}");
     }
     assert!(!page_of(pages, "accuracy_of_nothing").contains("Cloudflare"));
-    assert!(
-        page_of(pages, "accuracy_of_one").contains("<h1>Only sliding_log was tried, and it is never wrong.</h1>")
-    );
+    assert!(page_of(pages, "accuracy_of_one").contains("<h1>Only sliding_log was tried, and it is never wrong.</h1>"));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use tidegate_replay::{
     findings::{
-        ClientHistory, Curve, CurvePoint, DeniedClient, Findings, GroupFindings, GroupedFindings, LimitFindings, ObeyFindings,
-        PolicyFindings, Suggestion, Timeline, WaitStep, Waits,
+        ClientHistory, Curve, CurvePoint, DeniedClient, Findings, GroupFindings, GroupedFindings, LimitFindings,
+        ObeyFindings, PolicyFindings, Suggestion, Timeline, WaitStep, Waits,
     },
     formatting::ratio,
     logs::{InputSummary, MalformedLine},
@@ -130,7 +130,8 @@ fn obey(denied: u64, requests: u64, clients: u64) -> ObeyFindings {
 
 /// Groups of paths: the largest ones of many.
 fn grouped(clients: u64) -> GroupedFindings {
-    let names = ["/presentations", "/images", "/a-very-long-name-of-a-folder-that-does-not-fit-into-a-table-of-groups", "-"];
+    let names =
+        ["/presentations", "/images", "/a-very-long-name-of-a-folder-that-does-not-fit-into-a-table-of-groups", "-"];
     let group = |(i, name): (u64, &&str)| GroupFindings {
         name: Some((*name).to_owned()),
         clients: clients / (i + 1),

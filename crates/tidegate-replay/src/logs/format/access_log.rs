@@ -52,7 +52,8 @@ impl AccessLog {
                     index.filter(|index| *index >= HEADERS || matches!(field, Field::Named(_)))
                 }
             };
-            let known = "it has ip, user, path, status, agent (header:user-agent), header:referer, field:request, field:bytes";
+            let known =
+                "it has ip, user, path, status, agent (header:user-agent), header:referer, field:request, field:bytes";
             let index = index.ok_or_else(|| (field.clone(), known.to_owned()))?;
             Ok(FieldColumn { index, is_path: *field == Field::Path })
         };

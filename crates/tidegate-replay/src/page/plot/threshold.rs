@@ -17,6 +17,8 @@ pub(super) struct LabelPosition {
     pub(super) row: u32,
     /// Whether the text ends at the line instead of starting there.
     pub(super) is_left: bool,
+    /// Whether the line reaches up to the label.
+    pub(super) has_leader: bool,
 }
 
 /// Maximum length of a label: half the width of the area on a phone.
@@ -38,7 +40,7 @@ impl ThresholdLine {
     }
 
     pub(super) fn vertical_line(&self, x: &Scale, position: LabelPosition) -> String {
-        let above = if self.label.is_empty() { 0 } else { (position.row + 1) * LABEL_ROW - 2 };
+        let above = if self.label.is_empty() || !position.has_leader { 0 } else { (position.row + 1) * LABEL_ROW - 2 };
         svg::vertical_line(&self.class(), &svg::percent(x.position(self.value)), above)
     }
 
@@ -52,7 +54,7 @@ impl ThresholdLine {
         self.label_at(1.0, position)
     }
 
-    fn label_at(&self, x: f64, LabelPosition { row, is_left }: LabelPosition) -> String {
+    fn label_at(&self, x: f64, LabelPosition { row, is_left, .. }: LabelPosition) -> String {
         let (x, y, label) = (svg::percent(x), row * LABEL_ROW + 5, self.label());
         let (dx, anchor) = if is_left { (-4, "end") } else { (4, "start") };
         format!("<text class=\"mark\" x=\"{x}\" y=\"-{y}\" dx=\"{dx}\" text-anchor=\"{anchor}\">{label}</text>")
@@ -65,6 +67,7 @@ struct Label {
     line: f64,
     width: f64,
     is_left: bool,
+    has_leader: bool,
 }
 
 impl Label {
@@ -75,7 +78,7 @@ impl Label {
     /// Returns whether the line of another label would cross this label in the same row or below.
     fn is_crossed_by(&self, other: &Self) -> bool {
         let (from, to) = self.extent();
-        from < other.line && other.line < to
+        other.has_leader && from < other.line && other.line < to
     }
 
     fn overlaps(&self, other: &Self) -> bool {
@@ -85,11 +88,12 @@ impl Label {
 }
 
 /// Returns positions of the labels of lines at these positions, such that no label overlaps another or the line of another, even on a
-/// narrow page. A line reaches up to its label. So a label is above the labels of all lines that it is crossed by.
+/// narrow page. A line reaches up to its label. So a label is above the labels of all lines that it is crossed by. Where that is
+/// impossible, a line ends at the area.
 pub(super) fn label_positions(lines: &[(f64, &str)]) -> Vec<LabelPosition> {
     let label = |(line, text): &(f64, &str)| {
         let width = as_f64(text.chars().count().min(LABEL) as u64 + 2) * CHARACTER;
-        Label { line: *line, width, is_left: line + width > 1.0 && *line > 0.5 }
+        Label { line: *line, width, is_left: line + width > 1.0 && *line > 0.5, has_leader: true }
     };
     let mut labels: Vec<Label> = lines.iter().map(label).collect();
     let mut order: Vec<usize> = (0..lines.len()).filter(|i| !lines[*i].1.is_empty()).collect();
@@ -104,8 +108,12 @@ pub(super) fn label_positions(lines: &[(f64, &str)]) -> Vec<LabelPosition> {
     while !order.is_empty() {
         // A label gets its row after the labels of the lines that cross it.
         let is_next = |i: &usize| order.iter().all(|j| i == j || !labels[*i].is_crossed_by(&labels[*j]));
-        let next = order.iter().position(is_next).unwrap_or(0);
-        let i = order.remove(next);
+        let next = order.iter().position(is_next);
+        let i = order.remove(next.unwrap_or(0));
+        if next.is_none() {
+            let crossing: Vec<usize> = order.iter().copied().filter(|j| labels[i].is_crossed_by(&labels[*j])).collect();
+            crossing.into_iter().for_each(|j| labels[j].has_leader = false);
+        }
         let placed = || rows.iter().zip(&labels).filter_map(|(row, label)| Some(((*row)?, label)));
         let crossing = placed().filter(|(_, other)| labels[i].is_crossed_by(other)).map(|(row, _)| row + 1).max();
         let mut row = crossing.unwrap_or(0);
@@ -114,7 +122,12 @@ pub(super) fn label_positions(lines: &[(f64, &str)]) -> Vec<LabelPosition> {
         }
         rows[i] = Some(row);
     }
-    rows.iter().zip(&labels).map(|(row, label)| LabelPosition { row: row.unwrap_or(0), is_left: label.is_left }).collect()
+    let position = |(row, label): (&Option<u32>, &Label)| LabelPosition {
+        row: row.unwrap_or(0),
+        is_left: label.is_left,
+        has_leader: label.has_leader,
+    };
+    rows.iter().zip(&labels).map(position).collect()
 }
 
 #[cfg(test)]
@@ -152,7 +165,7 @@ mod tests {
                 for (j, other) in positions.iter().enumerate().filter(|(j, _)| i != *j) {
                     let ((a, b), (c, d)) = (extent(i), extent(j));
                     prop_assert!(*row != other.row || a >= d || c >= b, "labels overlap: {:?} {:?}", lines, positions);
-                    let is_crossed = a < lines[j].0 && lines[j].0 < b;
+                    let is_crossed = other.has_leader && a < lines[j].0 && lines[j].0 < b;
                     prop_assert!(!is_crossed || other.row < *row, "a line crosses a label: {:?} {:?}", lines, positions);
                 }
             }
