@@ -137,7 +137,7 @@ mod tests {
         assert!(shown[0].contains("18") && shown[1].contains("31") && shown[2].contains("19"), "{shown:?}");
         let path = |id: u32| format!("203.0.113.7 + /api/v1/customers/{id}/orders/export");
         let shown = shorten_all(&[path(10_001), path(10_002), path(20_001)], 22);
-        assert!(shown[0].contains("001") && shown[1].contains("2") && shown[2].contains("20"), "{shown:?}");
+        assert!(shown[0].contains("001") && shown[1].contains('2') && shown[2].contains("20"), "{shown:?}");
     }
 
     proptest! {

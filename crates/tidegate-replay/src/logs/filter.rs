@@ -116,7 +116,11 @@ impl Filters {
         // Every filter is evaluated, so that the number of its field is known.
         let mut is_kept = true;
         for same_field in self.only.chunk_by(|a, b| a.field == b.field) {
-            is_kept &= same_field.iter().fold(false, |any, filter| matches(filter) || any);
+            let mut is_match = false;
+            for filter in same_field {
+                is_match |= matches(filter);
+            }
+            is_kept &= is_match;
         }
         for filter in &self.skip {
             is_kept &= !matches(filter);

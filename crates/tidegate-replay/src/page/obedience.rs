@@ -1,5 +1,7 @@
 //! The delays if clients wait for as long as `Retry-After` says.
 
+use std::fmt::Write as _;
+
 use super::{escape, policy_names, section};
 use crate::{
     findings::Findings,
@@ -42,7 +44,7 @@ pub(super) fn html(findings: &Findings) -> String {
         ]);
         let sentences = wording::obedience(obey);
         if !sentences.is_empty() {
-            notes += &format!("<p>{name}: {}</p>\n", escape::text(&sentences.join(" ")));
+            let _ = writeln!(notes, "<p>{name}: {}</p>", escape::text(&sentences.join(" ")));
         }
     }
     let text = format!("<p>{}</p>\n", wording::OBEDIENCE);

@@ -83,7 +83,9 @@ impl Recording {
                 dropped.push(request.client);
             }
         }
-        dropped.into_iter().for_each(|client| self.mark(client));
+        for client in dropped {
+            self.mark(client);
+        }
         self.is_stopped = kept.len() > self.max_bytes / 4 * 3;
         (self.bytes, self.last_us) = (kept, last_us);
     }
@@ -165,7 +167,9 @@ mod tests {
         #[test]
         fn all_requests_are_returned_in_order(requests in prop::collection::vec(request(), 0..60)) {
             let mut recording = Recording::default();
-            requests.iter().for_each(|request| recording.push(*request, |_| 0));
+            for request in &requests {
+                recording.push(*request, |_| 0);
+            }
             prop_assert!(recording.iter().eq(requests));
         }
     }

@@ -101,14 +101,14 @@ fn policies(out: &mut String, policies: &[PolicyFindings], short: &[String], nam
         ]);
     }
     out.push_str(&table.text());
-    let named = || policies.iter().zip(names);
+    let pairs = || policies.iter().zip(names);
     let is_several = |policy: &PolicyFindings| policy.limits.len() > 1 && policy.denied > policy.impossible;
-    for (policy, name) in named().filter(|(policy, _)| is_several(policy)) {
+    for (policy, name) in pairs().filter(|(policy, _)| is_several(policy)) {
         let denials = policy.limits.iter().map(|limit| format!("{} {}", limit.limit, count(limit.bound)));
         let denials = denials.collect::<Vec<_>>().join(", ");
         let _ = writeln!(out, "  {name}: denials by {denials}");
     }
-    for (policy, name) in named().filter(|(policy, _)| policy.impossible > 0) {
+    for (policy, name) in pairs().filter(|(policy, _)| policy.impossible > 0) {
         let impossible = count(policy.impossible);
         let _ = writeln!(out, "  {name}: {impossible} requests cost more than a limit ever allows");
     }

@@ -112,7 +112,9 @@ pub(super) fn label_positions(lines: &[(f64, &str)]) -> Vec<LabelPosition> {
         let i = order.remove(next.unwrap_or(0));
         if next.is_none() {
             let crossing: Vec<usize> = order.iter().copied().filter(|j| labels[i].is_crossed_by(&labels[*j])).collect();
-            crossing.into_iter().for_each(|j| labels[j].has_leader = false);
+            for j in crossing {
+                labels[j].has_leader = false;
+            }
         }
         let placed = || rows.iter().zip(&labels).filter_map(|(row, label)| Some(((*row)?, label)));
         let crossing = placed().filter(|(_, other)| labels[i].is_crossed_by(other)).map(|(row, _)| row + 1).max();
