@@ -1,4 +1,4 @@
-//! `tidegate replay`: decides the requests of a log by a limit.
+//! `tidegate replay`: decides the requests of a log file by a limit.
 
 mod candidates;
 mod log;
@@ -50,10 +50,15 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
         windows,
         top: arguments.top,
         store: arguments.store.clone().filter(|url| url != "memory").map(open_store),
+        obey: arguments.obey,
     };
     anyhow::ensure!(
         arguments.decisions.is_none() || !options.candidates.is_empty(),
         "--decisions needs a limit: add --limit 60/1m, or --policy with a configuration"
+    );
+    anyhow::ensure!(
+        !arguments.obey || !options.candidates.is_empty(),
+        "--obey needs a limit: add --limit 60/1m, or --policy with a configuration"
     );
     anyhow::ensure!(!arguments.log.files.is_empty(), "name a FILE to replay, or `-` for standard input");
     anyhow::ensure!(
@@ -62,6 +67,7 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
     );
     let mut read_options = read_options(&arguments.log)?;
     read_options.client_key = read_options.client_key.or(key_of_policy);
+    read_options.group.clone_from(&arguments.by_group);
     let (reader, progress) = ReadProgress::open(read_options)?;
     // The files are created before the work, so that an error is reported early.
     let decisions = create(arguments.decisions.as_deref(), &arguments.log.files)?;
@@ -79,8 +85,8 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
     write_report(report, || page::replay(&findings))?;
     print(&findings, text::replay, format)?;
     Ok(match findings.interrupted {
-        _ if is_unread(&findings.input) => Outcome::Usage,
         true => Outcome::Interrupted,
+        false if is_without_requests(&findings.input) => Outcome::Usage,
         false => Outcome::Good,
     })
 }
@@ -100,18 +106,23 @@ pub(crate) fn print<T: Serialize>(results: &T, text: impl FnOnce(&T) -> String, 
     Ok(())
 }
 
-/// Returns whether the input has lines but no requests, and prints a hint. Then the file, its format or the client key is wrong.
-pub(crate) fn is_unread(input: &InputSummary) -> bool {
-    if input.requests > 0 || (input.malformed == 0 && input.without_key == 0 && input.troubles.is_empty()) {
+/// Returns whether the input has no requests, and prints what would be right.
+pub(crate) fn is_without_requests(input: &InputSummary) -> bool {
+    if input.requests > 0 {
         return false;
     }
-    let hint = if input.without_key > 0 {
+    print_error(if !input.troubles.is_empty() {
+        "no request was read before the input failed: repair or replace the file"
+    } else if input.lines == 0 {
+        "the input is empty: name a file with lines"
+    } else if input.filtered > 0 {
+        "no line passes the filters: change --only and --skip"
+    } else if input.without_key > 0 {
         "no request has a client key: name another field with --by"
     } else {
         "all lines are malformed: is the file an access log (common or combined), JSON lines, or a trace that starts with \
          time_us,key,cost? Describe a custom format with --log-format"
-    };
-    print_error(hint);
+    });
     true
 }
 

@@ -26,7 +26,7 @@ use crate::{
     },
     outcome::Outcome,
     output,
-    replay::{ReadProgress, create, is_unread, print, read_options, write_report},
+    replay::{ReadProgress, create, is_without_requests, print, read_options, write_report},
 };
 
 /// Number of requests between two updates of the progress.
@@ -124,8 +124,7 @@ fn evaluate_log(
     if progress.finish() {
         output::print_error("stopped before the end of the input: these are the results so far");
         outcome = Outcome::Interrupted;
-    }
-    if is_unread(&input) {
+    } else if is_without_requests(&input) {
         outcome = Outcome::Usage;
     }
     if input.malformed > 0 {

@@ -51,6 +51,12 @@ impl ClientNumbers {
         }
     }
 
+    /// Returns the number of a client, unless it is new.
+    #[inline]
+    pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
+        self.numbers.find(self.hasher.hash_one(key), |number| self.keys.get(*number) == key).copied()
+    }
+
     /// Returns the key of a client.
     pub(crate) fn key(&self, number: u32) -> &[u8] {
         self.keys.get(number)

@@ -19,6 +19,9 @@ pub struct Findings {
     pub timeline: Timeline,
     /// For each window, the number of clients that a limit affects.
     pub curves: Vec<Curve>,
+    /// Suggestions for each group, if groups are wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<GroupedFindings>,
     /// Whether the replay stopped before the end of the input.
     pub interrupted: bool,
 }
@@ -48,6 +51,68 @@ pub struct PolicyFindings {
     pub retry_after: Waits,
     /// The clients with the most denials, in descending order.
     pub hardest_hit: Vec<DeniedClient>,
+    /// Results if clients wait for as long as `Retry-After` says, if they are wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub obey: Option<ObeyFindings>,
+}
+
+/// Results if every denied client waits for as long as `Retry-After` says, and then sends its request again.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ObeyFindings {
+    /// Denials, each followed by a wait.
+    pub denials: u64,
+    /// Requests that were served later than the input has them.
+    pub delayed: u64,
+    /// `delayed` as a share of all requests, 0 to 1.
+    pub share_delayed: f64,
+    /// Clients with a delayed request.
+    pub clients_delayed: u64,
+    /// Delays of those requests.
+    pub waits: Waits,
+    /// Requests that were served in the end, delayed or not.
+    pub served: u64,
+    /// Requests that still waited at the time of the last request of the input.
+    pub waiting_at_end: u64,
+    /// Clients of those requests.
+    pub clients_waiting_at_end: u64,
+    /// Time from the last request of the input until the last waiting request was served, in microseconds.
+    pub last_served_after_us: u64,
+    /// Largest number of requests of one client that waited at the same time.
+    pub longest_queue: u64,
+    /// That client.
+    pub client_of_longest_queue: Option<String>,
+    /// Requests that were given up because too many others waited.
+    pub given_up: u64,
+    /// Clients that gave up a request.
+    pub clients_given_up: u64,
+    /// Requests that cost more than a limit ever allows.
+    pub impossible: u64,
+}
+
+/// Suggestions for each group of requests.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GroupedFindings {
+    /// Field by which requests are grouped: `field:tier`, `path:1`, …
+    pub by: String,
+    /// Number of groups.
+    pub count: u64,
+    /// Maximum number of groups, if there are more. Requests of further groups form one group.
+    pub overflow: Option<u64>,
+    /// The groups with the most requests, in descending order.
+    pub groups: Vec<GroupFindings>,
+}
+
+/// Suggestions for one group.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GroupFindings {
+    /// Value of the field. `None` is the group of all groups beyond the maximum.
+    pub name: Option<String>,
+    /// Clients with requests of the group.
+    pub clients: u64,
+    /// Requests of the group.
+    pub requests: u64,
+    /// For each window, the number of clients that a limit on the requests of the group affects.
+    pub curves: Vec<Curve>,
 }
 
 /// Results of one limit of a policy.
@@ -148,9 +213,11 @@ pub struct Curve {
     pub window: String,
     /// The window in microseconds.
     pub window_us: u64,
+    /// Number of requests.
+    pub requests: u64,
     /// Points from the smallest relevant limit to the first limit that affects no client.
     pub points: Vec<CurvePoint>,
-    /// Limits to consider, in ascending order.
+    /// Limits to consider. The first one affects the fewest clients.
     pub suggestions: Vec<Suggestion>,
 }
 
@@ -180,6 +247,12 @@ pub struct Suggestion {
     pub share: f64,
     /// Requests of those clients as a share of all requests, 0 to 1.
     pub share_of_requests: f64,
+    /// Requests that `sliding_log` with this limit would deny.
+    pub denied: u64,
+    /// `denied` as a share of all requests, 0 to 1.
+    pub share_of_requests_denied: f64,
+    /// Whether `denied` is only a minimum, because the input is so long that not all requests were remembered.
+    pub is_minimum: bool,
     /// Reason for the suggestion, in one sentence.
     pub why: String,
 }

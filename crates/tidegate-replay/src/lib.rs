@@ -7,6 +7,7 @@ pub mod formatting;
 pub mod logs;
 pub mod page;
 pub mod replay;
+mod short_names;
 pub mod simulate;
 mod table;
 pub mod text;

@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 
 use crate::{
-    findings::Findings,
-    formatting::{count, duration, plural, units},
+    findings::{Curve, Findings, GroupFindings, GroupedFindings, ObeyFindings, Suggestion},
+    formatting::{count, duration, list, plural, share, units},
     logs::InputSummary,
+    replay::{MAX_QUEUE, MAX_WAITING},
+    short_names::shorten,
     simulate::{
         accuracy::Accuracy,
         boundary::{Boundary, Scenario},
@@ -31,7 +33,7 @@ pub(crate) const BOUNDARY: Glossary = &[
 
 pub(crate) const COMPARISON: Glossary = &[
     ("Denied", "the requests denied, and the clients denied at least once"),
-    ("Unlike the log", "the requests that the exact log decides differently"),
+    ("Unlike sliding_log", "the requests that sliding_log decides differently"),
     WORST_WINDOW,
     BOUND,
     BYTES,
@@ -39,12 +41,12 @@ pub(crate) const COMPARISON: Glossary = &[
 
 pub(crate) const ACCURACY: Glossary = &[
     (
-        "Against the log",
-        "the requests that were admitted where the exact log denies them, or denied where it admits them, as shares of all requests; one \
+        "Against sliding_log",
+        "the requests that were admitted where sliding_log denies them, or denied where it admits them, as shares of all requests; one \
          difference causes others, because a different history leads to different decisions",
     ),
     (
-        "By own history",
+        "By own past",
         "the requests that were admitted although the window was full, or denied although they fitted, given the requests that the \
          algorithm itself admitted before; an earlier difference has no effect",
     ),
@@ -111,26 +113,139 @@ pub(crate) fn notes(Findings { input, interrupted, .. }: &Findings) -> Vec<Strin
     if input.spread {
         notes.push("requests were spread at random within their second".to_owned());
     } else if input.whole_seconds && input.requests > 1 {
-        let rule = "the requests of one second are decided at one time, in the order of the log";
+        let rule = "the requests of one second are decided at one time, in the order of the file";
         notes.push(format!("times are whole seconds: {rule} (--spread spreads them within the second)"));
     }
     if input.out_of_order > 0 {
         notes.push(late(input));
     }
+    if input.filtered > 0 {
+        let (filtered, lines) = (count(input.filtered), plural(input.lines, "line"));
+        notes.push(format!("{filtered} of {lines} were skipped by {}", input.filters.join(", ")));
+    }
+    if !input.filters_without_field.is_empty() {
+        notes.push(format!("no line has the field of the filter {}", list(&input.filters_without_field)));
+    }
     if input.without_key > 0 {
-        notes.push(format!("{} without a client key, not decided", plural(input.without_key, "request")));
+        let verb = if input.without_key == 1 { "has" } else { "have" };
+        notes.push(format!("{} {verb} no client key and were not decided", plural(input.without_key, "request")));
     }
     notes
 }
 
-/// Describes the requests that are logged late.
+/// Describes the lines that are late.
 fn late(input: &InputSummary) -> String {
-    let (late, by) = (plural(input.out_of_order, "request"), duration(input.latest_by_us));
-    if input.sorted && input.still_late == 0 {
-        return format!("{late} logged late by up to {by}, and sorted");
+    let (late, by) = (plural(input.out_of_order, "line"), duration(input.latest_by_us));
+    let sorted = input.out_of_order.saturating_sub(input.still_late);
+    if input.still_late == 0 {
+        return format!("{late} were up to {by} late: they were sorted by time");
     }
     // In whole seconds, as `--sort` reads it.
     let span = duration(input.latest_by_us.div_ceil(1_000_000) * 1_000_000);
-    let decided = format!("{} decided at a later time, which is stricter", count(input.still_late));
-    format!("{late} logged late by up to {by}; {decided} (--sort {span} sorts all)")
+    let decided = "decided in the order of the file, as if they were later, which denies more";
+    if !input.sorted {
+        return format!("{late} are up to {by} late and were {decided} (--sort {span} sorts them)");
+    }
+    let rest = count(input.still_late);
+    let rest = if input.latest_by_us > input.sort_us {
+        format!("{rest} were more than {} late and were {decided} (--sort {span} sorts them)", duration(input.sort_us))
+    } else {
+        format!("{rest} came after too many other lines and were {decided}")
+    };
+    format!("{late} were up to {by} late: {} were sorted by time; {rest}", count(sorted))
+}
+
+/// Returns the different suggestions of a curve, the one that affects the fewest clients first. Each has the positions of all that suggest
+/// the same limit, and their reasons.
+pub(crate) fn suggestions(curve: &Curve) -> Vec<(Vec<&str>, &Suggestion, Vec<&str>)> {
+    let mut suggestions: Vec<(Vec<&str>, &Suggestion, Vec<&str>)> = Vec::new();
+    for suggestion in &curve.suggestions {
+        match suggestions.iter_mut().find(|(_, other, _)| other.max == suggestion.max) {
+            Some((at, _, why)) => {
+                at.push(&suggestion.at);
+                if !why.contains(&suggestion.why.as_str()) {
+                    why.push(&suggestion.why);
+                }
+            }
+            None => suggestions.push((vec![&suggestion.at], suggestion, vec![&suggestion.why])),
+        }
+    }
+    suggestions
+}
+
+/// Describes whom a suggested limit affects, and what it denies: `affects 2 of 10 clients (20 %) and denies 1.2 % of all requests`.
+pub(crate) fn effect(suggestion: &Suggestion, clients: u64) -> String {
+    match suggestion.touched {
+        0 => "affects no client and denies no request".to_owned(),
+        n => {
+            let affected = format!("{} of {} ({})", count(n), plural(clients, "client"), share(suggestion.share));
+            format!("affects {affected} and denies {} of all requests", share_denied(suggestion))
+        }
+    }
+}
+
+/// Formats the share of requests that a suggested limit denies.
+pub(crate) fn share_denied(suggestion: &Suggestion) -> String {
+    let least = if suggestion.is_minimum { "at least " } else { "" };
+    format!("{least}{}", share(suggestion.share_of_requests_denied))
+}
+
+/// Describes the results of a policy if clients wait, in sentences.
+pub(crate) fn obedience(obey: &ObeyFindings) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if obey.waiting_at_end > 0 {
+        let (waiting, clients) =
+            (plural(obey.waiting_at_end, "request"), plural(obey.clients_waiting_at_end, "client"));
+        let later = duration(obey.last_served_after_us);
+        sentences.push(format!(
+            "At the end of the input, {waiting} of {clients} still waited. The last one was served {later} later."
+        ));
+    }
+    if let Some(client) = obey.client_of_longest_queue.as_ref().filter(|_| obey.longest_queue > 1) {
+        let queue = plural(obey.longest_queue, "request");
+        sentences.push(format!("The longest queue had {queue}, of the client {}.", shorten(client, 60)));
+    }
+    if obey.given_up > 0 {
+        let (given_up, clients) = (plural(obey.given_up, "request"), plural(obey.clients_given_up, "client"));
+        sentences.push(format!(
+            "{given_up} of {clients} were never served: at most {} of one client and {} of all clients wait.",
+            plural(MAX_QUEUE as u64, "request"),
+            count(MAX_WAITING)
+        ));
+    }
+    if obey.impossible > 0 {
+        let cost = if obey.impossible == 1 { "costs" } else { "cost" };
+        sentences.push(format!("{} {cost} more than a limit ever allows.", plural(obey.impossible, "request")));
+    }
+    sentences
+}
+
+/// Explains how obedient clients behave.
+pub(crate) const OBEDIENCE: &str = "A denied client sends nothing until its Retry-After has passed, then it sends the denied request again. Its later requests \
+                                    wait behind it.";
+
+/// Returns the name of a group for people.
+pub(crate) fn group_name(group: &GroupFindings) -> String {
+    match group.name.as_deref() {
+        None => "(all other groups)".to_owned(),
+        Some("-") => "(none)".to_owned(),
+        Some(name) => name.to_owned(),
+    }
+}
+
+/// Describes the groups that are not shown, each in a clause.
+pub(crate) fn group_notes(grouped: &GroupedFindings) -> Vec<String> {
+    let mut notes = Vec::new();
+    let shown = grouped.groups.len() as u64;
+    if grouped.count > shown {
+        notes.push(format!(
+            "these are the {} of {} with the most requests",
+            count(shown),
+            plural(grouped.count, "group")
+        ));
+    }
+    if let Some(max) = grouped.overflow {
+        notes.push(format!("at most {} are distinguished; all others form one group", plural(max, "group")));
+    }
+    notes
 }

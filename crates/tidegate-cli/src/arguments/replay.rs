@@ -4,19 +4,26 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 use tidegate::{Algorithm, Limit, parse_duration};
-use tidegate_replay::logs::ClientKey;
+use tidegate_replay::logs::{ClientKey, Filter};
 
-/// The log, and how to read it.
+/// The input, and how to read it.
 #[derive(Debug, Args)]
 pub(crate) struct LogArguments {
-    /// Access logs (nginx or Apache, common or combined), JSON lines or traces (`time_us,key,cost`), plain or compressed with gzip or zstd;
-    /// `-` for standard input. Several files are merged by time.
+    /// Access logs (nginx or Apache, common or combined), JSON lines or traces (`time_us,key,cost`), plain or compressed with gzip, xz or
+    /// zstd; `-` for standard input. Several files are merged by time.
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Key that identifies a client: ip, user, path, path:2 (the first two segments), header:x-api-key, field:tenant or tenant, regex:…
-    /// (its first group), or several, as in ip+path:1. Default: ip, or the key of a trace.
+    /// Key that identifies a client: ip, user, agent, path, path:2 (the first two segments), header:x-api-key, field:tenant or tenant,
+    /// regex:… (its first group), or several, as in client,path. Default: client, which is ip in a log and key in a trace.
     #[arg(long, value_name = "FIELD")]
     pub(crate) by: Vec<ClientKey>,
+    /// Read only lines that match: path=/api/ (a prefix), status=304, status=5xx, FIELD=VALUE, agent~bot (a regular expression), or
+    /// line~REGEX for the whole line. Filters of one field are alternatives. Lines must match all fields.
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) only: Vec<Filter>,
+    /// Skip lines that match, such as status=304 or 'agent~(?i)bot'. The syntax is that of --only.
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) skip: Vec<Filter>,
     /// Prefix length by which IPv6 addresses are counted.
     #[arg(long, value_name = "BITS", default_value_t = 64)]
     pub(crate) ipv6_prefix: u8,
@@ -33,10 +40,10 @@ pub(crate) struct LogArguments {
     /// Field of JSON lines that holds the time.
     #[arg(long, value_name = "NAME")]
     pub(crate) time_field: Option<String>,
-    /// Sort requests that are logged late by up to this duration, such as 10s. Default: decide them in the order of the log.
-    #[arg(long, value_name = "SPAN", value_parser = duration)]
+    /// Sort lines that are late by up to this duration, such as 10s, or `off`. Default: 5m, and `off` for traces.
+    #[arg(long, value_name = "SPAN", value_parser = sort_span)]
     pub(crate) sort: Option<Duration>,
-    /// Spread requests at random within their second if the log has whole seconds.
+    /// Spread requests at random within their second if the times are whole seconds.
     #[arg(long)]
     pub(crate) spread: bool,
     /// Seed of the random numbers. The same seed gives the same numbers.
@@ -81,9 +88,15 @@ pub(crate) struct ReplayArguments {
     /// Window of a further curve of limits. Default without a limit: 1m.
     #[arg(long, value_name = "WINDOW", value_parser = window)]
     pub(crate) window: Vec<Duration>,
-    /// Number of clients with the most denials to show.
+    /// Number of clients with the most denials to show, and of groups.
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub(crate) top: usize,
+    /// Suggest limits for each group of requests with the same value of this field, such as tier, path:1 or regex:… (see --by).
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) by_group: Option<ClientKey>,
+    /// Show how long clients wait if they obey: a denied client waits for its Retry-After, then sends the request again.
+    #[arg(long, conflicts_with = "store")]
+    pub(crate) obey: bool,
     /// Redis that decides, under temporary keys that are deleted afterwards. Default: decide in memory.
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
@@ -98,6 +111,14 @@ pub(crate) struct ReplayArguments {
 /// Parses a duration.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| format!("`{text}` is not a duration: write 10s, 1m or 1h30m"))
+}
+
+/// Parses the largest delay of a line that is sorted.
+fn sort_span(text: &str) -> Result<Duration, String> {
+    if text == "off" {
+        return Ok(Duration::ZERO);
+    }
+    duration(text).map_err(|_| format!("`{text}` is not a duration: write 10s, 1m or 1h30m, or `off`"))
 }
 
 /// Parses the window of a limit.

@@ -12,7 +12,7 @@ use super::{LogArguments, replay::duration};
 pub(crate) enum SimulateCommand {
     /// Show what each algorithm admits around the boundary of two windows.
     Boundary(LimitArguments),
-    /// Measure how far the approximate algorithms are from the exact log, on simulated traffic or on a log.
+    /// Measure how far the approximate algorithms are from `sliding_log`, on simulated traffic or on a log.
     Accuracy(AccuracyArguments),
     /// Compare all algorithms on one trace: simulated traffic or a log.
     Compare(CompareArguments),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use tidegate_replay::logs::{ClientKey, CostSource, FormatChoice, LogSource, ReadOptions};
+use tidegate_replay::logs::{ClientKey, CostSource, Filters, FormatChoice, LogSource, ReadOptions};
 
 use crate::arguments::{LogArguments, LogFormat};
 
@@ -26,6 +26,8 @@ pub(crate) fn read_options(arguments: &LogArguments) -> anyhow::Result<ReadOptio
         format,
         client_key: client_key(arguments)?,
         cost: cost(&arguments.cost)?,
+        group: None,
+        filters: Filters::new(arguments.only.clone(), arguments.skip.clone())?,
         sort: arguments.sort,
         spread: arguments.spread.then_some(arguments.seed),
     })

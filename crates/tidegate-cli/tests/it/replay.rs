@@ -191,13 +191,17 @@ fn compressed_files_are_read_and_several_are_merged_by_time() {
     let gzip = write_file("m.gz", gzip.finish().expect("it can be compressed"));
     let zstd = compress_to_vec(trace(&[20, 50, 80]).as_bytes(), CompressionLevel::Fastest);
     let zstd = write_file("m.zst", zstd);
+    let options = lzma_rust2::XzOptions::with_preset(0);
+    let mut xz = lzma_rust2::XzWriter::new(Vec::new(), options).expect("valid options");
+    xz.write_all(trace(&[25, 55]).as_bytes()).expect("it can be compressed");
+    let xz = write_file("m.xz", xz.finish().expect("it can be compressed"));
     let plain = write_file("m.csv", trace(&[30, 60, 90]));
     let out = folder("replay").join("m.out.csv");
     let out_text = out.to_str().expect("text");
-    printed(&["replay", &plain, &gzip, &zstd, "--limit", "9/1m", "--decisions", out_text]);
+    printed(&["replay", &plain, &gzip, &zstd, &xz, "--limit", "9/1m", "--decisions", out_text]);
     let rows = fs::read_to_string(&out).expect("decisions");
     let times: Vec<&str> = rows.lines().skip(1).filter_map(|row| row.split(',').next()).collect();
-    assert_eq!(times, ["10", "20", "30", "40", "50", "60", "70", "80", "90"]);
+    assert_eq!(times, ["10", "20", "25", "30", "40", "50", "55", "60", "70", "80", "90"]);
 
     let whole = fs::read(&gzip).expect("it exists");
     let cut = write_file("cut.gz", &whole[..whole.len() - 6]);
@@ -209,6 +213,15 @@ fn compressed_files_are_read_and_several_are_merged_by_time() {
     let found = json(&["replay", &cut, "--limit", "9/1m"]);
     assert_eq!(found["input"]["requests"], 3, "the complete frame counts");
     assert!(found["input"]["troubles"][0].as_str().expect("an error").contains("cut.zst can't be read to its end"));
+    let whole = fs::read(&xz).expect("the file");
+    let cut = write_file("cut.xz", [&whole[..], &whole[..whole.len() - 40]].concat());
+    let found = json(&["replay", &cut, "--limit", "9/1m"]);
+    assert_eq!(found["input"]["requests"], 2, "the complete stream counts");
+    let error = found["input"]["troubles"][0].as_str().expect("an error");
+    assert!(error.contains("cut.xz can't be read to its end: the xz data ends early"), "{error}");
+    let cut = write_file("only.xz", &whole[..20]);
+    let (code, output) = exit_and_output(&["replay", &cut, "--limit", "9/1m"]);
+    assert!(code == Some(2) && output.contains("the file is truncated"), "{code:?} {output}");
 }
 
 #[test]
@@ -241,7 +254,7 @@ fn spreading_is_optional_and_repeatable() {
 }
 
 #[test]
-fn late_requests_are_sorted_on_request() {
+fn decisions_of_sorted_requests_are_written_in_the_order_of_the_input() {
     let trace = |times: &[u64]| {
         let rows: Vec<String> = times.iter().map(|time| format!("{time},k,1")).collect();
         format!("time_us,key,cost\n{}\n", rows.join("\n"))
@@ -256,9 +269,136 @@ fn late_requests_are_sorted_on_request() {
     let mut in_order = late;
     in_order.sort_unstable();
     let sorted = decided("late.csv", &late, &["--sort", "2s"]);
-    assert_eq!(sorted, decided("in-order.csv", &in_order, &[]));
-    assert_ne!(sorted, decided("late.csv", &late, &[]));
-    assert_eq!(exit_and_output(&["replay", "-", "--sort", "soon"]).0, Some(2));
+    let rows = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let times: Vec<u64> = rows(&sorted)[1..].iter().filter_map(|row| row.split(',').next()?.parse().ok()).collect();
+    assert_eq!(times, late, "the rows are in the order of the input");
+    let by_time = |text: &str| {
+        let mut rows = rows(text);
+        rows.sort();
+        rows
+    };
+    assert_eq!(by_time(&sorted), by_time(&decided("in-order.csv", &in_order, &[])));
+    assert_ne!(sorted, decided("late.csv", &late, &[]), "a trace is not sorted by default");
+    let (code, output) = exit_and_output(&["replay", "-", "--sort", "soon"]);
+    assert!(code == Some(2) && output.contains("or `off`"), "{output}");
+}
+
+/// Returns a log that a server writes at the end of each request, with the time of its beginning: one client, one request a second.
+fn log_with_late_lines() -> String {
+    let mut log = String::new();
+    for line in 0..600_u64 {
+        // The lines of each minute are in reverse order.
+        let second = line / 60 * 60 + (59 - line % 60);
+        let time = format!("17/May/2015:10:{:02}:{:02} +0000", second / 60, second % 60);
+        let _ = writeln!(log, "198.51.100.7 - - [{time}] \"GET / HTTP/1.1\" 200 512");
+    }
+    log
+}
+
+#[test]
+fn late_lines_of_a_log_are_sorted_automatically() {
+    let log = write_file("late.log", log_with_late_lines());
+    let text = shown(&["replay", &log, "--limit", "30/1m"]);
+    assert!(text.contains("590 lines were up to 59s late: they were sorted by time"), "{text}");
+    let found = json(&["replay", &log, "--limit", "30/1m"]);
+    assert!(found["policies"][0]["retry_after"]["max_s"].as_u64() <= Some(60), "no wait exceeds the window");
+    assert_eq!(found["policies"][0]["denied"], 300, "half of one request a second");
+    let unsorted = json(&["replay", &log, "--limit", "30/1m", "--sort", "off"]);
+    assert_eq!(unsorted["input"]["still_late"], 590);
+    let text = shown(&["replay", &log, "--limit", "30/1m", "--sort", "off"]);
+    let text = text.replace('\n', " ");
+    assert!(text.contains("decided in the order of the file") && text.contains("--sort 59s"), "{text}");
+    let text = shown(&["replay", &log, "--limit", "30/1m", "--sort", "10s"]);
+    assert!(text.replace('\n', " ").contains("490 were more than 10s late"), "{text}");
+}
+
+#[test]
+fn late_lines_of_standard_input_are_sorted() {
+    let mut child = Command::new(BINARY)
+        .args(["replay", "-", "--limit", "30/1m", "--format", "json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    child.stdin.take().expect("piped").write_all(log_with_late_lines().as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&found["input"]["still_late"], &found["policies"][0]["denied"]), (&Value::from(0), &Value::from(300)));
+}
+
+#[test]
+fn filters_select_lines_and_the_report_counts_the_others() {
+    let log = write_file("filters.log", access_log());
+    let filtered = |filters: &[&str]| {
+        let found = json(&[&["replay", &log, "--limit", "1/1m"], filters].concat());
+        (found["input"]["requests"].as_u64(), found["input"]["filtered"].as_u64())
+    };
+    assert_eq!(filtered(&["--only", "path=/products"]), (Some(120), Some(14)));
+    assert_eq!(filtered(&["--skip", "path=/products"]), (Some(14), Some(120)));
+    assert_eq!(filtered(&["--only", "path=/products", "--only", "path=/search"]), (Some(126), Some(8)));
+    assert_eq!(filtered(&["--only", "path=/search", "--only", "status=2xx"]), (Some(6), Some(128)));
+    assert_eq!(filtered(&["--only", "agent~Agent .*7", "--skip", "ip=203.0.113.1"]), (Some(128), Some(6)));
+    assert_eq!(filtered(&["--only", "line~q=a"]), (Some(6), Some(128)));
+    let text = shown(&["replay", &log, "--limit", "1/1m", "--only", "path=/products"]);
+    assert!(text.contains("14 of 135 lines were skipped by --only path=/products"), "{text}");
+    let cases: [(&[&str], &str); 4] = [
+        (&["--only", "status=404"], "no line passes the filters"),
+        (&["--only", "header:x-api-key=1"], "it has ip, user, path, status, agent"),
+        (&["--skip", "products"], "FIELD=VALUE"),
+        (&["--skip", "status=many"], "status=304"),
+    ];
+    for (filters, hint) in cases {
+        let (code, output) = exit_and_output(&[&["replay", &log, "--limit", "1/1m"], filters].concat());
+        assert!(code == Some(2) && output.contains(hint), "{filters:?}: {code:?} {output}");
+    }
+    let lines = write_file("filters.json", "{\"time\":1,\"ip\":\"a\"}\n{\"time\":2,\"ip\":\"b\"}\n");
+    let text = shown(&["replay", &lines, "--skip", "tenant=acme"]);
+    assert!(text.contains("no line has the field of the filter tenant=acme"), "{text}");
+}
+
+#[test]
+fn clients_are_told_apart_by_client_and_path_together() {
+    let log = write_file("client-path.log", access_log());
+    let found = json(&["replay", &log, "--limit", "1/1m", "--by", "client,path"]);
+    assert_eq!((&found["clients"], &found["by"]), (&Value::from(4), &Value::from("client + path")));
+    let trace = write_file("client-path.csv", "time_us,key,path\n1,a,/x\n2,a,/y\n3,b,/x\n4,a,/x\n");
+    let found = json(&["replay", &trace, "--limit", "1/1m", "--by", "client,path"]);
+    assert_eq!((&found["clients"], &found["policies"][0]["denied"]), (&Value::from(3), &Value::from(1)));
+    assert_eq!(found["policies"][0]["hardest_hit"][0]["key"], "a + /x");
+}
+
+#[test]
+fn names_in_tables_stay_different() {
+    let mut log = String::new();
+    for agent in ["Chrome/118.0", "Chrome/119.0"] {
+        for _ in 0..3 {
+            let agent = format!("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 {agent} Safari/537.36");
+            let time = "17/May/2015:10:05:03 +0000";
+            let _ = writeln!(log, "1.2.3.4 - - [{time}] \"GET / HTTP/1.1\" 200 1 \"-\" \"{agent}\"");
+        }
+    }
+    let log = write_file("agents.log", log);
+    let text = shown(&["replay", &log, "--limit", "1/1m", "--by", "agent"]);
+    assert!(text.contains("118"), "{text}");
+    let rows: Vec<&str> = text.lines().filter(|line| line.trim_start().starts_with("Mozil")).collect();
+    let names: Vec<&str> = rows.iter().filter_map(|row| row.split("  ").find(|cell| cell.contains("Mozil"))).collect();
+    assert!(names.len() == 2 && names[0] != names[1], "{text}");
+}
+
+#[test]
+fn groups_and_obedience_are_reported_on_request() {
+    let log = write_file("grouped.log", access_log());
+    let text = shown(&["replay", &log, "--limit", "20/1m", "--by-group", "path:1", "--obey"]);
+    assert!(text.contains("for each group by path:1") && text.contains("/products"), "{text}");
+    assert!(text.contains("Delays if clients wait as they are told"), "{text}");
+    let found = json(&["replay", &log, "--limit", "20/1m", "--by-group", "path:1", "--obey"]);
+    let obey = &found["policies"][0]["obey"];
+    assert_eq!(obey["served"], 134, "all requests are served in the end");
+    assert!(obey["delayed"].as_u64() > Some(40) && obey["longest_queue"].as_u64() > Some(10), "{obey}");
+    assert_eq!(found["groups"]["groups"][0]["name"], "/products");
+    for arguments in [&["--obey"][..], &["--limit", "1/1m", "--obey", "--store", "redis://127.0.0.1:1"]] {
+        assert_eq!(exit_and_output(&[&["replay", &log], arguments].concat()).0, Some(2), "{arguments:?}");
+    }
 }
 
 #[test]
@@ -314,9 +454,9 @@ fn a_configured_policy_counts_by_its_own_key() {
 
 #[test]
 fn a_closed_pipe_is_not_an_error() {
-    for arguments in [&["replay", "-"][..], &["simulate", "boundary"]] {
-        let mut child =
-            Command::new(BINARY).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it runs");
+    let log = write_file("pipe.log", access_log());
+    for arguments in [&["replay", &log][..], &["simulate", "boundary"]] {
+        let mut child = Command::new(BINARY).args(arguments).stdout(Stdio::piped()).spawn().expect("it runs");
         drop(child.stdout.take());
         assert_eq!(child.wait().expect("it ends").code(), Some(0), "{arguments:?}");
     }

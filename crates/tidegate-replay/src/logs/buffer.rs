@@ -1,35 +1,41 @@
-//! [`RequestBuffer`]: requests in order, with all keys in one allocation.
+//! [`RequestBuffer`]: requests in order, with all keys and groups in one allocation.
 
 use super::Request;
 
 /// Requests in order.
 #[derive(Debug, Default)]
 pub(crate) struct RequestBuffer {
-    keys: Vec<u8>,
+    /// The key and the group of each request.
+    texts: Vec<u8>,
     requests: Vec<BufferedRequest>,
 }
 
-/// A request without its key. The key starts where the key of the previous request ends.
+/// A request without its texts. The key starts where the group of the previous request ends.
 #[derive(Debug, Clone, Copy)]
 struct BufferedRequest {
     time_us: u64,
     cost: u64,
+    position: u64,
     key_end: usize,
+    group_end: usize,
 }
 
 impl RequestBuffer {
     #[inline]
     pub(crate) fn push(&mut self, request: &Request<'_>) {
-        self.keys.extend_from_slice(request.key);
-        let Request { time_us, cost, .. } = *request;
-        self.requests.push(BufferedRequest { time_us, cost, key_end: self.keys.len() });
+        let Request { time_us, key, cost, group, position } = *request;
+        self.texts.extend_from_slice(key);
+        let key_end = self.texts.len();
+        self.texts.extend_from_slice(group);
+        self.requests.push(BufferedRequest { time_us, cost, position, key_end, group_end: self.texts.len() });
     }
 
     #[inline]
     pub(crate) fn get(&self, number: usize) -> Option<Request<'_>> {
-        let BufferedRequest { time_us, cost, key_end } = *self.requests.get(number)?;
-        let key_start = number.checked_sub(1).map_or(0, |previous| self.requests[previous].key_end);
-        Some(Request { time_us, cost, key: &self.keys[key_start..key_end] })
+        let BufferedRequest { time_us, cost, position, key_end, group_end } = *self.requests.get(number)?;
+        let start = number.checked_sub(1).map_or(0, |previous| self.requests[previous].group_end);
+        let (key, group) = (&self.texts[start..key_end], &self.texts[key_end..group_end]);
+        Some(Request { time_us, key, cost, group, position })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Request<'_>> {
@@ -49,7 +55,7 @@ impl RequestBuffer {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.keys.clear();
+        self.texts.clear();
         self.requests.clear();
     }
 }

@@ -4,15 +4,18 @@ use std::{borrow::Cow, fmt, net::Ipv6Addr, str::FromStr};
 
 use regex::bytes::Regex;
 
-use super::fields::{Field, Fields, is_name};
+use super::{
+    expression,
+    fields::{Field, Fields, is_name},
+};
 
 /// Separates the parts of a key.
 const SEPARATOR: u8 = 0x1f;
 /// Precedes a separator within a part.
 const ESCAPE: u8 = 0x1e;
 
-/// The key that identifies a client: `ip`, `user`, `header:x-api-key`, `field:tenant` (or `tenant`), `path`, `path:2`, `regex:…`, or
-/// several of them, separated by `+` or a comma.
+/// The key that identifies a client: `client`, `ip`, `user`, `agent`, `status`, `header:x-api-key`, `field:tenant` (or `tenant`), `path`,
+/// `path:2`, `regex:…`, or several of them, separated by `+` or a comma. `client` is the address in a log and the key in a trace.
 #[derive(Debug, Clone)]
 pub struct ClientKey {
     parts: Vec<KeyPart>,
@@ -71,10 +74,10 @@ impl ClientKey {
         self.parts.iter().filter_map(field).collect()
     }
 
-    /// Appends the key of a line to `key`. The first fields are those of [`fields`](Self::fields). Returns `false` if the line has
-    /// no key.
-    pub(super) fn write(&self, key: &mut Vec<u8>, line: &[u8], fields: &Fields) -> bool {
-        let mut number = 0;
+    /// Appends the key of a line to `key`. The fields from `first` on are those of [`fields`](Self::fields). Returns `false` if the line
+    /// has no key.
+    pub(super) fn write(&self, key: &mut Vec<u8>, line: &[u8], fields: &Fields, first: usize) -> bool {
+        let mut number = first;
         let mut any = false;
         for (i, part) in self.parts.iter().enumerate() {
             let text = match part {
@@ -86,7 +89,7 @@ impl ClientKey {
             };
             any |= text.is_some();
             let text = match part {
-                KeyPart::Field(Field::Ip) => address(text.unwrap_or_default(), self.ipv6_prefix),
+                KeyPart::Field(Field::Ip | Field::Client) => address(text.unwrap_or_default(), self.ipv6_prefix),
                 KeyPart::Segments(count) => Cow::Borrowed(segments(text.unwrap_or_default(), *count)),
                 _ => Cow::Borrowed(text.unwrap_or_default()),
             };
@@ -167,6 +170,27 @@ pub fn display_key(key: &[u8]) -> String {
     parts.iter().map(part).collect::<Vec<_>>().join(" + ")
 }
 
+/// Parses the name of a field.
+pub(super) fn field(text: &str) -> Option<Field> {
+    Some(match text.split_once(':') {
+        None => match text {
+            "client" => Field::Client,
+            "ip" => Field::Ip,
+            "user" => Field::User,
+            "path" => Field::Path,
+            "status" => Field::Status,
+            "key" => Field::Key,
+            "agent" | "user_agent" => Field::Header("user-agent".to_owned()),
+            "referer" => Field::Header("referer".to_owned()),
+            name if is_name(name) => Field::Named(name.to_owned()),
+            _ => return None,
+        },
+        Some(("header", name)) if !name.is_empty() => Field::Header(name.to_owned()),
+        Some(("field", name)) if !name.is_empty() => Field::Named(name.to_owned()),
+        Some(_) => return None,
+    })
+}
+
 impl FromStr for ClientKey {
     type Err = ClientKeyError;
 
@@ -181,26 +205,15 @@ impl FromStr for ClientKey {
         let texts: Vec<&str> = plain.into_iter().flatten().chain(expression).collect();
         let part = |text: &str| -> Result<KeyPart, ClientKeyError> {
             Ok(match text.split_once(':') {
-                None => KeyPart::Field(match text {
-                    "ip" => Field::Ip,
-                    "user" => Field::User,
-                    "path" => Field::Path,
-                    "key" => Field::Key,
-                    "user_agent" | "referer" => Field::Header(text.replace('_', "-")),
-                    name if is_name(name) => Field::Named(name.to_owned()),
-                    _ => return Err(unknown()),
-                }),
                 Some((_, "")) => return Err(unknown()),
-                Some(("header", name)) => KeyPart::Field(Field::Header(name.to_owned())),
-                Some(("field", name)) => KeyPart::Field(Field::Named(name.to_owned())),
                 Some(("path", count)) => match count.parse() {
                     Ok(count @ 1..=64) => KeyPart::Segments(count),
                     _ => return Err(unknown()),
                 },
                 Some(("regex", pattern)) => KeyPart::Capture(
-                    Regex::new(pattern).map_err(|error| ClientKeyError::Regex { error: Box::new(error) })?,
+                    expression::compile(pattern).map_err(|error| ClientKeyError::Regex { error: Box::new(error) })?,
                 ),
-                Some(_) => return Err(unknown()),
+                _ => KeyPart::Field(field(text).ok_or_else(unknown)?),
             })
         };
         Ok(Self::new(texts.into_iter().map(part).collect::<Result<_, _>>()?))
@@ -225,9 +238,9 @@ impl fmt::Display for ClientKey {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientKeyError {
-    /// The text names no key.
+    /// The text names no field.
     #[error(
-        "`{text}` is not a client key: use ip, user, path, path:2, header:x-api-key, field:tenant, regex:…, or several as in ip+path:1"
+        "`{text}` is not a field: use ip, user, agent, path, path:2, header:x-api-key, field:tenant, regex:…, or several as in ip,path:1"
     )]
     Unknown {
         /// The text.
@@ -260,7 +273,7 @@ mod tests {
             fields.text(number, value.as_bytes());
         }
         let mut key = Vec::new();
-        client_key.write(&mut key, line.as_bytes(), &fields).then_some(key)
+        client_key.write(&mut key, line.as_bytes(), &fields, 0).then_some(key)
     }
 
     #[test]

@@ -7,10 +7,14 @@ use std::ops::Range;
 pub(super) enum Field {
     /// Address of the client.
     Ip,
+    /// The client: its address in a log, its key in a trace.
+    Client,
     /// Name of the user.
     User,
     /// Path of the request, without its query.
     Path,
+    /// Status of the response.
+    Status,
     /// Header of the request.
     Header(String),
     /// Field with this name in the log.
@@ -27,18 +31,21 @@ const TIMES: &str =
 const IPS: &str = "ip remote_addr client_ip remote_ip clientip clientIp request.client_ip request.remote_ip ClientHost source_ip \
                    downstream_remote_address remote_address client";
 const USERS: &str = "user remote_user user_id userId username ClientUsername uid";
+const STATUSES: &str = "status status_code statusCode response_code DownstreamStatus response.status";
 const PATHS: &str = "path uri request_uri url request.uri RequestPath request_path request";
 
 impl Field {
     /// Returns the names under which a log may have the field, the most likely first.
     pub(super) fn names(&self) -> Vec<String> {
         let common = match self {
-            Self::Ip => IPS,
+            Self::Ip | Self::Client => IPS,
             Self::User => USERS,
             Self::Path => PATHS,
+            Self::Status => STATUSES,
             Self::Key => "key",
             Self::Cost => "cost",
-            Self::Header(name) | Self::Named(name) => return vec![name.clone()],
+            Self::Header(name) => return vec![name.clone(), snake_case(name)],
+            Self::Named(name) => return vec![name.clone()],
         };
         words(common)
     }
@@ -53,9 +60,15 @@ impl Field {
         match self {
             Self::Header(name) => format!("header:{name}"),
             Self::Named(name) => format!("field:{name}"),
+            Self::Client => "client".to_owned(),
             _ => self.names().swap_remove(0),
         }
     }
+}
+
+/// Returns the name of a header as variables and fields have it: `x_api_key` for `X-Api-Key`.
+pub(super) fn snake_case(header: &str) -> String {
+    header.to_ascii_lowercase().replace('-', "_")
 }
 
 /// Returns whether a text can be the name of a field without the prefix `field:`.

@@ -1,14 +1,16 @@
 //! Reads requests from access logs.
 //!
 //! A line passes these steps: a `source` splits a file into blocks of whole lines. A `format` finds the fields of a line.
-//! `client_key` and `cost` turn the fields into a key and a cost. A `parser` does this for one file, on its own thread.
-//! `reader` merges all files by time. On request, a `sort_buffer` reorders late requests, and a `spreader` spreads requests
-//! within their second.
+//! A `filter` selects lines by their fields. `client_key` and `cost` turn the fields into a key and a cost. A `parser` does this for one
+//! file, on its own thread. `reader` merges all files by time. A `sort_buffer` sorts late requests. On request, a `spreader` spreads
+//! requests within their second.
 
 mod buffer;
 mod client_key;
 mod cost;
+mod expression;
 mod fields;
+mod filter;
 mod format;
 mod parser;
 mod reader;
@@ -17,6 +19,7 @@ mod source;
 mod spreader;
 mod summary;
 mod time;
+mod xz;
 mod zstd;
 
 use std::{ops::ControlFlow, path::PathBuf};
@@ -24,8 +27,9 @@ use std::{ops::ControlFlow, path::PathBuf};
 pub(crate) use buffer::RequestBuffer;
 pub use client_key::{ClientKey, ClientKeyError, display_key};
 pub use cost::{CostSource, CostSourceError};
+pub use filter::{Filter, FilterError, Filters};
 pub use format::FormatChoice;
-pub use reader::{LogReader, Progress, ReadOptions};
+pub use reader::{DEFAULT_SORT, LogReader, Progress, ReadOptions};
 pub use source::LogSource;
 pub use summary::{InputSummary, MalformedLine};
 
@@ -38,6 +42,10 @@ pub struct Request<'a> {
     pub key: &'a [u8],
     /// Units that the request costs.
     pub cost: u64,
+    /// Group of the request. Empty without groups, and for a request without a group.
+    pub group: &'a [u8],
+    /// Position in the input, from 0. Files are merged by time first.
+    pub position: u64,
 }
 
 /// What is done with each request. It can end the reading.
@@ -87,11 +95,13 @@ fn released(
 ) -> Vec<(u64, u64)> {
     let mut out = Vec::new();
     let mut each = |request: &Request<'_>| {
+        assert_eq!((request.key, request.group, request.position), (&b"k"[..], &b"g"[..], request.cost - 1));
         out.push((request.time_us, request.cost));
         ControlFlow::Continue(())
     };
     for (time_us, cost) in times.iter().zip(1..) {
-        assert!(step(Some(&Request { time_us: *time_us, key: b"k", cost }), &mut each).is_continue());
+        let request = Request { time_us: *time_us, key: b"k", cost, group: b"g", position: cost - 1 };
+        assert!(step(Some(&request), &mut each).is_continue());
     }
     assert!(step(None, &mut each).is_continue());
     out

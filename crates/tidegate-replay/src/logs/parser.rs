@@ -5,7 +5,8 @@ use std::sync::{Arc, atomic::AtomicU64};
 use tidegate::Key;
 
 use super::{
-    ClientKey, CostSource, FormatChoice, LogError, LogSource, MalformedLine, ReadOptions, Request, RequestBuffer,
+    ClientKey, CostSource, Filters, FormatChoice, LogError, LogSource, MalformedLine, ReadOptions, Request,
+    RequestBuffer,
     fields::Fields,
     format::Format,
     source::{Block, BlockReader},
@@ -14,6 +15,9 @@ use super::{
 
 /// Number of bytes of a malformed line that are shown.
 const SHOWN_BYTES: usize = 120;
+
+/// Maximum length of a group. Groups that differ only after it are one.
+const GROUP_BYTES: usize = 256;
 
 /// Parser of one file.
 pub(super) struct Parser {
@@ -31,6 +35,9 @@ pub(super) struct Batch {
     pub(super) malformed: u64,
     pub(super) first_malformed: Vec<MalformedLine>,
     pub(super) without_key: u64,
+    pub(super) filtered: u64,
+    /// Bits of the filters whose field a line has.
+    pub(super) filters_found: u64,
     /// Error that ended the file early.
     pub(super) error: Option<String>,
 }
@@ -50,14 +57,31 @@ impl Parser {
         let client_key = options.client_key.clone().unwrap_or(default_key);
         let cost = options.cost.clone().unwrap_or(default_cost);
         let mut wanted = client_key.fields();
+        let first_of_group = wanted.len();
+        wanted.extend(options.group.iter().flat_map(ClientKey::fields));
+        let first_of_cost = wanted.len();
         wanted.extend(cost.field());
+        let first_of_filters = wanted.len();
+        wanted.extend(options.filters.fields());
         let (format, header_len) = if beginning.is_empty() {
             (Format::default(), 0)
         } else {
             Format::new(&options.format, beginning, &wanted, &name)?
         };
-        let (fields, cost_field) = (Fields::new(wanted.len()), wanted.len().saturating_sub(1));
-        let lines = LineParser { name, format, client_key, key: Vec::new(), cost, fields, cost_field };
+        let lines = LineParser {
+            name,
+            format,
+            client_key,
+            group: options.group.clone(),
+            first_of_group,
+            key: Vec::new(),
+            group_text: Vec::new(),
+            cost,
+            first_of_cost,
+            filters: options.filters.clone(),
+            first_of_filters,
+            fields: Fields::new(wanted.len()),
+        };
         Ok(Self { blocks, lines, header_len })
     }
 
@@ -83,6 +107,11 @@ impl Parser {
     pub(super) fn client_key(&self) -> &ClientKey {
         &self.lines.client_key
     }
+
+    /// Returns whether the file is a trace, whose lines are in the order of the requests.
+    pub(super) fn is_trace(&self) -> bool {
+        self.lines.format.is_trace()
+    }
 }
 
 /// Turns lines into requests.
@@ -90,12 +119,17 @@ struct LineParser {
     name: String,
     format: Format,
     client_key: ClientKey,
-    /// Key of the current line.
-    key: Vec<u8>,
+    group: Option<ClientKey>,
     cost: CostSource,
+    filters: Filters,
+    /// Values of the current line: first the fields of the key, then those of the group, of the cost and of the filters.
     fields: Fields,
-    /// Number of the field that holds the cost.
-    cost_field: usize,
+    first_of_group: usize,
+    first_of_cost: usize,
+    first_of_filters: usize,
+    /// Key and group of the current line.
+    key: Vec<u8>,
+    group_text: Vec<u8>,
 }
 
 impl LineParser {
@@ -127,16 +161,29 @@ impl LineParser {
     fn parse_line(&mut self, line: &[u8], batch: &mut Batch) -> Result<(), &'static str> {
         self.fields.clear();
         let time_us = self.format.read(line, &mut self.fields)?;
-        let cost = self.cost.of(self.cost_field, line, &self.fields)?;
+        if !self.filters.is_empty()
+            && !self.filters.keep(self.first_of_filters, line, &self.fields, &mut batch.filters_found)
+        {
+            batch.filtered += 1;
+            return Ok(());
+        }
+        let cost = self.cost.of(self.first_of_cost, line, &self.fields)?;
         self.key.clear();
-        if !self.client_key.write(&mut self.key, line, &self.fields) {
+        if !self.client_key.write(&mut self.key, line, &self.fields, 0) {
             batch.without_key += 1;
             return Ok(());
         }
         if Key::new(&self.key).is_err() {
             return Err("its key is longer than 1024 bytes");
         }
-        batch.requests.push(&Request { time_us, key: &self.key, cost });
+        self.group_text.clear();
+        if let Some(group) = &self.group {
+            if !group.write(&mut self.group_text, line, &self.fields, self.first_of_group) {
+                self.group_text.clear();
+            }
+            self.group_text.truncate(GROUP_BYTES);
+        }
+        batch.requests.push(&Request { time_us, key: &self.key, cost, group: &self.group_text, position: 0 });
         Ok(())
     }
 

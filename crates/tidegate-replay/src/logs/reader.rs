@@ -16,9 +16,9 @@ use std::{
 };
 
 use super::{
-    ClientKey, CostSource, Each, FormatChoice, InputSummary, LogError, LogSource, Request,
+    ClientKey, CostSource, Each, Filters, FormatChoice, InputSummary, LogError, LogSource, Request,
     parser::{Batch, Parser},
-    sort_buffer::SortBuffer,
+    sort_buffer::{MAX_HELD, SortBuffer},
     spreader::Spreader,
     summary::SHOWN_MALFORMED,
 };
@@ -26,6 +26,9 @@ use crate::micros;
 
 /// Number of batches that a parser thread may be ahead.
 const AHEAD: usize = 4;
+
+/// Largest delay of a late line that is sorted by default.
+pub const DEFAULT_SORT: Duration = Duration::from_secs(300);
 
 /// What to read, and how.
 #[derive(Debug, Clone, Default)]
@@ -38,7 +41,12 @@ pub struct ReadOptions {
     pub client_key: Option<ClientKey>,
     /// Cost of a request. By default 1, or the cost in a trace.
     pub cost: Option<CostSource>,
-    /// Largest delay of a late request that is sorted. By default requests are not sorted.
+    /// Group of a request. By default there are no groups.
+    pub group: Option<ClientKey>,
+    /// Lines to read. By default all.
+    pub filters: Filters,
+    /// Largest delay of a late request that is sorted. Zero disables sorting. By default [`DEFAULT_SORT`], and zero if all files are
+    /// traces, because a trace states the order of its requests.
     pub sort: Option<Duration>,
     /// Seed for spreading requests within their second. By default requests are not spread.
     pub spread: Option<u64>,
@@ -78,6 +86,7 @@ impl Progress {
 pub struct LogReader {
     options: ReadOptions,
     client_key: ClientKey,
+    sort: Duration,
     progress: Arc<Progress>,
     /// Files that are not open yet. The last one is due next.
     pending: Vec<PendingFile>,
@@ -118,6 +127,7 @@ impl LogReader {
             return Err(LogError::StdinTwice);
         }
         let mut client_key = None;
+        let mut is_trace = true;
         let mut pending = Vec::new();
         for (number, source) in options.sources.iter().enumerate() {
             // A pipe can be read only once.
@@ -125,12 +135,14 @@ impl LogReader {
             let read = if is_kept { Arc::clone(&progress.read) } else { Arc::default() };
             let mut parser = Parser::open(source, &options, read)?;
             client_key.get_or_insert_with(|| parser.client_key().clone());
+            is_trace &= parser.is_trace();
             let first_us = if is_kept { 0 } else { parser.first_us() };
             pending.push(PendingFile { first_us, number, parser: is_kept.then_some(parser) });
         }
         pending.sort_by_key(|file| Reverse((file.first_us, file.number)));
         let client_key = client_key.or_else(|| options.client_key.clone()).unwrap_or_else(ClientKey::ip);
-        Ok(Self { options, client_key, progress, pending, active: Vec::new() })
+        let sort = options.sort.unwrap_or(if is_trace { Duration::ZERO } else { DEFAULT_SORT });
+        Ok(Self { options, client_key, sort, progress, pending, active: Vec::new() })
     }
 
     /// Returns the key that identifies a client.
@@ -138,45 +150,53 @@ impl LogReader {
         &self.client_key
     }
 
+    /// Returns the field by which requests are grouped.
+    pub fn group(&self) -> Option<&ClientKey> {
+        self.options.group.as_ref()
+    }
+
     /// Returns the progress of this reader.
     pub fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)
     }
 
-    /// Calls `each` with every request in order of time. Requests of one file stay in the order of the log. Ends early if `each`
-    /// breaks or the progress is stopped.
+    /// Calls `each` with every request in order of time. Requests that are later than the sorting allows, and requests with equal times,
+    /// stay in the order of the file. Ends early if `each` breaks or the progress is stopped.
     pub fn for_each(mut self, mut each: impl FnMut(&Request<'_>) -> ControlFlow<()>) -> InputSummary {
         let mut spreader = self.options.spread.map(Spreader::new);
         let mut summary = InputSummary {
             files: self.options.sources.iter().map(LogSource::name).collect(),
+            filters: self.options.filters.texts(),
             whole_seconds: true,
             spread: spreader.is_some(),
-            sorted: self.options.sort.is_some(),
+            sorted: !self.sort.is_zero(),
+            sort_us: micros(self.sort),
             ..InputSummary::default()
         };
-        let mut sort_buffer = self.options.sort.map(|span| SortBuffer::new(micros(span)));
+        let mut sort_buffer = SortBuffer::new(micros(self.sort), MAX_HELD);
         let mut spread = |request: &Request<'_>| match &mut spreader {
             Some(spreader) => spreader.push(request, &mut each),
             None => each(request),
         };
-        let mut flow = self.merge(&mut summary, &mut |request| match &mut sort_buffer {
-            Some(sort_buffer) => sort_buffer.push(request, &mut spread),
-            None => spread(request),
-        });
-        if let (Some(sort_buffer), ControlFlow::Continue(())) = (&mut sort_buffer, flow) {
-            flow = sort_buffer.flush(u64::MAX, &mut spread);
+        let mut found = 0;
+        let mut flow = self.merge(&mut summary, &mut found, &mut |request| sort_buffer.push(request, &mut spread));
+        if flow.is_continue() {
+            flow = sort_buffer.release(u64::MAX, &mut spread);
         }
         if let (Some(spreader), ControlFlow::Continue(())) = (&mut spreader, flow) {
             let _ = spreader.flush(&mut each);
         }
         summary.whole_seconds &= summary.requests > 0;
-        summary.still_late = sort_buffer.map_or(summary.out_of_order, |sort_buffer| sort_buffer.still_late);
+        summary.still_late = sort_buffer.still_late;
+        summary.filters_without_field =
+            if summary.lines > summary.malformed { self.options.filters.without_field(found) } else { Vec::new() };
         summary
     }
 
-    fn merge(&mut self, summary: &mut InputSummary, each: &mut Each<'_>) -> ControlFlow<()> {
+    /// Merges all files. Sets the bits of the filters whose field some line has.
+    fn merge(&mut self, summary: &mut InputSummary, found: &mut u64, each: &mut Each<'_>) -> ControlFlow<()> {
         let mut latest = 0;
-        while self.fill_heads(summary) {
+        while self.fill_heads(summary, found) {
             // The file with the earliest request continues until another file is earlier.
             let heads = self.active.iter().enumerate().filter_map(|(index, file)| Some((file.head()?, index)));
             let Some(((_, number), index)) = heads.clone().min() else { break };
@@ -186,6 +206,7 @@ impl LogReader {
             let ActiveFile { batch, next, .. } = &mut self.active[index];
             while let Some(request) = batch.requests.get(*next).filter(|request| (request.time_us, number) < until) {
                 *next += 1;
+                let request = Request { position: summary.requests, ..request };
                 summary.requests += 1;
                 summary.units = summary.units.saturating_add(request.cost);
                 summary.whole_seconds &= request.time_us.is_multiple_of(1_000_000);
@@ -204,7 +225,7 @@ impl LogReader {
     }
 
     /// Makes sure that every file that is due has a next request. Returns `false` at the end, and if the progress is stopped.
-    fn fill_heads(&mut self, summary: &mut InputSummary) -> bool {
+    fn fill_heads(&mut self, summary: &mut InputSummary, found: &mut u64) -> bool {
         loop {
             let mut index = 0;
             while index < self.active.len() {
@@ -215,6 +236,7 @@ impl LogReader {
                 match self.receive(index) {
                     Some(batch) => {
                         add(&batch, summary);
+                        *found |= batch.filters_found;
                         self.progress.lines.fetch_add(batch.lines, Ordering::Relaxed);
                         (self.active[index].batch, self.active[index].next) = (batch, 0);
                     }
@@ -263,6 +285,7 @@ fn add(batch: &Batch, summary: &mut InputSummary) {
     summary.lines += batch.lines;
     summary.malformed += batch.malformed;
     summary.without_key += batch.without_key;
+    summary.filtered += batch.filtered;
     summary.troubles.extend(batch.error.clone());
     let room = SHOWN_MALFORMED.saturating_sub(summary.first_malformed.len());
     summary.first_malformed.extend(batch.first_malformed.iter().take(room).cloned());

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use super::{LogError, zstd::ZstdReader};
+use super::{LogError, xz, zstd::ZstdReader};
 
 /// Maximum number of bytes of a block, and so of a line.
 const BLOCK: usize = 1 << 20;
@@ -22,7 +22,7 @@ const SLOW: usize = 4096;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogSource {
-    /// A file: plain, or compressed with gzip or zstd.
+    /// A file: plain, or compressed with gzip, xz or zstd.
     File(PathBuf),
     /// Standard input: plain or compressed.
     Stdin,
@@ -165,6 +165,8 @@ fn decompress(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Se
         Box::new(flate2::bufread::MultiGzDecoder::new(input))
     } else if beginning.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
         Box::new(ZstdReader::new(input))
+    } else if beginning.starts_with(&[0xfd, b'7', b'z', b'X', b'Z', 0]) {
+        Box::new(xz::reader(input))
     } else {
         Box::new(input)
     })

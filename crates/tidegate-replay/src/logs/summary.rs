@@ -22,6 +22,12 @@ pub struct InputSummary {
     pub first_malformed: Vec<MalformedLine>,
     /// Errors that ended a file early.
     pub troubles: Vec<String>,
+    /// The filters, as the user wrote them.
+    pub filters: Vec<String>,
+    /// Lines that the filters excluded.
+    pub filtered: u64,
+    /// Filters on a field that no line has.
+    pub filters_without_field: Vec<String>,
     /// Requests without a key, such as requests without a user when clients are counted by user. They are not decided.
     pub without_key: u64,
     /// Requests that are earlier than a request before them.
@@ -30,6 +36,8 @@ pub struct InputSummary {
     pub latest_by_us: u64,
     /// Whether late requests were sorted.
     pub sorted: bool,
+    /// Largest delay of a request that is sorted, in microseconds.
+    pub sort_us: u64,
     /// Requests that are still out of order after sorting.
     pub still_late: u64,
     /// Time of the earliest request, in microseconds since the epoch.

@@ -1,9 +1,9 @@
 //! The denials of each policy: of requests and of clients.
 
 use super::{
-    NAME, escape,
+    escape,
     plot::{BarRange, HorizontalBars, Style},
-    section,
+    policy_names, section,
 };
 use crate::{
     findings::{Findings, LimitFindings, PolicyFindings},
@@ -49,8 +49,8 @@ fn table(findings: &Findings) -> String {
     headings.extend(has_impossible.then_some(">Impossible"));
     headings.extend(has_limits.then_some("Denials by the limit that decided"));
     let mut table = Table::new(headings);
-    for policy in policies {
-        let mut cells = vec![escape::name(&policy.name, NAME)];
+    for (policy, name) in policies.iter().zip(policy_names(findings)) {
+        let mut cells = vec![name];
         cells.extend(has_algorithm.then(|| escape::name(&format!("{} {}", limits(policy), policy.algorithm), 60)));
         cells.extend([
             count(policy.allowed),

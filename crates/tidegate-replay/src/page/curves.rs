@@ -11,6 +11,7 @@ use super::{
 use crate::{
     findings::{Curve, Findings, Suggestion},
     formatting::{count, ratio, sentence, share, short_count, short_share},
+    wording,
 };
 
 /// Maximum number of policies with a label in the plot.
@@ -24,7 +25,8 @@ pub(super) fn html(findings: &Findings) -> String {
         return String::new();
     }
     let text = "<p>A limit affects a client if the client ever requests more than the limit within one window. The curves are exact: \
-                they come from the peak of each client in any window.</p>\n";
+                they come from the peak of each client in any window. Denials are those of <code>sliding_log</code>. Suggestions \
+                begin with the one that affects the fewest clients.</p>\n";
     let curves: String = curves.into_iter().map(|curve| subsection(findings, curve)).collect();
     section("How many clients a limit affects", &format!("{text}{curves}"))
 }
@@ -38,15 +40,16 @@ fn subsection(findings: &Findings, curve: &Curve) -> String {
             "{heading}<p>No client requests more than {max} in any {window}, so a limit affects no client.</p>\n"
         );
     }
+    let cards = wording::suggestions(curve);
     let cards: String =
-        suggested(curve).iter().map(|(at, suggestion)| card(suggestion, at, findings.clients)).collect();
+        cards.iter().map(|(at, suggestion, why)| card(suggestion, (at, why), findings.clients)).collect();
     let cards = if cards.is_empty() { cards } else { format!("<ul class=\"advice\">{cards}</ul>\n") };
     format!("{heading}{}{cards}", plot(findings, curve).html())
 }
 
 fn plot(findings: &Findings, curve: &Curve) -> Plot {
     let limits = limits_of(findings, curve);
-    let suggestions = suggested(curve);
+    let suggestions = wording::suggestions(curve);
     let marked = limits.iter().map(|(max, _)| *max).chain(curve.suggestions.iter().map(|suggestion| suggestion.max));
     let all = curve.points.iter().map(|point| point.max).chain(marked);
     let (low, high) = all.fold((u64::MAX, 1), |(low, high), max| (low.min(max), high.max(max)));
@@ -76,9 +79,9 @@ fn plot(findings: &Findings, curve: &Curve) -> Plot {
     if !limits.is_empty() {
         plot = plot.explain(Style::Limit, "limits of the policies above");
     }
-    for (names, suggestion) in &suggestions {
-        let label = format!("{names}: {}", suggestion.limit);
-        let tooltip = format!("{label} affects {}", affected(suggestion.touched, findings.clients));
+    for (at, suggestion, _) in &suggestions {
+        let label = format!("{}: {}", at.join(", "), suggestion.limit);
+        let tooltip = format!("{label} {}", wording::effect(suggestion, findings.clients));
         plot = plot.vertical_threshold(as_f64(suggestion.max), Style::Note, &label).dot(
             as_f64(suggestion.max),
             suggestion.share,
@@ -107,18 +110,6 @@ fn limits_of(findings: &Findings, curve: &Curve) -> Vec<(u64, String)> {
     limits
 }
 
-/// Returns the different suggestions, each with the names of all that suggest the same limit.
-fn suggested(curve: &Curve) -> Vec<(String, &Suggestion)> {
-    let mut suggestions: Vec<(String, &Suggestion)> = Vec::new();
-    for suggestion in &curve.suggestions {
-        match suggestions.iter_mut().find(|(_, other)| other.max == suggestion.max) {
-            Some((names, _)) => *names = format!("{names}, {}", suggestion.at),
-            None => suggestions.push((suggestion.at.clone(), suggestion)),
-        }
-    }
-    suggestions
-}
-
 fn affected(n: u64, clients: u64) -> String {
     match n {
         0 => "no client".to_owned(),
@@ -126,17 +117,18 @@ fn affected(n: u64, clients: u64) -> String {
     }
 }
 
-fn card(suggestion: &Suggestion, at: &str, clients: u64) -> String {
+fn card(suggestion: &Suggestion, (at, why): (&[&str], &[&str]), clients: u64) -> String {
     let sent = match suggestion.touched {
         0 => String::new(),
-        1 => format!(", which sent {} of all requests", share(suggestion.share_of_requests)),
-        _ => format!(", which together sent {} of all requests", share(suggestion.share_of_requests)),
+        1 => format!(" The affected client sent {} of them.", share(suggestion.share_of_requests)),
+        _ => format!(" The affected clients sent {} of them.", share(suggestion.share_of_requests)),
     };
+    let why: Vec<String> = why.iter().map(|why| sentence(why)).collect();
     format!(
-        "<li><span class=\"limit\">{}</span> <span class=\"at\">{}</span><p>Affects {}{sent}.</p><p>{}</p></li>",
+        "<li><span class=\"limit\">{}</span> <span class=\"at\">{}</span><p>{}{sent}</p><p>{}</p></li>",
         escape::name(&suggestion.limit, 40),
-        escape::name(at, 40),
-        affected(suggestion.touched, clients),
-        escape::name(&sentence(&suggestion.why), 400),
+        escape::name(&at.join(", "), 40),
+        sentence(&wording::effect(suggestion, clients)),
+        escape::name(&why.join(" "), 400),
     )
 }

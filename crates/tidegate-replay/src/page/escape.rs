@@ -1,6 +1,6 @@
 //! Escapes foreign text: keys are user agents, paths and other text that a client sends.
 
-use crate::formatting::clip;
+use crate::{formatting::clip, short_names::shorten_all};
 
 /// Maximum length of a foreign text in a tooltip.
 const MAX: usize = 400;
@@ -30,18 +30,26 @@ pub(crate) fn text(text: &str) -> String {
 
 /// Returns a foreign name as an element: clipped, with a tooltip that shows more.
 pub(super) fn name(full: &str, max: usize) -> String {
-    let shown = clip(full, max);
-    let shown = if shown.is_empty() { "(empty)".to_owned() } else { shown };
-    if shown.len() == full.len() || full.is_empty() {
-        format!("<bdi>{}</bdi>", text(&shown))
+    shortened(full, &clip(full, max))
+}
+
+/// Returns foreign names as elements: shortened where they do not differ, with tooltips that show more.
+pub(super) fn names<S: AsRef<str>>(full: &[S], max: usize) -> Vec<String> {
+    full.iter().zip(shorten_all(full, max)).map(|(full, shown)| shortened(full.as_ref(), &shown)).collect()
+}
+
+fn shortened(full: &str, shown: &str) -> String {
+    let shown = if shown.is_empty() { "(empty)" } else { shown };
+    if shown == full || full.is_empty() {
+        format!("<bdi>{}</bdi>", text(shown))
     } else {
-        format!("<bdi title=\"{}\">{}</bdi>", text(&clip(full, MAX)), text(&shown))
+        format!("<bdi title=\"{}\">{}</bdi>", text(&clip(full, MAX)), text(shown))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{name, text};
+    use super::{name, names, text};
 
     #[test]
     fn foreign_text_is_never_markup() {
@@ -59,6 +67,7 @@ mod tests {
     fn long_names_are_clipped_with_a_tooltip() {
         assert_eq!(name("abc", 6), "<bdi>abc</bdi>");
         assert_eq!(name("abcdefg", 6), "<bdi title=\"abcdefg\">abcde…</bdi>");
+        assert_eq!(names(&["abcdefgh1", "abcdefgh2"], 6)[1], "<bdi title=\"abcdefgh2\">abc…h2</bdi>");
         assert_eq!(name("", 6), "<bdi>(empty)</bdi>");
         assert!(name(&"x\"".repeat(100_000), 40).len() < 4_000);
     }

@@ -2,8 +2,9 @@
 
 use super::{NAME, NO_REQUESTS, escape, header};
 use crate::{
-    findings::{Findings, PolicyFindings, Suggestion},
+    findings::{Findings, PolicyFindings},
     formatting::{clip, count, plural, ratio, seconds, sentence, share},
+    short_names::shorten,
     wording,
 };
 
@@ -34,7 +35,7 @@ fn headline(findings: &Findings) -> String {
     }
     let all = plural(requests, "request");
     match findings.policies.first() {
-        None => format!("{all} of {clients}: how many clients a limit affects"),
+        None => format!("{all} of {clients}: how many clients a limit affects, and what it denies"),
         Some(policy) if policy.denied == 0 => {
             let all = if requests == 1 { "the only request".to_owned() } else { format!("all {all} of {clients}") };
             format!("{} would have admitted {all}.", named(policy))
@@ -57,20 +58,15 @@ fn suggestions(findings: &Findings) -> String {
     let window = findings.policies.first().and_then(|policy| policy.limits.first()).map(|limit| limit.window_us);
     let curve = findings.curves.iter().find(|curve| Some(curve.window_us) == window).or(findings.curves.first());
     let Some(curve) = curve.filter(|_| findings.input.requests > 0) else { return String::new() };
-    let find = |at: &str| curve.suggestions.iter().find(|suggestion| suggestion.at == at);
-    let texts = match (find("p99"), find("p99.9")) {
-        (Some(a), Some(b)) if a.max == b.max => vec![suggested(a, "p99 and p99.9")],
-        (a, b) => [a, b].into_iter().flatten().map(|suggestion| suggested(suggestion, &suggestion.at)).collect(),
-    };
+    let texts: Vec<String> = wording::suggestions(curve)
+        .into_iter()
+        .filter(|(at, ..)| at.iter().any(|at| at.starts_with("p99")))
+        .map(|(at, suggestion, _)| {
+            let effect = wording::effect(suggestion, findings.clients);
+            format!("{} ({}) {}", escape::text(&suggestion.limit), escape::text(&at.join(", ")), escape::text(&effect))
+        })
+        .collect();
     if texts.is_empty() { String::new() } else { format!("<p>{}.</p>\n", texts.join("; ")) }
-}
-
-fn suggested(suggestion: &Suggestion, at: &str) -> String {
-    let clients = match suggestion.touched {
-        0 => "no client".to_owned(),
-        n => plural(n, "client"),
-    };
-    format!("{} would affect {clients} (at {} of clients)", escape::text(&suggestion.limit), escape::text(at))
 }
 
 fn tiles(findings: &Findings) -> String {
@@ -102,7 +98,8 @@ fn tiles(findings: &Findings) -> String {
 
 fn notes(findings: &Findings) -> String {
     let input = &findings.input;
-    let mut notes: Vec<String> = wording::notes(findings).iter().map(|note| sentence(note)).collect();
+    let mut notes: Vec<String> =
+        wording::notes(findings).iter().map(|note| escape::text(&sentence(&shorten(note, 600)))).collect();
     if input.malformed > 0 {
         let (malformed, lines) = (count(input.malformed), count(input.lines));
         let part = share(ratio(input.malformed, input.lines));

@@ -13,8 +13,10 @@ mod comparison;
 mod curves;
 mod document;
 pub(crate) mod escape;
+mod groups;
 mod headline;
 mod input;
+mod obedience;
 mod plot;
 mod simulation;
 mod timeline;
@@ -34,7 +36,9 @@ pub fn replay(findings: &Findings) -> String {
         candidates::html(findings),
         timeline::html(findings),
         curves::html(findings),
+        groups::html(findings),
         waits::html(findings),
+        obedience::html(findings),
         clients::html(findings),
         input::html(findings),
     ];
@@ -44,8 +48,14 @@ pub fn replay(findings: &Findings) -> String {
 /// Maximum length of the name of a policy.
 const NAME: usize = 48;
 
-/// Shown instead of results if a trace or a log has no requests.
+/// Shown instead of results if a trace or a log file has no requests.
 const NO_REQUESTS: &str = "The input has no requests, so there is nothing to decide.";
+
+/// Returns the names of the policies as HTML.
+fn policy_names(findings: &Findings) -> Vec<String> {
+    let names: Vec<&str> = findings.policies.iter().map(|policy| policy.name.as_str()).collect();
+    escape::names(&names, NAME)
+}
 
 fn section(heading: &str, content: &str) -> String {
     format!("<section>\n<h2>{heading}</h2>\n{content}</section>\n")

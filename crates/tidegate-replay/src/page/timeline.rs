@@ -6,7 +6,8 @@ use super::{
 };
 use crate::{
     findings::{Findings, PolicyFindings},
-    formatting::{clip, count, duration, timestamp},
+    formatting::{count, duration, timestamp},
+    short_names::shorten,
 };
 
 /// Maximum number of lines in one plot.
@@ -42,7 +43,7 @@ fn plot(findings: &Findings, title: impl Into<String>, what: &str, max: u64) -> 
     plot.bin_tooltips(bins(findings), &timeline.requests, |bin, n| {
         let denied = findings.policies.iter().zip(&timeline.denied).filter_map(|(policy, denied)| {
             let n = denied.get(bin).filter(|n| **n > 0)?;
-            Some(format!("{} denied by {}", count(*n), clip(&policy.name, 60)))
+            Some(format!("{} denied by {}", count(*n), shorten(&policy.name, 60)))
         });
         std::iter::once(format!("{} requests", count(n))).chain(denied).collect()
     })

@@ -1,9 +1,8 @@
 //! The Retry-After times of denials.
 
 use super::{
-    NAME, escape,
     plot::{BarRange, HorizontalBars, Style, split},
-    section,
+    policy_names, section,
 };
 use crate::{
     findings::{Findings, PolicyFindings, WaitStep},
@@ -21,10 +20,11 @@ pub(super) fn html(findings: &Findings) -> String {
         return String::new();
     }
     let mut table = Table::new(["Policy", ">Denials with a wait", ">Median", ">p90", ">p99", ">Longest"]);
-    for (_, policy) in &policies {
+    let names = policy_names(findings);
+    for (number, policy) in &policies {
         let waits = &policy.retry_after;
         let cells = [waits.p50_s, waits.p90_s, waits.p99_s, waits.max_s].map(seconds);
-        table.row([escape::name(&policy.name, NAME), count(waits.count)].into_iter().chain(cells));
+        table.row([names[*number].clone(), count(waits.count)].into_iter().chain(cells));
     }
     let text = "<p>A client that waits for this time is admitted if it sends nothing else meanwhile.</p>\n";
     let table = table.html("Waits in whole seconds, rounded up");

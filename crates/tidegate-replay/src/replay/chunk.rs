@@ -10,13 +10,21 @@ pub(super) const CHUNK: usize = 1024;
 pub(super) struct Chunk {
     requests: RequestBuffer,
     clients: Vec<u32>,
+    /// Member numbers of the clients in their groups. Empty without groups.
+    members: Vec<u32>,
 }
 
 impl Chunk {
     #[inline]
-    pub(super) fn push(&mut self, request: &Request<'_>, client: u32) {
+    pub(super) fn push(&mut self, request: &Request<'_>, client: u32, member: Option<u32>) {
         self.requests.push(request);
         self.clients.push(client);
+        self.members.extend(member);
+    }
+
+    /// Returns each request and the member number of its client, if there are groups.
+    pub(super) fn members(&self) -> impl Iterator<Item = (Request<'_>, u32)> {
+        self.requests.iter().zip(self.members.iter().copied())
     }
 
     pub(super) fn len(&self) -> usize {

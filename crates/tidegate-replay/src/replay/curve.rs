@@ -1,7 +1,9 @@
 //! The number of clients that each limit affects, and the limits worth considering.
 //!
-//! The exact log denies a client exactly if the client requests more than the limit within some window, because it charges every
+//! `sliding_log` denies a client exactly if the client requests more than the limit within some window, because it charges every
 //! request before the first denial. So the peaks of all clients give the curve for every limit.
+
+use std::cmp::Reverse;
 
 use tidegate::format_duration;
 
@@ -15,8 +17,7 @@ use crate::{
 const POINTS: usize = 240;
 
 /// Computes the curve from the peak and the number of requests of each client.
-pub(super) fn compute(window: std::time::Duration, clients: impl Iterator<Item = (u64, u64)>) -> Curve {
-    let mut clients: Vec<(u64, u64)> = clients.collect();
+pub(super) fn compute(window: std::time::Duration, mut clients: Vec<(u64, u64)>) -> Curve {
     clients.sort_unstable();
     let distribution = PeakDistribution::new(&clients);
     let mut limits: Vec<u64> = clients.iter().map(|(peak, _)| *peak).collect();
@@ -31,14 +32,15 @@ pub(super) fn compute(window: std::time::Duration, clients: impl Iterator<Item =
     };
     let points = thinned(&limits).into_iter().map(point).collect();
     let name = format_duration(window).to_string();
-    let mut curve = Curve { window: name, window_us: micros(window), points, suggestions: Vec::new() };
+    let requests = distribution.requests_from[0];
+    let mut curve = Curve { window: name, window_us: micros(window), requests, points, suggestions: Vec::new() };
     let quantile = |per_mille: u64| distribution.quantile(per_mille);
     for (at, max) in [("knee", knee), ("p99", quantile(990)), ("p99.9", quantile(999)), ("gap", distribution.gap())] {
         if let Some(max) = max {
             curve.suggestions.push(distribution.suggest(at, max, &curve.window));
         }
     }
-    curve.suggestions.sort_by_key(|suggestion| suggestion.max);
+    curve.suggestions.sort_by_key(|suggestion| (suggestion.touched, Reverse(suggestion.max)));
     curve
 }
 
@@ -103,7 +105,7 @@ impl PeakDistribution {
         let first = self.peaks.len() - usize::try_from(touched).unwrap_or(0);
         let next = self.peaks.get(first).copied().unwrap_or(0);
         let why = match at {
-            _ if touched == 0 => "the peak of the busiest client, so no client is affected".to_owned(),
+            _ if touched == 0 => format!("no client requests more in any {window}"),
             "knee" => {
                 let around = [max / 2, max * 2].into_iter().filter(|max| *max > 0);
                 let around = around.map(|max| format!("{max}/{window} affects {}", count(self.above(max))));
@@ -114,7 +116,7 @@ impl PeakDistribution {
             }
             "p99" => format!("99 of 100 clients never request more in any {window}"),
             "p99.9" => format!("999 of 1000 clients never request more in any {window}"),
-            _ => format!("all other clients stay within it; the affected clients request {} or more", count(next)),
+            _ => format!("all other clients stay within it, and the affected clients request {} or more", count(next)),
         };
         Suggestion {
             at: at.to_owned(),
@@ -123,6 +125,9 @@ impl PeakDistribution {
             touched,
             share: ratio(touched, self.clients()),
             share_of_requests: ratio(self.requests_from[first], self.requests_from[0]),
+            denied: 0,
+            share_of_requests_denied: 0.0,
+            is_minimum: false,
             why,
         }
     }

@@ -1,6 +1,6 @@
 //! [`Demand`]: the units that clients request within a window, admitted or not.
 //!
-//! It reads times as the exact log does. So the peak of a client exceeds a limit exactly if the log denies the client at least once. A
+//! It reads times as `sliding_log` does. So the peak of a client exceeds a limit exactly if `sliding_log` denies the client at least once. A
 //! time before the newest request is read as the newest time. A time that is far behind is accepted unchanged.
 
 use std::{collections::VecDeque, time::Duration};
@@ -21,7 +21,7 @@ pub(super) struct Demand {
 /// Recent requests of one client: the units within the window, the units at the newest time, and the older times in ascending order.
 /// Most clients send few requests and need no heap memory.
 #[derive(Debug, Default)]
-struct RecentRequests {
+pub(super) struct RecentRequests {
     units: u64,
     newest_us: u64,
     newest_units: u64,
@@ -59,6 +59,27 @@ impl Demand {
 }
 
 impl RecentRequests {
+    /// Records a request if `sliding_log` admits it. Returns whether it does.
+    pub(super) fn admit(&mut self, window: u64, time_us: u64, cost: u64, max: u64) -> bool {
+        let behind = self.newest_us.saturating_sub(time_us);
+        if self.units > 0 && behind > FAR_BACK && behind > window {
+            self.redate(behind);
+        }
+        let at = time_us.max(self.newest_us);
+        let used = if self.units == 0 || at - self.newest_us >= window {
+            0
+        } else {
+            let older = self.older.iter().flat_map(|older| older.iter());
+            let expired = older.take_while(|(time, _)| at - time >= window).map(|(_, units)| units);
+            self.units - expired.sum::<u64>()
+        };
+        let fits = used + cost <= max;
+        if fits {
+            self.record(window, time_us, cost);
+        }
+        fits
+    }
+
     #[inline]
     fn record(&mut self, window: u64, time_us: u64, cost: u64) -> u64 {
         if self.units == 0 {
@@ -110,9 +131,9 @@ mod tests {
     use super::Demand;
 
     proptest! {
-        /// The demand equals the units in use of an exact log that charges every request.
+        /// The demand equals the units in use of a `sliding_log` that charges every request.
         #[test]
-        fn demand_is_counted_like_the_exact_log(
+        fn demand_is_counted_like_by_sliding_log(
             window_ms in prop::sample::select(vec![1_u64, 1_000, 59_000, 61_000, 3_600_000]),
             steps in prop::collection::vec((prop_oneof![-3.0..3.0_f64, prop::sample::select(vec![0.0, 1.0, 2.0, 4.0, -1.0, -2.0])], 0..2_u32, 1..5_u64, prop::bool::weighted(0.2)), 1..80),
         ) {

@@ -1,4 +1,4 @@
-//! [`ExternalStore`]: the same decisions by a store outside the replay, at the times of the log.
+//! [`ExternalStore`]: the same decisions by a store outside the replay, at the times of the input.
 //!
 //! The states have a prefix that only this run uses. The run deletes them at its end. If the run is killed, they expire.
 
@@ -104,7 +104,7 @@ async fn first_answer(store: &AnyStore) {
     }
 }
 
-/// The store at a time of the log.
+/// Returns the store at a time of the input.
 fn at(store: &AnyStore, time_us: u64) -> Result<AnyStore, StoreError> {
     store.at_time(Timestamp::from_micros(time_us)).ok_or(StoreError::Unsupported { operation: "at_time" })
 }
@@ -116,7 +116,7 @@ async fn decide_client(
     requests: Vec<(usize, Request<'_>)>,
 ) -> Result<Vec<(usize, Decision)>, StoreError> {
     let mut decisions = Vec::with_capacity(requests.len());
-    for (index, Request { time_us, key, cost }) in requests {
+    for (index, Request { time_us, key, cost, .. }) in requests {
         let key = Key::new(key).expect("the parser checks keys");
         let cost = Cost::new(cost).expect("the parser checks costs");
         decisions.push((index, at(store, time_us)?.decide(Op::Check, policy, &key, cost).await?));
@@ -131,7 +131,7 @@ pub enum ConnectError {
     /// The store can't be opened.
     #[error("{0}")]
     Open(String),
-    /// The store can't decide at the times of the log.
+    /// The store can't decide at the times of the input.
     #[error("the store `{kind}` can't decide at a given time: replay in memory or through redis")]
     NoTime {
         /// The kind of store.

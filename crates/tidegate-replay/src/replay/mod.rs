@@ -3,7 +3,9 @@
 //! One thread reads the requests and numbers the clients (`client_numbers`). It sends them in a `chunk` to another thread, where every
 //! policy decides on its own store (`policy_replay`), or in Redis (`external_store`). The results are kept by client (`client_counts`,
 //! `demand`, `client_histories`), by time (`bins`) and by wait (`waits`). So memory grows with the number of clients, not with the
-//! length of the log. `curve` computes the number of clients that each limit affects.
+//! length of the input. `demand_analysis` computes the number of clients that each limit affects (`curve`) and the requests that it denies
+//! (`recording`, `denial_count`), for all clients and for each group (`group_numbers`). `obedient_clients` decides the requests once
+//! more, with clients that wait.
 
 mod chunk;
 mod client_counts;
@@ -11,8 +13,14 @@ mod client_histories;
 mod curve;
 mod decision_log;
 mod demand;
+mod demand_analysis;
+mod denial_count;
 mod external_store;
+mod group_numbers;
+mod groups;
+mod obedient_clients;
 mod policy_replay;
+mod recording;
 mod waits;
 
 use std::{
@@ -27,12 +35,16 @@ use std::{
 };
 
 use chunk::{CHUNK, Chunk};
-use client_counts::{ClientCounts, Column};
+use client_counts::Column;
 use client_histories::ClientHistories;
 pub use decision_log::DecisionLog;
-use demand::Demand;
+use demand_analysis::DemandAnalysis;
 use external_store::ExternalStore;
 pub use external_store::{ConnectError, OpenStore};
+use group_numbers::GroupNumbers;
+use groups::GroupAnalysis;
+use obedient_clients::ObedientClients;
+pub(crate) use obedient_clients::{MAX_QUEUE, MAX_WAITING};
 use policy_replay::PolicyReplay;
 use tidegate::StoreError;
 use tidegate::{Decision, Limit, Policy, Reason};
@@ -40,8 +52,8 @@ use tidegate::{Decision, Limit, Policy, Reason};
 use crate::{
     bins::Bins,
     client_numbers::ClientNumbers,
-    findings::{Findings, Timeline},
-    logs::{InputSummary, LogReader, Request},
+    findings::{Findings, PolicyFindings, Timeline},
+    logs::{ClientKey, InputSummary, LogReader, Request},
 };
 
 /// Maximum number of bins of the timeline.
@@ -70,6 +82,8 @@ pub struct ReplayOptions {
     pub top: usize,
     /// The store that decides. By default the replay decides in memory.
     pub store: Option<OpenStore>,
+    /// Whether to decide the requests once more, in memory, with clients that wait for as long as `Retry-After` says.
+    pub obey: bool,
 }
 
 /// Error of a replay.
@@ -98,11 +112,13 @@ pub fn run<W: Write>(
     mut progress: impl FnMut(),
 ) -> Result<Findings, ReplayError> {
     let client_key = reader.client_key().to_string();
+    let group = reader.group().map(ClientKey::to_string);
     let read_progress = reader.progress();
-    let mut replay = Replay::new(options, log)?;
+    let mut replay = Replay::new(options, log, group.is_some())?;
     let (sender, chunks) = sync_channel(AHEAD);
-    let (input, clients) = thread::scope(|scope| {
-        let reading = scope.spawn(move || read(reader, &sender));
+    let has_groups = group.is_some();
+    let read = thread::scope(|scope| {
+        let reading = scope.spawn(move || read(reader, &sender, has_groups));
         for chunk in chunks {
             if let Err(error) = replay.decide(&chunk) {
                 // The reader may wait for slow input.
@@ -114,15 +130,23 @@ pub fn run<W: Write>(
         let read = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok::<_, ReplayError>(read)
     })?;
-    replay.finish(input, client_key, &clients, read_progress.is_stopped())
+    replay.finish(read, (client_key, group), read_progress.is_stopped())
+}
+
+/// Summary of the input, and the clients in it.
+struct ReadInput {
+    input: InputSummary,
+    clients: ClientNumbers,
+    groups: GroupNumbers,
 }
 
 /// Reads all requests and sends them in chunks.
-fn read(reader: LogReader, sender: &SyncSender<Chunk>) -> (InputSummary, ClientNumbers) {
-    let mut clients = ClientNumbers::default();
+fn read(reader: LogReader, sender: &SyncSender<Chunk>, has_groups: bool) -> ReadInput {
+    let (mut clients, mut groups) = (ClientNumbers::default(), GroupNumbers::default());
     let mut chunk = Chunk::default();
     let input = reader.for_each(|request| {
-        chunk.push(request, clients.number(request.key));
+        let member = has_groups.then(|| groups.member(request.group, request.key));
+        chunk.push(request, clients.number(request.key), member);
         if chunk.len() < CHUNK || sender.send(std::mem::take(&mut chunk)).is_ok() {
             ControlFlow::Continue(())
         } else {
@@ -131,16 +155,16 @@ fn read(reader: LogReader, sender: &SyncSender<Chunk>) -> (InputSummary, ClientN
     });
     // The receiver is gone if the replay failed.
     let _ = sender.send(chunk);
-    (input, clients)
+    ReadInput { input, clients, groups }
 }
 
 /// State of a replay.
 struct Replay<W> {
     policies: Vec<PolicyReplay>,
-    demands: Vec<Demand>,
-    /// Units that the client of the current request has requested in each window.
-    in_windows: Vec<u64>,
-    counts: ClientCounts,
+    /// One for each policy, or none.
+    obedient: Vec<ObedientClients>,
+    analysis: DemandAnalysis,
+    groups: Option<GroupAnalysis>,
     histories: ClientHistories,
     timeline: Bins,
     top: usize,
@@ -149,7 +173,7 @@ struct Replay<W> {
 }
 
 impl<W: Write> Replay<W> {
-    fn new(options: ReplayOptions, log: Option<DecisionLog<W>>) -> Result<Self, ConnectError> {
+    fn new(options: ReplayOptions, log: Option<DecisionLog<W>>, has_groups: bool) -> Result<Self, ConnectError> {
         let mut windows: Vec<Duration> = Vec::new();
         let limits = options.candidates.iter().flat_map(|candidate| candidate.policy.limits());
         for window in limits.map(Limit::window).chain(options.windows) {
@@ -158,12 +182,13 @@ impl<W: Write> Replay<W> {
             }
         }
         let (policies, count) = (options.candidates.len(), windows.len());
+        let obedient = options.candidates.iter().filter(|_| options.obey);
         Ok(Self {
+            obedient: obedient.map(|candidate| ObedientClients::new(candidate.policy.clone())).collect(),
             external: options.store.map(|open| ExternalStore::connect(&open, policies)).transpose()?,
             policies: options.candidates.into_iter().map(PolicyReplay::new).collect(),
-            demands: windows.into_iter().map(Demand::new).collect(),
-            in_windows: vec![0; count],
-            counts: ClientCounts::new(count, policies),
+            analysis: DemandAnalysis::new(&windows, policies),
+            groups: has_groups.then(|| GroupAnalysis::new(&windows)),
             histories: ClientHistories::new(count, policies),
             timeline: Bins::new(BINS, vec![true; 1 + policies]),
             top: options.top,
@@ -179,8 +204,12 @@ impl<W: Write> Replay<W> {
                 decisions.push(external.decide(number, &policy.candidate.policy, chunk)?);
             }
         }
+        if let Some(groups) = &mut self.groups {
+            chunk.members().for_each(|(request, member)| groups.record(member, &request));
+        }
         for (index, (request, client)) in chunk.iter().enumerate() {
             self.record_request(client, &request);
+            self.obedient.iter_mut().for_each(|clients| clients.send(client, &request));
             for number in 0..self.policies.len() {
                 match decisions.get(number) {
                     Some(decisions) => self.record_decision(number, client, &request, &decisions[index])?,
@@ -196,18 +225,11 @@ impl<W: Write> Replay<W> {
 
     #[inline]
     fn record_request(&mut self, client: u32, request: &Request<'_>) {
-        *self.counts.get_mut(client, Column::Requests) += 1;
-        let units = self.counts.get_mut(client, Column::Units);
-        *units = units.saturating_add(request.cost);
-        for (number, demand) in self.demands.iter_mut().enumerate() {
-            let units = demand.record(client, request.time_us, request.cost);
-            self.in_windows[number] = units;
-            let peak = self.counts.get_mut(client, Column::Peak(number));
-            *peak = units.max(*peak);
-        }
+        self.analysis.record(client, request);
         self.timeline.at(request.time_us)[0] += 1;
         if self.histories.contains(client) {
-            self.histories.record(client, self.demands[0].newest_us(client), request.cost, &self.in_windows);
+            let DemandAnalysis { demands, in_windows, .. } = &self.analysis;
+            self.histories.record(client, demands[0].newest_us(client), request.cost, in_windows);
         }
     }
 
@@ -233,23 +255,23 @@ impl<W: Write> Replay<W> {
     #[cold]
     fn record_denial(&mut self, number: usize, client: u32, request: &Request<'_>, decision: &Decision) {
         self.policies[number].record_denial(decision);
-        *self.counts.get_mut(client, Column::Denied(number)) += 1;
+        let DemandAnalysis { counts, demands, .. } = &mut self.analysis;
+        *counts.get_mut(client, Column::Denied(number)) += 1;
         self.timeline.at(request.time_us)[1 + number] += 1;
         if !self.histories.contains(client) {
-            self.histories.start(client, &self.demands, self.counts.get(client, Column::Units));
+            self.histories.start(client, demands, counts.get(client, Column::Units));
         }
-        self.histories.record_denial(client, self.demands[0].newest_us(client), request.cost, number);
+        self.histories.record_denial(client, demands[0].newest_us(client), request.cost, number);
     }
 
-    /// Returns the results.
+    /// Returns the results. `by` has the names of the client key and of the group.
     fn finish(
         self,
-        input: InputSummary,
-        client_key: String,
-        clients: &ClientNumbers,
+        ReadInput { input, clients, groups }: ReadInput,
+        by: (String, Option<String>),
         interrupted: bool,
     ) -> Result<Findings, ReplayError> {
-        let Self { policies, demands, counts, histories, mut timeline, top, external, log, .. } = self;
+        let Self { policies, analysis, histories, mut timeline, top, external, log, .. } = self;
         if input.whole_seconds && !input.spread {
             timeline.no_finer_than(1_000_000);
         }
@@ -262,24 +284,27 @@ impl<W: Write> Replay<W> {
                 external.delete(number, &policy.candidate.policy, keys);
             }
         }
+        let DemandAnalysis { demands, counts, .. } = &analysis;
         let window_of = |limit: &Limit| demands.iter().position(|demand| demand.window == limit.window()).unwrap_or(0);
         let findings = |(number, policy): (usize, &PolicyReplay)| {
-            policy.findings(number, &input, (&counts, &histories), top, window_of, clients)
+            policy.findings(number, &input, (counts, &histories), top, window_of, &clients)
         };
-        let curve = |(number, demand): (usize, &Demand)| {
-            curve::compute(demand.window, counts.column(Column::Peak(number)).zip(counts.column(Column::Requests)))
-        };
+        let mut policies: Vec<PolicyFindings> = policies.iter().enumerate().map(findings).collect();
+        for (policy, obedient) in policies.iter_mut().zip(self.obedient) {
+            policy.obey = Some(obedient.finish(&input, &clients));
+        }
         Ok(Findings {
-            by: client_key,
+            by: by.0,
             clients: counts.len() as u64,
-            policies: policies.iter().enumerate().map(findings).collect(),
             timeline: Timeline {
                 from_us: timeline.start_us(),
                 bin_us: timeline.length_us(),
                 requests: timeline.column(0),
                 denied: (1..=policies.len()).map(|column| timeline.column(column)).collect(),
             },
-            curves: demands.iter().enumerate().map(curve).collect(),
+            policies,
+            curves: analysis.curves(1, |_| Some(0)).remove(0),
+            groups: self.groups.zip(by.1).map(|(analysis, by)| analysis.findings(by, &groups, top)),
             interrupted,
             input,
         })

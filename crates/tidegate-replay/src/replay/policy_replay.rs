@@ -18,6 +18,12 @@ use crate::{
     window_us,
 };
 
+/// Returns a store that never evicts a key, so that every answer is exact and repeatable. Only one thread uses it, so it needs few locks.
+pub(super) fn exact_store() -> MemoryStore {
+    let builder = MemoryStore::builder().max_keys(usize::MAX).max_bytes(usize::MAX);
+    builder.keep_expired().shards(16).build().expect("valid bounds")
+}
+
 pub(super) struct PolicyReplay {
     pub(super) candidate: Candidate,
     store: MemoryStore,
@@ -30,13 +36,10 @@ pub(super) struct PolicyReplay {
 
 impl PolicyReplay {
     pub(super) fn new(candidate: Candidate) -> Self {
-        // The store never evicts a key, so that every answer is exact and repeatable. Only one thread uses it, so it needs few locks.
-        let builder = MemoryStore::builder().max_keys(usize::MAX).max_bytes(usize::MAX);
-        let store = builder.keep_expired().shards(16).build();
         Self {
             denied_by_limit: vec![0; candidate.policy.limits().len()],
             candidate,
-            store: store.expect("valid bounds"),
+            store: exact_store(),
             denied: 0,
             impossible: 0,
             waits: WaitCounter::new(),
@@ -108,6 +111,7 @@ impl PolicyReplay {
             share_of_clients_denied: ratio(clients_denied, counts.len() as u64),
             retry_after: self.waits.findings(),
             hardest_hit: denials.into_iter().map(client).collect(),
+            obey: None,
         }
     }
 }

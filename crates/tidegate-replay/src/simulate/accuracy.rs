@@ -1,4 +1,4 @@
-//! How far the approximate algorithms are from the exact log, on several shapes of traffic.
+//! How far the approximate algorithms are from `sliding_log`, on several shapes of traffic.
 
 use serde::Serialize;
 use tidegate::{Algorithm, Limit};
@@ -14,7 +14,7 @@ use super::{
 pub struct Options {
     /// The limit.
     pub limit: Limit,
-    /// Algorithms to compare with the exact log.
+    /// Algorithms to compare with `sliding_log`.
     pub algorithms: Vec<Algorithm>,
     /// Shapes of traffic.
     pub shapes: Vec<TrafficShape>,
@@ -43,7 +43,7 @@ impl Options {
     }
 }
 
-/// Distance of algorithms from the exact log.
+/// Distance of algorithms from `sliding_log`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Accuracy {

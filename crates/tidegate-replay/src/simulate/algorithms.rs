@@ -17,7 +17,7 @@ pub fn one_of_each() -> Vec<Algorithm> {
     vec![Algorithm::SlidingLog, Algorithm::SlidingCounter, buckets(10), Algorithm::FixedWindow, Algorithm::Gcra(None)]
 }
 
-/// Returns the approximations of the exact log: `sliding_counter` and `sliding_buckets` with 2, 10 and 60 buckets.
+/// Returns the approximations of `sliding_log`: `sliding_counter` and `sliding_buckets` with 2, 10 and 60 buckets.
 pub fn approximations() -> Vec<Algorithm> {
     vec![Algorithm::SlidingCounter, buckets(2), buckets(10), buckets(60)]
 }

@@ -1,7 +1,7 @@
 //! Tries limits on simulated or given traffic: what each algorithm admits, and how far it is from exact.
 //!
 //! - [`boundary`]: a burst at the boundary of two windows, where fixed windows are weakest;
-//! - [`accuracy`]: the approximate algorithms compared with the exact log, on several shapes of traffic;
+//! - [`accuracy`]: the approximate algorithms compared with `sliding_log`, on several shapes of traffic;
 //! - [`evaluation`]: several algorithms on one trace;
 //! - [`traffic`]: the traffic as a stream of requests, as CSV or as an access log.
 //!

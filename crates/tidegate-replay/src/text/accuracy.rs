@@ -1,4 +1,4 @@
-//! The distance from the exact log, as text.
+//! The distance from `sliding_log`, as text.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use crate::{
 
 /// Returns a table for each trace, and the meaning of its columns.
 pub fn accuracy(accuracy: &Accuracy) -> String {
-    let mut out = format!("{}: distance from the exact log\n", accuracy.limit);
+    let mut out = format!("{}: distance from sliding_log\n", accuracy.limit);
     if let Some(simulated) = wording::simulated(accuracy) {
         let _ = writeln!(out, "({simulated})");
     }
@@ -26,14 +26,14 @@ pub fn accuracy(accuracy: &Accuracy) -> String {
     out.push_str(&accuracy.traces.first().map(full_keys).unwrap_or_default());
     let measured: Vec<String> = accuracy.traces.iter().filter_map(measured).collect();
     if !measured.is_empty() {
-        let differs = format!("sliding_counter differs from the log on {}.", measured.join(", "));
+        let differs = format!("sliding_counter differs from sliding_log on {}.", measured.join(", "));
         let _ = write!(out, "\n{}", paragraph(&[&differs, wording::PUBLISHED, wording::DEPENDS].join(" ")));
     }
     out
 }
 
 fn table(trace: &TraceResult) -> Table {
-    let mut table = Table::new(["", ">against", ">the log", ">by own", ">history", ">worst", ">", ">"]);
+    let mut table = Table::new(["", ">against", ">sliding_log", ">by own", ">past", ">worst", ">", ">"]);
     let second = ["algorithm", "admit", "deny", "admit", "deny", "window", "bound", "bytes"];
     table.row(second.map(str::to_owned));
     for result in &trace.algorithms {

@@ -6,7 +6,7 @@ use crate::{formatting::share, simulate::evaluation::TraceResult, table::Table, 
 /// Returns a table of all algorithms, and the meaning of its columns.
 pub fn comparison(trace: &TraceResult) -> String {
     let mut table = Table::new(["", ">", ">clients", ">unlike", ">worst", ">", ">"]);
-    table.row(["algorithm", "denied", "denied", "the log", "window", "bound", "bytes"].map(str::to_owned));
+    table.row(["algorithm", "denied", "denied", "sliding_log", "window", "bound", "bytes"].map(str::to_owned));
     for result in &trace.algorithms {
         let shares = [result.share_denied, result.share_of_clients_denied, result.beside_log.share()].map(share);
         let name = std::iter::once(result.algorithm.clone());

@@ -4,6 +4,8 @@ mod accuracy;
 mod boundary;
 mod chart;
 mod comparison;
+mod groups;
+mod obedience;
 mod replay;
 
 pub use accuracy::accuracy;
@@ -58,9 +60,9 @@ fn window_and_bytes(result: &AlgorithmResult, max: u64) -> [String; 3] {
     ]
 }
 
-/// Describes a trace: its name, its size, and the share that the log denies.
+/// Describes a trace: its name, its size, and the share that `sliding_log` denies.
 fn trace_heading(trace: &TraceResult) -> String {
-    let denied = trace.algorithms.first().map(|log| format!("; the log denies {}", share(log.share_denied)));
+    let denied = trace.algorithms.first().map(|log| format!("; sliding_log denies {}", share(log.share_denied)));
     paragraph(&format!("{}: {}{}", trace.trace, wording::trace(trace), denied.unwrap_or_default()))
 }
 

@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 
 use super::{
     chart::{WIDTH, bar, columns, merged, sparkline},
-    paragraph, wrap,
+    groups, obedience, paragraph, wrap,
 };
 use crate::{
     bins::Bins,
     findings::{Curve, DeniedClient, Findings, PolicyFindings, Timeline, Waits},
-    formatting::{clip, count, duration, plural, ratio, seconds, share, timestamp},
+    formatting::{clip, count, duration, plural, ratio, seconds, sentence, share, timestamp},
     logs::InputSummary,
+    short_names::shorten_all,
     table::Table,
     wording,
 };
@@ -27,16 +28,23 @@ pub fn replay(findings: &Findings) -> String {
     if findings.input.requests == 0 {
         return out;
     }
-    policies(&mut out, &findings.policies);
-    timeline(&mut out, &findings.timeline, findings.policies.first());
-    if let Some(policy) = findings.policies.first() {
-        hardest_hit(&mut out, policy);
+    let full: Vec<&str> = findings.policies.iter().map(|policy| policy.name.as_str()).collect();
+    let names = shorten_all(&full, NAME);
+    policies(&mut out, &findings.policies, &shorten_all(&full, KEY), &names);
+    let first = findings.policies.first().zip(names.first());
+    timeline(&mut out, &findings.timeline, first);
+    if let Some((policy, name)) = first {
+        hardest_hit(&mut out, policy, name);
     }
-    for policy in &findings.policies {
-        waits(&mut out, policy);
+    for (policy, name) in findings.policies.iter().zip(&names) {
+        waits(&mut out, policy, name);
     }
+    obedience::write(&mut out, &findings.policies, &names);
     for curve in &findings.curves {
         suggestions(&mut out, curve, findings.clients);
+    }
+    if let Some(grouped) = &findings.groups {
+        groups::write(&mut out, grouped);
     }
     out
 }
@@ -72,17 +80,18 @@ fn malformed(out: &mut String, input: &InputSummary) {
     }
 }
 
-fn policies(out: &mut String, policies: &[PolicyFindings]) {
+/// Writes a table of the denials. `short` has names for the table, and `names` has longer ones.
+fn policies(out: &mut String, policies: &[PolicyFindings], short: &[String], names: &[String]) {
     if policies.is_empty() {
         return;
     }
     let _ = writeln!(out, "\nDenied, and the median (p50) and 99th percentile (p99) of Retry-After");
     let mut table = Table::new(["", ">requests", ">", ">clients", ">", ">p50", ">p99"]);
-    for policy in policies {
+    for (policy, name) in policies.iter().zip(short) {
         let Waits { count: waits, p50_s, p99_s, .. } = policy.retry_after;
         let wait = |wait_s: u64| if waits > 0 { seconds(wait_s) } else { "-".to_owned() };
         table.row([
-            shorten(&policy.name, KEY),
+            name.clone(),
             count(policy.denied),
             share(policy.share_of_requests_denied),
             count(policy.clients_denied),
@@ -92,28 +101,30 @@ fn policies(out: &mut String, policies: &[PolicyFindings]) {
         ]);
     }
     out.push_str(&table.text());
-    for policy in policies.iter().filter(|policy| policy.limits.len() > 1 && policy.denied > policy.impossible) {
+    let pairs = || policies.iter().zip(names);
+    let is_several = |policy: &PolicyFindings| policy.limits.len() > 1 && policy.denied > policy.impossible;
+    for (policy, name) in pairs().filter(|(policy, _)| is_several(policy)) {
         let denials = policy.limits.iter().map(|limit| format!("{} {}", limit.limit, count(limit.bound)));
         let denials = denials.collect::<Vec<_>>().join(", ");
-        let _ = writeln!(out, "  {}: denials by {denials}", shorten(&policy.name, NAME));
+        let _ = writeln!(out, "  {name}: denials by {denials}");
     }
-    for policy in policies.iter().filter(|policy| policy.impossible > 0) {
-        let (name, impossible) = (shorten(&policy.name, NAME), count(policy.impossible));
+    for (policy, name) in pairs().filter(|(policy, _)| policy.impossible > 0) {
+        let impossible = count(policy.impossible);
         let _ = writeln!(out, "  {name}: {impossible} requests cost more than a limit ever allows");
     }
 }
 
-fn timeline(out: &mut String, timeline: &Timeline, policy: Option<&PolicyFindings>) {
+fn timeline(out: &mut String, timeline: &Timeline, policy: Option<(&PolicyFindings, &String)>) {
     let requests = over_time(timeline, &timeline.requests);
     let _ = writeln!(out, "\nRequests over time, {} per column", duration(requests.length_us()));
     out.push_str(&columns(&requests.column(0), 5));
-    if let (Some(denied), Some(policy)) = (timeline.denied.first(), policy)
+    if let (Some(denied), Some((policy, name))) = (timeline.denied.first(), policy)
         && policy.denied > 0
     {
         let denied = over_time(timeline, denied).column(0);
         let max = denied.iter().copied().max().unwrap_or(0);
         let _ = writeln!(out, "{}", format!("denied  {}", sparkline(&denied)).trim_end());
-        let _ = writeln!(out, "        by {}, at most {} per column", shorten(&policy.name, NAME), count(max));
+        let _ = writeln!(out, "        by {name}, at most {} per column", count(max));
     }
 }
 
@@ -127,17 +138,18 @@ fn over_time(timeline: &Timeline, counts: &[u64]) -> Bins {
     columns
 }
 
-fn hardest_hit(out: &mut String, policy: &PolicyFindings) {
+fn hardest_hit(out: &mut String, policy: &PolicyFindings, name: &str) {
     if policy.hardest_hit.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\nClients with the most denials by {}", shorten(&policy.name, NAME));
+    let _ = writeln!(out, "\nClients with the most denials by {name}");
     let peaks = policy.limits.iter().map(|limit| format!(">peak/{}", duration(limit.window_us)));
     let headings = ["", ">requests", ">denied", ">"].map(str::to_owned).into_iter();
     let mut table = Table::new(headings.chain(peaks).chain(["when denied".to_owned()]));
-    for client in &policy.hardest_hit {
-        let DeniedClient { key, requests, denied, peaks, history } = client;
-        let cells = [clip(key, KEY), count(*requests), count(*denied), share(ratio(*denied, *requests))];
+    let keys: Vec<&str> = policy.hardest_hit.iter().map(|client| client.key.as_str()).collect();
+    for (client, key) in policy.hardest_hit.iter().zip(shorten_all(&keys, KEY)) {
+        let DeniedClient { requests, denied, peaks, history, .. } = client;
+        let cells = [key, count(*requests), count(*denied), share(ratio(*denied, *requests))];
         let denials = history.as_ref().map(|history| history.denied.as_slice()).unwrap_or_default();
         let when = sparkline(&merged(denials, if peaks.len() > 1 { 6 } else { 16 }));
         table.row(cells.into_iter().chain(peaks.iter().map(|peak| count(*peak))).chain([when]));
@@ -145,12 +157,12 @@ fn hardest_hit(out: &mut String, policy: &PolicyFindings) {
     out.push_str(&table.text());
 }
 
-fn waits(out: &mut String, policy: &PolicyFindings) {
+fn waits(out: &mut String, policy: &PolicyFindings, name: &str) {
     let waits = &policy.retry_after;
     if waits.count == 0 {
         return;
     }
-    let _ = writeln!(out, "\nRetry-After of the denials by {}", shorten(&policy.name, NAME));
+    let _ = writeln!(out, "\nRetry-After of the denials by {name}");
     let max = waits.steps.iter().map(|step| step.count).max().unwrap_or(1);
     for step in &waits.steps {
         let (label, denials) = (seconds(step.up_to_s), count(step.count));
@@ -171,17 +183,16 @@ fn suggestions(out: &mut String, curve: &Curve, clients: u64) {
         table.row([format!("{max}/{}", curve.window), count(affected), share(part), bar]);
     }
     out.push_str(&table.text());
-    for same in curve.suggestions.chunk_by(|a, b| a.max == b.max && a.touched == 0) {
-        let [suggestion, ..] = same else { continue };
-        let at: Vec<&str> = same.iter().map(|suggestion| suggestion.at.as_str()).collect();
-        let mut text = format!("{} ({}): {}", suggestion.limit, at.join(", "), suggestion.why);
-        if suggestion.touched > 0 {
-            let _ = write!(text, "; the affected clients send {} of all requests", share(suggestion.share_of_requests));
-        }
-        out.push_str(&wrap(&text, "  ", "    ", WIDTH - 2));
+    let suggestions = wording::suggestions(curve);
+    if let Some((_, first, _)) = suggestions.first() {
+        let (window, limit) = (&curve.window, &first.limit);
+        let _ = writeln!(out, "Limits to consider for {window}, by sliding_log (to try one: --candidate {limit})");
     }
-    if let Some(suggestion) = curve.suggestions.iter().find(|suggestion| suggestion.at == "p99") {
-        let _ = writeln!(out, "  to try one of them, add --candidate {}", suggestion.limit);
+    for (at, suggestion, why) in suggestions {
+        let why: Vec<String> = why.into_iter().map(sentence).collect();
+        let effect = wording::effect(suggestion, clients);
+        let text = format!("{} ({}) {effect}. {}", suggestion.limit, at.join(", "), why.join(" "));
+        out.push_str(&wrap(&text, "  ", "    ", WIDTH - 2));
     }
 }
 
@@ -195,14 +206,4 @@ fn points(curve: &Curve) -> Vec<(u64, u64)> {
     rows.sort_unstable();
     rows.dedup();
     rows
-}
-
-/// Replaces the middle of a long name with `…`.
-fn shorten(name: &str, max: usize) -> String {
-    let characters: Vec<char> = name.chars().collect();
-    if characters.len() <= max {
-        return name.to_owned();
-    }
-    let (head, tail) = (max / 2, max - max / 2 - 1);
-    characters[..head].iter().chain(&['…']).chain(&characters[characters.len() - tail..]).collect()
 }

@@ -23,7 +23,7 @@ pub(crate) struct Measured {
     pub(crate) overflow: f64,
     /// The height of the whole page.
     pub(crate) height: f64,
-    /// Texts outside of the page, and texts of one chart that overlap.
+    /// Texts outside of the page, and texts of one chart that overlap another text or a line.
     pub(crate) strays: Vec<String>,
     /// Loaded resources.
     pub(crate) loaded: Vec<String>,

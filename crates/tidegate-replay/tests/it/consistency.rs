@@ -24,7 +24,8 @@ fn replayed(trace: &Trace, policies: Vec<Policy>) -> Findings {
     }
     fs::write(&path, text).unwrap();
     let candidates = policies.into_iter().map(|policy| Candidate { name: "a policy".to_owned(), policy }).collect();
-    let options = ReplayOptions { candidates, windows: vec![Duration::from_secs(1)], top: 100, store: None };
+    let options =
+        ReplayOptions { candidates, windows: vec![Duration::from_secs(1)], top: 100, ..ReplayOptions::default() };
     let read_options = ReadOptions { sources: vec![LogSource::File(path)], ..ReadOptions::default() };
     let reader = LogReader::open(read_options, Arc::default()).unwrap();
     replay::run(options, reader, None::<DecisionLog<Vec<u8>>>, || {}).unwrap()
@@ -45,9 +46,9 @@ fn affected(curve: &Curve, max: u64, clients: u64) -> u64 {
 }
 
 proptest! {
-    /// One pass gives the clients that the exact log denies for every limit.
+    /// One pass gives the clients that `sliding_log` denies for every limit.
     #[test]
-    fn the_curve_agrees_with_the_exact_log_for_every_limit(trace in trace(), max in 4..25_u64) {
+    fn curve_and_suggestions_agree_with_sliding_log_for_every_limit(trace in trace(), max in 4..25_u64) {
         let found = replayed(&trace, vec![policy(max, Algorithm::SlidingLog)]);
         let curve = &found.curves[0];
         prop_assert_eq!(affected(curve, max, found.clients), found.policies[0].clients_denied);
@@ -56,7 +57,10 @@ proptest! {
             let other = replayed(&trace, vec![policy(suggestion.max, Algorithm::SlidingLog)]);
             // A request that costs more than the limit is denied, and is in the peak.
             prop_assert_eq!(other.policies[0].clients_denied, suggestion.touched, "{}", suggestion.at);
+            prop_assert_eq!(other.policies[0].denied, suggestion.denied, "{}", suggestion.at);
+            prop_assert!(!suggestion.is_minimum);
         }
+        prop_assert!(curve.suggestions.is_sorted_by_key(|suggestion| suggestion.touched), "few clients first");
     }
 
     /// Every total is the sum of its parts.

@@ -2,6 +2,8 @@
 
 mod browser;
 mod consistency;
+mod groups;
+mod obedience;
 mod page;
 mod page_in_a_browser;
 mod sample;

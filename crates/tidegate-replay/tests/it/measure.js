@@ -16,6 +16,13 @@ function measured(frame) {
       // Boxes have the height of a line. Characters are lower.
       if (across > 0 && down > 4) strays.push("overlap: " + a.textContent.slice(0, 40) + " / " + b.textContent.slice(0, 40));
     }));
+    const lines = [...chart.querySelectorAll("line.rule")].map((e) => e.getBoundingClientRect());
+    for (const [a, p] of letters) {
+      // Characters are lower than the box of their line, and a label starts beside its own line.
+      if (lines.some((q) => q.right > p.left + 1 && q.left < p.right - 1 && q.bottom > p.top + 3 && q.top < p.bottom - 3)) {
+        strays.push("crossed by a line: " + a.textContent.slice(0, 40));
+      }
+    }
   }
   return {
     background: view.getComputedStyle(inside.body).backgroundColor,

@@ -96,16 +96,14 @@ fn the_published_rate_is_compared_with_the_measured_rates() {
         assert!(page.contains(text), "{text}");
     }
     assert!(!page_of(pages, "accuracy_of_nothing").contains("Cloudflare"));
-    assert!(
-        page_of(pages, "accuracy_of_one").contains("<h1>Only the exact log was tried, and it is never wrong.</h1>")
-    );
+    assert!(page_of(pages, "accuracy_of_one").contains("<h1>Only sliding_log was tried, and it is never wrong.</h1>"));
 }
 
 #[test]
 fn the_headline_of_a_comparison_reports_the_denials() {
     let pages = &simulated::COMPARISONS;
     assert!(
-        page_of(pages, "comparison").contains("<h1>Of 3,168 requests the exact log denies 21\u{a0}%, the others from")
+        page_of(pages, "comparison").contains("<h1>Of 3,168 requests, sliding_log denies 21\u{a0}%, the others from")
     );
     assert!(page_of(pages, "comparison_of_one_request").contains("<h1>No algorithm denies any of 1 request.</h1>"));
     let nothing = page_of(pages, "comparison_of_nothing");

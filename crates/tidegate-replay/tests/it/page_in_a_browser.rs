@@ -4,7 +4,7 @@ use crate::browser::{self, Measured, Scheme};
 use crate::{sample, simulated};
 use tidegate_replay::page::replay;
 
-const WIDTHS: [u32; 2] = [1200, 390];
+const WIDTHS: [u32; 2] = [1280, 390];
 
 fn is_fine(what: &str, measured: &Measured, scheme: Scheme) {
     assert_eq!(measured.loaded, Vec::<String>::new(), "{what}");
@@ -72,11 +72,14 @@ fn errors_and_overflows_are_detected() {
         "<!DOCTYPE html><title>x</title><body style=\"width:800px\"><p>wide</p>",
         "<!DOCTYPE html><title>x</title><body><svg class=\"chart\"><text x=\"9\" y=\"20\">one</text>\
          <text x=\"12\" y=\"20\">two</text></svg>",
+        "<!DOCTYPE html><title>x</title><body><svg class=\"chart\"><text x=\"9\" y=\"20\">label</text>\
+         <line class=\"rule\" x1=\"20\" x2=\"20\" y1=\"0\" y2=\"90\" stroke=\"red\"/></svg>",
     ];
     let (measured, console) = browser::measure(&pages.map(|page| (page, 390)), Scheme::Light);
     assert_eq!(console.len(), 2, "{console:?}");
     assert!(measured[1].overflow > 400.0);
     assert_eq!(measured[2].strays, ["overlap: one / two"]);
+    assert_eq!(measured[3].strays, ["crossed by a line: label"]);
 }
 
 /// Writes pictures of the pages that `OF` names, or of all:

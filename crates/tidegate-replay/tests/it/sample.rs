@@ -2,8 +2,8 @@
 
 use tidegate_replay::{
     findings::{
-        ClientHistory, Curve, CurvePoint, DeniedClient, Findings, LimitFindings, PolicyFindings, Suggestion, Timeline,
-        WaitStep, Waits,
+        ClientHistory, Curve, CurvePoint, DeniedClient, Findings, GroupFindings, GroupedFindings, LimitFindings,
+        ObeyFindings, PolicyFindings, Suggestion, Timeline, WaitStep, Waits,
     },
     formatting::ratio,
     logs::{InputSummary, MalformedLine},
@@ -73,6 +73,7 @@ fn with_policies(policies: &[(&str, u64, u64, u64)]) -> Findings {
         share_of_clients_denied: ratio(*touched, clients),
         retry_after: waits(*denied, 60),
         hardest_hit: clients_denied(*max, *denied, (*touched).min(10)),
+        obey: Some(obey(*denied, requests, *touched)),
     };
     Findings {
         input: InputSummary {
@@ -85,8 +86,12 @@ fn with_policies(policies: &[(&str, u64, u64, u64)]) -> Findings {
             without_key: 0,
             out_of_order: 12,
             latest_by_us: 7_000_000,
-            sorted: false,
+            sorted: true,
+            sort_us: 5 * MINUTE,
             still_late: 0,
+            filters: vec!["--skip status=304".to_owned()],
+            filtered: 1_204,
+            filters_without_field: Vec::new(),
             troubles: Vec::new(),
             from_us: Some(FROM),
             to_us: Some(FROM + 83 * HOUR),
@@ -98,8 +103,44 @@ fn with_policies(policies: &[(&str, u64, u64, u64)]) -> Findings {
         policies: policies.iter().map(policy).collect(),
         timeline: Timeline { from_us: FROM / HOUR * HOUR, bin_us: HOUR / 2, requests: timeline, denied },
         curves: vec![curve("1m", MINUTE, clients, 4), curve("1h", HOUR, clients, 11)],
+        groups: Some(grouped(clients)),
         interrupted: false,
     }
+}
+
+/// Clients that wait, one of them with a long queue.
+fn obey(denied: u64, requests: u64, clients: u64) -> ObeyFindings {
+    ObeyFindings {
+        denials: denied * 2,
+        delayed: denied + 7,
+        share_delayed: ratio(denied + 7, requests),
+        clients_delayed: clients,
+        waits: waits(denied + 7, 60),
+        served: requests - 5,
+        waiting_at_end: 34,
+        clients_waiting_at_end: 2,
+        last_served_after_us: 3 * MINUTE,
+        longest_queue: 212,
+        client_of_longest_queue: Some("66.249.73.135".to_owned()),
+        given_up: 5,
+        clients_given_up: 1,
+        impossible: 0,
+    }
+}
+
+/// Groups of paths: the largest ones of many.
+fn grouped(clients: u64) -> GroupedFindings {
+    let names =
+        ["/presentations", "/images", "/a-very-long-name-of-a-folder-that-does-not-fit-into-a-table-of-groups", "-"];
+    let group = |(i, name): (u64, &&str)| GroupFindings {
+        name: Some((*name).to_owned()),
+        clients: clients / (i + 1),
+        requests: 4_000 / (i + 1),
+        curves: vec![curve("1m", MINUTE, clients / (i + 1), 4), curve("1h", HOUR, clients / (i + 1), 11)],
+    };
+    let mut groups: Vec<GroupFindings> = (0..).zip(&names).map(group).collect();
+    groups.push(GroupFindings { name: None, ..groups[0].clone() });
+    GroupedFindings { by: "path:1".to_owned(), count: 1_000, overflow: Some(1_000), groups }
 }
 
 fn limit(max: u64, window_us: u64, window: &str, bound: u64) -> LimitFindings {
@@ -205,15 +246,18 @@ fn curve(window: &str, window_us: u64, clients: u64, stretch: u64) -> Curve {
             touched,
             share,
             share_of_requests: share * 8.0,
+            denied: touched * 20,
+            share_of_requests_denied: ratio(touched * 20, clients * 10),
+            is_minimum: at == "knee",
             why: why.to_owned(),
         }
     };
     let suggestions = vec![
-        suggestion("knee", 0.03, "Lower limits affect many more clients, higher limits hardly fewer."),
-        suggestion("p99", 0.01, "99 of 100 clients never request more."),
         suggestion("p99.9", 0.001, "999 of 1,000 clients never request more."),
+        suggestion("p99", 0.01, "99 of 100 clients never request more."),
+        suggestion("knee", 0.03, "Lower limits affect many more clients, higher limits hardly fewer."),
     ];
-    Curve { window: window.to_owned(), window_us, points, suggestions }
+    Curve { window: window.to_owned(), window_us, requests: clients * 10, points, suggestions }
 }
 
 /// All foreign text is hostile and long.
@@ -240,6 +284,14 @@ pub(crate) fn hostile() -> Findings {
         policy.hardest_hit.iter_mut().enumerate().for_each(|(i, client)| client.key = all(i));
         policy.limits.iter_mut().for_each(|limit| limit.limit = all(i + 2));
     }
+    findings.input.filters = (0..3).map(all).collect();
+    findings.input.filters_without_field = (0..2).map(all).collect();
+    let groups = findings.groups.as_mut().unwrap();
+    groups.by = all(2);
+    groups.groups.iter_mut().enumerate().for_each(|(i, group)| group.name = Some(all(i)));
+    for policy in &mut findings.policies {
+        policy.obey.as_mut().unwrap().client_of_longest_queue = Some(all(4));
+    }
     for curve in &mut findings.curves {
         curve.window = all(5);
         curve.suggestions.iter_mut().enumerate().for_each(|(i, suggestion)| {
@@ -257,13 +309,20 @@ pub(crate) fn no_policies() -> Findings {
     findings
 }
 
-/// An empty log.
+/// An empty file.
 pub(crate) fn nothing() -> Findings {
     Findings {
         input: InputSummary { files: vec!["empty.log".to_owned()], ..InputSummary::default() },
         clients: 0,
         timeline: Timeline { denied: vec![Vec::new()], ..Timeline::default() },
-        curves: vec![Curve { window: "1m".to_owned(), window_us: MINUTE, points: Vec::new(), suggestions: Vec::new() }],
+        curves: vec![Curve {
+            window: "1m".to_owned(),
+            window_us: MINUTE,
+            requests: 0,
+            points: Vec::new(),
+            suggestions: Vec::new(),
+        }],
+        groups: None,
         policies: vec![PolicyFindings { hardest_hit: Vec::new(), ..quiet(&usual().policies[0]) }],
         ..usual()
     }

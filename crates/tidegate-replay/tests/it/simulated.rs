@@ -99,6 +99,7 @@ pub(crate) static REPLAYS: Pages = LazyLock::new(|| {
     [
         ("replay", replayed(usize::MAX, &policies, 10)),
         ("replay_without_policies", replayed(usize::MAX, &[], 10)),
+        ("replay_of_close_limits", replayed(usize::MAX, &["60/1m", "70/1m", "75/1m", "80/1m", "33/1m"], 10)),
         ("replay_of_few", replayed(40, &policies[..1], 10)),
         ("replay_of_one_request", replayed(1, &policies[..1], 10)),
         ("replay_of_nothing", replayed(0, &policies[..1], 10)),
@@ -120,7 +121,7 @@ fn replayed(requests: usize, policies: &[&str], top: usize) -> Findings {
         policy: Policy::unnamed([limit(text)]).unwrap(),
     };
     let candidates = policies.iter().map(candidate).collect();
-    let options = ReplayOptions { candidates, windows: vec![Duration::from_secs(60)], top, store: None };
+    let options = ReplayOptions { candidates, windows: vec![Duration::from_secs(60)], top, ..ReplayOptions::default() };
     let read_options = ReadOptions { sources: vec![LogSource::File(path)], ..ReadOptions::default() };
     let reader = LogReader::open(read_options, Arc::default()).unwrap();
     let mut findings = replay::run(options, reader, None::<DecisionLog<Vec<u8>>>, || {}).unwrap();

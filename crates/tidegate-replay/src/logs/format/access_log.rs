@@ -32,6 +32,7 @@ const COLUMNS: [&[&str]; 7] = [
 const IP: usize = 0;
 const USER: usize = 1;
 const REQUEST: usize = 2;
+const STATUS: usize = 3;
 /// The columns from this one on are headers.
 const HEADERS: usize = 5;
 
@@ -40,9 +41,10 @@ impl AccessLog {
     pub(super) fn new(wanted: &[Field]) -> Result<Self, NoField> {
         let column = |field: &Field| {
             let index = match field {
-                Field::Ip => Some(IP),
+                Field::Ip | Field::Client => Some(IP),
                 Field::User => Some(USER),
                 Field::Path => Some(REQUEST),
+                Field::Status => Some(STATUS),
                 Field::Key | Field::Cost => None,
                 Field::Header(name) | Field::Named(name) => {
                     let name = name.to_ascii_lowercase().replace('_', "-");
@@ -50,7 +52,8 @@ impl AccessLog {
                     index.filter(|index| *index >= HEADERS || matches!(field, Field::Named(_)))
                 }
             };
-            let known = "it has ip, user, path, header:referer, header:user-agent, field:status, field:bytes";
+            let known =
+                "it has ip, user, path, status, agent (header:user-agent), header:referer, field:request, field:bytes";
             let index = index.ok_or_else(|| (field.clone(), known.to_owned()))?;
             Ok(FieldColumn { index, is_path: *field == Field::Path })
         };

@@ -43,7 +43,11 @@ impl CsvTrace {
             (field.clone(), known)
         };
         let time = first_of(&time_names(), &names).ok_or_else(|| none(&Field::Named("time_us".to_owned())))?;
-        let column = |field: &Field| match field.column(&names) {
+        let find = |field: &Field| match field {
+            Field::Client => Field::Key.column(&names).or_else(|| Field::Ip.column(&names)),
+            field => field.column(&names),
+        };
+        let column = |field: &Field| match find(field) {
             // In a trace without costs, every request costs 1.
             None if *field != Field::Cost => Err(none(field)),
             column => Ok(column),

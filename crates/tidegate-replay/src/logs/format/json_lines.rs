@@ -5,9 +5,9 @@
 
 use serde_json::Value;
 
-use super::{LineError, NoField, snake_case};
+use super::{LineError, NoField};
 use crate::logs::{
-    fields::{Field, Fields, path_in, time_names},
+    fields::{Field, Fields, path_in, snake_case, time_names},
     time,
 };
 
@@ -48,7 +48,7 @@ impl JsonLines {
         for (number, (field, names)) in self.wanted.iter().enumerate() {
             let Some(text) = names.iter().find_map(|name| text(find(&object, name)?)) else { continue };
             let text = match field {
-                Field::Ip => without_port(&text),
+                Field::Ip | Field::Client => without_port(&text),
                 Field::Path => &text[path_in(text.as_bytes())],
                 _ => text.as_str(),
             };

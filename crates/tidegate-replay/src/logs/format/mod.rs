@@ -116,6 +116,11 @@ impl Format {
         })
     }
 
+    /// Returns whether this is a trace, whose lines are in the order of the requests.
+    pub(super) fn is_trace(&self) -> bool {
+        matches!(self, Self::Csv(_))
+    }
+
     /// Finds the wanted fields of a line. Returns its time in microseconds since the epoch.
     #[inline]
     pub(super) fn read(&mut self, line: &[u8], fields: &mut Fields) -> Result<u64, LineError> {
@@ -126,11 +131,6 @@ impl Format {
             Self::Csv(trace) => trace.read(line, fields),
         }
     }
-}
-
-/// Returns the name of a header as variables and fields have it: `x_api_key` for `X-Api-Key`.
-fn snake_case(header: &str) -> String {
-    header.to_ascii_lowercase().replace('-', "_")
 }
 
 #[cfg(test)]

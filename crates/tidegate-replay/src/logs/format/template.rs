@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::{LineError, snake_case};
+use super::LineError;
 use crate::logs::{
-    fields::{Field, FieldColumn, Fields, first_of, time_names},
+    fields::{Field, FieldColumn, Fields, first_of, snake_case, time_names},
     time,
 };
 
@@ -31,7 +31,7 @@ impl Template {
                 Field::Header(name) => Field::Named(format!("http_{}", snake_case(name))).column(&names),
                 Field::Named(name) => Field::Named(name.trim_start_matches('$').to_owned()).column(&names),
                 Field::Key | Field::Cost => None,
-                Field::Ip | Field::User | Field::Path => field.column(&names),
+                Field::Ip | Field::Client | Field::User | Field::Path | Field::Status => field.column(&names),
             };
             found.ok_or_else(|| format!("it has no {}: it has ${}", field.name(), names.join(", $")))
         };

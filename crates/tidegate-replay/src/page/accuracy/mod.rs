@@ -1,4 +1,4 @@
-//! The distance of the approximate algorithms from the exact log, as a page.
+//! The distance of the approximate algorithms from `sliding_log`, as a page.
 
 mod published_rate;
 mod trace;
@@ -27,7 +27,7 @@ pub fn accuracy(found: &Accuracy) -> String {
     document(&format!("{}: distance from exact · Tidegate simulate", found.limit), &sections.concat())
 }
 
-/// Returns the algorithms other than the exact log, with their numbers.
+/// Returns the algorithms other than `sliding_log`, with their numbers.
 fn approximate(results: &[AlgorithmResult]) -> impl Iterator<Item = (usize, &AlgorithmResult)> {
     results.iter().enumerate().filter(|(_, result)| result.algorithm != "sliding_log")
 }
@@ -45,13 +45,13 @@ fn headline(found: &Accuracy) -> String {
     };
     let counter = approximate(&first.algorithms).find(|(_, result)| result.algorithm == "sliding_counter");
     let Some((number, result)) = counter.or_else(|| approximate(&first.algorithms).next()) else {
-        return "Only the exact log was tried, and it is never wrong.".to_owned();
+        return "Only sliding_log was tried, and it is never wrong.".to_owned();
     };
     let shares = traces.iter().filter_map(|trace| trace.algorithms.get(number)).map(|result| result.beside_log.share());
     let (min, max) = shares.fold((1.0_f64, 0.0_f64), |(min, max), share| (min.min(share), max.max(share)));
     let (min, max, name) = (share(min), share(max), &result.algorithm);
     if min == max {
-        return format!("{name} differs from the exact log on {max} of requests.");
+        return format!("{name} differs from sliding_log on {max} of requests.");
     }
-    format!("{name} differs from the exact log on {min} to {max} of requests, depending on the traffic.")
+    format!("{name} differs from sliding_log on {min} to {max} of requests, depending on the traffic.")
 }

@@ -23,8 +23,8 @@ pub(super) fn html(found: &Accuracy) -> String {
     let least =
         traces.iter().flat_map(|trace| shares(trace)).filter(|share| *share > 0.0).fold(PUBLISHED_RATE, f64::min);
     let chart = HorizontalBars {
-        title: "Different from the exact log",
-        about: "for each trace, the share of requests that each algorithm decides differently from the exact log",
+        title: "Different from sliding_log",
+        about: "for each trace, the share of requests that each algorithm decides differently from sliding_log",
         unit: "share of requests, logarithmic",
         formats: (share, short_share),
         series: approximate(&first.algorithms)
@@ -52,6 +52,6 @@ fn measured(traces: &[&TraceResult]) -> String {
     let measured: Vec<String> = traces.iter().filter_map(of).collect();
     match measured[..] {
         [] => "It was not tried here".to_owned(),
-        _ => format!("Here it differs from the exact log on {}", list(&measured)),
+        _ => format!("Here it differs from sliding_log on {}", list(&measured)),
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn html(trace: &TraceResult) -> String {
     }
     let denied = trace.algorithms.first().map_or(0.0, |log| log.share_denied);
     let content = format!(
-        "<p>{} The log denies {}.</p>\n<div class=\"courses\">\n{}{}</div>\n{}",
+        "<p>{} sliding_log denies {}.</p>\n<div class=\"courses\">\n{}{}</div>\n{}",
         simulation::trace_summary(trace),
         share(denied),
         wrong(trace),
@@ -50,16 +50,16 @@ fn wrong(trace: &TraceResult) -> String {
     if approximate(&trace.algorithms).next().is_none() {
         return String::new();
     }
-    ["Wrong against the log", "Wrong by own history"].into_iter().enumerate().map(chart).collect()
+    ["Wrong against sliding_log", "Wrong by own past"].into_iter().enumerate().map(chart).collect()
 }
 
 fn table(trace: &TraceResult) -> String {
     let mut table = Table::new([
         "Algorithm",
-        ">Admitted, against the log",
-        ">Denied, against the log",
-        ">Admitted, by own history",
-        ">Denied, by own history",
+        ">Admitted, against sliding_log",
+        ">Denied, against sliding_log",
+        ">Admitted, by own past",
+        ">Denied, by own past",
         ">Worst window",
         ">Times the limit",
         ">Bound",

@@ -31,7 +31,7 @@ pub fn comparison(found: &TraceResult) -> String {
     document(&format!("{} on {} · Tidegate simulate", found.limit, clip(&found.trace, 60)), &content)
 }
 
-/// Describes the denials of the log, and the minimum and maximum of the others.
+/// Describes the denials of `sliding_log`, and the minimum and maximum of the others.
 fn headline(found: &TraceResult) -> String {
     let Some((log, others)) = found.algorithms.split_first().filter(|_| found.summary.requests > 0) else {
         return NO_REQUESTS.to_owned();
@@ -40,7 +40,7 @@ fn headline(found: &TraceResult) -> String {
     if !is_denied(found) {
         return format!("No algorithm denies any of {of}.");
     }
-    let first = format!("Of {of} the exact log denies {}", share(log.share_denied));
+    let first = format!("Of {of}, sliding_log denies {}", share(log.share_denied));
     let least = others.iter().min_by_key(|result| result.denied);
     match (least, others.iter().max_by_key(|result| result.denied)) {
         (Some(least), Some(most)) if least.denied != most.denied => format!(
@@ -75,7 +75,7 @@ fn table(found: &TraceResult) -> String {
         ">Share of requests",
         ">Clients denied",
         ">Share of clients",
-        ">Unlike the log",
+        ">Unlike sliding_log",
         ">Worst window",
         ">Times the limit",
         ">Bound",

@@ -8,7 +8,7 @@ use super::{
     svg,
     threshold::{LabelPosition, ThresholdLine},
 };
-use crate::{formatting::clip, page::escape};
+use crate::{page::escape, short_names::shorten_all};
 
 type NumberFormat = fn(f64) -> String;
 
@@ -66,11 +66,21 @@ impl HorizontalBars<'_> {
         out.extend(axis.labels().iter().map(|label| svg::x_tick(label, true)));
         if let BarRange::Logarithmic { line_at, label, .. } = self.range {
             let line = ThresholdLine { value: line_at, style: Style::Note, label: label.to_owned() };
-            let position = LabelPosition { row: 0, is_left: false };
-            out += &(line.vertical_line(&axis.scale, position) + &line.label_above(&axis.scale, position));
+            let position = LabelPosition { row: 0, is_left: false, has_leader: true };
+            out += &line.label_above(&axis.scale, position);
+            // The line skips the names of the groups, so that it crosses none.
+            let x = svg::percent(axis.scale.position(line_at));
+            let above = [(-i64::from(above), 0)].into_iter();
+            let tops = (0..i64::from(height)).step_by(group as usize);
+            for (y1, y2) in above.chain(tops.map(|top| (top + i64::from(NAME), top + i64::from(group - GAP)))) {
+                let _ = write!(out, "<line class=\"rule note\" x1=\"{x}\" x2=\"{x}\" y1=\"{y1}\" y2=\"{y2}\"/>");
+            }
         }
-        for ((name, values), top) in self.groups.iter().zip((0..).step_by(group as usize)) {
-            let name = escape::text(&clip(name, 44));
+        let names: Vec<&str> = self.groups.iter().map(|(name, _)| *name).collect();
+        let names = shorten_all(&names, 44);
+        let groups = self.groups.iter().zip(names);
+        for (((_, values), name), top) in groups.zip((0..).step_by(group as usize)) {
+            let name = escape::text(&name);
             let _ = write!(out, "<text class=\"group\" x=\"4\" y=\"{}\">{name}</text>", top + NAME - 5);
             for ((value, (series, style)), y) in
                 values.iter().zip(&self.series).zip((top + NAME..).step_by(BAR as usize))

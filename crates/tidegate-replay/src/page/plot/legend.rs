@@ -32,7 +32,8 @@ impl Legend {
         if self.0.is_empty() {
             return String::new();
         }
-        let entry = |(symbol, style, name): &(Symbol, Style, String)| {
+        let names: Vec<&str> = self.0.iter().map(|(_, _, name)| name.as_str()).collect();
+        let entry = |((symbol, style, _), name): (&(Symbol, Style, String), String)| {
             let class = style.class();
             let rect = |class: &str| format!("<rect class=\"{class}\" width=\"26\" height=\"12\"/>");
             let line = |y: u32| format!("<line class=\"line {class}\" x1=\"0\" x2=\"26\" y1=\"{y}\" y2=\"{y}\"/>");
@@ -43,10 +44,10 @@ impl Legend {
                 Symbol::Band => rect("band"),
             };
             format!(
-                "<li><svg class=\"sample\" width=\"26\" height=\"12\" aria-hidden=\"true\">{drawn}</svg><span>{}</span></li>",
-                escape::name(name, NAME)
+                "<li><svg class=\"sample\" width=\"26\" height=\"12\" aria-hidden=\"true\">{drawn}</svg><span>{name}</span></li>"
             )
         };
-        format!("<ul class=\"legend\">{}</ul>", self.0.iter().map(entry).collect::<String>())
+        let entries: String = self.0.iter().zip(escape::names(&names, NAME)).map(entry).collect();
+        format!("<ul class=\"legend\">{entries}</ul>")
     }
 }

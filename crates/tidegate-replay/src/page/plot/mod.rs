@@ -180,7 +180,8 @@ impl Plot {
         self.vertical_threshold(to, Style::Note, label)
     }
 
-    /// Adds a line at a value of the horizontal axis. Labels are above the area, in separate rows where they would overlap.
+    /// Adds a line at a value of the horizontal axis. Labels are above the area, in separate rows where they would overlap each other or
+    /// a line.
     pub(super) fn vertical_threshold(mut self, value: f64, style: Style, label: &str) -> Self {
         self.vertical.push(ThresholdLine { value, style, label: label.to_owned() });
         self
@@ -239,10 +240,15 @@ impl Plot {
     /// labels are around it.
     pub(super) fn html(&self) -> String {
         let legend = if self.has_legend { self.legend.html() } else { String::new() };
-        let positions = threshold::label_positions(&self.vertical, &self.x.scale);
-        let vertical = self.vertical.iter().zip(&positions);
-        let labelled = vertical.clone().filter(|(line, _)| !line.label.is_empty());
-        let rows = labelled.clone().map(|(_, position)| position.row + 1).max().unwrap_or(0);
+        let vertical = self.vertical.iter().map(|line| (self.x.scale.position(line.value), line.label.as_str()));
+        let horizontal = self.horizontal.iter().map(|line| (1.0, line.label.as_str()));
+        let labels: Vec<(f64, &str)> = vertical.chain(horizontal).collect();
+        let positions = threshold::label_positions(&labels);
+        let labelled = positions.iter().zip(&labels).filter(|(_, (_, label))| !label.is_empty());
+        let rows = labelled.map(|(position, _)| position.row + 1).max().unwrap_or(0);
+        let (vertical, horizontal) = positions.split_at(self.vertical.len());
+        let vertical = self.vertical.iter().zip(vertical);
+        let horizontal = self.horizontal.iter().zip(horizontal);
         let ticks = self.x.labels();
         let class = match (self.has_x_labels, ticks.iter().any(|label| label.below.is_some())) {
             (false, _) => "bare",
@@ -268,9 +274,11 @@ impl Plot {
             );
         }
         // Labels are after all lines, so that no line crosses a label.
-        out.extend(vertical.map(|(line, position)| line.vertical_line(&self.x.scale, *position)));
-        out.extend(labelled.map(|(line, position)| line.label_above(&self.x.scale, *position)));
-        out.extend(self.horizontal.iter().map(|line| line.label_beside(&self.y.scale)));
+        out.extend(vertical.clone().map(|(line, position)| line.vertical_line(&self.x.scale, *position)));
+        let vertical = vertical.filter(|(line, _)| !line.label.is_empty());
+        out.extend(vertical.map(|(line, position)| line.label_above(&self.x.scale, *position)));
+        let horizontal = horizontal.filter(|(line, _)| !line.label.is_empty());
+        out.extend(horizontal.map(|(line, position)| line.label_at_end(*position)));
         out = out + &self.foreground + "</svg>";
         if self.has_x_labels {
             let _ = write!(out, "<p class=\"unit right\">{}</p>", escape::text(&self.x.label));

@@ -49,7 +49,7 @@ impl AlgorithmRun {
         admitted
     }
 
-    /// Compares a decision with the decision of the exact log.
+    /// Compares a decision with the decision of `sliding_log`.
     pub(super) fn compare(&mut self, admitted: bool, log_admitted: bool) {
         self.beside_log.record(admitted, log_admitted);
     }

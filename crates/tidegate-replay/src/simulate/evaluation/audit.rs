@@ -1,4 +1,4 @@
-//! [`Audit`]: an exact log of the requests that an algorithm admitted. It shows which decisions were right, given that history.
+//! [`Audit`]: `sliding_log` over the requests that an algorithm admitted. It shows which decisions were right, given that history.
 
 use tidegate::{Cost, Key, Limit, MemoryStore, Op, Policy, Timestamp};
 
@@ -17,7 +17,7 @@ pub(in crate::simulate) fn policy(limit: Limit) -> Policy {
     Policy::unnamed([limit]).expect("one limit is a valid policy")
 }
 
-/// Exact log of admitted requests.
+/// State of `sliding_log` over the admitted requests.
 #[derive(Debug)]
 pub(in crate::simulate) struct Audit {
     store: MemoryStore,

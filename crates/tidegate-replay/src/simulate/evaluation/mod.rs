@@ -1,6 +1,6 @@
 //! [`Evaluation`]: several algorithms decide one trace side by side.
 //!
-//! Each algorithm has its own store and an `audit`: an exact log of the requests that it admitted. The exact log is always among the
+//! Each algorithm has its own store and an `audit`: `sliding_log` over the requests that it admitted. `sliding_log` is always among the
 //! algorithms. `memory` measures the state of some clients. Memory grows with the number of clients, not of requests.
 
 mod algorithm_run;
@@ -43,7 +43,7 @@ const BINS: usize = 300;
 pub struct Evaluation {
     limit: Limit,
     window_us: u64,
-    /// The exact log, then the others.
+    /// `sliding_log`, then the others.
     runs: Vec<AlgorithmRun>,
     numbers: ClientNumbers,
     clients: Vec<Client>,
@@ -62,7 +62,7 @@ struct Client {
 }
 
 impl Evaluation {
-    /// Creates an evaluation of `algorithms`. The exact log is always the first.
+    /// Creates an evaluation of `algorithms`. `sliding_log` is always the first.
     pub fn new(limit: Limit, algorithms: &[Algorithm]) -> Self {
         let mut all = vec![Algorithm::SlidingLog];
         for algorithm in algorithms {

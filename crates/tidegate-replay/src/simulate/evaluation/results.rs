@@ -20,7 +20,7 @@ pub struct TraceResult {
     /// Summary of the trace.
     #[serde(rename = "asked")]
     pub summary: TraceSummary,
-    /// Results of each algorithm. The first is the exact log.
+    /// Results of each algorithm. The first is `sliding_log`.
     pub algorithms: Vec<AlgorithmResult>,
     /// Units over time, with the algorithms in the same order.
     pub timeline: Timeline,
@@ -78,9 +78,9 @@ pub struct AlgorithmResult {
     pub clients_denied: u64,
     /// `clients_denied` as a share of all clients, 0 to 1.
     pub share_of_clients_denied: f64,
-    /// Decisions that differ from the exact log on the same requests.
+    /// Decisions that differ from `sliding_log` on the same requests.
     pub beside_log: WrongDecisions,
-    /// Decisions that differ from an exact log with the algorithm's own history.
+    /// Decisions that differ from `sliding_log` with the algorithm's own history.
     pub by_own_history: WrongDecisions,
     /// Largest number of units that one client got in any window.
     pub worst_window_units: u64,

@@ -1,4 +1,4 @@
-//! Writes traffic as an access log in the combined format of nginx and Apache. The times are whole seconds, and the log has no costs.
+//! Writes traffic as an access log in the combined format of nginx and Apache. The times are whole seconds, and lines have no costs.
 
 use std::io::{self, Write};
 

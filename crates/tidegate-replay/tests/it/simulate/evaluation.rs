@@ -21,7 +21,7 @@ fn used(history: &History, client: u32, now: u64, window: u64) -> u64 {
     charges.iter().filter(|(time, _)| time + window > now).map(|(_, units)| units).sum()
 }
 
-/// Counts the admitted requests, the wrong decisions against the log and by own history, and the worst window by brute force.
+/// Counts the admitted requests, the wrong decisions against `sliding_log` and by own history, and the worst window by brute force.
 fn brute_force(limit: Limit, algorithm: Algorithm, requests: &[SimulatedRequest]) -> [u64; 6] {
     let window = u64::try_from(limit.window().as_micros()).unwrap();
     let policy = Policy::unnamed([limit]).unwrap().with_algorithm(algorithm);
