@@ -31,9 +31,9 @@ fn files_below(root: &Path) -> Vec<PathBuf> {
 #[test]
 fn the_debian_package_installs_answers_and_is_removed_without_a_trace() {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    run(Command::new(project.join("scripts/package")).args(["--profile", "dev"]));
-    let package = run(Command::new("sh").arg("-c").arg("ls target/package/tidegate_*.deb").current_dir(&project));
-    let package = project.join(String::from_utf8(package.stdout).expect("text").trim());
+    let packages = folder("debian-package");
+    run(Command::new(project.join("scripts/package")).args(["--profile", "dev", "--out"]).arg(&packages));
+    let package = fs::read_dir(&packages).expect("the folder").next().expect("one package").expect("an entry").path();
     let package = package.to_str().expect("text");
     let control = run(Command::new("dpkg-deb").args(["--info", package])).stdout;
     let control = String::from_utf8_lossy(&control).into_owned();
@@ -75,6 +75,8 @@ fn the_debian_package_installs_answers_and_is_removed_without_a_trace() {
     assert!(!String::from_utf8_lossy(&verified.stderr).contains("tidegate.service"), "{verified:?}");
 
     dpkg(&root, &["--purge", "tidegate"]);
-    assert_eq!(files_below(&root), [PathBuf::new(); 0], "nothing is left");
-    let _ = fs::remove_dir_all(root);
+    assert_eq!(files_below(&root), Vec::<PathBuf>::new(), "nothing is left");
+    for folder in [root, packages] {
+        let _ = fs::remove_dir_all(folder);
+    }
 }

@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn the_last_inspected_keys_are_remembered_once() {
         let inspected = InspectedKeys::default();
-        let texts: Vec<String> = (0..MAX_INSPECTED + 1).map(|number| number.to_string()).collect();
+        let texts: Vec<String> = (0..=MAX_INSPECTED).map(|number| number.to_string()).collect();
         let keys: Vec<Key<'_>> = texts.iter().map(|text| Key::new(text).expect("a valid key")).collect();
         for key in keys.iter().chain(&keys[MAX_INSPECTED - 1..]) {
             inspected.add(key);
