@@ -210,7 +210,7 @@ mod tests {
         let mut state = state_at(0);
         state.press(Press::Down);
         assert_eq!(state.snapshot().expect("a snapshot").now.policies[state.cursor()].name, "login");
-        state.update(samples::tick_update(|now| now["policies"][0]["allowed"] = 1_000_000.into()));
+        state.update(samples::tick_update(|now| now["policies"][0]["limited"] = 1_000_000.into()));
         assert_eq!((state.cursor(), state.policies()[0].name.as_str()), (0, "login"));
         for _ in 0..9 {
             state.press(Press::Down);

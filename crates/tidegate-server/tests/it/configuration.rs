@@ -126,15 +126,15 @@ fn a_candidate_is_a_shadow_policy_that_names_another_policy() {
     let candidate_for = |name: &str| config.policies.get(name).expect("it exists").candidate_for.clone();
     assert_eq!((candidate_for("next").as_deref(), candidate_for("api")), (Some("api"), None));
     let shadow = "mode = \"shadow\"\n";
-    for (mode, other, line, expected) in [
-        ("", "api", 5, "`candidate_for` needs `mode = \"shadow\"`"),
-        ("mode = \"enforce\"\n", "api", 6, "`candidate_for` needs `mode = \"shadow\"`"),
-        (shadow, "next", 6, "a policy can't be a candidate for itself"),
-        (shadow, "apo", 6, "there is no policy `apo`: did you mean `api`?"),
-        (shadow, "nowhere", 6, "there is no policy `nowhere`"),
+    for (mode, other, place, expected) in [
+        ("", "api", "5:17", "`candidate_for` needs `mode = \"shadow\"`"),
+        ("mode = \"enforce\"\n", "api", "6:17", "`candidate_for` needs `mode = \"shadow\"`"),
+        (shadow, "next", "6:17", "a policy can't be a candidate for itself"),
+        (shadow, "apo", "6:17", "there is no policy `apo`: did you mean `api`?"),
+        (shadow, "nowhere", "6:17", "there is no policy `nowhere`"),
     ] {
         let error = parse(mode, other).expect_err("an invalid configuration").to_string();
-        assert!(error.starts_with(&format!("t.toml:{line}: policy `next`: {expected}")), "{error}");
+        assert!(error.starts_with(&format!("t.toml:{place}: policy `next`: {expected}")), "{error}");
     }
 }
 

@@ -166,7 +166,7 @@ fn each_missing_extension_and_each_layer_has_its_own_warning() {
         },
     ));
     let (_, log) = send(&layer, || request(true));
-    assert_eq!(log.iter().map(|(_, message)| message.contains("Beta`")).collect::<Vec<_>>(), [true, false], "{log:?}");
+    assert_eq!(log.iter().map(|(_, message)| message.contains("Beta`")).collect::<Vec<_>>(), [false, true], "{log:?}");
     let (_, log) = send(&layer, || request(true));
     assert_eq!(log, [], "the layer has warned already");
     let (_, log) = send(&layer.clone().insert_decision(), || request(true));
