@@ -39,7 +39,7 @@ fn an_unknown_policy_is_not_an_outage_and_empty_views_say_what_to_do() {
     let folder = std::env::temp_dir().join(format!("tidegate-empty-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a writable directory");
     let file = folder.join("policies.toml");
-    std::fs::write(&file, "").expect("a writable file");
+    std::fs::write(&file, "[server]\n").expect("a writable file");
     let running = Running::start_from_file(&file);
     let mut script = Script::new("empty", running.http).start();
     script.wait_for("empty");

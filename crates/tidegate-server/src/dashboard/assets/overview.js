@@ -161,7 +161,7 @@ export function overviewView(context) {
       setText(row.children[1], policy.limits.map(visible).join(", ") || "–");
       setText(row.children[2], rate(all / last.seconds));
       set(row.children[2], { "data-value": all / last.seconds });
-      row.children[3].firstChild.show(part, part, share(part), isShadow ? "shadow" : "denied", all === 0 ? "no traffic" : isShadow ? "would be" : "");
+      row.children[3].firstChild.show(part, part, share(part), isShadow ? "shadow" : "denied", all === 0 ? "no traffic" : isShadow ? "would be denied" : "");
       set(row.spark.element, { "data-mode": isShadow ? "shadow" : "enforce" });
       row.spark.draw(denied, `${count(total(denied))} ${isShadow ? "would have been denied" : "denied"} in 5 minutes`);
     });

@@ -7,7 +7,7 @@ await run(async (browser) => {
   const page = await open(browser);
 
   // Overview. The page draws each event when it arrives, so the shown figures are those of the last event.
-  await page.waitForFunction(() => window.received.tick?.last.denied > 0);
+  await page.waitForFunction(() => window.received.tick?.last.denied > 0 && window.received.tick.hardest.length === 10);
   const seen = await page.evaluate(() => {
     const shown = (name, of = document) => Number(of.querySelector(`[data-figure="${name}"]`).dataset.value);
     const policies = [...document.querySelectorAll(".policies tr[data-policy]")].map((row) => [row.dataset.policy, shown("per_second", row), shown("denied_share", row)]);
