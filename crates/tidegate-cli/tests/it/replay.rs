@@ -540,3 +540,16 @@ fn ctrl_c_prints_the_results_so_far() {
     assert_eq!(output.status.code(), Some(130), "{text}");
     assert!(text.contains("stopped before the end of the input") && text.contains("most denials"), "{text}");
 }
+
+/// Dependencies of tests enable further features of `regex`, so a filter that works in a test can be an error in a release.
+#[test]
+fn a_released_binary_has_the_regular_expressions_that_ignore_case() {
+    let tree = Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--locked", "--edges", "no-dev", "--package", "tidegate-cli"])
+        .args(["--invert", "regex", "--depth", "0", "--format", "{f}"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    let (features, errors) = (String::from_utf8_lossy(&tree.stdout), String::from_utf8_lossy(&tree.stderr));
+    assert!(tree.status.success() && features.contains("unicode-case"), "{features}{errors}");
+}
