@@ -52,7 +52,7 @@ pub fn replay(findings: &Findings) -> String {
 fn input(out: &mut String, findings: &Findings) {
     let InputSummary { requests, from_us, to_us, .. } = findings.input;
     let clients = plural(findings.clients, "client");
-    let _ = writeln!(out, "{} requests of {clients} by {}", count(requests), findings.by);
+    let _ = writeln!(out, "{} of {clients} by {}", plural(requests, "request"), findings.by);
     if let (Some(from), Some(to)) = (from_us, to_us) {
         let _ = writeln!(out, "from {} to {} UTC ({})", timestamp(from), timestamp(to), duration(to - from));
     }
