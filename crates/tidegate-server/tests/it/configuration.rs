@@ -134,7 +134,7 @@ fn a_candidate_is_a_shadow_policy_that_names_another_policy() {
         (shadow, "nowhere", 6, "there is no policy `nowhere`"),
     ] {
         let error = parse(mode, other).expect_err("an invalid configuration").to_string();
-        assert!(error.starts_with(&format!("t.toml:{line}: policy `next`: {expected}")), "{error}");
+        assert!(error.starts_with(&format!("t.toml:{line}:17: policy `next`: {expected}")), "{error}");
     }
 }
 
