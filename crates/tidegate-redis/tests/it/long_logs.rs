@@ -333,7 +333,7 @@ async fn a_log_in_a_slot_that_keeps_moving_has_a_maximum_size_and_loses_no_unit(
         for used in from..=to {
             let decision = store.check(&policy, &key, Cost::ONE).await.expect("a decision");
             assert_eq!(decision.used(), used, "{:?}", store.stats());
-            // What is joined with the charge before it for want of room is told to be degraded.
+            // A charge that is merged with the one before it, because there is no room, is marked degraded.
             assert_eq!(decision.is_degraded(), (65..=300).contains(&used), "{used}: {:?}", store.stats());
         }
     };

@@ -47,7 +47,7 @@ async fn nodes_share_one_limit_through_redis() {
     for server in [one, other] {
         let denied = server.get("/").await;
         assert_eq!((denied.status, &denied.json()["violated-policies"]), (429, &json!(["api"])));
-        let wait: u64 = denied.header("retry-after").expect("told").parse().expect("whole seconds");
+        let wait: u64 = denied.header("retry-after").expect("a denial has the header").parse().expect("whole seconds");
         assert!((1..=86_400).contains(&wait), "{wait}");
         assert_eq!(denied.header("ratelimit"), Some(format!(r#""api";r=0;t={wait}"#)));
     }

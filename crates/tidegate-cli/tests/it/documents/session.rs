@@ -17,9 +17,10 @@ use crate::{
 };
 
 /// The documents with commands.
-pub(super) const DOCUMENTS: [&str; 9] = [
+pub(super) const DOCUMENTS: [&str; 10] = [
     "docs/configuration.md",
     "docs/http.md",
+    "docs/installing.md",
     "docs/limit-an-api.md",
     "docs/migrating.md",
     "docs/overrides.md",

@@ -135,7 +135,7 @@ async fn the_layers_own_headers_are_understood_in_every_format() {
         let app = Router::new().route("/", get(note).layer(layer)).with_state(visits.clone());
         let app = app.layer(middleware::map_response(date));
         let address = serve(app).await;
-        // A budget that is far too large: only the server's word keeps it back.
+        // The budget is far too large: only the headers of the server delay its calls.
         let budget = Budget::new(policy("upstream", &["1000/1s"])).in_store(time);
         let mut calls = calls(&budget);
         let mut denied = 0;
@@ -143,7 +143,7 @@ async fn the_layers_own_headers_are_understood_in_every_format() {
             let response = calls.ready().await.expect("ready").call(to(address, "/")).await.expect("an answer");
             denied += u32::from(response.status() == 429);
         }
-        // Where nothing is said with a success, each of the next ones is denied once, and then comes when it was told to.
+        // If successful responses have no headers, each later call is denied once, and is repeated after `Retry-After`.
         let expected = if format == Off { 3 } else { 0 };
         assert_eq!(denied, expected, "{format:?}");
     }

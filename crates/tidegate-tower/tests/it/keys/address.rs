@@ -59,7 +59,7 @@ async fn behind_two_proxies_the_second_last_entry_counts() {
     {
         assert!(is_counted_as(&server, forwarded, "203.0.113.7").await, "{forwarded:?}");
     }
-    assert!(is_counted_as(&server, &["203.0.113.8"], "203.0.113.8").await, "who came around the first one");
+    assert!(is_counted_as(&server, &["203.0.113.8"], "203.0.113.8").await, "the client skipped the first proxy");
 }
 
 #[tokio::test]
