@@ -6,7 +6,7 @@ mod simulate;
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 pub(crate) use overrides::{ListArguments, OverrideCommand, OverrideKeyArguments, SetArguments};
 pub(crate) use replay::{LogArguments, LogFormat, ReplayArguments};
 pub(crate) use simulate::{
@@ -135,15 +135,16 @@ pub(crate) struct TargetArguments {
 
 /// A key and its limits.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("limits").required(true))]
 pub(crate) struct SubjectArguments {
     /// The key; several values are one key that is a list.
     #[arg(required = true, value_name = "KEY")]
     pub(crate) key: Vec<String>,
     /// Policy of the configuration.
-    #[arg(long, short, required_unless_present = "limit", conflicts_with = "limit", value_name = "NAME")]
+    #[arg(long, short, group = "limits", value_name = "NAME")]
     pub(crate) policy: Option<String>,
     /// Limits instead of a policy, such as 60/1m.
-    #[arg(long, short, value_name = "LIMIT")]
+    #[arg(long, short, group = "limits", value_name = "LIMIT")]
     pub(crate) limit: Vec<String>,
     /// Algorithm for --limit.
     #[arg(long, requires = "limit", value_name = "NAME")]

@@ -1,4 +1,4 @@
-//! [`RedisStore`]: state in Redis or Valkey, shared by all programs that use it.
+//! [`RedisStore`]: state in Redis, shared by all programs that use it.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},

@@ -1,7 +1,7 @@
 //! The policies to try: from limits, candidates and a configuration.
 
 use anyhow::Context as _;
-use tidegate::{Algorithm, Limit, Policy};
+use tidegate::{Algorithm, Limit, Policy, PolicyError};
 use tidegate_replay::{logs::ClientKey, replay::Candidate};
 use tidegate_server::config::{Config, ConfiguredPolicy, KeySource, SettingSources};
 
@@ -12,7 +12,7 @@ pub(super) fn all(arguments: &ReplayArguments) -> anyhow::Result<(Vec<Candidate>
     let ReplayArguments { limit, algorithm, policy, config, .. } = arguments;
     let (mut candidates, mut client_key) = (Vec::new(), None);
     if !limit.is_empty() {
-        candidates.push(candidate(limit.clone(), *algorithm)?);
+        candidates.push(candidate(limit.clone(), *algorithm).map_err(suggest_candidate)?);
     }
     if !policy.is_empty() {
         let config = load_config(config.as_ref(), &SettingSources::from_environment()?)?;
@@ -53,6 +53,16 @@ fn parse(text: &str, default: Algorithm) -> anyhow::Result<Candidate> {
         "write limits separated by commas, then the algorithm, as in \"100/1m,1000/1h sliding_counter\""
     );
     candidate(limits, algorithm)
+}
+
+/// Adds to the error about two limits with the same window how to compare them.
+fn suggest_candidate(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<PolicyError>() {
+        Some(PolicyError::SameWindow { limit }) => {
+            anyhow::anyhow!("{error}, or compare them: write one of them as `--candidate {limit}`")
+        }
+        _ => error,
+    }
 }
 
 fn candidate(limits: Vec<Limit>, algorithm: Algorithm) -> anyhow::Result<Candidate> {

@@ -34,7 +34,10 @@ fn exit_codes_describe_the_decision() {
     assert_eq!(call(&["charge", "alice", "--policy", "api", "--cost", "5"]).0, Some(0));
     let (code, output) = call(&["check", "alice", "--policy", "apo"]);
     assert!(code == Some(2) && output.contains("did you mean `api`?"), "{code:?} {output}");
-    assert_eq!(call(&["check", "alice"]).0, Some(2), "a limit is missing");
+    let (code, output) = call(&["check", "alice"]);
+    assert!(code == Some(2) && output.contains("--policy <NAME>|--limit <LIMIT>"), "{code:?} {output}");
+    let (code, output) = call(&["check", "alice", "--policy", "api", "--limit", "5/1s"]);
+    assert!(code == Some(2) && output.contains("cannot be used with"), "{code:?} {output}");
     assert_eq!(call(&["check", "alice", "--limit", "5 a day"]).0, Some(2));
     assert_eq!(call(&["check", "alice", "--limit", "5/1s", "--limit", "60/1m", "--algorithm", "gcra"]).0, Some(0));
     assert_eq!(call(&["reset", "alice", "--policy", "api"]), (Some(0), "reset\n".to_owned()));

@@ -498,7 +498,7 @@ fn usage_errors_have_a_hint() {
         (&["replay", ".", "--limit", "1/1m"], "can't be read"),
         (&["replay", "-", "-", "--limit", "1/1m"], "once"),
         (&["replay", &log, "--limit", "60 a minute"], "100/1m"),
-        (&["replay", &log, "--limit", "1/1m", "--limit", "2/1m"], "window"),
+        (&["replay", &log, "--limit", "1/1m", "--limit", "2/1m"], "`--candidate 2/1m`"),
         (&["replay", &log, "--candidate", "sliding_log 1/1m"], "100/1m,1000/1h sliding_counter"),
         (&["replay", &log, "--limit", "1/1m", "--algorithm", "magic"], "sliding_counter"),
         (&["replay", &log, "--log-format", "$remote_addr $request"], "$time_local"),
