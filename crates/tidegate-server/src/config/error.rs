@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{
     parser_message::in_plain_words,
-    place::{line_and_column, value_of},
+    place::{element_at, line_and_column, value_of},
     sources::Setting,
 };
 
@@ -65,7 +65,8 @@ impl Origin<'_> {
     pub(super) fn parser_error(&self, error: &toml::de::Error) -> ConfigError {
         let span = error.span().filter(|_| !self.text.is_empty());
         let message = in_plain_words(error.message(), self.text, span.as_ref());
-        self.error(span, message)
+        let element = span.as_ref().and_then(|list| element_at(self.text, list, &message));
+        self.error(element.or(span), message)
     }
 }
 

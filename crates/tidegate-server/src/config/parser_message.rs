@@ -14,7 +14,8 @@ pub(super) fn in_plain_words(message: &str, text: &str, place: Option<&Range<usi
         return place.map_or_else(|| message.to_owned(), |place| repeated(text, place));
     }
     let rewritten = unknown_key(message).or_else(|| missing_key(message)).or_else(|| wrong_type(message));
-    let message = rewritten.unwrap_or_else(|| original(message));
+    let message =
+        rewritten.unwrap_or_else(|| original(message, place.is_some_and(|place| ends_in_a_text(text, place.start))));
     let key = place.filter(|_| message.contains(KEY)).and_then(|place| key_at(text, place));
     message.replace(KEY, &key.map_or_else(String::new, |key| format!("{key} = ")))
 }
@@ -63,7 +64,13 @@ fn repeated(text: &str, second: &Range<usize>) -> String {
         let (second_line, _) = line_and_column(text, second.start);
         let first = first.map(|line| line + 1).filter(|line| *line < second_line);
         let first = first.map_or(String::new(), |line| format!(", first in line {line}"));
-        return format!("the table `{header}` is written twice{first}: keep one, or give one of them another name");
+        let has_a_name = header.starts_with("[policies.") && header.matches('.').count() == 1;
+        let remedy = if has_a_name {
+            "keep one, or give one of them another name"
+        } else {
+            "write its settings below one of them"
+        };
+        return format!("the table `{header}` is written twice{first}: {remedy}");
     }
     let key = text.get(second.clone()).unwrap_or("this key");
     let before = text.get(..second.start).unwrap_or("");
@@ -75,9 +82,27 @@ fn repeated(text: &str, second: &Range<usize>) -> String {
     format!("`{key}` is written twice{first}: keep one of them")
 }
 
+/// Whether the line of an offset ends inside of a text, because a quote is missing.
+fn ends_in_a_text(text: &str, offset: usize) -> bool {
+    let start = text.get(..offset).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
+    let line = text.get(start..).and_then(|rest| rest.lines().next()).unwrap_or("");
+    line.replace("\\\"", "").matches('"').count() % 2 == 1
+}
+
+/// Whether the message is the parser's own, and a missing quote may be its cause.
+fn is_about_syntax(message: &str) -> bool {
+    ["unclosed", "missing comma", "invalid basic string", "string values must be quoted"]
+        .iter()
+        .any(|start| message.starts_with(start))
+}
+
 /// Explains a few messages of the parser, and keeps the others.
-fn original(message: &str) -> String {
+fn original(message: &str, is_in_a_text: bool) -> String {
     let hint = match message {
+        syntax if is_in_a_text && is_about_syntax(syntax) => "the `\"` at the end of a text is missing",
+        comma if comma.starts_with("missing comma between array elements") => {
+            "a `,` is missing between two elements of the list"
+        }
         quotes if quotes.starts_with("string values must be quoted") => {
             "a text needs quotes, as in `mode = \"shadow\"`"
         }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
 /// Returns the line and the column of an offset, both from 1.
 pub(super) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
@@ -36,6 +36,31 @@ fn key_in(text: &str, table: &DeTable<'_>, place: &Range<usize>) -> Option<Strin
             }
             _ => None,
         }
+    })
+}
+
+/// Returns where the element of a list is that a message begins with, if the list is at this place. The parser knows the
+/// place of the whole list only.
+pub(super) fn element_at(text: &str, list: &Range<usize>, message: &str) -> Option<Range<usize>> {
+    let root = DeTable::parse(text).ok()?;
+    let named = |value: &str| {
+        message.strip_prefix('`').and_then(|rest| rest.strip_prefix(value)).is_some_and(|rest| rest.starts_with('`'))
+    };
+    let items = list_in(root.get_ref(), list)?;
+    let element = items.iter().find(|item| {
+        text.get(item.span()).is_some_and(|written| named(written) || named(written.trim_matches(['"', '\''])))
+    })?;
+    Some(element.span())
+}
+
+fn list_in<'a, 'text>(table: &'a DeTable<'text>, place: &Range<usize>) -> Option<&'a DeArray<'text>> {
+    table.iter().find_map(|(_, value)| match value.get_ref() {
+        DeValue::Array(items) if value.span() == *place => Some(items),
+        DeValue::Array(items) => {
+            items.iter().find_map(|item| item.get_ref().as_table().and_then(|inner| list_in(inner, place)))
+        }
+        DeValue::Table(inner) => list_in(inner, place),
+        _ => None,
     })
 }
 
