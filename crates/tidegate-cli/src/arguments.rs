@@ -106,7 +106,7 @@ pub(crate) struct ServiceArguments {
     /// Token of the service.
     #[arg(long, env = "TIDEGATE_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
-    /// PEM file with certificates of CAs to trust for https://, in addition to those of the system.
+    /// PEM file with certificates of CAs to trust for https:// and rediss://, in addition to those of the system.
     #[arg(long, env = "TIDEGATE_CA", value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
     /// How long to wait for the response, such as 500ms or 10s.

@@ -8,6 +8,7 @@ mod key_text;
 
 use anyhow::Context as _;
 pub(crate) use http::{Endpoint, send as send_to_service};
+pub(crate) use in_process::with_ca;
 use serde_json::{Value, json};
 
 use crate::{
@@ -115,7 +116,7 @@ pub(crate) fn send(
     text: impl FnOnce(&Value) -> String,
 ) -> anyhow::Result<Outcome> {
     let (status, body) = match &target.store {
-        Some(url) => in_process::send(request, url, target.config.as_ref())?,
+        Some(url) => in_process::send(request, url, target.service.ca.as_deref(), target.config.as_ref())?,
         None => http::send(request, &Endpoint::new(&target.service)?)?,
     };
     print_response(status, &body, format, text)

@@ -25,14 +25,15 @@ use tidegate_server::config::{Config, SettingSources};
 
 use crate::{
     arguments::{Format, ReplayArguments},
+    client::with_ca,
     outcome::Outcome,
     output::{print_error, print_text},
 };
 
 /// Opens the store of a URL, with states under a prefix.
-fn open_store(url: String) -> OpenStore {
+fn open_store(url: String, ca: Option<PathBuf>) -> OpenStore {
     OpenStore::new(move |prefix| {
-        let sources = SettingSources::default().store("--store", "url", &url);
+        let sources = with_ca(SettingSources::default().store("--store", "url", &url), ca.as_deref());
         let mut settings = Config::parse("the command line", "", &sources).map_err(|error| error.message)?.store;
         prefix.clone_into(&mut settings.prefix);
         tidegate_server::open_store(&settings).map_err(|error| error.message)
@@ -49,7 +50,7 @@ pub(crate) fn run(arguments: &ReplayArguments, format: Format) -> anyhow::Result
         candidates,
         windows,
         top: arguments.top,
-        store: arguments.store.clone().filter(|url| url != "memory").map(open_store),
+        store: arguments.store.clone().filter(|url| url != "memory").map(|url| open_store(url, arguments.ca.clone())),
         obey: arguments.obey,
     };
     anyhow::ensure!(

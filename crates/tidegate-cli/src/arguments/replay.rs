@@ -100,6 +100,9 @@ pub(crate) struct ReplayArguments {
     /// Redis that decides, under temporary keys that are deleted afterwards. Default: decide in memory.
     #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
+    /// PEM file with certificates of CAs to trust for rediss://, in addition to those of the system.
+    #[arg(long, env = "TIDEGATE_CA", value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
     /// Write every decision of the first policy: `time_us,key,cost,reason,remaining,retry_after_us,reset_after_us`.
     #[arg(long, value_name = "OUT.csv")]
     pub(crate) decisions: Option<PathBuf>,

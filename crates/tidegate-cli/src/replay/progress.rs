@@ -20,10 +20,11 @@ impl ReadProgress {
         let progress = Arc::new(Progress::default());
         let total: Option<u64> = options.sources.iter().map(LogSource::bytes).sum();
         let (bar, template) = match total {
-            Some(total) => {
-                (ProgressBar::new(total), "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {msg}, {eta} left")
-            }
-            None => (ProgressBar::new_spinner(), "{spinner} {bytes}, {bytes_per_sec}, {msg}"),
+            Some(total) => (
+                ProgressBar::new(total),
+                "{wide_bar} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {msg}, {eta} left",
+            ),
+            None => (ProgressBar::new_spinner(), "{spinner} {decimal_bytes}, {decimal_bytes_per_sec}, {msg}"),
         };
         // The bar is drawn on standard error, only if that is a terminal.
         let bar =

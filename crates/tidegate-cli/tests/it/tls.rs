@@ -2,11 +2,11 @@
 
 use std::{fs, net::TcpListener, process::Command};
 
-use tidegate_testbed::free_port;
+use tidegate_testbed::{Server, free_port};
 
 use crate::{
     certificates::PrivateCa,
-    process::{BINARY, Serving, exit_and_output},
+    process::{BINARY, Serving, exit_and_output, file},
 };
 
 /// The URL of a service at its port.
@@ -28,7 +28,7 @@ fn every_command_that_queries_a_service_accepts_a_private_ca() {
         &["refund", "alice", "--policy", "api", "--charged-at-us", "1"],
         &["inspect", "alice", "--policy", "api"],
         &["reset", "alice", "--policy", "api"],
-        &["override", "set", "alice", "--policy", "api", "--exempt", "--for-good"],
+        &["override", "set", "alice", "--policy", "api", "--exempt", "--permanent"],
         &["override", "list"],
         &["override", "lift", "alice", "--policy", "api"],
         &["top", "--once"],
@@ -132,4 +132,20 @@ fn a_certificate_of_a_ca_as_that_of_a_service_is_explained() {
     let server = url("https", "localhost", &serving);
     let (code, output) = exit_and_output(&["top", "--once", "--server", &server, "--ca", &ca.path("ca.pem")]);
     assert!(code == Some(4) && output.contains("with CA:FALSE"), "{code:?} {output}");
+}
+
+#[test]
+fn commands_that_use_a_redis_with_tls_trust_the_ca_of_the_command_line() {
+    let redis = Server::builder().tls().start();
+    let (url, ca) = (redis.url(), redis.ca_pem().display().to_string());
+    let check = ["check", "alice", "--limit", "5/1m", "--store", &url];
+    let (code, output) = exit_and_output(&[&check[..], &["--ca", &ca]].concat());
+    assert_eq!(code, Some(0), "{output}");
+    let (code, output) = exit_and_output(&check);
+    assert_ne!(code, Some(0), "no CA is trusted that nobody named: {output}");
+
+    let trace = file("tls-trace.csv", "time_us,key,cost\n1000000,alice,1\n1200000,alice,1\n");
+    let trace = trace.display().to_string();
+    let (code, output) = exit_and_output(&["replay", &trace, "--limit", "1/1s", "--store", &url, "--ca", &ca]);
+    assert_eq!(code, Some(0), "{output}");
 }
