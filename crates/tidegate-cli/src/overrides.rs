@@ -33,7 +33,7 @@ fn set(arguments: &SetArguments, format: Format) -> anyhow::Result<Outcome> {
         "algorithm": arguments.algorithm,
         "for": arguments.r#for,
         "until_ms": arguments.until,
-        "for_good": arguments.for_good.then_some(true),
+        "permanent": arguments.permanent.then_some(true),
         "note": arguments.note,
     });
     client::send(&ApiRequest::post("/v1/override", body), target, format, |body| {

@@ -102,6 +102,6 @@ fn has_viewers(http: SocketAddr) -> bool {
         Ok(text)
     };
     let text = metrics().unwrap_or_default();
-    let open = text.lines().find_map(|line| line.strip_prefix("tidegate_onlookers "));
+    let open = text.lines().find_map(|line| line.strip_prefix("tidegate_viewers "));
     open.is_some_and(|open| open.trim() != "0")
 }

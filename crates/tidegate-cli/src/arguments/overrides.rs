@@ -53,7 +53,7 @@ pub(crate) struct SetArguments {
     pub(crate) until: Option<u64>,
     /// Permanently, until it is removed.
     #[arg(long, group = "end")]
-    pub(crate) for_good: bool,
+    pub(crate) permanent: bool,
     /// Reason, shown with the override.
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,

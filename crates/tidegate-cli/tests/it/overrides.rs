@@ -32,7 +32,7 @@ fn a_ban_applies_until_it_is_removed() {
     let (_, shown) = call(&["inspect", "alice", "--policy", "api"]);
     assert!(shown.contains("banned until "), "{shown}");
     assert_eq!(call(&["check", "bob", "--policy", "api"]).0, Some(0), "the ban applies to alice only");
-    let (code, output) = call(&["override", "set", "alice", "--policy", "api", "--ban", "--for-good"]);
+    let (code, output) = call(&["override", "set", "alice", "--policy", "api", "--ban", "--permanent"]);
     assert_eq!(
         (code, output.as_str()),
         (Some(0), "alice is banned under api permanently; it replaces an earlier override\n")
@@ -56,7 +56,7 @@ fn other_limits_and_exemptions_are_listed_and_shown() {
     let until = "2100-12-01T08:00:00Z";
     let limits = ["--limit", "100/1m", "--limit", "9/1s", "--algorithm", "sliding_counter", "--until", until];
     assert_eq!(call(&[&["override", "set", "al", "ice", "--policy", "api"], &limits[..]].concat()).0, Some(0));
-    assert_eq!(call(&["override", "set", "cron", "-p", "login", "--exempt", "--for-good"]).0, Some(0));
+    assert_eq!(call(&["override", "set", "cron", "-p", "login", "--exempt", "--permanent"]).0, Some(0));
     let (code, output) = call(&["override", "list"]);
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!((code, lines.len()), (Some(0), 2), "{output}");
@@ -87,8 +87,8 @@ fn wrong_input_is_refused_with_a_hint() {
         (&["--policy", "api", "--ban", "--limit", "1/1s", "--for", "2h"], "cannot be used with"),
         (&["--policy", "api", "--ban", "--exempt", "--for", "2h"], "cannot be used with"),
         (&["--policy", "api", "--for", "2h"], "--limit <LIMIT>|--ban|--exempt"),
-        (&["--policy", "api", "--ban"], "--for <SPAN>|--until <TIME>|--for-good"),
-        (&["--policy", "api", "--ban", "--for", "2h", "--for-good"], "cannot be used with"),
+        (&["--policy", "api", "--ban"], "--for <SPAN>|--until <TIME>|--permanent"),
+        (&["--policy", "api", "--ban", "--for", "2h", "--permanent"], "cannot be used with"),
         (&["--policy", "api", "--ban", "--algorithm", "gcra", "--for", "2h"], "--algorithm"),
         (&["--ban", "--for", "2h"], "--policy <NAME>"),
         (&["--policy", "api", "--ban", "--until", "2001-01-01T00:00:00Z"], "use a later end"),
@@ -111,7 +111,7 @@ fn wrong_input_is_refused_with_a_hint() {
 fn overrides_require_the_admin_token() {
     let path = file("override-token", &format!("[server]\nadmin_token = \"{}\"\n{CONFIG}", "s3cret-s3cret-s3cret"));
     let serving = Serving::start(&["--config", path.to_str().expect("text")]);
-    let ban = ["override", "set", "alice", "-p", "api", "--ban", "--for-good", "--server", &serving.http];
+    let ban = ["override", "set", "alice", "-p", "api", "--ban", "--permanent", "--server", &serving.http];
     let (code, output) = exit_and_output(&ban);
     assert!(code == Some(2) && output.contains("--token or TIDEGATE_TOKEN"), "{code:?} {output}");
     assert_eq!(exit_and_output(&[&ban[..], &["--token", "s3cret-s3cret-s3cret"]].concat()).0, Some(0));
@@ -119,7 +119,7 @@ fn overrides_require_the_admin_token() {
 
 #[test]
 fn a_memory_store_is_refused() {
-    let output = run(&["override", "set", "a", "--policy", "api", "--ban", "--for-good", "--store", "memory"]);
+    let output = run(&["override", "set", "a", "--policy", "api", "--ban", "--permanent", "--store", "memory"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("use the URL of a Redis"), "{output:?}");
 }
@@ -130,12 +130,12 @@ fn overrides_work_directly_on_redis() {
     let (url, path) = (redis.url(), file("override-direct", CONFIG));
     let store = ["--store", url.as_str(), "--config", path.to_str().expect("text")];
     let call = |arguments: &[&str]| exit_and_output(&[arguments, &store[..]].concat());
-    let (code, output) = call(&["override", "set", "alice", "--policy", "api", "--ban", "--for-good"]);
+    let (code, output) = call(&["override", "set", "alice", "--policy", "api", "--ban", "--permanent"]);
     assert_eq!((code, output.as_str()), (Some(0), "alice is banned under api permanently\n"));
     assert_eq!(call(&["check", "alice", "--policy", "api"]).0, Some(5));
     assert_eq!(call(&["override", "list"]).1, "alice is banned under api permanently\n");
     assert_eq!(call(&["override", "lift", "alice", "--policy", "api"]).0, Some(0));
     assert_eq!(call(&["check", "alice", "--policy", "api"]).0, Some(0));
     drop(redis);
-    assert_eq!(call(&["override", "set", "alice", "--policy", "api", "--ban", "--for-good"]).0, Some(4));
+    assert_eq!(call(&["override", "set", "alice", "--policy", "api", "--ban", "--permanent"]).0, Some(4));
 }

@@ -104,7 +104,7 @@ fn a_terminal_shows_the_decisions_of_the_service() {
     tmux.wait_for("the key near its limit", "3/3  mallory");
     assert_eq!(spend(3), 3);
     tmux.wait_for("three more denials", "20 denials since ");
-    let mallory = "override set mallory --policy api --ban --for-good --server";
+    let mallory = "override set mallory --policy api --ban --permanent --server";
     assert_eq!(exit_and_output(&mallory.split(' ').chain([server.as_str()]).collect::<Vec<_>>()).0, Some(0));
     tmux.press(&["Escape"]);
     tmux.wait_for("all policies again", "> api");

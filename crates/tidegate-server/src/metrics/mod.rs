@@ -231,7 +231,7 @@ impl Metrics {
                 "last_reload_good",
                 "1 if the current configuration file is active, 0 if it was refused",
             ),
-            viewers: registered(all, "onlookers", "Pages and terminals that watch the service"),
+            viewers: registered(all, "viewers", "Pages and terminals that watch the service"),
             task_restarts: registered(all, "task_restarts", "Failed tasks of the service that were started again"),
             registry,
         };

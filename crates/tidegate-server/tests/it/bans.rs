@@ -28,7 +28,7 @@ fn every_transport_reports_a_ban(store: &str) {
         let body = json!({ "policy": policy, "key": key, "kind": "ban", end: value });
         assert_eq!(post(http, "/v1/override", &body).status, 200);
     };
-    for (name, end, value) in [("timed", "for", json!("300d")), ("permanent", "for_good", json!(true))] {
+    for (name, end, value) in [("timed", "for", json!("300d")), ("permanent", "permanent", json!(true))] {
         for key in [json!(name), json!(["user", name])] {
             ban("api", &key, end, value.clone());
             ban("watched", &key, end, value.clone());

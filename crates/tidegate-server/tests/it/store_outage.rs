@@ -98,7 +98,7 @@ fn an_override_applies_on_all_nodes_immediately() {
     let (one, other) = (Running::start(&config(&redis)), Running::start(&config(&redis)));
     let request_body = json!({ "policy": "api", "key": "alice" });
     assert_eq!(post(one.http, "/v1/check", &request_body).status, 200);
-    let ban = json!({ "policy": "api", "key": "alice", "kind": "ban", "for_good": true, "note": "scraper" });
+    let ban = json!({ "policy": "api", "key": "alice", "kind": "ban", "permanent": true, "note": "scraper" });
     assert_eq!(post(one.http, "/v1/override", &ban).status, 200);
     assert_eq!(post(other.http, "/v1/check", &request_body).status, 403, "the next decision obeys the ban");
     assert_eq!(post(other.http, "/v1/reset", &request_body).json(), json!({ "reset": true }));

@@ -86,7 +86,7 @@ export function confirmOverride(subject) {
       if (algorithm.value) body.algorithm = algorithm.value;
     }
     if (end.value() === "until" && !(untilMs() > Date.now())) throw wrongField("until_ms", "This time is in the past.");
-    Object.assign(body, { for: { for: during.value.trim() }, until: { until_ms: untilMs() }, good: { for_good: true } }[end.value()]);
+    Object.assign(body, { for: { for: during.value.trim() }, until: { until_ms: untilMs() }, good: { permanent: true } }[end.value()]);
     if (note.value.trim()) body.note = note.value.trim();
     return body;
   }

@@ -28,7 +28,7 @@ use crate::{
 /// The latest end of an override.
 const LATEST_MS: u64 = 9_000_000_000_000;
 
-/// The request to set an override: a kind, and one of `for`, `until_ms` and `for_good`.
+/// The request to set an override: a kind, and one of `for`, `until_ms` and `permanent`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OverrideRequest<'a> {
@@ -56,7 +56,7 @@ pub(super) struct OverrideRequest<'a> {
     #[schema(maximum = 9_000_000_000_000_u64)]
     until_ms: Option<u64>,
     /// Or true for a permanent override.
-    for_good: Option<bool>,
+    permanent: Option<bool>,
     /// The reason: at most 256 bytes.
     #[schema(max_length = 256)]
     note: Option<String>,
@@ -149,7 +149,7 @@ impl OverrideRequest<'_> {
             OverrideKind::Exempt => Override::exempt(),
             OverrideKind::Limits => Override::limits(self.limits(policy)?),
         };
-        let by = match (&self.r#for, self.until_ms, self.for_good) {
+        let by = match (&self.r#for, self.until_ms, self.permanent) {
             (None, None, Some(true)) => by,
             (Some(text), None, None | Some(false)) => {
                 let length = tidegate::parse_duration(text).ok_or_else(|| {
@@ -158,12 +158,12 @@ impl OverrideRequest<'_> {
                 by.until(now.after(length.min(Duration::from_millis(LATEST_MS))))
             }
             (None, Some(until_ms), None | Some(false)) if until_ms > LATEST_MS => {
-                let message = format!("`until_ms` is too large: use at most {LATEST_MS}, or `for_good: true`");
+                let message = format!("`until_ms` is too large: use at most {LATEST_MS}, or `permanent: true`");
                 return Err(Refusal::malformed("until_ms", message));
             }
             (None, Some(until_ms), None | Some(false)) => by.until(Timestamp::from_micros(until_ms * 1_000)),
             _ => {
-                let message = "the end is missing: set one of `for` (such as \"2h\"), `until_ms` and `for_good: true`";
+                let message = "the end is missing: set one of `for` (such as \"2h\"), `until_ms` and `permanent: true`";
                 return Err(Refusal::malformed("for", message));
             }
         };

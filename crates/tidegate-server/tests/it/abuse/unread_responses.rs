@@ -223,7 +223,7 @@ fn an_unread_event_stream_is_closed() {
     connection.read_to_end();
     let no_streams_are_open = || {
         let text = String::from_utf8(get(running.http, "/metrics").body).expect("text");
-        text.lines().any(|line| line == "tidegate_onlookers 0")
+        text.lines().any(|line| line == "tidegate_viewers 0")
     };
     // The slots are free when the tasks have noticed the end of the connection.
     while !no_streams_are_open() {}

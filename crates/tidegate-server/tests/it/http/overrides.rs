@@ -31,7 +31,7 @@ fn an_override_applies_to_its_key_only() {
     assert_eq!(post(running.http, "/v1/reset", &json!({ "policy": "api", "key": key })).status, 200);
     assert_eq!(check(&running, &key).status, 403, "a reset does not remove a ban");
 
-    let more = json!({ "policy": "api", "key": key, "kind": "limits", "limits": ["3/1h"], "for_good": true });
+    let more = json!({ "policy": "api", "key": key, "kind": "limits", "limits": ["3/1h"], "permanent": true });
     assert_eq!(set_override(&running, &more).json()["replaced"], true);
     let first = check(&running, &key);
     assert_eq!((first.status, &first.json()["limit"], &first.json()["remaining"]), (200, &json!("3/1h"), &json!(2)));
@@ -55,8 +55,8 @@ fn an_override_applies_to_its_key_only() {
     assert_eq!(post(running.http, "/v1/override/lift", &subject).json(), json!({ "lifted": false }));
     assert_eq!(check(&running, &key).status, 429, "used units stay counted");
 
-    let for_good = json!({ "policy": "api", "key": key, "kind": "ban", "for_good": true });
-    set_override(&running, &for_good);
+    let permanent = json!({ "policy": "api", "key": key, "kind": "ban", "permanent": true });
+    set_override(&running, &permanent);
     let banned = check(&running, &key);
     assert_eq!((banned.status, &banned.json()["retry_after_ms"]), (403, &Value::Null), "there is no time to wait");
 }
@@ -117,7 +117,7 @@ fn an_invalid_override_is_refused_with_a_reason() {
         (json!({ "key": "" }), 400, "empty"),
         (json!({ "kind": "bann" }), 400, "expected one of"),
         (json!({ "for": null }), 400, "the end is missing"),
-        (json!({ "for_good": true }), 400, "the end is missing"),
+        (json!({ "permanent": true }), 400, "the end is missing"),
         (json!({ "for": "soon" }), 400, "30m, 2h or 7d"),
         (json!({ "for": null, "until_ms": 1 }), 400, "has no effect"),
         (json!({ "for": null, "until_ms": 9_000_000_000_001_u64 }), 400, "9000000000000"),
