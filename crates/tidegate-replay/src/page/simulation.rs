@@ -76,8 +76,8 @@ pub(super) fn full_keys(trace: &TraceResult) -> String {
         ..BYTES
     };
     let text = format!(
-        "<p>A client that spends {} evenly, in at most 10,000 requests a window. The size of a log grows with its requests. The size \
-         of counters is constant.</p>\n",
+        "<p>A client that spends {} evenly, in at most 10,000 requests a window. The size of <code>sliding_log</code> grows \
+         with its requests. The size of the other algorithms has a maximum.</p>\n",
         escape::text(&trace.limit),
     );
     section("Memory at the limit", &(text + &chart.html()))

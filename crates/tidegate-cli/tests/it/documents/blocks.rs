@@ -75,3 +75,31 @@ fn every_excerpt_is_part_of_its_file() {
         }
     }
 }
+
+/// A reader sees the lines that rustdoc hides, because this is Markdown on every other page.
+#[test]
+fn no_code_block_has_lines_that_only_rustdoc_hides() {
+    let mut problems = Vec::new();
+    for (name, text) in documents() {
+        // It runs suites that its reader runs with macros.
+        let has_reason = name == "crates/tidegate-conformance/README.md";
+        for block in code_blocks(&text).iter().filter(|block| block.language.starts_with("rust") && !has_reason) {
+            let is_hidden = |line: &&str| *line == "#" || line.starts_with("# ");
+            problems.extend(block.text.lines().filter(is_hidden).map(|line| format!("{name}:{}: {line}", block.line)));
+        }
+    }
+    assert_eq!(problems, [""; 0]);
+}
+
+/// An interactive zsh passes the words of a comment to the command.
+#[test]
+fn no_command_has_a_comment_after_it() {
+    let mut problems = Vec::new();
+    for (name, text) in documents() {
+        for block in code_blocks(&text).iter().filter(|block| matches!(block.language.as_str(), "sh" | "console")) {
+            let lines = block.text.lines().filter(|line| line.contains(" # "));
+            problems.extend(lines.map(|line| format!("{name}:{}: {line}", block.line)));
+        }
+    }
+    assert_eq!(problems, [""; 0], "write the comment into a sentence beside the block");
+}
