@@ -76,6 +76,14 @@ await run(async (browser) => {
   await page.goto(`${URL_}/#/policy/strict-login`);
   await page.locator("#compare-with").waitFor();
   assert.equal(await page.locator("#compare-with").inputValue(), "login", "the configuration names the other policy");
+  await page.goto(`${URL_}/#/policy/unpaired`);
+  await page.locator("#compare-with").waitFor();
+  assert.equal(await page.locator("#compare-with").inputValue(), "", "no unrelated policy is selected");
+  assert.match(await page.locator("#comparison-summary").innerText(), /^Select the policy to compare with, or set candidate_for in the configuration\./);
+  assert.equal(await figure(page, "share_there").isVisible(), false);
+  await page.locator("#compare-with").selectOption("buckets");
+  assert.match(await page.locator("#comparison-summary").innerText(), /unpaired would have denied .* buckets denied/);
+  assert.equal(await figure(page, "share_there").isVisible(), true);
   await page.goto(`${URL_}/#/policy/login`);
   await page.locator("#candidates a").waitFor();
   assert.equal(await page.locator("#candidates a").innerText(), "strict-login");
