@@ -135,6 +135,17 @@ await run(async (browser) => {
   const { now_ms: triedAt } = await page.evaluate(() => window.received.tick);
   await page.waitForFunction((at) => window.received.tick.now_ms > at + 2000, triedAt);
   assert.equal(await decisions(), decided, "the charts do not contain them");
+  const boxes = page.locator(".algorithms input[type=checkbox]");
+  for (const box of await boxes.all()) await box.uncheck();
+  assert.equal(await page.locator("#try-status").innerText(), "Select at least one algorithm to send requests.");
+  assert.equal(await page.locator(".fire button:enabled").count(), 0);
+  assert.equal(await page.locator("#lanes").isVisible(), false, "there is nothing to compare");
+  await boxes.first().check();
+  assert.equal(await page.locator("#try-status").innerText(), "");
+  await page.locator("#try-limit").fill("1000/1h");
+  await page.locator("#try-limit").press("Tab");
+  assert.equal(await page.locator("#try-boundary").isEnabled(), false);
+  assert.match(await page.locator("#try-status").innerText(), /window boundary needs a limit of at most 200/);
   await page.locator("#try-limit").fill("nonsense");
   await page.locator("#try-limit").press("Tab");
   assert.match(await page.locator("#try-problem").innerText(), /is not a valid limit/);
