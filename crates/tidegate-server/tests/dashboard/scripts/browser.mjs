@@ -29,7 +29,7 @@ export async function run(script) {
 
 /**
  * Opens the page. `expected` are patterns of complaints that the script causes: a browser reports every refused request.
- * `window.received` has the last data of each event of the stream.
+ * `window.received` has the last data of each event of the stream, and `window.source` is the stream.
  */
 export async function open(browser, { path = "/", expected = [], ...settings } = {}) {
   const context = await browser.newContext(settings);
@@ -64,6 +64,7 @@ export async function open(browser, { path = "/", expected = [], ...settings } =
   await page.goto(`${URL_}${path}`);
   return page;
 }
+        window.source = this;
 
 /** Asserts that the pages have no complaints. */
 export function assertNoComplaints(...pages) {
