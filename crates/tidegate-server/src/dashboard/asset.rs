@@ -90,6 +90,11 @@ mod tests {
 
     use super::{ASSETS, asset};
 
+    /// Returns the bytes of all files, compressed and uncompressed.
+    fn sizes() -> [usize; 2] {
+        [ASSETS.iter().map(|asset| asset.gzip.len()).sum(), ASSETS.iter().map(|asset| asset.text.len()).sum()]
+    }
+
     #[test]
     fn every_file_is_served_and_their_total_size_is_small() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dashboard/assets");
@@ -97,7 +102,24 @@ mod tests {
             let name = file.unwrap().file_name().into_string().unwrap();
             assert!(asset(&name).is_some_and(|asset| asset.kind != "application/octet-stream"), "{name}");
         }
-        let size: usize = ASSETS.iter().map(|asset| asset.gzip.len()).sum();
-        assert!(size <= 150_000, "{size} bytes are too many");
+        let [compressed, _] = sizes();
+        assert!(compressed <= 150_000, "{compressed} bytes are too many");
+    }
+
+    #[test]
+    fn the_documented_size_of_the_page_is_right_within_a_twentieth() {
+        let figures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/figures.md");
+        let figures = std::fs::read_to_string(figures).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        let (_, sentence) = figures.split_once("The whole page is ").expect("a sentence about the size");
+        let numbers = sentence.split(|char: char| !char.is_ascii_digit()).filter_map(|digits| digits.parse().ok());
+        let documented: Vec<usize> = numbers.take(2).collect();
+        let is_right = |(kilobytes, size): (&usize, &usize)| (kilobytes * 1_000).abs_diff(*size) <= size / 20;
+        let [compressed, plain] = sizes();
+        assert!(
+            documented.iter().zip(&[compressed, plain]).all(is_right),
+            "write: The whole page is {} kB compressed ({} kB uncompressed).",
+            (compressed + 500) / 1_000,
+            (plain + 500) / 1_000
+        );
     }
 }

@@ -311,7 +311,9 @@ pub struct PolicyHits {
     pub keys: KeysAre,
     /// The keys with the most denials, in descending order.
     pub hardest: Vec<DeniedKey>,
-    /// The keys nearest to the limit now, in descending order, of those that have used at least four fifths of it.
+    /// The keys with at least four fifths of a limit in use, in descending order of that share. They are searched among the keys
+    /// that were denied since the start of the counts, and those with at least four fifths in use of the limit with the fewest
+    /// units left.
     pub nearest: Vec<NearLimitKey>,
 }
 
@@ -409,7 +411,7 @@ pub struct KeyUnderPolicy {
     /// The key as it is shown under this policy.
     #[serde(flatten)]
     pub label: KeyLabel,
-    /// The limit that decides.
+    /// The limit with the largest share in use.
     pub limit: String,
     pub used: u64,
     pub capacity: u64,
@@ -428,7 +430,7 @@ pub struct NearLimitKey {
     /// The key.
     #[serde(flatten)]
     pub label: KeyLabel,
-    /// The limit that decides.
+    /// The limit with the largest share in use.
     pub limit: String,
     pub used: u64,
     pub capacity: u64,

@@ -83,7 +83,7 @@ impl<M> Index<Transport> for PerTransport<M> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DecisionClass {
     Ordinary,
-    /// Allowed, with at least four fifths of the limit in use.
+    /// Allowed, with at least four fifths in use of the limit with the fewest units left.
     NearLimit,
     Denied,
 }
@@ -94,14 +94,14 @@ impl DecisionClass {
         if decision.reason() != Reason::Allowed {
             return Self::Denied;
         }
-        if is_near_limit(decision) { Self::NearLimit } else { Self::Ordinary }
+        if is_near_limit(decision.used(), decision.capacity()) { Self::NearLimit } else { Self::Ordinary }
     }
 }
 
-/// Returns whether at least four fifths of the limit that decided are in use. Envoy's own service uses the same share.
+/// Returns whether at least four fifths of a capacity are in use. Envoy's own service uses the same share.
 #[inline]
-pub(crate) fn is_near_limit(decision: &Decision) -> bool {
-    u128::from(decision.used()) * 5 >= u128::from(decision.capacity()) * 4
+pub(crate) fn is_near_limit(used: u64, capacity: u64) -> bool {
+    u128::from(used) * 5 >= u128::from(capacity) * 4
 }
 
 /// The counters of one policy.
@@ -186,7 +186,7 @@ impl Metrics {
         ];
         registry.register("build", "Version of the service, and the store that it uses", Info::new(build));
         let all = &mut registry;
-        let help = "Allowed decisions with at least four fifths of the limit in use";
+        let help = "Allowed decisions with at least four fifths in use of the limit with the fewest units left";
         let policies = PolicyMetrics {
             decisions: registered(all, "decisions", "Decisions that spent or were denied"),
             near_limit: registered(all, "near_limit", help),

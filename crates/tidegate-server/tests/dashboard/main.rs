@@ -20,6 +20,7 @@ const POLICIES: &str = "[policies.api]\nlimits = [\"5/1h\"]\n\
     [policies.fixed]\nlimits = [\"20/1m\"]\nalgorithm = \"fixed_window\"\n\
     [policies.api-next]\nlimits = [\"2/1h\"]\nmode = \"shadow\"\ncandidate_for = \"api\"\n\
     [policies.strict-login]\nlimits = [\"1/1m\"]\nmode = \"shadow\"\ncandidate_for = \"login\"\n\
+    [policies.unpaired]\nlimits = [\"2/1h\"]\nmode = \"shadow\"\n\
     [policies.secret]\nlimits = [\"1/1h\"]\nhide_keys = true\n";
 
 #[test]

@@ -124,7 +124,7 @@ export function chart({ name, title, unit, kind, series, format, axis = format, 
     if (!data) return;
     const at = i === null ? null : px(x(i + 0.5));
     set(mark, { visibility: at === null ? "hidden" : "visible", x1: at, x2: at });
-    setText(when, i === null ? "now" : timeAt(i));
+    setText(when, i === null ? "latest" : timeAt(i));
     drawLegend();
   }
 

@@ -6,6 +6,8 @@ import { chart } from "./chart.js";
 import { h, setText, rows, figure, offer, panel, setFigure } from "./dom.js";
 import { beyondLimit, briefRate, plural, rate, share, visible } from "./format.js";
 
+const NOT_SELECTED = "Select the policy to compare with, or set candidate_for in the configuration. Then the page selects that policy.";
+
 export function comparison(dashboard, name) {
   const choice = h("select", { id: "compare-with", change: () => update(dashboard.catalogue.get(name)) });
   const both = chart({
@@ -15,9 +17,9 @@ export function comparison(dashboard, name) {
   const here = figure("share_here", "would be denied by this policy");
   const there = figure("share_there", "denied by the other policy");
   const summary = h("p", { class: "summary", id: "comparison-summary" });
+  const results = h("div", { class: "contents" }, h("dl", { class: "tiles few" }, here, there), both.element);
   const compared = panel("Candidate and active policy",
-    h("div", { class: "choice" }, h("label", { for: "compare-with" }, "compare with"), choice), summary,
-    h("dl", { class: "tiles few" }, here, there), both.element);
+    h("div", { class: "choice" }, h("label", { for: "compare-with" }, "compare with"), choice), summary, results);
   compared.classList.add("spaced");
   const candidates = h("div", { class: "notes", id: "candidates" });
   const element = h("div", { class: "contents" }, candidates, compared);
@@ -44,9 +46,14 @@ export function comparison(dashboard, name) {
     compared.hidden = policy.mode !== "shadow";
     if (compared.hidden) return;
     const names = [...catalogue.values()].filter((other) => other.mode === "enforce" || other.name === policy.candidate_for).map((other) => other.name);
-    const likely = names.filter((other) => name.startsWith(other)).sort((a, b) => b.length - a.length)[0];
-    offer(choice, names, policy.candidate_for ?? likely ?? names[0], (other) => (other === policy.candidate_for ? `${other} (this policy is its candidate)` : other));
-    compared.hidden = choice.value === "";
+    const related = (other) => other === policy.candidate_for || (!names.includes(policy.candidate_for) && name.startsWith(other));
+    const likely = names.filter(related).sort((a, b) => b.length - a.length)[0];
+    compared.hidden = names.length === 0;
+    // An unrelated policy is not selected: its figures would look like a result.
+    const offered = likely === undefined ? ["", ...names] : names;
+    offer(choice, offered, likely ?? "", (other) => (other === "" ? "no policy selected" : other === policy.candidate_for ? `${other} (this policy is its candidate)` : other));
+    results.hidden = choice.value === "";
+    if (results.hidden) return setText(summary, NOT_SELECTED);
     const [would, did] = [beyond(name), beyond(choice.value)];
     setFigure(here, share(would.part), would.part, plural(would.all, "request"));
     setFigure(there, share(did.part), did.part, plural(did.all, "request"), did.part > 0 ? "bad" : null);

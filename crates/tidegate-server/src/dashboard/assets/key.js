@@ -25,6 +25,7 @@ export function keyView(context, address) {
   let action = address?.action ?? null;
   let current = null;
   let receivedAt = 0;
+  let shownAddress = location.hash;
 
   const policy = h("select", { id: "key-policy", required: true });
   const parts = h("div", { class: "parts" });
@@ -89,7 +90,11 @@ export function keyView(context, address) {
     const hides = dashboard.catalogue.get(subject.policy)?.hide_keys ?? true;
     const known = hides ? api.subjectOf(subject.policy, { key: null, label }) ?? { policy: subject.policy } : subject;
     const wanted = api.keyAddress(known);
-    if (location.hash !== wanted) history.replaceState(null, "", wanted);
+    // Another address is a navigation that has not taken effect yet.
+    if (location.hash === shownAddress && shownAddress !== wanted) {
+      history.replaceState(null, "", wanted);
+      shownAddress = location.hash;
+    }
     document.querySelector('nav a[data-view="key"]').setAttribute("href", wanted);
   }
 

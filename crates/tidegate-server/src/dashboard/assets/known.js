@@ -28,7 +28,7 @@ export function knownPanel() {
     draw({ policies, searched, configured, only_hidden: onlyHidden }, current) {
       element.hidden = false;
       const others = onlyHidden ? " Policies that do not hide their keys are left out, because they would reveal the key." : searched < configured ? ` ${plural(searched, "policy", "policies")} of ${count(configured)} were searched.` : "";
-      setText(note, `${policies.length === 0 ? "No policy knows this key: it has no units in use, no denials and no override." : "Units in use now, and denials in the last 5 to 10 minutes."}${others}`);
+      setText(note, `${policies.length === 0 ? "No policy knows this key: it has no units in use, no denials and no override." : "Units in use, for the limit with the largest share in use, and denials in the last 5 to 10 minutes."}${others}`);
       rows(body, policies, ({ policy, mode }) => `${mode} ${policy}`, row, (line, one) => {
         const { used, capacity, denials, mode, override, policy } = one;
         const isShadow = mode === "shadow";

@@ -12,7 +12,7 @@ const REFRESH_MS = 30_000;
 export function overridesPanel(change) {
   const body = h("tbody", { id: "overrides" });
   const none = h("p", { class: "soft" }, NONE);
-  const list = table({ class: "fold" }, hiddenCaption("Keys with other limits, a ban or an exemption"),
+  const list = table({ class: "override-list fold" }, hiddenCaption("Keys with other limits, a ban or an exemption"),
     ["policy", "key", "override", "until", "note", h("span", { class: "unseen" }, "action")], body);
   list.hidden = true;
 

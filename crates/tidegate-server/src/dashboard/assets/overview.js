@@ -75,7 +75,7 @@ export function overviewView(context) {
     decisions.draw({
       ...history, values,
       summary: `Decisions a second in the last 5 minutes for ${name ? visible(name) : "all policies"}: ${count(all)} in total, `
-        + `${share(all ? denied / all : 0)} denied; now ${rate(dashboard.overview.last.per_second)} a second for all policies.`,
+        + `${share(all ? denied / all : 0)} denied; in the last ten seconds ${rate(dashboard.overview.last.per_second)} a second for all policies.`,
     });
   }
 
@@ -179,8 +179,13 @@ export function overviewView(context) {
     });
   }
 
-  function drawSummary() {
-    if (dashboard.overview) setText(summary, summaryText(dashboard.overview));
+  /** Draws what says whether the figures are current. */
+  function drawConnection() {
+    const { overview } = dashboard;
+    if (overview) {
+      setText(summary, summaryText(overview));
+      hardest.drawTime(overview);
+    }
     set(summary, { "data-state": connection() ? "down" : "up" });
   }
 
@@ -197,12 +202,12 @@ export function overviewView(context) {
   return {
     element,
     title: "Overview",
-    connectionChanged: drawSummary,
+    connectionChanged: drawConnection,
     update() {
       const { overview } = dashboard;
       if (!overview) return;
       const { last, store, policies, journal } = overview;
-      drawSummary();
+      drawConnection();
       drawSteps(overview);
       hardest.draw(overview);
       setFigure(figures.per_second, rate(last.per_second), last.per_second, `${count(last.decisions)} in ${last.seconds} s`);

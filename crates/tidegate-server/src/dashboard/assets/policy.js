@@ -39,6 +39,9 @@ export function policyView(context, name) {
     hashed: "This policy hides its keys (hide_keys): the page shows only their hashes.",
   };
   const compared = comparison(dashboard, name);
+  // Nothing is known about the keys before the first event.
+  const none = (text) => h("p", { class: "none soft", hidden: true }, text, "To look at any key, ", h("a", { href: `#/key${subjectQuery({ policy: name })}` }, "inspect it"), ".");
+  const emptyLists = [none(""), none("There is no such key. ")];
 
   let isMissing = false;
   const element = h("div", { class: "view" },
@@ -52,11 +55,11 @@ export function policyView(context, name) {
     compared.element,
     hidden,
     h("div", { class: "pair" },
-      panel("Most denied", counted, table({ class: "hits counts" }, hiddenCaption("The keys with the most denials"), ["key", why, ["denials", "n"]], hardest)),
+      panel("Most denied", counted, table({ class: "hits counts" }, hiddenCaption("The keys with the most denials"), ["key", why, ["denials", "n"]], hardest), emptyLists[0]),
       panel("Nearest the limit",
-        h("p", { class: "soft small" }, "Keys that use at least four fifths of the limit now. The key with the highest use is first."),
-        table({ class: "hits" }, hiddenCaption("The keys with the fewest remaining units"), ["key", "used", ["retry in", "n"]], nearest),
-        h("p", { class: "none soft" }, "No key uses four fifths of the limit now. To look at any key, ", h("a", { href: `#/key${subjectQuery({ policy: name })}` }, "inspect it"), "."))));
+        h("p", { class: "soft small" }, "Keys that use at least four fifths of a limit, of those that were denied or came near their limit in the last 5 to 10 minutes. The key with the highest use is first."),
+        table({ class: "hits" }, hiddenCaption("The keys with the largest share of a limit in use"), ["key", "used", ["retry in", "n"]], nearest),
+        emptyLists[1])));
 
   // Two keys may have the same label, and hidden keys all have an empty label.
   const idOf = ({ key, label }, index) => (label === "" ? `index ${index}` : JSON.stringify([key, label]));
@@ -73,6 +76,7 @@ export function policyView(context, name) {
     const isShadow = dashboard.catalogue.get(name)?.mode === "shadow";
     hidden.hidden = !HIDDEN[hits.keys] || hits.hardest.length + hits.nearest.length === 0;
     setText(hidden, HIDDEN[hits.keys] ?? "");
+    for (const text of emptyLists) text.hidden = false;
     setText(why, isShadow ? "would be denied by" : "denied by");
     setFigure(figures.denials, count(hits.denials), hits.denials, `in the last ${span(hits.now_ms - hits.since_ms)}`);
     setText(counted, hits.hardest.length === 0 ? `No key ${isShadow ? "would have been" : "was"} denied in the last 5 to 10 minutes.`
@@ -88,7 +92,7 @@ export function policyView(context, name) {
       const tone = isShadow ? "shadow" : part >= 1 ? "denied" : isNearLimit(hit.used, hit.capacity) ? "near" : "calm";
       row.children[1].firstChild.show(part, hit.used, `${count(hit.used)} of ${count(hit.capacity)}`, tone, part >= 1 ? "full" : "");
       set(row, { "data-remaining": hit.remaining, title: `under ${visible(hit.limit)}` });
-      setText(row.children[2], hit.remaining > 0 ? "now" : hit.retry_after_ms === null ? "–" : wait(hit.retry_after_ms));
+      setText(row.children[2], hit.remaining > 0 ? "0 s" : hit.retry_after_ms === null ? "–" : wait(hit.retry_after_ms));
     });
   }
 

@@ -34,6 +34,7 @@ export function tryView() {
   const status = h("p", { class: "soft", id: "try-status", role: "status" });
   const lanes = h("div", { class: "lanes", id: "lanes" });
   const axis = h("p", { class: "soft small axis" });
+  const results = h("section", { class: "panel", "aria-label": "Admitted and denied requests" }, lanes, axis);
   const perSecond = h("input", { id: "try-rate", type: "number", min: 1, max: FASTEST, value: 5 });
   const streaming = button("Start a stream", toggleStream, { id: "try-stream", "aria-pressed": "false" });
   const boundary = button("Burst across a window boundary", acrossBoundary, { id: "try-boundary" });
@@ -51,7 +52,7 @@ export function tryView() {
       boundary,
       button("Reset", restart, { id: "try-again" }),
       status),
-    h("section", { class: "panel", "aria-label": "Admitted and denied requests" }, lanes, axis));
+    results);
 
   function restart() {
     stopStream();
@@ -60,7 +61,6 @@ export function tryView() {
     const read = parseLimit(limit.value);
     set(limit, { "aria-invalid": read ? null : "true" });
     setText(problem, read ? "" : `“${visible(limit.value)}” is not a valid limit: write a number, a slash and a time, such as 10/5s.`);
-    setText(status, "");
     run.limit = read;
     const chosen = read ? boxes.filter(({ box }) => box.checked) : [];
     run.lanes = chosen.map(({ name, remark }) => {
@@ -68,9 +68,12 @@ export function tryView() {
       return { algorithm, key: randomKey(), lane: lane(algorithm, remark, read) };
     });
     lanes.replaceChildren(...run.lanes.map((one) => one.lane.element));
+    results.hidden = run.lanes.length === 0;
     for (const button of element.querySelectorAll(".fire button")) button.disabled = run.lanes.length === 0;
-    if (!read) return setText(axis, "");
+    setText(status, read && run.lanes.length === 0 ? "Select at least one algorithm to send requests." : "");
+    if (!read || run.lanes.length === 0) return;
     const tooMany = read.max > MAX_AT_ONCE;
+    if (tooMany) setText(status, `A burst across a window boundary needs a limit of at most ${MAX_AT_ONCE} requests.`);
     boundary.disabled ||= tooMany;
     set(boundary, { title: tooMany ? `needs a limit of at most ${MAX_AT_ONCE}` : `${count(read.max)} requests just before an aligned window ends and ${count(read.max)} just after` });
     setText(axis, `Time runs from left to right; ${windowLength(Math.max(3e6, 3 * read.window))} are shown. Vertical lines are the boundaries of aligned windows of ${windowLength(read.window)}. Admitted requests are above the horizontal line, denied requests below it.`);

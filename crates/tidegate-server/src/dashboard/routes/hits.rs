@@ -8,11 +8,14 @@ use axum::{
     http::HeaderMap,
 };
 use futures_util::future::join_all;
-use tidegate::{Cost, Decision, Key, Op};
+use tidegate::Key;
 
-use super::super::{
-    DeniedKey, KeysAre, NearLimitKey, PolicyHits,
-    data::{COUNTERS, Dashboard, DeniedCount},
+use super::{
+    super::{
+        DeniedKey, KeysAre, NearLimitKey, PolicyHits,
+        data::{COUNTERS, Dashboard, DeniedCount},
+    },
+    fullest_limit::FullestLimit,
 };
 use crate::{
     auth::Access,
@@ -63,26 +66,25 @@ impl PolicyHits {
         let denied = hits.most_denied(MAX_KEYS);
         let label = |key: &Key<'_>| service.key_labeller().label(key, configured.hide_keys, visibility);
         let candidates = hits.candidates(MAX_CANDIDATES);
-        let peek = async |key: &Key<'static>| {
-            let decision = service.store().decide(Op::Peek, &configured.policy, key, Cost::ONE).await;
-            (key.clone(), decision)
+        let with_limit = async |key: &Key<'static>| {
+            let fullest = FullestLimit::of(service, &configured.policy, key).await;
+            (key.clone(), fullest)
         };
-        let mut near: Vec<(Key<'static>, Decision)> = join_all(candidates.iter().map(peek)).await;
-        // A key whose state is unknown now is not near its limit.
-        near.retain(|(_, decision)| is_near_limit(decision) && !decision.is_degraded());
+        let mut near: Vec<(Key<'static>, FullestLimit)> = join_all(candidates.iter().map(with_limit)).await;
+        near.retain(|(_, fullest)| is_near_limit(fullest.used, fullest.capacity));
         // The keys with the largest share of the capacity in use come first.
-        let share =
-            |decision: &Decision| u128::from(decision.used()) * (1 << 40) / u128::from(decision.capacity().max(1));
-        near.sort_by(|a, b| share(&b.1).cmp(&share(&a.1)).then_with(|| a.0.as_bytes().cmp(b.0.as_bytes())));
+        near.sort_by(|(a_key, a), (b_key, b)| {
+            b.share().cmp(&a.share()).then_with(|| a_key.as_bytes().cmp(b_key.as_bytes()))
+        });
         near.truncate(MAX_KEYS);
-        let nearest = |(key, decision): &(Key<'static>, Decision)| NearLimitKey {
+        let nearest = |(key, fullest): &(Key<'static>, FullestLimit)| NearLimitKey {
             label: label(key),
-            limit: decision.limit().to_string(),
-            used: decision.used(),
-            capacity: decision.capacity(),
-            remaining: decision.remaining(),
-            retry_after_ms: decision.retry_after().map(millis),
-            reset_after_ms: millis(decision.reset_after()),
+            limit: fullest.limit.to_string(),
+            used: fullest.used,
+            capacity: fullest.capacity,
+            remaining: fullest.remaining,
+            retry_after_ms: fullest.retry_after.map(millis),
+            reset_after_ms: millis(fullest.reset_after),
         };
         Ok(Self {
             policy: policy.to_owned(),

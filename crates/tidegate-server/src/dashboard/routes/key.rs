@@ -3,11 +3,14 @@
 use std::{collections::HashSet, sync::Arc};
 
 use futures_util::future::join_all;
-use tidegate::{Cost, Key, Op, Store as _};
+use tidegate::{Key, Store as _};
 
-use super::super::{
-    KeyDenials, KeyPolicies, KeyUnderPolicy,
-    data::{Dashboard, SECONDS, SLOT_S},
+use super::{
+    super::{
+        KeyDenials, KeyPolicies, KeyUnderPolicy,
+        data::{Dashboard, SECONDS, SLOT_S},
+    },
+    fullest_limit::FullestLimit,
 };
 use crate::{
     service::{ActivePolicies, KeyVisibility, Refusal, Service},
@@ -84,20 +87,19 @@ impl KeyUnderPolicy {
     ) -> Option<Self> {
         let configured = active.policies.get(name)?;
         let policy = &configured.policy;
-        let decision = service.store().decide(Op::Peek, policy, key, Cost::ONE).await;
+        let fullest = FullestLimit::of(service, policy, key).await;
         let active_override = service.store().store().override_of(policy, key).await.ok().flatten();
         let count = dashboard.hits(name).series(key).count;
         // A key without a counter may have been denied, but nothing shows that it was.
         let denials = if count.max > count.error { count.max } else { 0 };
-        let used = if decision.is_degraded() { 0 } else { decision.used() };
-        (used > 0 || denials > 0 || active_override.is_some()).then(|| Self {
+        (fullest.used > 0 || denials > 0 || active_override.is_some()).then(|| Self {
             policy: name.to_owned(),
             mode: policy.mode().to_string(),
             label: service.key_labeller().label(key, configured.hide_keys, visibility),
-            limit: decision.limit().to_string(),
-            used,
-            capacity: decision.capacity(),
-            remaining: decision.remaining(),
+            limit: fullest.limit.to_string(),
+            used: fullest.used,
+            capacity: fullest.capacity,
+            remaining: fullest.remaining,
             denials,
             r#override: active_override.as_ref().map(OverrideState::from),
         })

@@ -1,7 +1,8 @@
 //! The routes of the dashboard: `page` serves the files, `session` logs people in and out, `overview` returns the state of the
 //! service, `hits` the most denied keys of a policy, `key` the denials and the policies of a key, `live` sends all of that each
-//! second, and `trial` decides for the page that tries limits.
+//! second, and `trial` decides for the page that tries limits. `fullest_limit` is what `hits` and `key` show of a key's limits.
 
+mod fullest_limit;
 mod hits;
 mod key;
 mod live;

@@ -146,10 +146,7 @@ pub(crate) async fn key_state(
     let inspection = service.store().store().inspect(policy, key).await?;
     let active_override = service.store().store().override_of(policy, key).await?;
     let rule = active_override.as_ref().map(|active| active.r#override.rule());
-    let applied = match rule {
-        Some(OverrideRule::Limits(limits)) => limits,
-        _ => policy,
-    };
+    let applied = applied_policy(policy, rule);
     let is_banned = matches!(rule, Some(OverrideRule::Ban));
     let limits = applied.limits().iter().enumerate().map(|(index, limit)| {
         let in_use = inspection.as_ref().and_then(|inspection| inspection.limits.get(index));
@@ -166,6 +163,14 @@ pub(crate) async fn key_state(
         r#override: active_override.as_ref().map(OverrideState::from),
         limits: limits.collect(),
     })
+}
+
+/// Returns the policy whose limits apply to a key with an override, or with none.
+pub(crate) fn applied_policy<'p>(policy: &'p Policy, rule: Option<&'p OverrideRule>) -> &'p Policy {
+    match rule {
+        Some(OverrideRule::Limits(limits)) => limits,
+        _ => policy,
+    }
 }
 
 /// Returns the state of a limit. Without a stored state, no units are in use.

@@ -35,7 +35,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use self::openapi::Document;
 pub(crate) use self::{
-    admin::{key_state, policy_and_key},
+    admin::{applied_policy, key_state, policy_and_key},
     caller::{Caller, bearer},
     connection::Peer,
     guard::origin,

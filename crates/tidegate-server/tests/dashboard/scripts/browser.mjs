@@ -11,6 +11,15 @@ const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
 const opened = [];
 
+/** The windows in which views are checked. */
+export const devices = {
+  light: { colorScheme: "light", viewport: { width: 1280, height: 900 } },
+  dark: { colorScheme: "dark", viewport: { width: 1280, height: 900 } },
+  phone: { colorScheme: "light", viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true },
+  "phone-dark": { colorScheme: "dark", viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true },
+  narrow: { colorScheme: "light", viewport: { width: 360, height: 780 }, isMobile: true, hasTouch: true },
+};
+
 export const URL_ = process.env.TIDEGATE_URL;
 export { assert };
 
@@ -29,7 +38,7 @@ export async function run(script) {
 
 /**
  * Opens the page. `expected` are patterns of complaints that the script causes: a browser reports every refused request.
- * `window.received` has the last data of each event of the stream.
+ * `window.received` has the last data of each event of the stream, and `window.source` is the stream.
  */
 export async function open(browser, { path = "/", expected = [], ...settings } = {}) {
   const context = await browser.newContext(settings);
@@ -55,6 +64,7 @@ export async function open(browser, { path = "/", expected = [], ...settings } =
     window.EventSource = class extends EventSource {
       constructor(...all) {
         super(...all);
+        window.source = this;
         for (const name of ["overview", "tick", "hits", "key", "denials", "policies"]) {
           this.addEventListener(name, (event) => (window.received[name] = JSON.parse(event.data)));
         }
@@ -120,6 +130,17 @@ export const overflow = (page) => page.evaluate(() => document.documentElement.s
 export async function picture(page, name) {
   mkdirSync(process.env.TIDEGATE_PICTURES, { recursive: true });
   await page.screenshot({ path: join(process.env.TIDEGATE_PICTURES, `${name}.png`), fullPage: true });
+}
+
+/** Opens the page on a device, for `verifyView`. */
+export const openOn = (browser, device, more = {}) => open(browser, { ...devices[device], bypassCSP: true, reducedMotion: "reduce", ...more });
+
+/** Asserts that a view violates no accessibility rule and fits the window, and takes a picture of it. */
+export async function verifyView(page, name, device) {
+  // A narrow window has the same elements and colours as the phone.
+  if (device !== "narrow") assert.deepEqual(await accessibilityViolations(page), [], `${name}, ${device}`);
+  assert.ok((await overflow(page)) <= 0, `${name}, ${device}: wider than the window by ${await overflow(page)}`);
+  await picture(page, `${name}-${device}`);
 }
 
 /** Inspects a key on the page. */

@@ -28,7 +28,12 @@ await run(async (browser) => {
   // Empty lists.
   await page.goto(`${URL_}/#/policy/api`);
   await page.locator("#counted", { hasText: "No key was denied" }).waitFor();
-  assert.match(await page.locator("main").innerText(), /No key uses four fifths of the limit now/);
+  assert.match(await page.locator("main").innerText(), /Keys that use at least four fifths of a limit, of those that were denied or came near their limit in the last 5 to 10 minutes\..*There is no such key\. To look at any key, inspect it\./s);
+  const denied = page.locator("section", { has: page.getByRole("heading", { name: "Most denied" }) });
+  assert.match(await denied.innerText(), /No key was denied in the last 5 to 10 minutes\.\s+To look at any key, inspect it\./);
+  await denied.getByRole("link", { name: "inspect it" }).click();
+  await page.locator("#key-form").waitFor();
+  assert.equal(await page.locator("#key-policy").inputValue(), "api");
   await page.goto(`${URL_}/#/key`);
   assert.match(await page.locator("main").innerText(), /Select a policy and enter a key/);
   assert.match(await page.locator("main").innerText(), /No key has other limits, a ban or an exemption\. To set one, inspect a key/);

@@ -39,6 +39,15 @@ await run(async (browser) => {
     }, [admitted, 25 - admitted]);
   }
 
+  // An event that arrives between a change of the address and its effect does not undo the change.
+  await page.goto(`${URL_}/#/key?policy=api&key=alice`);
+  await page.waitForFunction(() => window.received.key?.policy === "api" && document.querySelector("#key-h").innerText === "alice under api");
+  await page.evaluate(() => {
+    location.hash = "#/try";
+    window.source.dispatchEvent(new MessageEvent("key", { data: JSON.stringify(window.received.key) }));
+  });
+  await page.locator("#try-limit").waitFor();
+
   // Another policy of the key is one click away, and its would-be denials are not red.
   await page.goto(`${URL_}/#/key?policy=api&key=alice`);
   await page.locator('#known tr[data-policy="api-next"] a').click();

@@ -2,7 +2,7 @@
 
 import { createInterface } from "node:readline";
 
-import { assert, check, open, run, URL_ } from "./browser.mjs";
+import { assert, check, open, picture, run, URL_ } from "./browser.mjs";
 
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const expectLine = async (line) => assert.equal((await lines.next()).value, line);
@@ -12,6 +12,8 @@ await run(async (browser) => {
   await check("api", "alice");
   await page.waitForFunction(() => window.received.tick?.last.decisions === 1);
   assert.equal(await page.locator("#pulse").getAttribute("data-live"), "live");
+  const heading = page.locator("h2", { hasText: /^Most denied/ });
+  assert.equal(await heading.innerText(), "Most denied now");
   console.log("live");
   await expectLine("stopped");
   const banner = page.locator("#banner");
@@ -19,6 +21,17 @@ await run(async (browser) => {
   await page.locator("#summary").filter({ hasText: /^The service does not answer\. These figures are from / }).waitFor();
   assert.equal(await banner.getAttribute("role"), "status");
   assert.ok(await page.evaluate(() => document.body.classList.contains("stale")), "the shown figures are marked as stale");
+  assert.match(await heading.innerText(), /^Most denied until \d\d:\d\d:\d\d$/);
+  const assertNothingIsNow = async () => assert.doesNotMatch(await page.locator("main").innerText(), /\bnow\b|in the last minute/i);
+  await assertNothingIsNow();
+  await picture(page, "overview-down");
+  await page.evaluate(() => (location.hash = "#/policy/api"));
+  await page.locator("#policy-description", { hasText: "At most 5 units" }).waitFor();
+  assert.doesNotMatch(await page.locator("main").innerText(), /No key|no such key/, "nothing is known about keys");
+  await assertNothingIsNow();
+  await page.evaluate(() => (location.hash = "#/"));
+  await page.locator("#summary").filter({ hasText: /^The service does not answer\./ }).waitFor();
+  assert.match(await heading.innerText(), /^Most denied until /, "also in a view that is opened later");
   const started = () => page.locator('#journal [data-kind="started"] time').getAttribute("datetime");
   const before = await started();
   console.log("stale");
@@ -26,6 +39,7 @@ await run(async (browser) => {
   await page.locator('#pulse[data-live="live"]').waitFor();
   assert.ok(!(await page.evaluate(() => document.body.classList.contains("stale"))));
   await page.locator("#summary").filter({ hasText: "No traffic. Store: healthy." }).waitFor();
+  assert.equal(await heading.innerText(), "Most denied now");
   assert.notEqual(await started(), before, "the journal is that of the restarted service");
   // Another view is live immediately, and so is this view afterwards.
   await page.evaluate(() => (location.hash = "#/try"));

@@ -1,6 +1,6 @@
 // Without the admin token the page is read-only and shows keys to local viewers only. A login form takes the token, which is not stored.
 
-import { assert, check, assertNoComplaints, inspectKey, open, run, URL_ } from "./browser.mjs";
+import { assert, check, assertNoComplaints, devices, inspectKey, open, openOn, run, verifyView, URL_ } from "./browser.mjs";
 
 const TOKEN = "change-me-now";
 const expected = [/status of 401/];
@@ -16,6 +16,17 @@ await run(async (browser) => {
   await page.goto(`${URL_}/#/key`);
   assert.equal(await page.locator("[data-action], #key-form").count(), 0);
   assert.match(await page.locator("main").innerText(), /Log in to inspect/);
+
+  for (const device of Object.keys(devices)) {
+    const readOnly = await openOn(browser, device, { path: "/#/key" });
+    await readOnly.getByText("Log in to inspect").waitFor();
+    await verifyView(readOnly, "key-read-only", device);
+    await readOnly.locator("#log-in").click();
+    await readOnly.locator("#token").waitFor();
+    await verifyView(readOnly, "dialog-login", device);
+    assertNoComplaints(readOnly);
+    await readOnly.close();
+  }
 
   // A remote viewer does not see keys.
   const far = await open(browser, { path: "/#/policy/api", extraHTTPHeaders: { "x-forwarded-for": "203.0.113.7" } });

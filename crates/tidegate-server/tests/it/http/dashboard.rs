@@ -1,6 +1,9 @@
 //! The dashboard API: the event stream, the overview and the page.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tidegate::{Limiter, ManualClock, Timestamp};
 
 use super::{
     client::{get, post, request},
@@ -10,6 +13,35 @@ use crate::{reload::file, running::Running};
 
 pub(super) const CONFIG: &str = "[policies.api]\nlimits = [\"5/1h\"]\n[policies.next]\nlimits = [\"1/1h\"]\nmode = \"shadow\"\n\
                       [policies.secret]\nlimits = [\"1/1h\"]\nhide_keys = true\n";
+
+/// A service with a clock of the test's own, and a policy with two limits.
+pub(super) struct TwoLimits {
+    pub(super) running: Running,
+    time: ManualClock,
+}
+
+impl TwoLimits {
+    pub(super) fn start() -> Self {
+        let config = "[policies.two]\nlimits = [\"3/1m\", \"20/1d\"]\n[policies.one]\nlimits = [\"7/1h\"]\n";
+        let time = ManualClock::at(Timestamp::from_micros(1_745_000_000_000_000));
+        let store = Limiter::default().with_clock(time.clock());
+        Self { running: Running::start_with_store(config, store), time }
+    }
+
+    /// Spends one unit in each of several minutes. Then the limit of a minute has the fewest units left, and none are in use.
+    pub(super) fn spend(&self, policy: &str, key: &str, units: usize) {
+        for _ in 0..units {
+            assert_eq!(check(&self.running, policy, &json!(key)), 200, "{policy} {key}");
+            self.time.advance(Duration::from_secs(61));
+        }
+    }
+
+    /// Sets an override for a day.
+    pub(super) fn set_override(&self, policy: &str, key: &str, mut rule: Value) {
+        (rule["policy"], rule["key"], rule["for"]) = (json!(policy), json!(key), json!("1d"));
+        assert_eq!(post(self.running.http, "/v1/override", &rule).status, 200);
+    }
+}
 
 pub(super) fn check(running: &Running, policy: &str, key: &Value) -> u16 {
     post(running.http, "/v1/check", &json!({ "policy": policy, "key": key })).status
@@ -129,6 +161,37 @@ fn a_key_is_near_its_limit_from_exactly_four_fifths_on() {
         metrics(&running).contains("tidegate_near_limit_total{policy=\"five\"} 3"),
         "the metric uses the same share"
     );
+}
+
+#[test]
+fn a_denied_key_is_near_its_limit_from_four_fifths_of_any_limit_on() {
+    let service = TwoLimits::start();
+    let running = &service.running;
+    let deny = |policy: &str, key: &str| {
+        let request = json!({ "policy": policy, "key": key, "cost": 1_000 });
+        assert_ne!(post(running.http, "/v1/check", &request).status, 200, "{policy} {key}");
+    };
+    for (key, used) in [("below", 15), ("exactly", 16), ("exempt", 16), ("banned", 17)] {
+        service.spend("two", key, used);
+        deny("two", key);
+    }
+    service.set_override("two", "exempt", json!({ "kind": "exempt" }));
+    service.set_override("two", "banned", json!({ "kind": "ban" }));
+    service.set_override("one", "other", json!({ "kind": "limits", "limits": ["3/1m", "10/1d"] }));
+    service.spend("one", "other", 8);
+    deny("one", "other");
+    let nearest = |policy: &str| -> Vec<Value> {
+        let hits = get(running.http, &format!("/v1/hits?policy={policy}")).json();
+        let nearest = hits["nearest"].as_array().expect("a list").iter();
+        nearest.map(|near| json!([near["label"], near["limit"], near["used"], near["remaining"]])).collect()
+    };
+    assert_eq!(nearest("two"), [json!(["banned", "20/1d", 17, 0]), json!(["exactly", "20/1d", 16, 4])]);
+    assert_eq!(nearest("one"), [json!(["other", "10/1d", 8, 2])]);
+    // Allowed decisions are counted by one limit, and the metric says which.
+    let text = metrics(running);
+    assert!(text.contains("tidegate_near_limit_total{policy=\"two\"} 0"), "{text}");
+    let help = text.lines().find(|line| line.starts_with("# HELP tidegate_near_limit")).expect("a help text");
+    assert!(help.contains("four fifths in use of the limit with the fewest units left"), "{help}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     client::{get, post},
-    dashboard::{CONFIG, check},
+    dashboard::{CONFIG, TwoLimits, check},
     events::Events,
 };
 use crate::running::Running;
@@ -95,6 +95,25 @@ fn a_key_is_found_under_every_policy_that_knows_it() {
     let hashed = known(&format!("policy=secret&hash={hash}"));
     assert_eq!((names(&hashed), &hashed["only_hidden"]), (vec!["secret".to_owned()], &json!(true)));
     assert!(!hashed.to_string().contains("alice"), "{hashed}");
+}
+
+#[test]
+fn a_key_is_found_under_a_policy_whose_limit_with_the_fewest_units_left_is_unused() {
+    let service = TwoLimits::start();
+    service.spend("two", "alice", 5);
+    let known = |key: &str| {
+        let known = Events::open(service.running.http, &format!("/v1/live?policy=two&key={key}"), &[]).next("policies");
+        known["policies"].as_array().expect("a list").clone()
+    };
+    let alice = known("alice");
+    let used = alice.iter().map(|policy| (&policy["policy"], &policy["limit"], &policy["used"], &policy["remaining"]));
+    assert_eq!(used.collect::<Vec<_>>(), [(&json!("two"), &json!("20/1d"), &json!(5), &json!(15))], "{alice:?}");
+    // The limits of an override are considered, too.
+    service.set_override("one", "bob", json!({ "kind": "limits", "limits": ["3/1m", "20/1d"] }));
+    service.spend("one", "bob", 5);
+    let bob = known("bob");
+    let used = bob.iter().map(|policy| (&policy["policy"], &policy["limit"], &policy["used"], &policy["capacity"]));
+    assert_eq!(used.collect::<Vec<_>>(), [(&json!("one"), &json!("20/1d"), &json!(5), &json!(20))], "{bob:?}");
 }
 
 #[test]
