@@ -66,7 +66,7 @@ fn not_a_duration(value: &Value, or: &str) -> String {
     if let Value::String(text) = value
         && tidegate::parse_duration(text).is_some_and(|time| time.is_zero())
     {
-        return format!("`{text}` is no time: use more than zero, as in `{KEY}\"10s\"`{or}");
+        return format!("`{text}` is too short: use more than zero, as in `{KEY}\"10s\"`{or}");
     }
     let number = match value {
         Value::Integer(number) => u64::try_from(*number).ok(),
