@@ -39,7 +39,7 @@ fn hangup_reloads_and_terminate_drains() {
     serving.signal("HUP");
     let refused = serving.wait_for("configuration refused");
     assert!(
-        refused["error"].as_str().is_some_and(|error| error.contains("signals.toml:2:10: `none` is not a limit")),
+        refused["error"].as_str().is_some_and(|error| error.contains("signals.toml:2:11: `none` is not a limit")),
         "{refused}"
     );
     assert_eq!(check(&serving, "a"), Some(1));
