@@ -18,12 +18,13 @@ use crate::{
     layout::LimitSpec,
     op::Op,
     policy::{Mode, Policy},
+    reservation::Settled,
     store::StoreError,
     timestamp::Timestamp,
 };
 pub use crate::{
     algorithm::AlgorithmKind,
-    decide_all::{combine, distinct},
+    decide_all::{combine, distinct, refuse_in_flight},
     key_state::{KeyState, decide_all},
 };
 
@@ -207,6 +208,18 @@ pub fn refund_exempt(policy: &Policy, returned: bool) -> Refund {
     overridden::refund_exempt(policy, returned)
 }
 
+/// The denial of a check or a charge under a limit on the units in open holds.
+pub fn impossible(policy: &Policy) -> Decision {
+    let unused = policy.specs().iter().map(|spec| LimitAnswer::with_used(spec, 0));
+    in_mode(answer::decision(policy.limits(), unused, Reason::Impossible, None), policy.mode())
+}
+
+/// The answer to an operation on a reservation that was never granted.
+pub fn unknown_reservation(policy: &Policy) -> Settled {
+    let unused = policy.specs().iter().map(|spec| LimitAnswer::with_used(spec, 0));
+    Settled { decision: answer::decision(policy.limits(), unused, Reason::Allowed, None), known: false }
+}
+
 /// The state of one limit, as a store inspects it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitInspection {
@@ -234,7 +247,7 @@ pub fn inspection(policy: &Policy, newest_charge: Timestamp, limits: Vec<LimitIn
         entries: inspected.entries,
         unlisted: inspected.unlisted,
     };
-    Inspection { newest_charge, limits: each.map(in_use).collect() }
+    Inspection { newest_charge, limits: each.map(in_use).collect(), reservations: Vec::new() }
 }
 
 /// The text that identifies the state of a policy: policies with the same text share the state of a key.
@@ -248,5 +261,5 @@ pub fn policy_identity(policy: &Policy) -> String {
 
 /// The text that identifies the state of limits without a policy name: the algorithm and the windows, in any order.
 pub fn unnamed_identity(policy: &Policy) -> String {
-    policy.layout().description()
+    policy.layout().description(policy.limits().iter().any(Limit::is_in_flight))
 }
