@@ -131,30 +131,29 @@ local function log_falls_to(limit, newest, open, level, at)
   local start, finish = later == 0 and at or changes[later], changes[above] or TWO53
   if used(start) <= level then return start end
   -- No hold ends and no lease expires from here to `finish`. Entries that were given back expire.
-  local given_back, expiries = 0, {}
+  local given_back, units_at, expiries = 0, {}, {}
   for _, release in ipairs(releases) do
     if release.ends > start then break end
-    if release.expires > start then
+    local expires = release.expires
+    if expires > start then
       given_back = given_back + release.units
-      expiries[#expiries + 1] = release
+      if not units_at[expires] then expiries[#expiries + 1] = expires end
+      units_at[expires] = (units_at[expires] or 0) + release.units
     end
   end
-  table.sort(expiries, function(a, b) return a.expires < b.expires end)
+  table.sort(expiries)
   local sums = { [0] = given_back }
-  for i, release in ipairs(expiries) do sums[i] = sums[i - 1] - release.units end
+  for i, expires in ipairs(expiries) do sums[i] = sums[i - 1] - units_at[expires] end
   local own = level - leased_at(start)
   local low, high = 0, #expiries + 1
   while high - low > 1 do
     local middle = floor((low + high) / 2)
-    if USED[limit.kind](limit, newest, expiries[middle].expires) > own + sums[middle] then low = middle else high = middle end
+    if USED[limit.kind](limit, newest, expiries[middle]) > own + sums[middle] then low = middle else high = middle end
   end
-  -- Of several entries with the same expiry, the last one counts.
-  while expiries[low + 1] and low > 0 and expiries[low + 1].expires == expiries[low].expires do low = low + 1 end
-  local from = low == 0 and start or expiries[low].expires
+  local from = low == 0 and start or expiries[low]
   local falls = finish
   if own + sums[low] >= 0 then falls = from + plain_wait(limit, newest, from, own + sums[low]) end
-  local following = expiries[low + 1]
-  return min(falls, finish, following and following.expires or finish)
+  return min(falls, finish, expiries[low + 1] or finish)
 end
 
 -- The same for a limit whose state is a few numbers: applies the ends to a copy of them.
