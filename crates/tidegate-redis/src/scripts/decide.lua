@@ -6,6 +6,9 @@
 -- of one key under one limit, if the key has no state or one of the policy's own layout, the clock did not go far
 -- back, no page of a log is created or dropped, and no number exceeds 2^53. All others are passed on before anything
 -- is written: to `hash_log.lua` or `operations.lua`, which decide by the same formulas.
+--
+-- A key with open holds is decided here, too, if none of them has ended and their ends change no wait. Its state is then
+-- behind the sums of the reservations: see `reservation_records.lua`.
 
 local replies, answered, groups, group_at, key_index, length = { pack('>I7', now) }, 1, ARGV[2], 1, 1, #ARGV[2]
 local current_policy, kind, n, window, buckets, drain, shadow, capacity, prefix, number_format, state_size = 0
@@ -65,11 +68,23 @@ while group_at <= length do
       -- The numbers of the state: current and previous units of a counter, the two halves of a debt, or the units of a
       -- fixed window.
       local newest, expires_at, first, second = now, 0, 0, 0
+      -- The sums of open holds and the time of the first end, if the key has any.
+      local sums, first_end
+      -- GET is an error for a hash.
+      if type(s) == 'table' then
+        local header = try('HGET', key, 'h')
+        if type(header) == 'string' and slice(header, 1, 2) == 'T\2' and string.byte(header, AT_STATE) == 0 then
+          local has_override, count, leases, _, _, ends, _, _, newest_hold = unpack(SUMS, header, 3)
+          if has_override + leases == 0 and ends > now and (count > 0 or now - newest_hold < RESERVED_FOR) then
+            s, sums, first_end = slice(header, AT_STATE + 1), slice(header, 1, AT_STATE - 1), ends
+          end
+        end
+      end
       local known = s == false
       if not known and type(s) == 'string' and #s == state_size and find(s, prefix, 1, true) == 1 then
         known, newest, expires_at, first, second = true, unpack(number_format, s, 19)
       end
-      if known and newest - now <= FAR_BACK then
+      if known and newest - now <= FAR_BACK and not (sums and first_end <= newest) then
         local at = now > newest and now or newest
         local lag, retry, reset = at - now, 0, 0
         -- `charges` is nil if a number exceeds its range.
@@ -155,7 +170,17 @@ while group_at <= length do
             if used > 0 then reset = left end
           end
         end
-        if charges then
+        if sums and ((used > 0 and first_end < now + reset) or first_end < now + retry) then
+          -- An end changes a wait.
+        elseif charges and sums then
+          local renews = expires_at < now + keep
+          local lifetime = keep + floor(keep / 4)
+          if renews then expires_at = now + lifetime end
+          local written = try('HSET', key, 'h', sums .. '\0' .. prefix .. pack(number_format, at, expires_at, first, second))
+          if renews and type(written) ~= 'table' then written = try('PEXPIRE', key, ceil(lifetime / 1000) + grace) end
+          error_text = type(written) == 'table' and written.err
+          reply = pack(ONE_LIMIT_REPLY, 0, 1, at, used, 0, reset)
+        elseif charges then
           local written
           if expires_at < now + keep then
             local extra = floor(keep / 4)
@@ -177,6 +202,7 @@ while group_at <= length do
         s = try('MGET', key)
         if not s.err then s = s[1] end
       end
+      local sums, first_end, newest_hold, held_at_newest
       if s == false then
         hash_header = try('HGET', key, 'h')
         if hash_header == false then
@@ -198,8 +224,16 @@ while group_at <= length do
           end
         elseif type(hash_header) ~= 'string' then
           hash_header = nil
+        elseif slice(hash_header, 1, 2) == 'T\2' and string.byte(hash_header, AT_STATE) == 0 then
+          local has_override, count, leases, _, _, ends, _, _, hold, held = unpack(SUMS, hash_header, 3)
+          if has_override + leases == 0 and ends > now and (count > 0 or now - hold < RESERVED_FOR) then
+            s, sums, first_end = slice(hash_header, AT_STATE + 1), slice(hash_header, 1, AT_STATE - 1), ends
+            newest_hold, held_at_newest = hold, held
+          end
+          hash_header = nil
         end
-      elseif type(s) == 'string' and #s > STRING_LOG_HEADER_SIZE and find(s, prefix, 1, true) == 1 then
+      end
+      if type(s) == 'string' and #s > STRING_LOG_HEADER_SIZE and find(s, prefix, 1, true) == 1 then
         local expires_at, base, its_time_width, its_unit_width, dropped_units = unpack(STRING_LOG, s, 19)
         if its_time_width ~= time_width or its_unit_width ~= unit_width then
           time_width, unit_width = its_time_width, its_unit_width
@@ -211,7 +245,10 @@ while group_at <= length do
         if time_width > 0 and time_width < 8 and unit_width > 0 and unit_width < 8 and entries == floor(entries) then
           local last_time, total = unpack(record, s, last)
           local newest = base + last_time
-          if newest - now <= FAR_BACK then
+          -- Units of holds that may be given back from the newest entry before it expires.
+          local held = 0
+          if sums and newest_hold == newest and first_end < newest + window then held = held_at_newest end
+          if newest - now <= FAR_BACK and not (sums and first_end <= newest) then
             local at = now > newest and now or newest
             local horizon, skipped, before = at - window - base, 0, dropped_units
             if unpack(time, s, FIRST_RECORD) <= horizon then
@@ -232,8 +269,26 @@ while group_at <= length do
               local kept, keep, written = entries - skipped, lag + window, nil
               if newest == at and kept > 0 then kept = kept - 1 end
               total = total + cost
+              if newest == at and held > 0 then
+                -- Only units that stay determine the reset time.
+                local earlier = entries > 1 and unpack(unit, s, last - size + time_width) or dropped_units
+                if total - earlier <= held then kept = PAGE end
+              end
               if kept < PAGE and (kept == 0 or at - base < time_room) and total < unit_room and used + cost <= SATURATION then
-                if newest == at or entries >= PAGE or 2 * skipped > entries or expires_at - now < keep then
+                if sums then
+                  local value, renews = s, expires_at < now + keep
+                  if newest == at or entries >= PAGE or 2 * skipped > entries or renews then
+                    if kept == 0 then base = at end
+                    if renews then expires_at = now + keep + floor(keep / 4) end
+                    local first = FIRST_RECORD + skipped * size
+                    value = prefix .. pack(STRING_LOG, expires_at, base, time_width, unit_width, before)
+                      .. slice(s, first, first + kept * size - 1)
+                  end
+                  written = try('HSET', key, 'h', sums .. '\0' .. value .. pack(record, at - base, total))
+                  if renews and type(written) ~= 'table' then
+                    written = try('PEXPIRE', key, ceil((keep + floor(keep / 4)) / 1000) + grace)
+                  end
+                elseif newest == at or entries >= PAGE or 2 * skipped > entries or expires_at - now < keep then
                   -- Rewrites the value without the old entries, and renews the expiry.
                   if kept == 0 then base = at end
                   local extra, first = floor(keep / 4), FIRST_RECORD + skipped * size
@@ -248,7 +303,7 @@ while group_at <= length do
               end
             elseif used == 0 then
               reply = pack(ONE_LIMIT_REPLY, 0, 0, at, 0, 0, 0)
-            elseif total > (entries > 1 and unpack(unit, s, last - size + time_width) or dropped_units) then
+            elseif total > held + (entries > 1 and unpack(unit, s, last - size + time_width) or dropped_units) then
               local retry = 0
               if used + cost > capacity and cost <= capacity then
                 -- Finds the entry after which enough units have left the window.
@@ -264,7 +319,9 @@ while group_at <= length do
                 end
                 retry = base + unpack(time, s, FIRST_RECORD + skipped * size) - now + window
               end
-              reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, newest - now + window)
+              if not sums or first_end >= now + retry then
+                reply = pack(ONE_LIMIT_REPLY, 0, 0, at, used, retry, newest - now + window)
+              end
             end
           end
         end

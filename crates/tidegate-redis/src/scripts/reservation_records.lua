@@ -22,6 +22,7 @@
 -- is likely to follow.
 
 local SPENT, LEASE, KEEPS, HAS_OTHERS = 1, 2, 4, 8
+-- The same format as in `call.lua`.
 local SUMS = '>BI4I4I7I7I7I7I6i8I7I4'
 local PAGE_INFO, PAGE_INFO_SIZE = '>I4I4I7I6I7', 28
 local RECORD, RECORD_SIZE, AT_NONCE, AT_UNITS = '>I7I6c16I5i8B', 43, 13, 29
