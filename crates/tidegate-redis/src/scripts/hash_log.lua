@@ -46,7 +46,7 @@ local sums, first_end, newest_hold, held_at_newest = '', 0, 0, 0
 -- an override.
 local function without_sums(s, now)
   local has_override, count, leases, _, _, ends, _, _, hold, held = unpack('>BI4I4I7I7I7I7I6i8I7I4', s, 3)
-  if has_override + leases > 0 or ends <= now or (count == 0 and now - hold >= 60000000) then return nil end
+  if has_override % 2 + leases > 0 or ends <= now or (count == 0 and now - hold >= 60000000) then return nil end
   if slice(s, 65, 65) ~= '\1' then return nil end
   sums, first_end, newest_hold, held_at_newest = slice(s, 1, 65), ends, hold, held
   return slice(s, 66)
