@@ -1,6 +1,7 @@
 //! [`Comparison`]: the model and a store get the same operations and must give the same answers.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use proptest::test_runner::TestCaseError;
@@ -10,7 +11,7 @@ use crate::StoreUnderTest;
 use crate::generators::Timeline;
 use crate::model::{Micros, Model, ModelRequest};
 use crate::property::{describe, describe_all, expect, expect_equal};
-use crate::test_store::{TestStore, describe_refund};
+use crate::test_store::{ReservationStore, describe_refund};
 
 /// The number of decisions compared so far.
 pub(crate) static COMPARED: AtomicUsize = AtomicUsize::new(0);
@@ -18,7 +19,7 @@ pub(crate) static COMPARED: AtomicUsize = AtomicUsize::new(0);
 pub(crate) struct Comparison<S> {
     pub(crate) timeline: Timeline,
     pub(crate) model: Model,
-    pub(crate) store: TestStore<S>,
+    pub(crate) store: ReservationStore<S>,
     /// The states are compared once in this number of requests, because that takes longer than a request.
     pub(crate) inspect_every: usize,
     requests: usize,
@@ -31,7 +32,7 @@ impl<S: StoreUnderTest> Comparison<S> {
         Self {
             timeline: Timeline::new(start),
             model: Model::default(),
-            store: TestStore::new(start),
+            store: ReservationStore::new(start),
             inspect_every: 1,
             requests: 0,
             reached: BTreeMap::new(),
@@ -47,9 +48,12 @@ impl<S: StoreUnderTest> Comparison<S> {
             *reached = now.max(*reached);
         }
         for request in requests {
-            let state = self.model.state(request.id);
-            let (Some(stored), Some(newest)) = (&state.policy, state.newest_charge) else { continue };
             let reached = self.reached.get(&request.id).map_or(now, |(_, reached)| *reached);
+            let state = self.model.state(request.id).after_ends(&request.policy, reached);
+            let (Some(stored), Some(newest)) = (&state.policy, state.newest_charge) else { continue };
+            if state.has_reservations() {
+                continue;
+            }
             let is_idle = (0..stored.limits.len()).all(|i| state.used(stored, i, reached) == 0);
             let is_overridden = self.model.overrides.contains_key(&request.id);
             let matters = now < reached || is_overridden || !stored.same_shape(&request.policy);
@@ -58,6 +62,26 @@ impl<S: StoreUnderTest> Comparison<S> {
                 self.store.reset(request, now);
             }
         }
+    }
+
+    /// Compares the answers to an operation on reservations.
+    pub(crate) fn compare<T: PartialEq + Debug>(
+        &mut self,
+        request: &ModelRequest,
+        now: Micros,
+        operation: impl FnOnce() -> String,
+        with_model: impl FnOnce(&mut Model) -> T,
+        with_store: impl FnOnce(&mut ReservationStore<S>) -> T,
+    ) -> Result<T, TestCaseError> {
+        self.delete_expired(std::slice::from_ref(request), now);
+        let expected = with_model(&mut self.model);
+        let got = with_store(&mut self.store);
+        expect_equal(&expected, &got, operation)?;
+        COMPARED.fetch_add(1, Relaxed);
+        self.timeline.now = now;
+        self.record_charges(std::slice::from_ref(request), now);
+        self.inspect(request, now)?;
+        Ok(expected)
     }
 
     /// Records the times of the newest charges.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate::{
     Algorithm, Buckets, Burst, Cost, Decision, Inspection, Limit, Mode, Override, OverrideRule, Policy, Reason, Refund,
-    Timestamp,
+    ReservationBounds, Timestamp,
 };
 
 use crate::model::{
@@ -40,7 +40,9 @@ pub fn named_policy(name: &str, model: &ModelPolicy) -> Policy {
     let limits = &model.limits;
     let policy = Policy::new(name, limits.iter().map(limit)).expect("the policy is valid");
     let policy = policy.with_mode(if model.shadow { Mode::Shadow } else { Mode::Enforce });
-    let same_burst = limits.iter().all(|limit| limit.capacity == limits[0].capacity);
+    let policy = policy.with_reservation_bounds(longest_reservations());
+    let windowed: Vec<&ModelLimit> = limits.iter().filter(|limit| !limit.is_in_flight()).collect();
+    let same_burst = windowed.iter().all(|limit| limit.capacity == windowed[0].capacity);
     match model.algorithm {
         ModelAlgorithm::SlidingLog => policy,
         ModelAlgorithm::SlidingCounter => policy.with_algorithm(Algorithm::SlidingCounter),
@@ -52,9 +54,18 @@ pub fn named_policy(name: &str, model: &ModelPolicy) -> Policy {
         ModelAlgorithm::Gcra if limits.iter().all(|limit| limit.capacity == limit.max) => {
             policy.with_algorithm(Algorithm::Gcra(None))
         }
-        ModelAlgorithm::Gcra if same_burst => policy.with_algorithm(Algorithm::Gcra(Some(burst(&limits[0])))),
-        ModelAlgorithm::Gcra => policy.with_bursts(limits.iter().map(burst)).expect("there is a burst for each limit"),
+        ModelAlgorithm::Gcra if same_burst => policy.with_algorithm(Algorithm::Gcra(Some(burst(windowed[0])))),
+        ModelAlgorithm::Gcra => {
+            policy.with_bursts(windowed.into_iter().map(burst)).expect("there is a burst for each limit")
+        }
     }
+}
+
+/// The widest bounds on reservations.
+fn longest_reservations() -> ReservationBounds {
+    let bounds = ReservationBounds::default().with_max_hold(Duration::from_secs(24 * 3600));
+    let bounds = bounds.and_then(|bounds| bounds.with_max_lease(Duration::from_secs(60)));
+    bounds.expect("the bounds are in range")
 }
 
 /// Returns the cost of a request. Its range is not checked, because some vectors exceed it.

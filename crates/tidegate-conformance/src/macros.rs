@@ -129,6 +129,18 @@ suites! {
     /// Tests debts above the largest stored number.
     saturation [a_gcra_debt_saturates]
 
+    /// Tests that a store reproduces the conformance vectors of reservations. A store without reservations omits this suite.
+    reservation_vectors [the_store_reproduces_every_vector_of_reservations]
+
+    /// Tests reservations and limits on the units in flight. A store without reservations omits this suite.
+    reservations [
+        every_answer_with_reservations_equals_the_model,
+        long_histories_with_reservations_equal_the_model,
+        every_answer_with_reservations_under_overrides_equals_the_model,
+        reservations_under_changed_limits_equal_the_model,
+        a_denied_reserve_is_granted_at_its_retry_time,
+    ]
+
     /// Tests overrides of single keys. A store without overrides omits this suite.
     overrides [
         every_answer_under_overrides_equals_the_model,

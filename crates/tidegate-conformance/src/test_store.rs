@@ -1,13 +1,17 @@
 //! [`TestStore`]: a store under test that takes and returns the numbers of the model.
 
+use std::collections::BTreeMap;
 use std::future::Future;
+use std::ops::Deref;
+use std::time::Duration;
 
-use tidegate::{Key, Op, Policy, Spend, Store, StoreError};
+use tidegate::{Cost, Hold, Key, Lease, Op, Policy, ReservationId, Spend, Store, StoreError};
 
 use crate::StoreUnderTest;
 use crate::convert::{self, cost, policy, timestamp};
 use crate::model::{
-    Micros, ModelDecision, ModelDecisions, ModelInspection, ModelOverride, ModelRefund, ModelRequest, OverrideSummary,
+    Micros, ModelDecision, ModelDecisions, ModelGrant, ModelHold, ModelInspection, ModelLease, ModelOverride,
+    ModelRefund, ModelRequest, ModelReservationKind, OverrideSummary, Units,
 };
 use crate::property::{describe, describe_all};
 
@@ -101,6 +105,123 @@ impl<S: StoreUnderTest> TestStore<S> {
         let found = self.run(store.override_of(&policy, &key), || format!("show the override at {now} us"));
         found.map(|found| convert::override_summary(&found.r#override))
     }
+}
+
+/// A store under test whose reservations have the numbers of the model as ids.
+pub(crate) struct ReservationStore<S> {
+    store: TestStore<S>,
+    /// The key and the id of each reservation.
+    ids: BTreeMap<u64, ((u8, u8), ReservationId)>,
+    /// For each key an id that is not open.
+    unknown: BTreeMap<(u8, u8), ReservationId>,
+}
+
+impl<S> Deref for ReservationStore<S> {
+    type Target = TestStore<S>;
+
+    fn deref(&self) -> &TestStore<S> {
+        &self.store
+    }
+}
+
+impl<S: StoreUnderTest> ReservationStore<S> {
+    pub(crate) fn new(seed: Micros) -> Self {
+        Self { store: TestStore::new(seed), ids: BTreeMap::new(), unknown: BTreeMap::new() }
+    }
+
+    /// Makes an id of the request's key that is not open. It must be called before any other operation on the key.
+    pub(crate) fn make_unknown_id(&mut self, request: &ModelRequest, now: Micros) {
+        let (policy, key, store) = (policy(request), self.store.key(request), self.store.0.at(timestamp(now)));
+        let operation = || "reserve and reset".to_owned();
+        let hold = Hold::new(Duration::from_secs(1));
+        let reserved = self.store.run(store.reserve(&policy, &key, Cost::ONE, hold), operation);
+        self.store.run(store.reset(&policy, &key), operation);
+        self.unknown.insert(request.id, reserved.id.expect("an unused key has a unit"));
+    }
+
+    /// The id that the store gave the reservation with this number, or one that is not open.
+    fn id(&self, number: u64, request: &ModelRequest) -> ReservationId {
+        let granted = self.ids.get(&number).filter(|(key, _)| *key == request.id).map(|(_, id)| id);
+        granted.or_else(|| self.unknown.get(&request.id)).expect("an unknown id was made").clone()
+    }
+
+    pub(crate) fn reserve(&mut self, request: &ModelRequest, hold: ModelHold, now: Micros) -> ModelDecision {
+        let (store, policy, key) = (self.store.0.at(timestamp(now)), policy(request), self.store.key(request));
+        let asked = Hold::new(duration(hold.ttl));
+        let asked = if hold.kind == ModelReservationKind::SpentHold { asked.spent_at_end() } else { asked };
+        let future = store.reserve(&policy, &key, cost(request), asked);
+        let reserved = self.store.run(future, || format!("{hold:?} of {request:?} at {now} us"));
+        assert_eq!(reserved.id.is_some(), reserved.decision.is_allowed(), "an admitted request has an id");
+        if let (Some(id), Some(_)) = (reserved.id, reserved.decision.charged_at()) {
+            self.ids.insert(hold.id, (request.id, id));
+        }
+        convert::decision(&reserved.decision, 0, request)
+    }
+
+    pub(crate) fn commit(
+        &mut self,
+        request: &ModelRequest,
+        id: u64,
+        actual: Units,
+        now: Micros,
+    ) -> (ModelDecision, bool) {
+        let (id, policy) = (self.id(id, request), policy(request));
+        let store = self.store.0.at(timestamp(now));
+        let actual = [number(actual)];
+        let settled = self.store.run(store.commit(&id, &actual, &policy), || format!("commit {actual:?} at {now} us"));
+        (convert::decision(&settled.decision, 0, request), settled.known)
+    }
+
+    pub(crate) fn renew(&mut self, request: &ModelRequest, id: u64, ttl: Micros, now: Micros) -> (ModelDecision, bool) {
+        let (id, policy) = (self.id(id, request), policy(request));
+        let store = self.store.0.at(timestamp(now));
+        let settled =
+            self.store.run(store.renew(&id, duration(ttl), &policy), || format!("renew by {ttl} us at {now} us"));
+        (convert::decision(&settled.decision, 0, request), settled.known)
+    }
+
+    pub(crate) fn settle(
+        &mut self,
+        request: &ModelRequest,
+        id: u64,
+        spent: Units,
+        now: Micros,
+    ) -> (ModelDecision, bool) {
+        let (id, policy) = (self.id(id, request), policy(request));
+        let store = self.store.0.at(timestamp(now));
+        let future = store.settle(&id, number(spent), &policy);
+        let settled = self.store.run(future, || format!("settle {spent} at {now} us"));
+        (convert::decision(&settled.decision, 0, request), settled.known)
+    }
+
+    pub(crate) fn lease(&mut self, request: &ModelRequest, lease: ModelLease, now: Micros) -> ModelGrant {
+        let settle = lease.settle.map(|(id, spent)| (self.id(id, request), number(spent)));
+        let (store, policy, key) = (self.store.0.at(timestamp(now)), policy(request), self.store.key(request));
+        let units = |units: Units| Cost::from_vector(number(units));
+        let mut asked = Lease::new(units(lease.asked), duration(lease.ttl)).least(units(lease.least));
+        if let Some((id, spent)) = settle {
+            asked = asked.settling(id, spent);
+        }
+        let future = store.lease(&policy, &key, &asked);
+        let leased = self.store.run(future, || format!("{lease:?} at {now} us"));
+        assert_eq!(leased.id.is_some(), leased.granted > 0, "a grant has an id");
+        if let Some(id) = leased.id {
+            self.ids.insert(lease.id, (request.id, id));
+        }
+        ModelGrant {
+            decision: convert::decision(&leased.decision, 0, request),
+            granted: leased.granted.into(),
+            settled: leased.settled,
+        }
+    }
+}
+
+fn number(units: Units) -> u64 {
+    units.try_into().expect("the number fits 64 bits")
+}
+
+fn duration(micros: Micros) -> Duration {
+    Duration::from_micros(number(micros))
 }
 
 pub(crate) fn describe_refund(request: &ModelRequest, charged_at: Micros, now: Micros) -> String {

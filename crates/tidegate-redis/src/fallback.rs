@@ -5,9 +5,12 @@
 //! `open` decides locally by the whole limits, so that a client that makes the server slow or full gets no more than its
 //! limit. [`AtCapacity`] decides on a request for a key without room.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use tidegate::{AtCapacity, Decision, OnStoreFailure, Op, Policy, Share, Spend};
+use tidegate::{
+    AtCapacity, Decision, Hold, OnStoreFailure, Op, Policy, PolicySource, ReservationError, ReservationId, Reserved,
+    Settled, Share, Spend,
+};
 
 use crate::{
     error::Error,
@@ -38,14 +41,61 @@ impl Fallback {
 
     #[inline]
     pub(crate) fn decide(&self, error: &Error, op: Op, spend: &Spend<'_>) -> Decision {
-        let choice = self.choice(error, spend.policy);
+        let choice = self.count(error, spend.policy);
+        self.answers.decide(op, spend.policy, spend.key, spend.cost, choice)
+    }
+
+    /// Reserves one request by the failure choice. The id is never known, except for a local hold.
+    pub(crate) fn reserve(&self, error: &Error, spend: &Spend<'_>, hold: Hold) -> Result<Reserved, ReservationError> {
+        let choice = self.count(error, spend.policy);
+        self.answers.reserve(spend.policy, spend.key, spend.cost, hold, choice)
+    }
+
+    /// Decides one request of a reservation of several. Its units are reserved locally, if nothing denies the reservation.
+    pub(crate) fn decide_part(
+        &self,
+        error: &Error,
+        spend: &Spend<'_>,
+        hold: Hold,
+        denied: bool,
+    ) -> Result<Decision, ReservationError> {
+        if denied {
+            return Ok(self.decide(error, Op::Peek, spend));
+        }
+        self.reserve(error, spend, hold).map(|reserved| reserved.decision)
+    }
+
+    /// Commits a hold that was granted locally.
+    pub(crate) fn commit(
+        &self,
+        id: &ReservationId,
+        actual: &[u64],
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, ReservationError> {
+        self.answers.commit(id, actual, policies)
+    }
+
+    /// Renews a hold that was granted locally.
+    pub(crate) fn renew(
+        &self,
+        id: &ReservationId,
+        ttl: Duration,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, ReservationError> {
+        self.answers.renew(id, ttl, policies)
+    }
+
+    /// Counts an answer without Redis. Returns the choice that applies.
+    #[inline]
+    fn count(&self, error: &Error, policy: &Policy) -> OnStoreFailure {
+        let choice = self.choice(error, policy);
         self.counters.error(error);
         count(match choice {
             OnStoreFailure::Open => &self.counters.degraded_open,
             OnStoreFailure::Closed => &self.counters.degraded_closed,
             OnStoreFailure::Local(_) => &self.counters.degraded_local,
         });
-        self.answers.decide(op, spend.policy, spend.key, spend.cost, choice)
+        choice
     }
 
     /// Whether the failure choice admits a request that Redis does not answer. Nothing is charged or counted.

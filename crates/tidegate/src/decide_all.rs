@@ -50,6 +50,14 @@ pub enum SpendError {
         /// The index of the later request.
         part: usize,
     },
+    /// A request is for a policy with a limit on the units in open holds.
+    #[error("request {part} has the limit `{max}/inflight`, which counts open holds: reserve instead")]
+    InFlight {
+        /// The index of the request.
+        part: usize,
+        /// The maximum of the limit.
+        max: u64,
+    },
     /// A store did not pass one state for each distinct request.
     #[error("{states} states for {requests} distinct requests: pass one state for each")]
     States {
@@ -58,6 +66,19 @@ pub enum SpendError {
         /// The number of distinct requests.
         requests: usize,
     },
+}
+
+/// Refuses to check or charge requests under a limit on the units in open holds.
+///
+/// # Errors
+/// If there is such a request.
+pub fn refuse_in_flight(spends: &[Spend<'_>]) -> Result<(), SpendError> {
+    for (part, spend) in spends.iter().enumerate() {
+        if let Some(limit) = spend.policy.limits().iter().find(|limit| limit.is_in_flight()) {
+            return Err(SpendError::InFlight { part, max: limit.max() });
+        }
+    }
+    Ok(())
 }
 
 /// Merges requests for the same policy and key into one request of the summed cost.
@@ -95,24 +116,26 @@ pub fn distinct<'a>(spends: &[Spend<'a>]) -> Result<(Vec<Spend<'a>>, Vec<usize>)
 
 /// Combines the decisions for `spends`, in their order, into one decision.
 pub fn combine(spends: &[Spend<'_>], parts: Vec<Decision>) -> Decisions {
-    Decisions { overall: overall(spends, &parts), parts }
+    let modes: Vec<Mode> = spends.iter().map(|spend| spend.policy.mode()).collect();
+    Decisions { overall: overall(&modes, &parts), parts }
 }
 
-fn overall(spends: &[Spend<'_>], parts: &[Decision]) -> Decision {
-    let all = || spends.iter().zip(parts).enumerate();
-    let enforces = |spend: &Spend<'_>| spend.policy.mode() == Mode::Enforce;
-    let any_enforces = spends.iter().any(enforces);
-    let of_reason = |reason| move |(_, (_, decision)): &(usize, (&Spend<'_>, &Decision))| decision.reason == reason;
+/// Combines the decisions of policies in these modes into one decision.
+pub(crate) fn overall(modes: &[Mode], parts: &[Decision]) -> Decision {
+    let all = || modes.iter().zip(parts).enumerate();
+    let enforces = |mode: &Mode| *mode == Mode::Enforce;
+    let any_enforces = modes.iter().any(enforces);
+    let of_reason = |reason| move |(_, (_, decision)): &(usize, (&Mode, &Decision))| decision.reason == reason;
 
     let reason = [Reason::Banned, Reason::Impossible, Reason::StoreUnavailable, Reason::Limited, Reason::Shadow]
         .into_iter()
         .find(|reason| parts.iter().any(|decision| decision.reason == *reason))
         .unwrap_or(Reason::Allowed);
     // Shadow policies count only if all policies are in shadow mode, or if a shadow denial is the answer.
-    let counts = |spend: &Spend<'_>, decision: &Decision| {
-        enforces(spend) || !any_enforces || (reason == Reason::Shadow && decision.reason == Reason::Shadow)
+    let counts = |mode: &Mode, decision: &Decision| {
+        enforces(mode) || !any_enforces || (reason == Reason::Shadow && decision.reason == Reason::Shadow)
     };
-    let counted = || all().filter(|(_, (spend, decision))| counts(spend, decision));
+    let counted = || all().filter(|(_, (mode, decision))| counts(mode, decision));
     let decided = match reason {
         Reason::Allowed => {
             counted().min_by_key(|(_, (_, decision))| (decision.remaining, Reverse(decision.limit_reset_after_us)))

@@ -10,6 +10,7 @@ use crate::{
     limit_states::StateView,
     migration::slots,
     policy::Policy,
+    reservation::OpenReservation,
     timestamp::Timestamp,
 };
 
@@ -24,6 +25,8 @@ pub struct Inspection {
     pub newest_charge: Timestamp,
     /// The units in use under each limit, in the policy's order.
     pub limits: Vec<InUse>,
+    /// The open reservations of the key, in the order of their ends. At most the first thousand.
+    pub reservations: Vec<OpenReservation>,
 }
 
 /// The units in use under one limit.
@@ -40,7 +43,8 @@ pub struct InUse {
     pub reset_after: Duration,
     /// The time until fewer units are in use, if no further units are spent; 0 if none are in use.
     pub next_free_after: Duration,
-    /// The stored units, oldest first: one entry for each time of a log or for each slot of a counter, and none for gcra.
+    /// The stored units, oldest first: one entry for each time of a log or for each slot of a counter, and none for gcra
+    /// and for a limit on the units in open holds.
     /// At most the newest thousand entries.
     pub entries: Vec<Entry>,
     /// The number of older entries that are not listed.
@@ -84,11 +88,15 @@ impl Inspection {
             }
         };
         let limits = policy.limits().iter().zip(view.specs).map(in_use).collect();
-        Self { newest_charge: Timestamp::of(view.newest), limits }
+        let reservations = view.forecast.map_or_else(Vec::new, |forecast| forecast.reservations.list());
+        Self { newest_charge: Timestamp::of(view.newest), limits, reservations }
     }
 }
 
 fn entries(view: StateView<'_>, spec: &LimitSpec, at: i64) -> (Vec<Entry>, usize) {
+    if spec.is_in_flight() {
+        return (Vec::new(), 0);
+    }
     let state = view.state(spec);
     let mut all = slots(state, spec.grid, view.newest);
     let counts = |last| !matches!(state, LimitState::Log(_)) || last > at - spec.grid.window;

@@ -1,17 +1,22 @@
 //! [`KeyState`]: the state of one key under one policy, for stores outside this crate.
 
-use std::{borrow::BorrowMut, sync::Arc};
+use std::{borrow::BorrowMut, time::Duration};
 
 use crate::{
     answer::{Fit, FitCheck, Moment, Outcome, answer, check_fit, in_mode},
     cost::Cost,
-    decide_all::{Spend, SpendError, combine, distinct},
+    decide_all::{Spend, SpendError, combine, distinct, refuse_in_flight},
     decision::{Decision, Decisions, Refund},
     inspect::Inspection,
     layout::Layout,
-    limit_states::{LimitStates, StateView},
+    limit_states::StateView,
     op::Op,
     policy::{Mode, Policy},
+    reservation::{
+        Hold, Lease, ReservationError, Settled, checked_amount,
+        open::{Grant, Kind, Reservations, halves},
+    },
+    stored_state::StoredState,
     timestamp::Timestamp,
 };
 
@@ -80,14 +85,6 @@ pub(crate) fn is_far_behind(now: i64, newest: i64, layout: &Layout) -> bool {
 #[derive(Debug, Clone, Default)]
 pub struct KeyState(Option<StoredState>);
 
-/// A state after the first charge.
-#[derive(Debug, Clone)]
-struct StoredState {
-    newest: i64,
-    layout: Arc<Layout>,
-    states: LimitStates,
-}
-
 /// The result of the first step of a decision.
 struct CheckedState {
     at: i64,
@@ -107,19 +104,27 @@ impl KeyState {
 
     /// Decides a request at `now`, and charges the state if the request is admitted.
     ///
-    /// A peek changes nothing. A denied check changes nothing either, unless `now` is far behind the newest charge: by more
-    /// than the longest window and by more than a minute. The state is then redated to `now`.
+    /// A peek changes nothing. A denied check changes nothing either, unless reservations have ended, or `now` is far behind
+    /// the newest charge: by more than the longest window and by more than a minute. The state is then redated to `now`.
+    ///
+    /// Under a limit on the units in open holds, a check and a charge are denied as impossible: reserve instead.
     pub fn decide(&mut self, op: Op, policy: &Policy, cost: Cost, now: Timestamp) -> Decision {
-        if op == Op::Peek && self.is_far_behind(policy, now) {
+        if op == Op::Peek && self.changes_when_read(policy, now) {
             return self.clone().decide_in_place(op, policy, cost, now);
         }
         self.decide_in_place(op, policy, cost, now)
     }
 
     fn decide_in_place(&mut self, op: Op, policy: &Policy, cost: Cost, now: Timestamp) -> Decision {
-        let checked = self.check(policy, cost, now);
-        let outcome = Outcome::new(op, checked.fits());
-        self.commit(policy, cost, now, &checked, outcome)
+        let mut checked = self.check(policy, cost, now);
+        if op != Op::Peek {
+            checked.refuse_in_flight(policy);
+        }
+        let outcome = match checked.check.fit {
+            Fit::Impossible if policy.has_in_flight_limit() => Outcome::Denied,
+            fit => Outcome::new(op, fit == Fit::Fits),
+        };
+        self.commit(policy, cost.get(), now, &checked, outcome, None)
     }
 
     /// Gives `cost` units back to `charged_at`, the time in the decision that charged them, as far as they are still in
@@ -129,29 +134,111 @@ impl KeyState {
         let Some(state) = &mut self.0 else {
             return Refund::nothing(policy);
         };
-        state.rebase_if_far_behind(policy, now);
-        let moment = Moment { now, at: now.max(state.newest) };
-        let mut returned = false;
-        if charged_at <= state.newest {
-            if let Some(updated) = state.states.with_drain_rates(&state.layout, policy.layout()) {
-                (state.states, state.layout) = (updated, Arc::clone(policy.layout()));
-            }
-            returned = state.states.refund(&state.layout, state.newest, cost.get(), charged_at, moment.at);
-        }
-        let after = state.read(policy, |view| {
-            let check = check_fit(view, moment.at, cost.get());
-            answer(policy.limits(), view, moment, cost.get(), &check, Outcome::NotCharged)
-        });
+        let at = state.advance(policy, now);
+        let returned = state.refund(policy, cost.get(), charged_at, at);
+        let after = state.in_use(policy, Moment { now, at });
         Refund { returned, remaining: after.remaining, reset_after_us: after.reset_after_us }
+    }
+
+    /// Reserves `cost` units under `nonce`, a random number by which the other operations find the hold. The hold is open
+    /// if the decision has a [`charged_at`](Decision::charged_at).
+    ///
+    /// # Errors
+    /// If the ttl is out of range.
+    pub fn reserve(
+        &mut self,
+        policy: &Policy,
+        cost: Cost,
+        hold: Hold,
+        nonce: [u8; 16],
+        now: Timestamp,
+    ) -> Result<Decision, ReservationError> {
+        let ttl = policy.reservation_bounds().hold_ttl(hold.ttl())?;
+        let mut checked = self.check(policy, cost, now);
+        checked.limit_reservations(self, policy);
+        let outcome = Outcome::new(Op::Check, checked.fits());
+        let grant = Grant { nonce: halves(nonce), ttl, kind: Kind::of_hold(hold.at_end()), others: None };
+        Ok(self.commit(policy, cost.get(), now, &checked, outcome, Some(grant)))
+    }
+
+    /// Closes an open hold whose work took `actual` units.
+    ///
+    /// # Errors
+    /// If `actual` is out of range.
+    pub fn commit_hold(
+        &mut self,
+        policy: &Policy,
+        nonce: [u8; 16],
+        actual: u64,
+        now: Timestamp,
+    ) -> Result<Settled, ReservationError> {
+        let actual = checked_amount(actual)?;
+        self.change(policy, now, |state, at| Ok(state.commit(policy, halves(nonce), actual, at, true)))
+    }
+
+    /// Sets the end of an open hold to `ttl` from now.
+    ///
+    /// # Errors
+    /// If the ttl is out of range.
+    pub fn renew(
+        &mut self,
+        policy: &Policy,
+        nonce: [u8; 16],
+        ttl: Duration,
+        now: Timestamp,
+    ) -> Result<Settled, ReservationError> {
+        let ttl = policy.reservation_bounds().hold_ttl(ttl)?;
+        self.change(policy, now, |state, at| Ok(state.renew(halves(nonce), at + ttl)))
+    }
+
+    /// Closes an open lease of which `spent` units were spent.
+    ///
+    /// # Errors
+    /// If more units were spent than the lease has.
+    pub fn settle(
+        &mut self,
+        policy: &Policy,
+        nonce: [u8; 16],
+        spent: u64,
+        now: Timestamp,
+    ) -> Result<Settled, ReservationError> {
+        let spent = checked_amount(spent)?;
+        self.change(policy, now, |state, at| state.settle(policy, halves(nonce), spent, at, true))
+    }
+
+    /// Settles an earlier lease, the nonce and the spent units of which are in `settle`, and grants a new one under
+    /// `nonce`. Returns the decision, the granted units, and whether the earlier lease was open.
+    ///
+    /// # Errors
+    /// If the lease is malformed.
+    pub fn lease(
+        &mut self,
+        policy: &Policy,
+        lease: &Lease,
+        settle: Option<([u8; 16], u64)>,
+        nonce: [u8; 16],
+        now: Timestamp,
+    ) -> Result<(Decision, u64, Option<bool>), ReservationError> {
+        let ttl = lease.checked_ttl(policy)?;
+        let settled = match settle {
+            Some((earlier, spent)) => Some(self.settle(policy, earlier, spent, now)?.known),
+            None => None,
+        };
+        let mut checked = self.check(policy, lease.least, now);
+        checked.limit_reservations(self, policy);
+        let grant = Grant { nonce: halves(nonce), ttl, kind: Kind::Lease, others: None };
+        let granted = if checked.fits() { lease.granted(policy, &checked.check, self.leases()) } else { 0 };
+        let outcome = Outcome::new(Op::Check, checked.fits());
+        let decision = self.commit(policy, granted.max(lease.least.get()), now, &checked, outcome, Some(grant));
+        Ok((decision, granted, settled))
     }
 
     /// Shows the state at `now`; `None` if it is empty.
     pub fn inspect(&self, policy: &Policy, now: Timestamp) -> Option<Inspection> {
         let mut state = self.0.clone()?;
         let now = micros(now);
-        state.rebase_if_far_behind(policy, now);
-        let moment = Moment { now, at: now.max(state.newest) };
-        Some(state.read(policy, |view| Inspection::new(policy, view, moment)))
+        let at = state.advance(policy, now);
+        Some(state.read(policy, |view| Inspection::new(policy, view, Moment { now, at })))
     }
 
     /// The first time at which the state has expired if nothing more is charged; `None` if it is empty.
@@ -172,8 +259,13 @@ impl KeyState {
         })
     }
 
-    fn is_far_behind(&self, policy: &Policy, now: Timestamp) -> bool {
-        self.0.as_ref().is_some_and(|state| is_far_behind(micros(now), state.newest, policy.layout()))
+    /// Whether an operation at `now` changes the state even if it is denied.
+    fn changes_when_read(&self, policy: &Policy, now: Timestamp) -> bool {
+        self.0.as_ref().is_some_and(|state| state.changes_when_read(policy, micros(now)))
+    }
+
+    fn leases(&self) -> u64 {
+        self.0.as_ref().and_then(|state| state.states.reservations()).map_or(0, Reservations::leases)
     }
 
     fn check(&mut self, policy: &Policy, cost: Cost, now: Timestamp) -> CheckedState {
@@ -181,30 +273,57 @@ impl KeyState {
         let Some(state) = &mut self.0 else {
             return CheckedState { at: now, check: FitCheck::of_unused(policy.specs(), cost.get()) };
         };
-        state.rebase_if_far_behind(policy, now);
-        let at = now.max(state.newest);
+        let at = state.advance(policy, now);
         CheckedState { at, check: state.read(policy, |view| check_fit(view, at, cost.get())) }
     }
 
     fn commit(
         &mut self,
         policy: &Policy,
-        cost: Cost,
+        cost: u64,
         now: Timestamp,
         checked: &CheckedState,
         outcome: Outcome,
+        grant: Option<Grant>,
     ) -> Decision {
         let moment = Moment { now: micros(now), at: checked.at };
+        let is_lease = grant.as_ref().is_some_and(|grant| grant.kind == Kind::Lease);
         if outcome == Outcome::Charged {
-            self.0.get_or_insert_with(|| StoredState::empty(policy, checked.at)).charge(policy, cost.get(), checked.at);
+            let state = self.0.get_or_insert_with(|| StoredState::empty(policy, checked.at));
+            state.charge(policy, if is_lease { 0 } else { cost }, checked.at, true);
+            if let Some(grant) = grant {
+                state.states.reserve(grant.at(cost, checked.at));
+            }
         }
         let answer = |view: StateView<'_>| {
-            in_mode(answer(policy.limits(), view, moment, cost.get(), &checked.check, outcome), policy.mode())
+            let decision = answer(policy.limits(), view, moment, cost, &checked.check, outcome);
+            in_mode(checked.check.with_wait_for_reservation(decision, moment.now), policy.mode())
         };
-        match &self.0 {
+        let mut decision = match &self.0 {
             Some(state) => state.read(policy, answer),
             None => StoredState::empty(policy, checked.at).read(policy, answer),
+        };
+        if is_lease {
+            decision.charged_at = None;
         }
+        decision
+    }
+
+    /// Changes the reservations of the state. `with` returns whether the reservation was open.
+    fn change(
+        &mut self,
+        policy: &Policy,
+        now: Timestamp,
+        with: impl FnOnce(&mut StoredState, i64) -> Result<bool, ReservationError>,
+    ) -> Result<Settled, ReservationError> {
+        let now = micros(now);
+        let Some(state) = &mut self.0 else {
+            let decision = StoredState::empty(policy, now).in_use(policy, Moment { now, at: now });
+            return Ok(Settled { decision, known: false });
+        };
+        let at = state.advance(policy, now);
+        let known = with(state, at)?;
+        Ok(Settled { decision: state.in_use(policy, Moment { now, at }), known })
     }
 }
 
@@ -212,33 +331,17 @@ impl CheckedState {
     fn fits(&self) -> bool {
         self.check.fit == Fit::Fits
     }
-}
 
-impl StoredState {
-    fn empty(policy: &Policy, newest: i64) -> Self {
-        let layout = Arc::clone(policy.layout());
-        Self { newest, states: LimitStates::empty(&layout), layout }
-    }
-
-    fn read<R>(&self, policy: &Policy, with: impl FnOnce(StateView<'_>) -> R) -> R {
-        with(self.states.convert(&self.layout, policy, self.newest).view(policy))
-    }
-
-    fn charge(&mut self, policy: &Policy, units: u64, at: i64) {
-        if self.layout.id() == policy.layout().id() {
-            let _ = self.states.charge(&self.layout, self.newest, units, at, true);
-        } else {
-            let _ = self.states.migrate_and_charge(&self.layout, policy, self.newest, units, at, true);
-            self.layout = Arc::clone(policy.layout());
+    /// Denies a check or a charge under a limit on the units in open holds.
+    fn refuse_in_flight(&mut self, policy: &Policy) {
+        if policy.has_in_flight_limit() {
+            self.check.fit = Fit::Impossible;
         }
-        self.newest = at;
     }
 
-    fn rebase_if_far_behind(&mut self, policy: &Policy, now: i64) {
-        if is_far_behind(now, self.newest, policy.layout()) {
-            self.states.rebase(&self.layout, self.newest, now);
-            self.newest = now;
-        }
+    fn limit_reservations(&mut self, state: &KeyState, policy: &Policy) {
+        let open = state.0.as_ref().and_then(|state| state.states.reservations());
+        self.check.limit_reservations(open, policy.reservation_bounds().max_reservations());
     }
 }
 
@@ -260,6 +363,9 @@ pub fn decide_all<S: BorrowMut<KeyState>>(
     let (merged, merged_into) = distinct(spends)?;
     if states.len() != merged.len() {
         return Err(SpendError::States { states: states.len(), requests: merged.len() });
+    }
+    if op != Op::Peek {
+        refuse_in_flight(spends)?;
     }
     if op == Op::Peek {
         let mut copies: Vec<KeyState> = states.iter().map(|state| state.borrow().clone()).collect();
@@ -285,7 +391,7 @@ fn decide_merged<S: BorrowMut<KeyState>>(
             Outcome::Charged if op == Op::Check && !admitted => Outcome::NotCharged,
             outcome => outcome,
         };
-        state.borrow_mut().commit(spend.policy, spend.cost, now, checked, outcome)
+        state.borrow_mut().commit(spend.policy, spend.cost.get(), now, checked, outcome, None)
     };
     let decided: Vec<_> = states.iter_mut().zip(merged).zip(&checked).map(commit).collect();
     merged_into.iter().map(|index| decided[*index]).collect()

@@ -1,5 +1,7 @@
 //! [`Layout`]: the storage layout of a policy, and [`LimitSpec`]: the numbers of one limit.
 //!
+//! A limit on the units in open holds is not part of a layout, because its units are counted by the holds themselves.
+//!
 //! Policies with the same layout read each other's state as it is. A change of `max` or `burst` does not change the
 //! layout, except for gcra, whose debt drains at `max` per window.
 
@@ -21,9 +23,9 @@ static ID_KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     kind: AlgorithmKind,
-    /// One grid for each limit, in the policy's order.
+    /// One grid for each limit with a window, in the policy's order.
     grids: Vec<Grid>,
-    /// The limits without capacities, for functions that do not depend on them.
+    /// The limits with a window, without capacities, for functions that do not depend on them.
     bare_specs: Vec<LimitSpec>,
     longest_window: i64,
     /// Equal for equal layouts, within this process.
@@ -65,10 +67,25 @@ pub(crate) struct LimitSpec {
     pub(crate) grid: Grid,
     /// The maximum number of units in use.
     pub(crate) capacity: u64,
-    /// The index of the [`LimitState`] of this limit. The limits of a log share one state.
+    /// The index of the [`LimitState`] of this limit. The limits of a log share one state. A limit on the units in open
+    /// holds has none.
     pub(crate) state: usize,
     /// The longest window of the policy. A shared log covers it.
     pub(crate) longest_window: i64,
+}
+
+impl LimitSpec {
+    /// A limit on the units in open holds.
+    pub(crate) fn in_flight(capacity: u64) -> Self {
+        let grid = Grid { window: 0, reciprocal: 0, buckets: 1, drain: 0 };
+        Self { grid, capacity, state: usize::MAX, longest_window: 0 }
+    }
+
+    /// Whether it limits the units in open holds.
+    #[inline]
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.grid.window == 0
+    }
 }
 
 impl Layout {
@@ -86,7 +103,7 @@ impl Layout {
                 _ => 0,
             },
         };
-        let grids: Vec<Grid> = limits.iter().map(grid).collect();
+        let grids: Vec<Grid> = limits.iter().filter(|limit| !limit.is_in_flight()).map(grid).collect();
         let mut layout = Self {
             kind,
             bare_specs: Vec::new(),
@@ -115,7 +132,7 @@ impl Layout {
         self.longest_window
     }
 
-    /// The limits without capacities.
+    /// The limits with a window, without capacities.
     pub(crate) fn bare_specs(&self) -> &[LimitSpec] {
         &self.bare_specs
     }
@@ -133,7 +150,7 @@ impl Layout {
         LimitState::empty(self.kind)
     }
 
-    /// The limits with the given capacities, one for each limit.
+    /// The limits with a window, with the given capacities.
     pub(crate) fn specs(&self, capacities: impl Iterator<Item = u64>) -> Vec<LimitSpec> {
         let spec = |(i, (grid, capacity)): (usize, (&Grid, u64))| LimitSpec {
             grid: *grid,
@@ -149,10 +166,11 @@ impl Layout {
         size_of::<Self>() + size_of_val(&*self.grids) + size_of_val(&*self.bare_specs)
     }
 
-    /// The algorithm and the windows, in any order: the identity of limits without a policy name. Stored keys contain
-    /// this text, so it must never change.
-    pub(crate) fn description(&self) -> String {
+    /// The algorithm and the windows, in any order: the identity of limits without a policy name. A limit on the units in
+    /// open holds is a window of 0. Stored keys contain this text, so it must never change.
+    pub(crate) fn description(&self, has_in_flight: bool) -> String {
         let mut windows: Vec<_> = self.grids.iter().map(|grid| (grid.window, grid.buckets)).collect();
+        windows.extend(has_in_flight.then_some((0, 1)));
         windows.sort_unstable();
         format!("{:?} {windows:?}", self.kind)
     }

@@ -22,7 +22,9 @@ mod migration;
 mod op;
 mod overrides;
 mod policy;
+mod reservation;
 mod store;
+mod stored_state;
 mod sync;
 mod timestamp;
 
@@ -41,6 +43,10 @@ pub use memory::{AtCapacity, AtCapacityError, MemoryStore, MemoryStoreBuilder, M
 pub use op::Op;
 pub use overrides::{ActiveOverride, Override, OverrideError, OverrideRule};
 pub use policy::{Mode, ModeError, Policy, PolicyError};
+pub use reservation::{
+    AtEnd, Hold, Lease, Leased, OpenReservation, PolicySource, ReservationBounds, ReservationError, ReservationId,
+    Reserved, ReservedAll, Settled,
+};
 pub use store::{
     AnyStore, Degradation, EventCount, FailSafe, Fallback, Metric, MetricKind, Store, StoreError, StoreNode,
     StoreReport, StoreUsage, WithoutStore, now_or_never,

@@ -6,6 +6,10 @@ use crate::{
     layout::{Layout, LimitSpec},
     migration::DatedHistory,
     policy::{MAX_LIMITS, Policy},
+    reservation::{
+        forecast::Forecast,
+        open::{Reservation, Reservations},
+    },
 };
 
 /// The states of all limits of one key under one policy, at the time of the newest charge.
@@ -17,6 +21,18 @@ pub(crate) enum LimitStates {
     Many(Box<[LimitState]>),
     /// The layout changed recently.
     Migrating(Box<DatedHistory>),
+    /// The key has open reservations. It is boxed, so that keys without them need no memory for them.
+    Reserved(Box<ReservedStates>),
+}
+
+/// The states of a key with open reservations. A decision reads the states and the first fields of the reservations, which
+/// are in the first two cache lines.
+#[derive(Debug, Clone)]
+#[repr(C, align(64))]
+pub(crate) struct ReservedStates {
+    /// Never with reservations of its own.
+    pub(crate) states: LimitStates,
+    pub(crate) reservations: Reservations,
 }
 
 /// The state of a key as a policy reads it.
@@ -25,10 +41,12 @@ pub(crate) struct StateView<'a> {
     pub(crate) specs: &'a [LimitSpec],
     pub(crate) states: &'a [LimitState],
     pub(crate) newest: i64,
+    /// For a key with open reservations.
+    pub(crate) forecast: Option<Forecast<'a>>,
 }
 
 impl<'a> StateView<'a> {
-    /// The state of a limit.
+    /// The state of a limit with a window.
     #[inline]
     pub(crate) fn state(&self, spec: &LimitSpec) -> &'a LimitState {
         &self.states[spec.state]
@@ -37,13 +55,21 @@ impl<'a> StateView<'a> {
     /// Units in use under a limit at `t`.
     #[inline]
     pub(crate) fn used(&self, spec: &LimitSpec, t: i64) -> u64 {
-        self.state(spec).used(spec, self.newest, t)
+        let reserved = self.forecast.map_or(0, |forecast| forecast.reserved(spec));
+        if spec.is_in_flight() {
+            return reserved;
+        }
+        self.state(spec).used(spec, self.newest, t) + reserved
     }
 
     /// The first time, `t` or later, at which at most `level` units are in use under a limit.
     #[inline]
     pub(crate) fn falls_to(&self, spec: &LimitSpec, level: u64, t: i64) -> i64 {
-        self.state(spec).falls_to(spec, self.newest, level, t)
+        match &self.forecast {
+            Some(forecast) => forecast.falls_to(self, spec, level, t),
+            None if spec.is_in_flight() => t,
+            None => self.state(spec).falls_to(spec, self.newest, level, t),
+        }
     }
 }
 
@@ -68,12 +94,12 @@ impl LimitStates {
 
     /// States with `used` units in use under each limit at `at`, charged as late as possible.
     pub(crate) fn with_used(policy: &Policy, used: &[u64; MAX_LIMITS], at: i64) -> Self {
+        let windowed = policy.specs().iter().zip(used).filter(|(spec, _)| !spec.is_in_flight());
         if policy.layout().kind() != AlgorithmKind::Log {
-            let each = policy.specs().iter().zip(used);
-            return Self::from_vec(each.map(|(spec, used)| charged_state(policy, spec, *used, at)).collect());
+            return Self::from_vec(windowed.map(|(spec, used)| charged_state(policy, spec, *used, at)).collect());
         }
         // All limits share the log. Units that only a longer window contains are dated just before the shorter window.
-        let mut by_window: Vec<_> = policy.specs().iter().zip(used).collect();
+        let mut by_window: Vec<_> = windowed.collect();
         by_window.sort_by_key(|(spec, _)| spec.grid.window);
         let mut entries = Vec::new();
         let (mut date, mut dated) = (at, 0);
@@ -94,6 +120,60 @@ impl LimitStates {
             Self::One(state) => Some(std::slice::from_ref(state)),
             Self::Many(states) => Some(states),
             Self::Migrating(_) => None,
+            Self::Reserved(reserved) => reserved.states.states(),
+        }
+    }
+
+    /// The states without the reservations of the key.
+    pub(crate) fn unreserved(&self) -> &Self {
+        match self {
+            Self::Reserved(reserved) => &reserved.states,
+            other => other,
+        }
+    }
+
+    /// The states without the reservations of the key.
+    pub(crate) fn unreserved_mut(&mut self) -> &mut Self {
+        match self {
+            Self::Reserved(reserved) => &mut reserved.states,
+            other => other,
+        }
+    }
+
+    /// The open reservations of the key, if it has any.
+    #[inline]
+    pub(crate) fn reservations(&self) -> Option<&Reservations> {
+        match self {
+            Self::Reserved(reserved) => Some(&reserved.reservations),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn reservations_mut(&mut self) -> Option<&mut Reservations> {
+        match self {
+            Self::Reserved(reserved) => Some(&mut reserved.reservations),
+            _ => None,
+        }
+    }
+
+    /// Adds a reservation.
+    pub(crate) fn reserve(&mut self, new: Reservation) {
+        if let Self::Reserved(reserved) = self {
+            reserved.reservations.insert(new);
+            return;
+        }
+        let states = std::mem::replace(self, Self::Many(Box::default()));
+        let mut reservations = Reservations::default();
+        reservations.insert(new);
+        *self = Self::Reserved(Box::new(ReservedStates { states, reservations }));
+    }
+
+    /// Stores the states as those of a key without reservations, if it has none left.
+    pub(crate) fn drop_reservations_if_none(&mut self) {
+        if let Self::Reserved(reserved) = self
+            && reserved.reservations.is_empty()
+        {
+            *self = std::mem::replace(&mut reserved.states, Self::Many(Box::default()));
         }
     }
 
@@ -103,11 +183,15 @@ impl LimitStates {
             Self::One(state) => state.heap_bytes(),
             Self::Many(states) => size_of_val(&**states) + states.iter().map(LimitState::heap_bytes).sum::<usize>(),
             Self::Migrating(history) => history.heap_bytes(),
+            Self::Reserved(reserved) => reserved.heap_bytes(),
         }
     }
 
     /// Charges `units` at `at`, in the layout of the states. Without `room`, a log allocates nothing.
     pub(crate) fn charge(&mut self, layout: &Layout, newest: i64, units: u64, at: i64, room: bool) -> Recording {
+        if let Self::Reserved(reserved) = self {
+            return reserved.states.charge(layout, newest, units, at, room);
+        }
         if let Self::Migrating(history) = self {
             if !history.is_over(at) {
                 return history.charge(newest, units, at, room);
@@ -125,6 +209,9 @@ impl LimitStates {
 
     /// Gives units back to `charged_at`, in the layout of the states. Returns whether any were in use there.
     pub(crate) fn refund(&mut self, layout: &Layout, newest: i64, units: u64, charged_at: i64, at: i64) -> bool {
+        if let Self::Reserved(reserved) = self {
+            return reserved.states.refund(layout, newest, units, charged_at, at);
+        }
         if let Self::Migrating(history) = self {
             return history.refund(layout, newest, units, charged_at, at);
         }
@@ -135,31 +222,43 @@ impl LimitStates {
 
     /// Moves the units that were in use at `newest` to the much earlier `now`.
     pub(crate) fn rebase(&mut self, layout: &Layout, newest: i64, now: i64) {
+        if let Self::Reserved(reserved) = self {
+            reserved.reservations.shift(newest - now);
+            return reserved.states.rebase(layout, newest, now);
+        }
         self.finish_migration(layout, newest);
         self.for_each(layout, |spec, state| state.rebase(spec, newest, now));
     }
 
     /// Whether no units are in use at `at`, and no policy could read any.
     pub(crate) fn is_idle(&self, layout: &Layout, newest: i64, at: i64) -> bool {
-        match (self, self.states()) {
-            (_, Some(states)) => {
-                let view = StateView { specs: layout.bare_specs(), states, newest };
+        match self {
+            Self::Migrating(history) => at >= history.idle_at(newest),
+            Self::Reserved(reserved) => {
+                at >= reserved.idle_at(layout, newest) && reserved.states.is_idle(layout, newest, at)
+            }
+            Self::One(_) | Self::Many(_) => {
+                let view = self.bare_view(layout, newest);
                 view.specs.iter().all(|spec| view.used(spec, at) == 0)
             }
-            (Self::Migrating(history), None) => at >= history.idle_at(newest),
-            _ => false,
         }
     }
 
     /// The first time at which [`is_idle`](Self::is_idle) is true.
     pub(crate) fn unused_at(&self, layout: &Layout, newest: i64) -> i64 {
-        match (self, self.states()) {
-            (Self::Migrating(history), None) => history.idle_at(newest),
-            (_, states) => {
-                let view = StateView { specs: layout.bare_specs(), states: states.unwrap_or_default(), newest };
+        match self {
+            Self::Migrating(history) => history.idle_at(newest),
+            Self::Reserved(reserved) => reserved.idle_at(layout, newest).max(reserved.states.unused_at(layout, newest)),
+            Self::One(_) | Self::Many(_) => {
+                let view = self.bare_view(layout, newest);
                 view.specs.iter().map(|spec| view.falls_to(spec, 0, newest)).max().unwrap_or(newest)
             }
         }
+    }
+
+    fn bare_view<'a>(&'a self, layout: &'a Layout, newest: i64) -> StateView<'a> {
+        let states = self.states().unwrap_or_default();
+        StateView { specs: layout.bare_specs(), states, newest, forecast: None }
     }
 
     /// Calls `with` for each state. The limits of a log share one state, so it is called once for them.
@@ -167,11 +266,30 @@ impl LimitStates {
         let states = match self {
             Self::One(state) => std::slice::from_mut(state),
             Self::Many(states) => states,
-            Self::Migrating(_) => return,
+            Self::Migrating(_) | Self::Reserved(_) => return,
         };
         for (spec, state) in layout.bare_specs().iter().zip(states) {
             with(spec, state);
         }
+    }
+}
+
+impl Default for ReservedStates {
+    fn default() -> Self {
+        Self { states: LimitStates::Many(Box::default()), reservations: Reservations::default() }
+    }
+}
+
+impl ReservedStates {
+    /// Allocated bytes, itself included.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.states.heap_bytes() + self.reservations.heap_bytes()
+    }
+
+    /// The first time at which the last reservation has ended, and no window counts its units. A counter counts units for
+    /// up to two windows.
+    fn idle_at(&self, layout: &Layout, newest: i64) -> i64 {
+        self.reservations.last_end().unwrap_or(newest).saturating_add(2 * layout.longest_window()).saturating_add(1)
     }
 }
 

@@ -1,5 +1,7 @@
 //! [`Limiter`]: a store and a clock.
 
+use std::time::Duration;
+
 use crate::{
     clock::Clock,
     cost::Cost,
@@ -11,6 +13,10 @@ use crate::{
     op::Op,
     overrides::{ActiveOverride, Override, OverrideError},
     policy::Policy,
+    reservation::{
+        Hold, Lease, Leased, PolicySource, ReservationError, ReservationId, Reserved, ReservedAll, Settled,
+        refuse_in_flight,
+    },
     store::{EventCount, Metric, Store, StoreError, StoreReport, StoreUsage},
     timestamp::Timestamp,
 };
@@ -106,6 +112,99 @@ impl Limiter {
         self.store.inspect(policy, key, self.clock.now())
     }
 
+    /// Reserves `cost` units until their actual cost is known. They are charged at once, as by a check.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{Cost, Hold, Key, Limiter, Policy};
+    ///
+    /// let limiter = Limiter::default();
+    /// let tokens = Policy::new("tokens", ["1000/1m".parse()?])?;
+    /// let hold = Hold::new(Duration::from_secs(60));
+    /// let reserved = limiter.reserve(&tokens, &Key::new("alice")?, Cost::new(400)?, hold)?;
+    /// if let Some(id) = reserved.id {
+    ///     let used_by_the_model = 250;
+    ///     let settled = limiter.commit(&id, &[used_by_the_model], &tokens)?;
+    ///     assert_eq!(settled.decision.remaining(), 750);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`MemoryStore::reserve`].
+    pub fn reserve(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        hold: Hold,
+    ) -> Result<Reserved, ReservationError> {
+        self.store.reserve(policy, key, cost, hold, self.clock.now())
+    }
+
+    /// Reserves several requests as one: all of them or none. They have one id.
+    ///
+    /// # Errors
+    /// See [`MemoryStore::reserve_all`].
+    pub fn reserve_all(&self, spends: &[Spend<'_>], hold: Hold) -> Result<ReservedAll, ReservationError> {
+        self.store.reserve_all(spends, hold, self.clock.now())
+    }
+
+    /// Closes an open hold whose work took `actual` units: one number for all of its requests, or one for each, in order.
+    ///
+    /// # Errors
+    /// See [`MemoryStore::commit`].
+    pub fn commit(
+        &self,
+        id: &ReservationId,
+        actual: &[u64],
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, ReservationError> {
+        self.store.commit(id, actual, policies, self.clock.now())
+    }
+
+    /// Closes an open hold and gives all of its units back.
+    ///
+    /// # Errors
+    /// See [`MemoryStore::commit`].
+    pub fn release(&self, id: &ReservationId, policies: &dyn PolicySource) -> Result<Settled, ReservationError> {
+        self.commit(id, &[0], policies)
+    }
+
+    /// Sets the end of an open hold to `ttl` from now.
+    ///
+    /// # Errors
+    /// See [`MemoryStore::renew`].
+    pub fn renew(
+        &self,
+        id: &ReservationId,
+        ttl: Duration,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, ReservationError> {
+        self.store.renew(id, ttl, policies, self.clock.now())
+    }
+
+    /// Sets units aside that a node may admit by itself for a short time.
+    ///
+    /// # Errors
+    /// See [`MemoryStore::lease`].
+    pub fn lease(&self, policy: &Policy, key: &Key<'_>, lease: &Lease) -> Result<Leased, ReservationError> {
+        self.store.lease(policy, key, lease, self.clock.now())
+    }
+
+    /// Closes an open lease of which `spent` units were spent.
+    ///
+    /// # Errors
+    /// See [`MemoryStore::settle`].
+    pub fn settle(
+        &self,
+        id: &ReservationId,
+        spent: u64,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, ReservationError> {
+        self.store.settle(id, spent, policies, self.clock.now())
+    }
+
     /// Overrides the limits of a key under a policy. Returns the override that it replaces.
     ///
     /// # Errors
@@ -154,6 +253,9 @@ impl Store for Limiter {
 
     #[inline]
     fn decide_now(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError> {
+        if policy.one_limit().is_none() && op != Op::Peek {
+            refuse_in_flight(policy)?;
+        }
         Ok(self.store.decide(op, policy, key, cost, self.clock.now()))
     }
 
@@ -193,6 +295,40 @@ impl Store for Limiter {
 
     async fn overrides(&self, policy: &Policy) -> Result<Vec<ActiveOverride>, StoreError> {
         Ok(self.overrides(policy))
+    }
+
+    async fn reserve(&self, policy: &Policy, key: &Key<'_>, cost: Cost, hold: Hold) -> Result<Reserved, StoreError> {
+        Ok(self.reserve(policy, key, cost, hold)?)
+    }
+
+    async fn reserve_all(&self, spends: &[Spend<'_>], hold: Hold) -> Result<ReservedAll, StoreError> {
+        Ok(self.reserve_all(spends, hold)?)
+    }
+
+    async fn commit(
+        &self,
+        id: &ReservationId,
+        actual: &[u64],
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, StoreError> {
+        Ok(self.commit(id, actual, policies)?)
+    }
+
+    async fn renew(
+        &self,
+        id: &ReservationId,
+        ttl: Duration,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, StoreError> {
+        Ok(self.renew(id, ttl, policies)?)
+    }
+
+    async fn lease(&self, policy: &Policy, key: &Key<'_>, lease: &Lease) -> Result<Leased, StoreError> {
+        Ok(self.lease(policy, key, lease)?)
+    }
+
+    async fn settle(&self, id: &ReservationId, spent: u64, policies: &dyn PolicySource) -> Result<Settled, StoreError> {
+        Ok(self.settle(id, spent, policies)?)
     }
 
     #[inline]

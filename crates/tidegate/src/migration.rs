@@ -16,7 +16,7 @@
 //! With gcra on one side, the limits of both layouts are matched by window, then by position. Otherwise they share one
 //! history, in which the older units of a longer window lie before the units that a shorter window contains.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use crate::{
     algorithm::AlgorithmKind,
@@ -30,6 +30,7 @@ use crate::{
     layout::{Grid, Layout, LimitSpec},
     limit_states::{LimitStates, StateView, charged_state},
     policy::Policy,
+    reservation::forecast::Forecast,
 };
 
 /// The states of a key whose layout changed recently.
@@ -52,18 +53,29 @@ pub(crate) struct ConvertedStates<'a> {
     /// The limits, if they are not those of the policy.
     specs: Option<Vec<LimitSpec>>,
     newest: i64,
+    /// For a key with open reservations.
+    forecast: Option<Forecast<'a>>,
 }
 
 impl ConvertedStates<'_> {
     pub(crate) fn view<'r>(&'r self, policy: &'r Policy) -> StateView<'r> {
         let specs = self.specs.as_deref().unwrap_or_else(|| policy.specs());
-        StateView { specs, states: &self.states, newest: self.newest }
+        StateView { specs, states: &self.states, newest: self.newest, forecast: self.forecast }
     }
 }
 
 impl LimitStates {
     /// Converts these states of layout `from` to the layout of `policy`.
-    pub(crate) fn convert(&self, from: &Layout, policy: &Policy, newest: i64) -> ConvertedStates<'_> {
+    pub(crate) fn convert<'a>(&'a self, from: &'a Arc<Layout>, policy: &'a Policy, newest: i64) -> ConvertedStates<'a> {
+        let unreserved = self.unreserved();
+        let forecast = |reservations| Forecast { reservations, states: unreserved, layout: from, policy };
+        ConvertedStates {
+            forecast: self.reservations().map(forecast),
+            ..unreserved.convert_plain(from, policy, newest)
+        }
+    }
+
+    fn convert_plain(&self, from: &Layout, policy: &Policy, newest: i64) -> ConvertedStates<'_> {
         use AlgorithmKind::{Gcra, Log};
         let to = policy.layout();
         let mut specs = None;
@@ -79,7 +91,7 @@ impl LimitStates {
             (None, Self::Migrating(dated)) if to.kind() == Log => Cow::Borrowed(std::slice::from_ref(&dated.history)),
             _ => Cow::Owned(states_of(&self.history(from, newest), to, newest)),
         };
-        ConvertedStates { states, specs, newest }
+        ConvertedStates { states, specs, newest, forecast: None }
     }
 
     /// Converts these states of layout `from` permanently, and charges `units` at `at` under `policy`.
@@ -92,9 +104,10 @@ impl LimitStates {
         at: i64,
         room: bool,
     ) -> Recording {
-        *self = self.migrated(from, policy, newest, at);
-        let newest = if matches!(self, Self::Migrating(_)) { newest } else { at };
-        self.charge(policy.layout(), newest, units, at, room)
+        let states = self.unreserved_mut();
+        *states = states.migrated(from, policy, newest, at);
+        let newest = if matches!(states, Self::Migrating(_)) { newest } else { at };
+        states.charge(policy.layout(), newest, units, at, room)
     }
 
     fn migrated(&self, from: &Layout, policy: &Policy, newest: i64, at: i64) -> Self {
@@ -144,6 +157,7 @@ impl LimitStates {
             Self::Migrating(dated) => std::slice::from_ref(&dated.history),
             Self::One(state) => std::slice::from_ref(state),
             Self::Many(states) => states,
+            Self::Reserved(reserved) => return reserved.states.history(layout, newest),
         };
         if let [LimitState::Log(log)] = states {
             return log.clone();
@@ -175,9 +189,14 @@ impl LimitStates {
             None => states_of(&self.history(from, newest), from, newest),
         };
         let mut specs = Vec::new();
-        for (spec, partner) in policy.specs().iter().zip(partners(from, policy.layout())) {
+        let mut partners = partners(from, policy.layout()).into_iter();
+        for spec in policy.specs() {
+            if spec.is_in_flight() {
+                specs.push(*spec);
+                continue;
+            }
             let capacity = spec.capacity;
-            let other = match partner {
+            let other = match partners.next().flatten() {
                 Some(i) => match &states[own[i].state] {
                     // If only the drain rate changes, the debt, which is a time, stays as it is.
                     LimitState::Gcra(debt)
@@ -201,13 +220,14 @@ impl LimitStates {
     /// The units in use at `at`, as one charge at that time.
     fn as_one_charge(&self, from: &Layout, policy: &Policy, newest: i64, at: i64) -> Self {
         let (states, specs) = self.under_other_capacities(from, policy, newest);
-        let view = StateView { specs: &specs, states: &states, newest };
+        let view = StateView { specs: &specs, states: &states, newest, forecast: None };
         if policy.layout().kind() == AlgorithmKind::Log {
             // All limits share the log, so the largest use of any limit counts for all of them.
             let used = specs.iter().map(|spec| view.used(spec, at)).max().unwrap_or(0);
             return Self::One(LimitState::Log(Log::with_newest(used)));
         }
-        let charged = policy.specs().iter().zip(&specs).map(|(to, from)| match view.state(from) {
+        let windowed = policy.specs().iter().zip(&specs).filter(|(spec, _)| !spec.is_in_flight());
+        let charged = windowed.map(|(to, from)| match view.state(from) {
             LimitState::Gcra(debt) if to.grid == from.grid => LimitState::Gcra(debt.at(to.grid, newest, at).debt()),
             _ => charged_state(policy, to, view.used(from, at), at),
         });

@@ -10,6 +10,7 @@ use crate::{
     failure::{OnStoreFailure, Share},
     layout::{Layout, LimitSpec},
     limit::Limit,
+    reservation::ReservationBounds,
 };
 
 /// The maximum number of limits of a policy.
@@ -91,6 +92,7 @@ pub struct Policy {
     /// Whether a caller supplied the limits. The states of such policies have their own bounds.
     supplied_by_caller: bool,
     on_store_failure: OnStoreFailure,
+    reservation_bounds: ReservationBounds,
     /// The policy that decides in this process while the store fails, for [`OnStoreFailure::Local`].
     local: Option<Arc<Policy>>,
 }
@@ -150,7 +152,7 @@ impl Policy {
         }
         let layout = Layout::new(Algorithm::default(), &limits);
         let policy = Self {
-            identity: Identity::new(name.as_deref(), &layout),
+            identity: Identity::new(name.as_deref(), &layout, has_in_flight(&limits)),
             layout: Arc::new(layout),
             supplied_by_caller: name.is_none(),
             name,
@@ -160,6 +162,7 @@ impl Policy {
             specs: Arc::default(),
             one_limit: None,
             on_store_failure: OnStoreFailure::default(),
+            reservation_bounds: ReservationBounds::default(),
             local: None,
         };
         Ok(policy.with_algorithm(Algorithm::default()))
@@ -170,24 +173,31 @@ impl Policy {
     pub fn with_algorithm(mut self, algorithm: Algorithm) -> Self {
         let layout = Layout::new(algorithm, &self.limits);
         let capacity = |limit: &Limit| match algorithm {
-            Algorithm::Gcra(Some(burst)) => burst.get(),
+            Algorithm::Gcra(Some(burst)) if !limit.is_in_flight() => burst.get(),
             _ => limit.max(),
         };
-        let specs = layout.specs(self.limits.iter().map(capacity));
+        let capacities: Vec<u64> = self.limits.iter().map(capacity).collect();
         self.algorithm = algorithm;
-        self.identity = Identity::new(self.name.as_deref(), &layout);
+        self.identity = Identity::new(self.name.as_deref(), &layout, has_in_flight(&self.limits));
         self.layout = Arc::new(layout);
-        self.with_specs(specs)
+        self.with_capacities(&capacities)
     }
 
-    fn with_specs(mut self, mut specs: Vec<LimitSpec>) -> Self {
-        if self.layout.kind() == AlgorithmKind::Gcra {
-            for (spec, limit) in specs.iter_mut().zip(&*self.limits) {
-                spec.capacity = spec.capacity.min(gcra::max_units(*limit));
-            }
-        }
+    /// The same policy with these capacities, one for each limit.
+    fn with_capacities(mut self, capacities: &[u64]) -> Self {
+        let limits = self.limits.iter().zip(capacities);
+        let windowed = limits.clone().filter(|(limit, _)| !limit.is_in_flight());
+        let is_gcra = self.layout.kind() == AlgorithmKind::Gcra;
+        let capacity = |(limit, capacity): (&Limit, &u64)| {
+            if is_gcra { (*capacity).min(gcra::max_units(*limit)) } else { *capacity }
+        };
+        let mut specs_of_windows = self.layout.specs(windowed.map(capacity)).into_iter();
+        let spec = |(limit, capacity): (&Limit, &u64)| {
+            if limit.is_in_flight() { Some(LimitSpec::in_flight(*capacity)) } else { specs_of_windows.next() }
+        };
+        let specs: Vec<LimitSpec> = limits.filter_map(spec).collect();
         self.one_limit = match (&*self.limits, &*specs) {
-            ([limit], [spec]) => Some(OneLimit {
+            ([limit], [spec]) if !limit.is_in_flight() => Some(OneLimit {
                 limit: *limit,
                 spec: *spec,
                 kind: self.layout.kind(),
@@ -202,19 +212,21 @@ impl Policy {
         self.with_on_store_failure(choice)
     }
 
-    /// The same policy with gcra and a burst for each limit.
+    /// The same policy with gcra and a burst for each limit with a window.
     ///
     /// # Errors
-    /// If there is not one burst for each limit.
+    /// If there is not one burst for each limit with a window.
     pub fn with_bursts(self, bursts: impl IntoIterator<Item = Burst>) -> Result<Self, PolicyError> {
         let bursts: Vec<u64> = bursts.into_iter().take(MAX_LIMITS + 1).map(Burst::get).collect();
-        if bursts.len() != self.limits.len() {
-            let (bursts, limits) = (bursts.len(), self.limits.len());
-            return Err(PolicyError::Bursts { bursts, limits });
+        let limits = self.limits.iter().filter(|limit| !limit.is_in_flight()).count();
+        if bursts.len() != limits {
+            return Err(PolicyError::Bursts { bursts: bursts.len(), limits });
         }
         let policy = self.with_algorithm(Algorithm::Gcra(None));
-        let specs = policy.layout.specs(bursts.into_iter());
-        Ok(policy.with_specs(specs))
+        let mut bursts = bursts.into_iter();
+        let capacity = |limit: &Limit| if limit.is_in_flight() { Some(limit.max()) } else { bursts.next() };
+        let capacities: Vec<u64> = policy.limits.iter().filter_map(capacity).collect();
+        Ok(policy.with_capacities(&capacities))
     }
 
     /// The same policy, marked as one whose limits a caller supplied. A [`MemoryStore`](crate::MemoryStore) gives the
@@ -256,13 +268,39 @@ impl Policy {
         shared.on_store_failure = OnStoreFailure::default();
         shared.limits = self.limits.iter().map(|limit| limit.with_max(part.of(limit.max()))).collect();
         shared.layout = Arc::new(Layout::new(self.algorithm, &shared.limits));
-        let specs = shared.layout.specs(self.specs.iter().map(|spec| part.of(spec.capacity)));
-        shared.with_specs(specs)
+        let capacities: Vec<u64> = self.specs.iter().map(|spec| part.of(spec.capacity)).collect();
+        shared.with_capacities(&capacities)
+    }
+
+    /// The same policy with other bounds on its holds and leases.
+    #[must_use]
+    pub fn with_reservation_bounds(mut self, bounds: ReservationBounds) -> Self {
+        self.reservation_bounds = bounds;
+        let choice = self.on_store_failure;
+        self.with_on_store_failure(choice)
+    }
+
+    /// The bounds on its holds and leases.
+    pub fn reservation_bounds(&self) -> &ReservationBounds {
+        &self.reservation_bounds
+    }
+
+    /// Whether some limit is on the units in open holds. Requests under such a policy are reserved, not checked.
+    pub fn has_in_flight_limit(&self) -> bool {
+        has_in_flight(&self.limits)
     }
 
     /// The name; `None` for limits supplied by a caller without a name.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    pub(crate) fn shared_name(&self) -> Option<&Arc<str>> {
+        self.name.as_ref()
+    }
+
+    pub(crate) fn shared_limits(&self) -> &Arc<[Limit]> {
+        &self.limits
     }
 
     /// Whether a caller supplied the limits.
@@ -326,21 +364,25 @@ impl Policy {
     }
 
     pub(crate) fn identity_text(&self) -> String {
-        identity_text(self.name.as_deref(), &self.layout)
+        identity_text(self.name.as_deref(), &self.layout, has_in_flight(&self.limits))
     }
 }
 
+fn has_in_flight(limits: &[Limit]) -> bool {
+    limits.iter().any(Limit::is_in_flight)
+}
+
 /// The text that identifies the state of a policy. Policies with the same text share the state of a key.
-fn identity_text(name: Option<&str>, layout: &Layout) -> String {
+fn identity_text(name: Option<&str>, layout: &Layout, has_in_flight: bool) -> String {
     match name {
         Some(name) => format!("named {name}"),
-        None => format!("unnamed {}", layout.description()),
+        None => format!("unnamed {}", layout.description(has_in_flight)),
     }
 }
 
 impl Identity {
-    fn new(name: Option<&str>, layout: &Layout) -> Self {
-        let text = identity_text(name, layout);
+    fn new(name: Option<&str>, layout: &Layout, has_in_flight: bool) -> Self {
+        let text = identity_text(name, layout, has_in_flight);
         // The digest need not be secret, because it is combined with a keyed hash.
         let digest = |domain| {
             let hasher = SipHasher13::new_with_keys(0x7469_6465, domain);
@@ -364,7 +406,7 @@ pub enum PolicyError {
     #[error("the policy has more than 8 limits: give it 1 to 8")]
     TooManyLimits,
     /// There is not one burst for each limit.
-    #[error("{bursts} bursts for {limits} limits: give one for each limit, in order")]
+    #[error("{bursts} bursts for {limits} limits: give one for each limit with a window, in order")]
     Bursts {
         /// The number of bursts that were read.
         bursts: usize,

@@ -83,6 +83,7 @@ impl Model {
         let mut state = self.state_at(request, now);
         let policy = self.effective_policy(request, now);
         state.accept_far_behind(&policy, now);
+        state.end_reservations(&policy, now);
         let limits = state.limit_states(&policy, 1, now);
         let next_free = |(i, limit): (usize, &LimitState)| match limit.used {
             0 => 0,
@@ -101,6 +102,8 @@ impl Model {
     pub fn refund(&mut self, request: &ModelRequest, charged_at: Micros, now: Micros) -> ModelRefund {
         let mut state = self.state_at(request, now);
         let policy = self.effective_policy(request, now);
+        state.accept_far_behind(&policy, now);
+        state.end_reservations(&policy, now);
         let returned = state.refund(&policy, request.cost, charged_at, now);
         let counted = if self.is_exempt(request, now) { ModelState::default() } else { state.clone() };
         let after = decision(Reason::Allowed, &counted.limit_states(&policy, 1, now), None);

@@ -61,6 +61,7 @@ impl ModelOverride {
     /// Whether a request is admitted at `now`, without further charges until then.
     fn admits(&self, own: &ModelPolicy, state: &ModelState, cost: Units, now: Micros) -> bool {
         let fits = |policy: &ModelPolicy| {
+            let state = state.after_ends(policy, now);
             (0..policy.limits.len()).all(|i| state.used(policy, i, now) + cost <= policy.limits[i].capacity)
         };
         match &self.kind {

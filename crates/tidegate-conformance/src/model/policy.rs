@@ -78,7 +78,12 @@ impl ModelPolicy {
 
     /// Units that can be charged some sixty times before their debt saturates.
     pub(crate) fn storable(&self) -> Units {
-        self.limits.iter().map(|limit| MAX_STORED / 64 * limit.max / limit.window).min().expect("a policy has a limit")
+        self.limits
+            .iter()
+            .filter(|limit| !limit.is_in_flight())
+            .map(|limit| MAX_STORED / 64 * limit.max / limit.window)
+            .min()
+            .unwrap_or(MAX_STORED)
     }
 
     /// Whether both have the same shape: windows, buckets and algorithm. Max, burst and mode are not part of the shape.

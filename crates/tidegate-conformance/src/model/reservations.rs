@@ -80,16 +80,26 @@ impl ModelState {
     }
 
     /// This state after the reservations that end by `now` have ended.
-    pub(super) fn after_ends(&self, policy: &ModelPolicy, now: Micros) -> Self {
+    pub(crate) fn after_ends(&self, policy: &ModelPolicy, now: Micros) -> Self {
         let mut state = self.clone();
         state.end_reservations(policy, now);
         state
     }
 
+    /// Whether some reservation is open.
+    pub(crate) fn has_reservations(&self) -> bool {
+        !self.reservations.is_empty()
+    }
+
+    /// The ends of the open reservations.
+    pub(crate) fn ends(&self) -> Vec<Micros> {
+        self.reservations.iter().map(|open| open.until).collect()
+    }
+
     /// Ends the reservations whose time has come, in the order of their ends, then in the order of their grants.
     pub(super) fn end_reservations(&mut self, policy: &ModelPolicy, now: Micros) {
         let now = self.effective_time(now);
-        self.reservations.sort_by_key(|open| open.until);
+        self.reservations.sort_by_key(|open| (open.until, open.id));
         while let Some(first) = self.reservations.first().copied().filter(|first| first.until <= now) {
             self.reservations.remove(0);
             match first.kind {
@@ -172,25 +182,40 @@ impl Model {
     /// # Panics
     /// If the policy has no limit.
     pub fn lease(&mut self, request: &ModelRequest, lease: ModelLease, now: Micros) -> ModelGrant {
-        let ModelRequest { policy, .. } = request;
-        let mut state = self.state_at(request, now);
-        let settled = lease.settle.map(|(id, spent)| state.settle(policy, id, spent, now));
-        let mut limits = state.limit_states(policy, lease.least, now);
+        let policy = self.effective_policy(request, now);
+        let overridden = self.active_override(request, now).is_some();
+        let (mut state, settled) = self.settled(request, lease.settle, now);
+        let mut limits = self.limit_states(request, &state, lease.least, now);
         let reason = reason(&limits);
         let mut granted = 0;
-        if reason == Reason::Allowed {
+        if reason == Reason::Allowed && self.is_exempt(request, now) {
+            granted = lease.asked;
+        } else if reason == Reason::Allowed {
             let free = limits.iter().map(|limit| limit.remaining).min().expect("a policy has a limit");
             let open = Units::try_from(state.reservations.iter().filter(|open| open.is_lease()).count());
             let parts = 2 * (open.expect("a number of leases") + 1);
             granted = lease.asked.min((free + parts - 1) / parts).max(lease.least);
             // A grant moves the time of the newest charge.
-            state.charge(policy, 0, now);
+            state.charge(&policy, 0, now);
             let hold = ModelHold { id: lease.id, ttl: lease.ttl, kind: ModelReservationKind::Lease };
             state.record_hold(&hold, granted);
-            limits = state.limit_states(policy, lease.least, now);
+            limits = state.limit_states(&policy, lease.least, now);
         }
         self.set_state(request, state);
-        ModelGrant { decision: decision(reason, &limits, None), granted, settled }
+        let decision = ModelDecision { overridden, ..decision(reason, &limits, None) };
+        ModelGrant { decision, granted, settled }
+    }
+
+    /// The state after the lease to settle is settled, and whether that was open. Without one, the reservations of an
+    /// exempt key do not end yet.
+    fn settled(&self, request: &ModelRequest, settle: Option<(u64, Units)>, now: Micros) -> (ModelState, Option<bool>) {
+        let Some((id, spent)) = settle else { return (self.state_at(request, now), None) };
+        let policy = self.effective_policy(request, now);
+        let mut state = self.state(request.id);
+        state.accept_far_behind(&policy, now);
+        state.end_reservations(&policy, now);
+        let known = state.settle(&policy, id, spent, now);
+        (state, Some(known))
     }
 
     /// Changes the state of a key after the ends up to `now`. Returns the state of its limits as a decision.
@@ -200,10 +225,15 @@ impl Model {
         now: Micros,
         change: impl FnOnce(&mut ModelState, &ModelPolicy) -> bool,
     ) -> (ModelDecision, bool) {
-        let mut state = self.state_at(request, now);
-        let known = change(&mut state, &request.policy);
-        let after = decision(Reason::Allowed, &state.limit_states(&request.policy, 1, now), None);
+        let policy = self.effective_policy(request, now);
+        let overridden = self.active_override(request, now).is_some();
+        let mut state = self.state(request.id);
+        state.accept_far_behind(&policy, now);
+        state.end_reservations(&policy, now);
+        let known = change(&mut state, &policy);
+        let counted = if self.is_exempt(request, now) { ModelState::default() } else { state.clone() };
+        let limits = self.limit_states_after_charge(request, &counted, 1, now);
         self.set_state(request, state);
-        (after, known)
+        (ModelDecision { overridden, ..decision(Reason::Allowed, &limits, None) }, known)
     }
 }

@@ -11,8 +11,8 @@ pub mod denials;
 pub mod long_histories;
 pub mod overrides;
 pub mod refunds;
-#[cfg(test)]
-mod reservation_vectors;
+pub mod reservation_vectors;
+pub mod reservations;
 pub mod saturation;
 pub mod shadow;
 pub mod vectors;

@@ -6,9 +6,12 @@ use serde::Deserialize;
 use tidegate::Op;
 
 use super::vectors::{Expected, Trace, assert_equal};
+use crate::StoreUnderTest;
 use crate::model::{
-    Model, ModelDecision, ModelHold, ModelLease, ModelLimit, ModelPolicy, ModelRequest, ModelReservationKind,
+    Micros, Model, ModelDecision, ModelGrant, ModelHold, ModelLease, ModelLimit, ModelPolicy, ModelRefund,
+    ModelRequest, ModelReservationKind, Units,
 };
+use crate::test_store::{ReservationStore, TestStore};
 
 const TEXT: &str = include_str!("../../vectors/reservations.json");
 
@@ -102,34 +105,87 @@ struct Settle {
     known: bool,
 }
 
-/// A replay of a trace with the model.
-struct Replay<'a> {
+/// What the vectors are replayed on: the model or a store.
+trait Subject {
+    fn make_unknown_id(&mut self, request: &ModelRequest, now: Micros);
+    fn decide(&mut self, op: Op, request: &ModelRequest, now: Micros) -> ModelDecision;
+    fn refund(&mut self, request: &ModelRequest, charged_at: Micros, now: Micros) -> ModelRefund;
+    fn reserve(&mut self, request: &ModelRequest, hold: ModelHold, now: Micros) -> ModelDecision;
+    fn commit(&mut self, request: &ModelRequest, id: u64, actual: Units, now: Micros) -> (ModelDecision, bool);
+    fn renew(&mut self, request: &ModelRequest, id: u64, ttl: Micros, now: Micros) -> (ModelDecision, bool);
+    fn lease(&mut self, request: &ModelRequest, lease: ModelLease, now: Micros) -> ModelGrant;
+    fn settle(&mut self, request: &ModelRequest, id: u64, spent: Units, now: Micros) -> (ModelDecision, bool);
+}
+
+macro_rules! subject {
+    ([$($generics:tt)*] $subject:ty, $decisions:ident, $make_unknown_id:expr) => {
+        impl<$($generics)*> Subject for $subject {
+            fn make_unknown_id(&mut self, request: &ModelRequest, now: Micros) {
+                $make_unknown_id(self, request, now);
+            }
+
+            fn decide(&mut self, op: Op, request: &ModelRequest, now: Micros) -> ModelDecision {
+                $decisions::decide(self, op, request, now)
+            }
+
+            fn refund(&mut self, request: &ModelRequest, charged_at: Micros, now: Micros) -> ModelRefund {
+                $decisions::refund(self, request, charged_at, now)
+            }
+
+            fn reserve(&mut self, request: &ModelRequest, hold: ModelHold, now: Micros) -> ModelDecision {
+                self.reserve(request, hold, now)
+            }
+
+            fn commit(&mut self, request: &ModelRequest, id: u64, actual: Units, now: Micros) -> (ModelDecision, bool) {
+                self.commit(request, id, actual, now)
+            }
+
+            fn renew(&mut self, request: &ModelRequest, id: u64, ttl: Micros, now: Micros) -> (ModelDecision, bool) {
+                self.renew(request, id, ttl, now)
+            }
+
+            fn lease(&mut self, request: &ModelRequest, lease: ModelLease, now: Micros) -> ModelGrant {
+                self.lease(request, lease, now)
+            }
+
+            fn settle(&mut self, request: &ModelRequest, id: u64, spent: Units, now: Micros) -> (ModelDecision, bool) {
+                self.settle(request, id, spent, now)
+            }
+        }
+    };
+}
+
+subject!([] Model, Model, |_: &mut Model, _: &ModelRequest, _: Micros| {});
+subject!([S: StoreUnderTest] ReservationStore<S>, TestStore, Self::make_unknown_id);
+
+/// A replay of a trace.
+struct Replay<'a, L> {
     trace: &'a Trace<Step>,
     policy: ModelPolicy,
-    model: Model,
+    subject: L,
     grants: u64,
 }
 
-impl Replay<'_> {
+impl<L: Subject> Replay<'_, L> {
     fn step(&mut self, number: usize, step: &Step) {
         let now = step.t_us.into();
         let request = |cost: u64| ModelRequest::new(&self.policy, cost.into());
         let any = request(1);
         match &step.operation {
             Operation::Check(spend) => {
-                let decision = self.model.decide(Op::Check, &request(spend.cost), now);
+                let decision = self.subject.decide(Op::Check, &request(spend.cost), now);
                 self.assert_decision(number, &spend.expected, decision);
             }
             Operation::Peek(spend) => {
-                let decision = self.model.decide(Op::Peek, &request(spend.cost), now);
+                let decision = self.subject.decide(Op::Peek, &request(spend.cost), now);
                 self.assert_decision(number, &spend.expected, decision);
             }
             Operation::Charge(spend) => {
-                let decision = self.model.decide(Op::Charge, &request(spend.cost), now);
+                let decision = self.subject.decide(Op::Charge, &request(spend.cost), now);
                 self.assert_decision(number, &spend.expected, decision);
             }
             Operation::Refund { cost, charged_at_us, remaining, reset_after_us } => {
-                let refund = self.model.refund(&request(*cost), (*charged_at_us).into(), now);
+                let refund = self.subject.refund(&request(*cost), (*charged_at_us).into(), now);
                 let expected = ((*remaining).into(), (*reset_after_us).into());
                 self.assert_equal(number, &expected, &(refund.remaining, refund.reset_after));
             }
@@ -144,17 +200,17 @@ impl Replay<'_> {
                     Expires::Spent => ModelReservationKind::SpentHold,
                 };
                 let hold = ModelHold { id: self.grants + 1, ttl: (*ttl_us).into(), kind };
-                let decision = self.model.reserve(&request(*cost), hold, now);
+                let decision = self.subject.reserve(&request(*cost), hold, now);
                 self.assert_grant(number, *id, decision.charged_at.is_some());
                 self.assert_decision(number, expected, decision);
             }
             Operation::Commit { id, actual, known, expected } => {
-                let (decision, found) = self.model.commit(&any, *id, (*actual).into(), now);
+                let (decision, found) = self.subject.commit(&any, *id, (*actual).into(), now);
                 self.assert_equal(number, known, &found);
                 self.assert_decision(number, expected, decision);
             }
             Operation::Renew { id, ttl_us, known, expected } => {
-                let (decision, found) = self.model.renew(&any, *id, (*ttl_us).into(), now);
+                let (decision, found) = self.subject.renew(&any, *id, (*ttl_us).into(), now);
                 self.assert_equal(number, known, &found);
                 self.assert_decision(number, expected, decision);
             }
@@ -166,14 +222,14 @@ impl Replay<'_> {
                     ttl: (*ttl_us).into(),
                     settle: settle.map(|settle| (settle.id, settle.spent.into())),
                 };
-                let grant = self.model.lease(&any, lease, now);
+                let grant = self.subject.lease(&any, lease, now);
                 self.assert_grant(number, *id, grant.granted > 0);
                 let expected_grant = ((*granted).into(), settle.map(|settle| settle.known));
                 self.assert_equal(number, &expected_grant, &(grant.granted, grant.settled));
                 self.assert_decision(number, expected, grant.decision);
             }
             Operation::Settle { settle, expected } => {
-                let (decision, found) = self.model.settle(&any, settle.id, settle.spent.into(), now);
+                let (decision, found) = self.subject.settle(&any, settle.id, settle.spent.into(), now);
                 self.assert_equal(number, &settle.known, &found);
                 self.assert_decision(number, expected, decision);
             }
@@ -195,15 +251,30 @@ impl Replay<'_> {
     }
 }
 
-#[test]
-fn the_model_reproduces_every_vector_of_reservations() {
+fn replay_all<L: Subject>(new: fn(Micros) -> L) {
     let traces: Vec<Trace<Step>> = serde_json::from_str(TEXT).expect("the vectors are valid");
-    for trace in &traces {
-        let mut replay = Replay { trace, policy: trace.policy(), model: Model::default(), grants: 0 };
+    for (seed, trace) in (0..).zip(&traces) {
+        let mut replay = Replay { trace, policy: trace.policy(), subject: new(seed), grants: 0 };
+        let start = trace.steps.iter().map(|step| step.t_us).max().unwrap_or(0);
+        replay.subject.make_unknown_id(&ModelRequest::new(&trace.policy(), 1), start.into());
         for (number, step) in trace.steps.iter().enumerate() {
             replay.step(number, step);
         }
     }
     let steps: usize = traces.iter().map(|trace| trace.steps.len()).sum();
     assert!(steps > 7_000, "there are only {steps} steps: vectors are missing");
+}
+
+/// Replays every vector of reservations.
+///
+/// # Panics
+/// If an answer of the store differs from the vector.
+pub fn the_store_reproduces_every_vector_of_reservations<S: StoreUnderTest>() {
+    replay_all(ReservationStore::<S>::new);
+}
+
+#[cfg(test)]
+#[test]
+fn the_model_reproduces_every_vector_of_reservations() {
+    replay_all(|_| Model::default());
 }

@@ -1,9 +1,11 @@
 //! [`Fit`]: whether a cost fits under every limit of a policy.
 
 use crate::{
+    decision::{Decision, Reason},
     layout::LimitSpec,
     limit_states::StateView,
     policy::MAX_LIMITS,
+    reservation::open::Reservations,
     timestamp::{SATURATION, Timestamp},
 };
 
@@ -58,6 +60,8 @@ impl Fit {
 pub(crate) struct FitCheck {
     pub(crate) fit: Fit,
     pub(crate) used: [u64; MAX_LIMITS],
+    /// The time at which the first reservation ends, if the key has too many for another one.
+    pub(crate) full_until: Option<i64>,
 }
 
 /// Checks whether `cost` fits under every limit at `at`.
@@ -69,14 +73,31 @@ pub(crate) fn check_fit(view: StateView<'_>, at: i64, cost: u64) -> FitCheck {
         *used = view.used(spec, at);
         fit = fit.and(spec, *used, cost);
     }
-    FitCheck { fit, used }
+    FitCheck { fit, used, full_until: None }
 }
 
 impl FitCheck {
     /// Checks `cost` against limits under which no units are in use.
     pub(crate) fn of_unused(specs: &[LimitSpec], cost: u64) -> Self {
         let used = [0; MAX_LIMITS];
-        Self { fit: Fit::new(specs, used, cost), used }
+        Self { fit: Fit::new(specs, used, cost), used, full_until: None }
+    }
+
+    /// Denies another reservation if the key has `max` already.
+    pub(crate) fn limit_reservations(&mut self, open: Option<&Reservations>, max: u32) {
+        let is_full = |open: &&Reservations| open.len() >= max as usize;
+        self.full_until = open.filter(is_full).and_then(Reservations::first_end);
+        if self.full_until.is_some() && self.fit == Fit::Fits {
+            self.fit = Fit::Limited;
+        }
+    }
+
+    /// The decision with the wait for the first reservation to end, if the key has too many.
+    pub(crate) fn with_wait_for_reservation(&self, mut decision: Decision, now: i64) -> Decision {
+        if let (Some(end), Reason::Limited) = (self.full_until, decision.reason) {
+            decision.retry_after_us = Some(decision.retry_after_us.unwrap_or(0).max(wait(end, now)));
+        }
+        decision
     }
 
     /// Checks another cost against the same units in use.

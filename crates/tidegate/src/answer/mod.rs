@@ -91,11 +91,9 @@ pub(crate) fn limit_answers<'a>(
     check: &'a FitCheck,
     outcome: Outcome,
 ) -> impl Iterator<Item = LimitAnswer> + 'a {
-    let StateView { specs, states, newest } = view;
-    let answer = move |(i, spec): (usize, &LimitSpec)| {
-        LimitAnswer::new(spec, &states[spec.state], newest, moment, cost, check.used[i], outcome)
-    };
-    specs.iter().enumerate().map(answer)
+    let answer =
+        move |(i, spec): (usize, &LimitSpec)| LimitAnswer::new(&view, spec, moment, cost, check.used[i], outcome);
+    view.specs.iter().enumerate().map(answer)
 }
 
 /// The decision over all limits. It describes the limit that decided.
@@ -147,19 +145,12 @@ impl LimitAnswer {
     }
 
     #[inline]
-    fn new(
-        spec: &LimitSpec,
-        state: &LimitState,
-        newest: i64,
-        moment: Moment,
-        cost: u64,
-        before: u64,
-        outcome: Outcome,
-    ) -> Self {
-        let wait_for = |level| wait(state.falls_to(spec, newest, level, moment.at), moment.now);
+    fn new(view: &StateView<'_>, spec: &LimitSpec, moment: Moment, cost: u64, before: u64, outcome: Outcome) -> Self {
+        let wait_for = |level| wait(view.falls_to(spec, level, moment.at), moment.now);
+        let is_gcra = || matches!(view.states.get(spec.state), Some(LimitState::Gcra(_)));
         let used = match outcome {
             // A debt saturates, so it may contain less than was charged.
-            Outcome::Charged if matches!(state, LimitState::Gcra(_)) => state.used(spec, newest, moment.at),
+            Outcome::Charged if is_gcra() => view.used(spec, moment.at),
             Outcome::Charged => (before + cost).min(SATURATION),
             _ => before,
         };

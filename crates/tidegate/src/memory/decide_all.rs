@@ -6,10 +6,11 @@ use super::{
 };
 use crate::{
     answer::Outcome,
-    decide_all::{Spend, SpendError, combine, distinct},
-    decision::Decisions,
+    decide_all::{Spend, SpendError, combine, distinct, refuse_in_flight},
+    decision::{Decision, Decisions},
     op::Op,
     policy::Mode,
+    reservation::open::Grant,
     timestamp::Timestamp,
 };
 
@@ -18,12 +19,27 @@ impl MemoryStore {
     /// policy in shadow mode never denies. Two requests for the same policy and key are one request of the summed cost.
     ///
     /// # Errors
-    /// If there are no requests or more than 64, if summed costs exceed 10^12, or if two policies have the same name but
-    /// different limits.
-    pub fn decide_all<'a>(&self, op: Op, spends: &[Spend<'a>], now: Timestamp) -> Result<Decisions, SpendError> {
+    /// If there are no requests or more than 64, if summed costs exceed 10^12, if two policies have the same name but
+    /// different limits, or if a limit on the units in open holds is checked or charged.
+    pub fn decide_all(&self, op: Op, spends: &[Spend<'_>], now: Timestamp) -> Result<Decisions, SpendError> {
         let (merged, merged_into) = distinct(spends)?;
-        let request = |spend: Spend<'a>| self.request(spend.policy, spend.key, spend.cost.get(), now);
-        let requests: Vec<KeyRequest<'a>> = merged.into_iter().map(request).collect();
+        if op != Op::Peek {
+            refuse_in_flight(spends)?;
+        }
+        let decided = self.decide_merged(op, &merged, None, now);
+        Ok(combine(spends, merged_into.into_iter().map(|merged| decided[merged]).collect()))
+    }
+
+    /// Decides requests for different policies and keys as one. With `grants`, one for each request, it reserves them.
+    pub(super) fn decide_merged(
+        &self,
+        op: Op,
+        merged: &[Spend<'_>],
+        grants: Option<&[Grant]>,
+        now: Timestamp,
+    ) -> Vec<Decision> {
+        let requests: Vec<KeyRequest<'_>> =
+            merged.iter().map(|spend| self.request(spend.policy, spend.key, spend.cost.get(), now)).collect();
         // Shards are locked in the order of their numbers, so that two decisions never wait for each other.
         let mut numbers: Vec<_> = requests.iter().map(|request| self.shard_number(request.id)).collect();
         numbers.sort_unstable();
@@ -37,7 +53,11 @@ impl MemoryStore {
         let mut checked: Vec<CheckedRequest> = Vec::with_capacity(requests.len());
         for request in &requests {
             let bounds = &self.shard(request.id).bounds;
-            let mut check = locked[lock_of(request)].check(request, bounds, op == Op::Peek);
+            let shard = &mut locked[lock_of(request)];
+            let mut check = match grants {
+                Some(_) => shard.check_reservation(request, bounds),
+                None => shard.check(request, bounds, op == Op::Peek),
+            };
             let spent_with = |(earlier, other): (&KeyRequest<'_>, &CheckedRequest)| {
                 let spends = other.fits() || op == Op::Charge;
                 let shares_state = other.shares_state_with(&check) && lock_of(earlier) == lock_of(request);
@@ -56,13 +76,13 @@ impl MemoryStore {
         let admitted = !any_enforced(|checked| !checked.fits());
         // A charge that cannot be counted is denied, and then no request is charged.
         let countable = !any_enforced(CheckedRequest::is_refused);
-        let mut order: Vec<_> = requests.iter().zip(checked).collect();
+        let mut order: Vec<_> = requests.iter().zip(checked).enumerate().collect();
         // A peek commits in reverse order, because the first request that uses an overflow state must restore it.
         if op == Op::Peek {
             order.reverse();
         }
         let mut decided = Vec::with_capacity(requests.len());
-        for (request, checked) in order {
+        for (i, (request, checked)) in order {
             let outcome = match (op, checked.fits()) {
                 (Op::Charge, _) if countable || checked.is_refused() => Outcome::Charged,
                 (Op::Check, true) if admitted => Outcome::Charged,
@@ -70,7 +90,8 @@ impl MemoryStore {
                 (_, false) => Outcome::Denied,
             };
             let shard = &mut locked[lock_of(request)];
-            let decision = shard.commit(request, checked, outcome, &self.shard(request.id).bounds);
+            let grant = grants.map(|grants| &grants[i]);
+            let decision = shard.commit(request, checked, outcome, grant, &self.shard(request.id).bounds);
             shard.count(op, decision.is_allowed());
             decided.push(decision);
         }
@@ -81,6 +102,6 @@ impl MemoryStore {
         for (request, _) in requests.iter().zip(&decided).filter(|(_, decision)| decision.degraded) {
             self.sweep_other_half(request.id, now, op);
         }
-        Ok(combine(spends, merged_into.into_iter().map(|merged| decided[merged]).collect()))
+        decided
     }
 }

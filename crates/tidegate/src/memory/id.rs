@@ -29,26 +29,71 @@ impl Id {
     }
 }
 
+/// A random number for the id of a reservation.
+pub(super) fn nonce() -> [u8; 16] {
+    // The model checker needs deterministic runs.
+    #[cfg(tidegate_shuttle)]
+    return DETERMINISTIC
+        .fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+        .to_be_bytes()
+        .repeat(2)
+        .try_into()
+        .expect("16 bytes");
+    #[cfg(not(tidegate_shuttle))]
+    rand::random::<u128>().to_be_bytes()
+}
+
+#[cfg(tidegate_shuttle)]
+static DETERMINISTIC: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
 /// The bit of [`Id::order`] that is set for limits supplied by callers.
 const CALLER: u64 = 1;
 /// A bit of [`Id::order`] that is never set, so that no id is `u64::MAX`. It selects neither a shard nor a place.
 const UNSET: u64 = 1 << 30;
 
-/// The secret key of the fingerprints.
-pub(super) struct Secret(SipHasher13);
+/// The secret keys of the fingerprints and of the reservation ids.
+pub(super) struct Secret {
+    fingerprints: SipHasher13,
+    /// A pseudorandom function that seals the places of reservations.
+    reservations: SipHasher13,
+}
 
 impl Secret {
     /// A random secret.
     pub(super) fn random() -> Self {
         let random = || RandomState::new().hash_one(0_u8);
         // The model checker needs deterministic runs.
-        let keys = if cfg!(tidegate_shuttle) { (1, 2) } else { (random(), random()) };
-        Self(SipHasher13::new_with_keys(keys.0, keys.1))
+        let keys = || if cfg!(tidegate_shuttle) { (1, 2) } else { (random(), random()) };
+        let (fingerprints, reservations) = (keys(), keys());
+        Self {
+            fingerprints: SipHasher13::new_with_keys(fingerprints.0, fingerprints.1),
+            reservations: SipHasher13::new_with_keys(reservations.0, reservations.1),
+        }
+    }
+
+    /// The place of a reservation under `policy`. It says nothing about the key to anybody without the secret, and with
+    /// another policy it refers to no state.
+    pub(super) fn seal(&self, id: Id, nonce: [u8; 16], policy: &Policy) -> [u8; 16] {
+        let place = u128::from(id.order) << 64 | u128::from(id.rest);
+        (place ^ self.mask(nonce, policy)).to_be_bytes()
+    }
+
+    /// The id of the state that a place refers to.
+    pub(super) fn open(&self, place: [u8; 16], nonce: [u8; 16], policy: &Policy) -> Id {
+        let place = u128::from_be_bytes(place) ^ self.mask(nonce, policy);
+        Id { order: ((place >> 64) as u64).min(u64::MAX - 1), rest: place as u64 }
+    }
+
+    fn mask(&self, nonce: [u8; 16], policy: &Policy) -> u128 {
+        let mut input = [0; 32];
+        input[..16].copy_from_slice(&nonce);
+        input[16..].copy_from_slice(&policy.identity().plain.to_be_bytes());
+        self.reservations.hash(&input).as_u128()
     }
 
     #[inline]
     pub(super) fn id(&self, policy: &Policy, key: &Key<'_>) -> Id {
-        let hash = self.0.hash(key.as_bytes()).as_u128();
+        let hash = self.fingerprints.hash(key.as_bytes()).as_u128();
         let identity = policy.identity();
         let fingerprint = hash ^ if key.is_joined() { identity.joined } else { identity.plain };
         let caller = if policy.is_supplied_by_caller() { CALLER } else { 0 };

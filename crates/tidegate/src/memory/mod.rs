@@ -12,6 +12,7 @@ mod id;
 mod large_states;
 mod layouts;
 mod overrides;
+mod reservations;
 mod shard;
 mod slot;
 mod table;

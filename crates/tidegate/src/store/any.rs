@@ -1,10 +1,11 @@
 //! [`AnyStore`]: a store whose type is known only at run time.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use super::{Store, StoreError, StoreReport, answer_now, forward_other_operations};
 use crate::{
-    ActiveOverride, Clock, Cost, Decision, Decisions, Inspection, Key, Op, Override, Policy, Refund, Spend, Timestamp,
+    ActiveOverride, Clock, Cost, Decision, Decisions, Hold, Inspection, Key, Lease, Leased, Op, Override, Policy,
+    PolicySource, Refund, ReservationId, Reserved, ReservedAll, Settled, Spend, Timestamp,
 };
 
 /// A store whose type is known only at run time: chosen by a setting, for example.
@@ -53,6 +54,18 @@ trait DynStore: Send + Sync {
     fn remove_override<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>) -> Answer<'a, Option<Override>>;
     fn override_of<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>) -> Answer<'a, Option<ActiveOverride>>;
     fn overrides<'a>(&'a self, policy: &'a Policy) -> Answer<'a, Vec<ActiveOverride>>;
+    fn reserve<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>, cost: Cost, hold: Hold) -> Answer<'a, Reserved>;
+    fn reserve_all<'a>(&'a self, spends: &'a [Spend<'_>], hold: Hold) -> Answer<'a, ReservedAll>;
+    fn commit<'a>(
+        &'a self,
+        id: &'a ReservationId,
+        actual: &'a [u64],
+        policies: &'a dyn PolicySource,
+    ) -> Answer<'a, Settled>;
+    fn renew<'a>(&'a self, id: &'a ReservationId, ttl: Duration, policies: &'a dyn PolicySource)
+    -> Answer<'a, Settled>;
+    fn lease<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>, lease: &'a Lease) -> Answer<'a, Leased>;
+    fn settle<'a>(&'a self, id: &'a ReservationId, spent: u64, policies: &'a dyn PolicySource) -> Answer<'a, Settled>;
     fn at_time(&self, time: Timestamp) -> Option<AnyStore>;
     fn is_shared(&self) -> bool;
     fn clock(&self) -> &Clock;
@@ -109,6 +122,40 @@ impl<S: Store> DynStore for S {
 
     fn overrides<'a>(&'a self, policy: &'a Policy) -> Answer<'a, Vec<ActiveOverride>> {
         Box::pin(Store::overrides(self, policy))
+    }
+
+    fn reserve<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>, cost: Cost, hold: Hold) -> Answer<'a, Reserved> {
+        Box::pin(Store::reserve(self, policy, key, cost, hold))
+    }
+
+    fn reserve_all<'a>(&'a self, spends: &'a [Spend<'_>], hold: Hold) -> Answer<'a, ReservedAll> {
+        Box::pin(Store::reserve_all(self, spends, hold))
+    }
+
+    fn commit<'a>(
+        &'a self,
+        id: &'a ReservationId,
+        actual: &'a [u64],
+        policies: &'a dyn PolicySource,
+    ) -> Answer<'a, Settled> {
+        Box::pin(Store::commit(self, id, actual, policies))
+    }
+
+    fn renew<'a>(
+        &'a self,
+        id: &'a ReservationId,
+        ttl: Duration,
+        policies: &'a dyn PolicySource,
+    ) -> Answer<'a, Settled> {
+        Box::pin(Store::renew(self, id, ttl, policies))
+    }
+
+    fn lease<'a>(&'a self, policy: &'a Policy, key: &'a Key<'_>, lease: &'a Lease) -> Answer<'a, Leased> {
+        Box::pin(Store::lease(self, policy, key, lease))
+    }
+
+    fn settle<'a>(&'a self, id: &'a ReservationId, spent: u64, policies: &'a dyn PolicySource) -> Answer<'a, Settled> {
+        Box::pin(Store::settle(self, id, spent, policies))
     }
 
     fn at_time(&self, time: Timestamp) -> Option<AnyStore> {

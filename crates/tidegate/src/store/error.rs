@@ -1,6 +1,6 @@
 //! [`StoreError`]: why a store gave no answer.
 
-use crate::{OverrideError, SpendError};
+use crate::{OverrideError, ReservationError, SpendError};
 
 /// Why a store gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -17,6 +17,9 @@ pub enum StoreError {
     /// The requests can't be decided as one. Nothing was decided.
     #[error(transparent)]
     Spend(#[from] SpendError),
+    /// The reservation, or an operation on it, is malformed. Nothing was changed.
+    #[error(transparent)]
+    Reservation(#[from] ReservationError),
     /// The override can't be set. Nothing was changed.
     #[error(transparent)]
     Override(#[from] OverrideError),
@@ -47,6 +50,7 @@ impl StoreError {
         match self {
             Self::Unavailable { cause, .. } => cause,
             Self::Spend(_) => "spend",
+            Self::Reservation(_) => "reservation",
             Self::Override(_) => "override",
             Self::Unlisted(_) => "unlisted",
             Self::Unsupported { .. } => "unsupported",
@@ -56,7 +60,7 @@ impl StoreError {
 
     /// Whether the request itself is wrong, so that the same request never gets an answer.
     pub fn is_caused_by_request(&self) -> bool {
-        matches!(self, Self::Spend(_) | Self::Override(_))
+        matches!(self, Self::Spend(_) | Self::Reservation(_) | Self::Override(_))
     }
 
     /// Whether the same request may succeed later.

@@ -6,12 +6,16 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
+    time::Duration,
 };
 
 use parking_lot::Mutex;
 
 use super::{EventCount, Fallback, Metric, Store, StoreError, StoreReport, answer_now, report::DEGRADED_ANSWERS};
-use crate::{Cost, Decision, Decisions, Key, Op, Policy, Reason, Spend, SpendError, external_store};
+use crate::{
+    Cost, Decision, Decisions, Hold, Key, Op, Policy, PolicySource, Reason, ReservationError, ReservationId, Reserved,
+    ReservedAll, Settled, Spend, SpendError, external_store,
+};
 
 /// A store whose decisions never fail.
 ///
@@ -105,6 +109,102 @@ impl<S: Store> FailSafe<S> {
         Some(self.accept_all(answer_now(self.store.decide_all(op, spends)), op, spends))
     }
 
+    /// Reserves one request. If the store returns an error, the policy's failure choice decides: `open` admits the request
+    /// with an id that is never known.
+    ///
+    /// # Errors
+    /// If the hold is malformed.
+    pub async fn reserve(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        hold: Hold,
+    ) -> Result<Reserved, ReservationError> {
+        let error = match self.store.reserve(policy, key, cost, hold).await {
+            Ok(reserved) => return Ok(reserved),
+            Err(StoreError::Reservation(error)) => return Err(error),
+            Err(error) => error,
+        };
+        self.note(&error);
+        self.fallback().reserve(policy, key, cost, hold, policy.on_store_failure())
+    }
+
+    /// Reserves several requests as one. If the store returns an error, the failure choices of the policies decide.
+    ///
+    /// # Errors
+    /// If the hold is malformed, or the requests can't be decided as one.
+    pub async fn reserve_all(&self, spends: &[Spend<'_>], hold: Hold) -> Result<ReservedAll, ReservationError> {
+        let error = match self.store.reserve_all(spends, hold).await {
+            Ok(reserved) => return Ok(reserved),
+            Err(StoreError::Reservation(error)) => return Err(error),
+            Err(StoreError::Spend(error)) => return Err(error.into()),
+            Err(error) => error,
+        };
+        self.note(&error);
+        self.fallback().reserve_all(spends, hold)
+    }
+
+    /// Commits a hold: see [`Store::commit`]. A hold that the failure choice `local` granted is committed in this process.
+    ///
+    /// # Errors
+    /// If the request is malformed or the store can't answer. A repeated commit is harmless.
+    pub async fn commit(
+        &self,
+        id: &ReservationId,
+        actual: &[u64],
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, StoreError> {
+        let answer = self.store.commit(id, actual, policies).await;
+        self.or_local(answer, || self.fallback().commit(id, actual, policies))
+    }
+
+    /// Releases a hold: see [`Store::release`].
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn release(&self, id: &ReservationId, policies: &dyn PolicySource) -> Result<Settled, StoreError> {
+        self.commit(id, &[0], policies).await
+    }
+
+    /// Renews a hold: see [`Store::renew`].
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn renew(
+        &self,
+        id: &ReservationId,
+        ttl: Duration,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, StoreError> {
+        let answer = self.store.renew(id, ttl, policies).await;
+        self.or_local(answer, || self.fallback().renew(id, ttl, policies))
+    }
+
+    /// The answer of the store or, if it does not know a hold, of the fallback that may have granted it.
+    fn or_local(
+        &self,
+        answer: Result<Settled, StoreError>,
+        local: impl FnOnce() -> Result<Settled, ReservationError>,
+    ) -> Result<Settled, StoreError> {
+        let is_unknown = match &answer {
+            Ok(settled) => !settled.known,
+            Err(error) => !error.is_caused_by_request() || *error == StoreError::Reservation(ReservationError::Foreign),
+        };
+        if is_unknown && self.failures.fallback.get().is_some() {
+            match local() {
+                Ok(settled) if settled.known => return Ok(settled),
+                _ => {}
+            }
+        }
+        if let Err(error) = &answer
+            && !error.is_caused_by_request()
+        {
+            self.note(error);
+        }
+        answer
+    }
+
     /// The store's own report, with the errors that decisions met.
     pub fn report(&self) -> StoreReport {
         let mut report = self.store.report();
@@ -147,6 +247,8 @@ impl<S: Store> FailSafe<S> {
                 None => return decision,
                 Some(problem) => StoreError::InvalidAnswer { problem },
             },
+            // A failure choice must not admit what no store can decide.
+            Err(StoreError::Reservation(_)) => return external_store::impossible(policy),
             Err(error) => error,
         };
         self.decide_without_store(&error, op, policy, key, cost)

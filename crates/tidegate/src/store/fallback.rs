@@ -4,7 +4,12 @@
 //! Units that were spent locally stay in use until their windows have passed, so a connection that comes and goes
 //! refills nothing.
 
-use crate::{Clock, Cost, Decision, Key, MemoryStore, OnStoreFailure, Op, Policy, Share, Spend, external_store};
+use std::time::Duration;
+
+use crate::{
+    Clock, Cost, Decision, Hold, Key, MemoryStore, OnStoreFailure, Op, Policy, PolicySource, ReservationError,
+    ReservationId, Reserved, ReservedAll, Settled, Share, Spend, external_store,
+};
 
 /// Answers requests by their [`OnStoreFailure`] choice while a store gives no answer. Every answer is marked
 /// [degraded](Decision::is_degraded).
@@ -33,21 +38,108 @@ impl Fallback {
         }
     }
 
+    /// Reserves one request by `choice`. `open` admits it with an id that is never known. The ids of `local` are those of
+    /// [`commit`](Self::commit) and [`renew`](Self::renew).
+    ///
+    /// # Errors
+    /// If the ttl of the hold is out of range.
+    pub fn reserve(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        hold: Hold,
+        choice: OnStoreFailure,
+    ) -> Result<Reserved, ReservationError> {
+        policy.reservation_bounds().hold_ttl(hold.ttl())?;
+        if let OnStoreFailure::Local(share) = choice {
+            let now = self.clock.now();
+            let reserved = match policy.local() {
+                _ if share == Share::ALL => self.local.reserve(policy, key, cost, hold, now),
+                Some(local) if policy.on_store_failure() == choice => self.local.reserve(local, key, cost, hold, now),
+                _ => self.local.reserve(&policy.share(share), key, cost, hold, now),
+            }?;
+            return Ok(Reserved { decision: external_store::degraded(reserved.decision), ..reserved });
+        }
+        let decision = external_store::without_store(policy, choice == OnStoreFailure::Open);
+        Ok(Reserved { id: decision.is_allowed().then(|| MemoryStore::never_granted(policy)), decision })
+    }
+
+    /// Reserves several requests as one, each by the choice of its policy. If one is denied, none is reserved. The id is
+    /// never known, so that units which are reserved locally stay in use until the hold ends.
+    ///
+    /// # Errors
+    /// If the ttl of the hold is out of range, or the requests can't be decided as one.
+    pub fn reserve_all(&self, spends: &[Spend<'_>], hold: Hold) -> Result<ReservedAll, ReservationError> {
+        let (distinct, part_of) = external_store::distinct(spends)?;
+        for spend in &distinct {
+            spend.policy.reservation_bounds().hold_ttl(hold.ttl())?;
+        }
+        let mut decided = self.decide_each(Op::Peek, &distinct);
+        if decided.iter().all(Decision::is_allowed) {
+            let reserve = |spend: &Spend<'_>| {
+                let reserved =
+                    self.reserve(spend.policy, spend.key, spend.cost, hold, spend.policy.on_store_failure())?;
+                Ok::<_, ReservationError>(reserved.decision)
+            };
+            decided = distinct.iter().map(reserve).collect::<Result<_, _>>()?;
+        }
+        let decisions = external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect());
+        let id = decisions.overall.is_allowed().then(|| MemoryStore::never_granted(spends[0].policy));
+        Ok(ReservedAll { decisions, id })
+    }
+
+    /// Commits a hold that was granted here.
+    ///
+    /// # Errors
+    /// As [`MemoryStore::commit`].
+    pub fn commit(
+        &self,
+        id: &ReservationId,
+        actual: &[u64],
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, ReservationError> {
+        self.local.commit(id, actual, &LocalPolicies(policies), self.clock.now())
+    }
+
+    /// Renews a hold that was granted here.
+    ///
+    /// # Errors
+    /// As [`MemoryStore::renew`].
+    pub fn renew(
+        &self,
+        id: &ReservationId,
+        ttl: Duration,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, ReservationError> {
+        self.local.renew(id, ttl, &LocalPolicies(policies), self.clock.now())
+    }
+
     /// Decides several distinct requests as one, each by the choice of its policy. If one is denied, none is charged.
     pub(crate) fn decide_all(&self, op: Op, spends: &[Spend<'_>]) -> Vec<Decision> {
-        let decide = |op| {
-            let decide_one = |spend: &Spend<'_>| {
-                self.decide(op, spend.policy, spend.key, spend.cost, spend.policy.on_store_failure())
-            };
-            spends.iter().map(decide_one).collect::<Vec<_>>()
-        };
         if op == Op::Check {
             // Others may charge between the peek and the charge. A local decision is an estimate in any case.
-            let peeked = decide(Op::Peek);
+            let peeked = self.decide_each(Op::Peek, spends);
             if !peeked.iter().all(Decision::is_allowed) {
                 return peeked;
             }
         }
-        decide(op)
+        self.decide_each(op, spends)
+    }
+
+    fn decide_each(&self, op: Op, spends: &[Spend<'_>]) -> Vec<Decision> {
+        let decide =
+            |spend: &Spend<'_>| self.decide(op, spend.policy, spend.key, spend.cost, spend.policy.on_store_failure());
+        spends.iter().map(decide).collect()
+    }
+}
+
+/// Finds the share of a policy that decides in this process.
+struct LocalPolicies<'a>(&'a dyn PolicySource);
+
+impl PolicySource for LocalPolicies<'_> {
+    fn find(&self, name: &str) -> Option<&Policy> {
+        let policy = self.0.find(name)?;
+        Some(policy.local().unwrap_or(policy))
     }
 }

@@ -20,6 +20,7 @@ use std::{
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 pub use any::AnyStore;
@@ -29,7 +30,8 @@ pub use fallback::Fallback;
 pub use report::{Degradation, EventCount, Metric, MetricKind, StoreNode, StoreReport, StoreUsage, WithoutStore};
 
 use crate::{
-    ActiveOverride, Clock, Cost, Decision, Decisions, Inspection, Key, Op, Override, Policy, Refund, Spend, Timestamp,
+    ActiveOverride, Clock, Cost, Decision, Decisions, Hold, Inspection, Key, Lease, Leased, Op, Override, Policy,
+    PolicySource, Refund, ReservationId, Reserved, ReservedAll, Settled, Spend, Timestamp,
 };
 
 /// Holds the state of keys and makes each decision in one atomic step, by its own clock.
@@ -113,6 +115,86 @@ pub trait Store: Send + Sync {
     /// Lists the overrides of a policy that are in force, in the order of their keys.
     fn overrides(&self, _policy: &Policy) -> impl Future<Output = Result<Vec<ActiveOverride>, StoreError>> + Send {
         std::future::ready(Ok(Vec::new()))
+    }
+
+    /// Reserves `cost` units until the actual cost, or the end of the work, is known. They are charged at once, as by a
+    /// [check](Self::check), and [`commit`](Self::commit) corrects them.
+    ///
+    /// A hold counts at the time of its grant. To bound work that goes on, use a limit on the units in open holds, such as
+    /// `4/inflight`. If a hold is released at its end although the work was done, the work was free.
+    ///
+    /// A store without reservations keeps the default, which returns [`StoreError::Unsupported`]. The same applies to the
+    /// other operations on reservations.
+    fn reserve(
+        &self,
+        _policy: &Policy,
+        _key: &Key<'_>,
+        _cost: Cost,
+        _hold: Hold,
+    ) -> impl Future<Output = Result<Reserved, StoreError>> + Send {
+        std::future::ready(Err(StoreError::Unsupported { operation: "reserve" }))
+    }
+
+    /// Reserves several requests as one: all of them or, if one is denied, none. They have one id.
+    fn reserve_all(
+        &self,
+        _spends: &[Spend<'_>],
+        _hold: Hold,
+    ) -> impl Future<Output = Result<ReservedAll, StoreError>> + Send {
+        std::future::ready(Err(StoreError::Unsupported { operation: "reserve_all" }))
+    }
+
+    /// Closes an open hold whose work took `actual` units: one number for all of its requests, or one for each, in order.
+    ///
+    /// Unused units are given back to the time of the grant. Units beyond those of the hold are charged now, past the limit
+    /// if necessary. If the hold is not open, nothing is changed, so a repeated commit is harmless. `policies` finds the
+    /// policy of the hold: the [`Policy`] itself, or a list.
+    fn commit(
+        &self,
+        _id: &ReservationId,
+        _actual: &[u64],
+        _policies: &dyn PolicySource,
+    ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
+        std::future::ready(Err(StoreError::Unsupported { operation: "commit" }))
+    }
+
+    /// Closes an open hold and gives all of its units back.
+    fn release(
+        &self,
+        id: &ReservationId,
+        policies: &dyn PolicySource,
+    ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
+        self.commit(id, &[0], policies)
+    }
+
+    /// Sets the end of an open hold to `ttl` from now.
+    fn renew(
+        &self,
+        _id: &ReservationId,
+        _ttl: Duration,
+        _policies: &dyn PolicySource,
+    ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
+        std::future::ready(Err(StoreError::Unsupported { operation: "renew" }))
+    }
+
+    /// Sets units aside that a node may admit by itself for a short time. An earlier lease is settled first.
+    fn lease(
+        &self,
+        _policy: &Policy,
+        _key: &Key<'_>,
+        _lease: &Lease,
+    ) -> impl Future<Output = Result<Leased, StoreError>> + Send {
+        std::future::ready(Err(StoreError::Unsupported { operation: "lease" }))
+    }
+
+    /// Closes an open lease of which `spent` units were spent. They are charged now.
+    fn settle(
+        &self,
+        _id: &ReservationId,
+        _spent: u64,
+        _policies: &dyn PolicySource,
+    ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
+        std::future::ready(Err(StoreError::Unsupported { operation: "settle" }))
     }
 
     /// The same store, deciding at `time` and not by its clock: for replays. It must not touch the states of live
@@ -241,6 +323,51 @@ macro_rules! forward_other_operations {
 
         async fn overrides(&$self, policy: &Policy) -> Result<Vec<ActiveOverride>, StoreError> {
             $store.overrides(policy).await
+        }
+
+        async fn reserve(
+            &$self,
+            policy: &Policy,
+            key: &Key<'_>,
+            cost: Cost,
+            hold: Hold,
+        ) -> Result<Reserved, StoreError> {
+            $store.reserve(policy, key, cost, hold).await
+        }
+
+        async fn reserve_all(&$self, spends: &[Spend<'_>], hold: Hold) -> Result<ReservedAll, StoreError> {
+            $store.reserve_all(spends, hold).await
+        }
+
+        async fn commit(
+            &$self,
+            id: &ReservationId,
+            actual: &[u64],
+            policies: &dyn PolicySource,
+        ) -> Result<Settled, StoreError> {
+            $store.commit(id, actual, policies).await
+        }
+
+        async fn renew(
+            &$self,
+            id: &ReservationId,
+            ttl: Duration,
+            policies: &dyn PolicySource,
+        ) -> Result<Settled, StoreError> {
+            $store.renew(id, ttl, policies).await
+        }
+
+        async fn lease(&$self, policy: &Policy, key: &Key<'_>, lease: &Lease) -> Result<Leased, StoreError> {
+            $store.lease(policy, key, lease).await
+        }
+
+        async fn settle(
+            &$self,
+            id: &ReservationId,
+            spent: u64,
+            policies: &dyn PolicySource,
+        ) -> Result<Settled, StoreError> {
+            $store.settle(id, spent, policies).await
         }
 
         fn at_time(&$self, time: Timestamp) -> Option<AnyStore> {

@@ -33,3 +33,5 @@ tidegate_conformance::changed_limits!(Memory);
 tidegate_conformance::caller_limits!(Memory);
 tidegate_conformance::saturation!(Memory);
 tidegate_conformance::overrides!(Memory);
+tidegate_conformance::reservation_vectors!(Memory);
+tidegate_conformance::reservations!(Memory);

@@ -74,6 +74,11 @@ impl Log {
         log
     }
 
+    /// Units at the newest time.
+    pub(crate) fn units_at_newest(&self) -> u64 {
+        self.open
+    }
+
     /// Units dated after `horizon`.
     #[inline]
     pub(crate) fn units_after(&self, newest: i64, horizon: i64) -> u64 {

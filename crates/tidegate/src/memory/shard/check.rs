@@ -6,11 +6,13 @@ use super::{Address, KeyRequest, Shard};
 use crate::{
     answer::{Fit, FitCheck, Moment, check_fit},
     key_state::is_far_behind,
+    layout::Layout,
     limit_states::LimitStates,
     memory::{
         bounds::{AtCapacity, Bounds},
         id::Id,
     },
+    reservation::open::Reservations,
 };
 
 /// The result of the first step of a decision.
@@ -25,9 +27,10 @@ pub(in crate::memory) struct CheckedRequest {
     pub(super) before: Option<Box<SavedState>>,
 }
 
-/// A state before it was rebased.
+/// A state before the check changed it.
 pub(super) struct SavedState {
     pub(super) newest: i64,
+    pub(super) layout: Arc<Layout>,
     pub(super) states: LimitStates,
 }
 
@@ -82,7 +85,8 @@ impl CheckedRequest {
 }
 
 impl Shard {
-    /// Checks whether the cost fits. Changes a state only if the clock went far back, and a peek restores it afterwards.
+    /// Checks whether the cost fits. Changes a state only if reservations have ended or the clock went far back, and a peek
+    /// restores it afterwards.
     pub(in crate::memory) fn check(&mut self, request: &KeyRequest<'_>, bounds: &Bounds, peek: bool) -> CheckedRequest {
         if let Some(at) = self.keys.find(request.id) {
             if self.lacks_layout(at, request, bounds) {
@@ -105,11 +109,15 @@ impl Shard {
         peek: bool,
     ) -> CheckedRequest {
         let newest = self.newest(address);
-        let (at, before) = if is_far_behind(request.now, newest, request.policy.layout()) {
+        let (at, mut before) = if is_far_behind(request.now, newest, request.policy.layout()) {
             (request.now, self.rebase(address, request.now, bounds, peek))
         } else {
             (request.now.max(newest), None)
         };
+        if self.reservations_at(address).and_then(Reservations::first_end).is_some_and(|end| end <= at) {
+            let ended = self.end_reservations(address, request.policy, at, bounds, peek);
+            before = before.or(ended);
+        }
         let check = self.read(address, request.policy, |view| check_fit(view, at, request.cost));
         CheckedRequest { location, at, check, earlier: 0, before }
     }

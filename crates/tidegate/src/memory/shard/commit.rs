@@ -10,15 +10,17 @@ use crate::{
     decision::{Decision, Reason},
     limit_states::{LimitStates, StateView},
     memory::bounds::Bounds,
+    reservation::open::{Grant, Kind},
 };
 
 impl Shard {
-    /// Charges the request if the outcome is [`Outcome::Charged`], and answers.
+    /// Charges the request if the outcome is [`Outcome::Charged`], records the reservation that it requests, and answers.
     pub(in crate::memory) fn commit(
         &mut self,
         request: &KeyRequest<'_>,
         mut checked: CheckedRequest,
         outcome: Outcome,
+        grant: Option<&Grant>,
         bounds: &Bounds,
     ) -> Decision {
         let decision = match checked.location {
@@ -26,14 +28,15 @@ impl Shard {
                 // Another request of the decision may have moved the slot.
                 let unmoved = self.keys.slot_count() > at && self.keys.slot(at).id == request.id;
                 match if unmoved { Some(at) } else { self.keys.find(request.id) } {
-                    Some(at) => self.commit_at(Address::key(at), request, &mut checked, outcome, bounds),
+                    Some(at) => self.commit_at(Address::key(at), request, &mut checked, outcome, grant, bounds),
                     None => refused(request, &checked, outcome),
                 }
             }
-            StateLocation::Overridden => self.commit_overridden(request, &mut checked, outcome, bounds),
-            StateLocation::New => self.commit_new_key(request, &checked, outcome, bounds),
-            _ => self.commit_at_capacity(request, &mut checked, outcome, bounds),
+            StateLocation::Overridden => self.commit_overridden(request, &mut checked, outcome, grant, bounds),
+            StateLocation::New => self.commit_new_key(request, &checked, outcome, grant, bounds),
+            _ => self.commit_at_capacity(request, &mut checked, outcome, grant, bounds),
         };
+        let decision = checked.check.with_wait_for_reservation(decision, request.now);
         in_mode(decision, request.policy.mode())
     }
 
@@ -44,11 +47,13 @@ impl Shard {
         request: &KeyRequest<'_>,
         checked: &mut CheckedRequest,
         outcome: Outcome,
+        grant: Option<&Grant>,
         bounds: &Bounds,
     ) -> Decision {
         let mut recording = Recording::Exact;
         if outcome == Outcome::Charged {
-            recording = self.charge(address, request, checked.at, bounds);
+            recording = self.charge(address, &charged(request, grant), checked.at, bounds);
+            self.record_reservation(address, request.cost, checked.at, grant, bounds);
         }
         let mut decision = self.answer_at(address, request, checked, outcome);
         decision.degraded = recording == Recording::Joined;
@@ -63,14 +68,16 @@ impl Shard {
         request: &KeyRequest<'_>,
         checked: &CheckedRequest,
         outcome: Outcome,
+        grant: Option<&Grant>,
         bounds: &Bounds,
     ) -> Decision {
         if outcome != Outcome::Charged {
             bounds.give_back_key();
             return self.answer_unstored(request, checked, outcome, bounds);
         }
-        let states = charged_states(request, checked);
+        let states = charged_states(&charged(request, grant), checked);
         let address = self.insert(TableId::Keys, request.id, request.policy, states, checked.at, bounds);
+        self.record_reservation(address, request.cost, checked.at, grant, bounds);
         self.answer_at(address, request, checked, outcome)
     }
 
@@ -81,6 +88,7 @@ impl Shard {
         request: &KeyRequest<'_>,
         checked: &mut CheckedRequest,
         outcome: Outcome,
+        grant: Option<&Grant>,
         bounds: &Bounds,
     ) -> Decision {
         let mut decision = match checked.location {
@@ -89,12 +97,13 @@ impl Shard {
                     // An earlier request of the decision may have charged the state.
                     let address = Address::overflow(index);
                     checked.at = checked.at.max(self.newest(address));
-                    self.commit_at(address, request, checked, outcome, bounds)
+                    self.commit_at(address, request, checked, outcome, grant, bounds)
                 }
                 (None, Outcome::Charged) => {
-                    let states = charged_states(request, checked);
+                    let states = charged_states(&charged(request, grant), checked);
                     let address = self.insert(TableId::Overflow, id, request.policy, states, checked.at, bounds);
                     bounds.count_overflow();
+                    self.record_reservation(address, request.cost, checked.at, grant, bounds);
                     self.answer_at(address, request, checked, outcome)
                 }
                 (None, _) => self.answer_unstored(request, checked, outcome, bounds),
@@ -153,6 +162,12 @@ pub(super) fn answer_from(
 ) -> Decision {
     let (limits, cost) = (request.policy.limits(), request.cost + checked.earlier);
     answer(limits, view, checked.moment(request), cost, &checked.check, outcome)
+}
+
+/// The request as it is charged: a lease is charged at its end.
+pub(super) fn charged<'a>(request: &KeyRequest<'a>, grant: Option<&Grant>) -> KeyRequest<'a> {
+    let is_lease = grant.is_some_and(|grant| grant.kind == Kind::Lease);
+    KeyRequest { cost: if is_lease { 0 } else { request.cost }, ..*request }
 }
 
 /// The states of a new key after the charge, including the units in use in its overflow state.

@@ -12,22 +12,25 @@ mod operations;
 mod overflow;
 mod overridden;
 mod overrides;
+mod reservations;
+mod reserve_one_limit;
 mod state_access;
 
 pub(super) use check::CheckedRequest;
 pub(super) use overflow::overflow_bits;
 pub(super) use overrides::TooManyOverrides;
 use overrides::{OverrideStatus, Overrides};
+pub(super) use reservations::Change;
 
 use super::{bounds::Bounds, id::Id, large_states::LargeStates, layouts::Layouts, slot::pack, table::Table};
 use crate::{
     answer::{
-        Moment, Outcome,
+        Fit, Moment, Outcome,
         one_limit::{OneLimitAnswer, OneLimitRequest},
     },
     decision::Decision,
     key_state::FAR_BEHIND,
-    limit_states::LimitStates,
+    limit_states::{LimitStates, ReservedStates},
     op::Op,
     policy::{OneLimit, Policy},
 };
@@ -102,6 +105,8 @@ pub(super) struct Shard {
     overridden: Table,
     /// Boxed, because few shards have overrides.
     overrides: Option<Box<Overrides>>,
+    /// Boxes without reservations, so that a reservation of a short time allocates nothing.
+    spare_reserved: Vec<Box<ReservedStates>>,
 }
 
 impl Shard {
@@ -145,9 +150,15 @@ impl Shard {
             self.count(op, answer.allows(one_limit.mode));
             return answer.decision(one_limit, moment);
         }
-        let checked = self.check(request, bounds, op == Op::Peek);
-        let outcome = Outcome::new(op, checked.fits());
-        let decision = self.commit(request, checked, outcome, bounds);
+        let mut checked = self.check(request, bounds, op == Op::Peek);
+        let outcome = if op != Op::Peek && request.policy.has_in_flight_limit() {
+            // Open holds are counted only if units are reserved.
+            checked.check.fit = Fit::Impossible;
+            Outcome::Denied
+        } else {
+            Outcome::new(op, checked.fits())
+        };
+        let decision = self.commit(request, checked, outcome, None, bounds);
         self.count(op, decision.is_allowed());
         decision
     }
@@ -179,7 +190,7 @@ impl Shard {
             return Some((answer, moment));
         };
         let LimitStates::One(state) = self.large_states.get_mut(large) else {
-            return None;
+            return self.decide_reserved(at, request, one_limit, op, bounds);
         };
         let before = state.heap_bytes();
         action.room = bounds.has_room(LOG_GROWTH);

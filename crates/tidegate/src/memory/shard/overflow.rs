@@ -46,8 +46,16 @@ impl Shard {
         if self.overflow.len() == 0 {
             return None;
         }
-        let index = self.overflow.find(fine_id(request, bounds)).or_else(|| self.overflow.find(coarse_id(request)))?;
-        Some(Address::overflow(index))
+        let [fine, coarse] = self.overflow_states(request, bounds);
+        fine.or(coarse)
+    }
+
+    /// The fine and the coarse overflow state of a key, if they exist.
+    pub(super) fn overflow_states(&self, request: &KeyRequest<'_>, bounds: &Bounds) -> [Option<Address>; 2] {
+        if self.overflow.len() == 0 {
+            return [None, None];
+        }
+        [fine_id(request, bounds), coarse_id(request)].map(|id| self.overflow.find(id).map(Address::overflow))
     }
 
     /// The id of the overflow state to charge for a key. The state may not exist yet. `None` if it cannot be created.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     KeyRequest, Shard, TableId,
     check::{CheckedRequest, StateLocation},
-    commit::charged_states,
+    commit::{charged, charged_states},
 };
 use crate::{
     algorithms::Recording,
@@ -22,10 +22,11 @@ use crate::{
     memory::bounds::Bounds,
     overrides::{Override, OverrideRule},
     policy::Policy,
+    reservation::open::Grant,
 };
 
 /// The same request under the limits that the key's state is stored by: those of the override, if it has limits.
-fn stored_by<'a>(request: &KeyRequest<'a>, active: &'a Override) -> KeyRequest<'a> {
+pub(super) fn stored_by<'a>(request: &KeyRequest<'a>, active: &'a Override) -> KeyRequest<'a> {
     match active.rule() {
         OverrideRule::Limits(limits) => KeyRequest { policy: limits, ..*request },
         OverrideRule::Ban | OverrideRule::Exempt => *request,
@@ -65,6 +66,7 @@ impl Shard {
         request: &KeyRequest<'_>,
         checked: &mut CheckedRequest,
         outcome: Outcome,
+        grant: Option<&Grant>,
         bounds: &Bounds,
     ) -> Decision {
         let Some(active) = self.override_of(request.id).map(Arc::clone) else {
@@ -75,7 +77,7 @@ impl Shard {
         }
         let mut recording = Recording::Exact;
         if outcome == Outcome::Charged {
-            recording = self.charge_overridden(&stored_by(request, &active), checked, bounds);
+            recording = self.charge_overridden(&stored_by(request, &active), checked, grant, bounds);
         }
         let mut decision = self.answer_overridden(request, &active, checked, outcome);
         decision.degraded = recording == Recording::Joined;
@@ -86,14 +88,25 @@ impl Shard {
     }
 
     /// Charges a key with an override. There is always room for it.
-    fn charge_overridden(&mut self, stored: &KeyRequest<'_>, checked: &CheckedRequest, bounds: &Bounds) -> Recording {
-        if let Some(address) = self.overridden_state(stored.id) {
-            return self.charge(address, stored, checked.at, bounds);
-        }
-        let states = charged_states(stored, checked);
-        self.grow_if_full(TableId::Overridden, bounds);
-        self.insert(TableId::Overridden, stored.id, stored.policy, states, checked.at, bounds);
-        Recording::Exact
+    fn charge_overridden(
+        &mut self,
+        stored: &KeyRequest<'_>,
+        checked: &CheckedRequest,
+        grant: Option<&Grant>,
+        bounds: &Bounds,
+    ) -> Recording {
+        let charged = charged(stored, grant);
+        let (address, recording) = match self.overridden_state(stored.id) {
+            Some(address) => (address, self.charge(address, &charged, checked.at, bounds)),
+            None => {
+                let states = charged_states(&charged, checked);
+                self.grow_if_full(TableId::Overridden, bounds);
+                let address = self.insert(TableId::Overridden, stored.id, stored.policy, states, checked.at, bounds);
+                (address, Recording::Exact)
+            }
+        };
+        self.record_reservation(address, stored.cost, checked.at, grant, bounds);
+        recording
     }
 
     fn answer_overridden(

@@ -14,6 +14,7 @@ use crate::{
         table::Table,
     },
     policy::Policy,
+    stored_state::StoredState,
 };
 
 impl Shard {
@@ -64,11 +65,13 @@ impl Shard {
             match slot.large_state() {
                 None => {
                     let state = slot.unpack(policy.layout().kind());
-                    return with(StateView { specs: policy.specs(), states: std::slice::from_ref(&state), newest });
+                    let states = std::slice::from_ref(&state);
+                    return with(StateView { specs: policy.specs(), states, newest, forecast: None });
                 }
                 Some(large) => {
-                    if let Some(states) = self.large_states.get(large).states() {
-                        return with(StateView { specs: policy.specs(), states, newest });
+                    let large = self.large_states.get(large);
+                    if let (Some(states), None) = (large.states(), large.reservations()) {
+                        return with(StateView { specs: policy.specs(), states, newest, forecast: None });
                     }
                 }
             }
@@ -89,7 +92,7 @@ impl Shard {
     pub(super) fn charge(&mut self, address: Address, request: &KeyRequest<'_>, at: i64, bounds: &Bounds) -> Recording {
         let newest = self.newest(address);
         let same = self.layouts.is(self.slot(address), request.policy.layout().id());
-        let room = bounds.has_room(LOG_GROWTH + self.large_states.bytes_to_put());
+        let room = self.has_room_to_charge(bounds);
         let from = self.layout_of(address);
         let recording = self.change(address, bounds, |states| {
             if same {
@@ -105,6 +108,11 @@ impl Shard {
         recording
     }
 
+    /// Whether there is room for a charge that makes a log longer.
+    pub(super) fn has_room_to_charge(&self, bounds: &Bounds) -> bool {
+        bounds.has_room(LOG_GROWTH + self.large_states.bytes_to_put())
+    }
+
     /// Stores the drain rates of `policy`, if nothing else of its layout has changed.
     pub(super) fn update_drain_rates(&mut self, address: Address, policy: &Policy, bounds: &Bounds) {
         let from = self.layout_of(address);
@@ -112,6 +120,7 @@ impl Shard {
             return;
         }
         let updated = self.change(address, bounds, |states| {
+            let states = states.unreserved_mut();
             states.with_drain_rates(&from, policy.layout()).map(|updated| *states = updated).is_some()
         });
         if updated {
@@ -250,16 +259,38 @@ impl Shard {
             before
         });
         self.slot_mut(address).set_newest(now);
-        before.map(|states| Box::new(SavedState { newest, states }))
+        before.map(|states| Box::new(SavedState { newest, layout, states }))
     }
 
-    /// Undoes a [`rebase`](Self::rebase).
+    /// Undoes a [`rebase`](Self::rebase) or the end of reservations.
     #[inline]
     pub(super) fn restore(&mut self, address: Address, before: Option<Box<SavedState>>, bounds: &Bounds) {
         if let Some(before) = before {
-            let SavedState { newest, states } = *before;
-            self.change(address, bounds, |current| *current = states);
-            self.slot_mut(address).set_newest(newest);
+            let SavedState { newest, layout, states } = *before;
+            self.change_stored(address, bounds, |stored| *stored = StoredState { newest, layout, states });
         }
+    }
+
+    /// Changes a state together with its layout and the time of its newest charge.
+    pub(super) fn change_stored<R>(
+        &mut self,
+        address: Address,
+        bounds: &Bounds,
+        with: impl FnOnce(&mut StoredState) -> R,
+    ) -> R {
+        let (newest, layout) = (self.newest(address), self.layout_of(address));
+        let before = layout.id();
+        let (result, newest, layout) = self.change(address, bounds, |states| {
+            let taken = std::mem::replace(states, LimitStates::Many(Box::default()));
+            let mut stored = StoredState { newest, layout, states: taken };
+            let result = with(&mut stored);
+            *states = stored.states;
+            (result, stored.newest, stored.layout)
+        });
+        self.slot_mut(address).set_newest(newest);
+        if layout.id() != before {
+            self.set_layout(address, &layout, bounds);
+        }
+        result
     }
 }

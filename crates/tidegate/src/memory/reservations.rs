@@ -1,0 +1,279 @@
+//! The reservations of a [`MemoryStore`].
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    BoundedShard, MemoryStore,
+    id::{Id, nonce},
+    shard::{Change, KeyRequest},
+};
+use crate::{
+    cost::Cost,
+    decide_all::{Spend, combine, distinct, overall},
+    decision::Decision,
+    external_store::unknown_reservation,
+    key::Key,
+    op::Op,
+    policy::{Mode, Policy},
+    reservation::{
+        Hold, Lease, Leased, PolicySource, ReservationError, ReservationId, Reserved, ReservedAll, Settled,
+        checked_amount,
+        open::{Grant, Kind, halves},
+    },
+    timestamp::Timestamp,
+};
+
+impl MemoryStore {
+    /// Reserves `cost` units until their actual cost is known. They are charged at once, as by a check.
+    ///
+    /// # Errors
+    /// If the ttl of the hold is out of range.
+    pub fn reserve(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        cost: Cost,
+        hold: Hold,
+        now: Timestamp,
+    ) -> Result<Reserved, ReservationError> {
+        let ttl = policy.reservation_bounds().hold_ttl(hold.ttl())?;
+        let request = self.request(policy, key, cost.get(), now);
+        let BoundedShard { shard, bounds } = self.shard(request.id);
+        let nonce = nonce();
+        let grant = Grant { nonce: halves(nonce), ttl, kind: Kind::of_hold(hold.at_end()), others: None };
+        let decision = shard.lock().reserve(&request, &grant, bounds);
+        if decision.degraded {
+            self.sweep_other_half(request.id, now, Op::Check);
+        }
+        let id = decision.is_allowed().then(|| self.reservation_id(policy, nonce, request.id)).transpose()?;
+        Ok(Reserved { decision, id })
+    }
+
+    /// Reserves several requests as one, in one atomic step: all of them or none. They have one id.
+    ///
+    /// # Errors
+    /// If the ttl of the hold is out of range, or as [`decide_all`](Self::decide_all).
+    pub fn reserve_all(
+        &self,
+        spends: &[Spend<'_>],
+        hold: Hold,
+        now: Timestamp,
+    ) -> Result<ReservedAll, ReservationError> {
+        let (merged, merged_into) = distinct(spends)?;
+        let ids: Vec<Id> = merged.iter().map(|spend| self.secret.id(spend.policy, spend.key)).collect();
+        let nonce = nonce();
+        let parts = merged_into.iter().map(|i| self.reservation_id(merged[*i].policy, nonce, ids[*i]));
+        let parts: Vec<ReservationId> = parts.collect::<Result<_, _>>()?;
+        let others = (spends.len() > 1).then(|| Arc::new(ReservationId::join(&parts).into_boxed_slice()));
+        let grant = |(i, spend): (usize, &Spend<'_>)| {
+            let ttl = spend.policy.reservation_bounds().hold_ttl(hold.ttl())?;
+            let others = others.clone().filter(|_| i == 0);
+            Ok(Grant { nonce: halves(nonce), ttl, kind: Kind::of_hold(hold.at_end()), others })
+        };
+        let grants: Vec<Grant> = merged.iter().enumerate().map(grant).collect::<Result<_, ReservationError>>()?;
+        let decided = self.decide_merged(Op::Check, &merged, Some(&grants), now);
+        let decisions = combine(spends, merged_into.into_iter().map(|i| decided[i]).collect());
+        let id = decisions.overall.is_allowed().then(|| parts[0].clone());
+        Ok(ReservedAll { decisions, id })
+    }
+
+    /// Closes an open hold whose work took `actual` units: one number for all of its requests, or one for each, in order.
+    /// Unused units are given back to the time of the grant, and units beyond those of the hold are charged now.
+    ///
+    /// # Errors
+    /// If `actual` is malformed, or `policies` does not have the policy.
+    pub fn commit(
+        &self,
+        id: &ReservationId,
+        actual: &[u64],
+        policies: &dyn PolicySource,
+        now: Timestamp,
+    ) -> Result<Settled, ReservationError> {
+        for units in actual {
+            checked_amount(*units)?;
+        }
+        if let [actual] = actual
+            && let Some(settled) = self.commit_at_once(id, *actual, policies, now)?
+        {
+            return Ok(settled);
+        }
+        let change = |part: usize, parts: usize| match actual {
+            [units] => Ok(Change::Commit(*units)),
+            _ if actual.len() == parts => Ok(Change::Commit(actual[part])),
+            _ => Err(ReservationError::Amounts { given: actual.len(), parts }),
+        };
+        self.change_hold(id, &change, policies, now)
+    }
+
+    /// Sets the end of an open hold to `ttl` from now.
+    ///
+    /// # Errors
+    /// If the ttl is out of range, or `policies` does not have the policy.
+    pub fn renew(
+        &self,
+        id: &ReservationId,
+        ttl: Duration,
+        policies: &dyn PolicySource,
+        now: Timestamp,
+    ) -> Result<Settled, ReservationError> {
+        let ttl = id.policy(policies)?.reservation_bounds().hold_ttl(ttl)?;
+        self.change_hold(id, &|_, _| Ok(Change::Renew(ttl)), policies, now)
+    }
+
+    /// Sets units aside that a node may admit by itself for a short time. An earlier lease is settled first.
+    ///
+    /// # Errors
+    /// If the lease is malformed.
+    pub fn lease(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        lease: &Lease,
+        now: Timestamp,
+    ) -> Result<Leased, ReservationError> {
+        let ttl = lease.checked_ttl(policy)?;
+        let request = self.request(policy, key, lease.least.get(), now);
+        let settle = match &lease.settle {
+            Some((earlier, _)) if self.place(earlier, policy)? != request.id => return Err(ReservationError::OtherKey),
+            Some((earlier, spent)) => Some((halves(earlier.nonce()), checked_amount(*spent)?)),
+            None => None,
+        };
+        let BoundedShard { shard, bounds } = self.shard(request.id);
+        let nonce = nonce();
+        let grant = Grant { nonce: halves(nonce), ttl, kind: Kind::Lease, others: None };
+        let (decision, granted, settled) = shard.lock().lease(&request, lease, settle, &grant, bounds)?;
+        let id = (granted > 0).then(|| self.reservation_id(policy, nonce, request.id)).transpose()?;
+        Ok(Leased { decision, id, granted, settled })
+    }
+
+    /// Closes an open lease of which `spent` units were spent. They are charged now.
+    ///
+    /// # Errors
+    /// If more units were spent than the lease has, or `policies` does not have the policy.
+    pub fn settle(
+        &self,
+        id: &ReservationId,
+        spent: u64,
+        policies: &dyn PolicySource,
+        now: Timestamp,
+    ) -> Result<Settled, ReservationError> {
+        let change = Change::Settle(checked_amount(spent)?);
+        let policy = id.policy(policies)?;
+        if id.is_never_granted() {
+            return Ok(unknown_reservation(&policy));
+        }
+        let request = self.request_of(id, &policy, now)?;
+        let (decision, known) = self.change_one(&request, id, change)?;
+        Ok(Settled { decision, known })
+    }
+
+    /// Closes the hold of the most common request. `None` for all others, without any change.
+    fn commit_at_once(
+        &self,
+        id: &ReservationId,
+        actual: u64,
+        policies: &dyn PolicySource,
+        now: Timestamp,
+    ) -> Result<Option<Settled>, ReservationError> {
+        let policy = id.policy(policies)?;
+        if id.is_never_granted() {
+            return Ok(None);
+        }
+        let request = self.request_of(id, &policy, now)?;
+        let BoundedShard { shard, bounds } = self.shard(request.id);
+        let decision = shard.lock().commit_one_limit(&request, halves(id.nonce()), actual, bounds);
+        Ok(decision.map(|decision| Settled { decision, known: true }))
+    }
+
+    /// An id that is never open.
+    pub(crate) fn never_granted(policy: &Policy) -> ReservationId {
+        ReservationId::never_granted(policy, nonce())
+    }
+
+    /// Changes all requests of a hold. `change` returns the change of a request, given its number and that of all.
+    fn change_hold(
+        &self,
+        id: &ReservationId,
+        change: &dyn Fn(usize, usize) -> Result<Change, ReservationError>,
+        policies: &dyn PolicySource,
+        now: Timestamp,
+    ) -> Result<Settled, ReservationError> {
+        let policy = id.policy(policies)?;
+        if id.is_never_granted() {
+            change(0, 1)?;
+            return Ok(unknown_reservation(&policy));
+        }
+        let request = self.request_of(id, &policy, now)?;
+        let BoundedShard { shard, bounds } = self.shard(request.id);
+        let others = shard.lock().other_parts(&request, halves(id.nonce()), bounds);
+        let Some(others) = others else {
+            let (decision, known) = self.change_one(&request, id, change(0, 1)?)?;
+            return Ok(Settled { decision, known });
+        };
+        let parts = ReservationId::split(&others)?;
+        let policies: Vec<_> = parts.iter().map(|part| part.policy(policies)).collect::<Result<_, _>>()?;
+        let mut changes: Vec<(KeyRequest<'_>, Change)> = Vec::new();
+        for (number, (part, policy)) in parts.iter().zip(&policies).enumerate() {
+            let (request, change) = (self.request_of(part, policy, now)?, change(number, parts.len())?);
+            // The same policy and key twice is one request of the summed cost.
+            let same = changes.iter_mut().find(|(other, _)| other.id == request.id);
+            match (same, change) {
+                (Some((_, Change::Commit(units))), Change::Commit(more)) => *units += more,
+                (Some(_), _) => {}
+                (None, change) => changes.push((request, change)),
+            }
+        }
+        self.change_parts(&changes, id)
+    }
+
+    /// Changes all requests of a hold in one atomic step.
+    fn change_parts(
+        &self,
+        changes: &[(KeyRequest<'_>, Change)],
+        id: &ReservationId,
+    ) -> Result<Settled, ReservationError> {
+        let mut numbers: Vec<_> = changes.iter().map(|(request, _)| self.shard_number(request.id)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut locked: Vec<_> = numbers.iter().map(|number| self.shards[*number].shard.lock()).collect();
+        let (mut decisions, mut modes, mut known): (Vec<Decision>, Vec<Mode>, bool) = (Vec::new(), Vec::new(), false);
+        for (request, change) in changes {
+            let shard = &mut locked[numbers.partition_point(|number| *number < self.shard_number(request.id))];
+            let bounds = &self.shard(request.id).bounds;
+            let (decision, was_known) = shard.change_reservation(request, halves(id.nonce()), *change, bounds)?;
+            decisions.push(decision);
+            modes.push(request.policy.mode());
+            known |= was_known;
+        }
+        Ok(Settled { decision: overall(&modes, &decisions), known })
+    }
+
+    fn change_one(
+        &self,
+        request: &KeyRequest<'_>,
+        id: &ReservationId,
+        change: Change,
+    ) -> Result<(Decision, bool), ReservationError> {
+        let BoundedShard { shard, bounds } = self.shard(request.id);
+        shard.lock().change_reservation(request, halves(id.nonce()), change, bounds)
+    }
+
+    fn reservation_id(&self, policy: &Policy, nonce: [u8; 16], id: Id) -> Result<ReservationId, ReservationError> {
+        ReservationId::new(policy, nonce, &self.secret.seal(id, nonce, policy))
+    }
+
+    /// A request for the key of a reservation.
+    fn request_of<'a>(
+        &self,
+        id: &ReservationId,
+        policy: &'a Policy,
+        now: Timestamp,
+    ) -> Result<KeyRequest<'a>, ReservationError> {
+        Ok(KeyRequest { policy, id: self.place(id, policy)?, cost: 1, now: now.as_micros().cast_signed() })
+    }
+
+    fn place(&self, id: &ReservationId, policy: &Policy) -> Result<Id, ReservationError> {
+        let place = id.place().try_into().map_err(|_| ReservationError::Foreign)?;
+        Ok(self.secret.open(place, id.nonce(), policy))
+    }
+}

@@ -1,0 +1,291 @@
+//! [`ReservationId`]: the id of a reservation.
+//!
+//! An id is text of at most 200 characters: a reference to the policy, a dot, and in base 64 a random number of 128 bits
+//! and the place of the state. The store seals the place, so that the id says nothing about the key.
+//!
+//! The policy is referenced by its name. Limits without a name are written into the id.
+
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+
+use super::ReservationError;
+use crate::{
+    algorithm::{Algorithm, Buckets, Burst},
+    limit::Limit,
+    policy::Policy,
+};
+
+/// The maximum length of an id.
+const MAX_LENGTH: usize = 200;
+/// The maximum number of bytes of a place.
+const MAX_PLACE: usize = 20;
+const NONCE: usize = 16;
+/// It is not part of any id.
+const SEPARATOR: &str = " ";
+const NAMED: char = 'n';
+const UNNAMED: char = 'u';
+
+/// The id of a hold or a lease. Whoever has it can commit, release, renew or settle the reservation.
+///
+/// It is opaque text of at most 200 characters. It can't be guessed and says nothing about the key. It works on every node
+/// that shares the store.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ReservationId {
+    policy: PolicyReference,
+    nonce: [u8; NONCE],
+    place: [u8; MAX_PLACE],
+    place_length: u8,
+}
+
+/// The policy of a reservation.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum PolicyReference {
+    Named(Arc<str>),
+    Unnamed { limits: Arc<[Limit]>, algorithm: Algorithm },
+}
+
+impl PolicyReference {
+    fn of(policy: &Policy) -> Self {
+        match policy.shared_name() {
+            Some(name) => Self::Named(Arc::clone(name)),
+            None => Self::Unnamed { limits: Arc::clone(policy.shared_limits()), algorithm: policy.algorithm() },
+        }
+    }
+}
+
+/// Finds a policy by its name, for an operation on a reservation.
+///
+/// A [`Policy`] finds itself, and a slice of policies finds those that it has.
+pub trait PolicySource: Sync {
+    /// The policy with this name.
+    fn find(&self, name: &str) -> Option<&Policy>;
+}
+
+impl PolicySource for Policy {
+    fn find(&self, name: &str) -> Option<&Policy> {
+        (self.name() == Some(name)).then_some(self)
+    }
+}
+
+impl PolicySource for [Policy] {
+    fn find(&self, name: &str) -> Option<&Policy> {
+        self.iter().find(|policy| policy.name() == Some(name))
+    }
+}
+
+impl PolicySource for Vec<Policy> {
+    fn find(&self, name: &str) -> Option<&Policy> {
+        self.as_slice().find(name)
+    }
+}
+
+impl ReservationId {
+    /// The id of a reservation under `policy`: for authors of stores. `nonce` is random, and `place` is where the store
+    /// finds the state, sealed: at most 20 bytes.
+    ///
+    /// # Errors
+    /// If the place is too long.
+    pub fn new(policy: &Policy, nonce: [u8; NONCE], place: &[u8]) -> Result<Self, ReservationError> {
+        let mut padded = [0; MAX_PLACE];
+        padded.get_mut(..place.len()).ok_or(ReservationError::Id)?.copy_from_slice(place);
+        Ok(Self {
+            policy: PolicyReference::of(policy),
+            nonce,
+            place: padded,
+            place_length: u8::try_from(place.len()).unwrap_or(0),
+        })
+    }
+
+    /// The id of a request that is admitted without a reservation, for example while the store is not available. It is
+    /// never open.
+    pub fn never_granted(policy: &Policy, nonce: [u8; NONCE]) -> Self {
+        Self { policy: PolicyReference::of(policy), nonce, place: [0; MAX_PLACE], place_length: 0 }
+    }
+
+    /// Whether it belongs to a request that was admitted without a reservation.
+    pub fn is_never_granted(&self) -> bool {
+        self.place_length == 0
+    }
+
+    /// Several ids as bytes, for the record of a reservation of several requests.
+    pub fn join(ids: &[Self]) -> Vec<u8> {
+        let texts: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        texts.join(SEPARATOR).into_bytes()
+    }
+
+    /// The ids in the bytes of [`join`](Self::join).
+    ///
+    /// # Errors
+    /// If the bytes have another form.
+    pub fn split(bytes: &[u8]) -> Result<Vec<Self>, ReservationError> {
+        let text = std::str::from_utf8(bytes).map_err(|_| ReservationError::Id)?;
+        text.split(SEPARATOR).map(str::parse).collect()
+    }
+
+    /// The random number, by which the store finds the reservation among those of its key.
+    pub fn nonce(&self) -> [u8; NONCE] {
+        self.nonce
+    }
+
+    /// The sealed place of the state.
+    pub fn place(&self) -> &[u8] {
+        &self.place[..usize::from(self.place_length)]
+    }
+
+    /// The name of the policy; `None` for limits without a name.
+    pub fn policy_name(&self) -> Option<&str> {
+        match &self.policy {
+            PolicyReference::Named(name) => Some(name),
+            PolicyReference::Unnamed { .. } => None,
+        }
+    }
+
+    /// The policy of the reservation.
+    ///
+    /// # Errors
+    /// If `policies` does not have it.
+    pub fn policy<'a>(&self, policies: &'a dyn PolicySource) -> Result<Cow<'a, Policy>, ReservationError> {
+        match &self.policy {
+            PolicyReference::Named(name) => match policies.find(name) {
+                Some(policy) => Ok(Cow::Borrowed(policy)),
+                None => Err(ReservationError::PolicyGone { name: name.to_string() }),
+            },
+            PolicyReference::Unnamed { limits, algorithm } => {
+                let policy = Policy::unnamed(limits.iter().copied()).map_err(|_| ReservationError::Id)?;
+                Ok(Cow::Owned(policy.with_algorithm(*algorithm)))
+            }
+        }
+    }
+}
+
+impl fmt::Display for ReservationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.policy {
+            PolicyReference::Named(name) => write!(f, "{NAMED}{name}")?,
+            PolicyReference::Unnamed { limits, algorithm } => {
+                write!(f, "{UNNAMED}{}", URL_SAFE_NO_PAD.encode(encode_limits(limits, *algorithm)))?;
+            }
+        }
+        write!(f, ".{}", URL_SAFE_NO_PAD.encode([&self.nonce[..], self.place()].concat()))
+    }
+}
+
+impl fmt::Debug for ReservationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReservationId({self})")
+    }
+}
+
+impl FromStr for ReservationId {
+    type Err = ReservationError;
+
+    fn from_str(text: &str) -> Result<Self, ReservationError> {
+        parse(text).ok_or(ReservationError::Id)
+    }
+}
+
+fn parse(text: &str) -> Option<ReservationId> {
+    if text.len() > MAX_LENGTH {
+        return None;
+    }
+    let (policy, numbers) = text.rsplit_once('.')?;
+    let numbers = URL_SAFE_NO_PAD.decode(numbers).ok()?;
+    let (nonce, sealed) = numbers.split_first_chunk::<NONCE>()?;
+    let mut place = [0; MAX_PLACE];
+    place.get_mut(..sealed.len())?.copy_from_slice(sealed);
+    let policy = match policy.strip_prefix(NAMED) {
+        Some(name) => PolicyReference::Named(name.into()),
+        None => {
+            let (limits, algorithm) = decode_limits(&URL_SAFE_NO_PAD.decode(policy.strip_prefix(UNNAMED)?).ok()?)?;
+            PolicyReference::Unnamed { limits, algorithm }
+        }
+    };
+    Some(ReservationId { policy, nonce: *nonce, place, place_length: u8::try_from(sealed.len()).ok()? })
+}
+
+/// The algorithm (1 byte), its number (5), and for each limit its max (5) and its window (6).
+fn encode_limits(limits: &[Limit], algorithm: Algorithm) -> Vec<u8> {
+    let (kind, number) = match algorithm {
+        Algorithm::SlidingLog => (0, 0),
+        Algorithm::SlidingCounter => (1, 0),
+        Algorithm::SlidingBuckets(buckets) => (2, buckets.get()),
+        Algorithm::FixedWindow => (3, 0),
+        Algorithm::Gcra(burst) => (4, burst.map_or(0, Burst::get)),
+    };
+    let mut bytes = vec![kind];
+    bytes.extend_from_slice(&number.to_be_bytes()[3..]);
+    for limit in limits {
+        bytes.extend_from_slice(&limit.max().to_be_bytes()[3..]);
+        bytes.extend_from_slice(&limit.window_us().to_be_bytes()[2..]);
+    }
+    bytes
+}
+
+fn decode_limits(bytes: &[u8]) -> Option<(Arc<[Limit]>, Algorithm)> {
+    let number = |bytes: &[u8]| bytes.iter().fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+    let (header, limits) = bytes.split_first_chunk::<6>()?;
+    let algorithm = match (header[0], number(&header[1..])) {
+        (0, 0) => Algorithm::SlidingLog,
+        (1, 0) => Algorithm::SlidingCounter,
+        (2, buckets) => Algorithm::SlidingBuckets(Buckets::new(buckets).ok()?),
+        (3, 0) => Algorithm::FixedWindow,
+        (4, 0) => Algorithm::Gcra(None),
+        (4, burst) => Algorithm::Gcra(Some(Burst::new(burst).ok()?)),
+        _ => return None,
+    };
+    let limit = |bytes: &[u8]| match (number(bytes.get(..5)?), number(bytes.get(5..)?)) {
+        (max, 0) => Limit::in_flight(max).ok(),
+        (max, window) => Limit::new(max, Duration::from_micros(window)).ok(),
+    };
+    let limits: Arc<[Limit]> = limits.chunks(11).map(limit).collect::<Option<_>>()?;
+    Some((limits, algorithm))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(policy: &Policy) -> ReservationId {
+        ReservationId::new(policy, [7; NONCE], &[9; MAX_PLACE]).expect("a short place")
+    }
+
+    #[test]
+    fn every_id_is_short_text_that_reads_back() {
+        let windows = (1..=8).map(|n| Limit::new(1_000_000_000_000, Duration::from_secs(n * 3_952_800)));
+        let limits: Vec<Limit> = windows.map(|limit| limit.expect("in range")).collect();
+        let burst = Algorithm::Gcra(Some(Burst::new(1_000_000_000_000).expect("in range")));
+        let policies = [
+            Policy::new(&"x".repeat(128), limits.clone()).expect("a policy"),
+            Policy::new("a.b", [Limit::in_flight(4).expect("in range")]).expect("a policy"),
+            Policy::unnamed(limits).expect("a policy").with_algorithm(burst),
+            Policy::unnamed(["5/1s".parse().expect("a limit"), "4/inflight".parse().expect("a limit")])
+                .expect("a policy"),
+        ];
+        for policy in &policies {
+            let id = id(policy);
+            let text = id.to_string();
+            assert!(text.len() <= MAX_LENGTH, "{} characters", text.len());
+            assert_eq!(text.parse(), Ok(id.clone()));
+            let found = id.policy(policy).expect("the policy");
+            assert_eq!(
+                (found.name(), found.limits(), found.algorithm()),
+                (policy.name(), policy.limits(), policy.algorithm())
+            );
+        }
+        let other = Policy::new("other", ["1/1s".parse().expect("a limit")]).expect("a policy");
+        let gone = id(&policies[1]).policy(&other).err();
+        assert_eq!(gone, Some(ReservationError::PolicyGone { name: "a.b".into() }));
+    }
+
+    #[test]
+    fn other_text_is_not_an_id() {
+        let good = id(&Policy::new("api", ["5/1s".parse().expect("a limit")]).expect("a policy")).to_string();
+        let long = format!("n{}", "x".repeat(MAX_LENGTH));
+        for text in
+            ["", "n", ".", "api", &good[1..], &good[..good.len() - 30], &format!("{good}AAAA"), &long, "uAAAA.AAAA"]
+        {
+            assert_eq!(text.parse::<ReservationId>(), Err(ReservationError::Id), "{text}");
+        }
+    }
+}
