@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 
 use super::{EventCount, Fallback, Metric, Store, StoreError, StoreReport, answer_now, report::DEGRADED_ANSWERS};
 use crate::{
-    Cost, Decision, Decisions, Hold, Key, Op, Policy, PolicySource, Reason, ReservationError, ReservationId, Reserved,
-    ReservedAll, Settled, Spend, SpendError, external_store,
+    Cost, Decision, Decisions, Hold, Key, Lease, Leased, Op, Policy, PolicySource, Reason, ReservationError,
+    ReservationId, Reserved, ReservedAll, Settled, Spend, SpendError, external_store,
 };
 
 /// A store whose decisions never fail.
@@ -179,6 +179,35 @@ impl<S: Store> FailSafe<S> {
     ) -> Result<Settled, StoreError> {
         let answer = self.store.renew(id, ttl, policies).await;
         self.or_local(answer, || self.fallback().renew(id, ttl, policies))
+    }
+
+    /// Grants a lease. If the store returns an error, the policy's failure choice decides: `open` grants all that is asked,
+    /// with an id that is never known.
+    ///
+    /// # Errors
+    /// If the lease is malformed.
+    pub async fn lease(&self, policy: &Policy, key: &Key<'_>, lease: &Lease) -> Result<Leased, ReservationError> {
+        let error = match self.store.lease(policy, key, lease).await {
+            Ok(leased) => return Ok(leased),
+            Err(StoreError::Reservation(error)) => return Err(error),
+            Err(error) => error,
+        };
+        self.note(&error);
+        self.fallback().lease(policy, key, lease, policy.on_store_failure())
+    }
+
+    /// Settles a lease: see [`Store::settle`]. A lease that the failure choice `local` granted is settled in this process.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn settle(
+        &self,
+        id: &ReservationId,
+        spent: u64,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, StoreError> {
+        let answer = self.store.settle(id, spent, policies).await;
+        self.or_local(answer, || self.fallback().settle(id, spent, policies))
     }
 
     /// The answer of the store or, if it does not know a hold, of the fallback that may have granted it.

@@ -105,6 +105,7 @@ fn refusal_status(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::Malformed { message, .. } => Status::invalid_argument(message),
         Refusal::UnknownPolicy { .. } => Status::not_found(refusal.to_string()),
+        Refusal::Reservation(_) => Status::failed_precondition(refusal.to_string()),
         _ => Status::unavailable(refusal.to_string()),
     }
 }
