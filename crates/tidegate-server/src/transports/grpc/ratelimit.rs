@@ -5,7 +5,7 @@
 //! their units were spent for an earlier request.
 
 use futures_util::future::try_join_all;
-use tidegate::{Cost, Op};
+use tidegate::{Cost, Op, ReservationError};
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -105,6 +105,7 @@ fn refusal_status(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::Malformed { message, .. } => Status::invalid_argument(message),
         Refusal::UnknownPolicy { .. } => Status::not_found(refusal.to_string()),
+        Refusal::Reservation(ReservationError::Unsupported { .. }) => Status::unimplemented(refusal.to_string()),
         Refusal::Reservation(_) => Status::failed_precondition(refusal.to_string()),
         _ => Status::unavailable(refusal.to_string()),
     }

@@ -89,6 +89,9 @@ impl From<Refusal> for Problem {
             Refusal::Reservation(ReservationError::PolicyGone { .. }) => {
                 Self::new(StatusCode::NOT_FOUND, "reservation", error)
             }
+            Refusal::Reservation(ReservationError::Unsupported { .. }) => {
+                Self::new(StatusCode::NOT_IMPLEMENTED, "", error)
+            }
             Refusal::Reservation(reason) => Self::new(StatusCode::BAD_REQUEST, field_of(&reason), error),
             Refusal::Store(StoreError::Override(_)) => Self::new(StatusCode::BAD_REQUEST, "override", error),
             Refusal::Store(StoreError::Unsupported { .. }) => Self::new(StatusCode::NOT_IMPLEMENTED, "", error),

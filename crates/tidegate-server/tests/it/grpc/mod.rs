@@ -58,6 +58,11 @@ impl GrpcClient {
         status.clone()
     }
 
+    /// Sends one descriptor, which the service must refuse.
+    pub(crate) fn refusal(&self, descriptor: RateLimitDescriptor) -> Status {
+        self.send(request(&[descriptor])).expect_err("it is refused")
+    }
+
     /// Returns the state of the key that is this list over HTTP.
     fn inspect(&self, policy: &str, key: &[&str]) -> Option<Inspection> {
         let service = self.running.server().service();
