@@ -2,6 +2,7 @@
 
 mod overrides;
 mod replay;
+mod reservations;
 mod simulate;
 
 use std::{path::PathBuf, time::Duration};
@@ -9,6 +10,9 @@ use std::{path::PathBuf, time::Duration};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 pub(crate) use overrides::{ListArguments, OverrideCommand, OverrideKeyArguments, SetArguments};
 pub(crate) use replay::{LogArguments, LogFormat, ReplayArguments};
+pub(crate) use reservations::{
+    CommitArguments, HoldEnd, ReleaseArguments, RenewArguments, ReserveArguments, RunArguments,
+};
 pub(crate) use simulate::{
     AccuracyArguments, CompareArguments, LimitArguments, SimulateCommand, SimulatedArguments, TrafficArguments,
     TrafficFormat, TrialArguments,
@@ -16,7 +20,8 @@ pub(crate) use simulate::{
 
 /// Shown below the help of the command.
 const EXIT_CODES: &str = "Exit codes: 0 done or allowed, 1 limited, 2 wrong arguments or configuration, 3 impossible (the \
-cost is higher than the limit ever allows), 4 the store or the service does not answer, 5 banned.";
+cost is higher than the limit ever allows), 4 the store or the service does not answer, 5 banned. `tidegate run` exits \
+with the code of its command.";
 
 /// Exact sliding-window rate limits, as a service and as commands.
 #[derive(Debug, Parser)]
@@ -47,6 +52,17 @@ pub(crate) enum Command {
     Peek(CheckArguments),
     /// Spend the cost even beyond the limit.
     Charge(CheckArguments),
+    /// Hold units until their actual cost is known: spend the cost if it fits, and print an id for commit and release.
+    Reserve(ReserveArguments),
+    /// Close a hold with the actual cost. Exit code 1 if the hold is not open.
+    Commit(CommitArguments),
+    /// Close a hold and give all of its units back. Exit code 1 if the hold is not open.
+    Release(ReleaseArguments),
+    /// Set the end of a hold to a time from now. Exit code 1 if the hold is not open.
+    Renew(RenewArguments),
+    /// Run a command while holding a unit, to limit how many run at once. Exit code: that of the command, or 128 and the
+    /// number of the signal that ended it; 1 limited, as for check; 126 or 127 if the command can't be started.
+    Run(RunArguments),
     /// Refund units to the moment of their charge.
     Refund(RefundArguments),
     /// Reset a key.
@@ -115,7 +131,7 @@ pub(crate) struct ServiceArguments {
 }
 
 /// Parses a duration above zero.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let duration = tidegate::parse_duration(text).filter(|duration| !duration.is_zero());
     duration.ok_or_else(|| "write a duration such as 500ms or 10s".to_owned())
 }

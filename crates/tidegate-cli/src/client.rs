@@ -15,7 +15,7 @@ use crate::{
     arguments::{CheckArguments, Format, RefundArguments, SubjectArguments, TargetArguments},
     outcome::Outcome,
     output::{print_error, print_text},
-    times,
+    reservations, times,
     visible::visible,
 };
 
@@ -28,6 +28,7 @@ pub(crate) enum Operation {
     Refund,
     Reset,
     Inspect,
+    Reserve,
 }
 
 /// A request of the HTTP API.
@@ -60,12 +61,32 @@ pub(crate) fn with_query<'a>(path: &str, query: impl IntoIterator<Item = (&'a st
 }
 
 pub(crate) fn decide(operation: Operation, arguments: &CheckArguments, format: Format) -> anyhow::Result<Outcome> {
+    decide_with(operation, arguments, json!({}), format)
+}
+
+/// Decides, with further fields of the request.
+pub(crate) fn decide_with(
+    operation: Operation,
+    arguments: &CheckArguments,
+    mut body: Value,
+    format: Format,
+) -> anyhow::Result<Outcome> {
     let CheckArguments { subject, cost, operation: priced, on_store_failure } = arguments;
-    // Without a policy nothing is configured for a failure of Redis. Then requests are denied.
-    let default = (subject.target.store.is_some() && subject.policy.is_none()).then_some("closed");
-    let on_store_failure = on_store_failure.as_deref().or(default);
-    let body = json!({ "cost": cost, "operation": priced, "on_store_failure": on_store_failure });
+    body["cost"] = json!(cost);
+    body["operation"] = json!(priced);
+    body["on_store_failure"] =
+        json!(failure_choice(on_store_failure.as_deref(), &subject.target, subject.policy.as_deref()));
     run(operation, subject, body, format)
+}
+
+/// Returns the choice for a failure of the store. Without a policy nothing is configured for a failure of Redis. Then
+/// requests are denied.
+pub(crate) fn failure_choice<'a>(
+    given: Option<&'a str>,
+    target: &TargetArguments,
+    policy: Option<&str>,
+) -> Option<&'a str> {
+    given.or((target.store.is_some() && policy.is_none()).then_some("closed"))
 }
 
 pub(crate) fn refund(arguments: &RefundArguments, format: Format) -> anyhow::Result<Outcome> {
@@ -96,6 +117,7 @@ pub(crate) fn run(
         Operation::Check => ApiRequest::post("/v1/check", body),
         Operation::Peek => ApiRequest::post("/v1/peek", body),
         Operation::Charge => ApiRequest::post("/v1/charge", body),
+        Operation::Reserve => ApiRequest::post("/v1/reserve", body),
         Operation::Refund => ApiRequest::post("/v1/refund", body),
         Operation::Reset => ApiRequest::post("/v1/reset", body),
         Operation::Inspect => {
@@ -115,11 +137,16 @@ pub(crate) fn send(
     format: Format,
     text: impl FnOnce(&Value) -> String,
 ) -> anyhow::Result<Outcome> {
-    let (status, body) = match &target.store {
-        Some(url) => in_process::send(request, url, target.service.ca.as_deref(), target.config.as_ref())?,
-        None => http::send(request, &Endpoint::new(&target.service)?)?,
-    };
+    let (status, body) = exchange(request, target)?;
     print_response(status, &body, format, text)
+}
+
+/// Sends a request to the service, or executes it on a Redis. Returns the status and the body of the response.
+pub(crate) fn exchange(request: &ApiRequest, target: &TargetArguments) -> anyhow::Result<(u16, Value)> {
+    match &target.store {
+        Some(url) => in_process::send(request, url, target.service.ca.as_deref(), target.config.as_ref()),
+        None => http::send(request, &Endpoint::new(&target.service)?),
+    }
 }
 
 /// Prints a response and returns its outcome. `text` formats a response without an error for people.
@@ -129,20 +156,26 @@ pub(crate) fn print_response(
     format: Format,
     text: impl FnOnce(&Value) -> String,
 ) -> anyhow::Result<Outcome> {
-    let outcome = match (body["reason"].as_str(), status) {
-        (Some("limited"), _) => Outcome::Limited,
-        (Some("impossible"), _) => Outcome::Impossible,
-        (Some("banned"), _) => Outcome::Banned,
-        (Some("store_unavailable"), _) | (_, 503) => Outcome::StoreFailed,
-        (_, 200) => Outcome::Good,
-        _ => Outcome::Usage,
-    };
+    let outcome = outcome_of(status, body);
     match (format, body["error"].as_str()) {
         (Format::Json, _) => print_text(&format!("{body}\n"))?,
         (Format::Text, Some(error)) => print_error(visible(&hinted(body["field"].as_str(), error))),
         (Format::Text, None) => print_text(&text(body))?,
     }
     Ok(outcome)
+}
+
+/// Returns the outcome that a response means.
+pub(crate) fn outcome_of(status: u16, body: &Value) -> Outcome {
+    match (body["reason"].as_str(), status) {
+        (Some("limited"), _) => Outcome::Limited,
+        (Some("impossible"), _) => Outcome::Impossible,
+        (Some("banned"), _) => Outcome::Banned,
+        (Some("store_unavailable"), _) | (_, 503) => Outcome::StoreFailed,
+        (_, 200) if body["known"] == false => Outcome::Limited,
+        (_, 200) => Outcome::Good,
+        _ => Outcome::Usage,
+    }
 }
 
 /// Adds a hint about the command line to an error of the service.
@@ -155,25 +188,34 @@ pub(crate) fn hinted(field: Option<&str>, error: &str) -> String {
 
 /// Formats a response for people.
 fn text(operation: Operation, body: &Value) -> String {
-    let number = |field: &str| body[field].as_u64().unwrap_or(0);
-    let degraded = if body["degraded"] == true { " (degraded: decided without the store)" } else { "" };
     match operation {
         Operation::Refund if body["returned"] == true => "refunded\n".to_owned(),
         Operation::Refund => "nothing to refund\n".to_owned(),
         Operation::Reset if body["reset"] == true => "reset\n".to_owned(),
         Operation::Reset => "nothing to reset\n".to_owned(),
         Operation::Inspect => key_text::key_text(body),
-        Operation::Check | Operation::Peek | Operation::Charge if body["reason"] == "banned" => {
-            match body["retry_after_ms"].as_u64() {
-                Some(wait) => format!("banned: the ban ends in {}{degraded}\n", times::span(wait)),
-                None => format!("banned permanently{degraded}\n"),
-            }
-        }
-        Operation::Check | Operation::Peek | Operation::Charge => {
-            let (limit, reason) = (body["limit"].as_str().unwrap_or("?"), body["reason"].as_str().unwrap_or("?"));
-            let state = format!("{} in use under {limit}, {} remaining", number("used"), number("remaining"));
-            let wait = body["retry_after_ms"].as_u64().map_or(String::new(), |wait| format!(", fits in {wait} ms"));
-            format!("{reason}: {state}{wait}{degraded}\n")
-        }
+        Operation::Check | Operation::Peek | Operation::Charge => decision_text(body),
+        Operation::Reserve => reservations::reserved_text(body),
     }
+}
+
+/// Formats a decision for people.
+pub(crate) fn decision_text(body: &Value) -> String {
+    let degraded = if body["degraded"] == true { " (degraded: decided without the store)" } else { "" };
+    if body["reason"] == "banned" {
+        return match body["retry_after_ms"].as_u64() {
+            Some(wait) => format!("banned: the ban ends in {}{degraded}\n", times::span(wait)),
+            None => format!("banned permanently{degraded}\n"),
+        };
+    }
+    let reason = body["reason"].as_str().unwrap_or("?");
+    let wait = body["retry_after_ms"].as_u64().map_or(String::new(), |wait| format!(", fits in {wait} ms"));
+    format!("{reason}: {}{wait}{degraded}\n", in_use_text(body))
+}
+
+/// `1 in use under 2/1h, 1 remaining`.
+pub(crate) fn in_use_text(body: &Value) -> String {
+    let number = |field: &str| body[field].as_u64().unwrap_or(0);
+    let limit = visible(body["limit"].as_str().unwrap_or("?"));
+    format!("{} in use under {limit}, {} remaining", number("used"), number("remaining"))
 }

@@ -10,6 +10,8 @@ mod outcome;
 mod output;
 mod overrides;
 mod replay;
+mod reservations;
+mod run;
 mod serve;
 mod simulate;
 mod times;
@@ -31,6 +33,11 @@ fn main() -> std::process::ExitCode {
         Command::Check(check) => client::decide(client::Operation::Check, &check, arguments.format),
         Command::Peek(check) => client::decide(client::Operation::Peek, &check, arguments.format),
         Command::Charge(check) => client::decide(client::Operation::Charge, &check, arguments.format),
+        Command::Reserve(reserve) => reservations::reserve(&reserve, arguments.format),
+        Command::Commit(commit) => reservations::commit(&commit, arguments.format),
+        Command::Release(release) => reservations::release(&release, arguments.format),
+        Command::Renew(renew) => reservations::renew(&renew, arguments.format),
+        Command::Run(run) => run::run(run, arguments.format),
         Command::Refund(refund) => client::refund(&refund, arguments.format),
         Command::Reset(subject) => client::run(client::Operation::Reset, &subject, json!({}), arguments.format),
         Command::Inspect(subject) => client::run(client::Operation::Inspect, &subject, json!({}), arguments.format),

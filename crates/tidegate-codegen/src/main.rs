@@ -18,8 +18,8 @@ use prost_types::{FileDescriptorSet, field_descriptor_proto::Type};
 /// The directory of the `.proto` files.
 const PROTO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tidegate-server/src/transports/grpc/proto");
 
-/// The `.proto` file of the service. It imports the others.
-const SERVICE: &str = "envoy/service/ratelimit/v3/rls.proto";
+/// The `.proto` files of the services. They import the others.
+const SERVICES: [&str; 2] = ["envoy/service/ratelimit/v3/rls.proto", "kuadrantrls.proto"];
 
 fn main() -> Result<()> {
     let directory = Path::new(PROTO).join("generated");
@@ -34,7 +34,7 @@ fn main() -> Result<()> {
 /// Returns the generated files: Rust code for every package, `mod.rs` with the module tree, and the descriptors.
 fn generate() -> Result<BTreeMap<String, Vec<u8>>> {
     let mut compiler = protox::Compiler::new([PROTO])?;
-    compiler.include_imports(true).open_file(SERVICE)?;
+    compiler.include_imports(true).open_files(SERVICES)?;
     let mut descriptors = compiler.file_descriptor_set();
     let encoded = descriptors.encode_to_vec();
 

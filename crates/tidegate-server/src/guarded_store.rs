@@ -9,11 +9,13 @@ use std::{
 
 use futures_util::FutureExt as _;
 use tidegate::{
-    ActiveOverride, AnyStore, Clock, Cost, Decision, Decisions, Inspection, Key, Op, Override, Policy, Refund, Spend,
-    Store, StoreError, StoreReport, Timestamp,
+    ActiveOverride, AnyStore, Clock, Cost, Decision, Decisions, Hold, Inspection, Key, Lease, Leased, Op, Override,
+    Policy, PolicySource, Refund, ReservationId, Reserved, ReservedAll, Settled, Spend, Store, StoreError, StoreReport,
+    Timestamp,
 };
 
-/// How long operations other than decisions may take: an operator waits for them, and a list may be long.
+/// How long operations other than decisions may take: an operator waits for them, a list may be long, and nothing can
+/// replace a commit.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A store whose answers have a deadline, and whose panics are errors of one operation.
@@ -106,6 +108,44 @@ impl<S: Store> Store for GuardedStore<S> {
 
     async fn overrides(&self, policy: &Policy) -> Result<Vec<ActiveOverride>, StoreError> {
         within(OPERATION_TIMEOUT, self.store.overrides(policy)).await
+    }
+
+    async fn reserve(&self, policy: &Policy, key: &Key<'_>, cost: Cost, hold: Hold) -> Result<Reserved, StoreError> {
+        within(self.timeout, self.store.reserve(policy, key, cost, hold)).await
+    }
+
+    async fn reserve_all(&self, spends: &[Spend<'_>], hold: Hold) -> Result<ReservedAll, StoreError> {
+        within(self.timeout, self.store.reserve_all(spends, hold)).await
+    }
+
+    async fn commit(
+        &self,
+        id: &ReservationId,
+        actual: &[u64],
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, StoreError> {
+        within(OPERATION_TIMEOUT, self.store.commit(id, actual, policies)).await
+    }
+
+    async fn release(&self, id: &ReservationId, policies: &dyn PolicySource) -> Result<Settled, StoreError> {
+        within(OPERATION_TIMEOUT, self.store.release(id, policies)).await
+    }
+
+    async fn renew(
+        &self,
+        id: &ReservationId,
+        ttl: Duration,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, StoreError> {
+        within(OPERATION_TIMEOUT, self.store.renew(id, ttl, policies)).await
+    }
+
+    async fn lease(&self, policy: &Policy, key: &Key<'_>, lease: &Lease) -> Result<Leased, StoreError> {
+        within(self.timeout, self.store.lease(policy, key, lease)).await
+    }
+
+    async fn settle(&self, id: &ReservationId, spent: u64, policies: &dyn PolicySource) -> Result<Settled, StoreError> {
+        within(OPERATION_TIMEOUT, self.store.settle(id, spent, policies)).await
     }
 
     fn at_time(&self, time: Timestamp) -> Option<AnyStore> {

@@ -23,8 +23,9 @@ pub use in_process::InProcess;
 pub use metrics::{AUDIT, LOG_LINES, LogLines, Transport};
 pub use server::{Server, StartError};
 pub use service::{
-    ActivePolicies, Actor, DegradedState, KeyLabel, KeyRequest, KeyText, LimitSource, PolicyDecision, PolicyDecisions,
-    Price, Refusal, ResolvedPolicy, Service,
+    ActivePolicies, Actor, ChangedReservation, DegradedState, KeyLabel, KeyRequest, KeyText, LeaseDecision,
+    LimitSource, PolicyDecision, PolicyDecisions, Price, Refusal, ReservationChange, ReservedDecision, ResolvedPolicy,
+    Service,
 };
 pub use store::open as open_store;
 pub use transports::http::api;

@@ -18,11 +18,32 @@ pub(super) fn key_text(body: &Value) -> String {
         None => {}
     }
     lines.extend(body["limits"].as_array().into_iter().flatten().map(limit));
+    lines.extend(reservations(body));
     lines.push(match body["newest_charge_us"].as_u64() {
         Some(at) => format!("last charged {}", times::moment(at / 1_000)),
         None => "it has no state".to_owned(),
     });
     lines.join("\n  ") + "\n"
+}
+
+/// `2 open holds with 3 units; the first ends in 5s, the last in 1m`, and the same for leases.
+fn reservations(body: &Value) -> Vec<String> {
+    let all: Vec<&Value> = body["reservations"].as_array().into_iter().flatten().collect();
+    let now = body["now_us"].as_u64().unwrap_or(0);
+    let of = |kind: &str| {
+        let open: Vec<_> = all.iter().filter(|open| open["kind"] == kind).collect();
+        let units: u64 = open.iter().filter_map(|open| open["units"].as_u64()).sum();
+        let end =
+            |open: &Value| times::span(open["until_us"].as_u64().unwrap_or(0).saturating_sub(now).div_ceil(1_000));
+        let (count, plural) = (open.len(), if open.len() == 1 { "" } else { "s" });
+        let text = format!("{count} open {kind}{plural} with {units} units; ");
+        match open.as_slice() {
+            [] => None,
+            [only] => Some(format!("{text}it ends in {}", end(only))),
+            [first, .., last] => Some(format!("{text}the first ends in {}, the last in {}", end(first), end(last))),
+        }
+    };
+    ["hold", "lease"].into_iter().filter_map(of).collect()
 }
 
 fn limit(limit: &Value) -> String {
@@ -59,12 +80,19 @@ mod tests {
                 {"limit": "60/1m", "capacity": 60, "used": 3, "remaining": 0, "next_free_after_ms": 100, "reset_after_ms": 59112},
                 {"limit": "9/1s", "capacity": 9, "used": 0, "remaining": 0, "next_free_after_ms": null, "reset_after_ms": 0},
             ],
+            "reservations": [
+                {"kind": "hold", "units": 2, "granted_at_us": 1_794_842_458_000_000_u64, "until_us": 1_794_842_464_000_000_u64, "expires": "released"},
+                {"kind": "lease", "units": 5, "granted_at_us": 1_794_842_458_000_000_u64, "until_us": 1_794_842_460_000_000_u64, "expires": "spent"},
+                {"kind": "hold", "units": 1, "granted_at_us": 1_794_842_458_000_000_u64, "until_us": 1_794_842_519_000_000_u64, "expires": "spent"},
+            ],
         });
         insta::assert_snapshot!(key_text(&body), @r"
         al\u{1b}ice under api, by sliding_log, shadow
           banned permanently: scraper
           60/1m: 3 of 60 in use, 0 remaining; the next unit is free in 100ms, all in 1m
           9/1s: 0 of 9 in use, 0 remaining
+          2 open holds with 3 units; the first ends in 5s, the last in 1m
+          1 open lease with 5 units; it ends in 1s
           last charged 2026-11-16 15:20:58 UTC
         ");
     }

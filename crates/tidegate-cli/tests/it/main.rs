@@ -13,6 +13,7 @@ mod process;
 mod replay;
 mod replay_model;
 mod replay_odd_logs;
+mod reservations;
 mod serving;
 mod shell;
 mod simulate;

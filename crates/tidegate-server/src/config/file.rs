@@ -102,6 +102,12 @@ pub(super) struct PolicyTable {
     pub(super) on_store_failure: Option<FailureChoice>,
     /// Whether keys are shown to people as hashes only.
     pub(super) hide_keys: Option<Switch>,
+    /// The longest ttl of a hold.
+    pub(super) max_hold: Option<Spanned<Time>>,
+    /// The longest ttl of a lease.
+    pub(super) max_lease: Option<Spanned<Time>>,
+    /// The maximum number of open reservations of a key.
+    pub(super) max_reservations: Option<Spanned<Count>>,
     #[serde(default)]
     pub(super) operations: BTreeMap<String, Spanned<OperationValue>>,
 }

@@ -1,8 +1,11 @@
 //! [`Policies`]: the part of a configuration that is replaced while the service runs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+};
 
-use tidegate::{Cost, Limit, Mode, Policy};
+use tidegate::{Cost, Limit, Mode, Policy, ReservationBounds, ReservationError, format_duration};
 use tidegate_tower::{KeySource, KeySourceError, Labels};
 use toml::Spanned;
 
@@ -10,7 +13,7 @@ use super::{
     descriptors::{DescriptorAction, Descriptors},
     error::{ConfigError, Origin, nearest},
     file::{EnvoyTable, OperationValue, PolicyTable},
-    values::{List, Plain, Switch, TableOnly},
+    values::{Count, List, Plain, Switch, TableOnly, Time},
 };
 
 /// The policy name for the keys of `CL.THROTTLE`. A policy of a file can't have it.
@@ -165,7 +168,7 @@ impl ConfiguredPolicy {
         name: &str,
         index: usize,
         table: PolicyTable,
-        span: std::ops::Range<usize>,
+        span: Range<usize>,
         origin: &Origin<'_>,
     ) -> Result<Self, ConfigError> {
         let error = |span, message: String| origin.error(Some(span), format!("policy `{name}`: {message}"));
@@ -185,6 +188,8 @@ impl ConfiguredPolicy {
         if let Some(choice) = table.on_store_failure {
             policy = policy.with_on_store_failure(choice.0);
         }
+        let bounds = reservation_bounds(table.max_hold, table.max_lease, table.max_reservations);
+        policy = policy.with_reservation_bounds(bounds.map_err(|(span, message)| error(span, message))?);
         let key = match table.key {
             None => KeySource::ClientIp,
             Some(text) => {
@@ -222,6 +227,38 @@ impl ConfiguredPolicy {
     /// Returns all operations with their names.
     pub fn operations(&self) -> impl Iterator<Item = (&str, &Operation)> {
         self.operations.iter().map(|(name, operation)| (name.as_str(), operation))
+    }
+}
+
+/// Returns the bounds on holds and leases, or an error and its place.
+fn reservation_bounds(
+    max_hold: Option<Spanned<Time>>,
+    max_lease: Option<Spanned<Time>>,
+    max_reservations: Option<Spanned<Count>>,
+) -> Result<ReservationBounds, (Range<usize>, String)> {
+    let mut bounds = ReservationBounds::default();
+    if let Some(max) = max_hold {
+        bounds =
+            bounds.with_max_hold(max.get_ref().0).map_err(|error| (max.span(), out_of_range("max_hold", &error)))?;
+    }
+    if let Some(max) = max_lease {
+        bounds =
+            bounds.with_max_lease(max.get_ref().0).map_err(|error| (max.span(), out_of_range("max_lease", &error)))?;
+    }
+    if let Some(max) = max_reservations {
+        let number = u32::try_from(max.get_ref().0).unwrap_or(u32::MAX);
+        bounds = bounds
+            .with_max_reservations(number)
+            .map_err(|error| (max.span(), out_of_range("max_reservations", &error)))?;
+    }
+    Ok(bounds)
+}
+
+/// Returns the error of a setting, instead of the one of a request.
+fn out_of_range(setting: &str, error: &ReservationError) -> String {
+    match error {
+        ReservationError::Ttl { max } => format!("`{setting}` is out of range: use 1ms to {}", format_duration(*max)),
+        other => format!("`{setting}`: {other}"),
     }
 }
 

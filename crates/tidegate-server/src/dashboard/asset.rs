@@ -50,6 +50,7 @@ static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "overview.js",
         "policy.js",
         "requests.js",
+        "reservations.js",
         "stream.js",
         "style.css",
         "timeline.js",

@@ -3,6 +3,7 @@
 
 mod durations;
 mod exposition;
+mod holds;
 mod latency;
 mod log_lines;
 mod stopwatch;
@@ -23,10 +24,14 @@ use prometheus_client::{
 };
 use tidegate::{AnyStore, Decision, FailSafe, Metric as StoreMetric, MetricKind, Reason};
 
-use self::durations::Durations;
 pub use self::log_lines::{AUDIT, LOG_LINES, LogLines};
+use self::{
+    durations::Durations,
+    holds::{HoldMetrics, LazyHoldCounters},
+};
 pub(crate) use self::{
     exposition::Exposition,
+    holds::HoldCounters,
     latency::{DurationCounts, Latency},
     stopwatch::Stopwatch,
 };
@@ -110,9 +115,16 @@ pub(crate) struct PolicyCounters {
     reasons: [Counter; OUTCOMES],
     near_limit: Counter,
     durations: Arc<durations::PolicyDurations>,
+    holds: LazyHoldCounters,
 }
 
 impl PolicyCounters {
+    /// Returns the counters of its holds.
+    #[inline]
+    pub(crate) fn holds(&self) -> &HoldCounters {
+        self.holds.get()
+    }
+
     /// Counts the duration of a decision.
     #[inline]
     pub(crate) fn took(&self, transport: Transport, nanos: u64) {
@@ -174,6 +186,8 @@ pub(crate) struct Metrics {
     pub(crate) several: PolicyCounters,
     /// Requests that an Envoy rule or override denies without a policy.
     pub(crate) denied: Counter,
+    /// Holds that were granted and could not be tracked.
+    pub(crate) untracked_holds: Counter,
 }
 
 impl Metrics {
@@ -191,6 +205,7 @@ impl Metrics {
             decisions: registered(all, "decisions", "Decisions that spent or were denied"),
             near_limit: registered(all, "near_limit", help),
             durations: Arc::default(),
+            holds: Arc::new(HoldMetrics::register(all)),
         };
         all.register_collector(Box::new(durations::DurationCollector(Arc::clone(&policies.durations))));
         all.register_collector(Box::new(StateCollector(store, degraded)));
@@ -200,6 +215,11 @@ impl Metrics {
             throttle: policies.of(RESERVED_NAME),
             several: PolicyCounters { durations: policies.durations.of(SEVERAL), ..PolicyCounters::default() },
             denied,
+            untracked_holds: registered(
+                all,
+                "untracked_holds",
+                "Holds granted by this process while 65536 others were open: other metrics of open and ended holds lack them",
+            ),
             policies,
             refused: per_transport(all, "refused", "Requests that were malformed or not permitted"),
             connections: per_transport(all, "connections", "Open connections"),
@@ -303,6 +323,7 @@ pub(crate) struct PolicyMetrics {
     decisions: Family<Labels<2>, Counter>,
     near_limit: Family<Labels<1>, Counter>,
     durations: Arc<Durations>,
+    holds: Arc<HoldMetrics>,
 }
 
 impl PolicyMetrics {
@@ -313,6 +334,7 @@ impl PolicyMetrics {
             durations: self.durations.of(policy),
             reasons: REASONS.map(decisions),
             near_limit: self.near_limit.get_or_create(&policy_label(policy)).clone(),
+            holds: LazyHoldCounters::new(policy, &self.holds),
         }
     }
 
@@ -323,6 +345,7 @@ impl PolicyMetrics {
         }
         self.near_limit.remove(&policy_label(policy));
         self.durations.remove(policy);
+        self.holds.remove(policy);
     }
 
     /// Returns the durations of all decisions so far.

@@ -3,7 +3,7 @@
 //!
 //! `request` has the types of requests and answers, `keys` the operations on single keys other than decisions, `key_labels` how
 //! keys are shown, `hashed_keys` how a hash is looked up, `reload` the replacement of policies, `degraded` and `degraded_states` the degraded states, and `observer` the
-//! interface for the dashboard.
+//! interface for the dashboard. `reservations` has the operations on holds and leases, and `open_holds` counts the holds of this process.
 
 mod degraded;
 mod degraded_states;
@@ -11,16 +11,18 @@ mod hashed_keys;
 mod key_labels;
 mod keys;
 mod observer;
+mod open_holds;
 mod reload;
 mod request;
+mod reservations;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use tidegate::{
-    Algorithm, AnyStore, Clock, Cost, Decision, Degradation, FailSafe, Limit, Op, Policy, Spend, Store, StoreError,
-    StoreReport,
+    Algorithm, AnyStore, Clock, Cost, Decision, Decisions, Degradation, FailSafe, Limit, Op, Policy, ReservationError,
+    Spend, Store, StoreError, StoreReport,
 };
 
 pub(crate) use self::{
@@ -29,11 +31,15 @@ pub(crate) use self::{
     key_labels::{KeyLabeller, KeyVisibility},
     observer::{Event, KeyChange, Observer, PolicyObserver},
     reload::{CERTIFICATE_REFUSED, CONFIGURATION_REFUSED},
+    request::field_of,
 };
 pub use self::{
     degraded::DegradedState,
     key_labels::{KeyLabel, KeyText},
-    request::{Actor, KeyRequest, LimitSource, PolicyDecision, PolicyDecisions, Price, Refusal, ResolvedPolicy},
+    request::{
+        Actor, ChangedReservation, KeyRequest, LeaseDecision, LimitSource, PolicyDecision, PolicyDecisions, Price,
+        Refusal, ReservationChange, ReservedDecision, ResolvedPolicy,
+    },
 };
 use crate::{
     auth::WrongTokens,
@@ -53,6 +59,7 @@ pub struct Service {
     store: FailSafe<AnyStore>,
     clock: Clock,
     metrics: Metrics,
+    holds: open_holds::OpenHolds,
     caller_limits: CallerLimits,
     /// Files that were refused at the last read, by the reported cause.
     refused_files: Mutex<BTreeMap<&'static str, Degradation>>,
@@ -129,6 +136,7 @@ impl Service {
             inspected: InspectedKeys::default(),
             degraded,
             store,
+            holds: open_holds::OpenHolds::new(metrics.untracked_holds.clone()),
             metrics,
             caller_limits: settings.caller_limits,
             refused_files: Mutex::default(),
@@ -203,6 +211,9 @@ impl Service {
     ) -> Result<PolicyDecision<'p>, Refusal> {
         let watch = Stopwatch::start();
         let ResolvedRequest { policy, cost, counters, observer } = self.resolve(active, request)?;
+        if op != Op::Peek {
+            refuse_in_flight(&policy)?;
+        }
         let decision = match request.on_failure {
             // An immediate store decides without a future.
             None => match self.store.decide_now(op, &policy, &request.key, cost) {
@@ -233,21 +244,33 @@ impl Service {
         requests: &[KeyRequest<'_>],
     ) -> Result<PolicyDecisions<'p>, Refusal> {
         let watch = Stopwatch::start();
-        let mut resolved =
-            requests.iter().map(|request| self.resolve(active, request)).collect::<Result<Vec<_>, _>>()?;
-        for (request, resolved) in requests.iter().zip(&mut resolved) {
-            // The choice of each request is stored in its policy.
-            if let Some(choice) = request.on_failure {
-                let chosen = resolved.policy.clone().with_on_store_failure(choice);
-                resolved.policy = ResolvedPolicy::Supplied(Box::new(chosen));
-            }
-        }
-        let spends: Vec<Spend<'_>> = requests
-            .iter()
-            .zip(&resolved)
-            .map(|(request, resolved)| Spend { policy: &resolved.policy, key: &request.key, cost: resolved.cost })
-            .collect();
-        let decisions = self.store.decide_all(op, &spends).await?;
+        let resolved = self.resolve_all(active, requests)?;
+        let decisions = self.store.decide_all(op, &spends(requests, &resolved)).await?;
+        Ok(self.counted(from, op, requests, resolved, decisions, &watch))
+    }
+
+    /// Resolves several requests. The failure choice of each request is stored in its policy.
+    fn resolve_all<'p, 's>(
+        &'s self,
+        active: &'p ActivePolicies,
+        requests: &[KeyRequest<'_>],
+    ) -> Result<Vec<ResolvedRequest<'p, 's>>, Refusal>
+    where
+        'p: 's,
+    {
+        requests.iter().map(|request| Ok(self.resolve(active, request)?.with_choice_of(request))).collect()
+    }
+
+    /// Counts a decision over several requests and how long it took.
+    fn counted<'p>(
+        &self,
+        from: Transport,
+        op: Op,
+        requests: &[KeyRequest<'_>],
+        resolved: Vec<ResolvedRequest<'p, '_>>,
+        decisions: Decisions,
+        watch: &Stopwatch,
+    ) -> PolicyDecisions<'p> {
         let denied = !decisions.overall.is_allowed();
         let timed = if let [only] = &*resolved { only.counters } else { &self.metrics.several };
         let part = |((resolved, decision), request): ((ResolvedRequest<'p, '_>, Decision), &KeyRequest<'_>)| {
@@ -259,11 +282,12 @@ impl Service {
         };
         let parts = resolved.into_iter().zip(decisions.parts).zip(requests).map(part).collect();
         timed.took(from, watch.nanos());
-        Ok(PolicyDecisions { overall: decisions.overall, parts })
+        PolicyDecisions { overall: decisions.overall, parts }
     }
 
     /// Reports the second that ends now to the observer.
     pub(crate) fn tick(&self) {
+        self.holds.end_until(self.clock.now());
         let active = self.active_policies();
         let policies = active.names.iter().cloned().zip(active.counters.iter().map(PolicyCounters::counts));
         let others = self.metrics.unconfigured().map(|(name, counts)| (Arc::from(name), counts));
@@ -338,6 +362,35 @@ impl Service {
             return Err(Refusal::malformed("limits", message));
         }
         Ok(())
+    }
+}
+
+impl ResolvedRequest<'_, '_> {
+    /// Stores the failure choice of the request in the policy, if it has one.
+    fn with_choice_of(mut self, request: &KeyRequest<'_>) -> Self {
+        if let Some(choice) = request.on_failure {
+            let chosen = self.policy.clone().with_on_store_failure(choice);
+            self.policy = ResolvedPolicy::Supplied(Box::new(chosen));
+        }
+        self
+    }
+}
+
+fn spends<'a>(requests: &'a [KeyRequest<'_>], resolved: &'a [ResolvedRequest<'_, '_>]) -> Vec<Spend<'a>> {
+    let spend = |(request, resolved): (&'a KeyRequest<'_>, &'a ResolvedRequest<'_, '_>)| Spend {
+        policy: &resolved.policy,
+        key: &request.key,
+        cost: resolved.cost,
+    };
+    requests.iter().zip(resolved).map(spend).collect()
+}
+
+/// Refuses a check or a charge under a limit on the units in open holds.
+#[inline]
+fn refuse_in_flight(policy: &Policy) -> Result<(), Refusal> {
+    match policy.limits().iter().find(|limit| limit.is_in_flight()) {
+        Some(limit) => Err(ReservationError::InFlight { max: limit.max() }.into()),
+        None => Ok(()),
     }
 }
 

@@ -1,8 +1,11 @@
 //! The requests that the service accepts, and its answers.
 
-use std::{borrow::Cow, net::IpAddr, ops::Deref};
+use std::{borrow::Cow, net::IpAddr, ops::Deref, time::Duration};
 
-use tidegate::{Algorithm, Burst, Cost, Decision, Key, Limit, OnStoreFailure, Policy, SpendError, StoreError};
+use tidegate::{
+    Algorithm, Burst, Cost, Decision, Key, Limit, OnStoreFailure, Policy, ReservationError, ReservationId, Settled,
+    SpendError, StoreError,
+};
 use tidegate_tower::Labels;
 
 /// A request about one key.
@@ -102,6 +105,53 @@ pub struct PolicyDecisions<'p> {
     pub parts: Vec<PolicyDecision<'p>>,
 }
 
+/// A decision that may have set units aside.
+#[derive(Debug)]
+#[must_use]
+#[non_exhaustive]
+pub struct ReservedDecision<D> {
+    /// The decision: over one request, or over several.
+    pub decided: D,
+    /// The id of the hold or of the lease, if the request is admitted.
+    pub id: Option<ReservationId>,
+}
+
+/// A lease that was granted or denied.
+#[derive(Debug)]
+#[must_use]
+#[non_exhaustive]
+pub struct LeaseDecision<'p> {
+    /// The decision and the id.
+    pub reserved: ReservedDecision<PolicyDecision<'p>>,
+    /// The granted units; 0 if none were.
+    pub granted: u64,
+    /// Whether the earlier lease was open, if one was to settle.
+    pub settled: Option<bool>,
+}
+
+/// A change of an open reservation.
+#[derive(Debug, Clone, Copy)]
+pub enum ReservationChange<'a> {
+    /// Closes a hold: one actual cost for all of its requests, or one for each.
+    Commit(&'a [u64]),
+    /// Closes a hold and gives all units back.
+    Release,
+    /// Sets the end of a hold to this time from now.
+    Renew(Duration),
+    /// Closes a lease of which so many units were spent.
+    Settle(u64),
+}
+
+/// The answer to a change of a reservation.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ChangedReservation<'p> {
+    /// The units in use after the change.
+    pub settled: Settled,
+    /// The policy of the reservation. If it has several requests, that of the first.
+    pub policy: Cow<'p, Policy>,
+}
+
 /// The reason why a request got no decision.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -124,9 +174,12 @@ pub enum Refusal {
         /// The first names that exist and the number of all names, if none is similar.
         known: Option<(Vec<String>, usize)>,
     },
-    /// The store failed to refund, reset, inspect or override.
+    /// The reservation, or the change of one, is malformed.
+    #[error(transparent)]
+    Reservation(ReservationError),
+    /// The store failed to refund, reset, inspect, override or change a reservation.
     #[error("{0}")]
-    Store(#[from] StoreError),
+    Store(StoreError),
 }
 
 fn hint(nearest: Option<&str>, known: Option<&(Vec<String>, usize)>) -> String {
@@ -154,6 +207,40 @@ impl Refusal {
     /// Returns the refusal of a request because of one field.
     pub(crate) fn malformed(field: &'static str, message: impl std::fmt::Display) -> Self {
         Self::Malformed { field, message: format!("{message}") }
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Reservation(error) => error.into(),
+            StoreError::Spend(error) => error.into(),
+            error => Self::Store(error),
+        }
+    }
+}
+
+impl From<ReservationError> for Refusal {
+    fn from(error: ReservationError) -> Self {
+        match error {
+            ReservationError::Spend(error) => error.into(),
+            error => Self::Reservation(error),
+        }
+    }
+}
+
+/// Returns the field of a request that a reservation error is about.
+pub(crate) fn field_of(error: &ReservationError) -> &'static str {
+    match error {
+        ReservationError::Ttl { .. } => "ttl_ms",
+        ReservationError::AtEnd { .. } => "expires",
+        ReservationError::InFlight { .. } => "policy",
+        ReservationError::Least { .. } => "least",
+        ReservationError::Amount { .. } | ReservationError::Amounts { .. } => "actual",
+        ReservationError::SpentTooMuch { .. } => "spent",
+        ReservationError::OtherKey => "settle",
+        ReservationError::Spend(_) => "checks",
+        _ => "reservation",
     }
 }
 

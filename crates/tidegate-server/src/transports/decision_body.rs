@@ -54,7 +54,7 @@ pub(crate) enum ReasonName {
 }
 
 impl DecisionBody {
-    fn new(decision: &Decision, policy: &Policy) -> Self {
+    pub(super) fn new(decision: &Decision, policy: &Policy) -> Self {
         Self {
             allowed: decision.is_allowed(),
             reason: decision.reason().as_str(),

@@ -4,4 +4,5 @@ pub(crate) mod decision_body;
 pub(crate) mod grpc;
 pub(crate) mod http;
 pub(crate) mod long_key;
+pub(crate) mod reservation_body;
 pub(crate) mod resp;

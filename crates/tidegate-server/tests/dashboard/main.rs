@@ -36,6 +36,14 @@ fn the_page_of_a_key_survives_a_reload_and_shows_its_denials_and_policies() {
 }
 
 #[test]
+fn the_page_of_a_key_lists_its_open_holds_with_the_times_of_their_ends() {
+    let running = Running::start(&format!(
+        "{POLICIES}[policies.jobs]\nlimits = [\"60/1h\", \"4/inflight\"]\n[policies.many]\nlimits = [\"1000/inflight\"]\n"
+    ));
+    Script::new("holds", running.http).run();
+}
+
+#[test]
 fn an_unknown_policy_is_not_an_outage_and_empty_views_say_what_to_do() {
     let folder = std::env::temp_dir().join(format!("tidegate-empty-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a writable directory");

@@ -11,6 +11,7 @@ mod http;
 mod middleware;
 mod overload;
 mod reload;
+mod reservations;
 mod resp;
 mod running;
 mod shutdown;

@@ -205,9 +205,17 @@ impl MemoryStore {
         }
         let request = self.request_of(id, &policy, now)?;
         let BoundedShard { shard, bounds } = self.shard(request.id);
-        let others = shard.lock().other_parts(&request, halves(id.nonce()), bounds);
+        let nonce = halves(id.nonce());
+        let others = shard.lock().other_parts(&request, nonce, bounds);
         let Some(others) = others else {
-            let (decision, known) = self.change_one(&request, id, change(0, 1)?)?;
+            let change = match change(0, 1) {
+                // The number of requests of a closed hold is not known any more. A repeated commit stays harmless.
+                Err(ReservationError::Amounts { .. }) if !shard.lock().has_hold(&request, nonce, bounds) => {
+                    Change::Commit(0)
+                }
+                change => change?,
+            };
+            let (decision, known) = self.change_one(&request, id, change)?;
             return Ok(Settled { decision, known });
         };
         let parts = ReservationId::split(&others)?;

@@ -419,6 +419,12 @@ pub enum ReservationError {
         /// The name of the policy.
         name: String,
     },
+    /// The store has no reservations.
+    #[error("this store has no {operation}: use another store")]
+    Unsupported {
+        /// The name of the operation.
+        operation: &'static str,
+    },
     /// The requests can't be reserved as one.
     #[error(transparent)]
     Spend(#[from] SpendError),

@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 
 use super::{EventCount, Fallback, Metric, Store, StoreError, StoreReport, answer_now, report::DEGRADED_ANSWERS};
 use crate::{
-    Cost, Decision, Decisions, Hold, Key, Op, Policy, PolicySource, Reason, ReservationError, ReservationId, Reserved,
-    ReservedAll, Settled, Spend, SpendError, external_store,
+    Cost, Decision, Decisions, Hold, Key, Lease, Leased, Op, Policy, PolicySource, Reason, ReservationError,
+    ReservationId, Reserved, ReservedAll, Settled, Spend, SpendError, external_store,
 };
 
 /// A store whose decisions never fail.
@@ -113,7 +113,7 @@ impl<S: Store> FailSafe<S> {
     /// with an id that is never known.
     ///
     /// # Errors
-    /// If the hold is malformed.
+    /// If the hold is malformed, or the store has no reservations.
     pub async fn reserve(
         &self,
         policy: &Policy,
@@ -123,8 +123,7 @@ impl<S: Store> FailSafe<S> {
     ) -> Result<Reserved, ReservationError> {
         let error = match self.store.reserve(policy, key, cost, hold).await {
             Ok(reserved) => return Ok(reserved),
-            Err(StoreError::Reservation(error)) => return Err(error),
-            Err(error) => error,
+            Err(error) => failure(error)?,
         };
         self.note(&error);
         self.fallback().reserve(policy, key, cost, hold, policy.on_store_failure())
@@ -133,13 +132,11 @@ impl<S: Store> FailSafe<S> {
     /// Reserves several requests as one. If the store returns an error, the failure choices of the policies decide.
     ///
     /// # Errors
-    /// If the hold is malformed, or the requests can't be decided as one.
+    /// If the hold is malformed, the requests can't be decided as one, or the store has no reservations.
     pub async fn reserve_all(&self, spends: &[Spend<'_>], hold: Hold) -> Result<ReservedAll, ReservationError> {
         let error = match self.store.reserve_all(spends, hold).await {
             Ok(reserved) => return Ok(reserved),
-            Err(StoreError::Reservation(error)) => return Err(error),
-            Err(StoreError::Spend(error)) => return Err(error.into()),
-            Err(error) => error,
+            Err(error) => failure(error)?,
         };
         self.note(&error);
         self.fallback().reserve_all(spends, hold)
@@ -155,6 +152,9 @@ impl<S: Store> FailSafe<S> {
         actual: &[u64],
         policies: &dyn PolicySource,
     ) -> Result<Settled, StoreError> {
+        if id.is_never_granted() {
+            return Ok(self.fallback().commit(id, actual, policies)?);
+        }
         let answer = self.store.commit(id, actual, policies).await;
         self.or_local(answer, || self.fallback().commit(id, actual, policies))
     }
@@ -177,8 +177,42 @@ impl<S: Store> FailSafe<S> {
         ttl: Duration,
         policies: &dyn PolicySource,
     ) -> Result<Settled, StoreError> {
+        if id.is_never_granted() {
+            return Ok(self.fallback().renew(id, ttl, policies)?);
+        }
         let answer = self.store.renew(id, ttl, policies).await;
         self.or_local(answer, || self.fallback().renew(id, ttl, policies))
+    }
+
+    /// Grants a lease. If the store returns an error, the policy's failure choice decides: `open` grants all that is asked,
+    /// with an id that is never known.
+    ///
+    /// # Errors
+    /// If the lease is malformed, or the store has no reservations.
+    pub async fn lease(&self, policy: &Policy, key: &Key<'_>, lease: &Lease) -> Result<Leased, ReservationError> {
+        let error = match self.store.lease(policy, key, lease).await {
+            Ok(leased) => return Ok(leased),
+            Err(error) => failure(error)?,
+        };
+        self.note(&error);
+        self.fallback().lease(policy, key, lease, policy.on_store_failure())
+    }
+
+    /// Settles a lease: see [`Store::settle`]. A lease that the failure choice `local` granted is settled in this process.
+    ///
+    /// # Errors
+    /// As [`commit`](Self::commit).
+    pub async fn settle(
+        &self,
+        id: &ReservationId,
+        spent: u64,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, StoreError> {
+        if id.is_never_granted() {
+            return Ok(self.fallback().settle(id, spent, policies)?);
+        }
+        let answer = self.store.settle(id, spent, policies).await;
+        self.or_local(answer, || self.fallback().settle(id, spent, policies))
     }
 
     /// The answer of the store or, if it does not know a hold, of the fallback that may have granted it.
@@ -298,6 +332,17 @@ impl<S: Store> FailSafe<S> {
 impl<S: fmt::Debug> fmt::Debug for FailSafe<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FailSafe").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// The error of a store that did not answer a request for a reservation. An error in the request is returned as such, and
+/// so is a store without reservations: a failure choice must not pretend that it has them.
+fn failure(error: StoreError) -> Result<StoreError, ReservationError> {
+    match error {
+        StoreError::Reservation(error) => Err(error),
+        StoreError::Spend(error) => Err(error.into()),
+        StoreError::Unsupported { operation } => Err(ReservationError::Unsupported { operation }),
+        error => Ok(error),
     }
 }
 

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use crate::{
-    Clock, Cost, Decision, Hold, Key, MemoryStore, OnStoreFailure, Op, Policy, PolicySource, ReservationError,
-    ReservationId, Reserved, ReservedAll, Settled, Share, Spend, external_store,
+    Clock, Cost, Decision, Hold, Key, Lease, Leased, MemoryStore, OnStoreFailure, Op, Policy, PolicySource,
+    ReservationError, ReservationId, Reserved, ReservedAll, Settled, Share, Spend, external_store,
 };
 
 /// Answers requests by their [`OnStoreFailure`] choice while a store gives no answer. Every answer is marked
@@ -87,6 +87,51 @@ impl Fallback {
         let decisions = external_store::combine(spends, part_of.into_iter().map(|part| decided[part]).collect());
         let id = decisions.overall.is_allowed().then(|| MemoryStore::never_granted(spends[0].policy));
         Ok(ReservedAll { decisions, id })
+    }
+
+    /// Grants a lease by `choice`. `open` grants all that is asked, uncounted. An earlier lease is settled if it was granted
+    /// here.
+    ///
+    /// # Errors
+    /// If the lease is malformed.
+    pub fn lease(
+        &self,
+        policy: &Policy,
+        key: &Key<'_>,
+        lease: &Lease,
+        choice: OnStoreFailure,
+    ) -> Result<Leased, ReservationError> {
+        lease.checked_ttl(policy)?;
+        let settle =
+            |(id, spent): &(ReservationId, u64)| self.settle(id, *spent, policy).is_ok_and(|earlier| earlier.known);
+        let settled = lease.settle.as_ref().map(settle);
+        if let OnStoreFailure::Local(share) = choice {
+            let now = self.clock.now();
+            let new = Lease { settle: None, ..lease.clone() };
+            let leased = match policy.local() {
+                _ if share == Share::ALL => self.local.lease(policy, key, &new, now),
+                Some(local) if policy.on_store_failure() == choice => self.local.lease(local, key, &new, now),
+                _ => self.local.lease(&policy.share(share), key, &new, now),
+            }?;
+            return Ok(Leased { decision: external_store::degraded(leased.decision), settled, ..leased });
+        }
+        let decision = external_store::without_store(policy, choice == OnStoreFailure::Open);
+        let granted = if decision.is_allowed() { lease.asked.get() } else { 0 };
+        let id = decision.is_allowed().then(|| MemoryStore::never_granted(policy));
+        Ok(Leased { decision, id, granted, settled })
+    }
+
+    /// Settles a lease that was granted here.
+    ///
+    /// # Errors
+    /// As [`MemoryStore::settle`].
+    pub fn settle(
+        &self,
+        id: &ReservationId,
+        spent: u64,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, ReservationError> {
+        self.local.settle(id, spent, &LocalPolicies(policies), self.clock.now())
     }
 
     /// Commits a hold that was granted here.

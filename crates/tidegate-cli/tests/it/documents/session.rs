@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The documents with commands.
-pub(super) const DOCUMENTS: [&str; 10] = [
+pub(super) const DOCUMENTS: [&str; 11] = [
     "docs/configuration.md",
     "docs/http.md",
     "docs/installing.md",
@@ -26,6 +26,7 @@ pub(super) const DOCUMENTS: [&str; 10] = [
     "docs/overrides.md",
     "docs/production.md",
     "docs/replay.md",
+    "docs/reservations.md",
     "docs/resp.md",
     "docs/share-a-quota.md",
 ];

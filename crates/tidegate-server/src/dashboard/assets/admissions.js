@@ -32,7 +32,8 @@ export function admissions() {
     /** Adds the charges between two states. */
     update(state) {
       const limit = longest(state.limits);
-      if (!limit) return;
+      // Without a window, nothing shows what was admitted.
+      if (!limit || limit.window_us === 0) return;
       const nowMs = state.now_us / 1000;
       const isSame = before && before.limit.limit === limit.limit && before.algorithm === state.algorithm;
       if (isSame) {

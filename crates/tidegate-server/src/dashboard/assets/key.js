@@ -10,6 +10,7 @@ import { knownPanel } from "./known.js";
 import { limitCards } from "./limits.js";
 import { overridesPanel } from "./overrides.js";
 import { requestsPanel } from "./requests.js";
+import { reservationsPanel } from "./reservations.js";
 
 const MAX_PARTS = 8;
 
@@ -76,8 +77,8 @@ export function keyView(context, address) {
   function inspect(target) {
     subject = target;
     current = null;
-    panels = { requests: requestsPanel(), limits: limitCards(), known: knownPanel() };
-    contents.replaceChildren(panels.requests.element, panels.limits.element, panels.known.element);
+    panels = { requests: requestsPanel(), limits: limitCards(), reservations: reservationsPanel(), known: knownPanel() };
+    contents.replaceChildren(panels.requests.element, panels.limits.element, panels.reservations.element, panels.known.element);
     result.hidden = true;
     problem.hidden = true;
     hint.hidden = true;
@@ -122,6 +123,7 @@ export function keyView(context, address) {
     setText(sentence, summaryText(shown));
     drawOverride(shown.override);
     panels.limits.draw(shown);
+    panels.reservations.draw(shown);
     panels.requests.state(shown);
     frame();
     if (action === "override") {
@@ -155,7 +157,9 @@ export function keyView(context, address) {
   }
 
   function frame() {
-    if (current) panels.limits.frame(performance.now() - receivedAt);
+    if (!current) return;
+    panels.limits.frame(performance.now() - receivedAt);
+    panels.reservations.frame(performance.now() - receivedAt);
   }
 
   function showProblem(text) {

@@ -13,6 +13,7 @@ const HOW = {
   sliding_counter: "The two blocks are the current and the previous aligned window. The part of the previous one inside the band still counts.",
   sliding_buckets: "Each block is a bucket. The left edge of the band moves in steps of a bucket, and a bucket counts until the edge passes it.",
   fixed_window: "The block is the current aligned window. At its end, all units are free again.",
+  inflight: "This limit has no window. Each open hold counts until it is committed or released, or until its end.",
   gcra: "Each request increases the debt, and time reduces it. The drawing shows how the debt decreases without further requests.",
 };
 
@@ -48,14 +49,18 @@ export function limitCards() {
     element,
     draw(shown) {
       current = shown;
+      // The entries of a limit lack the units of open leases.
+      const leased = (shown.reservations ?? []).reduce((sum, { kind, units }) => sum + (kind === "lease" ? units : 0), 0);
       rows(element, shown.limits, (limit, i) => `${i} ${limit.limit} ${shown.algorithm}`, limitCard, (card, limit) => {
-        if (!card.drawing) {
+        card.algorithm = limit.window_us === 0 ? "inflight" : shown.algorithm;
+        limit.leased = limit.window_us === 0 ? 0 : leased;
+        if (!card.drawing && limit.window_us > 0) {
           card.drawing = timeline(limit, shown.algorithm);
           card.querySelector(".slot").append(card.drawing.element);
         }
         card.now = limit;
-        card.drawing.update(limit, shown.now_us);
-        setText(card.querySelector("p"), `${HOW[kindOf(shown.algorithm)] ?? ""}${limit.unlisted ? ` ${plural(limit.unlisted, "older entry", "older entries")} not drawn.` : ""}`);
+        card.drawing?.update(limit, shown.now_us);
+        setText(card.querySelector("p"), `${HOW[kindOf(card.algorithm)] ?? ""}${limit.unlisted ? ` ${plural(limit.unlisted, "older entry", "older entries")} not drawn.` : ""}`);
         card.folded.hidden = limit.entries.length === 0;
         drawEntries(card);
       });
@@ -68,9 +73,9 @@ export function limitCards() {
       const isShadow = current.mode === "shadow";
       for (const card of element.children) {
         const limit = card.now;
-        const used = usedAt(limit, current.algorithm, nowUs, current.now_us);
+        const used = usedAt(limit, card.algorithm, nowUs, current.now_us);
         const remaining = isBanned ? 0 : Math.max(0, limit.capacity - used);
-        const next = nextFreeMs(limit, current.algorithm, nowUs, current.now_us);
+        const next = nextFreeMs(limit, card.algorithm, nowUs, current.now_us);
         const reset = Math.max(0, limit.reset_after_ms - elapsedMs);
         const isNear = isNearLimit(used, limit.capacity);
         // A shadow policy denies nothing, so nothing is marked as bad.
@@ -82,7 +87,7 @@ export function limitCards() {
         setFigure(card.figures.reset, used === 0 ? "now" : wait(reset), Math.round(used === 0 ? 0 : reset), used === 0 ? "" : `at ${clockTime((nowUs + reset * 1000) / 1000)}`);
         card.meter.firstChild.style.setProperty("inline-size", `${Math.min(100, (used / Math.max(1, limit.capacity)) * 100)}%`);
         set(card.meter, { "data-tone": isShadow && remaining === 0 ? "shadow" : tone ?? "calm" });
-        card.drawing.frame(nowUs);
+        card.drawing?.frame(nowUs);
       }
     },
   };

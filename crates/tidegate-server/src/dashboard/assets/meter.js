@@ -39,18 +39,19 @@ function twoWindows(limit, nowUs) {
 }
 
 export function usedAt(limit, algorithm, nowUs, receivedUs) {
+  const leased = limit.leased ?? 0;
   switch (kindOf(algorithm)) {
     case "sliding_log":
     case "sliding_buckets":
     case "fixed_window":
       // Unlisted units are the oldest, and only the service knows when they leave.
-      return limit.unlisted > 0 ? limit.used : units(countedEntries(limit, algorithm, nowUs));
+      return limit.unlisted > 0 ? limit.used : units(countedEntries(limit, algorithm, nowUs)) + leased;
     case "sliding_counter": {
       const { counted, current } = twoWindows(limit, nowUs);
-      return current + counted;
+      return current + counted + leased;
     }
     case "gcra":
-      return Math.min(limit.used, Math.ceil((debtAt(limit, nowUs, receivedUs) * maximumOf(limit)) / limit.window_us));
+      return Math.min(limit.used, Math.ceil((debtAt(limit, nowUs, receivedUs) * maximumOf(limit)) / limit.window_us) + leased);
     default:
       return limit.used;
   }

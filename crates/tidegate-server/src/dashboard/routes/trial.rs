@@ -53,6 +53,10 @@ pub(super) async fn decide(
         Problem::new(StatusCode::BAD_REQUEST, "", message)
     })?;
     let limit: Limit = request.limit.parse().map_err(|error| Refusal::malformed("limit", error))?;
+    if limit.is_in_flight() {
+        let message = format!("`{limit}` has no window, so it can't be tried here: use a limit such as 10/5s");
+        return Err(Refusal::malformed("limit", message).into());
+    }
     let algorithm: Algorithm = request.algorithm.parse().map_err(|error| Refusal::malformed("algorithm", error))?;
     let key = Key::new(&request.key).map_err(|error| Refusal::malformed("key", error))?;
     let policy =

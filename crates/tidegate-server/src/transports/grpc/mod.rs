@@ -1,12 +1,13 @@
-//! gRPC: Envoy's rate limit service, health and reflection.
+//! gRPC: Envoy's rate limit service, Kuadrant's, health and reflection.
 //!
 //! The path of a call: `guard` rejects what is not gRPC and callers without a valid token, `call` reads the message,
 //! `request` turns each descriptor into an action, `ratelimit` decides, and `status` writes the response. `refund` handles
-//! negative hits. `proto` has the messages.
+//! negative hits, and `kuadrant` reservations. `proto` has the messages.
 
 mod call;
 mod guard;
 mod health;
+mod kuadrant;
 mod proto;
 mod ratelimit;
 mod refund;
@@ -28,12 +29,24 @@ pub(crate) fn router(context: &Context) -> axum::Router {
     let health = HealthServer::new(health::Health::new(context.stop.clone())).max_decoding_message_size(max_message);
     // Older tools use the reflection service under its earlier name.
     let (reflection, earlier) = (reflection().build_v1(), reflection().build_v1alpha());
+    let context = Arc::new(context.clone());
+    let routes = axum::Router::new()
+        .route(call::METHOD, any(call::should_rate_limit))
+        .route(&kuadrant_method("CheckRateLimit"), any(call::check_rate_limit))
+        .route(&kuadrant_method("Report"), any(call::report))
+        .route(&kuadrant_method("Reserve"), any(call::reserve))
+        .route(&kuadrant_method("Commit"), any(call::commit))
+        .with_state(context);
     let router = Routes::new(health)
         .add_service(reflection.expect("the descriptors are valid").max_decoding_message_size(max_message))
         .add_service(earlier.expect("the descriptors are valid").max_decoding_message_size(max_message))
         .into_axum_router()
-        .route(call::METHOD, any(call::answer).with_state(Arc::new(context.clone())));
+        .merge(routes);
     guard::only_grpc(router)
+}
+
+fn kuadrant_method(name: &str) -> String {
+    format!("/{}/{name}", proto::KUADRANT_NAME)
 }
 
 /// Server reflection: the descriptors of the services, for tools such as grpcurl.

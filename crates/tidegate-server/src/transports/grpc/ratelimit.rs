@@ -5,7 +5,7 @@
 //! their units were spent for an earlier request.
 
 use futures_util::future::try_join_all;
-use tidegate::{Cost, Op};
+use tidegate::{Cost, Op, ReservationError};
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -32,19 +32,23 @@ pub(super) async fn should_rate_limit(
     }
     let active = context.service.active_policies();
     let actions = request::parse(&active.policies, request.get_ref())?;
-    Ok(Response::new(decide(&context.service, &active, &actions).await.map_err(|refusal| refusal_status(&refusal))?))
+    let decided = decide(&context.service, &active, Op::Check, &actions).await;
+    Ok(Response::new(decided.map_err(|refusal| refusal_status(&refusal))?))
 }
 
-async fn decide(
+/// Decides the descriptors of a request. `op` is the operation of those that spend.
+pub(super) async fn decide(
     service: &Service,
     active: &ActivePolicies,
+    op: Op,
     actions: &[Action<'_>],
 ) -> Result<RateLimitResponse, Refusal> {
     let peeked = peek(service, active, actions).await?;
     let is_denied = |(action, peeked): (&Action<'_>, &Option<PolicyDecision<'_>>)| {
         matches!(action, Action::Deny(_)) || peeked.as_ref().is_some_and(|answer| !answer.decision.is_allowed())
     };
-    let op = if actions.iter().zip(&peeked).any(is_denied) { Op::Peek } else { Op::Check };
+    let is_denied = op == Op::Check && actions.iter().zip(&peeked).any(is_denied);
+    let op = if is_denied { Op::Peek } else { op };
     let mut spent = spend(service, active, op, actions).await?.into_iter();
 
     let mut statuses = Vec::with_capacity(actions.len());
@@ -101,10 +105,13 @@ async fn spend<'l>(
     }
 }
 
-fn refusal_status(refusal: &Refusal) -> Status {
+/// Returns the gRPC status of a request without a decision.
+pub(super) fn refusal_status(refusal: &Refusal) -> Status {
     match refusal {
         Refusal::Malformed { message, .. } => Status::invalid_argument(message),
         Refusal::UnknownPolicy { .. } => Status::not_found(refusal.to_string()),
+        Refusal::Reservation(ReservationError::Unsupported { .. }) => Status::unimplemented(refusal.to_string()),
+        Refusal::Reservation(_) => Status::failed_precondition(refusal.to_string()),
         _ => Status::unavailable(refusal.to_string()),
     }
 }

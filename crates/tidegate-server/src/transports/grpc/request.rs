@@ -22,7 +22,7 @@ const MAX_DESCRIPTORS: usize = 64;
 const MAX_ENTRIES: usize = 64;
 
 /// Maximum cost of one decision.
-const MAX_HITS: u64 = 1_000_000_000_000;
+pub(super) const MAX_HITS: u64 = 1_000_000_000_000;
 
 /// The action that a descriptor requests.
 #[derive(Debug)]

@@ -162,6 +162,7 @@ pub(crate) async fn key_state(
         mode: policy.mode().to_string(),
         r#override: active_override.as_ref().map(OverrideState::from),
         limits: limits.collect(),
+        reservations: inspection.iter().flat_map(|inspection| &inspection.reservations).map(Into::into).collect(),
     })
 }
 

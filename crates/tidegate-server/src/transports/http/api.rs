@@ -1,7 +1,7 @@
 //! The JSON of the admin API. The service writes these types, and `tidegate` reads them.
 
 use serde::{Deserialize, Serialize};
-use tidegate::{ActiveOverride, OverrideRule};
+use tidegate::{ActiveOverride, OpenReservation, OverrideRule};
 use utoipa::ToSchema;
 
 use crate::service::KeyLabel;
@@ -53,6 +53,37 @@ pub struct KeyState {
     pub r#override: Option<OverrideState>,
     /// The units in use under each limit.
     pub limits: Vec<LimitState>,
+    /// The open holds and leases, in the order of their ends; at most the first thousand.
+    #[serde(default)]
+    pub reservations: Vec<ReservationState>,
+}
+
+/// An open hold or lease.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[non_exhaustive]
+pub struct ReservationState {
+    /// The kind.
+    pub kind: ReservationKind,
+    /// The units that are set aside.
+    pub units: u64,
+    /// Time of the grant, in microseconds since the epoch.
+    pub granted_at_us: u64,
+    /// Time at which it ends by itself, in microseconds since the epoch.
+    pub until_us: u64,
+    /// What happens to the units at the end: `released` or `spent`.
+    #[schema(example = "released")]
+    pub expires: String,
+}
+
+/// The kind of a reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ReservationKind {
+    /// Units of a caller whose actual cost is not known yet.
+    Hold,
+    /// Units that a node may admit by itself.
+    Lease,
 }
 
 /// The units in use under one limit.
@@ -64,7 +95,7 @@ pub struct LimitState {
     pub limit: String,
     /// Maximum number of units that can be in use at once.
     pub capacity: u64,
-    /// The window, in microseconds.
+    /// The window, in microseconds; 0 for a limit on the units in open holds.
     pub window_us: u64,
     /// Number of buckets of the window; 1 for algorithms without buckets.
     pub buckets: u64,
@@ -162,6 +193,18 @@ pub struct KeyOverride {
     pub label: KeyLabel,
     /// The override.
     pub r#override: OverrideState,
+}
+
+impl From<&OpenReservation> for ReservationState {
+    fn from(open: &OpenReservation) -> Self {
+        Self {
+            kind: if open.is_lease { ReservationKind::Lease } else { ReservationKind::Hold },
+            units: open.units,
+            granted_at_us: open.granted_at.as_micros(),
+            until_us: open.until.as_micros(),
+            expires: open.at_end.to_string(),
+        }
+    }
 }
 
 impl From<&ActiveOverride> for OverrideState {

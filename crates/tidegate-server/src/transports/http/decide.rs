@@ -8,6 +8,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, StatusCode, Uri, header::CONTENT_TYPE},
     response::Response,
 };
+use serde::Serialize;
 use tidegate::{Decision, Op, Reason};
 
 use super::{
@@ -86,7 +87,7 @@ pub(super) fn status(decision: &Decision) -> StatusCode {
 }
 
 /// Returns the status for denials, if the caller wants another one: a browser logs each error status.
-fn deny_status(uri: &Uri) -> Result<Option<StatusCode>, Problem> {
+pub(super) fn deny_status(uri: &Uri) -> Result<Option<StatusCode>, Problem> {
     let Some(query) = uri.query() else { return Ok(None) };
     match Query::parse(Some(query), &["deny_status"])?.only("deny_status")? {
         None => Ok(None),
@@ -95,8 +96,9 @@ fn deny_status(uri: &Uri) -> Result<Option<StatusCode>, Problem> {
     }
 }
 
-fn respond(
-    body: &DecisionBody,
+/// Writes the response to a decision.
+pub(super) fn respond(
+    body: &impl Serialize,
     decision: &Decision,
     denied: Option<StatusCode>,
     write_headers: impl FnOnce(&mut HeaderMap),

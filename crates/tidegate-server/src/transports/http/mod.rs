@@ -1,5 +1,5 @@
 //! HTTP and JSON. The path of a request: `connection` reads it, `guard` and `caller` check whether it is permitted, `request` parses
-//! it, `decide`, `admin`, `overrides` and `forward` call the service, `headers` and the shared `decision_body` write the answer.
+//! it, `decide`, `reservations`, `admin`, `overrides` and `forward` call the service, `headers` and the shared `decision_body` write the answer.
 
 mod admin;
 pub mod api;
@@ -11,11 +11,14 @@ mod guard;
 mod headers;
 pub(crate) mod login_cookie;
 pub(crate) mod openapi;
+mod openapi_reservations;
 mod overrides;
 mod policy_text;
 mod problem;
 pub(crate) mod query;
 mod request;
+mod reservation_request;
+mod reservations;
 pub(crate) mod status;
 mod timeout_stream;
 mod unread_body;
@@ -58,6 +61,12 @@ pub(crate) fn router(context: &Context, extra: Option<ExtraRoutes>) -> Router {
         .route("/v1/check", post(decide::check))
         .route("/v1/peek", post(decide::peek))
         .route("/v1/charge", post(decide::charge))
+        .route("/v1/reserve", post(reservations::reserve))
+        .route("/v1/commit", post(reservations::commit))
+        .route("/v1/release", post(reservations::release))
+        .route("/v1/renew", post(reservations::renew))
+        .route("/v1/lease", post(reservations::lease))
+        .route("/v1/settle", post(reservations::settle))
         .route("/v1/refund", post(admin::refund))
         .route("/v1/reset", post(admin::reset))
         .route("/v1/inspect", get(admin::inspect))

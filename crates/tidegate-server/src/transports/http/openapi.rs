@@ -18,20 +18,22 @@ use utoipa::{
     },
 };
 
-use super::{admin, decide, forward, overrides, problem::Problem, status};
+use super::{admin, decide, forward, overrides, problem::Problem, reservations, status};
 use crate::{context::Context, service::KeyText, transports::decision_body::DecisionBody};
 
 #[derive(OpenApi)]
 #[openapi(
     info(title = "Tidegate", description = "Sliding-window rate limits, exact.", license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")),
     paths(
-        decide::check, decide::peek, decide::charge, forward::forward, admin::refund, admin::reset, admin::inspect,
+        decide::check, decide::peek, decide::charge, forward::forward, reservations::reserve, reservations::commit,
+        reservations::release, reservations::renew, reservations::lease, reservations::settle, admin::refund, admin::reset, admin::inspect,
         overrides::set, overrides::remove, overrides::list,
         status::policies, status::healthz, status::readyz, status::metrics, document,
     ),
     components(schemas(DecisionBody, Problem, BannedOrProblem)),
     tags(
         (name = "decisions", description = "Decisions"),
+        (name = "reservations", description = "Holds until the actual cost is known, and leases of nodes"),
         (name = "admin", description = "Refunds, resets, inspections and overrides"),
         (name = "status", description = "Health, metrics and policies"),
     )

@@ -15,10 +15,17 @@ pub(super) fn describe(policy: &Policy) -> String {
         Mode::Shadow => "In shadow mode, requests beyond the limit are allowed and counted as would-be denials.",
         _ => "Requests beyond the limit are denied.",
     };
-    format!("{all}. {} {mode} {}", accuracy(policy.algorithm()), on_failure(policy.on_store_failure()))
+    let accuracy = match policy.limits().iter().all(Limit::is_in_flight) {
+        true => "Requests reserve their units until they are done.".to_owned(),
+        false => accuracy(policy.algorithm()),
+    };
+    format!("{all}. {accuracy} {mode} {}", on_failure(policy.on_store_failure()))
 }
 
 fn one(policy: &Policy, limit: Limit) -> String {
+    if limit.is_in_flight() {
+        return format!("at most {} units in open holds at once", limit.max());
+    }
     let (units, window) = (limit.max(), period(limit.window()));
     match policy.algorithm() {
         Algorithm::FixedWindow => format!("{units} units in each {window} of the clock"),
@@ -85,6 +92,16 @@ mod tests {
             describe(&policy(&["60/1m"], "sliding_log")),
             "At most 60 units in any minute. Each request is stored, so the limit is exact. Requests beyond the limit are denied. \
              If the store fails, requests are allowed."
+        );
+        assert_eq!(
+            describe(&policy(&["4/inflight"], "sliding_log")),
+            "At most 4 units in open holds at once. Requests reserve their units until they are done. Requests beyond the limit \
+             are denied. If the store fails, requests are allowed."
+        );
+        let both = describe(&policy(&["60/1m", "4/inflight"], "sliding_log"));
+        assert!(
+            both.starts_with("At most 60 units in any minute and at most 4 units in open holds at once; all"),
+            "{both}"
         );
         let several = policy(&["5/1m", "50/90s"], "gcra:7").with_mode(Mode::Shadow);
         assert_eq!(

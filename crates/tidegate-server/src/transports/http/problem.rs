@@ -9,10 +9,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use tidegate::StoreError;
+use tidegate::{ReservationError, StoreError};
 use utoipa::ToSchema;
 
-use crate::{auth::WrongToken, service::Refusal};
+use crate::{
+    auth::WrongToken,
+    service::{Refusal, field_of},
+};
 
 /// Marks a response that refuses its request. The connection counts it.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +86,13 @@ impl From<Refusal> for Problem {
         match refusal {
             Refusal::Malformed { field, .. } => Self::new(StatusCode::BAD_REQUEST, field, error),
             Refusal::UnknownPolicy { .. } => Self::new(StatusCode::NOT_FOUND, "policy", error),
+            Refusal::Reservation(ReservationError::PolicyGone { .. }) => {
+                Self::new(StatusCode::NOT_FOUND, "reservation", error)
+            }
+            Refusal::Reservation(ReservationError::Unsupported { .. }) => {
+                Self::new(StatusCode::NOT_IMPLEMENTED, "", error)
+            }
+            Refusal::Reservation(reason) => Self::new(StatusCode::BAD_REQUEST, field_of(&reason), error),
             Refusal::Store(StoreError::Override(_)) => Self::new(StatusCode::BAD_REQUEST, "override", error),
             Refusal::Store(StoreError::Unsupported { .. }) => Self::new(StatusCode::NOT_IMPLEMENTED, "", error),
             Refusal::Store(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "", error),

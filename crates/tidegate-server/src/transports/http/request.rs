@@ -1,6 +1,6 @@
 //! [`Request`]: the JSON body of a request. It is converted to a [`KeyRequest`].
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, marker::PhantomData, time::Duration};
 
 use serde::{
     Deserialize, Deserializer,
@@ -9,7 +9,7 @@ use serde::{
         value::{MapAccessDeserializer, SeqAccessDeserializer},
     },
 };
-use tidegate::{Algorithm, Cost, Key, Limit, OnStoreFailure, Timestamp};
+use tidegate::{Algorithm, AtEnd, Cost, Hold, Key, Limit, OnStoreFailure, Timestamp};
 
 use super::{problem::Problem, query::wrong};
 use crate::service::{KeyRequest, LimitSource, Price, Refusal};
@@ -38,29 +38,42 @@ pub(crate) struct Request<'a> {
     #[serde(borrow, default)]
     on_store_failure: Option<Cow<'a, str>>,
     charged_at_us: Option<u64>,
+    ttl_ms: Option<u64>,
     #[serde(borrow, default)]
-    checks: Option<Vec<Object<'a>>>,
+    expires: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    checks: Option<Vec<Object<Request<'a>>>>,
 }
 
-/// A request that must be a JSON object. The derived implementation would also accept a list of values.
+/// A value that must be a JSON object. The derived implementation would also accept a list of values.
 #[derive(Debug)]
-struct Object<'a>(Request<'a>);
+pub(super) struct Object<T>(pub(super) T);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+/// A type that is written as a JSON object.
+pub(super) trait JsonObject {
+    /// The beginning of one, for errors.
+    const EXAMPLE: &'static str;
+}
+
+impl JsonObject for Request<'_> {
+    const EXAMPLE: &'static str = "{\"policy\": …, \"key\": …}";
+}
+
+impl<'de, T: Deserialize<'de> + JsonObject> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Object<'de>;
+        struct Fields<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de> + JsonObject> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object such as {\"policy\": …, \"key\": …}")
+                write!(f, "an object such as {}", T::EXAMPLE)
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<'de>, A::Error> {
-                Request::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
             }
         }
-        source.deserialize_map(Fields)
+        source.deserialize_map(Fields(PhantomData))
     }
 }
 
@@ -117,7 +130,7 @@ pub(super) enum DecisionRequest<'a> {
 impl<'a> Request<'a> {
     /// Parses a body.
     pub(super) fn read(body: &'a [u8]) -> Result<Self, Problem> {
-        serde_json::from_slice(body).map(|Object(request)| request).map_err(|error| explain(body, &error))
+        read(body)
     }
 
     /// Returns a request for the hash of a key in a query.
@@ -136,17 +149,38 @@ impl<'a> Request<'a> {
 
     /// Returns the request of check, peek and charge.
     pub(super) fn decision(&'a self) -> Result<DecisionRequest<'a>, Refusal> {
+        self.no_hold()?;
+        self.requests()
+    }
+
+    /// Returns the requests of a reserve, and the hold.
+    pub(super) fn reservation(&'a self) -> Result<(DecisionRequest<'a>, Hold), Refusal> {
+        let Some(ttl_ms) = self.ttl_ms else {
+            return Err(Refusal::malformed("ttl_ms", "a hold needs `ttl_ms`: the time after which it ends by itself"));
+        };
+        let hold = Hold::new(Duration::from_millis(ttl_ms));
+        let hold = match self.expires.as_deref().map(str::parse).transpose()? {
+            Some(AtEnd::Spent) => hold.spent_at_end(),
+            _ => hold,
+        };
+        Ok((self.requests()?, hold))
+    }
+
+    fn requests(&'a self) -> Result<DecisionRequest<'a>, Refusal> {
         if self.charged_at_us.is_some() {
             return Err(Refusal::malformed("charged_at_us", "only a refund has `charged_at_us`"));
         }
         let Some(checks) = &self.checks else { return self.key_request().map(DecisionRequest::One) };
         self.only_checks()?;
-        let one = |Object(check): &'a Object<'a>| match (&check.checks, check.charged_at_us) {
-            (Some(_), _) => {
-                Err(Refusal::malformed("checks", "checks can't contain further checks: write them into one list"))
+        let one = |Object(check): &'a Object<Request<'a>>| {
+            check.no_hold()?;
+            match (&check.checks, check.charged_at_us) {
+                (Some(_), _) => {
+                    Err(Refusal::malformed("checks", "checks can't contain further checks: write them into one list"))
+                }
+                (None, Some(_)) => Err(Refusal::malformed("charged_at_us", "only a refund has `charged_at_us`")),
+                (None, None) => check.key_request(),
             }
-            (None, Some(_)) => Err(Refusal::malformed("charged_at_us", "only a refund has `charged_at_us`")),
-            (None, None) => check.key_request(),
         };
         let mut requests = checks.iter().map(one).collect::<Result<Vec<_>, _>>()?;
         // The choice for all checks applies to those without their own.
@@ -160,6 +194,7 @@ impl<'a> Request<'a> {
     /// Returns the refunds, each with the time of its charge.
     pub(super) fn refunds(&'a self) -> Result<Vec<(KeyRequest<'a>, Timestamp)>, Refusal> {
         let one = |request: &'a Self| {
+            request.no_hold()?;
             let at = request
                 .charged_at_us
                 .ok_or_else(|| Refusal::malformed("charged_at_us", "a refund needs `charged_at_us` of the decision"))?;
@@ -184,6 +219,16 @@ impl<'a> Request<'a> {
         self.checks.is_some()
     }
 
+    /// Refuses the fields of a hold.
+    fn no_hold(&self) -> Result<(), Refusal> {
+        let field = if self.ttl_ms.is_some() { "ttl_ms" } else { "expires" };
+        if self.ttl_ms.is_some() || self.expires.is_some() {
+            let message = "only /v1/reserve has `ttl_ms` and `expires`, beside `checks` and not in them";
+            return Err(Refusal::malformed(field, message));
+        }
+        Ok(())
+    }
+
     fn only_checks(&self) -> Result<(), Refusal> {
         let others = self.policy.is_some()
             || self.key.is_some()
@@ -199,6 +244,7 @@ impl<'a> Request<'a> {
 
     /// Returns the key of a reset or an inspection.
     pub(super) fn subject(&'a self) -> Result<KeyRequest<'a>, Refusal> {
+        self.no_hold()?;
         let spends = self.cost.is_some() || self.operation.is_some() || self.charged_at_us.is_some();
         if spends || self.checks.is_some() || self.on_store_failure.is_some() {
             return Err(Refusal::malformed(
@@ -283,10 +329,15 @@ pub(super) fn read_algorithm(text: Option<&str>) -> Result<Algorithm, Refusal> {
     Ok(read.unwrap_or_default())
 }
 
+/// Parses a body that is a JSON object.
+pub(super) fn read<'a, T: Deserialize<'a> + JsonObject>(body: &'a [u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body).map(|Object(request)| request).map_err(|error| explain::<T>(body, &error))
+}
+
 /// Returns the error for a body, with the field that is wrong. It parses the body a second time, because most bodies are right.
-fn explain(body: &[u8], error: &serde_json::Error) -> Problem {
+fn explain<'a, T: Deserialize<'a> + JsonObject>(body: &'a [u8], error: &serde_json::Error) -> Problem {
     let deserializer = &mut serde_json::Deserializer::from_slice(body);
-    let found = serde_path_to_error::deserialize::<_, Object<'_>>(deserializer).err();
+    let found = serde_path_to_error::deserialize::<_, Object<T>>(deserializer).err();
     let field = found.map_or_else(String::new, |error| error.path().to_string());
     let field = if field == "." { String::new() } else { field };
     wrong(&field, format!("the body is not a valid request: {error}"))

@@ -108,6 +108,7 @@ pub(super) async fn metrics(
 ) -> Result<impl IntoResponse, Problem> {
     super::admit(&context, &headers, &uri, Access::Usage)?;
     context.service.check_degraded_states();
+    context.service.end_holds();
     let format = Exposition::accepted(&headers);
     let text = context.service.metrics().text(format);
     // The format depends on the request.

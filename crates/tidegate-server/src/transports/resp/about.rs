@@ -95,7 +95,7 @@ fn details(command: &CommandInfo, out: &mut Replies) {
     // Every decision may write, so no command is read-only.
     let flags: &[&str] = match command.access {
         Access::Nothing => &["fast", "no_auth"],
-        _ if command.key > 0 => &["write", "fast"],
+        _ if is_for_keys(command) => &["write", "fast"],
         _ => &["fast"],
     };
     out.set(flags.len());
@@ -117,7 +117,12 @@ fn documentation(command: &CommandInfo, out: &mut Replies) {
     out.map(3);
     out.named("summary", |out| out.bulk(format!("{}: {} {}", command.summary, command.name, command.usage)));
     out.named("since", |out| out.bulk("0.1.0"));
-    out.named("group", |out| out.bulk(if command.key > 0 { "generic" } else { "connection" }));
+    out.named("group", |out| out.bulk(if is_for_keys(command) { "generic" } else { "connection" }));
+}
+
+/// Returns whether a command reads or writes the state of keys. A commit names its keys only in the id.
+fn is_for_keys(command: &CommandInfo) -> bool {
+    command.key > 0 || command.name.starts_with("TG.")
 }
 
 /// `CONFIG GET name …`: the settings that redis-benchmark and redis-cli read. The settings of the service are in its file.

@@ -1,7 +1,7 @@
 //! [`Batch`]: the commands of one read, and the commands of a transaction that EXEC runs, answered in order.
 
 use futures_util::future::join_all;
-use tidegate::{Inspection, Op};
+use tidegate::{Hold, Inspection, Lease, Op};
 
 use super::{
     command::{Command, ReplyFormat},
@@ -15,7 +15,10 @@ use super::{
 use crate::{
     config::ServerSettings,
     metrics::Transport,
-    service::{ActivePolicies, Actor, PolicyDecision, PolicyDecisions, Refusal, Service},
+    service::{
+        ActivePolicies, Actor, ChangedReservation, LeaseDecision, PolicyDecision, PolicyDecisions, Refusal,
+        ReservationChange, ReservedDecision, Service,
+    },
 };
 
 /// Replies of more bytes are sent before further commands are answered.
@@ -38,6 +41,9 @@ pub(crate) struct Batch {
 enum Outcome<'p> {
     One(PolicyDecision<'p>, ReplyFormat),
     All(PolicyDecisions<'p>, ReplyFormat),
+    Reserved(ReservedDecision<PolicyDecision<'p>>, Hold, ReplyFormat),
+    Leased(LeaseDecision<'p>, Lease, ReplyFormat),
+    Changed(ChangedReservation<'p>, ReplyFormat),
     Done(bool),
     State(Option<Inspection>),
 }
@@ -179,6 +185,19 @@ impl<'p> Executor<'p> {
             Command::DecideAll { requests, format } => {
                 Outcome::All(service.decide_all(Transport::Resp, active, Op::Check, requests).await?, *format)
             }
+            Command::Reserve { request, hold, format } => {
+                Outcome::Reserved(service.reserve(Transport::Resp, active, request, *hold).await?, *hold, *format)
+            }
+            Command::Lease { request, lease, format } => {
+                Outcome::Leased(service.lease(Transport::Resp, active, request, lease).await?, lease.clone(), *format)
+            }
+            Command::Commit { id, actual, format } => Outcome::Changed(
+                service.change_reservation(active, id, ReservationChange::Commit(actual)).await?,
+                *format,
+            ),
+            Command::Change { id, change, format } => {
+                Outcome::Changed(service.change_reservation(active, id, *change).await?, *format)
+            }
             Command::Refund { request, charged_at } => {
                 Outcome::Done(service.refund(active, request, *charged_at).await?.is_returned())
             }
@@ -208,6 +227,9 @@ fn write(outcome: &Result<Outcome<'_>, Refusal>, out: &mut Replies) {
     match outcome {
         Ok(Outcome::One(decided, format)) => decision::one(decided, *format, out),
         Ok(Outcome::All(decided, format)) => decision::several(decided, *format, out),
+        Ok(Outcome::Reserved(reserved, hold, format)) => decision::reserved(reserved, *hold, *format, out),
+        Ok(Outcome::Leased(leased, lease, format)) => decision::leased(leased, lease, *format, out),
+        Ok(Outcome::Changed(changed, format)) => decision::changed(changed, *format, out),
         Ok(Outcome::Done(done)) => out.integer(u8::from(*done)),
         Ok(Outcome::State(Some(state))) => decision::state(state, out),
         Ok(Outcome::State(None)) => out.null(),

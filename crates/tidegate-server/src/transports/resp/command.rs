@@ -1,18 +1,49 @@
 //! [`Command`]: parses the arguments of the commands that the service answers.
 
-use std::str::FromStr;
+use std::{str::FromStr, time::Duration};
 
-use tidegate::{Algorithm, Cost, Key, Limit, OnStoreFailure, Op, Timestamp};
+use tidegate::{Algorithm, Cost, Hold, Key, Lease, Limit, OnStoreFailure, Op, ReservationId, Timestamp};
 
 use super::{commands::Verb, request::Args, throttle};
-use crate::service::{KeyRequest, LimitSource, Price};
+use crate::service::{KeyRequest, LimitSource, Price, ReservationChange};
 
 /// A command for the service.
 #[derive(Debug)]
 pub(crate) enum Command<'a> {
-    Decide { op: Op, request: KeyRequest<'a>, format: ReplyFormat },
-    DecideAll { requests: Vec<KeyRequest<'a>>, format: ReplyFormat },
-    Refund { request: KeyRequest<'a>, charged_at: Timestamp },
+    Decide {
+        op: Op,
+        request: KeyRequest<'a>,
+        format: ReplyFormat,
+    },
+    DecideAll {
+        requests: Vec<KeyRequest<'a>>,
+        format: ReplyFormat,
+    },
+    Reserve {
+        request: KeyRequest<'a>,
+        hold: Hold,
+        format: ReplyFormat,
+    },
+    Lease {
+        request: KeyRequest<'a>,
+        lease: Lease,
+        format: ReplyFormat,
+    },
+    Commit {
+        id: &'a str,
+        actual: Vec<u64>,
+        format: ReplyFormat,
+    },
+    /// A release, a renewal or a settle.
+    Change {
+        id: &'a str,
+        change: ReservationChange<'static>,
+        format: ReplyFormat,
+    },
+    Refund {
+        request: KeyRequest<'a>,
+        charged_at: Timestamp,
+    },
     Reset(KeyRequest<'a>),
     Inspect(KeyRequest<'a>),
 }
@@ -36,11 +67,15 @@ struct Options<'a> {
     algorithm: Option<Algorithm>,
     on_failure: Option<OnStoreFailure>,
     full: bool,
+    /// The units of a hold stay spent at its end.
+    spent: bool,
+    least: Option<Cost>,
+    settle: Option<(ReservationId, u64)>,
 }
 
 /// Returns the option with this name, in any case.
 fn option_name(word: &[u8]) -> Option<&'static str> {
-    let names = ["COST", "OPERATION", "ALGORITHM", "ONFAIL", "FULL"];
+    let names = ["COST", "OPERATION", "ALGORITHM", "ONFAIL", "FULL", "SPENT", "LEAST", "SETTLE"];
     names.into_iter().find(|name| word.eq_ignore_ascii_case(name.as_bytes()))
 }
 
@@ -61,6 +96,12 @@ impl<'a> Command<'a> {
             }
             Verb::CheckAll => Self::several(verb, args)?,
             Verb::Limit => Self::by_limits(verb, args)?,
+            Verb::Reserve => Self::reserve(verb, args)?,
+            Verb::Lease => Self::lease(verb, args)?,
+            Verb::Commit => Self::commit(verb, args)?,
+            Verb::Release => Self::change(verb, args, 2, ReservationChange::Release)?,
+            Verb::Renew => Self::change(verb, args, 3, ReservationChange::Renew(ttl(argument(args, 2))?))?,
+            Verb::Settle => Self::change(verb, args, 3, ReservationChange::Settle(spent(argument(args, 2))?))?,
             Verb::Refund => Self::Refund {
                 request: by_policy(args, Price::Cost(cost("the cost", argument(args, 3))?), None)?,
                 charged_at: charged_at(argument(args, 4))?,
@@ -72,11 +113,15 @@ impl<'a> Command<'a> {
         }))
     }
 
-    /// Returns the number of decisions. They may run concurrently with other decisions of the same caller. Refund, reset and
-    /// inspect decide nothing, and wait for the commands before them.
+    /// Returns the number of decisions, and of commits and the like. They may run concurrently with others of the same
+    /// caller. Refund, reset and inspect wait for the commands before them.
     pub(crate) fn decisions(&self) -> usize {
         match self {
-            Self::Decide { .. } => 1,
+            Self::Decide { .. }
+            | Self::Reserve { .. }
+            | Self::Lease { .. }
+            | Self::Commit { .. }
+            | Self::Change { .. } => 1,
             Self::DecideAll { requests, .. } => requests.len(),
             Self::Refund { .. } | Self::Reset(_) | Self::Inspect(_) => 0,
         }
@@ -106,6 +151,43 @@ impl<'a> Command<'a> {
         Ok(Self::DecideAll { requests, format: if full { ReplyFormat::Full } else { ReplyFormat::Six } })
     }
 
+    fn reserve(verb: Verb, args: Args<'a>) -> Result<Self, String> {
+        let options = Options::parse(verb, args, 5, &["SPENT", "FULL"])?;
+        let request = by_policy(args, Price::Cost(cost("the cost", argument(args, 3))?), None)?;
+        let hold = Hold::new(ttl(argument(args, 4))?);
+        let hold = if options.spent { hold.spent_at_end() } else { hold };
+        Ok(Self::Reserve { request, hold, format: options.format() })
+    }
+
+    fn lease(verb: Verb, args: Args<'a>) -> Result<Self, String> {
+        let options = Options::parse(verb, args, 5, &["LEAST", "SETTLE", "FULL"])?;
+        let format = options.format();
+        let request = by_policy(args, Price::Cost(Cost::ONE), None)?;
+        let lease = Lease::new(cost("the number of units", argument(args, 3))?, ttl(argument(args, 4))?);
+        let lease = lease.least(options.least.unwrap_or(Cost::ONE));
+        let lease = match options.settle {
+            Some((id, spent)) => lease.settling(id, spent),
+            None => lease,
+        };
+        Ok(Self::Lease { request, lease, format })
+    }
+
+    fn commit(verb: Verb, args: Args<'a>) -> Result<Self, String> {
+        let is_amount = |at: &usize| args.get(*at).is_some_and(|word| option_name(word).is_none());
+        let actual: Vec<usize> = (2..args.len()).take_while(is_amount).collect();
+        if actual.is_empty() {
+            return Err(verb.info().wrong_number());
+        }
+        let options = Options::parse(verb, args, 2 + actual.len(), &["FULL"])?;
+        let actual = actual.into_iter().map(|at| units("the actual cost", argument(args, at)));
+        Ok(Self::Commit { id: id(args)?, actual: actual.collect::<Result<_, _>>()?, format: options.format() })
+    }
+
+    fn change(verb: Verb, args: Args<'a>, first: usize, change: ReservationChange<'static>) -> Result<Self, String> {
+        let options = Options::parse(verb, args, first, &["FULL"])?;
+        Ok(Self::Change { id: id(args)?, change, format: options.format() })
+    }
+
     fn by_limits(verb: Verb, args: Args<'a>) -> Result<Self, String> {
         let is_limit = |at: &usize| args.get(*at).is_some_and(|word| option_name(word).is_none());
         let limits: Vec<usize> = (2..args.len()).take_while(is_limit).collect();
@@ -132,15 +214,28 @@ impl<'a> Options<'a> {
                 return Err(format!("ERR syntax error: `{word}` is not an option, use {} {}", info.name, info.usage));
             };
             at += 1;
-            if name == "FULL" {
-                options.full = true;
-                continue;
+            match name {
+                "FULL" => {
+                    options.full = true;
+                    continue;
+                }
+                "SPENT" => {
+                    options.spent = true;
+                    continue;
+                }
+                _ => {}
             }
             let value = args.get(at).ok_or_else(|| verb.info().wrong_number())?;
             at += 1;
             match name {
                 "COST" => options.cost = Some(cost("COST", value)?),
                 "OPERATION" => options.operation = Some(text("operation's name", value)?),
+                "LEAST" => options.least = Some(cost("LEAST", value)?),
+                "SETTLE" => {
+                    let units = args.get(at).ok_or_else(|| verb.info().wrong_number())?;
+                    at += 1;
+                    options.settle = Some((parsed("reservation's id", value)?, spent(units)?));
+                }
                 "ALGORITHM" => options.algorithm = Some(parsed("algorithm", value)?),
                 _ => options.on_failure = Some(on_failure(value)?),
             }
@@ -202,6 +297,27 @@ fn cost(what: &str, bytes: &[u8]) -> Result<Cost, String> {
     let units = whole(bytes)
         .ok_or_else(|| format!("ERR {what} `{}` is not a whole number: use 1 to 1000000000000", shown(bytes)))?;
     Cost::new(units).map_err(|error| format!("ERR {error}"))
+}
+
+/// Returns the id of a reservation, which the service parses.
+fn id(args: Args<'_>) -> Result<&str, String> {
+    text("reservation's id", argument(args, 1))
+}
+
+fn ttl(bytes: &[u8]) -> Result<Duration, String> {
+    whole(bytes).map(Duration::from_millis).ok_or_else(|| {
+        let given = shown(bytes);
+        format!("ERR ttl_ms `{given}` is not a whole number: use milliseconds, 1 or more")
+    })
+}
+
+fn spent(bytes: &[u8]) -> Result<u64, String> {
+    units("the number of spent units", bytes)
+}
+
+/// Parses a number of units that may be 0.
+fn units(what: &str, bytes: &[u8]) -> Result<u64, String> {
+    whole(bytes).ok_or_else(|| format!("ERR {what} `{}` is not a whole number: use 0 to 1000000000000", shown(bytes)))
 }
 
 fn charged_at(bytes: &[u8]) -> Result<Timestamp, String> {

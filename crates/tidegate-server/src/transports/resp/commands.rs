@@ -49,6 +49,18 @@ commands! {
         "Returns the decision of TG.CHECK and spends nothing";
     Charge "TG.CHARGE" "policy key n [FULL]" -4 2 Usage
         "Spends the cost even beyond the limit";
+    Reserve "TG.RESERVE" "policy key cost ttl_ms [SPENT] [FULL]" -5 2 Usage
+        "Spends the cost if it fits, and returns an id with which the actual cost is reported later";
+    Commit "TG.COMMIT" "id actual [actual ...] [FULL]" -3 0 Usage
+        "Closes a hold with the actual cost: one for all of its requests, or one for each";
+    Release "TG.RELEASE" "id [FULL]" -2 0 Usage
+        "Closes a hold and gives all of its units back";
+    Renew "TG.RENEW" "id ttl_ms [FULL]" -3 0 Usage
+        "Sets the end of an open hold to this time from now";
+    Lease "TG.LEASE" "policy key asked ttl_ms [LEAST n] [SETTLE id spent] [FULL]" -5 2 Usage
+        "Sets units aside that a node may admit by itself";
+    Settle "TG.SETTLE" "id spent [FULL]" -3 0 Usage
+        "Closes a lease with the units that were spent";
     Refund "TG.REFUND" "policy key n charged_at_us" 5 2 Admin
         "Refunds units to the moment of their charge";
     Forget "TG.RESET" "policy key" 3 2 Admin

@@ -4,6 +4,7 @@ mod decisions;
 mod headers;
 mod health;
 mod import;
+mod kuadrant;
 mod matching;
 mod overrides;
 mod proto;
@@ -58,6 +59,11 @@ impl GrpcClient {
         status.clone()
     }
 
+    /// Sends one descriptor, which the service must refuse.
+    pub(crate) fn refusal(&self, descriptor: RateLimitDescriptor) -> Status {
+        self.send(request(&[descriptor])).expect_err("it is refused")
+    }
+
     /// Returns the state of the key that is this list over HTTP.
     fn inspect(&self, policy: &str, key: &[&str]) -> Option<Inspection> {
         let service = self.running.server().service();
@@ -104,10 +110,20 @@ fn send<M: Message + 'static>(
     channel: Channel,
     request: Request<M>,
 ) -> Result<RateLimitResponse, Status> {
+    call(running, channel, METHOD, request)
+}
+
+/// Calls a method of any service.
+fn call<M: Message + 'static, A: Message + Default + 'static>(
+    running: &Running,
+    channel: Channel,
+    method: &'static str,
+    request: Request<M>,
+) -> Result<A, Status> {
     let mut grpc = Grpc::new(channel);
     running.block_on(async {
         grpc.ready().await.expect("the service listens");
-        let path = PathAndQuery::from_static(METHOD);
+        let path = PathAndQuery::from_static(method);
         Ok(grpc.unary(request, path, ProstCodec::default()).await?.into_inner())
     })
 }

@@ -18,3 +18,4 @@ pub(super) use envoy::{
         },
     },
 };
+pub(super) use kuadrant::service::ratelimit::v1::{CommitRequest, CommitResponse, ReserveRequest, ReserveResponse};

@@ -32,7 +32,11 @@ macro_rules! reflect {
 #[test]
 fn all_services_are_listed_in_both_versions() {
     let client = GrpcClient::start("");
-    let expected = ["envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health"];
+    let expected = [
+        "envoy.service.ratelimit.v3.RateLimitService",
+        "grpc.health.v1.Health",
+        "kuadrant.service.ratelimit.v1.RateLimitService",
+    ];
     let pb::v1::server_reflection_response::MessageResponse::ListServicesResponse(list) =
         reflect!(client, v1, ListServices, "")
     else {
@@ -79,7 +83,8 @@ fn types(prefix: &str, message: &DescriptorProto, known: &mut BTreeSet<String>, 
 #[test]
 fn all_types_of_a_request_and_its_response_are_described() {
     let client = GrpcClient::start("");
-    let all = files(&client, "envoy.service.ratelimit.v3.RateLimitService");
+    let mut all = files(&client, "envoy.service.ratelimit.v3.RateLimitService");
+    all.extend(files(&client, "kuadrant.service.ratelimit.v1.RateLimitService"));
     let (mut known, mut used) = (BTreeSet::new(), BTreeSet::new());
     for file in all.values() {
         let package = format!(".{}", file.package());
@@ -94,4 +99,5 @@ fn all_types_of_a_request_and_its_response_are_described() {
     let missing: Vec<_> = used.difference(&known).collect();
     assert!(missing.is_empty(), "{missing:?}");
     assert!(used.contains(".envoy.service.ratelimit.v3.RateLimitResponse"));
+    assert!(used.contains(".kuadrant.service.ratelimit.v1.ReserveRequest"));
 }

@@ -1,0 +1,175 @@
+//! [`Hold`]: the units that are held while the command runs.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::{
+    arguments::RunArguments,
+    client::{self, ApiRequest, exchange},
+    output::print_error,
+    reservations::whole_ms,
+};
+
+/// The units that are held, and the requests about them.
+pub(super) struct Hold {
+    arguments: Arc<RunArguments>,
+    ttl_ms: u64,
+    /// `None` before the first grant.
+    id: Option<String>,
+    renewal: Option<JoinHandle<Renewal>>,
+    /// The last problem that was printed, so that it is printed once.
+    reported: Option<String>,
+}
+
+/// The answer to an attempt to get a place.
+pub(super) enum Place {
+    Taken,
+    Denied(Denial),
+}
+
+/// A response that grants nothing.
+pub(super) struct Denial {
+    pub(super) status: u16,
+    pub(super) body: Value,
+}
+
+/// The result of a renewal.
+enum Renewal {
+    Renewed,
+    /// The hold had ended, and was taken again under this id.
+    TakenAgain(String),
+    Failed(String),
+}
+
+impl Denial {
+    /// The time until the request fits at the latest, if waiting helps.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        self.body["retry_after_ms"].as_u64().map(Duration::from_millis)
+    }
+}
+
+impl Hold {
+    pub(super) fn new(arguments: Arc<RunArguments>) -> anyhow::Result<Self> {
+        let ttl_ms = whole_ms(arguments.ttl)?;
+        Ok(Self { arguments, ttl_ms, id: None, renewal: None, reported: None })
+    }
+
+    /// Takes a place, if there is one.
+    pub(super) async fn take(&mut self) -> anyhow::Result<Place> {
+        let (arguments, ttl_ms) = (Arc::clone(&self.arguments), self.ttl_ms);
+        let (status, body) = tokio::task::spawn_blocking(move || reserve(&arguments, ttl_ms)).await??;
+        match body["reservation"].as_str() {
+            Some(id) => {
+                if body["degraded"] == true {
+                    print_error("the store does not answer: the command runs without a limit of all nodes");
+                }
+                self.id = Some(id.to_owned());
+                Ok(Place::Taken)
+            }
+            None => Ok(Place::Denied(Denial { status, body })),
+        }
+    }
+
+    /// Starts a renewal, unless one is under way.
+    pub(super) fn renew_in_background(&mut self) {
+        if let (None, Some(id)) = (&self.renewal, self.id.clone()) {
+            let (arguments, ttl_ms) = (Arc::clone(&self.arguments), self.ttl_ms);
+            self.renewal = Some(tokio::task::spawn_blocking(move || renew(&arguments, &id, ttl_ms)));
+        }
+    }
+
+    /// Waits for the end of the renewal that is under way. Reports a problem once.
+    pub(super) async fn renewed(&mut self) {
+        let Some(renewal) = &mut self.renewal else { return std::future::pending().await };
+        let renewal = renewal.await.unwrap_or_else(|error| Renewal::Failed(error.to_string()));
+        self.renewal = None;
+        match renewal {
+            Renewal::Renewed => self.reported = None,
+            Renewal::TakenAgain(id) => {
+                self.report(
+                    "the hold had ended, and was taken again: another command may have run meanwhile".to_owned(),
+                );
+                self.id = Some(id);
+            }
+            Renewal::Failed(problem) => self.report(format!("the hold can't be renewed: {problem}")),
+        }
+    }
+
+    /// Gives the units back, or spends them.
+    pub(super) async fn end(mut self) {
+        // A renewal may be about to take the hold again.
+        if self.renewal.is_some() {
+            self.renewed().await;
+        }
+        let Some(id) = self.id else { return };
+        let arguments = Arc::clone(&self.arguments);
+        let ended = tokio::task::spawn_blocking(move || end(&arguments, &id)).await;
+        if let Err(problem) = ended.unwrap_or_else(|error| Err(error.to_string())) {
+            print_error(format_args!("the hold can't be released, and ends by itself: {problem}"));
+        }
+    }
+
+    fn report(&mut self, problem: String) {
+        if self.reported.as_ref() != Some(&problem) {
+            print_error(&problem);
+            self.reported = Some(problem);
+        }
+    }
+}
+
+fn reserve(arguments: &RunArguments, ttl_ms: u64) -> anyhow::Result<(u16, Value)> {
+    let choice = arguments.on_store_failure.as_deref();
+    let body = json!({
+        "policy": arguments.policy,
+        "limits": arguments.policy.is_none().then_some(&arguments.limit),
+        "key": client::key(&arguments.key),
+        "cost": arguments.cost,
+        "ttl_ms": ttl_ms,
+        "on_store_failure": client::failure_choice(choice, &arguments.target, arguments.policy.as_deref()),
+    });
+    exchange(&ApiRequest::post("/v1/reserve", body), &arguments.target)
+}
+
+fn renew(arguments: &RunArguments, id: &str, ttl_ms: u64) -> Renewal {
+    let request = ApiRequest::post("/v1/renew", json!({ "reservation": id, "ttl_ms": ttl_ms }));
+    match exchange(&request, &arguments.target) {
+        Ok((200, body)) if body["known"] == true => Renewal::Renewed,
+        Ok((200, _)) => take_again(arguments, ttl_ms),
+        Ok((_, body)) => Renewal::Failed(problem(&body)),
+        Err(error) => Renewal::Failed(format!("{error:#}")),
+    }
+}
+
+/// Takes a hold again that has ended, because this process was stopped for some time or the state was lost.
+fn take_again(arguments: &RunArguments, ttl_ms: u64) -> Renewal {
+    match reserve(arguments, ttl_ms) {
+        Ok((_, body)) => match body["reservation"].as_str() {
+            Some(id) => Renewal::TakenAgain(id.to_owned()),
+            None => Renewal::Failed(format!("it has ended, and no place is free: {}", problem(&body))),
+        },
+        Err(error) => Renewal::Failed(format!("{error:#}")),
+    }
+}
+
+/// Closes the hold. A repeated request is harmless, so it is sent again if there is no answer.
+fn end(arguments: &RunArguments, id: &str) -> Result<(), String> {
+    let request = match arguments.spend {
+        true => ApiRequest::post("/v1/commit", json!({ "reservation": id, "actual": arguments.cost.unwrap_or(1) })),
+        false => ApiRequest::post("/v1/release", json!({ "reservation": id })),
+    };
+    let once = || match exchange(&request, &arguments.target) {
+        Ok((200, _)) => Ok(()),
+        Ok((_, body)) => Err(problem(&body)),
+        Err(error) => Err(format!("{error:#}")),
+    };
+    once().or_else(|_| once())
+}
+
+fn problem(body: &Value) -> String {
+    match body["error"].as_str() {
+        Some(error) => crate::visible::visible(error),
+        None => client::decision_text(body).trim_end().to_owned(),
+    }
+}

@@ -1,0 +1,189 @@
+//! [`OpenHolds`]: the holds that this process granted and that are still open, for the metrics.
+//!
+//! A store does not count holds by policy, so the process does. It learns of a commit, a release or a renewal only if the
+//! request reaches this process. A hold that another process closes counts here until its ttl has passed.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
+use tidegate::{ReservationId, Timestamp};
+
+use crate::metrics::HoldCounters;
+
+/// Locks of their own, so that connections rarely wait for each other.
+const SHARDS: usize = 16;
+
+/// Maximum number of holds that are tracked. The texts of the metrics name it.
+const MAX_TRACKED: usize = 1 << 16;
+
+type Nonce = [u8; 16];
+
+/// The open holds of this process.
+#[derive(Debug)]
+pub(crate) struct OpenHolds {
+    shards: [Mutex<Shard>; SHARDS],
+    /// Holds that were granted while no more could be tracked.
+    untracked: Counter,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    holds: HashMap<Nonce, OpenHold>,
+    ends: BTreeSet<(Timestamp, Nonce)>,
+}
+
+#[derive(Debug)]
+struct OpenHold {
+    until: Timestamp,
+    /// One for each policy.
+    counters: Box<[HoldCounters]>,
+}
+
+impl OpenHolds {
+    pub(crate) fn new(untracked: Counter) -> Self {
+        Self { shards: Default::default(), untracked }
+    }
+
+    /// Tracks a hold that was granted now.
+    pub(crate) fn granted(&self, id: &ReservationId, now: Timestamp, ttl: Duration, counters: Box<[HoldCounters]>) {
+        for counters in &counters {
+            counters.granted.inc();
+        }
+        let mut shard = self.shard(id).lock();
+        shard.end_until(now);
+        if shard.holds.len() >= MAX_TRACKED / SHARDS {
+            self.untracked.inc();
+            return;
+        }
+        let (nonce, until) = (id.nonce(), now.after(ttl));
+        for counters in &counters {
+            counters.open.inc();
+        }
+        shard.holds.insert(nonce, OpenHold { until, counters });
+        shard.ends.insert((until, nonce));
+    }
+
+    /// Counts a hold as closed by a commit or a release. Returns false if it was not tracked here.
+    pub(crate) fn closed(&self, id: &ReservationId, now: Timestamp) -> bool {
+        let mut shard = self.shard(id).lock();
+        let closed = shard.remove(id.nonce());
+        shard.end_until(now);
+        for counters in closed.iter().flat_map(|hold| &hold.counters) {
+            counters.closed.inc();
+        }
+        closed.is_some()
+    }
+
+    /// Stops tracking a hold that turned out not to be open. If its ttl has passed, it ended by that.
+    pub(crate) fn gone(&self, id: &ReservationId, now: Timestamp) {
+        let mut shard = self.shard(id).lock();
+        shard.end_until(now);
+        shard.remove(id.nonce());
+    }
+
+    /// Sets the end of a hold to `ttl` from now.
+    pub(crate) fn renewed(&self, id: &ReservationId, now: Timestamp, ttl: Duration) {
+        let mut shard = self.shard(id).lock();
+        let (nonce, until) = (id.nonce(), now.after(ttl));
+        let Some(hold) = shard.holds.get_mut(&nonce) else { return };
+        let before = std::mem::replace(&mut hold.until, until);
+        shard.ends.remove(&(before, nonce));
+        shard.ends.insert((until, nonce));
+    }
+
+    /// Stops tracking the holds whose ttl has passed.
+    pub(crate) fn end_until(&self, now: Timestamp) {
+        for shard in &self.shards {
+            shard.lock().end_until(now);
+        }
+    }
+
+    fn shard(&self, id: &ReservationId) -> &Mutex<Shard> {
+        // The number is random.
+        &self.shards[usize::from(id.nonce()[0]) % SHARDS]
+    }
+}
+
+impl Shard {
+    fn remove(&mut self, nonce: Nonce) -> Option<OpenHold> {
+        let hold = self.holds.remove(&nonce)?;
+        self.ends.remove(&(hold.until, nonce));
+        for counters in &hold.counters {
+            counters.open.dec();
+        }
+        Some(hold)
+    }
+
+    fn end_until(&mut self, now: Timestamp) {
+        while let Some((_, nonce)) = self.ends.first().copied().filter(|(until, _)| *until <= now) {
+            for counters in self.remove(nonce).iter().flat_map(|hold| &hold.counters) {
+                counters.ended_by_ttl.inc();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::Policy;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn id(number: u32) -> ReservationId {
+        let policy = Policy::new("api", ["5/1s".parse().expect("a limit")]).expect("a policy");
+        let mut nonce = [0; 16];
+        nonce[..4].copy_from_slice(&number.to_le_bytes());
+        ReservationId::new(&policy, nonce, &[1]).expect("a short place")
+    }
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    fn one(counters: &HoldCounters) -> Box<[HoldCounters]> {
+        Box::new([counters.clone()])
+    }
+
+    #[test]
+    fn a_hold_counts_as_open_until_it_is_closed_or_its_ttl_has_passed() {
+        let (holds, counters) = (OpenHolds::new(Counter::default()), HoldCounters::default());
+        for number in 0..3 {
+            holds.granted(&id(number), at(100), SECOND * 10, one(&counters));
+        }
+        assert_eq!((counters.granted.get(), counters.open.get()), (3, 3));
+        assert!(holds.closed(&id(0), at(109)));
+        assert!(!holds.closed(&id(0), at(109)), "it is not tracked any more");
+        assert_eq!(counters.closed.get(), 1);
+        holds.renewed(&id(1), at(109), SECOND * 10);
+        holds.renewed(&id(7), at(109), SECOND);
+        assert_eq!((counters.open.get(), counters.ended_by_ttl.get()), (2, 0));
+        holds.end_until(at(110));
+        assert_eq!((counters.open.get(), counters.ended_by_ttl.get()), (1, 1), "a renewed hold is still open");
+        holds.gone(&id(1), at(119));
+        assert_eq!((counters.open.get(), counters.ended_by_ttl.get()), (0, 2), "the commit came after the end");
+        holds.granted(&id(9), at(119), SECOND, one(&counters));
+        holds.gone(&id(9), at(119));
+        assert_eq!((counters.open.get(), counters.ended_by_ttl.get()), (0, 2), "it was reset before its end");
+    }
+
+    #[test]
+    fn the_number_of_tracked_holds_is_bounded_and_the_others_are_counted() {
+        let untracked = Counter::default();
+        let (holds, counters) = (OpenHolds::new(untracked.clone()), HoldCounters::default());
+        let all = u32::try_from(MAX_TRACKED).expect("a small number") + 1000;
+        for number in 0..all {
+            holds.granted(&id(number), at(100), SECOND, one(&counters));
+        }
+        let open = counters.open.get().unsigned_abs();
+        assert!(open <= MAX_TRACKED as u64, "{open}");
+        assert_eq!((counters.granted.get(), open + untracked.get()), (all.into(), all.into()));
+        holds.end_until(at(101));
+        assert_eq!((counters.open.get(), counters.ended_by_ttl.get()), (0, open));
+    }
+}
