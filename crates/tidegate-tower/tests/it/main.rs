@@ -6,6 +6,7 @@ mod caller;
 mod denials;
 mod grpc;
 mod headers;
+mod in_flight;
 mod in_redis;
 mod keys;
 mod overrides;
