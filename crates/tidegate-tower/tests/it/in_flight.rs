@@ -393,18 +393,20 @@ async fn a_policy_in_shadow_mode_holds_and_never_denies() {
 
 #[tokio::test]
 async fn tiers_of_one_name_commit_under_their_own_policy() {
-    let tier = |max: &str| policy("api", &[max, "10/1m"]);
-    let by_plan = Rule::tiers([("free", tier("1/inflight")), ("paid", tier("3/inflight"))], |request| {
+    let (free, paid) = (policy("api", &["1/inflight"]), policy("api", &["3/inflight", "10/1m"]));
+    let by_plan = Rule::tiers([("free", free), ("paid", paid.clone())], |request| {
         if request.header("x-plan").is_some() { "paid" } else { "free" }
     })
-    .expect("two tiers");
+    .expect("two tiers")
+    .settle(|_| Some(4));
     let server = TestServer::behind(RateLimitLayer::new(by_plan)).await;
-    let paid = server.get_with("/", &[("x-plan", "paid")]).await;
-    assert_eq!(paid.header("ratelimit").as_deref(), Some(r#""api:inflight";r=2;t=60"#));
-    assert_eq!(state(&server.limiter, &tier("3/inflight"), ME), (0, vec![0, 1]));
-    let free = server.get("/").await;
-    assert_eq!(free.header("ratelimit").as_deref(), Some(r#""api:inflight";r=0;t=60"#));
-    assert_eq!(state(&server.limiter, &tier("1/inflight"), ME), (0, vec![0, 2]));
+    for used in [4, 8] {
+        let answer = server.get_with("/", &[("x-plan", "paid")]).await;
+        assert_eq!(answer.header("ratelimit").as_deref(), Some(r#""api:inflight";r=2;t=60"#));
+        assert_eq!(state(&server.limiter, &paid, ME), (0, vec![0, used]));
+    }
+    let answer = server.get("/").await;
+    assert_eq!(answer.header("ratelimit").as_deref(), Some(r#""api";r=0;t=60"#));
 }
 
 /// A limiter with tokio's clock.

@@ -3,6 +3,7 @@
 mod after_response;
 mod bodies;
 mod caller;
+mod deferred_store;
 mod denials;
 mod grpc;
 mod headers;
@@ -12,6 +13,7 @@ mod keys;
 mod overrides;
 mod plain_hyper;
 mod readiness;
+mod reserved;
 mod rules;
 mod test_server;
 mod warnings;
