@@ -4,6 +4,7 @@
 //! - `bad_input`: invalid input
 //! - `capacity`, `floods`: more keys and shapes than there is room for
 //! - `fail_safe`: a store that gives no answer or a wrong one
+//! - `hold_guard`: holds of async code
 //! - `key_state`: the state of one key, for stores outside the library
 //! - `operations`: peek, charge, refund, reset and inspect
 //! - `overrides`, `override_storage`: overrides of single keys, and how the store keeps them
@@ -19,6 +20,7 @@ mod capacity;
 mod conformance;
 mod fail_safe;
 mod floods;
+mod hold_guard;
 mod key_state;
 mod operations;
 mod override_storage;
