@@ -318,7 +318,7 @@ fn merge(requests: &[Option<KeyRequest>]) -> Result<(Vec<KeyRequest>, Vec<Option
 }
 
 /// The decision that a reply of the script describes.
-fn decision_of(
+pub(crate) fn decision_of(
     reply: &KeyReply<'_>,
     policy: &Policy,
     op: Op,

@@ -5,9 +5,12 @@
 //! `open` decides locally by the whole limits, so that a client that makes the server slow or full gets no more than its
 //! limit. [`AtCapacity`] decides on a request for a key without room.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use tidegate::{AtCapacity, Decision, OnStoreFailure, Op, Policy, Share, Spend};
+use tidegate::{
+    AtCapacity, Decision, Hold, OnStoreFailure, Op, Policy, PolicySource, ReservationError, ReservationId, Reserved,
+    ReservedAll, Settled, Share, Spend,
+};
 
 use crate::{
     error::Error,
@@ -38,14 +41,66 @@ impl Fallback {
 
     #[inline]
     pub(crate) fn decide(&self, error: &Error, op: Op, spend: &Spend<'_>) -> Decision {
-        let choice = self.choice(error, spend.policy);
+        let choice = self.count(error, spend.policy);
+        self.answers.decide(op, spend.policy, spend.key, spend.cost, choice)
+    }
+
+    /// Reserves one request by the failure choice. The id is never known, except for a local hold.
+    pub(crate) fn reserve(&self, error: &Error, spend: &Spend<'_>, hold: Hold) -> Result<Reserved, ReservationError> {
+        let choice = self.count(error, spend.policy);
+        self.answers.reserve(spend.policy, spend.key, spend.cost, hold, choice)
+    }
+
+    /// Reserves several requests, each by its failure choice. The id is never known.
+    pub(crate) fn reserve_all(
+        &self,
+        error: &Error,
+        spends: &[Spend<'_>],
+        hold: Hold,
+    ) -> Result<ReservedAll, ReservationError> {
+        for spend in spends {
+            self.count(error, spend.policy);
+        }
+        self.answers.reserve_all(spends, hold)
+    }
+
+    /// Decides one request of a reservation of several, whose other requests Redis has decided. Under a local choice its
+    /// units are charged, and a limit on open holds denies it.
+    pub(crate) fn decide_reserved(&self, error: &Error, op: Op, spend: &Spend<'_>) -> Decision {
+        self.decide(error, op, spend)
+    }
+
+    /// Commits a hold that was granted locally.
+    pub(crate) fn commit(
+        &self,
+        id: &ReservationId,
+        actual: &[u64],
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, ReservationError> {
+        self.answers.commit(id, actual, policies)
+    }
+
+    /// Renews a hold that was granted locally.
+    pub(crate) fn renew(
+        &self,
+        id: &ReservationId,
+        ttl: Duration,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, ReservationError> {
+        self.answers.renew(id, ttl, policies)
+    }
+
+    /// Counts an answer without Redis. Returns the choice that applies.
+    #[inline]
+    fn count(&self, error: &Error, policy: &Policy) -> OnStoreFailure {
+        let choice = self.choice(error, policy);
         self.counters.error(error);
         count(match choice {
             OnStoreFailure::Open => &self.counters.degraded_open,
             OnStoreFailure::Closed => &self.counters.degraded_closed,
             OnStoreFailure::Local(_) => &self.counters.degraded_local,
         });
-        self.answers.decide(op, spend.policy, spend.key, spend.cost, choice)
+        choice
     }
 
     /// Whether the failure choice admits a request that Redis does not answer. Nothing is charged or counted.

@@ -12,6 +12,9 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// Bytes of the hash: a collision takes 2^80 attempts.
 const HASH: usize = 20;
 
+/// The hash of a subject.
+pub(crate) type Subject = [u8; HASH];
+
 /// Creates names with one prefix.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyNames {
@@ -31,11 +34,22 @@ impl KeyNames {
     }
 
     pub(crate) fn name(&self, policy: &Policy, key: &Key<'_>) -> KeyName {
+        self.name_of(policy, &Self::subject(key))
+    }
+
+    /// The hash of a subject, which is the hash tag of its names.
+    pub(crate) fn subject(key: &Key<'_>) -> Subject {
+        let hash = hash(key);
+        std::array::from_fn(|i| hash[i])
+    }
+
+    /// The name for a subject.
+    pub(crate) fn name_of(&self, policy: &Policy, subject: &Subject) -> KeyName {
         let mut bytes = Vec::with_capacity(self.prefix.len() + HASH * 4 / 3 + 36);
         bytes.extend_from_slice(self.prefix.as_bytes());
         bytes.extend_from_slice(b":{");
         let tag = bytes.len();
-        base64(&hash(key)[..HASH], &mut bytes);
+        base64(subject, &mut bytes);
         let slot = slot(&bytes[tag..]);
         match policy.name() {
             Some(name) => {
@@ -59,6 +73,11 @@ impl KeyNames {
     /// The name of the list of a policy's overrides.
     pub(crate) fn list(&self, policy: &str) -> KeyName {
         self.tagged("~overrides", policy)
+    }
+
+    /// The name of the secret that seals the places of reservations.
+    pub(crate) fn secret(&self) -> KeyName {
+        self.tagged("~reservations", "secret")
     }
 
     /// A name with this hash tag, which begins with `~`. The hash of a subject never contains `~`.

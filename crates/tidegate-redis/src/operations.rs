@@ -1,8 +1,11 @@
 //! The operations of [`RedisStore`]: what the trait [`Store`] asks for.
 
+use std::time::Duration;
+
 use tidegate::{
-    ActiveOverride, AnyStore, Cost, Decision, Decisions, Inspection, Key, Op, Override, OverrideError, Policy, Refund,
-    Spend, Store, StoreError, StoreReport, Timestamp, external_store,
+    ActiveOverride, AnyStore, Cost, Decision, Decisions, Hold, Inspection, Key, Lease, Leased, Op, Override,
+    OverrideError, Policy, PolicySource, Refund, ReservationId, Reserved, ReservedAll, Settled, Spend, Store,
+    StoreError, StoreReport, Timestamp, external_store,
 };
 
 use crate::{
@@ -10,6 +13,7 @@ use crate::{
     override_record,
     overrides::{OverrideList, ask_override, unlisted},
     reply::{AppliedOverride, Reader},
+    reservations,
     store::RedisStore,
     wire::{Action, OverrideStep},
 };
@@ -17,13 +21,62 @@ use crate::{
 impl Store for RedisStore {
     #[inline]
     async fn decide(&self, op: Op, policy: &Policy, key: &Key<'_>, cost: Cost) -> Result<Decision, StoreError> {
+        if op != Op::Peek {
+            external_store::refuse_policy_in_flight(policy)?;
+        }
         Ok(decide_one(self, op, &Spend { policy, key, cost }).await?)
     }
 
     /// Decides several requests as one. If their keys are in different slots of a cluster, what was charged in one slot
     /// is given back if another slot denies.
     async fn decide_all(&self, op: Op, spends: &[Spend<'_>]) -> Result<Decisions, StoreError> {
+        if op != Op::Peek {
+            external_store::refuse_in_flight(spends)?;
+        }
         decide_all(self, op, spends).await
+    }
+
+    /// Reserves one request. A reserve is never sent again after a lost reply: if it was granted, the hold ends by itself.
+    async fn reserve(&self, policy: &Policy, key: &Key<'_>, cost: Cost, hold: Hold) -> Result<Reserved, StoreError> {
+        reservations::reserve_one(self, &Spend { policy, key, cost }, hold).await
+    }
+
+    /// Reserves several requests as one. If their keys are in different slots of a cluster, the holds of one slot are
+    /// released if another slot denies.
+    async fn reserve_all(&self, spends: &[Spend<'_>], hold: Hold) -> Result<ReservedAll, StoreError> {
+        reservations::reserve_all(self, spends, hold).await
+    }
+
+    async fn commit(
+        &self,
+        id: &ReservationId,
+        actual: &[u64],
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, StoreError> {
+        reservations::commit(self, id, actual, policies).await
+    }
+
+    async fn renew(
+        &self,
+        id: &ReservationId,
+        ttl: Duration,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, StoreError> {
+        reservations::renew(self, id, ttl, policies).await
+    }
+
+    /// Sets units aside for a node. There is no failure choice: a node without a lease decides by its own.
+    async fn lease(&self, policy: &Policy, key: &Key<'_>, lease: &Lease) -> Result<Leased, StoreError> {
+        reservations::lease_units(self, policy, key, lease).await
+    }
+
+    async fn settle(
+        &self,
+        id: &ReservationId,
+        spent: u64,
+        policies: &dyn PolicySource,
+    ) -> Result<Settled, StoreError> {
+        reservations::settle(self, id, spent, policies).await
     }
 
     /// Gives units back. A failed refund is not repeated. If Redis does not answer, it is not known whether units were
@@ -63,6 +116,7 @@ impl Store for RedisStore {
             }
             _ => external_store::inspection(policy, found.newest, found.limits),
         };
+        inspection.reservations = found.reservations;
         if let Some(AppliedOverride::Ban) = found.applied {
             inspection.limits.iter_mut().for_each(|limit| limit.remaining = 0);
         }

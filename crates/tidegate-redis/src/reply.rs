@@ -7,13 +7,13 @@
 use std::{ops::Range, time::Duration};
 
 use tidegate::{
-    Algorithm, Buckets, Burst, Entry, Limit, Policy, Timestamp,
+    Algorithm, AtEnd, Buckets, Burst, Entry, Limit, OpenReservation, Policy, Timestamp,
     external_store::{LimitInspection, LimitStatus},
 };
 
 use crate::{
     error::Error,
-    wire::{Action, Group},
+    wire::{Action, Group, HAS_IN_FLIGHT, ReservationStep},
 };
 
 /// The status of a group.
@@ -66,6 +66,10 @@ const LIMIT: [usize; 3] = [7, 7, 7];
 const INSPECTED_LIMIT: [usize; 5] = [7, 7, 7, 4, 2];
 /// An entry of an inspected limit: first time and last time, both signed, and units.
 const INSPECTED_ENTRY: [usize; 3] = [8, 8, 7];
+/// An open reservation: units, time of the grant, which is signed, end, kind.
+const OPEN_RESERVATION: [usize; 4] = [7, 8, 7, 1];
+/// The place of a limit on open holds among the limits of its policy, and its capacity.
+const IN_FLIGHT: [usize; 2] = [1, 7];
 /// How a limit of a policy divides time: window, buckets, drain in a window.
 const GRID: [usize; 3] = [6, 2, 6];
 /// The capacity of a limit of a policy.
@@ -133,6 +137,42 @@ impl KeyReply<'_> {
     }
 }
 
+/// The reply to a reserve of one key.
+pub(crate) struct GrantReply<'a> {
+    pub(crate) key: KeyReply<'a>,
+    /// The time until another reservation may be open, if the key has too many.
+    pub(crate) full_for_us: Option<u64>,
+}
+
+/// The reply to a lease.
+pub(crate) enum LeaseReply<'a> {
+    Decided {
+        /// Whether the earlier lease was open, if there was one to settle.
+        settled: Option<bool>,
+        granted: u64,
+        grant: GrantReply<'a>,
+    },
+    /// More was spent of the earlier lease than its units. Nothing was done.
+    SpentTooMuch { units: u64 },
+}
+
+/// The reply to a commit, a renew or a settle.
+pub(crate) enum ChangeReply<'a> {
+    Done {
+        known: bool,
+        key: KeyReply<'a>,
+    },
+    /// More was spent of the lease than its units. Nothing was done.
+    SpentTooMuch { units: u64 },
+    /// The reservation has several requests, whose ids these are. Nothing was done.
+    Parts(&'a [u8]),
+}
+
+const SPENT_TOO_MUCH: u64 = 3;
+const IS_PART: u64 = 4;
+/// The number of bytes of the secret that seals the places of reservations.
+pub(crate) const SECRET_SIZE: usize = 32;
+
 fn positive(wait: u64) -> Option<u64> {
     Some(wait).filter(|wait| *wait > 0)
 }
@@ -142,6 +182,7 @@ pub(crate) struct InspectionReply<'a> {
     pub(crate) newest: Timestamp,
     pub(crate) limits: Vec<LimitInspection>,
     pub(crate) applied: Option<AppliedOverride<'a>>,
+    pub(crate) reservations: Vec<OpenReservation>,
 }
 
 /// Reads a reply from its beginning to its end; a truncated reply is [`Error::Garbled`].
@@ -196,6 +237,13 @@ impl<'a> Reader<'a> {
     fn skip(&mut self, group: &Group) -> Result<(), Error> {
         for part in &group.parts {
             match group.action {
+                Action::Reservation(step) => {
+                    // Such a reply is the only one of the group.
+                    if self.skip_reservation(step, part.limits())? {
+                        break;
+                    }
+                    Ok(())
+                }
                 Action::Decide(_) | Action::Refund => self.key_reply(part.limits()).map(drop),
                 Action::Reset => self.number(1).map(drop),
                 Action::Inspect => self.inspection(part.limits()).map(drop),
@@ -203,6 +251,48 @@ impl<'a> Reader<'a> {
             }?;
         }
         Ok(())
+    }
+
+    /// Skips the reply to an operation on reservations. Returns whether it answers the whole group.
+    fn skip_reservation(&mut self, step: ReservationStep, limits: usize) -> Result<bool, Error> {
+        Ok(match step {
+            ReservationStep::Reserve => self.grant(limits).map(|_| false)?,
+            ReservationStep::Lease => self.lease(limits).map(|_| false)?,
+            ReservationStep::Secret => self.take(SECRET_SIZE).map(|_| false)?,
+            ReservationStep::Commit | ReservationStep::Renew | ReservationStep::Settle => {
+                !matches!(self.change(limits)?, ChangeReply::Done { .. })
+            }
+        })
+    }
+
+    /// Reads the reply to a reserve of one key.
+    pub(crate) fn grant(&mut self, limits: usize) -> Result<GrantReply<'a>, Error> {
+        Ok(GrantReply { key: self.key_reply(limits)?, full_for_us: positive(self.number(7)?) })
+    }
+
+    /// Reads the reply to a lease.
+    pub(crate) fn lease(&mut self, limits: usize) -> Result<LeaseReply<'a>, Error> {
+        let [settled, number] = self.numbers([1, 7])?;
+        let settled = match settled {
+            0 => None,
+            SPENT_TOO_MUCH => return Ok(LeaseReply::SpentTooMuch { units: number }),
+            settled => Some(settled == 2),
+        };
+        Ok(LeaseReply::Decided { settled, granted: number, grant: self.grant(limits)? })
+    }
+
+    /// Reads the reply to a commit, a renew or a settle of one key.
+    pub(crate) fn change(&mut self, limits: usize) -> Result<ChangeReply<'a>, Error> {
+        Ok(match self.number(1)? {
+            SPENT_TOO_MUCH => ChangeReply::SpentTooMuch { units: self.number(7)? },
+            IS_PART => ChangeReply::Parts(self.bytes(2)?),
+            known => ChangeReply::Done { known: known == 1, key: self.key_reply(limits)? },
+        })
+    }
+
+    /// Reads the secret that seals the places of reservations.
+    pub(crate) fn secret(&mut self) -> Result<[u8; SECRET_SIZE], Error> {
+        self.take(SECRET_SIZE)?.try_into().map_err(garbled)
     }
 
     /// Reads the reply to a decision or a refund of one key, whose policy has this many limits.
@@ -250,13 +340,14 @@ impl<'a> Reader<'a> {
             _ => limits,
         };
         let limits = (0..limits).map(|_| self.limit_inspection()).collect::<Result<_, _>>()?;
-        Ok(Some(InspectionReply { newest, limits, applied }))
+        let open = usize::try_from(self.number(2)?).map_err(garbled)?;
+        let reservations = records(self.take_records(open, OPEN_RESERVATION)?, OPEN_RESERVATION).map(open_reservation);
+        Ok(Some(InspectionReply { newest, limits, applied, reservations: reservations.collect() }))
     }
 
     fn limit_inspection(&mut self) -> Result<LimitInspection, Error> {
         let [used, reset_after_us, next_free_after_us, unlisted, listed] = self.numbers(INSPECTED_LIMIT)?;
-        let time = |micros: u64| Timestamp::from_micros(micros.cast_signed().max(0).cast_unsigned());
-        let entry = |[first, last, units]: [u64; 3]| Entry::new(time(first), time(last), units);
+        let entry = |[first, last, units]: [u64; 3]| Entry::new(signed_time(first), signed_time(last), units);
         let listed = self.take_records(usize::try_from(listed).map_err(garbled)?, INSPECTED_ENTRY)?;
         let entries = records(listed, INSPECTED_ENTRY).map(entry).collect();
         let unlisted = usize::try_from(unlisted).unwrap_or(usize::MAX);
@@ -264,21 +355,41 @@ impl<'a> Reader<'a> {
     }
 }
 
+fn signed_time(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros.cast_signed().max(0).cast_unsigned())
+}
+
+fn open_reservation([units, granted_at, until, kind]: [u64; 4]) -> OpenReservation {
+    let (granted_at, until) = (signed_time(granted_at), Timestamp::from_micros(until));
+    match kind {
+        0 => OpenReservation::hold(units, granted_at, until, AtEnd::Released),
+        1 => OpenReservation::hold(units, granted_at, until, AtEnd::Spent),
+        _ => OpenReservation::lease(units, granted_at, until),
+    }
+}
+
 /// A policy in the form of [`encode_policy`](crate::wire::encode_policy), not decoded yet.
 pub(crate) struct RawPolicy<'a> {
     algorithm: u8,
+    /// The number of all limits.
     limits: usize,
     grids: &'a [u8],
     capacities: &'a [u8],
+    /// The limits on open holds.
+    in_flight: &'a [u8],
 }
 
 impl<'a> RawPolicy<'a> {
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Error> {
-        let (algorithm, limits) = (reader.take(1)?[0], reader.take(1)?[0].into());
+        let (algorithm, limits) = (reader.take(1)?[0], usize::from(reader.take(1)?[0]));
         let grids = reader.take_records(limits, GRID)?;
-        // The mode of an override is that of its policy.
-        reader.number(1)?;
-        Ok(Self { algorithm, limits, grids, capacities: reader.take_records(limits, CAPACITY)? })
+        // Whether an override is in shadow mode depends on its policy.
+        let has_in_flight = reader.number(1)? >= HAS_IN_FLIGHT.into();
+        let capacities = reader.take_records(limits, CAPACITY)?;
+        let others = if has_in_flight { reader.number(1)? } else { 0 };
+        let others = usize::try_from(others).map_err(garbled)?;
+        let in_flight = reader.take_records(others, IN_FLIGHT)?;
+        Ok(Self { algorithm, limits: limits + others, grids, capacities, in_flight })
     }
 
     pub(crate) fn decode(&self) -> Result<Policy, Error> {
@@ -287,7 +398,11 @@ impl<'a> RawPolicy<'a> {
         let limits = grids().zip(capacities()).map(|([window, _, drain], capacity)| {
             Limit::new(if self.algorithm == 5 { drain } else { capacity }, Duration::from_micros(window))
         });
-        let limits = limits.collect::<Result<Vec<_>, _>>().map_err(garbled)?;
+        let mut limits = limits.collect::<Result<Vec<_>, _>>().map_err(garbled)?;
+        for [place, max] in records(self.in_flight, IN_FLIGHT) {
+            let place = usize::try_from(place).map_err(garbled)?.saturating_sub(1).min(limits.len());
+            limits.insert(place, Limit::in_flight(max).map_err(garbled)?);
+        }
         let policy = Policy::unnamed(limits).map_err(garbled)?;
         Ok(match self.algorithm {
             1 => policy,

@@ -4,7 +4,8 @@ use redis::Script;
 
 /// The source of the script. Each file uses names of the files before it. Functions that few requests need are created inside
 /// another function when they are first called, because creating them takes longer than a decision. So `hash_log_path` and
-/// `general_path` each have their own copy of the functions that both use, and only keys with an override need `make_overrides`.
+/// `general_path` each have their own copy of the functions that both use, only keys with an override need `make_overrides`,
+/// and only keys with reservations need `make_reservations`.
 const SOURCE: &str = concat!(
     include_str!("scripts/call.lua"),
     "local function hash_log_path()\n",
@@ -19,8 +20,9 @@ const SOURCE: &str = concat!(
     include_str!("scripts/log.lua"),
     include_str!("scripts/layout.lua"),
     include_str!("scripts/algorithms.lua"),
-    "local make_overrides, made\n",
+    "local make_overrides, made, make_reservations, made_reservations\n",
     "local function overrides() made = made or make_overrides() return made end\n",
+    "local function reservations() made_reservations = made_reservations or make_reservations() return made_reservations end\n",
     include_str!("scripts/state.lua"),
     include_str!("scripts/migration.lua"),
     "make_overrides = function()\n",
@@ -35,10 +37,17 @@ const SOURCE: &str = concat!(
     include_str!("scripts/override_list.lua"),
     "end\n",
     "return { read = read_override, has_ended = has_ended, delete_state_fields = delete_state_fields,\n",
-    "renew_expiry = renew_expiry, save_with_override = save_with_override, decisions = make_decisions(),\n",
-    "operations = operations, list = list }\n",
+    "renew_expiry = renew_expiry, decisions = make_decisions(), operations = operations, list = list }\n",
+    "end\n",
+    "make_reservations = function()\n",
+    include_str!("scripts/reservation_records.lua"),
+    include_str!("scripts/reservation_ends.lua"),
     "end\n",
     include_str!("scripts/operations.lua"),
+    "local function reservation_operations()\n",
+    include_str!("scripts/reservation_operations.lua"),
+    "end\n",
+    include_str!("scripts/groups.lua"),
     "end\n",
     include_str!("scripts/decide.lua"),
 );
@@ -51,12 +60,13 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Composes the script. Tests set `page_size`, the number of entries in a page or a node, so that short logs have many.
+    /// Composes the script. Tests set `page_size`, the number of entries in a page or a node, so that short logs have
+    /// many, and so do a few reservations.
     pub(crate) fn new(page_size: Option<usize>) -> Self {
         // Comments and indentation need not be sent with every load.
         let lines = SOURCE.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("--"));
         let resized = |line: &str| match (page_size, line.split_once(" = ")) {
-            (Some(entries), Some((name @ ("local PAGE" | "local NODE"), _))) => format!("{name} = {entries}"),
+            (Some(entries), Some((name @ ("local PAGE" | "local NODE" | "local RESERVATION_PAGE"), _))) => format!("{name} = {entries}"),
             _ => line.to_owned(),
         };
         let text = lines.map(resized).collect::<Vec<_>>().join("\n");

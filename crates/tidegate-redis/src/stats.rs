@@ -69,6 +69,13 @@ counters! {
     breaker_closed,
     /// Times a node took another's place: a failover or a moved slot.
     redirected,
+    /// Holds and leases that Redis granted.
+    grants,
+    /// Commits, releases, renewals and settles of reservations that were not open.
+    unknown_commits,
+    /// Holds that were not released when their guard was dropped, because too many releases were under way or Redis did
+    /// not answer. They end by themselves.
+    releases_dropped,
     /// Decisions that charged, and that fewer replicas had confirmed in time than
     /// [`wait_for_replicas`](crate::RedisStoreBuilder::wait_for_replicas) asks for.
     unreplicated,

@@ -7,6 +7,8 @@ use std::{
 
 use tidegate::{AtCapacity, Cost, Decision, Key, Op, Policy, Spend, Timestamp};
 
+use tokio::{runtime::Handle, sync::Semaphore};
+
 use crate::{
     breaker::BreakerState,
     builder::RedisStoreBuilder,
@@ -16,6 +18,7 @@ use crate::{
     key_name::{KeyName, KeyNames},
     node::{Node, NodeContext},
     pending_request::{GroupReply, PendingRequest},
+    reservation_id::Secrets,
     router::Router,
     script::Source,
     settings::Settings,
@@ -60,6 +63,18 @@ pub(crate) struct Inner {
     given_names: KeyNames,
     pub(crate) fallback: Fallback,
     denials: Denials,
+    /// What seals the places of reservations.
+    pub(crate) secrets: Secrets,
+    /// A permit for each release that no caller waits for.
+    pub(crate) releases: Arc<Semaphore>,
+    pub(crate) runtime: Handle,
+}
+
+impl Inner {
+    /// The name of the key with the secret. States at given times use the same one.
+    pub(crate) fn secret_name(&self) -> KeyName {
+        self.names.secret()
+    }
 }
 
 impl RedisStore {
@@ -80,9 +95,11 @@ impl RedisStore {
         let names = KeyNames::new(&settings.prefix);
         let given_names = KeyNames::new(&format!("{}-given", settings.prefix));
         let fallback = Fallback::new(Arc::clone(&counters), settings.at_capacity);
+        let releases = Arc::new(Semaphore::new(settings.queue.min(Semaphore::MAX_PERMITS)));
         let (source, is_cluster) = (Source::new(settings.page), matches!(target, Target::Cluster(_)));
         let router = Router::start(NodeContext { settings, login, source, counters, is_cluster }, target);
-        let inner = Inner { router, names, given_names, fallback, denials: Denials::new() };
+        let (denials, secrets, runtime) = (Denials::new(), Secrets::default(), Handle::current());
+        let inner = Inner { router, names, given_names, fallback, denials, secrets, releases, runtime };
         Self { inner: Arc::new(inner), time: None }
     }
 
@@ -213,6 +230,10 @@ impl RedisStore {
         let answer = self.ask(action, request).await;
         self.inner.denials.remove(&key);
         answer
+    }
+
+    pub(crate) fn forget_denial(&self, key: &[u8]) {
+        self.inner.denials.remove(key);
     }
 
     /// Asks the node of the first key and waits until `deadline`, by the stopwatch.

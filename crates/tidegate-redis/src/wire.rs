@@ -7,7 +7,10 @@ use tidegate::{
     external_store::{self, AlgorithmKind},
 };
 
-use crate::{key_name::KeyName, reply::Reader};
+use crate::{
+    key_name::KeyName,
+    reply::{LeaseReply, Reader},
+};
 
 /// The operation of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +23,20 @@ pub(crate) enum Action {
     Override(OverrideStep),
     /// An operation on the list of a policy's overrides.
     OverrideList(OverrideListStep),
+    /// An operation on reservations.
+    Reservation(ReservationStep),
+}
+
+/// An operation on reservations; `scripts/reservation_operations.lua` describes its request and its reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReservationStep {
+    Reserve = 0,
+    Commit = 1,
+    Renew = 2,
+    Lease = 3,
+    Settle = 4,
+    /// Reads the secret that seals the places of reservations, and creates it if it does not exist.
+    Secret = 5,
 }
 
 /// An operation on the override of a key; `scripts/override_operations.lua` describes its request and its reply.
@@ -47,6 +64,8 @@ pub(crate) struct KeyRequest {
     pub(crate) policy: Vec<u8>,
     pub(crate) cost: Cost,
     charged_at: u64,
+    /// The number of limits of the policy.
+    limits: usize,
 }
 
 /// One decision on one or more keys, or another operation on one key.
@@ -72,7 +91,14 @@ pub(crate) enum NewKeys {
 
 impl KeyRequest {
     pub(crate) fn new(name: KeyName, policy: &Policy, cost: Cost, charged_at: Option<Timestamp>) -> Self {
-        Self { name, policy: encode_policy(policy), cost, charged_at: charged_at.map_or(0, Timestamp::as_micros) }
+        let charged_at = charged_at.map_or(0, Timestamp::as_micros);
+        Self { name, policy: encode_policy(policy), cost, charged_at, limits: policy.limits().len() }
+    }
+
+    /// The same request for an operation on reservations; `payload` is what the operation needs.
+    pub(crate) fn with_payload(mut self, payload: &[u8]) -> Self {
+        self.policy.extend_from_slice(payload);
+        self
     }
 
     /// A request for an operation on an override or on a list of them; `payload` is what the operation needs.
@@ -85,7 +111,7 @@ impl KeyRequest {
 
     /// The number of limits of the policy.
     pub(crate) fn limits(&self) -> usize {
-        self.policy[1].into()
+        self.limits
     }
 }
 
@@ -99,9 +125,17 @@ pub(crate) fn put_bytes(bytes: &mut Vec<u8>, more: &[u8]) {
     bytes.extend_from_slice(more);
 }
 
+/// The mode of an encoded policy that is in shadow mode.
+const SHADOW: u8 = 1;
+/// Added to the mode of an encoded policy that limits the units in open holds. These limits follow the others.
+pub(crate) const HAS_IN_FLIGHT: u8 = 2;
+
 pub(crate) fn encode_policy(policy: &Policy) -> Vec<u8> {
-    let limits = policy.limits().len();
-    let mut bytes = Vec::with_capacity(3 + 21 * limits);
+    let limits = || external_store::limit_numbers(policy).enumerate();
+    let windowed = || limits().filter(|(_, numbers)| numbers.window_us > 0).map(|(_, numbers)| numbers);
+    let in_flight = || limits().filter(|(_, numbers)| numbers.window_us == 0);
+    let has_in_flight = in_flight().next().is_some();
+    let mut bytes = Vec::with_capacity(4 + 21 * policy.limits().len());
     bytes.push(match external_store::algorithm_kind(policy) {
         AlgorithmKind::Log => 1,
         AlgorithmKind::Counter => 2,
@@ -109,15 +143,23 @@ pub(crate) fn encode_policy(policy: &Policy) -> Vec<u8> {
         AlgorithmKind::Fixed => 4,
         AlgorithmKind::Gcra => 5,
     });
-    put(&mut bytes, limits as u64, 1);
-    for terms in external_store::limit_numbers(policy) {
+    put(&mut bytes, windowed().count() as u64, 1);
+    for terms in windowed() {
         put(&mut bytes, terms.window_us, 6);
         put(&mut bytes, terms.buckets, 2);
         put(&mut bytes, terms.drain, 6);
     }
-    bytes.push(u8::from(policy.mode() == tidegate::Mode::Shadow));
-    for terms in external_store::limit_numbers(policy) {
+    let shadow = if policy.mode() == tidegate::Mode::Shadow { SHADOW } else { 0 };
+    bytes.push(shadow + if has_in_flight { HAS_IN_FLIGHT } else { 0 });
+    for terms in windowed() {
         put(&mut bytes, terms.capacity, 7);
+    }
+    if has_in_flight {
+        put(&mut bytes, in_flight().count() as u64, 1);
+        for (place, terms) in in_flight() {
+            put(&mut bytes, place as u64 + 1, 1);
+            put(&mut bytes, terms.capacity, 7);
+        }
     }
     bytes
 }
@@ -133,6 +175,8 @@ pub(crate) struct Call<'a> {
 const REPEATED_KEY: u8 = 8;
 /// Added to a decision that may create no new keys.
 const NO_NEW_KEYS: u8 = 16;
+/// Added to the number of an operation on reservations.
+const RESERVATION: u8 = 32;
 
 impl<'a> Call<'a> {
     /// A call for `groups`, at the server's time or at given times. Keys live `grace_ms` longer than needed.
@@ -154,6 +198,7 @@ impl<'a> Call<'a> {
                 Action::Inspect => 5,
                 Action::Override(_) => 6,
                 Action::OverrideList(_) => 7,
+                Action::Reservation(step) => RESERVATION + step as u8,
             };
             if group.new_keys == NewKeys::Never {
                 operation |= NO_NEW_KEYS;
@@ -215,8 +260,10 @@ impl GroupRun {
 }
 
 impl Group {
+    /// Whether it spends units, if they fit.
     pub(crate) fn is_decision(&self) -> bool {
-        matches!(self.action, Action::Decide(_))
+        use ReservationStep::{Lease, Reserve};
+        matches!(self.action, Action::Decide(_) | Action::Reservation(Reserve | Lease))
     }
 
     /// Whether it may change a state.
@@ -231,8 +278,17 @@ impl Group {
     /// Whether it is a decision that charged; `reply` is its reply.
     pub(crate) fn has_charged(&self, reply: &[u8]) -> bool {
         let mut reader = Reader::new(reply);
-        self.is_decision()
-            && self.parts.iter().any(|part| reader.key_reply(part.limits()).is_ok_and(|reply| reply.charged))
+        let charged = |part: &KeyRequest| match self.action {
+            Action::Decide(_) => reader.key_reply(part.limits()).is_ok_and(|reply| reply.charged),
+            Action::Reservation(ReservationStep::Reserve) => {
+                reader.grant(part.limits()).is_ok_and(|grant| grant.key.charged)
+            }
+            Action::Reservation(ReservationStep::Lease) => {
+                matches!(reader.lease(part.limits()), Ok(LeaseReply::Decided { granted, .. }) if granted > 0)
+            }
+            _ => false,
+        };
+        self.parts.iter().any(charged)
     }
 }
 

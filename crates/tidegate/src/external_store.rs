@@ -18,7 +18,7 @@ use crate::{
     layout::LimitSpec,
     op::Op,
     policy::{Mode, Policy},
-    reservation::Settled,
+    reservation::{Lease, ReservationError, Settled, checked_amount},
     store::StoreError,
     timestamp::Timestamp,
 };
@@ -212,6 +212,82 @@ pub fn refund_exempt(policy: &Policy, returned: bool) -> Refund {
 pub fn impossible(policy: &Policy) -> Decision {
     let unused = policy.specs().iter().map(|spec| LimitAnswer::with_used(spec, 0));
     in_mode(answer::decision(policy.limits(), unused, Reason::Impossible, None), policy.mode())
+}
+
+/// The ttl of a hold under a policy, in microseconds.
+///
+/// # Errors
+/// If it is out of range.
+pub fn hold_ttl_us(policy: &Policy, ttl: Duration) -> Result<u64, ReservationError> {
+    policy.reservation_bounds().hold_ttl(ttl).map(i64::cast_unsigned)
+}
+
+/// The ttl of a lease under a policy, in microseconds.
+///
+/// # Errors
+/// If the lease is malformed.
+pub fn lease_ttl_us(policy: &Policy, lease: &Lease) -> Result<u64, ReservationError> {
+    lease.checked_ttl(policy).map(i64::cast_unsigned)
+}
+
+/// Checks the units that were spent of a reservation.
+///
+/// # Errors
+/// If they are out of range.
+pub fn check_amount(units: u64) -> Result<(), ReservationError> {
+    checked_amount(units).map(drop)
+}
+
+/// Refuses a check or a charge under a limit on the units in open holds.
+///
+/// # Errors
+/// If the policy has such a limit.
+pub fn refuse_policy_in_flight(policy: &Policy) -> Result<(), ReservationError> {
+    crate::reservation::refuse_in_flight(policy)
+}
+
+/// The decision on a reserve, given the status of each limit after it. `full_for_us` is the time until another
+/// reservation of the key may be open, if it has too many. Under an override, `override_limits` has its limits, and
+/// `retry_after_us` is the whole wait of a denial.
+///
+/// # Errors
+/// [`StoreError::InvalidAnswer`] if there is not one status for each limit.
+pub fn decision_of_reserve(
+    policy: &Policy,
+    override_limits: Option<&Policy>,
+    cost: Cost,
+    limits: &[LimitStatus],
+    charged_at: Option<Timestamp>,
+    retry_after_us: Option<u64>,
+    full_for_us: Option<u64>,
+) -> Result<Decision, StoreError> {
+    let in_force = override_limits.unwrap_or(policy);
+    verify(in_force, limits)?;
+    let units_fit = fit(in_force, cost, limits);
+    let fit = if full_for_us.is_some() && units_fit == Fit::Fits { Fit::Limited } else { units_fit };
+    let outcome = outcome(Op::Check, fit, charged_at);
+    let answers = limit_answers(in_force, limits);
+    let longer = |wait: Option<u64>| match (wait, full_for_us) {
+        (Some(wait), Some(full)) => Some(wait.max(full)),
+        (None, full) if units_fit == Fit::Fits => full,
+        (wait, _) => wait,
+    };
+    let decision = if override_limits.is_some() {
+        overridden::limited(in_force, answers, (outcome, fit), longer(retry_after_us), charged_at)
+    } else {
+        let mut decision = answer::decision(policy.limits(), answers, outcome.reason(fit), charged_at);
+        if decision.reason == Reason::Limited {
+            decision.retry_after_us = longer(decision.retry_after_us);
+        }
+        decision
+    };
+    Ok(in_mode(decision, policy.mode()))
+}
+
+/// Combines the decisions on the requests of one reservation, under these policies, into one decision.
+pub fn overall(policies: &[&Policy], decisions: &[Decision]) -> Decision {
+    let modes: Vec<Mode> = policies.iter().map(|policy| policy.mode()).collect();
+    crate::decide_all::overall(&modes, decisions)
 }
 
 /// The answer to an operation on a reservation that was never granted.

@@ -4,11 +4,12 @@
 --   ARGV[1]   whether times are given (1 byte); the milliseconds that keys live longer than needed (4)
 --   ARGV[2]   the groups; equal groups in a row are written once:
 --               operation (1): 0 check, 1 peek, 2 charge, 3 refund, 4 reset, 5 inspect, 6 override, 7 override list;
---                 plus 8 if a key of the group also occurs earlier in the call; plus 16 if a decision may not create keys
+--                 32 reserve, 33 commit, 34 renew, 35 lease, 36 settle; plus 8 if a key of the group also occurs earlier
+--                 in the call; plus 16 if it may not create keys
 --               number of parts of a group (1), number of groups (2), deadline in server time or the given time (7)
 --               for each part: number of its policy (2), cost (7), time of the charge that a refund returns (7)
---   ARGV[3…]  the policies: layout (see `layout.lua`), mode (1), capacity of each limit (7); then the request of an
---             operation on an override or on a list of overrides
+--   ARGV[3…]  the policies: see `layout.lua`; then the request of an operation on a reservation, on an override or on a
+--             list of overrides
 --   reply     the time (7), and for each group a status (1):
 --               0  done. For each part of a decision or a refund:
 --                    flags (1): 1 charged, 4 returned, 8 joined with the newest entry; 16 other limits,
@@ -18,7 +19,7 @@
 --                    for each limit, unless the key is exempt: units in use after the decision (7), wait until the
 --                      cost fits (7), or 0, and wait until nothing is in use (7). Under a ban the first wait is the
 --                      time until the ban ends, or 0 if it has no end
---                  `operations.lua` and the files on overrides describe the replies to other operations
+--                  `operations.lua` and the files on reservations and overrides describe the replies to other operations
 --               1  too late; nothing was done
 --               2  an error: length (2) and text
 --               3  no new key may be created; nothing was done. For each part 1 if its key exists, or 0 (1)
@@ -29,7 +30,9 @@ local call, try = redis.call, redis.pcall
 local SATURATION, TWO53, TWO48 = 9000000000000000, 9007199254740992, 281474976710656
 local FAR_BACK = 60000000
 local PAGE = 128
-local CHECK, PEEK, CHARGE, REPEATED_KEY, NO_NEW_KEYS = 0, 1, 2, 8, 16
+local CHECK, PEEK, CHARGE, REPEATED_KEY, NO_NEW_KEYS, RESERVATION = 0, 1, 2, 8, 16, 32
+-- Operations on reservations begin with this number in the script.
+local RESERVE, LEASE = 8, 11
 local LOG, COUNTER, BUCKETS, FIXED, GCRA = 1, 2, 3, 4, 5
 -- A log that is a string: layout, expiry of the key, base, widths of times and units, units before the first record;
 -- records.

@@ -24,16 +24,22 @@ end
 
 while group_at <= length do
   local op, parts, count, deadline, policy, cost = unpack('>BBI2I7I2I7', groups, group_at)
+  local is_reservation = op >= RESERVATION
+  if is_reservation then op = op - RESERVATION end
   local no_new_keys = op >= NO_NEW_KEYS
   if no_new_keys then op = op - NO_NEW_KEYS end
   -- A value that was read at the beginning is valid only for the first request on its key, which may change it.
   local is_repeated = op >= REPEATED_KEY
   if is_repeated then op = op - REPEATED_KEY end
+  if is_reservation then op = op + RESERVE end
   if policy ~= current_policy then
     current_policy = policy
     local bytes = ARGV[2 + policy]
-    kind, n, window, buckets, drain, shadow, capacity = unpack('>BBI6I2I6BI7', bytes)
+    kind, n = string.byte(bytes, 1, 2)
     prefix = 'T\1' .. slice(bytes, 1, 2 + 14 * n)
+    if n == 1 then window, buckets, drain, shadow, capacity = unpack('>I6I2I6BI7', bytes, 3) end
+    -- Limits on open holds, see `layout.lua`.
+    if string.byte(bytes, 3 + 14 * n) > 1 then n = 0 end
     number_format, state_size = nil, nil
     if n == 1 and kind == COUNTER then number_format, state_size = '>I7I7I7I7', 46 end
     if n == 1 and kind == GCRA then number_format, state_size = '>I7I7I6I6', 44 end
@@ -42,7 +48,7 @@ while group_at <= length do
   if given == 1 then now = deadline end
   for _ = 1, count do
     local key, reply, error_text, hash_header = KEYS[key_index], nil, nil, nil
-    if no_new_keys and op <= CHARGE and now <= deadline then
+    if no_new_keys and now <= deadline and (op <= CHARGE or op == RESERVE or op == LEASE) then
       local flags = ''
       for i = key_index, key_index + parts - 1 do flags = flags .. (try('EXISTS', KEYS[i]) == 0 and '\0' or '\1') end
       if find(flags, '\0', 1, true) then reply = '\3' .. flags end

@@ -37,6 +37,9 @@ local MAX_PAGES = 262144
 -- Maximum number of entries of a tail that can't be sealed yet.
 local MAX_UNSEALED = 32 * PAGE
 
+-- Forms of a key that exists.
+local STRING, HASH, WITH_OVERRIDE, WITH_RESERVATIONS = 1, 2, 3, 4
+
 local function field(kind, log, number)
   return kind .. pack('>BI4', log.limit_number, number)
 end
@@ -254,7 +257,7 @@ end
 
 -- Returns whether a log must remain a string for now, however long it gets.
 local function stays_string(state)
-  return state.was_read and not state.is_hash and not state.read_with_override and is_moving(state.key)
+  return state.form == STRING and is_moving(state.key)
 end
 
 -- Adds `units` at `time`, which is not before any entry. With `join`, the newest entry gets this time and these units.

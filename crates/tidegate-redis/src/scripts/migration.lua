@@ -47,6 +47,7 @@ end
 -- separate until the state adopts it.
 local function history(state)
   if state.migration then return state.log end
+  if state.layout.n == 0 then return new_log(separate_from(state), 1, 1) end
   if state.layout.kind == LOG then return state.limits[1].log end
   local newest = state.newest
   local limits = {}
@@ -206,8 +207,8 @@ end
 local function as_one_charge(state, layout, limits, at)
   local newest = state.newest
   local charged = empty_limits(new_state(state.key, layout))
-  charged.newest, charged.is_hash, charged.was_read, charged.replaces_fields = at, state.is_hash, state.was_read, true
-  charged.override, charged.read_with_override = state.override, state.read_with_override
+  charged.newest, charged.is_hash, charged.form, charged.replaces_fields = at, state.is_hash, state.form, true
+  charged.override, charged.stored_override, charged.reservations = state.override, state.stored_override, state.reservations
   local most = 0
   for i, limit in ipairs(limits) do
     local used = USED[limit.kind](limit, newest, at)
@@ -219,7 +220,7 @@ local function as_one_charge(state, layout, limits, at)
       CHARGE[layout.kind](to, at, at, used)
     end
   end
-  if layout.kind == LOG and most > 0 then append(charged.limits[1].log, at, most, false) end
+  if layout.kind == LOG and layout.n > 0 and most > 0 then append(charged.limits[1].log, at, most, false) end
   return charged
 end
 
@@ -277,6 +278,7 @@ end
 -- Returns units to their charge in the layout of the state. Returns whether there were any, and whether they were in use.
 local function refund(state, at, units, charged_at)
   local newest, layout = state.newest, state.layout
+  if layout.n == 0 then return false end
   if not state.migration then
     if layout.kind == LOG then
       return charged_at > at - layout.longest and remove_units(state.limits[1].log, charged_at, units) > 0, true

@@ -25,33 +25,30 @@ local function evaluate(part)
 end
 
 -- Returns the wait until a denied request fits under the policy's own limits, or nil if it never does.
-local function wait_for_own(part, waits)
+local function wait_for_own(part, waits, used_under)
   local own, longest = part.policy, 0
-  local limits = part.state and limits_for(part.state, own.layout)
-  local reading = { in_force = own, limits = limits, newest = part.newest, at = part.at, cost = part.cost }
-  for i = 1, own.layout.n do
+  local limits = part.state and in_policy_order(own, limits_for(part.state, own.layout))
+  local reading = { in_force = own, state = part.state, limits = limits, newest = part.newest, at = part.at, cost = part.cost }
+  for i = 1, own.n do
     if part.cost > own.capacity[i] then return nil end
-    if limits then
-      local used = USED[limits[i].kind](limits[i], part.newest, part.at)
-      longest = max(longest, (waits(reading, i, used, true)))
-    end
+    if limits then longest = max(longest, (waits(reading, i, used_under(reading, i), true))) end
   end
   return longest
 end
 
 -- Returns the whole wait of a request that does not fit under other limits: until it does, or until they end and it
 -- fits under the policy's own limits. Returns 0 if it never fits.
-local function wait_over_end(part, retries, waits)
+local function wait_over_end(part, retries, waits, used_under)
   local ends, longest = part.override.ends, 0
-  for i = 1, part.in_force.layout.n do
+  for i = 1, part.in_force.n do
     longest = longest and part.cost <= part.in_force.capacity[i] and max(longest, retries[i])
   end
   if longest and (ends == 0 or now + longest < ends) then return longest end
-  local own = ends > 0 and wait_for_own(part, waits)
+  local own = ends > 0 and wait_for_own(part, waits, used_under)
   return own and min(max(ends - now, own), SATURATION) or 0
 end
 
-local function add_reply(out, part, flags, denied, waits)
+local function add_reply(out, part, flags, denied, waits, used_under)
   local override = part.override
   if part.exempt then
     out[#out + 1] = pack('>BI7', flags + EXEMPT_FLAG, part.at)
@@ -59,7 +56,7 @@ local function add_reply(out, part, flags, denied, waits)
   end
   local banned, ends = override.kind == BAN, override.ends
   local records, retries = {}, {}
-  for i = 1, part.in_force.layout.n do
+  for i = 1, part.in_force.n do
     local retry, reset = waits(part, i, part.used[i], denied)
     if banned and denied then retry = ends > 0 and min(ends - now, SATURATION) or 0 end
     retries[i], records[i] = retry, pack('>I7I7I7', part.used[i], retry, reset)
@@ -67,7 +64,7 @@ local function add_reply(out, part, flags, denied, waits)
   if banned then
     out[#out + 1] = pack('>BI7', flags + BAN_FLAG, part.at)
   else
-    local whole_wait = denied and wait_over_end(part, retries, waits) or 0
+    local whole_wait = denied and wait_over_end(part, retries, waits, used_under) or 0
     out[#out + 1] = pack('>BI7', flags + OTHER_LIMITS_FLAG, part.at) .. override.blob .. pack('>I7', whole_wait)
   end
   out[#out + 1] = table.concat(records)

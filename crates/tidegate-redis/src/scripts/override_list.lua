@@ -126,7 +126,7 @@ local STEPS = {
 
 return function(out, parts)
   local part = parts[1]
-  local request = 4 + 21 * part.policy.layout.n
+  local request = part.policy.size + 1
   local reply = STEPS[unpack('>B', part.blob, request)](part.key, slice(part.blob, request + 1))
   out[#out + 1] = pack('>I4', #reply) .. reply
 end

@@ -24,7 +24,7 @@ end
 
 return function(out, parts)
   local part = parts[1]
-  local request_at = 4 + 21 * part.policy.layout.n
+  local request_at = part.policy.size + 1
   local step = unpack('>B', part.blob, request_at)
   local state, problem, current = read_state(part.key, part.policy.layout, now)
   if problem then error(problem, 0) end
@@ -37,7 +37,6 @@ return function(out, parts)
     else
       local record = 'O' .. pack('>BI7', VERSION, now) .. slice(part.blob, request_at + 1)
       local override = read_override(record)
-      override.is_new = true
       write(part.key, state, override, part.policy.layout.keep)
     end
   elseif step == REMOVE and current then

@@ -66,18 +66,3 @@ local function renew_expiry(key, override, lifetime, now, grace)
     call('PEXPIRE', key, math.ceil(max(lifetime, override.ends - now) / 1000) + grace)
   end
 end
-
--- Writes the fields of a state together with its override.
-local function save_with_override(state, writes, lifetime, now, grace)
-  local key, override, first = state.key, state.override, writes[1]
-  if is_replaced(state) then
-    checked(try('DEL', key))
-  elseif state.replaces_fields then
-    delete_state_fields(key)
-  end
-  local is_new = not state.read_with_override or override.is_new
-  if is_new then first[#first + 1], first[#first + 2] = 'h', override.bytes end
-  for _, fields in ipairs(writes) do checked(try('HSET', key, spread(fields))) end
-  -- The expiry of an override without an end was removed when it was set.
-  if lifetime and (is_new or override.ends > 0) then renew_expiry(key, override, lifetime, now, grace) end
-end

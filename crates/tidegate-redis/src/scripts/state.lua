@@ -10,6 +10,7 @@
 --   other logs, buckets    a hash: field "h" has flags (1), time of the newest charge (7), expiry of the key (7), the
 --                          migration, and each log with its tail; the other fields are the pages of the logs
 --   with an override       see `override_record.lua`
+--   with reservations      see `reservation_records.lua`
 --
 -- Invariants:
 --
@@ -26,6 +27,11 @@
 --      written again.
 --   5. `changed_fields` and `deleted_fields` are disjoint, except for a page that was rewritten and then dropped: fields are
 --      set before others are deleted.
+
+-- The version of a key with reservations, and where the state begins in its field "h".
+local RESERVED_VERSION, AT_STATE = 2, 65
+-- A key without open reservations keeps the form of one with reservations for this time after its newest hold.
+local RESERVED_FOR = 60000000
 
 local FOREIGN = 'WRONGTYPE the key holds something that Tidegate did not write'
 local LOG_META, LOG_META_SIZE = '>i8i8I7I4I4I7', 38
@@ -173,12 +179,18 @@ local function read_state(key, expected, now, only_existence)
     if is_hash and call('EXISTS', key) == 1 then return nil, FOREIGN end
     return nil
   end
-  local override
+  local form, override, open = is_hash and HASH or STRING, nil, nil
   if is_hash and slice(s, 1, 1) == 'O' then
-    override = overrides().read(s)
+    override, form = overrides().read(s), WITH_OVERRIDE
     s = call('HGET', key, 's')
     if not s then return nil, nil, override end
     is_hash, s = slice(s, 1, 1) == '\1', slice(s, 2)
+  elseif is_hash and slice(s, 1, 2) == 'T\2' and #s > AT_STATE then
+    local has_override
+    open, has_override = reservations().read_sums(key, s)
+    form = WITH_RESERVATIONS
+    if has_override then override = overrides().read(call('HGET', key, 'o')) end
+    is_hash, s = slice(s, AT_STATE, AT_STATE) == '\1', slice(s, AT_STATE + 1)
   end
   if slice(s, 1, 1) ~= 'T' then return nil, FOREIGN end
   local version, kind, n = unpack('>BBB', s .. '\0\0\0', 2)
@@ -187,12 +199,12 @@ local function read_state(key, expected, now, only_existence)
   end
   if only_existence then return true, nil, override end
   local prefix = 4 + 14 * n
-  if n < 1 or n > 8 or kind < LOG or kind > GCRA or #s < prefix then return nil, 'DAMAGED the state is cut off' end
+  if n > 8 or kind < LOG or kind > GCRA or #s < prefix then return nil, 'DAMAGED the state is cut off' end
   local bytes = slice(s, 3, prefix)
   local layout = bytes == expected.bytes and expected or layout_of(bytes)
   local state = empty_limits(new_state(key, layout))
   state.is_hash, state.was_read, state.latest = is_hash, true, now
-  state.override, state.read_with_override = override, override ~= nil
+  state.override, state.form, state.reservations, state.stored_override = override, form, open, override
   if is_hash then
     decode_logs(state, s, prefix + 1)
   elseif layout.number_format then
@@ -218,6 +230,15 @@ local function keep_for(state, now)
   end
   -- When the override ends, the policy's own limits count the same units.
   if state.own_keep then keep = max(keep, state.own_keep) end
+  local open = state.reservations
+  if open and open.count > 0 then
+    -- A lease is charged at its end, and a counter counts units for up to two windows.
+    keep = keep + 2 * layout.longest + 1 + max(open.last_end - state.newest, 0)
+    if layout.kind == GCRA and open.leased > 0 then
+      for i = 1, layout.n do keep = keep + mul_div_up(open.leased, layout.window[i], layout.drain[i]) end
+    end
+    keep = min(keep, SATURATION)
+  end
   return max(state.newest - now + keep, 0)
 end
 
@@ -231,11 +252,31 @@ local function is_string(state)
   return (state.layout.number_format and not state.migration) or is_string_log(state)
 end
 
+-- Returns the form in which a state is written.
+local function form_of(state)
+  local open = state.reservations
+  local is_reserved = open and (open.count > 0 or state.newest - open.newest_hold < RESERVED_FOR)
+  -- With an override, the key keeps its reservations' form.
+  if is_reserved or (state.override and state.form == WITH_RESERVATIONS) then return WITH_RESERVATIONS end
+  if state.override then return WITH_OVERRIDE end
+  return is_string(state) and STRING or HASH
+end
+
 -- Returns whether the key must be deleted before the state is written, because its form changes.
 local function is_replaced(state)
-  local in_hash = state.is_hash or state.read_with_override
-  if state.override then return state.was_read and not in_hash end
-  return state.was_read and not is_string(state) and (not in_hash or state.replaces_fields)
+  local form = form_of(state)
+  if form == STRING or not state.form then return false end
+  return state.form == STRING or (form == HASH and state.replaces_fields)
+end
+
+-- Deletes the pages of the logs. The key remains, so it can be written even while its slot is being moved.
+local function delete_log_fields(key)
+  local names = {}
+  for _, name in ipairs(call('HKEYS', key)) do
+    local kind = slice(name, 1, 1)
+    if #name == 6 and (kind == 'p' or kind == 'n' or kind == 't') then names[#names + 1] = name end
+  end
+  for i = 1, #names, 1000 do call('HDEL', key, spread(names, i, min(i + 999, #names))) end
 end
 
 -- Raises an error, before anything is written, if a state can't be replaced now.
@@ -245,15 +286,57 @@ local function ensure_writable(state)
   end
 end
 
+-- Writes a state that is part of a hash, with `writes`: lists of fields and values.
+local function save_in_hash(state, inner, writes, renews, lifetime, now, grace)
+  local key, form, override, open = state.key, form_of(state), state.override, state.reservations
+  local deleted_fields, first = state.deleted_fields, writes[1]
+  local function set(name, value) first[#first + 1], first[#first + 2] = name, value end
+  if is_replaced(state) then
+    checked(try('DEL', key))
+    state.form = nil
+  elseif state.replaces_fields then
+    delete_log_fields(key)
+  end
+  local has_new_override = override and (override ~= state.stored_override or form ~= state.form)
+  if form == WITH_RESERVATIONS then
+    set('h', reservations().encode_sums(open or reservations().new(key), override ~= nil) .. inner)
+    if has_new_override then set('o', override.bytes) end
+    if state.form == WITH_OVERRIDE then deleted_fields[#deleted_fields + 1] = 's' end
+    if state.form == WITH_RESERVATIONS and state.stored_override and not override then
+      deleted_fields[#deleted_fields + 1] = 'o'
+    end
+  else
+    if form == WITH_OVERRIDE then
+      set('s', inner)
+      if has_new_override then set('h', override.bytes) end
+    else
+      set('h', slice(inner, 2))
+      if state.form == WITH_OVERRIDE then deleted_fields[#deleted_fields + 1] = 's' end
+    end
+    if state.form == WITH_RESERVATIONS then deleted_fields[#deleted_fields + 1] = 'o' end
+  end
+  if open then
+    writes[#writes + 1] = reservations().changed_fields(open, deleted_fields)
+    if not writes[#writes][1] then writes[#writes] = nil end
+  end
+  for _, fields in ipairs(writes) do checked(try('HSET', key, spread(fields))) end
+  for i = 1, #deleted_fields, 1000 do call('HDEL', key, spread(deleted_fields, i, min(i + 999, #deleted_fields))) end
+  if override then
+    -- The expiry of an override without an end was removed when it was set.
+    if renews and (has_new_override or override.ends > 0) then overrides().renew_expiry(key, override, lifetime, now, grace) end
+  elseif renews then
+    call('PEXPIRE', key, math.ceil(lifetime / 1000) + grace)
+  end
+end
+
 -- Writes a state and its expiry in the same step.
 local function save(state, now, grace)
-  local key, layout, becomes_string = state.key, state.layout, is_string(state)
+  local key, layout, becomes_string, form = state.key, state.layout, is_string(state), form_of(state)
   local parts = { layout.prefix }
   local keep = keep_for(state, now)
   local lifetime = keep + floor(keep / 4)
-  local changes_form = (becomes_string and state.is_hash) or not (becomes_string or state.is_hash)
-  local renew = state.expires_at < now + keep or not state.was_read or state.replaces_fields or changes_form
-  if renew then state.expires_at = now + lifetime end
+  local renews = state.expires_at < now + keep or state.form ~= form or state.replaces_fields
+  if renews then state.expires_at = now + lifetime end
   local expires_at = min(state.expires_at, SATURATION)
   if becomes_string then
     if layout.number_format then
@@ -268,10 +351,10 @@ local function save(state, now, grace)
       parts[3] = slice(tail.s, tail.from)
     end
     local value = table.concat(parts)
-    if state.override then
+    if form ~= STRING then
       state.replaces_fields = state.is_hash
-      overrides().save_with_override(state, { { 's', '\0' .. value } }, renew and lifetime, now, grace)
-    elseif renew then
+      save_in_hash(state, '\0' .. value, { {} }, renews, lifetime, now, grace)
+    elseif renews then
       checked(try('SET', key, value, 'PX', math.ceil(lifetime / 1000) + grace))
     else
       checked(try('SET', key, value, 'KEEPTTL'))
@@ -290,8 +373,7 @@ local function save(state, now, grace)
   for i, limit in ipairs(state.limits) do
     if i == 1 or layout.kind == BUCKETS then write_log(parts, limit.log) end
   end
-  local header = table.concat(parts)
-  local writes = { state.override and { 's', '\1' .. header } or { 'h', header } }
+  local writes = { {} }
   for name, value in pairs(state.changed_fields) do
     local last = writes[#writes]
     -- Lua can pass only a limited number of arguments at once.
@@ -301,13 +383,5 @@ local function save(state, now, grace)
     end
     last[#last + 1], last[#last + 2] = name, value
   end
-  if state.override then
-    overrides().save_with_override(state, writes, renew and lifetime, now, grace)
-  else
-    if is_replaced(state) then checked(try('DEL', key)) end
-    for _, fields in ipairs(writes) do checked(try('HSET', key, spread(fields))) end
-    if state.read_with_override then state.deleted_fields[#state.deleted_fields + 1] = 's' end
-  end
-  if #state.deleted_fields > 0 then call('HDEL', key, spread(state.deleted_fields)) end
-  if renew and not state.override then call('PEXPIRE', key, math.ceil(lifetime / 1000) + grace) end
+  save_in_hash(state, '\1' .. table.concat(parts), writes, renews, lifetime, now, grace)
 end

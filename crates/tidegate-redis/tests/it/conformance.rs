@@ -68,3 +68,5 @@ tidegate_conformance::changed_limits!(Redis);
 tidegate_conformance::caller_limits!(Redis);
 tidegate_conformance::saturation!(Redis);
 tidegate_conformance::overrides!(Redis);
+tidegate_conformance::reservation_vectors!(Redis);
+tidegate_conformance::reservations!(Redis);
