@@ -54,10 +54,11 @@ where
     let is_immediate = store.store().is_immediate();
     let store = store.clone();
     let reserving = async move { HoldGuard::reserve_all(store, &OwnedSpend::borrow_all(&spends), hold).await };
-    let reserved = match is_immediate {
-        true => now_or_never(reserving),
+    let reserved = if is_immediate {
+        now_or_never(reserving)
+    } else {
         // A separate task completes even if the caller stops waiting. Then its guard is dropped.
-        false => tokio::spawn(reserving).await.ok(),
+        tokio::spawn(reserving).await.ok()
     };
     match reserved {
         Some(Ok(GuardedAll { decisions, guard, .. })) => Ok((decisions, guard)),

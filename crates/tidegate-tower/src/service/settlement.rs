@@ -108,16 +108,14 @@ where
             corrections.push((charge, units));
         }
     }
-    let settled = match corrections.is_empty() {
-        true => Ok(update),
-        false => {
-            let correcting = correct_all(Arc::clone(shared), update, corrections);
-            if shared.store.store().is_immediate() {
-                Ok(now_or_never(correcting).unwrap_or_default())
-            } else {
-                Err(Box::pin(correcting) as BoxFuture<_>)
-            }
-        }
+    if corrections.is_empty() {
+        return (outcome, Ok(update));
+    }
+    let correcting = correct_all(Arc::clone(shared), update, corrections);
+    let settled = if shared.store.store().is_immediate() {
+        Ok(now_or_never(correcting).unwrap_or_default())
+    } else {
+        Err(Box::pin(correcting) as BoxFuture<_>)
     };
     (outcome, settled)
 }
